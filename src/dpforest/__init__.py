@@ -1,0 +1,46 @@
+"""Differentially private random forests.
+
+Names are loaded when first used, so that ``import dpforest`` and ``dpforest --help`` are quick.
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpforest.estimators import DPForestClassifier, DPForestRegressor
+    from dpforest.model_file import load_model
+    from dpforest.recipes import get_recipe, list_recipes
+    from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
+
+__version__ = version("dpforest")
+
+_HOMES = {
+    "DPForestClassifier": "estimators",
+    "DPForestRegressor": "estimators",
+    "load_model": "model_file",
+    "get_recipe": "recipes",
+    "list_recipes": "recipes",
+    "Bounded": "schema",
+    "Categorical": "schema",
+    "Classes": "schema",
+    "Numeric": "schema",
+    "Schema": "schema",
+}
+
+__all__ = [
+    "Bounded", "Categorical", "Classes", "DPForestClassifier", "DPForestRegressor", "Numeric", "Schema", "get_recipe",
+    "list_recipes", "load_model",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dpforest' has no attribute {name!r}")
+    value = getattr(import_module(f"dpforest.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

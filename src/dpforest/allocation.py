@@ -1,0 +1,195 @@
+"""Allocations: how a tree's budget is spread over its levels and leaves. Public values only.
+
+An allocation gives weights to the levels of splits and to the released counts; ``plan`` turns them into amounts.
+Levels are numbered 0 .. depth-1 from the root; the leaves are the counts of level ``depth``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from dpforest.errors import ParameterError
+from dpforest.privacy.amounts import Number, divide
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Amounts for one tree: ``splits[level]`` for choices, ``counts[level]`` for counts; the last counts are the leaves."""
+
+    splits: tuple[float, ...]
+    counts: tuple[float, ...]
+
+    @property
+    def depth(self) -> int:
+        return len(self.splits)
+
+    @property
+    def leaves(self) -> float:
+        return self.counts[-1]
+
+
+class Allocation(Protocol):
+    """Spreads the budget of one tree."""
+
+    def plan(self, amount: float, depth: int) -> Plan:
+        """Amounts that sum to at most ``amount``."""
+
+
+def spread(amount: float, splits: Sequence[Number], counts: Sequence[Number]) -> Plan:
+    """Amounts in proportion to weights, rounded so that their exact sum is at most ``amount``.
+
+    Privacy:
+        Claim: a tree that follows the plan costs at most ``amount``.
+        Because: nodes of one level hold different records, so a level costs its share once; levels and counts add up
+            (adaptive sequential composition); each share is rounded down and the leaves take what is left.
+        Assumes: ``amount``, depth and weights are public.
+    """
+    weights = [*splits, *counts]
+    if min(weights) < 0 or weights[-1] == 0:
+        raise ParameterError("Weights of an allocation must be at least 0, and the leaves need a share.")
+    shares = divide(amount, weights)
+    return Plan(tuple(shares[: len(splits)]), tuple(shares[len(splits) :]))
+
+
+def _with_shares(amount: float, series: Sequence[float], split_share: float | None, count_share: float) -> Plan:
+    """A plan from a series over the levels and the leaves (``depth + 1`` weights).
+
+    With ``split_share`` the splits together get that share, in proportion to their part of the series, and the leaves the
+    rest. ``count_share`` of each level's weight goes to counts of its nodes.
+    """
+    if split_share is not None and not 0 < split_share < 1:
+        raise ParameterError(f"split_share must lie between 0 and 1, not {split_share!r}.")
+    if not 0 <= count_share < 1:
+        raise ParameterError(f"count_share must lie in [0, 1), not {count_share!r}.")
+    weights = [Fraction(weight) for weight in series]
+    if split_share is not None and len(weights) > 1:
+        total = sum(weights[:-1])
+        weights = [Fraction(split_share) * weight / total for weight in weights[:-1]] + [1 - Fraction(split_share)]
+    share = Fraction(count_share)
+    splits = [weight * (1 - share) for weight in weights[:-1]]
+    counts = [weight * share for weight in weights[:-1]] + [weights[-1]]
+    return spread(amount, splits, counts)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """The same share for each level and for the leaves.
+
+    Privacy:
+        Claim: a tree costs at most ``amount``.
+        Because: see ``spread``.
+        Assumes: as ``spread``.
+    """
+
+    split_share: float | None = None
+    count_share: float = 0.0
+
+    def plan(self, amount: float, depth: int) -> Plan:
+        return _with_shares(amount, [1.0] * (depth + 1), self.split_share, self.count_share)
+
+
+@dataclass(frozen=True)
+class Geometric:
+    """Each level gets ``ratio`` times the share of the level above; the leaves come last.
+
+    Deeper nodes hold fewer records, so the same noise hurts them more.
+
+    Privacy:
+        Claim: a tree costs at most ``amount``.
+        Because: see ``spread``.
+        Assumes: as ``spread``.
+    """
+
+    ratio: float = 2 ** (1 / 3)
+    split_share: float | None = None
+    count_share: float = 0.0
+
+    def plan(self, amount: float, depth: int) -> Plan:
+        if not self.ratio > 0:
+            raise ParameterError(f"ratio must be positive, not {self.ratio!r}.")
+        series = [self.ratio**level for level in range(depth + 1)]
+        return _with_shares(amount, series, self.split_share, self.count_share)
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Each level gets ``step`` times the root's share more than the level above; the leaves come last.
+
+    Privacy:
+        Claim: a tree costs at most ``amount``.
+        Because: see ``spread``.
+        Assumes: as ``spread``.
+    """
+
+    step: float = 1.0
+    split_share: float | None = None
+    count_share: float = 0.0
+
+    def plan(self, amount: float, depth: int) -> Plan:
+        if not self.step >= 0:
+            raise ParameterError(f"step must be at least 0, not {self.step!r}.")
+        series = [1 + self.step * level for level in range(depth + 1)]
+        return _with_shares(amount, series, self.split_share, self.count_share)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Layer i of h gets e1*q**(i-1) + (i-1)*d, with e1 such that the layers sum to the budget [dong2022, eq. 12].
+
+    ``slope`` is d as a share of its largest value 2*budget/(h*(h-1)); q = 1 gives the arithmetic case, slope 0 the
+    geometric one, both the uniform one. The leaves are the last layer, h = depth + 1.
+
+    Privacy:
+        Claim: a tree costs at most ``amount``.
+        Because: see ``spread``; the weights are the published layers for a budget of 1.
+        Assumes: as ``spread``.
+    """
+
+    q: float = 1.0
+    slope: float = 0.0
+    count_share: float = 0.0
+
+    def plan(self, amount: float, depth: int) -> Plan:
+        if not (self.q >= 1 and 0 <= self.slope < 1):
+            raise ParameterError(f"Linear needs q >= 1 and 0 <= slope < 1, not q={self.q!r}, slope={self.slope!r}.")
+        return _with_shares(amount, self.layers(depth + 1), None, self.count_share)
+
+    def layers(self, n_layers: int) -> list[float]:
+        """The published layers for a budget of 1."""
+        h, q = n_layers, self.q
+        d = self.slope * 2 / (h * (h - 1)) if h > 1 else 0.0
+        first = (1 - d * h * (h - 1) / 2) * (1 / h if q == 1 else (1 - q) / (1 - q**h))
+        return [first * q**i + i * d for i in range(h)]
+
+
+@dataclass(frozen=True)
+class Harmonic:
+    """Layer i of h gets a weight 1/(h-i+1): little at the root, most at the leaves [thesis, eq. 4.31 and 4.32].
+
+    Privacy:
+        Claim: a tree costs at most ``amount``.
+        Because: see ``spread``.
+        Assumes: as ``spread``.
+    """
+
+    split_share: float | None = None
+    count_share: float = 0.0
+
+    def plan(self, amount: float, depth: int) -> Plan:
+        series = [1 / (depth + 1 - level) for level in range(depth + 1)]
+        return _with_shares(amount, series, self.split_share, self.count_share)
+
+
+@dataclass(frozen=True)
+class LeavesOnly:
+    """Everything to the leaves, for trees whose splits are drawn without looking at records.
+
+    Privacy:
+        Claim: a tree costs at most ``amount``.
+        Because: see ``spread``.
+        Assumes: as ``spread``; a level of splits that offers more than one candidate refuses to run on 0.
+    """
+
+    def plan(self, amount: float, depth: int) -> Plan:
+        return spread(amount, [0.0] * depth, [0.0] * depth + [1.0])

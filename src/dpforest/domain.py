@@ -1,0 +1,129 @@
+"""Codes: the small integers that stand for the values of each feature. Public values only.
+
+Codes of a numeric feature are bins between public cuts, then one code for missing. Codes of a categorical feature are
+its categories, then one for values outside the list, then one for missing.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpforest.errors import SchemaError
+from dpforest.schema import Categorical, Numeric, Schema
+
+MOST_CODES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cuts of each numeric feature, from its public bounds alone.
+
+    ``bins - 1`` cuts of equal width; with ``geometric`` also cuts that halve towards zero (or towards the lower bound),
+    since incomes, counts and durations crowd there. A whole-number feature with few values gets a bin for each.
+
+    Privacy:
+        Claim: cuts reveal nothing about records.
+        Because: they are a function of the schema.
+        Assumes: the schema is public.
+    """
+
+    bins: int = 32
+    geometric: bool = False
+
+    def cuts(self, feature: Numeric) -> np.ndarray:
+        """Increasing cuts inside the bounds; a value belongs to the bin after the last cut that is <= it."""
+        lower, upper = float(feature.lower), float(feature.upper)
+        if feature.integer and upper - lower < self.bins:
+            return np.arange(math.ceil(lower) + 1, math.floor(upper) + 1, dtype=float)
+        cuts = np.linspace(lower, upper, self.bins + 1)[1:-1]
+        if self.geometric:
+            cuts = np.concatenate([cuts, _halving_cuts(lower, upper)])
+        if feature.integer:
+            cuts = np.ceil(cuts)
+        cuts = np.unique(cuts)
+        return cuts[(cuts > lower) & (cuts <= upper)]
+
+
+def _halving_cuts(lower: float, upper: float) -> np.ndarray:
+    """Cuts at ``zero + (bound - zero) / 2**k`` for k = 1 .. 10, on both sides if the bounds straddle 0."""
+    straddles = lower < 0 < upper
+    zero = 0.0 if straddles else lower
+    halves = 0.5 ** np.arange(1, 11)
+    if straddles or zero == 0:
+        # Tells an exact zero from any positive value.
+        halves = np.append(halves, 1e-9)
+    above = zero + (upper - zero) * halves
+    return np.concatenate([above, lower * halves]) if straddles else above
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The codes of all features, laid side by side.
+
+    Feature ``f`` owns the columns ``offsets[f] : offsets[f + 1]`` of any array over codes.
+    """
+
+    names: tuple[str, ...]
+    features: tuple[Numeric | Categorical, ...]
+    cuts: tuple[np.ndarray, ...]  # empty for categorical features
+
+    @classmethod
+    def of(cls, schema: Schema, grid: Grid) -> "Domain":
+        features = tuple(schema.features.values())
+        cuts = tuple(grid.cuts(part) if isinstance(part, Numeric) else np.empty(0) for part in features)
+        domain = cls(tuple(schema.features), features, cuts)
+        widest = int(domain.n_codes.max())
+        if widest > MOST_CODES:
+            name = domain.names[int(domain.n_codes.argmax())]
+            raise SchemaError(f"Feature {name!r} has {widest} codes; the most is {MOST_CODES}.")
+        return domain
+
+    @property
+    def n_features(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def is_numeric(self) -> np.ndarray:
+        return np.array([isinstance(part, Numeric) for part in self.features])
+
+    @cached_property
+    def n_codes(self) -> np.ndarray:
+        return np.array([
+            len(cuts) + 2 if isinstance(part, Numeric) else len(part.categories) + 2
+            for part, cuts in zip(self.features, self.cuts, strict=True)
+        ])
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        return np.concatenate([[0], np.cumsum(self.n_codes)])
+
+    @property
+    def total_codes(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Smallest type that holds every code."""
+        return np.dtype(np.uint8 if self.n_codes.max() <= 256 else np.uint16)
+
+    def describe(self, feature: int, codes: np.ndarray) -> str:
+        """A condition such as ``age < 37`` or ``sex in {Male}`` for a set of codes, given as a mask."""
+        name, part = self.names[feature], self.features[feature]
+        if isinstance(part, Categorical):
+            words = np.array([*map(str, part.categories), "other", "missing"], dtype=object)
+            few, equal, among = (codes, "=", "in") if 2 * codes.sum() <= len(codes) else (~codes, "!=", "not in")
+            listed = words[few]
+            return f"{name} {equal} {listed[0]}" if len(listed) == 1 else f"{name} {among} {{{', '.join(listed)}}}"
+        bins, missing = np.flatnonzero(codes[:-1]), bool(codes[-1])
+        if not len(bins):
+            return f"{name} is missing"
+        cuts = self.cuts[feature]
+        ranges = []
+        for run in np.split(bins, np.flatnonzero(np.diff(bins) > 1) + 1):
+            low = f"{cuts[run[0] - 1]:.6g} <= " if run[0] > 0 else ""
+            high = f" < {cuts[run[-1]]:.6g}" if run[-1] < len(cuts) else ""
+            ranges.append(f"{low}{name}{high}" if low or high else f"{name} is known")
+        ranges += ["missing"] * missing
+        return ranges[0] if len(ranges) == 1 else f"({' or '.join(ranges)})"

@@ -1,0 +1,267 @@
+"""scikit-learn estimators over the pipeline."""
+
+import math
+import numbers
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpforest.errors import ParameterError, SchemaError, TableError
+from dpforest.forest import fit_forest
+from dpforest.mechanisms import Entropy
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.statement import Statement
+from dpforest.recipe import Recipe
+from dpforest.recipes import get_recipe
+from dpforest.records.assume import assume_public
+from dpforest.records.columns import read_columns
+from dpforest.records.vault import Vault, encode
+from dpforest.schema import Bounded, Classes, Schema
+from dpforest.tree import Forest
+
+# Rows that are encoded and walked down the trees at once when predicting.
+CHUNK_ROWS = 1 << 16
+
+
+class _DPForest(BaseEstimator):
+    """What the classifier and the regressor share."""
+
+    _target_kind: type[Classes] | type[Bounded]
+
+    ledger_: Ledger
+    forest_: Forest
+    privacy_: Statement
+    schema_: Schema
+
+    def __init__(
+        self,
+        schema: Schema | str | None = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        recipe: str | Recipe = "auto",
+        variant: str = "private",
+        n_trees: int | None = None,
+        max_depth: int | None = None,
+        recipe_params: dict[str, Any] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.recipe = recipe
+        self.variant = variant
+        self.n_trees = n_trees
+        self.max_depth = max_depth
+        self.recipe_params = recipe_params
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, *, progress: Callable[[str], None] = lambda step: None) -> "_DPForest":
+        """Train on a table (pandas, polars, pyarrow, numpy; missing values allowed) and its target.
+
+        Everything is checked before anything is spent; ``progress`` is called with the name of each finished step.
+        """
+        recipe = self._check_parameters()
+        ledger = Ledger(make_accountant(self.epsilon, self.delta))
+        entropy = Entropy(self.random_state)
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        X, schema = self._resolve_schema(X, y)
+        recipe.check(schema)
+        vault = Vault.seal(X, y, schema, effective_n_jobs(self.n_jobs))
+        validate_data(self, X, skip_check_array=True)
+        # From here on charges are made; they stay on the estimator even if the fit fails.
+        self.ledger_ = ledger
+        forest = fit_forest(
+            vault, recipe, ledger, entropy, n_trees=self.n_trees, max_depth=self.max_depth, progress=progress
+        )
+        self.schema_ = schema
+        self.forest_ = forest
+        self.privacy_ = self._state(recipe, schema, ledger, entropy)
+        if isinstance(schema.target, Classes):
+            self.classes_ = label_array(schema.target.labels)
+        return self
+
+    def _check_parameters(self) -> Recipe:
+        make_accountant(self.epsilon, self.delta)
+        for name in ("n_trees", "max_depth"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1):
+                raise ParameterError(f"{name} must be a whole number of at least 1, or None, not {value!r}.")
+        if self.variant not in ("private", "published"):
+            raise ParameterError(f"variant must be 'private' or 'published', not {self.variant!r}.")
+        recipe = self.recipe if isinstance(self.recipe, Recipe) else get_recipe(self.recipe)
+        if self.variant == "published" and not recipe.has_published_variant:
+            raise ParameterError(f"Recipe {recipe.name!r} has no published variant; use variant='private'.")
+        if self.recipe_params is not None and not isinstance(self.recipe_params, dict):
+            raise ParameterError(f"recipe_params must be a dictionary or None, not {self.recipe_params!r}.")
+        return recipe.with_parameters(self.recipe_params)
+
+    def _resolve_schema(self, X: Any, y: Any) -> tuple[Any, Schema]:
+        wanted = self._target_kind.__name__
+        if isinstance(self.schema, str) and self.schema == "assume-public":
+            return assume_public(X, y, classes=self._target_kind is Classes)
+        if not isinstance(self.schema, Schema):
+            raise SchemaError(
+                f"schema must be a Schema with the public bounds and categories of the table, not {self.schema!r}. "
+                "Write one (see Schema and Schema.from_file), or pass schema='assume-public' to read bounds and "
+                "categories off the rows, which is not private."
+            )
+        if not isinstance(self.schema.target, self._target_kind):
+            raise SchemaError(
+                f"{type(self).__name__} needs a schema whose target is {wanted}(...), not {self.schema.target!r}."
+            )
+        return X, self.schema
+
+    def _state(self, recipe: Recipe, schema: Schema, ledger: Ledger, entropy: Entropy) -> Statement:
+        reasons = []
+        if math.isinf(self.epsilon):
+            reasons.append("epsilon is infinite: nothing was hidden")
+        if entropy.seeded:
+            reasons.append("random_state was given: whoever knows it can undo the noise")
+        if schema.source == "assume-public":
+            reasons.append(
+                "schema='assume-public': bounds, categories and classes were read off the rows and assumed to be public"
+            )
+        reasons += [f"{leak.label}: {leak.reason}" for leak in ledger.leaks]
+        public = ["names, bounds and categories of the features", "classes or bounds of the target"]
+        public += ["number of rows"] if schema.n_rows is not None else []
+        return Statement(
+            epsilon=ledger.spent,
+            delta=ledger.accountant.delta,
+            holds=not reasons,
+            reasons=tuple(reasons),
+            recipe=recipe.name,
+            variant=self.variant,
+            public=tuple(public),
+        )
+
+    def _votes(self, X: Any) -> np.ndarray:
+        """Votes ``(n_records, n_values)``, each row summing to 1."""
+        check_is_fitted(self, "forest_")
+        if len(getattr(X, "shape", ())) == 2:
+            validate_data(self, X, reset=False, skip_check_array=True)
+        columns = read_columns(X, self.schema_)
+        n_records = len(columns[0])
+        if n_records == 0:
+            raise TableError("Found array with 0 sample(s) while a minimum of 1 is required.")
+        votes = []
+        for start in range(0, n_records, CHUNK_ROWS):
+            chunk = [column[start : start + CHUNK_ROWS] for column in columns]
+            votes.append(self.forest_.vote(encode(chunk, self.forest_.domain)))
+        totals = np.concatenate(votes)
+        return totals / totals.sum(axis=1, keepdims=True)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Share of each feature in the decrease of impurity, from released counts."""
+        check_is_fitted(self, "forest_")
+        return self.forest_.importances()
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a file: plain arrays and JSON, no code."""
+        from dpforest.model_file import save_model
+
+        check_is_fitted(self, "forest_")
+        save_model(self, path)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "forest_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+class DPForestClassifier(ClassifierMixin, _DPForest):
+    """Differentially private forest for classes.
+
+    Parameters
+    ----------
+    schema : Schema or "assume-public"
+        Public facts about the table. Nothing is inferred from the rows, unless ``"assume-public"`` asks for it.
+    epsilon, delta : float
+        Budget of one call of ``fit`` for adding or removing one record. ``delta=0`` is pure epsilon-DP;
+        ``epsilon=inf`` trains the same forest without privacy.
+    recipe : str or Recipe
+        Algorithm by name, or your own.
+    variant : {"private", "published"}
+        The proved form, or exactly what the paper prints.
+    n_trees, max_depth : int or None
+        Shape of the forest; by default what the recipe says.
+    recipe_params : dict or None
+        Parameters of the recipe.
+    random_state : int, RandomState or None
+        For experiments only: a known seed undoes the noise, and ``privacy_.holds`` is False.
+    n_jobs : int or None
+        Threads that count; results do not depend on it.
+
+    Attributes
+    ----------
+    privacy_ : Statement
+        What is guaranteed.
+    ledger_ : Ledger
+        Every charge.
+    forest_ : Forest
+        The released trees.
+    classes_ : array of shape (n_classes,)
+        The public labels.
+    """
+
+    _target_kind = Classes
+    classes_: np.ndarray
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Estimated probability of each class, ``(n_records, n_classes)``."""
+        return self._votes(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The likeliest label of each record."""
+        votes = self._votes(X)
+        return self.classes_[votes.argmax(axis=1)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+class DPForestRegressor(RegressorMixin, _DPForest):
+    """Differentially private forest for a bounded target.
+
+    Parameters and attributes are those of ``DPForestClassifier``; the target of the schema is ``Bounded(lower, upper)``.
+    """
+
+    _target_kind = Bounded
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The estimated mean of each record, within the bounds of the target."""
+        votes = self._votes(X)
+        target = self.schema_.target
+        return target.lower + (target.upper - target.lower) * votes[:, 1]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+def label_array(labels: tuple[Any, ...]) -> np.ndarray:
+    """Labels as numpy would hold them, unless it would change or split them."""
+    array = np.asarray(labels) if not any(isinstance(label, tuple) for label in labels) else None
+    if array is not None and array.ndim == 1 and array.tolist() == list(labels):
+        return array
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array

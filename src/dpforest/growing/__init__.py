@@ -1,0 +1,1 @@
+"""Growing: levels of splits, then leaves."""

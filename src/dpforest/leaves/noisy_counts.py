@@ -1,0 +1,32 @@
+"""Noisy class counts."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.sealed import Sealed
+from dpforest.schema import Classes, Target
+
+
+@dataclass(frozen=True)
+class NoisyCounts:
+    """The count of each class, with noise.
+
+    Privacy:
+        Claim: all leaves of a tree together cost ``amount``.
+        Because: an added record raises one count of one leaf by 1, so L1 and L2 sensitivity are 1.
+        Assumes: leaves hold different records; every class of the schema is released, present or not.
+    """
+
+    status = "proved"
+
+    def accepts(self, target: Target) -> bool:
+        return isinstance(target, Classes)
+
+    def release(
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str
+    ) -> tuple[np.ndarray, float]:
+        counts, variance = gate.add_noise(statistics, Sensitivity(1, 1), amount, label)
+        return counts.astype(float), variance

@@ -1,0 +1,10 @@
+"""Mechanisms: opened value, rate and coins in; released value out. One mechanism per file."""
+
+from dpforest.mechanisms.entropy import Entropy
+from dpforest.mechanisms.exponential import Exponential
+from dpforest.mechanisms.gaussian import Gaussian
+from dpforest.mechanisms.geometric import Geometric
+from dpforest.mechanisms.permute_and_flip import PermuteAndFlip
+from dpforest.mechanisms.rates import Rate
+
+__all__ = ["Entropy", "Exponential", "Gaussian", "Geometric", "PermuteAndFlip", "Rate"]

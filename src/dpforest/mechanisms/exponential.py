@@ -1,0 +1,60 @@
+"""Exponential mechanism: the choice mechanism for zCDP. Called by the gate only; sees opened scores."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from dpforest.mechanisms.entropy import Entropy
+from dpforest.mechanisms.exact import bernoulli_exp, uniform_below
+from dpforest.mechanisms.rates import MOST_DIFFERENCE, Rate
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """Choose a candidate with probability proportional to exp(rate * score), by rejection.
+
+    Draw a candidate uniformly, accept it with probability exp(-rate (best - score)), else draw
+    again: the accepted one has exactly the wanted law.
+
+    Privacy:
+        Claim: a choice at rate ``s`` on scores of width ``w`` is ``s*w``-DP and (s*w)**2/8-zCDP.
+        Because: between neighbours the log-probabilities move by s*change - log(normaliser ratio),
+            so they lie in an interval of length s*w (bounded range [durfee2019]), which gives
+            s*w-DP and (s*w)**2/8-zCDP [cesar2021].
+        Assumes: the flips are exact (``exact.py``). Differences are cut at 2**45, which is a score
+            of the same width.
+    """
+
+    name = "exponential"
+    status = "proved"
+
+    def select(self, scores: np.ndarray, valid: np.ndarray, rate: Rate, entropy: Entropy) -> np.ndarray:
+        """Chosen candidate ``(n_nodes,)`` for integer scores ``(n_nodes, n_candidates)``; -1 where none is valid."""
+        chosen = np.full(len(scores), -1, dtype=np.int64)
+        listed = np.empty(scores.shape[1], dtype=np.int64)
+        entropy.run(_select, len(scores), scores, valid, rate.numerator, rate.denominator, listed, chosen)
+        return chosen
+
+
+@njit(cache=True, nogil=True)
+def _select(words, cursor, first, scores, valid, numerator, denominator, listed, chosen):
+    for node in range(first, scores.shape[0]):
+        begin = cursor[0]
+        n_listed = 0
+        best = np.int64(-(2**62))
+        for candidate in range(scores.shape[1]):
+            if valid[node, candidate]:
+                listed[n_listed] = candidate
+                n_listed += 1
+                best = max(best, scores[node, candidate])
+        while n_listed > 0 and not cursor[1]:
+            candidate = listed[uniform_below(n_listed, words, cursor)]
+            difference = min(best - scores[node, candidate], MOST_DIFFERENCE)
+            if bernoulli_exp(difference * numerator, denominator, words, cursor):
+                chosen[node] = candidate
+                break
+        if cursor[1]:
+            cursor[0], cursor[1] = begin, 0
+            return node
+    return scores.shape[0]

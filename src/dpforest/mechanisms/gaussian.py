@@ -1,0 +1,71 @@
+"""Discrete Gaussian noise: the count mechanism for zCDP. Called by the gate only."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numba import njit
+
+from dpforest.errors import ParameterError
+from dpforest.mechanisms.entropy import Entropy
+from dpforest.mechanisms.exact import bernoulli_exp_square, two_sided_geometric
+
+VARIANCE_BITS = 21
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Add integer noise k with probability proportional to exp(-k**2 / (2 sigma2)).
+
+    Privacy:
+        Claim: releasing integers whose L2 sensitivity is ``l2`` is l2**2/(2 sigma2)-zCDP.
+        Because: the discrete Gaussian has the Renyi divergences of the continuous one, at most
+            alpha*shift**2/(2 sigma2) for an integer shift, and independent cells add the squares
+            of their shifts [canonne2020, Theorem 14].
+        Assumes: values are exact integers; the sampler is exact (below, on integers).
+    """
+
+    name = "gaussian"
+    status = "proved"
+
+    def draw(self, shape: tuple[int, ...], variance: Fraction, entropy: Entropy) -> np.ndarray:
+        """Independent noises of the given shape; ``sigma2`` is ``variance`` rounded up to a short fraction."""
+        numerator, denominator = _round_up(variance)
+        scale = math.isqrt(numerator // denominator) + 1
+        noise = np.empty(math.prod(shape), dtype=np.int64)
+        entropy.run(_draw, noise.size, numerator, denominator, scale, noise)
+        return noise.reshape(shape)
+
+
+def _round_up(variance: Fraction) -> tuple[int, int]:
+    if variance > 1 << 50:
+        raise ParameterError(
+            f"The budget leaves Gaussian noise of standard deviation {math.sqrt(variance):.3g}, above 2**25. "
+            "Raise epsilon, or use fewer trees or levels."
+        )
+    bits = max(0, VARIANCE_BITS - (variance.numerator.bit_length() - variance.denominator.bit_length()))
+    bits = min(bits, 40)
+    return max(1, math.ceil(variance * (1 << bits))), 1 << bits
+
+
+@njit(cache=True, nogil=True)
+def _draw(words, cursor, first, numerator, denominator, scale, noise):
+    # Rejection from two-sided geometric noise y of integer scale t [canonne2020, Algorithm 3]:
+    # accept with exp(-(|y| - sigma2/t)**2 / (2 sigma2)). With sigma2 = a/b and D = | |y| t b - a |
+    # the exponent is (D / 2a) (D / (b t t)), a product of two fractions that fit 64 bits.
+    for item in range(first, noise.size):
+        begin = cursor[0]
+        while True:
+            value = two_sided_geometric(1, scale, words, cursor)
+            distance = abs(abs(value) * scale * denominator - numerator)
+            accepted = bernoulli_exp_square(
+                distance, 2 * numerator, distance, denominator * scale * scale, words, cursor
+            )
+            if accepted or cursor[1]:
+                break
+        noise[item] = value
+        if cursor[1]:
+            cursor[0], cursor[1] = begin, 0
+            return item
+    return noise.size

@@ -1,0 +1,128 @@
+"""Post-processing: released counts in, better numbers out; free of cost. Public values only.
+
+Each part has one method, ``refine(forest) -> forest``. Privacy: none is at stake anywhere in this module; its input is
+released.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from dpforest.schema import Classes
+from dpforest.tree import Forest
+
+
+class PostProcess(Protocol):
+    """A step after release."""
+
+    def refine(self, forest: Forest) -> Forest:
+        """The forest with better counts, shares or structure."""
+
+
+@dataclass(frozen=True)
+class NonNegative:
+    """Counts below 0 become 0.
+
+    Privacy: none; input is released.
+    """
+
+    def refine(self, forest: Forest) -> Forest:
+        return replace(forest, counts=np.maximum(forest.counts, 0))
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """Counts of a node and the sums of its children, both noisy, merged to agree with least variance [hay2010].
+
+    Useful where inner levels were released. Up the tree a count is averaged with the sum of its children, each weighted
+    by the other's variance; down the tree what is missing to the parent is shared among children by their variance.
+
+    Privacy: none; input is released.
+    """
+
+    def refine(self, forest: Forest) -> Forest:
+        counts, variances = forest.counts.copy(), forest.variances.copy()
+        levels = forest.level_slices()
+        for level in reversed(levels[:-1]):
+            nodes = np.arange(level.start, level.stop)
+            nodes = nodes[~forest.is_leaf[nodes]]
+            sums, noise = _sums_below(forest, counts, variances)
+            own, below = variances[nodes, None], noise[nodes, None]
+            total = own + below
+            # No noise at all (infinite epsilon): the two agree already.
+            weight = np.divide(below, total, out=np.full_like(total, 0.5), where=total > 0)
+            counts[nodes] = weight * counts[nodes] + (1 - weight) * sums[nodes]
+            variances[nodes] = (weight[:, 0] ** 2) * own[:, 0] + ((1 - weight[:, 0]) ** 2) * below[:, 0]
+        for level in levels[1:]:
+            sums, noise = _sums_below(forest, counts, variances)
+            nodes = np.arange(level.start, level.stop)
+            parents = forest.parents[nodes]
+            share = np.divide(variances[nodes], noise[parents], out=np.zeros(len(nodes)), where=noise[parents] > 0)
+            counts[nodes] += share[:, None] * (counts[parents] - sums[parents])
+        return replace(forest, counts=counts, variances=variances)
+
+
+def _sums_below(forest: Forest, counts: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums over the children of each node, of counts and of variances."""
+    children = np.flatnonzero(forest.parents >= 0)
+    sums, noise = np.zeros_like(counts), np.zeros_like(variances)
+    np.add.at(sums, forest.parents[children], counts[children])
+    np.add.at(noise, forest.parents[children], variances[children])
+    return sums, noise
+
+
+@dataclass(frozen=True)
+class Shrinkage:
+    """Class shares pulled towards those of the parent, the more the noisier the counts.
+
+    ``share = (max(count, 0) + m * share of parent) / (sum of max(count, 0) + m)`` with m = ``strength`` standard deviations
+    of the node's noise; the root is pulled towards equal shares. A leaf that holds nothing but noise falls back on
+    its ancestors, which replaces every rule about a least number of records.
+
+    Privacy: none; input is released.
+    """
+
+    strength: float = 2.0
+
+    def refine(self, forest: Forest) -> Forest:
+        weights = self.strength * np.sqrt(forest.variances)
+        return replace(forest, shares=_shares(forest, weights))
+
+
+def plain_shares(forest: Forest) -> Forest:
+    """Class shares of each node; those of the parent where no count is above 0."""
+    return replace(forest, shares=_shares(forest, np.zeros(forest.n_nodes)))
+
+
+def _shares(forest: Forest, weights: np.ndarray) -> np.ndarray:
+    shares = np.maximum(forest.counts, 0)
+    above = np.full((1, shares.shape[1]), 1 / shares.shape[1])
+    for level in forest.level_slices():
+        parents = forest.parents[level]
+        prior = np.where(parents[:, None] < 0, above, shares[np.maximum(parents, 0)])
+        # A grain of the parent's shares decides where there is nothing else.
+        weight = np.maximum(weights[level], 1e-9)[:, None]
+        raw = shares[level] + weight * prior
+        shares[level] = raw / raw.sum(axis=1, keepdims=True)
+    return shares
+
+
+@dataclass(frozen=True)
+class Prune:
+    """Drops splits below which every node agrees on the commonest class, so that rules stay short.
+
+    Changes no majority vote. A bounded target has no classes to agree on and is left as it is.
+
+    Privacy: none; input is released.
+    """
+
+    def refine(self, forest: Forest) -> Forest:
+        if not isinstance(forest.target, Classes):
+            return forest
+        winners = forest.shares.argmax(axis=1)
+        agree = np.ones(forest.n_nodes, dtype=bool)
+        for level in reversed(forest.level_slices()[1:]):
+            parents = forest.parents[level]
+            np.logical_and.at(agree, parents, agree[level] & (winners[level] == winners[parents]))
+        return forest.without_children(np.flatnonzero(agree & ~forest.is_leaf))

@@ -1,0 +1,166 @@
+"""Accountants: how much a mechanism may do for a given loss. Public values only.
+
+An accountant knows one unit of loss (epsilon, or rho of zCDP), the mechanisms that have a proof in
+that unit, and how the total is stated as (epsilon, delta). It refuses whatever it does not know.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from dpforest.errors import AccountingError, ParameterError
+
+
+def zcdp_log_delta(rho: float, epsilon: float) -> float:
+    """Logarithm of the delta for which rho-zCDP implies (epsilon, delta)-DP.
+
+    The tight formula [canonne2020, Proposition 12]: the least over alpha > 1 of
+    exp((alpha-1)(alpha rho - epsilon)) / (alpha-1) * (1 - 1/alpha)**alpha. Every alpha gives a valid
+    delta, so an inexact minimum is only a little loose, never wrong.
+    """
+    if rho == 0:
+        return -math.inf
+    low, high = 1 + 1e-9, (epsilon + 1) / (2 * rho) + 2
+
+    def log_delta(alpha: float) -> float:
+        return (alpha - 1) * (alpha * rho - epsilon + math.log1p(-1 / alpha)) - math.log(alpha)
+
+    for _ in range(200):
+        middle = (low + high) / 2
+        # Sign of the derivative in alpha.
+        if (2 * middle - 1) * rho - epsilon + math.log1p(-1 / middle) < 0:
+            low = middle
+        else:
+            high = middle
+    return min(0.0, log_delta(low), log_delta(high))
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """The least epsilon for which rho-zCDP implies (epsilon, delta)-DP, rounded up."""
+    low, high = 0.0, rho + 2 * math.sqrt(rho * -math.log(delta)) + 1e-300
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if zcdp_log_delta(rho, middle) <= math.log(delta) else (middle, high)
+    return high
+
+
+def zcdp_rho(epsilon: float, delta: float) -> float:
+    """The largest rho for which rho-zCDP implies (epsilon, delta)-DP, rounded down."""
+    low, high = 0.0, epsilon + 1.0
+    while zcdp_log_delta(high, epsilon) <= math.log(delta):
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if zcdp_log_delta(middle, epsilon) <= math.log(delta) else (low, middle)
+    return low
+
+
+@dataclass(frozen=True)
+class Pure:
+    """Pure epsilon: losses add; choices by permute-and-flip, counts with two-sided geometric noise.
+
+    Privacy:
+        Claim: mechanisms run at the strengths given here for amounts that sum to ``epsilon`` are
+            together ``epsilon``-DP.
+        Because: basic adaptive composition; the strength of a choice and of geometric noise is its
+            epsilon (see the mechanisms).
+        Assumes: amounts are public or depend on released values only.
+    """
+
+    epsilon: float
+    unit = "epsilon"
+    delta = 0.0
+    choice, noise = "permute-and-flip", "geometric"
+
+    @property
+    def budget(self) -> float:
+        return self.epsilon
+
+    def strength(self, mechanism: str, amount: float) -> Fraction:
+        """Rate times width (choices) or rate times L1 sensitivity (geometric noise)."""
+        if mechanism not in ("permute-and-flip", "exponential", "geometric"):
+            raise AccountingError(
+                f"'{mechanism}' has no pure-epsilon guarantee. Set delta > 0, or use another mechanism."
+            )
+        return Fraction(amount)
+
+    def bootstrap(self, amount: float) -> float:
+        """Loss of a step that costs ``amount`` when it runs on a Poisson(1) bootstrap.
+
+        A record comes k ~ Poisson(1) times, so output probabilities change by at most
+        E[exp(k amount)] = exp(exp(amount) - 1). Rounded up.
+        """
+        return math.nextafter(math.nextafter(math.expm1(amount), math.inf), math.inf)
+
+    def inside_bootstrap(self, amount: float) -> float:
+        """What a step on a Poisson(1) bootstrap may cost inside, to cost ``amount`` outside. Rounded down."""
+        inside = math.log1p(amount)
+        while self.bootstrap(inside) > amount:
+            inside = math.nextafter(inside, 0)
+        return inside
+
+    def epsilon_of(self, amount: float) -> float:
+        return amount
+
+
+@dataclass(frozen=True)
+class ZCDP:
+    """zCDP: rhos add and are converted once; choices by the exponential mechanism, Gaussian counts.
+
+    Privacy:
+        Claim: mechanisms run at the strengths given here for amounts that sum to ``budget`` are
+            together (``epsilon``, ``delta``)-DP.
+        Because: rho adds under adaptive composition [bun2016]; an exponential-mechanism choice of
+            strength s costs s**2/8 [cesar2021]; any e-DP step costs e**2/2 [bun2016]; Gaussian noise
+            costs l2**2/(2 sigma2); the conversion is ``zcdp_log_delta``.
+        Assumes: amounts are public or depend on released values only.
+    """
+
+    epsilon: float
+    delta: float
+    unit = "rho"
+    choice, noise = "exponential", "gaussian"
+
+    @cached_property
+    def budget(self) -> float:
+        return zcdp_rho(self.epsilon, self.delta)
+
+    def strength(self, mechanism: str, amount: float) -> Fraction:
+        """As ``Pure.strength``; for Gaussian noise L2 sensitivity squared over variance."""
+        if mechanism == "gaussian":
+            return 2 * Fraction(amount)
+        factors = {"exponential": 8, "permute-and-flip": 2, "geometric": 2}
+        if mechanism not in factors:
+            raise AccountingError(f"'{mechanism}' has no zCDP guarantee here. Use another mechanism, or delta = 0.")
+        root = math.sqrt(factors[mechanism] * amount)
+        # math.sqrt rounds to nearest; one step down keeps the square below the amount.
+        return Fraction(math.nextafter(root, 0))
+
+    def bootstrap(self, amount: float) -> float:
+        raise AccountingError(
+            "A Poisson bootstrap has no zCDP analysis here. Set delta = 0, or use a recipe that gives all records "
+            "to each tree or deals them to disjoint trees."
+        )
+
+    inside_bootstrap = bootstrap
+
+    def epsilon_of(self, amount: float) -> float:
+        if amount <= 0:
+            return 0.0
+        loss = zcdp_epsilon(amount, self.delta)
+        return min(loss, self.epsilon) if amount <= self.budget else loss
+
+
+Accountant = Pure | ZCDP
+
+
+def make_accountant(epsilon: float, delta: float) -> Accountant:
+    """The accountant for a total of (epsilon, delta); an infinite epsilon means no privacy at all."""
+    if not (isinstance(epsilon, int | float) and epsilon > 0):
+        raise ParameterError(f"epsilon must be a positive number (or inf for no privacy), not {epsilon!r}.")
+    if not (isinstance(delta, int | float) and 0 <= delta < 1):
+        raise ParameterError(f"delta must be a number in [0, 1), not {delta!r}.")
+    if delta == 0 or epsilon == math.inf:
+        return Pure(float(epsilon))
+    return ZCDP(float(epsilon), float(delta))

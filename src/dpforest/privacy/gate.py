@@ -1,0 +1,89 @@
+"""The gate: the only place that opens a sealed value. It charges the ledger, then runs the mechanism."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from dpforest.errors import AccountingError
+from dpforest.mechanisms import Entropy, Exponential, Gaussian, Geometric, PermuteAndFlip, Rate
+from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.sealed import Sealed
+
+CHOICES: dict[str, PermuteAndFlip | Exponential] = {
+    mechanism.name: mechanism for mechanism in (PermuteAndFlip(), Exponential())
+}
+
+
+class Gate:
+    """Releases sealed values through mechanisms, each charged before it is drawn.
+
+    Privacy:
+        Claim: a released value has cost the ledger the stated amount before any coin was drawn.
+        Because: each method charges first; rates are rounded down and variances up, so what runs
+            is no stronger than what was charged.
+        Assumes: ``bound`` and ``sensitivity`` hold for the sealed value (proved and brute-forced
+            where the value is made); validity masks and shapes are public.
+    """
+
+    def __init__(self, ledger: Ledger, entropy: Entropy) -> None:
+        self.ledger = ledger
+        self.entropy = entropy
+
+    def select(
+        self,
+        scores: Sealed[np.ndarray],
+        valid: np.ndarray | None,
+        bound: Bound,
+        amount: float,
+        label: str,
+        mechanism: str | None = None,
+    ) -> np.ndarray:
+        """One candidate for each node, ``(n_nodes,)``; -1 where no candidate is valid.
+
+        ``scores`` are sealed integers ``(n_nodes, n_candidates)``. Nodes must hold different records, so that
+        all of them together cost ``amount`` once. ``valid`` is a public mask of the same shape; None means all.
+        """
+        if valid is None:
+            valid = np.ones(scores._value.shape, dtype=bool)
+        accountant = self.ledger.accountant
+        name = mechanism or accountant.choice
+        if name not in CHOICES:
+            raise AccountingError(f"'{name}' is not a choice mechanism. Known: {', '.join(CHOICES)}.")
+        if math.isinf(amount):
+            self.ledger.charge(label, "exact", amount)
+            return _best(scores._value, valid)
+        rate = Rate.below(accountant.strength(name, amount) / bound.width)
+        self.ledger.charge(label, name, amount)
+        return CHOICES[name].select(scores._value, valid, rate, self.entropy)
+
+    def add_noise(
+        self, values: Sealed[np.ndarray], sensitivity: Sensitivity, amount: float, label: str
+    ) -> tuple[np.ndarray, float]:
+        """Noisy integers of the same shape, and the variance of each noise."""
+        accountant = self.ledger.accountant
+        if math.isinf(amount):
+            self.ledger.charge(label, "exact", amount)
+            return values._value.copy(), 0.0
+        strength = accountant.strength(accountant.noise, amount)
+        if accountant.noise == "gaussian":
+            spread = Fraction(sensitivity.l2_squared) / strength
+            self.ledger.charge(label, accountant.noise, amount)
+            noise = Gaussian().draw(values._value.shape, spread, self.entropy)
+            return values._value + noise, float(spread)
+        rate = Rate.below(strength / sensitivity.l1)
+        self.ledger.charge(label, accountant.noise, amount)
+        noise = Geometric().draw(values._value.shape, rate, self.entropy)
+        return values._value + noise, Geometric.variance(rate)
+
+    def leak(self, value: Sealed[np.ndarray], reason: str, label: str) -> np.ndarray:
+        """Open a value exactly. For published algorithms that do so; the ledger's total becomes infinite."""
+        self.ledger.leak(label, reason)
+        return value._value
+
+
+def _best(scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    lowest = np.iinfo(np.int64).min
+    best = np.where(valid, scores, lowest).argmax(axis=1)
+    return np.where(valid.any(axis=1), best, -1)

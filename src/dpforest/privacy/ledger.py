@@ -1,0 +1,215 @@
+"""The ledger: a tree of scopes and charges. Public values only.
+
+A scope says how the charges inside it add up:
+
+    sequential   the sum, times ``copies`` (several steps on the same records)
+    parallel     the largest (each child is about other records)
+    bootstrap    exp(sum) - 1 (a step on a Poisson(1) bootstrap of the records)
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from dpforest.errors import BudgetError
+from dpforest.privacy.accountants import Accountant, make_accountant
+from dpforest.privacy.amounts import round_up
+
+KINDS = ("sequential", "parallel", "bootstrap")
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One release: what it was for, the mechanism that ran, and what it cost in the ledger's unit."""
+
+    label: str
+    mechanism: str
+    amount: float
+
+
+@dataclass(frozen=True)
+class Leak:
+    """An exact value that was opened without a mechanism. Its cost is infinite."""
+
+    label: str
+    reason: str
+    amount: float = math.inf
+    mechanism: str = "none"
+
+
+@dataclass
+class Scope:
+    """Charges and scopes that belong together."""
+
+    label: str
+    kind: str = "sequential"
+    copies: int = 1
+    children: "list[Charge | Leak | Scope]" = field(default_factory=list)
+
+
+class Ledger:
+    """Every charge of one fit, checked against the budget before it is made.
+
+    Privacy:
+        Claim: what was charged covers what was released, and never passes the budget.
+        Because: the gate charges before it draws; sums are exact fractions; a charge that would
+            pass the budget raises ``BudgetError`` and is not entered. Parallel scopes are opened by
+            samplings only, which prove that their children are about different records.
+        Assumes: nothing is released but through the gate.
+    """
+
+    def __init__(self, accountant: Accountant) -> None:
+        self.accountant = accountant
+        self.root = Scope("fit")
+        self._open = [self.root]
+
+    @property
+    def unit(self) -> str:
+        """``epsilon`` or ``rho``."""
+        return self.accountant.unit
+
+    @property
+    def total(self) -> float:
+        """The sum of all charges, in the ledger's unit; rounded up."""
+        cost = self._cost(self.root)
+        return cost if isinstance(cost, float) else round_up(cost)
+
+    @property
+    def spent(self) -> float:
+        """The total loss as epsilon, at the ledger's delta."""
+        return self.accountant.epsilon_of(self.total)
+
+    @property
+    def leaks(self) -> list[Leak]:
+        return [entry for _, entry in self._walk(self.root, ()) if isinstance(entry, Leak)]
+
+    def entries(self) -> list[dict[str, Any]]:
+        """One row for each charge: label, mechanism, epsilon or rho, scope."""
+        return [
+            {"label": entry.label, "mechanism": entry.mechanism, self.unit: entry.amount, "scope": " / ".join(path)}
+            for path, entry in self._walk(self.root, ())
+        ]
+
+    @contextmanager
+    def scope(self, label: str, kind: str = "sequential", copies: int = 1) -> Iterator[Scope]:
+        """Charges made inside belong to a new scope. They stay when the block fails."""
+        scope = Scope(label, kind, copies)
+        self._open[-1].children.append(scope)
+        self._open.append(scope)
+        try:
+            yield scope
+        finally:
+            self._open.pop()
+
+    def charge(self, label: str, mechanism: str, amount: float) -> None:
+        """Enter a charge, or raise ``BudgetError`` and enter nothing."""
+        charge = Charge(label, mechanism, amount)
+        children = self._open[-1].children
+        before = self._cost(self.root)
+        children.append(charge)
+        budget = self.accountant.budget
+        if math.isfinite(budget) and self._cost(self.root) > Fraction(budget):
+            children.pop()
+            raise BudgetError.over(label, amount, float(Fraction(budget) - before), budget, self.unit)
+
+    def leak(self, label: str, reason: str) -> None:
+        """Enter an exact value that is opened without a mechanism: the total becomes infinite."""
+        self._open[-1].children.append(Leak(label, reason))
+
+    def _cost(self, entry: Charge | Leak | Scope) -> Fraction | float:
+        """Exact cost; ``math.inf`` as soon as one part is infinite."""
+        if not isinstance(entry, Scope):
+            return entry.amount if math.isinf(entry.amount) else Fraction(entry.amount)
+        costs = [self._cost(child) for child in entry.children]
+        if not costs:
+            return Fraction(0)
+        if math.inf in costs:
+            return math.inf
+        if entry.kind == "parallel":
+            return max(costs)
+        total = sum(costs, Fraction(0))
+        if entry.kind == "bootstrap":
+            total = Fraction(self.accountant.bootstrap(round_up(total)))
+        return entry.copies * total
+
+    def _walk(self, scope: Scope, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Charge | Leak]]:
+        path = (*path, scope.label)
+        for child in scope.children:
+            if isinstance(child, Scope):
+                yield from self._walk(child, path)
+            else:
+                yield path, child
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Ledger) and (self.accountant, self.root) == (other.accountant, other.root)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Ledger(spent={self.spent:.6g}, charges={len(self.entries())})"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "epsilon": _number(self.accountant.epsilon),
+            "delta": self.accountant.delta,
+            "unit": self.unit,
+            "spent": _number(self.spent),
+            "root": _scope_to_dict(self.root),
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> "Ledger":
+        ledger = cls(make_accountant(float(content["epsilon"]), content["delta"]))
+        ledger.root = _scope_from_dict(content["root"])
+        ledger._open = [ledger.root]
+        return ledger
+
+    @classmethod
+    def from_json(cls, text: str) -> "Ledger":
+        return cls.from_dict(json.loads(text))
+
+
+def _number(value: float) -> float | str:
+    """JSON has no infinity."""
+    return value if math.isfinite(value) else "inf"
+
+
+def _scope_to_dict(scope: Scope) -> dict[str, Any]:
+    return {
+        "scope": scope.label,
+        "kind": scope.kind,
+        "copies": scope.copies,
+        "children": [_entry_to_dict(child) for child in scope.children],
+    }
+
+
+def _entry_to_dict(entry: Charge | Leak | Scope) -> dict[str, Any]:
+    if isinstance(entry, Scope):
+        return _scope_to_dict(entry)
+    if isinstance(entry, Leak):
+        return {"leak": entry.label, "reason": entry.reason}
+    return {"charge": entry.label, "mechanism": entry.mechanism, "amount": _number(entry.amount)}
+
+
+def _scope_from_dict(content: dict[str, Any]) -> Scope:
+    if content["kind"] not in KINDS:
+        raise ValueError(f"A scope is one of {KINDS}.")
+    children = [_entry_from_dict(child) for child in content["children"]]
+    return Scope(content["scope"], content["kind"], int(content["copies"]), children)
+
+
+def _entry_from_dict(content: dict[str, Any]) -> Charge | Leak | Scope:
+    if "scope" in content:
+        return _scope_from_dict(content)
+    if "leak" in content:
+        return Leak(content["leak"], content["reason"])
+    return Charge(content["charge"], content["mechanism"], float(content["amount"]))

@@ -1,0 +1,43 @@
+"""Sealed values: exact aggregates that nobody may read."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NoReturn, TypeVar
+
+import numpy as np
+
+from dpforest.errors import SealedError
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+class Sealed(Generic[T]):
+    """Holds an exact aggregate that can be transformed but not read; ``Gate`` alone opens it.
+
+    Guards against accidents, not against malice: a function given to ``map`` could still leak
+    what it sees. The caller is assumed to be honest but curious.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+
+    def map(self, function: Callable[[T], S]) -> "Sealed[S]":
+        """A sealed ``function(value)``."""
+        return Sealed(function(self._value))
+
+    @staticmethod
+    def concatenate(parts: "Sequence[Sealed[np.ndarray]]") -> "Sealed[np.ndarray]":
+        """Sealed arrays joined along their first axis."""
+        return parts[0] if len(parts) == 1 else Sealed(np.concatenate([part._value for part in parts]))
+
+    def __repr__(self) -> str:
+        return "Sealed(...)"
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise SealedError
+
+    __array__ = __iter__ = __len__ = __bool__ = __getitem__ = __float__ = __int__ = __index__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _refuse  # type: ignore[assignment]
+    __reduce__ = __reduce_ex__ = __getstate__ = __copy__ = __deepcopy__ = _refuse  # type: ignore[assignment]

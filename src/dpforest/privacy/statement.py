@@ -1,0 +1,71 @@
+"""The privacy statement: what is guaranteed, for whom, and why it may not hold. Public values only."""
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+# Said with every statement, because no model can promise it.
+NOT_COVERED = (
+    "copies of the raw table, and whoever may read them",
+    "other releases from the same records: their losses add up",
+    "how long training took",
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a fitted model promises.
+
+    ``holds`` is True only when the stated loss covers everything that the model reveals about its records.
+    """
+
+    epsilon: float
+    delta: float
+    holds: bool
+    reasons: tuple[str, ...] = ()
+    adjacency: str = "add-remove"
+    unit: str = "record"
+    recipe: str = ""
+    variant: str = "private"
+    public: tuple[str, ...] = field(default=())
+    not_covered: tuple[str, ...] = NOT_COVERED
+
+    def __str__(self) -> str:
+        if not self.holds:
+            return "No privacy guarantee: " + "; ".join(self.reasons) + "."
+        odds = math.exp(self.epsilon)
+        loss = f"epsilon = {self.epsilon:.4g}" + (f", delta = {self.delta:.3g}" if self.delta else "")
+        return (
+            f"{loss}, adding or removing one {self.unit}: whatever someone concludes from the model, the odds that a "
+            f"given {self.unit} was in the table change by a factor of at most {odds:.3g}"
+            + (f", except with probability {self.delta:.3g}." if self.delta else ".")
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON (an infinite epsilon is the text "inf")."""
+        content = asdict(self)
+        for name in ("reasons", "public", "not_covered"):
+            content[name] = list(content[name])
+        # A group of two records, the standard step to replace-one neighbours.
+        replace = (2 * self.epsilon, self.delta * (1 + math.exp(min(self.epsilon, 700.0))))
+        content["replace_one"] = {"epsilon": replace[0], "delta": min(1.0, replace[1]) if self.delta else 0.0}
+        content["odds"] = math.exp(self.epsilon) if self.epsilon < 700 else math.inf
+        return _without_infinity(content)
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> "Statement":
+        names = ("holds", "adjacency", "unit", "recipe", "variant")
+        return cls(
+            epsilon=float(content["epsilon"]),
+            delta=float(content["delta"]),
+            reasons=tuple(content["reasons"]),
+            public=tuple(content["public"]),
+            not_covered=tuple(content["not_covered"]),
+            **{name: content[name] for name in names},
+        )
+
+
+def _without_infinity(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_infinity(item) for key, item in value.items()}
+    return "inf" if value == math.inf else value

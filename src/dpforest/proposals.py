@@ -1,0 +1,259 @@
+"""Proposals: which splits a node may choose from. Public values only.
+
+A *route* sends each code of one feature to a child. A binary split has the children 0 and 1; a multiway split has one for
+each code. A *menu* offers each node the routes that divide the codes it can still hold.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numba import njit
+
+from dpforest.domain import Domain
+from dpforest.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Routes:
+    """A table of routes, one row each.
+
+    ``children[r, code]`` is the child of a code of feature ``features[r]``. If child 0 gets one run of codes, it is
+    ``starts[r] : stops[r]``, and counts of both children are found by subtraction; else ``starts[r]`` is -1.
+    A route divides a node if codes below ``ends[r]`` that the node can hold go to different children.
+    """
+
+    features: np.ndarray  # (n_routes,)
+    children: np.ndarray  # (n_routes, most_codes)
+    starts: np.ndarray
+    stops: np.ndarray
+    ends: np.ndarray
+
+    @property
+    def n_routes(self) -> int:
+        return len(self.features)
+
+    @property
+    def most_children(self) -> int:
+        return int(self.children.max(initial=1)) + 1
+
+    @staticmethod
+    def join(tables: "list[Routes]") -> "Routes":
+        if len(tables) == 1:
+            return tables[0]
+        names = ("features", "children", "starts", "stops", "ends")
+        return Routes(*(np.concatenate([getattr(table, name) for table in tables]) for name in names))
+
+    @staticmethod
+    def of_runs(domain: Domain, runs: list[tuple[int, int, int, int]]) -> "Routes":
+        """Binary routes from (feature, start, stop, end): the codes ``start : stop`` go to child 0."""
+        features, starts, stops, ends = np.array(runs, dtype=np.int64).T
+        code = np.arange(int(domain.n_codes.max()))
+        inside = (code >= starts[:, None]) & (code < stops[:, None])
+        return Routes(features, (~inside).astype(np.uint16), starts, stops, ends)
+
+    @staticmethod
+    def of_table(domain: Domain, features: np.ndarray, children: np.ndarray) -> "Routes":
+        """Routes from a table of children."""
+        none = np.full(len(features), -1)
+        return Routes(features, children.astype(np.uint16), none, none, domain.n_codes[features])
+
+
+class Kind(Protocol):
+    """One kind of split: routes that all nodes are offered, or routes drawn for each node."""
+
+    def fixed(self, domain: Domain) -> Routes | None:
+        """Routes that every node is offered."""
+
+    def drawn(self, domain: Domain, n_nodes: int, rng: np.random.Generator) -> Routes | None:
+        """Routes drawn for each node, the same number for all, node after node."""
+
+
+class _Fixed:
+    def drawn(self, domain: Domain, n_nodes: int, rng: np.random.Generator) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Thresholds(_Fixed):
+    """Numeric features: every cut (missing goes with the larger values), and missing against the rest."""
+
+    def fixed(self, domain: Domain) -> Routes | None:
+        runs = []
+        for feature in np.flatnonzero(domain.is_numeric):
+            missing = domain.n_codes[feature] - 1
+            runs += [(feature, 0, stop, missing) for stop in range(1, missing)]
+            runs.append((feature, missing, missing + 1, missing + 1))
+        return Routes.of_runs(domain, runs) if runs else None
+
+
+@dataclass(frozen=True)
+class OneAgainstRest(_Fixed):
+    """Categorical features: each value (also "other" and missing) against the rest."""
+
+    def fixed(self, domain: Domain) -> Routes | None:
+        runs = [
+            (feature, code, code + 1, domain.n_codes[feature])
+            for feature in np.flatnonzero(~domain.is_numeric)
+            for code in range(domain.n_codes[feature])
+        ]
+        return Routes.of_runs(domain, runs) if runs else None
+
+
+@dataclass(frozen=True)
+class OneChildPerValue(_Fixed):
+    """Multiway splits: a child for each code; of categorical features only if not ``numeric``."""
+
+    numeric: bool = True
+
+    def fixed(self, domain: Domain) -> Routes | None:
+        features = np.flatnonzero(~domain.is_numeric | self.numeric)
+        code = np.arange(int(domain.n_codes.max()))
+        # Codes beyond a feature's own never occur; they are routed to child 0.
+        children = np.where(code < domain.n_codes[features, None], code, 0)
+        return Routes.of_table(domain, features, children) if len(features) else None
+
+
+@dataclass(frozen=True)
+class RandomSubsets:
+    """Categorical features: ``n_subsets`` random subsets of the values against the rest, for each node anew."""
+
+    n_subsets: int = 4
+
+    def fixed(self, domain: Domain) -> None:
+        return None
+
+    def drawn(self, domain: Domain, n_nodes: int, rng: np.random.Generator) -> Routes | None:
+        features = np.tile(np.repeat(np.flatnonzero(~domain.is_numeric), self.n_subsets), n_nodes)
+        if not len(features):
+            return None
+        children = rng.integers(0, 2, size=(len(features), int(domain.n_codes.max())), dtype=np.uint16)
+        return Routes.of_table(domain, features, children)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What each node may choose from: ``valid[node, c]`` says whether route ``places[node, c]`` divides the node."""
+
+    routes: Routes
+    places: np.ndarray  # (n_nodes, n_candidates)
+    valid: np.ndarray  # (n_nodes, n_candidates)
+
+    @property
+    def n_candidates(self) -> int:
+        return self.places.shape[1]
+
+    @property
+    def features(self) -> np.ndarray:
+        """The feature of each candidate, ``(n_nodes, n_candidates)``."""
+        return self.routes.features[self.places]
+
+    def wanted(self, n_features: int) -> np.ndarray:
+        """Which features a node needs counts of, ``(n_nodes, n_features)``."""
+        wanted = np.zeros((len(self.places), n_features), dtype=bool)
+        nodes, columns = np.nonzero(self.valid)
+        wanted[nodes, self.features[nodes, columns]] = True
+        return wanted
+
+    def block(self, start: int, stop: int) -> "Candidates":
+        return Candidates(self.routes, self.places[start:stop], self.valid[start:stop])
+
+    def one_at_random(self, n_features: int, rng: np.random.Generator) -> "Candidates":
+        """A single candidate for each node: a random feature that divides it, then a random route of that feature."""
+        nodes, features = np.arange(len(self.places))[:, None], self.features
+        n_alike = np.zeros((len(self.places), n_features))
+        np.add.at(n_alike, (nodes, features), self.valid)
+        weights = self.valid / np.maximum(n_alike[nodes, features], 1)
+        below = np.cumsum(weights, axis=1)
+        picked = (below > rng.random((len(below), 1)) * below[:, -1:]).argmax(axis=1)[:, None]
+        return Candidates(self.routes, self.places[nodes, picked], self.valid[nodes, picked])
+
+
+@dataclass(frozen=True)
+class Menu:
+    """The listed kinds of split, of ``n_features`` random features of each node (all by default).
+
+    ``n_features`` is a number, or a share of the features if below 1. With ``random`` a node gets one candidate only, drawn
+    without looking at records: nothing is left to choose, and the level costs nothing.
+
+    Privacy:
+        Claim: what is offered reveals nothing about records.
+        Because: it is a function of the schema, of earlier released splits and of coins.
+        Assumes: the schema is public.
+    """
+
+    kinds: tuple[Kind, ...] = (Thresholds(), OneAgainstRest())
+    n_features: float | None = None
+    random: bool = False
+
+    def __post_init__(self) -> None:
+        if self.n_features is not None and not self.n_features > 0:
+            raise ParameterError(f"n_features must be positive, not {self.n_features!r}.")
+
+    def fixed(self, domain: Domain) -> Routes | None:
+        """Routes that every node is offered; made once for a fit."""
+        tables = [routes for kind in self.kinds if (routes := kind.fixed(domain)) is not None]
+        return Routes.join(tables) if tables else None
+
+    def propose(
+        self, domain: Domain, fixed: Routes | None, reach: np.ndarray, rng: np.random.Generator
+    ) -> Candidates:
+        """Candidates for nodes that can hold the codes ``reach`` ``(n_nodes, total_codes)``."""
+        n_nodes = len(reach)
+        tables, places, n_before = [], [], 0
+        if fixed is not None:
+            tables, n_before = [fixed], fixed.n_routes
+            places.append(np.broadcast_to(np.arange(n_before), (n_nodes, n_before)))
+        for kind in self.kinds:
+            drawn = kind.drawn(domain, n_nodes, rng)
+            if drawn is not None:
+                places.append(n_before + np.arange(drawn.n_routes).reshape(n_nodes, -1))
+                tables.append(drawn)
+                n_before += drawn.n_routes
+        if not tables:
+            raise ParameterError("The recipe offers no split for any feature of this schema.")
+        routes, joined = Routes.join(tables), np.concatenate(places, axis=1)
+        valid = np.empty(joined.shape, dtype=bool)
+        allowed = self._draw_features(domain.n_features, n_nodes, rng)
+        _divides(
+            reach, domain.offsets, routes.features, routes.children, routes.starts, routes.stops, routes.ends,
+            joined, allowed, valid,
+        )  # fmt: skip
+        candidates = Candidates(routes, joined, valid)
+        return candidates.one_at_random(domain.n_features, rng) if self.random else candidates
+
+    def _draw_features(self, n_features: int, n_nodes: int, rng: np.random.Generator) -> np.ndarray:
+        """Which features each node may use, ``(n_nodes, n_features)``."""
+        if self.n_features is None:
+            return np.ones((n_nodes, n_features), dtype=bool)
+        n_drawn = np.ceil(self.n_features * n_features) if self.n_features < 1 else self.n_features
+        return rng.random((n_nodes, n_features)).argsort(axis=1).argsort(axis=1) < n_drawn
+
+
+@njit(cache=True, nogil=True)
+def _divides(reach, offsets, features, children, starts, stops, ends, places, allowed, valid):
+    below = np.empty(reach.shape[1] + 1, dtype=np.int64)
+    for node in range(places.shape[0]):
+        below[0] = 0
+        for column in range(reach.shape[1]):
+            below[column + 1] = below[column] + reach[node, column]
+        for candidate in range(places.shape[1]):
+            route = places[node, candidate]
+            feature = features[route]
+            valid[node, candidate] = False
+            if not allowed[node, feature]:
+                continue
+            offset = offsets[feature]
+            if starts[route] >= 0:
+                n_inside = below[offset + stops[route]] - below[offset + starts[route]]
+                n_all = below[offset + ends[route]] - below[offset]
+                valid[node, candidate] = 0 < n_inside < n_all
+                continue
+            first = -1
+            for code in range(ends[route]):
+                if reach[node, offset + code]:
+                    if first < 0:
+                        first = children[route, code]
+                    elif children[route, code] != first:
+                        valid[node, candidate] = True
+                        break

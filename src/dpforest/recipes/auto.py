@@ -1,0 +1,5 @@
+"""The library's own recipe: planned from public facts."""
+
+from dpforest.planner import SKETCH
+
+RECIPE = SKETCH

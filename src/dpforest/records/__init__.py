@@ -1,0 +1,1 @@
+"""Records: the only package that sees rows."""

@@ -1,0 +1,58 @@
+"""Reads a schema off the rows: the explicit opt-in ``schema="assume-public"``. Sees rows.
+
+Bounds, categories and classes read here are exact facts about the records. They are not private; the statement of a model
+that was fitted this way says so.
+"""
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from dpforest.errors import TableError
+from dpforest.schema import Bounded, Categorical, Classes, Feature, Numeric, Schema
+
+
+def assume_public(X: Any, y: Any, *, classes: bool) -> tuple[Any, Schema]:
+    """The table, checked as scikit-learn checks it, and the schema that its values show."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        named = {str(name): frame[name].to_numpy() for name in frame.columns}
+        if len(frame) == 0:
+            raise TableError("Found array with 0 sample(s) while a minimum of 1 is required to read a schema off it.")
+    else:
+        X = check_array(X, dtype=None, ensure_all_finite=False)
+        named = {f"x{place}": column for place, column in enumerate(X.T)}
+    features = {name: _feature(name, column) for name, column in named.items()}
+    check_consistent_length(X, y)
+    return X, Schema(features, _classes(y) if classes else _bounded(y), source="assume-public")
+
+
+def _feature(name: str, values: np.ndarray) -> Feature:
+    numbers = values
+    if values.dtype.kind not in "biuf":
+        try:
+            numbers = values.astype(np.float64)
+        except ValueError:
+            known = {value for value in values.tolist() if value is not None and value == value}
+            return Categorical(tuple(sorted(known, key=str)) or ("missing",))
+    if np.isinf(numbers).any():
+        raise TableError(f"Input X contains infinity in column {name!r}.")
+    known = numbers[~np.isnan(numbers)] if numbers.dtype.kind == "f" else numbers
+    lower, upper = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    upper = upper if upper > lower else np.nextafter(lower + 1.0, np.inf)
+    return Numeric(lower, float(upper), integer=numbers.dtype.kind in "biu")
+
+
+def _classes(y: Any) -> Classes:
+    check_classification_targets(y)
+    return Classes(tuple(np.unique(column_or_1d(y)).tolist()))
+
+
+def _bounded(y: Any) -> Bounded:
+    values = check_array(column_or_1d(y), dtype=np.float64, ensure_2d=False, input_name="y")
+    lower, upper = float(values.min()), float(values.max())
+    return Bounded(lower, upper if upper > lower else lower + 1.0)

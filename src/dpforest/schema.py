@@ -1,0 +1,267 @@
+"""The schema: what is public about a table before anyone looks at it.
+
+Bounds, categories, classes and target range come from here and never from rows.
+"""
+
+import json
+import math
+import numbers
+import tomllib
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from dpforest.errors import SchemaError
+
+# A bounded target is put on a grid of 0 .. TARGET_STEPS, so that its sums are exact integers.
+TARGET_STEPS = 4096
+
+
+def _check_range(what: str, lower: Any, upper: Any) -> None:
+    for value in (lower, upper):
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
+            raise SchemaError(f"{what} needs finite numbers as bounds, not lower={lower!r}, upper={upper!r}.")
+    if not lower < upper:
+        raise SchemaError(f"{what} needs lower < upper, not lower={lower!r}, upper={upper!r}.")
+
+
+def _distinct(what: str, values: Iterable[Hashable]) -> tuple[Hashable, ...]:
+    if isinstance(values, str):
+        raise SchemaError(f"{what} needs a list of values, not the text {values!r}.")
+    listed = tuple(value.item() if hasattr(value, "item") and hasattr(value, "dtype") else value for value in values)
+    try:
+        n_distinct = len(set(listed))
+    except TypeError:
+        raise SchemaError(f"{what} needs hashable values.") from None
+    if not listed:
+        raise SchemaError(f"{what} needs at least one value.")
+    if n_distinct < len(listed):
+        raise SchemaError(f"{what} lists a value twice.")
+    return listed
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A number between public bounds; values outside are clipped. ``integer`` if only whole numbers occur."""
+
+    lower: float
+    upper: float
+    integer: bool = False
+    kind: ClassVar[str] = "numeric"
+
+    def __post_init__(self) -> None:
+        _check_range("Numeric", self.lower, self.upper)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "lower": self.lower, "upper": self.upper, "integer": self.integer}
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One of a public list of values; anything else counts as "other"."""
+
+    categories: tuple[Hashable, ...]
+    kind: ClassVar[str] = "categorical"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "categories", _distinct("Categorical", self.categories))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "categories": list(self.categories)}
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The public classes of a classification target.
+
+    A record whose label is not listed counts as ``other``, one of the labels; with ``other=None`` it is left out.
+    Either way the rule looks at that record only and says nothing about it.
+    """
+
+    labels: tuple[Hashable, ...]
+    other: Hashable = None
+    name: str = "target"
+    kind: ClassVar[str] = "classes"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", _distinct("Classes", self.labels))
+        if self.other is not None and self.other not in self.labels:
+            raise SchemaError(f"Classes(other={self.other!r}) is not one of the labels.")
+
+    @property
+    def width(self) -> int:
+        """Number of integers that describe a group of records: a count for each class."""
+        return len(self.labels)
+
+    n_values = width  # what a node releases: a count for each class
+
+    @staticmethod
+    def sizes(statistics: Any) -> Any:
+        """Number of records, from statistics ``(..., width)``."""
+        return statistics.sum(axis=-1)
+
+    def to_dict(self) -> dict[str, Any]:
+        content = {"name": self.name, "kind": self.kind, "labels": list(self.labels)}
+        return content if self.other is None else content | {"other": self.other}
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A regression target between public bounds; values outside are clipped, missing ones left out."""
+
+    lower: float
+    upper: float
+    name: str = "target"
+    kind: ClassVar[str] = "bounded"
+    width: ClassVar[int] = 3  # n, sum of z, sum of z**2, with z in 0 .. TARGET_STEPS
+    n_values: ClassVar[int] = 2  # what a node releases: its records as low and high parts, 1-z and z
+
+    def __post_init__(self) -> None:
+        _check_range("Bounded", self.lower, self.upper)
+
+    @staticmethod
+    def sizes(statistics: Any) -> Any:
+        """Number of records, from statistics ``(..., width)``."""
+        return statistics[..., 0]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "kind": self.kind, "lower": self.lower, "upper": self.upper}
+
+
+Feature = Numeric | Categorical
+Target = Classes | Bounded
+_KINDS: dict[str, Any] = {part.kind: part for part in (Numeric, Categorical, Classes, Bounded)}
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Features, target and, if it is public, the number of rows.
+
+    Example
+    -------
+    >>> schema = Schema(
+    ...     features={"age": Numeric(0, 120, integer=True), "sex": Categorical(["Male", "Female"])},
+    ...     target=Classes(["<=50K", ">50K"]),
+    ... )
+    >>> schema.n_features
+    2
+    """
+
+    features: Mapping[str, Feature]
+    target: Target
+    n_rows: int | None = None
+    source: str = "declared"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.features, Mapping) or not self.features:
+            raise SchemaError("Schema(features=...) needs a mapping from column name to Numeric or Categorical.")
+        for name, feature in self.features.items():
+            if not isinstance(feature, Numeric | Categorical):
+                raise SchemaError(f"Feature {name!r} must be Numeric(...) or Categorical(...), not {feature!r}.")
+        if not isinstance(self.target, Classes | Bounded):
+            raise SchemaError(
+                f"Schema(target=...) must be Classes([...]) for classification or Bounded(lower, upper) for "
+                f"regression, not {self.target!r}."
+            )
+        if self.target.name in self.features:
+            raise SchemaError(f"Column {self.target.name!r} is declared both as a feature and as the target.")
+        if self.n_rows is not None and not (isinstance(self.n_rows, numbers.Integral) and self.n_rows >= 0):
+            raise SchemaError(f"Schema(n_rows=...) must be a whole number that is public, or None, not {self.n_rows!r}.")
+        object.__setattr__(self, "features", MappingProxyType(dict(self.features)))
+
+    @property
+    def n_features(self) -> int:
+        return len(self.features)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Schema, (dict(self.features), self.target, self.n_rows, self.source))
+
+    def to_dict(self) -> dict[str, Any]:
+        content: dict[str, Any] = {
+            "features": {name: feature.to_dict() for name, feature in self.features.items()},
+            "target": self.target.to_dict(),
+        }
+        if self.n_rows is not None:
+            content["n_rows"] = int(self.n_rows)
+        if self.source != "declared":
+            content["source"] = self.source
+        return content
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "Schema":
+        if not isinstance(content, Mapping) or not {"features", "target"} <= set(content):
+            raise SchemaError("A schema file needs the entries 'features' and 'target'.")
+        unknown = set(content) - {"features", "target", "n_rows", "source"}
+        if unknown:
+            raise SchemaError(f"A schema file has no entry {sorted(unknown)[0]!r}.")
+        if not isinstance(content["features"], Mapping):
+            raise SchemaError("The entry 'features' of a schema file maps column names to their kind.")
+        features = {str(name): _part(f"feature {name!r}", part) for name, part in content["features"].items()}
+        return cls(features, _part("the target", content["target"]), content.get("n_rows"), content.get("source", "declared"))
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "Schema":
+        """Read a ``.json`` or ``.toml`` file."""
+        path = Path(path)
+        parsers = {".json": json.loads, ".toml": tomllib.loads}
+        if path.suffix not in parsers:
+            raise SchemaError(f"A schema file ends in .json or .toml, not {path.suffix!r} ({path}).")
+        try:
+            content = parsers[path.suffix](path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise SchemaError(f"The schema file {path} cannot be read: {error.strerror}.") from None
+        except (ValueError, RecursionError) as error:
+            raise SchemaError(f"The schema file {path} is not valid {path.suffix[1:].upper()}: {error}.") from None
+        return cls.from_dict(content)
+
+    def to_file(self, path: str | Path) -> None:
+        """Write a ``.json`` or ``.toml`` file."""
+        path = Path(path)
+        writers = {".json": _json_text, ".toml": _toml_text}
+        if path.suffix not in writers:
+            raise SchemaError(f"A schema file ends in .json or .toml, not {path.suffix!r} ({path}).")
+        path.write_text(writers[path.suffix](self.to_dict()), encoding="utf-8")
+
+
+def _part(what: str, content: Any) -> Any:
+    if not isinstance(content, Mapping) or content.get("kind") not in _KINDS:
+        raise SchemaError(f"In the schema file, {what} needs a 'kind': one of {', '.join(_KINDS)}.")
+    arguments = {key: value for key, value in content.items() if key != "kind"}
+    try:
+        return _KINDS[content["kind"]](**arguments)
+    except TypeError:
+        raise SchemaError(
+            f"In the schema file, {what} of kind {content['kind']!r} has missing or unknown entries: "
+            f"{', '.join(sorted(arguments)) or 'none given'}."
+        ) from None
+
+
+def _json_text(content: dict[str, Any]) -> str:
+    try:
+        return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    except TypeError:
+        raise SchemaError("Only text, numbers and booleans can be categories or labels in a schema file.") from None
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        # A JSON string is a TOML basic string, once the characters that JSON may leave bare are escaped.
+        return json.dumps(value).replace("\x7f", "\\u007f")
+    raise SchemaError("Only text, numbers and booleans can be categories or labels in a schema file.")
+
+
+def _toml_text(content: dict[str, Any]) -> str:
+    lines = [f"{name} = {_toml_value(content[name])}" for name in ("n_rows", "source") if name in content]
+    tables = [("target", content["target"])]
+    tables += [(f"features.{_toml_value(name)}", part) for name, part in content["features"].items()]
+    for header, part in tables:
+        lines += ["", f"[{header}]", *(f"{key} = {_toml_value(value)}" for key, value in part.items())]
+    return "\n".join(lines).lstrip("\n") + "\n"

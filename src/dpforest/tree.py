@@ -1,0 +1,166 @@
+"""The released forest: flat arrays over the nodes of all trees. Public values only.
+
+Nodes are numbered level by level, all trees together; the roots are 0 .. n_trees-1, and the children of a node follow one
+another. A bounded target is treated as two classes, low and high: a record of value z counts 1-z for low and z for high, so
+the share of high is the mean, and everything below works for both targets.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from dpforest.domain import Domain
+from dpforest.schema import Classes, Target
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees, their released counts and what they vote.
+
+    ``first_children`` is -1 at a leaf. ``routes[splits[node], code]`` is the child, counted from the first, of a code of
+    the feature ``features[node]``. ``counts`` ``(n_nodes, n_values)`` are released counts, or sums of released counts below;
+    ``variances`` ``(n_nodes,)`` is the variance of the noise in each of them; ``shares`` are class shares after
+    post-processing; ``votes`` is what a record at this leaf adds to the prediction.
+    """
+
+    domain: Domain
+    target: Target
+    trees: np.ndarray
+    parents: np.ndarray
+    levels: np.ndarray
+    first_children: np.ndarray
+    features: np.ndarray
+    splits: np.ndarray
+    routes: np.ndarray
+    counts: np.ndarray
+    variances: np.ndarray
+    shares: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    votes: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.trees)
+
+    @property
+    def n_trees(self) -> int:
+        return int(np.count_nonzero(self.parents < 0))
+
+    @property
+    def depth(self) -> int:
+        return int(self.levels.max(initial=0))
+
+    @cached_property
+    def is_leaf(self) -> np.ndarray:
+        return self.first_children < 0
+
+    def level_slices(self) -> list[slice]:
+        """The nodes of each level, from the roots down."""
+        edges = np.searchsorted(self.levels, np.arange(self.depth + 2))
+        return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+
+    def with_counts(self, nodes: np.ndarray, counts: np.ndarray, variance: float) -> "Forest":
+        """The forest with released counts at some nodes."""
+        all_counts, variances = self.counts.copy(), self.variances.copy()
+        all_counts[nodes], variances[nodes] = counts, variance
+        return replace(self, counts=all_counts, variances=variances)
+
+    def summed(self) -> "Forest":
+        """Counts of nodes that were not released, as sums of their children."""
+        counts, variances = self.counts.copy(), self.variances.copy()
+        missing = np.isnan(variances)
+        counts[missing], variances[missing] = 0, 0
+        for level in reversed(self.level_slices()[1:]):
+            below = np.arange(level.start, level.stop)
+            below = below[missing[self.parents[below]]]
+            np.add.at(counts, self.parents[below], counts[below])
+            np.add.at(variances, self.parents[below], variances[below])
+        return replace(self, counts=counts, variances=variances)
+
+    def without_children(self, nodes: np.ndarray) -> "Forest":
+        """The forest with the given nodes turned into leaves."""
+        closed = np.zeros(self.n_nodes, dtype=bool)
+        closed[nodes] = True
+        kept = np.ones(self.n_nodes, dtype=bool)
+        for level in self.level_slices()[1:]:
+            parents = self.parents[level]
+            kept[level] = kept[parents] & ~closed[parents]
+        place = np.cumsum(kept) - 1
+        inner = kept & ~closed & ~self.is_leaf
+        moved = {name: getattr(self, name)[kept] for name in ("trees", "levels", "counts", "variances")}
+        moved |= {name: getattr(self, name)[kept] for name in ("shares", "votes") if len(getattr(self, name))}
+        parents, children = self.parents[kept], self.first_children[kept]
+        inner_kept = inner[kept]
+        return replace(
+            self,
+            parents=np.where(parents < 0, -1, place[parents]),
+            first_children=np.where(inner_kept, place[children], -1),
+            features=np.where(inner_kept, self.features[kept], -1),
+            splits=np.where(inner_kept, np.cumsum(inner_kept) - 1, -1),
+            routes=self.routes[self.splits[inner]],
+            **moved,
+        )
+
+    def vote(self, codes: np.ndarray) -> np.ndarray:
+        """Summed votes ``(n_records, n_values)`` for codes ``(n_features, n_records)``."""
+        totals = np.zeros((codes.shape[1], self.votes.shape[1]))
+        _vote(codes, self.n_trees, self.first_children, self.features, self.splits, self.routes, self.votes, totals)
+        return totals
+
+    def importances(self) -> np.ndarray:
+        """Decrease of impurity due to each feature, from released counts; sums to 1 (or all 0)."""
+        sizes = np.maximum(self.counts.sum(axis=1), 0)
+        impurity = sizes * (1 - np.square(self.shares).sum(axis=1))
+        below = np.zeros(self.n_nodes)
+        inner = np.flatnonzero(self.parents >= 0)
+        np.add.at(below, self.parents[inner], impurity[inner])
+        gains = np.where(self.is_leaf, 0, np.maximum(impurity - below, 0))
+        importances = np.bincount(self.features[~self.is_leaf], gains[~self.is_leaf], self.domain.n_features)
+        total = importances.sum()
+        return importances / total if total > 0 else importances
+
+    def rules(self) -> list[dict[str, Any]]:
+        """Every root-to-node rule: conditions, predicted class (or mean), its released confidence and support."""
+        conditions: list[tuple[str, ...]] = [()] * self.n_nodes
+        for node in np.flatnonzero(self.parents >= 0):
+            parent = self.parents[node]
+            feature = self.features[parent]
+            n_codes = self.domain.n_codes[feature]
+            side = self.routes[self.splits[parent], :n_codes] == node - self.first_children[parent]
+            conditions[node] = (*conditions[parent], self.domain.describe(feature, side))
+        return [
+            {
+                "tree": int(self.trees[node]),
+                "node": node,
+                "leaf": bool(self.is_leaf[node]),
+                "conditions": list(conditions[node]),
+                "rule": " and ".join(conditions[node]) or "always",
+                "support": max(0.0, float(self.counts[node].sum())),
+                **self._prediction(node),
+            }
+            for node in range(self.n_nodes)
+        ]
+
+    def _prediction(self, node: int) -> dict[str, Any]:
+        shares = self.shares[node]
+        if isinstance(self.target, Classes):
+            best = int(shares.argmax())
+            return {"class": self.target.labels[best], "confidence": float(shares[best])}
+        mean = self.target.lower + (self.target.upper - self.target.lower) * float(shares[1])
+        return {"mean": mean, "confidence": None}
+
+    def __repr__(self) -> str:
+        return f"Forest(n_trees={self.n_trees}, depth={self.depth}, n_nodes={self.n_nodes})"
+
+
+@njit(cache=True, nogil=True)
+def _vote(codes, n_trees, first_children, features, splits, routes, votes, totals):
+    for record in range(totals.shape[0]):
+        for tree in range(n_trees):
+            node = tree
+            while first_children[node] >= 0:
+                node = first_children[node] + routes[splits[node], codes[features[node], record]]
+            for value in range(totals.shape[1]):
+                totals[record, value] += votes[node, value]

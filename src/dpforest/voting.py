@@ -1,0 +1,70 @@
+"""Votes: what a record at a leaf adds to the prediction. Public values only.
+
+A vote is a table ``(n_nodes, n_values)``; a prediction is the sum of the rows of the leaves that a record reaches, scaled to
+sum 1. Privacy: none is at stake anywhere in this module; its input is released.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpforest.tree import Forest
+
+
+class Vote(Protocol):
+    """Turns released shares and counts into votes."""
+
+    def votes(self, forest: Forest) -> np.ndarray:
+        """What a record at each node adds, ``(n_nodes, n_values)``."""
+
+
+def _winner(shares: np.ndarray) -> np.ndarray:
+    """1 for the largest share of each node, else 0."""
+    return np.eye(shares.shape[1])[shares.argmax(axis=1)]
+
+
+@dataclass(frozen=True)
+class Majority:
+    """One tree, one vote for the commonest class of the leaf."""
+
+    def votes(self, forest: Forest) -> np.ndarray:
+        return _winner(forest.shares)
+
+
+@dataclass(frozen=True)
+class MeanOfShares:
+    """The class shares of the leaf; the mean of leaf means for a bounded target."""
+
+    def votes(self, forest: Forest) -> np.ndarray:
+        return forest.shares
+
+
+@dataclass(frozen=True)
+class PooledMargins:
+    """The lead of each class over an even split, in records, so that full leaves weigh more than empty ones."""
+
+    def votes(self, forest: Forest) -> np.ndarray:
+        sizes = np.maximum(forest.counts.sum(axis=1, keepdims=True), 0)
+        return np.maximum(sizes, 1) * forest.shares
+
+
+@dataclass(frozen=True)
+class ConfidenceWeighted:
+    """One vote for the commonest class of the leaf, weighted by its share."""
+
+    def votes(self, forest: Forest) -> np.ndarray:
+        return _winner(forest.shares) * forest.shares
+
+
+@dataclass(frozen=True)
+class MostConfidentNode:
+    """The shares of the node with the largest share on the way from the root to the leaf."""
+
+    def votes(self, forest: Forest) -> np.ndarray:
+        votes = forest.shares.copy()
+        for level in forest.level_slices()[1:]:
+            above = votes[forest.parents[level]]
+            better = above.max(axis=1) > votes[level].max(axis=1)
+            votes[level] = np.where(better[:, None], above, votes[level])
+        return votes
