@@ -20,7 +20,7 @@ def assume_public(X: Any, y: Any, *, classes: bool) -> tuple[Any, Schema]:
     """The table, checked as scikit-learn checks it, and the schema that its values show."""
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        named = {str(name): frame[name].to_numpy() for name in frame.columns}
+        named = {str(name): frame.get_column(name).to_numpy() for name in frame.columns}
         if len(frame) == 0:
             raise TableError("Found array with 0 sample(s) while a minimum of 1 is required to read a schema off it.")
     else:

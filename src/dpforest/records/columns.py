@@ -33,7 +33,8 @@ def read_columns(X: Any, schema: Schema) -> list[Any]:
 
 
 def _by_name(frame: "nw.DataFrame[Any]", schema: Schema) -> list[Any]:
-    given = list(frame.columns)
+    named = {str(name): name for name in frame.columns}  # pandas allows numbers as names
+    given = list(named)
     missing = [name for name in schema.features if name not in given]
     if missing:
         raise TableError(f"Column {missing[0]!r} of the schema is missing from the table; it has {_listed(given)}.")
@@ -44,7 +45,7 @@ def _by_name(frame: "nw.DataFrame[Any]", schema: Schema) -> list[Any]:
             f"Column {unknown[0]!r} of the table is not in the schema, which has {_listed(list(schema.features))}."
             f"{hint or ' Drop it from the table or declare it.'}"
         )
-    return [frame[name] for name in schema.features]
+    return [frame.get_column(named[name]) for name in schema.features]
 
 
 def _by_position(X: Any, schema: Schema) -> list[Any]:
@@ -173,7 +174,7 @@ def read_target(y: Any, target: Classes | Bounded) -> np.ndarray:
     """Integers ``(n_records,)``: class places, or steps of the target grid; -1 for a record to leave out."""
     column = nw.from_native(y, series_only=True, allow_series=True, pass_through=True)
     if isinstance(column, nw.DataFrame):
-        column = column[column.columns[0]]
+        column = column.get_column(column.columns[0])
     if not isinstance(column, nw.Series):
         column = _one_dimension(y)
     if isinstance(target, Classes):
