@@ -8,8 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpforest.estimators import DPForestClassifier, DPForestRegressor
-    from dpforest.model_file import load_model
+    from dpforest.estimators import DPForestClassifier, DPForestRegressor, load_model
     from dpforest.recipes import get_recipe, list_recipes
     from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 
@@ -18,7 +17,7 @@ __version__ = version("dpforest")
 _HOMES = {
     "DPForestClassifier": "estimators",
     "DPForestRegressor": "estimators",
-    "load_model": "model_file",
+    "load_model": "estimators",
     "get_recipe": "recipes",
     "list_recipes": "recipes",
     "Bounded": "schema",

@@ -165,7 +165,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Harmonic:
-    """Layer i of h gets a weight 1/(h-i+1): little at the root, most at the leaves [thesis, eq. 4.31 and 4.32].
+    """Layer i of h gets a weight 1/(h-i+1): little at the root, most at the leaves [suihkonen2023, eq. 4.31 and 4.32].
 
     Privacy:
         Claim: a tree costs at most ``amount``.

@@ -90,10 +90,12 @@ class Domain:
 
     @cached_property
     def n_codes(self) -> np.ndarray:
-        return np.array([
-            len(cuts) + 2 if isinstance(part, Numeric) else len(part.categories) + 2
-            for part, cuts in zip(self.features, self.cuts, strict=True)
-        ])
+        return np.array(
+            [
+                len(cuts) + 2 if isinstance(part, Numeric) else len(part.categories) + 2
+                for part, cuts in zip(self.features, self.cuts, strict=True)
+            ]
+        )
 
     @cached_property
     def offsets(self) -> np.ndarray:

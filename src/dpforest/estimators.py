@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpforest.errors import ParameterError, SchemaError, TableError
+from dpforest.errors import ModelFileError, ParameterError, SchemaError, TableError
 from dpforest.forest import fit_forest
 from dpforest.mechanisms import Entropy
+from dpforest.model_file import DAMAGE, read_model, save_model
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
@@ -37,7 +38,7 @@ class _DPForest(BaseEstimator):
     ledger_: Ledger
     forest_: Forest
     privacy_: Statement
-    schema_: Schema
+    schema_: Any
 
     def __init__(
         self,
@@ -167,8 +168,6 @@ class _DPForest(BaseEstimator):
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a file: plain arrays and JSON, no code."""
-        from dpforest.model_file import save_model
-
         check_is_fitted(self, "forest_")
         save_model(self, path)
 
@@ -247,8 +246,7 @@ class DPForestRegressor(RegressorMixin, _DPForest):
     def predict(self, X: Any) -> np.ndarray:
         """The estimated mean of each record, within the bounds of the target."""
         votes = self._votes(X)
-        target = self.schema_.target
-        return target.lower + (target.upper - target.lower) * votes[:, 1]
+        return self.schema_.target.mean_of(votes[:, 1])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -256,7 +254,7 @@ class DPForestRegressor(RegressorMixin, _DPForest):
         return tags
 
 
-def label_array(labels: tuple[Any, ...]) -> np.ndarray:
+def label_array(labels: Sequence[Any]) -> np.ndarray:
     """Labels as numpy would hold them, unless it would change or split them."""
     array = np.asarray(labels) if not any(isinstance(label, tuple) for label in labels) else None
     if array is not None and array.ndim == 1 and array.tolist() == list(labels):
@@ -264,3 +262,22 @@ def label_array(labels: tuple[Any, ...]) -> np.ndarray:
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
     return array
+
+
+def load_model(path: str | Path) -> DPForestClassifier | DPForestRegressor:
+    """Read a fitted estimator that ``save`` wrote; refuses a file that is damaged or from elsewhere."""
+    header, forest = read_model(path)
+    try:
+        kind = DPForestClassifier if isinstance(forest.target, Classes) else DPForestRegressor
+        model = kind(schema=header["schema"], **header["parameters"])
+        names = header["feature_names"]
+    except DAMAGE:
+        raise ModelFileError(f"{path} is damaged or not a dpforest model.") from None
+    model.schema_, model.forest_ = header["schema"], forest
+    model.privacy_, model.ledger_ = header["privacy"], header["ledger"]
+    model.n_features_in_ = model.schema_.n_features
+    if names:
+        model.feature_names_in_ = np.array(names, dtype=object)
+    if isinstance(model, DPForestClassifier):
+        model.classes_ = label_array(model.schema_.target.labels)
+    return model

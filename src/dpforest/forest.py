@@ -12,13 +12,13 @@ from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.recipe import Facts, Recipe
-from dpforest.records.vault import Vault
+from dpforest.records.base import Source
 from dpforest.schema import Classes
 from dpforest.tree import Forest
 
 
 def fit_forest(
-    vault: Vault,
+    vault: Source,
     recipe: Recipe,
     ledger: Ledger,
     entropy: Entropy,
@@ -49,7 +49,7 @@ def fit_forest(
     return replace(forest, votes=recipe.vote.votes(forest))
 
 
-def _planned(vault: Vault, recipe: Recipe, gate: Gate) -> tuple[Recipe, float]:
+def _planned(vault: Source, recipe: Recipe, gate: Gate) -> tuple[Recipe, float]:
     """The recipe to run, and what is left for it after a noisy number of rows was paid, if it needs one."""
     accountant, schema = gate.ledger.accountant, vault.schema
     amount = accountant.budget

@@ -14,7 +14,6 @@ import numpy as np
 
 from dpforest.domain import Domain
 from dpforest.errors import DPForestError, ModelFileError
-from dpforest.estimators import DPForestClassifier, DPForestRegressor, label_array
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.recipe import Recipe
@@ -25,7 +24,11 @@ FORMAT = "dpforest-model"
 VERSION = 1
 HEADER = "model.json"
 MOST_BYTES = 1 << 31
-ESTIMATORS = {cls.__name__: cls for cls in (DPForestClassifier, DPForestRegressor)}
+# What reading a file that nobody wrote on purpose can raise.
+DAMAGE = (
+    zipfile.BadZipFile, DPForestError, ValueError, KeyError, TypeError, IndexError, AttributeError, NotImplementedError,
+    RuntimeError, EOFError, OverflowError, RecursionError,
+)  # fmt: skip
 ARRAYS = {
     "trees": "i", "parents": "i", "levels": "i", "first_children": "i", "features": "i", "splits": "i", "routes": "u",
     "counts": "f", "variances": "f", "shares": "f", "votes": "f", "cuts": "f", "n_cuts": "i",
@@ -97,8 +100,8 @@ def save_model(model: Any, path: str | Path) -> None:
     write_whole(path, buffer.getvalue())
 
 
-def load_model(path: str | Path) -> DPForestClassifier | DPForestRegressor:
-    """Read a fitted estimator; refuses a file that is damaged or from elsewhere."""
+def read_model(path: str | Path) -> tuple[dict[str, Any], Forest]:
+    """The header and the forest of a model file; refuses a file that is damaged or from elsewhere."""
     try:
         with zipfile.ZipFile(path) as archive:
             entries = {info.filename: info for info in archive.infolist()}
@@ -113,34 +116,22 @@ def load_model(path: str | Path) -> DPForestClassifier | DPForestRegressor:
             raise ModelFileError(f"{path} is a model of format {header['version']!r}; this version reads {VERSION}.")
         if header["digest"] != _digest(blobs):
             raise ModelFileError(f"{path} is damaged: its content does not match its digest. Get a fresh copy.")
-        return _restore(header, blobs)
+        arrays = {name: _read_array(blobs[f"{name}.npy"], kind) for name, kind in ARRAYS.items()}
+        header["schema"] = schema = Schema.from_dict(header["schema"])
+        header["privacy"] = Statement.from_dict(header["privacy"])
+        header["ledger"] = Ledger.from_dict(header["ledger"])
+        header["parameters"]["epsilon"] = float(header["parameters"]["epsilon"])
+        cuts = tuple(np.split(arrays.pop("cuts"), np.cumsum(arrays.pop("n_cuts"))[:-1]))
+        domain = Domain(tuple(schema.features), tuple(schema.features.values()), cuts)
+        forest = Forest(domain=domain, target=schema.target, **arrays)
+        _check_structure(forest)
+        return header, forest
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or 'not a file of models'}.") from None
     except ModelFileError:
         raise
-    except (zipfile.BadZipFile, DPForestError, ValueError, KeyError, TypeError, IndexError, AttributeError,
-            NotImplementedError, RuntimeError, EOFError, OverflowError, RecursionError):  # fmt: skip
+    except DAMAGE:
         raise ModelFileError(f"{path} is damaged or not a dpforest model.") from None
-
-
-def _restore(header: dict[str, Any], blobs: dict[str, bytes]) -> DPForestClassifier | DPForestRegressor:
-    arrays = {name: _read_array(blobs[f"{name}.npy"], kind) for name, kind in ARRAYS.items()}
-    schema = Schema.from_dict(header["schema"])
-    cuts = tuple(np.split(arrays.pop("cuts"), np.cumsum(arrays.pop("n_cuts"))[:-1]))
-    domain = Domain(tuple(schema.features), tuple(schema.features.values()), cuts)
-    forest = Forest(domain=domain, target=schema.target, **arrays)
-    _check_structure(forest)
-    parameters = header["parameters"] | {"epsilon": float(header["parameters"]["epsilon"])}
-    model = ESTIMATORS[header["estimator"]](schema=schema, **parameters)
-    model.schema_, model.forest_ = schema, forest
-    model.privacy_ = Statement.from_dict(header["privacy"])
-    model.ledger_ = Ledger.from_dict(header["ledger"])
-    model.n_features_in_ = schema.n_features
-    if header["feature_names"]:
-        model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
-    if isinstance(model, DPForestClassifier):
-        model.classes_ = label_array(schema.target.labels)
-    return model
 
 
 def _check_structure(forest: Forest) -> None:
@@ -217,4 +208,3 @@ def _untag(value: Any) -> Any:
             return tuple(_untag(item) for item in value["(tuple)"])
         return {key: _untag(item) for key, item in value.items()}
     return value
-

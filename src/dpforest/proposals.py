@@ -5,7 +5,7 @@ each code. A *menu* offers each node the routes that divide the codes it can sti
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numba import njit
@@ -45,7 +45,7 @@ class Routes:
         return Routes(*(np.concatenate([getattr(table, name) for table in tables]) for name in names))
 
     @staticmethod
-    def of_runs(domain: Domain, runs: list[tuple[int, int, int, int]]) -> "Routes":
+    def of_runs(domain: Domain, runs: list[tuple[Any, ...]]) -> "Routes":
         """Binary routes from (feature, start, stop, end): the codes ``start : stop`` go to child 0."""
         features, starts, stops, ends = np.array(runs, dtype=np.int64).T
         code = np.arange(int(domain.n_codes.max()))
@@ -79,7 +79,7 @@ class Thresholds(_Fixed):
     """Numeric features: every cut (missing goes with the larger values), and missing against the rest."""
 
     def fixed(self, domain: Domain) -> Routes | None:
-        runs = []
+        runs: list[tuple[Any, ...]] = []
         for feature in np.flatnonzero(domain.is_numeric):
             missing = domain.n_codes[feature] - 1
             runs += [(feature, 0, stop, missing) for stop in range(1, missing)]
@@ -92,7 +92,7 @@ class OneAgainstRest(_Fixed):
     """Categorical features: each value (also "other" and missing) against the rest."""
 
     def fixed(self, domain: Domain) -> Routes | None:
-        runs = [
+        runs: list[tuple[Any, ...]] = [
             (feature, code, code + 1, domain.n_codes[feature])
             for feature in np.flatnonzero(~domain.is_numeric)
             for code in range(domain.n_codes[feature])
@@ -195,9 +195,7 @@ class Menu:
         tables = [routes for kind in self.kinds if (routes := kind.fixed(domain)) is not None]
         return Routes.join(tables) if tables else None
 
-    def propose(
-        self, domain: Domain, fixed: Routes | None, reach: np.ndarray, rng: np.random.Generator
-    ) -> Candidates:
+    def propose(self, domain: Domain, fixed: Routes | None, reach: np.ndarray, rng: np.random.Generator) -> Candidates:
         """Candidates for nodes that can hold the codes ``reach`` ``(n_nodes, total_codes)``."""
         n_nodes = len(reach)
         tables, places, n_before = [], [], 0

@@ -1,7 +1,7 @@
 """Recipes: a published algorithm is a list of parts. Public values only."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpforest.allocation import Allocation
@@ -47,7 +47,7 @@ class Recipe:
     allocate: Allocation
     leaf: LeafRelease
     vote: Vote
-    grid: Grid = Grid()
+    grid: Grid = field(default_factory=Grid)
     select: str | None = None
     refine: tuple[PostProcess, ...] = ()
     n_trees: int = 1
@@ -83,7 +83,8 @@ class Recipe:
         if self.planner is None:
             for part in (self.criterion, self.leaf):
                 if not part.accepts(schema.target):
-                    raise SchemaError(f"{type(part).__name__} of recipe {self.name!r} does not fit the target {schema.target}.")
+                    name = type(part).__name__
+                    raise SchemaError(f"{name} of recipe {self.name!r} does not fit the target {schema.target}.")
 
     def to_dict(self) -> dict[str, Any]:
         """What ``list_recipes`` shows."""
@@ -100,7 +101,6 @@ class Recipe:
 
 def _replace_at(part: Any, path: list[str], value: Any) -> Any:
     """A copy of nested frozen dataclasses with one field set."""
-    assert is_dataclass(part) and path[0] in {item.name for item in fields(part)}
     if len(path) > 1:
         value = _replace_at(getattr(part, path[0]), path[1:], value)
-    return replace(part, **{path[0]: value})  # type: ignore[type-var]
+    return replace(part, **{path[0]: value})

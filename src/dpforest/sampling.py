@@ -1,7 +1,7 @@
 """Samplings: which trees a record belongs to, and how the losses of trees add up."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from math import factorial
@@ -23,7 +23,7 @@ class Sampling(Protocol):
     def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         """What one tree may spend, in the accountant's unit, if all trees together may spend ``amount``."""
 
-    def scopes(self, ledger: Ledger, n_trees: int) -> "contextmanager":
+    def scopes(self, ledger: Ledger, n_trees: int) -> AbstractContextManager[None]:
         """Ledger scopes in which the charges of one tree stand for all."""
 
     def draw(self, n_records: int, n_trees: int, entropy: Entropy) -> tuple[np.ndarray, np.ndarray]:
@@ -102,9 +102,7 @@ class PoissonBootstrap:
 
     @contextmanager
     def scopes(self, ledger: Ledger, n_trees: int) -> Iterator[None]:
-        with ExitStack() as stack:
-            stack.enter_context(ledger.scope("each tree", "sequential", copies=n_trees))
-            stack.enter_context(ledger.scope("Poisson bootstrap", "bootstrap"))
+        with ledger.scope("each tree", copies=n_trees), ledger.scope("Poisson bootstrap", "bootstrap"):
             yield
 
     def draw(self, n_records: int, n_trees: int, entropy: Entropy) -> tuple[np.ndarray, np.ndarray]:
@@ -117,7 +115,7 @@ class PoissonBootstrap:
 def _poisson_table() -> np.ndarray:
     """``table[k]`` is at least 2**64 P[Poisson(1) <= k]: a uniform word w stands for the number of entries <= w."""
     # 1/e from below and above by its alternating series; the upper one makes the table too high, so k too low.
-    inverse_e = sum(Fraction((-1) ** k, factorial(k)) for k in range(31))
+    inverse_e = sum((Fraction((-1) ** k, factorial(k)) for k in range(31)), Fraction(0))
     below = Fraction(0)
     entries = []
     for k in range(15):

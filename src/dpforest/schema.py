@@ -7,7 +7,7 @@ import json
 import math
 import numbers
 import tomllib
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -62,7 +62,7 @@ class Numeric:
 class Categorical:
     """One of a public list of values; anything else counts as "other"."""
 
-    categories: tuple[Hashable, ...]
+    categories: Sequence[Hashable]
     kind: ClassVar[str] = "categorical"
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class Classes:
     Either way the rule looks at that record only and says nothing about it.
     """
 
-    labels: tuple[Hashable, ...]
+    labels: Sequence[Hashable]
     other: Hashable = None
     name: str = "target"
     kind: ClassVar[str] = "classes"
@@ -125,6 +125,10 @@ class Bounded:
     def sizes(statistics: Any) -> Any:
         """Number of records, from statistics ``(..., width)``."""
         return statistics[..., 0]
+
+    def mean_of(self, share: Any) -> Any:
+        """The mean of the target where ``share`` of the records counts as high."""
+        return self.lower + (self.upper - self.lower) * share
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, "kind": self.kind, "lower": self.lower, "upper": self.upper}
@@ -199,7 +203,8 @@ class Schema:
         if not isinstance(content["features"], Mapping):
             raise SchemaError("The entry 'features' of a schema file maps column names to their kind.")
         features = {str(name): _part(f"feature {name!r}", part) for name, part in content["features"].items()}
-        return cls(features, _part("the target", content["target"]), content.get("n_rows"), content.get("source", "declared"))
+        target = _part("the target", content["target"])
+        return cls(features, target, content.get("n_rows"), content.get("source", "declared"))
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Schema":

@@ -7,6 +7,7 @@ the share of high is the mean, and everything below works for both targets.
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class Forest:
     def level_slices(self) -> list[slice]:
         """The nodes of each level, from the roots down."""
         edges = np.searchsorted(self.levels, np.arange(self.depth + 2))
-        return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        return [slice(a, b) for a, b in pairwise(edges)]
 
     def with_counts(self, nodes: np.ndarray, counts: np.ndarray, variance: float) -> "Forest":
         """The forest with released counts at some nodes."""
@@ -148,8 +149,7 @@ class Forest:
         if isinstance(self.target, Classes):
             best = int(shares.argmax())
             return {"class": self.target.labels[best], "confidence": float(shares[best])}
-        mean = self.target.lower + (self.target.upper - self.target.lower) * float(shares[1])
-        return {"mean": mean, "confidence": None}
+        return {"mean": float(self.target.mean_of(shares[1])), "confidence": None}
 
     def __repr__(self) -> str:
         return f"Forest(n_trees={self.n_trees}, depth={self.depth}, n_nodes={self.n_nodes})"

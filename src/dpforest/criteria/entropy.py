@@ -56,8 +56,8 @@ def _convex_table(n_max: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     while starts[-1] < n_max:
         starts.append(min(n_max, starts[-1] + max(1, starts[-1] // STEPS_PER_OCTAVE)))
     middles = [(a + b - 1) / 2 for a, b in zip(starts, [*starts[1:], n_max + 1], strict=True)]
-    steps = [int(UNITS * (math.log1p(x) + (x * math.log1p(1 / x) if x else 0))) for x in middles]
-    steps = np.maximum.accumulate(np.array(steps, dtype=np.int64))
+    rounded = [int(UNITS * (math.log1p(x) + (x * math.log1p(1 / x) if x else 0))) for x in middles]
+    steps = np.maximum.accumulate(np.array(rounded, dtype=np.int64))
     lengths = np.diff(starts)
     values = np.concatenate([[0], np.cumsum(steps[:-1] * lengths)])
     return np.array(starts, dtype=np.int64), values.astype(np.int64), steps

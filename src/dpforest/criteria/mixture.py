@@ -36,7 +36,8 @@ class Mixture:
         return all(criterion.accepts(target) for criterion, _ in self.parts)
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
-        return sum(factor * criterion.score(children, target) for criterion, factor in self._scaled())
+        scores = [factor * criterion.score(children, target) for criterion, factor in self._scaled()]
+        return np.sum(scores, axis=0)
 
     def bound(self) -> Bound:
         bounds = [(criterion.bound(), factor) for criterion, factor in self._scaled()]

@@ -12,7 +12,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.proposals import Candidates
 from dpforest.recipe import Recipe
-from dpforest.records.memory import Shards
+from dpforest.records.base import Counter
 from dpforest.tree import Forest
 
 # Cells of sealed statistics held at once: 256 MB of 64-bit counts.
@@ -20,7 +20,7 @@ BLOCK_CELLS = 1 << 25
 
 
 def grow(
-    shards: Shards,
+    shards: Counter,
     recipe: Recipe,
     plan: Plan,
     gate: Gate,
@@ -64,7 +64,7 @@ def grow(
 
 
 def _choose(
-    shards: Shards, recipe: Recipe, first: int, candidates: Candidates, amount: float, gate: Gate, label: str
+    shards: Counter, recipe: Recipe, first: int, candidates: Candidates, amount: float, gate: Gate, label: str
 ) -> np.ndarray:
     """The chosen candidate of each open node; -1 where none divides it."""
     if candidates.n_candidates == 1 or not candidates.valid.any():
@@ -77,9 +77,7 @@ def _choose(
         block = candidates.block(start, start + n_block)
         counts = shards.count_codes(first + start, block.wanted(domain.n_features))
         scores.append(counts.map(partial(_score, recipe, block, domain.offsets, target)))
-    return gate.select(
-        Sealed.concatenate(scores), candidates.valid, recipe.criterion.bound(), amount, label, recipe.select
-    )
+    return gate.select(Sealed.concatenate(scores), candidates.valid, recipe.criterion.bound(), amount, label, recipe.select)
 
 
 def _score(recipe, block, offsets, target, counts):

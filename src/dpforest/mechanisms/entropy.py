@@ -25,9 +25,7 @@ class Entropy:
 
     def __init__(self, random_state: Any = None) -> None:
         self.seeded = random_state is not None
-        self._source: Callable[[int], bytes] = (
-            check_random_state(random_state).bytes if self.seeded else os.urandom
-        )
+        self._source: Callable[[int], bytes] = check_random_state(random_state).bytes if self.seeded else os.urandom
         self._words = np.empty(0, dtype=np.uint64)
         self._cursor = np.zeros(2, dtype=np.int64)
 

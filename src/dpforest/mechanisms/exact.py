@@ -53,11 +53,7 @@ def bernoulli_exp_product(p, q, r, s, words, cursor):
     [canonne2020, Algorithm 1]. A flip of gamma/k is three flips: p/q, r/s and 1/k.
     """
     k = 1
-    while (
-        bernoulli(p, q, words, cursor)
-        and bernoulli(r, s, words, cursor)
-        and uniform_below(k, words, cursor) == 0
-    ):
+    while bernoulli(p, q, words, cursor) and bernoulli(r, s, words, cursor) and uniform_below(k, words, cursor) == 0:
         if cursor[1]:
             return False
         k += 1

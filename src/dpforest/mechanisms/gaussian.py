@@ -59,9 +59,7 @@ def _draw(words, cursor, first, numerator, denominator, scale, noise):
         while True:
             value = two_sided_geometric(1, scale, words, cursor)
             distance = abs(abs(value) * scale * denominator - numerator)
-            accepted = bernoulli_exp_square(
-                distance, 2 * numerator, distance, denominator * scale * scale, words, cursor
-            )
+            accepted = bernoulli_exp_square(distance, 2 * numerator, distance, denominator * scale * scale, words, cursor)
             if accepted or cursor[1]:
                 break
         noise[item] = value

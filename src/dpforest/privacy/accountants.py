@@ -80,9 +80,7 @@ class Pure:
     def strength(self, mechanism: str, amount: float) -> Fraction:
         """Rate times width (choices) or rate times L1 sensitivity (geometric noise)."""
         if mechanism not in ("permute-and-flip", "exponential", "geometric"):
-            raise AccountingError(
-                f"'{mechanism}' has no pure-epsilon guarantee. Set delta > 0, or use another mechanism."
-            )
+            raise AccountingError(f"'{mechanism}' has no pure-epsilon guarantee. Set delta > 0, or use another mechanism.")
         return Fraction(amount)
 
     def bootstrap(self, amount: float) -> float:

@@ -22,7 +22,7 @@ def divide(amount: float, weights: Sequence[Number]) -> list[float]:
     """Shares of ``amount`` in proportion to weights, whose exact sum is at most ``amount``; the last takes the rest."""
     if math.isinf(amount):
         return [math.inf if weight else 0.0 for weight in weights]
-    unit = Fraction(amount) / sum(map(Fraction, weights))
+    unit = Fraction(amount) / sum((Fraction(weight) for weight in weights), Fraction(0))
     shares = [round_down(unit * Fraction(weight)) for weight in weights[:-1]]
     return [*shares, round_down(Fraction(amount) - sum(map(Fraction, shares)))]
 

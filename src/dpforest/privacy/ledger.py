@@ -131,7 +131,7 @@ class Ledger:
             return math.inf
         if entry.kind == "parallel":
             return max(costs)
-        total = sum(costs, Fraction(0))
+        total = sum((Fraction(cost) for cost in costs), Fraction(0))
         if entry.kind == "bootstrap":
             total = Fraction(self.accountant.bootstrap(round_up(total)))
         return entry.copies * total
@@ -145,9 +145,7 @@ class Ledger:
                 yield path, child
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Ledger) and (self.accountant, self.root) == (other.accountant, other.root)
-        )
+        return isinstance(other, Ledger) and (self.accountant, self.root) == (other.accountant, other.root)
 
     __hash__ = None  # type: ignore[assignment]
 

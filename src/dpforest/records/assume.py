@@ -37,8 +37,8 @@ def _feature(name: str, values: np.ndarray) -> Feature:
         try:
             numbers = values.astype(np.float64)
         except ValueError:
-            known = {value for value in values.tolist() if value is not None and value == value}
-            return Categorical(tuple(sorted(known, key=str)) or ("missing",))
+            listed = {value for value in values.tolist() if value is not None and value == value}
+            return Categorical(tuple(sorted(listed, key=str)) or ("missing",))
     if np.isinf(numbers).any():
         raise TableError(f"Input X contains infinity in column {name!r}.")
     known = numbers[~np.isnan(numbers)] if numbers.dtype.kind == "f" else numbers

@@ -23,10 +23,7 @@ def read_columns(X: Any, schema: Schema) -> list[Any]:
     if sparse.issparse(X):
         raise TableError("A sparse matrix was given. Pass a dense table, for example X.toarray().")
     frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        columns = _by_name(frame, schema)
-    else:
-        columns = _by_position(X, schema)
+    columns = _by_name(frame, schema) if isinstance(frame, nw.DataFrame) else _by_position(X, schema)
     for name, feature, column in zip(schema.features, schema.features.values(), columns, strict=True):
         _check_type(name, feature, column)
     return columns
@@ -58,6 +55,9 @@ def _by_position(X: Any, schema: Schema) -> list[Any]:
         raise TableError(f"The table has {array.shape[1]} features, but the schema declares {schema.n_features}.")
     if array.dtype.kind == "c":
         raise TableError("Complex data not supported.")
+    if array.dtype.kind in "US":
+        # numpy turns a table of numbers and text into text; as objects its numbers are read again.
+        array = np.array(X, dtype=object)
     return list(array.T)
 
 
@@ -73,12 +73,15 @@ def _check_type(name: str, feature: Numeric | Categorical, column: Any) -> None:
             f"Column {name!r} is declared {feature.kind}, but the table has it as {shown}. "
             "Convert the column, or correct the schema."
         )
-    if isinstance(feature, Categorical) and kind == "number":
-        if all(isinstance(category, str) for category in feature.categories):
-            raise TableError(
-                f"Column {name!r} holds numbers ({shown}), but its declared categories are text. "
-                "Read the column as text, or declare the categories as numbers."
-            )
+    if kind == "number" and isinstance(feature, Categorical) and _all_text(feature.categories):
+        raise TableError(
+            f"Column {name!r} holds numbers ({shown}), but its declared categories are text. "
+            "Read the column as text, or declare the categories as numbers."
+        )
+
+
+def _all_text(values: Sequence[Hashable]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _kind(column: Any) -> tuple[str, str]:

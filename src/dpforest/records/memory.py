@@ -22,9 +22,7 @@ class Shards:
     nodes that it has reached, and its path is a function of that record and of released splits only.
     """
 
-    def __init__(
-        self, codes: np.ndarray, target_codes: np.ndarray, domain: Domain, target: Target, n_jobs: int = 1
-    ) -> None:
+    def __init__(self, codes: np.ndarray, target_codes: np.ndarray, domain: Domain, target: Target, n_jobs: int = 1) -> None:
         self.domain = domain
         self.target = target
         self._codes = codes  # (n_features, n_records)
@@ -52,7 +50,7 @@ class Shards:
                 self._positions, first, wanted, counts,
             )  # fmt: skip
 
-        features = np.flatnonzero(wanted.any(axis=0))
+        features = np.flatnonzero(wanted.any(axis=0)).tolist()
         if self._n_jobs > 1 and self._positions.size * len(features) > THREAD_CELLS:
             # Each feature owns its columns of counts, so threads never meet and results cannot differ.
             with ThreadPoolExecutor(self._n_jobs) as pool:

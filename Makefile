@@ -1,0 +1,41 @@
+# Two commands: `make demo` sets everything up and trains on a real table, `make test` runs the tests.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench check clean
+
+demo: $(VENV)/demo.ready
+	$(BIN)/dpforest demo
+
+test: $(VENV)/dev.ready
+	$(BIN)/pytest -n 2
+
+lint: $(VENV)/dev.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_claims.py
+
+bench: $(VENV)/dev.ready
+	$(BIN)/dpforest bench foundation
+
+check: lint test
+
+$(VENV)/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "dpforest needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+
+$(VENV)/demo.ready: pyproject.toml | $(VENV)/bin/pip
+	$(BIN)/pip install --quiet --editable '.[demo]'
+	@touch $@
+
+$(VENV)/dev.ready: pyproject.toml | $(VENV)/bin/pip
+	$(BIN)/pip install --quiet --editable '.[demo,test,lint]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""Benchmarks that the command line runs."""

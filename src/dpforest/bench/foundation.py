@@ -1,0 +1,69 @@
+"""Figures of the base: accuracy of the default recipe on adult, and what a small fit and an import cost."""
+
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from statistics import mean, median, stdev
+
+import numpy as np
+
+from dpforest.datasets import load_dataset
+from dpforest.estimators import DPForestClassifier
+from dpforest.schema import Classes, Numeric, Schema
+
+N_SEEDS = 5
+
+
+def adult_accuracy(progress: Callable[[str], None]) -> Iterator[dict[str, object]]:
+    """Mean accuracy over splits of 75/25, rows with missing values kept, pure epsilon, fresh noise for each."""
+    X, y, schema = load_dataset("adult")
+    labels = np.asarray(y)
+    for epsilon in (0.1, 0.5, 1.0, 2.0, math.inf):
+        accuracies = []
+        for seed in range(N_SEEDS):
+            progress(f"adult, epsilon {epsilon:g}, split {seed + 1} of {N_SEEDS}")
+            order = np.random.default_rng(seed).permutation(len(labels))
+            train, test = order[len(order) // 4 :], order[: len(order) // 4]
+            model = DPForestClassifier(schema, epsilon=epsilon).fit(_rows(X, train), labels[train])
+            accuracies.append(float((model.predict(_rows(X, test)) == labels[test]).mean()))
+        value = f"{mean(accuracies):.4f} (sd {stdev(accuracies):.4f})"
+        yield {"figure": f"adult, accuracy at epsilon = {epsilon:g}", "value": value}
+
+
+def _rows(X, rows):
+    return X.take(rows) if hasattr(X, "combine_chunks") else X.iloc[rows]
+
+
+def small_fit() -> Iterator[dict[str, object]]:
+    """A warm fit of 100 rows x 5 features, one tree of depth 3."""
+    X = np.random.default_rng(0).random((100, 5))
+    y = (X[:, 0] > 0.5).astype(int)
+    schema = Schema({f"x{place}": Numeric(0, 1) for place in range(5)}, Classes([0, 1]))
+    model = DPForestClassifier(schema, max_depth=3)
+    times = []
+    for _ in range(300):
+        start = time.perf_counter()
+        model.fit(X, y)
+        times.append(1000 * (time.perf_counter() - start))
+    yield {"figure": "warm fit, 100 rows x 5 features, depth 3", "value": f"{median(times[50:]):.2f} ms (median)"}
+
+
+def import_time() -> Iterator[dict[str, object]]:
+    """Wall time of imports in fresh processes, best of five."""
+    for title, code in (
+        ("import dpforest", "import dpforest"),
+        ("from dpforest import DPForestClassifier", "from dpforest import DPForestClassifier"),
+        ("  of which scikit-learn's base", "import sklearn.base"),
+    ):
+        program = f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"
+        times = [float(subprocess.check_output([sys.executable, "-c", program])) for _ in range(5)]
+        yield {"figure": title, "value": f"{min(times):.3f} s"}
+
+
+def run(progress: Callable[[str], None]) -> Iterator[dict[str, object]]:
+    """All figures, one row each."""
+    yield from small_fit()
+    yield from import_time()
+    yield from adult_accuracy(progress)

@@ -1,0 +1,5 @@
+"""``python -m dpforest.cli``."""
+
+from dpforest.cli.main import app
+
+app()

@@ -1,0 +1,49 @@
+"""Benchmark tables, for tests and benchmarks.
+
+They are looked for in the folder that the environment variable ``DPFOREST_DATA`` names (``NAME.csv.gz`` with a last column
+``target``, and ``NAME.schema.json``); else those that OpenML has are fetched from there once and cached.
+"""
+
+import os
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from dpforest.errors import DPForestError
+from dpforest.schema import Schema
+from dpforest.tables import read_table
+
+# OpenML's number for each table whose columns are those of a schema that comes with the library.
+OPENML = {"adult": 1590}
+
+
+class NoSuchTable(DPForestError):
+    """A benchmark table is neither in ``DPFOREST_DATA`` nor to be had from OpenML."""
+
+
+def load_dataset(name: str) -> tuple[Any, Any, Schema]:
+    """Features, target and schema of a benchmark table."""
+    folder = os.environ.get("DPFOREST_DATA")
+    if folder and (Path(folder) / f"{name}.csv.gz").exists():
+        schema = Schema.from_file(Path(folder) / f"{name}.schema.json")
+        return *read_table(Path(folder) / f"{name}.csv.gz", schema, with_target=True), schema
+    if name in OPENML:
+        return _fetch(name)
+    raise NoSuchTable(
+        f"There is no benchmark table {name!r}. Set DPFOREST_DATA to a folder with {name}.csv.gz and "
+        f"{name}.schema.json; from OpenML come: {', '.join(OPENML)}."
+    )
+
+
+def _fetch(name: str) -> tuple[Any, Any, Schema]:
+    from sklearn.datasets import fetch_openml
+
+    schema = Schema.from_file(str(files("dpforest") / "schemas" / f"{name}.schema.json"))
+    try:
+        bunch = fetch_openml(data_id=OPENML[name], as_frame=True)
+    except (OSError, ValueError, ImportError) as error:
+        raise NoSuchTable(
+            f"The benchmark table {name!r} could not be fetched from OpenML ({type(error).__name__}). "
+            "Set DPFOREST_DATA to a folder that has it."
+        ) from None
+    return bunch.data[list(schema.features)], bunch.target.astype(str), schema

@@ -1,0 +1,41 @@
+"""What a backend must answer. Rows stay inside; only sealed integers leave."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from dpforest.domain import Domain
+from dpforest.privacy.sealed import Sealed
+from dpforest.schema import Schema, Target
+
+
+class Counter(Protocol):
+    """Encoded records that can be counted; implementations agree to the last unit."""
+
+    domain: Domain
+    target: Target
+
+    def deal(self, draw: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> None:
+        """Place every record at the roots of its trees."""
+
+    def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
+        """Sealed statistics ``(n_nodes, total_codes, width)`` of the nodes from ``first``."""
+
+    def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
+        """Sealed statistics ``(n_nodes, width)`` of the nodes from ``first``."""
+
+    def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
+        """Follow the released splits of the nodes from ``first``."""
+
+
+class Source(Protocol):
+    """A table that is checked against its schema and not yet encoded."""
+
+    schema: Schema
+
+    def count(self) -> Sealed[np.ndarray]:
+        """The sealed number of records, shape ``(1,)``."""
+
+    def encode(self, domain: Domain) -> Counter:
+        """Its records as codes."""

@@ -1,0 +1,194 @@
+"""Slow, obvious twins of the fast code: plain Python, one record, one node and one code at a time."""
+
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import pairwise, product
+
+import numpy as np
+
+from dpforest.schema import TARGET_STEPS, Categorical, Classes
+from dpforest.tree import Forest
+
+
+def is_missing(value):
+    return value is None or value != value
+
+
+def code_of(value, feature, cuts):
+    """Code of one value: its bin or its place among the categories, then "other", then missing."""
+    if isinstance(feature, Categorical):
+        for place, category in enumerate(feature.categories):
+            if value == category:
+                return place
+        return len(feature.categories) + (1 if is_missing(value) else 0)
+    if is_missing(value):
+        return len(cuts) + 1
+    clipped = max(feature.lower, min(feature.upper, value))
+    return sum(1 for cut in cuts if cut <= clipped)
+
+
+def target_code_of(value, target):
+    """Place of a label, or step of the target grid; -1 for a record to leave out."""
+    if isinstance(target, Classes):
+        labels = list(target.labels)
+        label = value if value in labels else target.other
+        return labels.index(label) if label in labels else -1
+    if is_missing(value):
+        return -1
+    share = (max(target.lower, min(target.upper, value)) - target.lower) / (target.upper - target.lower)
+    return round(share * TARGET_STEPS)
+
+
+def statistics_of(target, target_code):
+    """What one record adds to the statistics of its node."""
+    if isinstance(target, Classes):
+        return [int(target_code == place) for place in range(len(target.labels))]
+    return [1, target_code, target_code**2]
+
+
+def _weighted_records(target_codes, weights, positions):
+    """(record, node, weight) for each record in each of its trees."""
+    for copy, record in product(range(len(positions)), range(len(target_codes))):
+        yield record, int(positions[copy][record]), int(weights[copy][record]) if len(weights) else 1
+
+
+def count_codes(codes, domain, target, target_codes, weights, positions, first, wanted):
+    """Statistics ``[node][column][place]`` of the nodes from ``first``, for the features that each wants."""
+    counts = np.zeros((len(wanted), sum(domain.n_codes), target.width), dtype=int).tolist()
+    for record, node, weight in _weighted_records(target_codes, weights, positions):
+        if not first <= node < first + len(wanted):
+            continue
+        for feature in range(len(codes)):
+            if wanted[node - first][feature]:
+                column = sum(domain.n_codes[:feature]) + int(codes[feature][record])
+                for place, amount in enumerate(statistics_of(target, int(target_codes[record]))):
+                    counts[node - first][column][place] += weight * amount
+    return counts
+
+
+def count_nodes(target, target_codes, weights, positions, first, n_nodes):
+    """Statistics ``[node][place]`` of the nodes from ``first``."""
+    counts = [[0] * target.width for _ in range(n_nodes)]
+    for record, node, weight in _weighted_records(target_codes, weights, positions):
+        if first <= node < first + n_nodes:
+            for place, amount in enumerate(statistics_of(target, int(target_codes[record]))):
+                counts[node - first][place] += weight * amount
+    return counts
+
+
+def descend(codes, positions, first, features, routes, first_children):
+    """Positions after each record at a node that was split went to its child."""
+    moved = [[int(node) for node in copy] for copy in positions]
+    for copy in moved:
+        for record, node in enumerate(copy):
+            place = node - first
+            if 0 <= place < len(features) and features[place] >= 0:
+                code = codes[features[place]][record]
+                copy[record] = int(first_children[place]) + int(routes[place][code])
+    return moved
+
+
+def children_of(counts, children, n_children):
+    """Statistics ``[child][place]``, from those of the codes of one feature and the child of each code."""
+    sums = [[0] * len(counts[0]) for _ in range(n_children)]
+    for statistics, child in zip(counts, children, strict=False):
+        for place, amount in enumerate(statistics):
+            sums[child][place] += int(amount)
+    return sums
+
+
+def divides(children, held):
+    """Whether codes that the node can hold go to different children."""
+    return len({int(children[code]) for code in held}) > 1
+
+
+def gini_terms(children):
+    """``sum(n_c**2) / n - n`` of each child, exactly; 0 for an empty one."""
+    sizes = [sum(child) for child in children]
+    squares = [sum(c * c for c in child) for child in children]
+    return [Fraction(square, n) - n if n else Fraction(0) for square, n in zip(squares, sizes, strict=True)]
+
+
+def squared_errors(children):
+    """Sum of squared distances from the mean of each child, exactly, in squared steps."""
+    return [Fraction(q) - Fraction(s * s, n) if n else Fraction(0) for n, s, q in children]
+
+
+def max_operator(children):
+    return sum(max(child) for child in children)
+
+
+def balance(sizes):
+    return sum(sizes) - max(sizes)
+
+
+def entropy(children):
+    """``sum over children of (sum(g(n_c)) - g(n))`` in nats, g(x) = x ln x."""
+
+    def g(x):
+        return x * math.log(x) if x else 0.0
+
+    return sum(sum(g(c) for c in child) - g(sum(child)) for child in children)
+
+
+def entropy_steps(n, units):
+    """``units * (g(x+1) - g(x))`` for x < n, each rounded down, with digits to spare."""
+    with localcontext() as context:
+        context.prec = 60
+        values = [x * Decimal(x).ln() if x else Decimal(0) for x in range(n + 1)]
+        return [int(units * (after - before)) for before, after in pairwise(values)]
+
+
+def path(forest, tree, record):
+    """Nodes that a record, given as one code for each feature, comes through in one tree."""
+    nodes = [tree]
+    while forest.first_children[nodes[-1]] >= 0:
+        node = nodes[-1]
+        child = forest.routes[forest.splits[node]][record[forest.features[node]]]
+        nodes.append(int(forest.first_children[node]) + int(child))
+    return nodes
+
+
+def votes(forest, record):
+    """Sum of the votes of the leaves that a record reaches."""
+    leaves = [path(forest, tree, record)[-1] for tree in range(forest.n_trees)]
+    return [sum(float(forest.votes[leaf][value]) for leaf in leaves) for value in range(forest.votes.shape[1])]
+
+
+def all_records(domain):
+    """Every combination of codes."""
+    return list(product(*(range(n_codes) for n_codes in domain.n_codes)))
+
+
+def plant(domain, target, *trees, variance=1.0):
+    """A forest from nested lists: a leaf is its counts; a split is (feature, child of each code, children[, counts]).
+
+    A split without counts was not released.
+    """
+    nodes = [(tree, -1, 0, spec) for tree, spec in enumerate(trees)]
+    first_children, features, routes, splits, counts = [], [], [], [], []
+    for place, (tree, _, level, spec) in enumerate(nodes):
+        if isinstance(spec, list):
+            first_children.append(-1), features.append(-1), splits.append(-1), counts.append(spec)
+            continue
+        feature, route, children, *released = spec
+        first_children.append(len(nodes)), features.append(feature), splits.append(len(routes))
+        routes.append([*route, *[0] * (max(domain.n_codes) - len(route))])
+        counts.append(released[0] if released else [np.nan] * target.n_values)
+        # The list grows while it is walked, level by level.
+        nodes += [(tree, place, level + 1, child) for child in children]
+    counts = np.array(counts, dtype=float)
+    return Forest(
+        domain=domain,
+        target=target,
+        trees=np.array([node[0] for node in nodes]),
+        parents=np.array([node[1] for node in nodes]),
+        levels=np.array([node[2] for node in nodes]),
+        first_children=np.array(first_children),
+        features=np.array(features),
+        splits=np.array(splits),
+        routes=np.array(routes, dtype=np.uint16).reshape(-1, max(domain.n_codes)),
+        counts=counts,
+        variances=np.where(np.isnan(counts[:, 0]), np.nan, variance),
+    )
