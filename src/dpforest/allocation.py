@@ -167,18 +167,56 @@ class Linear:
 class Harmonic:
     """Layer i of h gets a weight 1/(h-i+1): little at the root, most at the leaves [suihkonen2023, eq. 4.31 and 4.32].
 
+    ``inner`` multiplies the weights of all layers but the leaves; 2 gives eq. 4.29.
+
     Privacy:
         Claim: a tree costs at most ``amount``.
         Because: see ``spread``.
         Assumes: as ``spread``.
     """
 
+    inner: float = 1.0
     split_share: float | None = None
     count_share: float = 0.0
 
     def plan(self, amount: float, depth: int) -> Plan:
-        series = [1 / (depth + 1 - level) for level in range(depth + 1)]
+        if not self.inner > 0:
+            raise ParameterError(f"inner must be positive, not {self.inner!r}.")
+        series = [self.inner / (depth + 1 - level) for level in range(depth)] + [1.0]
         return _with_shares(amount, series, self.split_share, self.count_share)
+
+
+@dataclass(frozen=True)
+class EveryQuery:
+    """The same share for each choice and for the counts of each level and of the leaves [fletcher2015, eq. 10].
+
+    A tree of ``depth`` levels of splits asks 2*depth + 1 queries; the paper counts the leaves as a level.
+
+    Privacy:
+        Claim: a tree costs at most ``amount``.
+        Because: see ``spread``.
+        Assumes: as ``spread``.
+    """
+
+    def plan(self, amount: float, depth: int) -> Plan:
+        return spread(amount, [1.0] * depth, [1.0] * (depth + 1))
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Splits in proportion to given weights, ``leaf_share`` to the leaves.
+
+    Privacy:
+        Claim: a tree costs at most ``amount``.
+        Because: see ``spread``; weights may depend on released values.
+        Assumes: as ``spread``.
+    """
+
+    weights: tuple[float, ...]
+    leaf_share: float = 0.5
+
+    def plan(self, amount: float, depth: int) -> Plan:
+        return _with_shares(amount, [*self.weights[:depth], 1.0], 1 - self.leaf_share, 0.0)
 
 
 @dataclass(frozen=True)

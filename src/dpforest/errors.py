@@ -51,3 +51,7 @@ class SealedError(DPForestError, TypeError):
 
 class ModelFileError(DPForestError, ValueError):
     """A model file is damaged, foreign, or cannot be written."""
+
+
+class PublishedVariantWarning(UserWarning):
+    """A printed algorithm was run that does not keep its privacy claim."""

@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,14 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpforest.errors import ModelFileError, ParameterError, SchemaError, TableError
-from dpforest.forest import fit_forest
+from dpforest.errors import ModelFileError, ParameterError, PublishedVariantWarning, SchemaError, TableError
+from dpforest.forest import fit_forest, fit_published
 from dpforest.mechanisms import Entropy
 from dpforest.model_file import DAMAGE, read_model, save_model
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
+from dpforest.published.registry import get_published
 from dpforest.recipe import Recipe
 from dpforest.recipes import get_recipe
 from dpforest.records.assume import assume_public
@@ -80,9 +82,19 @@ class _DPForest(BaseEstimator):
         validate_data(self, X, skip_check_array=True)
         # From here on charges are made; they stay on the estimator even if the fit fails.
         self.ledger_ = ledger
-        forest = fit_forest(
-            vault, recipe, ledger, entropy, n_trees=self.n_trees, max_depth=self.max_depth, progress=progress
-        )
+        shape = {"n_trees": self.n_trees, "max_depth": self.max_depth}
+        printed = get_published(recipe.name) if self.variant == "published" else None
+        sound = printed is not None and recipe.task(schema) in printed.sound_for
+        if printed is None or sound:
+            forest = fit_forest(vault, recipe, ledger, entropy, **shape, progress=progress)
+        else:
+            warnings.warn(
+                f"variant='published' of {recipe.name!r} runs what the paper prints, which is not private. "
+                "privacy_.reasons says why; use variant='private' for a model that may leave the house.",
+                PublishedVariantWarning,
+                stacklevel=2,
+            )
+            forest = fit_published(vault, recipe, printed, ledger, entropy, **shape)
         self.schema_ = schema
         self.forest_ = forest
         self.privacy_ = self._state(recipe, schema, ledger, entropy)
@@ -132,6 +144,11 @@ class _DPForest(BaseEstimator):
                 "schema='assume-public': bounds, categories and classes were read off the rows and assumed to be public"
             )
         reasons += [f"{leak.label}: {leak.reason}" for leak in ledger.leaks]
+        notes = []
+        if self.variant == "published" and not ledger.leaks:
+            notes.append(
+                f"the printed algorithm of {recipe.name!r} keeps its claim for {recipe.task(schema)}; it is what ran"
+            )
         public = ["names, bounds and categories of the features", "classes or bounds of the target"]
         public += ["number of rows"] if schema.n_rows is not None else []
         return Statement(
@@ -142,6 +159,7 @@ class _DPForest(BaseEstimator):
             recipe=recipe.name,
             variant=self.variant,
             public=tuple(public),
+            notes=tuple(notes),
         )
 
     def _votes(self, X: Any) -> np.ndarray:
@@ -227,7 +245,19 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest label of each record."""
         votes = self._votes(X)
+        if self.forest_.draws:
+            # The same record gets the same coin each time, so that predictions do not depend on their company.
+            coins = self._coins(X)[:, None]
+            return self.classes_[(votes.cumsum(axis=1) > coins * votes.sum(axis=1, keepdims=True)).argmax(axis=1)]
         return self.classes_[votes.argmax(axis=1)]
+
+    def _coins(self, X: Any) -> np.ndarray:
+        """A number in [0, 1) for each record, from its codes alone."""
+        mixed = np.uint64(0)
+        for column in encode(read_columns(X, self.schema_), self.forest_.domain):
+            mixed = (mixed ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+            mixed ^= mixed >> np.uint64(29)
+        return (mixed >> np.uint64(11)) / 2.0**53
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,15 +4,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dpforest.domain import Domain
-from dpforest.growing.grower import grow
+from dpforest.growing.together import Together
 from dpforest.mechanisms import Entropy
-from dpforest.postprocess import plain_shares
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.recipe import Facts, Recipe
+from dpforest.published.base import Published
+from dpforest.published.compiling import compile_forest
+from dpforest.recipe import Recipe
 from dpforest.records.base import Source
+from dpforest.rules import Facts
 from dpforest.schema import Classes
 from dpforest.tree import Forest
 
@@ -32,35 +34,56 @@ def fit_forest(
     Privacy: all releases pass the gate; what this function returns is public.
     """
     gate = Gate(ledger, entropy)
-    recipe, amount = _planned(vault, recipe, gate)
-    recipe = replace(recipe, n_trees=n_trees or recipe.n_trees, depth=max_depth or recipe.depth)
+    facts, amount = _facts(vault, recipe, gate)
+    recipe = recipe.resolve(facts, n_trees, max_depth)
     recipe.check(vault.schema)
-
+    facts = replace(facts, n_trees=recipe.n_trees)
     shards = vault.encode(Domain.of(vault.schema, recipe.grid))
     progress("encoded")
-    shards.deal(lambda n_records: recipe.sample.draw(n_records, recipe.n_trees, entropy))
-    plan = recipe.allocate.plan(recipe.sample.share(ledger.accountant, amount, recipe.n_trees), recipe.depth)
-    with recipe.sample.scopes(ledger, recipe.n_trees):
-        forest = grow(shards, recipe, plan, gate, recipe.n_trees, progress)
-
-    forest = plain_shares(forest.summed())  # from here on all is post-processing: public in, public out
-    for step in recipe.refine:
-        forest = step.refine(forest)
-    return replace(forest, votes=recipe.vote.votes(forest))
+    return (recipe.stages or Together()).train(shards, recipe, amount, gate, facts, progress)
 
 
-def _planned(vault: Source, recipe: Recipe, gate: Gate) -> tuple[Recipe, float]:
-    """The recipe to run, and what is left for it after a noisy number of rows was paid, if it needs one."""
-    accountant, schema = gate.ledger.accountant, vault.schema
-    amount = accountant.budget
-    if recipe.planner is None:
-        return recipe, amount
-    if schema.n_rows is not None:
-        n_rows = float(schema.n_rows)
-    else:
-        share, amount = divide(amount, [recipe.n_rows_share, 1 - recipe.n_rows_share])
-        noisy, _ = gate.add_noise(vault.count(), Sensitivity(1, 1), share, "number of rows")
-        n_rows = float(noisy[0])
-    n_classes = len(schema.target.labels) if isinstance(schema.target, Classes) else None
-    facts = Facts(n_rows, accountant.epsilon, accountant.delta, schema.n_features, n_classes)
-    return recipe.planner(facts), amount
+def fit_published(
+    vault: Source,
+    recipe: Recipe,
+    printed: Published,
+    ledger: Ledger,
+    entropy: Entropy,
+    *,
+    n_trees: int | None = None,
+    max_depth: int | None = None,
+) -> Forest:
+    """Train exactly what a paper prints. NOT private: the rows are opened, and the ledger says why the claim fails."""
+    gate = Gate(ledger, entropy)
+    sealed = vault.rows()
+    for reason in printed.leaks:
+        rows = gate.leak(sealed, reason, recipe.name)
+    facts = replace(_public_facts(vault, recipe, ledger), n_rows=float(rows.n_rows))
+    recipe = recipe.resolve(facts, n_trees, max_depth)
+    roots = printed.train(rows, ledger.accountant.epsilon, recipe, entropy.generator())
+    return compile_forest(roots, vault.schema, recipe.vote)
+
+
+def _facts(vault: Source, recipe: Recipe, gate: Gate) -> tuple[Facts, float]:
+    """What the recipe may plan with, and what is left of the budget after a noisy number of rows was paid, if needed."""
+    facts, amount = _public_facts(vault, recipe, gate.ledger), gate.ledger.accountant.budget
+    if vault.schema.n_rows is not None or not recipe.needs_rows:
+        return facts, amount
+    share, amount = divide(amount, [recipe.n_rows_share, 1 - recipe.n_rows_share])
+    noisy, _ = gate.add_noise(vault.count(), Sensitivity(1, 1), share, "number of rows")
+    return replace(facts, n_rows=float(noisy[0])), amount
+
+
+def _public_facts(vault: Source, recipe: Recipe, ledger: Ledger) -> Facts:
+    schema = vault.schema
+    domain = Domain.of(schema, recipe.grid)
+    return Facts(
+        n_rows=float(schema.n_rows or 0),
+        epsilon=ledger.accountant.epsilon,
+        delta=ledger.accountant.delta,
+        n_features=schema.n_features,
+        n_numeric=int(domain.is_numeric.sum()),
+        # "Other" and "missing" are codes, but not values that a paper would count.
+        mean_domain=float((domain.n_codes - 1 - ~domain.is_numeric).mean()),
+        n_classes=len(schema.target.labels) if isinstance(schema.target, Classes) else None,
+    )

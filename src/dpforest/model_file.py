@@ -84,6 +84,7 @@ def save_model(model: Any, path: str | Path) -> None:
         "feature_names": list(getattr(model, "feature_names_in_", [])) or None,
         "privacy": model.privacy_.to_dict(),
         "ledger": model.ledger_.to_dict(),
+        "draws": forest.draws,
         "digest": _digest(blobs),
     }
     try:
@@ -123,7 +124,7 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], Forest]:
         header["parameters"]["epsilon"] = float(header["parameters"]["epsilon"])
         cuts = tuple(np.split(arrays.pop("cuts"), np.cumsum(arrays.pop("n_cuts"))[:-1]))
         domain = Domain(tuple(schema.features), tuple(schema.features.values()), cuts)
-        forest = Forest(domain=domain, target=schema.target, **arrays)
+        forest = Forest(domain=domain, target=schema.target, draws=bool(header["draws"]), **arrays)
         _check_structure(forest)
         return header, forest
     except OSError as error:

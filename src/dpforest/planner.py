@@ -13,7 +13,8 @@ from dpforest.domain import Grid
 from dpforest.leaves import NoisyCounts, TwoBinMean
 from dpforest.postprocess import Shrinkage
 from dpforest.proposals import Menu
-from dpforest.recipe import Facts, Recipe
+from dpforest.recipe import Recipe
+from dpforest.rules import Facts
 from dpforest.sampling import EveryRecord
 from dpforest.voting import MeanOfShares
 

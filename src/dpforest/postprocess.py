@@ -126,3 +126,59 @@ class Prune:
             parents = forest.parents[level]
             np.logical_and.at(agree, parents, agree[level] & (winners[level] == winners[parents]))
         return forest.without_children(np.flatnonzero(agree & ~forest.is_leaf))
+
+
+@dataclass(frozen=True)
+class PruneByGini:
+    """Closes a node over leaves whose average Gini impurity is not below its own, again and again [fletcher2015, eq. 27].
+
+    Impurities are those of released counts; sizes are the released sizes of the children.
+
+    Privacy: none; input is released.
+    """
+
+    def refine(self, forest: Forest) -> Forest:
+        counts = np.maximum(forest.counts, 0)
+        sizes = counts.sum(axis=1)
+        impurity = 1 - np.square(counts / np.maximum(sizes, 1e-9)[:, None]).sum(axis=1)
+        impurity[sizes == 0] = 1.0
+        closed = forest.is_leaf.copy()
+        for level in reversed(forest.level_slices()[1:]):
+            parents = forest.parents[level]
+            over_leaves = np.ones(forest.n_nodes, dtype=bool)
+            np.logical_and.at(over_leaves, parents, closed[level])
+            weighted, total = np.zeros(forest.n_nodes), np.zeros(forest.n_nodes)
+            np.add.at(weighted, parents, sizes[level] * impurity[level])
+            np.add.at(total, parents, sizes[level])
+            own = np.unique(parents)
+            closed[own] |= over_leaves[own] & (weighted[own] >= impurity[own] * total[own])
+        return forest.without_children(np.flatnonzero(closed & ~forest.is_leaf))
+
+
+@dataclass(frozen=True)
+class PruneBySignal:
+    """Closes a node over leaves whose average signal-to-noise ratio is below ``least`` [suihkonen2023, eq. 4.40].
+
+    The ratio of a node is the sum of its released counts over the standard deviation of their noise; adding leaves up
+    averages the noise, so a parent has more signal than its children.
+
+    Privacy: none; input is released.
+    """
+
+    least: float = 1.0
+
+    def refine(self, forest: Forest) -> Forest:
+        n_values = forest.counts.shape[1]
+        noise = np.sqrt(np.maximum(n_values * forest.variances, 1e-18))
+        ratio = forest.counts.sum(axis=1) / noise
+        closed = forest.is_leaf.copy()
+        for level in reversed(forest.level_slices()[1:]):
+            parents = forest.parents[level]
+            over_leaves = np.ones(forest.n_nodes, dtype=bool)
+            np.logical_and.at(over_leaves, parents, closed[level])
+            total, n_children = np.zeros(forest.n_nodes), np.zeros(forest.n_nodes)
+            np.add.at(total, parents, ratio[level])
+            np.add.at(n_children, parents, 1)
+            own = np.unique(parents)
+            closed[own] |= over_leaves[own] & (total[own] < self.least * n_children[own])
+        return forest.without_children(np.flatnonzero(closed & ~forest.is_leaf))

@@ -4,7 +4,7 @@ A *route* sends each code of one feature to a child. A binary split has the chil
 each code. A *menu* offers each node the routes that divide the codes it can still hold.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +12,9 @@ from numba import njit
 
 from dpforest.domain import Domain
 from dpforest.errors import ParameterError
+
+# Nodes for which random splits are drawn at once, so that offers of deep random trees do not fill memory.
+BLOCK_NODES = 4096
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,10 @@ class Routes:
     def join(tables: "list[Routes]") -> "Routes":
         if len(tables) == 1:
             return tables[0]
-        names = ("features", "children", "starts", "stops", "ends")
-        return Routes(*(np.concatenate([getattr(table, name) for table in tables]) for name in names))
+        return Routes(*(np.concatenate([getattr(table, item.name) for table in tables]) for item in fields(Routes)))
+
+    def take(self, places: np.ndarray) -> "Routes":
+        return Routes(*(getattr(self, item.name)[places] for item in fields(Routes)))
 
     @staticmethod
     def of_runs(domain: Domain, runs: list[tuple[Any, ...]]) -> "Routes":
@@ -160,13 +165,10 @@ class Candidates:
 
     def one_at_random(self, n_features: int, rng: np.random.Generator) -> "Candidates":
         """A single candidate for each node: a random feature that divides it, then a random route of that feature."""
-        nodes, features = np.arange(len(self.places))[:, None], self.features
-        n_alike = np.zeros((len(self.places), n_features))
-        np.add.at(n_alike, (nodes, features), self.valid)
-        weights = self.valid / np.maximum(n_alike[nodes, features], 1)
-        below = np.cumsum(weights, axis=1)
-        picked = (below > rng.random((len(below), 1)) * below[:, -1:]).argmax(axis=1)[:, None]
-        return Candidates(self.routes, self.places[nodes, picked], self.valid[nodes, picked])
+        nodes = np.arange(len(self.places))
+        picked = np.empty(len(nodes), dtype=np.int64)
+        _pick(self.valid, self.places, self.routes.features, n_features, rng.random((len(nodes), 2)), picked)
+        return Candidates(self.routes.take(self.places[nodes, picked]), nodes[:, None], self.valid[nodes, picked][:, None])
 
 
 @dataclass(frozen=True)
@@ -195,9 +197,28 @@ class Menu:
         tables = [routes for kind in self.kinds if (routes := kind.fixed(domain)) is not None]
         return Routes.join(tables) if tables else None
 
-    def propose(self, domain: Domain, fixed: Routes | None, reach: np.ndarray, rng: np.random.Generator) -> Candidates:
-        """Candidates for nodes that can hold the codes ``reach`` ``(n_nodes, total_codes)``."""
+    def propose(
+        self,
+        domain: Domain,
+        fixed: Routes | None,
+        reach: np.ndarray,
+        rng: np.random.Generator,
+        allowed: np.ndarray | None = None,
+    ) -> Candidates:
+        """Candidates for nodes that can hold the codes ``reach`` ``(n_nodes, total_codes)``.
+
+        ``allowed`` ``(n_nodes, n_features)`` narrows the features that a node may use, by public or released values.
+        """
         n_nodes = len(reach)
+        if self.random and n_nodes > BLOCK_NODES:
+            blocks = [
+                self.propose(
+                    domain, fixed, reach[a : a + BLOCK_NODES], rng, None if allowed is None else allowed[a : a + BLOCK_NODES]
+                )
+                for a in range(0, n_nodes, BLOCK_NODES)
+            ]
+            valid = np.concatenate([block.valid for block in blocks])
+            return Candidates(Routes.join([block.routes for block in blocks]), np.arange(n_nodes)[:, None], valid)
         tables, places, n_before = [], [], 0
         if fixed is not None:
             tables, n_before = [fixed], fixed.n_routes
@@ -212,7 +233,8 @@ class Menu:
             raise ParameterError("The recipe offers no split for any feature of this schema.")
         routes, joined = Routes.join(tables), np.concatenate(places, axis=1)
         valid = np.empty(joined.shape, dtype=bool)
-        allowed = self._draw_features(domain.n_features, n_nodes, rng)
+        if allowed is None:
+            allowed = self._draw_features(domain.n_features, n_nodes, rng)
         _divides(
             reach, domain.offsets, routes.features, routes.children, routes.starts, routes.stops, routes.ends,
             joined, allowed, valid,
@@ -255,3 +277,30 @@ def _divides(reach, offsets, features, children, starts, stops, ends, places, al
                     elif children[route, code] != first:
                         valid[node, candidate] = True
                         break
+
+
+@njit(cache=True, nogil=True)
+def _pick(valid, places, features, n_features, coins, picked):
+    """A random feature that divides each node, then a random route of it; 0 where nothing divides it."""
+    n_routes = np.empty(n_features, dtype=np.int64)
+    for node in range(places.shape[0]):
+        n_routes[:] = 0
+        for candidate in range(places.shape[1]):
+            if valid[node, candidate]:
+                n_routes[features[places[node, candidate]]] += 1
+        place = int(coins[node, 0] * (n_routes > 0).sum())
+        chosen = 0
+        for feature in range(n_features):
+            if n_routes[feature] > 0:
+                if place == 0:
+                    chosen = feature
+                    break
+                place -= 1
+        place = int(coins[node, 1] * n_routes[chosen])
+        picked[node] = 0
+        for candidate in range(places.shape[1]):
+            if valid[node, candidate] and features[places[node, candidate]] == chosen:
+                if place == 0:
+                    picked[node] = candidate
+                    break
+                place -= 1

@@ -1,8 +1,8 @@
 """Recipes: a published algorithm is a list of parts. Public values only."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol
 
 from dpforest.allocation import Allocation
 from dpforest.criteria import Criterion
@@ -11,28 +11,50 @@ from dpforest.errors import ParameterError, SchemaError
 from dpforest.leaves import LeafRelease
 from dpforest.postprocess import PostProcess
 from dpforest.proposals import Menu
+from dpforest.rules import Facts, Rule
 from dpforest.sampling import Sampling
-from dpforest.schema import Classes, Schema
+from dpforest.schema import Classes, Schema, Target
 from dpforest.voting import Vote
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What a recipe may plan with: public values, and a number of rows that is public or was released."""
+class Stop(Protocol):
+    """Which open nodes may be split, from released values; see ``growing.stopping``."""
 
-    n_rows: float
-    epsilon: float
-    delta: float
-    n_features: int
-    n_classes: int | None  # None for a bounded target
+    def may_split(self, counts: Any, variance: float, reached: Any, facts: Facts) -> Any: ...
+
+
+class Narrow(Protocol):
+    """Leaves fewer candidates, by released values; see ``growing.class_means``."""
+
+    share: float
+
+    def narrow(self, candidates: Any, shards: Any, first: int, amount: float, gate: Any, label: str) -> Any: ...
+
+
+class Stages(Protocol):
+    """How trees follow one another; see ``growing``."""
+
+    def train(self, shards: Any, recipe: "Recipe", amount: float, gate: Any, facts: Facts, progress: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class ByTarget:
+    """A part for each kind of target, for recipes that do both tasks."""
+
+    classes: Any
+    bounded: Any
+
+    def accepts(self, target: Target) -> bool:
+        return True
 
 
 @dataclass(frozen=True)
 class Recipe:
     """The parts of one algorithm.
 
-    A recipe with a ``planner`` is a sketch: the planner gets the facts and returns the recipe to run. It needs the number of
-    rows; unless the schema declares it, ``n_rows_share`` of the budget buys a noisy one.
+    A recipe with a ``planner`` is a sketch: the planner gets the facts and returns the recipe to run. ``depth`` and ``n_trees``
+    may be rules. Whatever needs the number of rows gets the one that the schema declares; else ``n_rows_share`` of the
+    budget buys a noisy one.
 
     ``parameters`` maps the names that ``recipe_params`` may set to where they live, such as ``{"q": "allocate.q"}``, or to a
     place and a mapping from the words that people use to parts.
@@ -43,15 +65,20 @@ class Recipe:
     paper: str
     sample: Sampling
     propose: Menu
-    criterion: Criterion
+    criterion: Criterion | ByTarget
     allocate: Allocation
-    leaf: LeafRelease
+    leaf: LeafRelease | ByTarget
     vote: Vote
     grid: Grid = field(default_factory=Grid)
     select: str | None = None
     refine: tuple[PostProcess, ...] = ()
-    n_trees: int = 1
-    depth: int = 5
+    n_trees: int | Rule = 1
+    depth: int | Rule = 5
+    stop: Stop | None = None
+    distinct_roots: bool = False
+    two_step: bool = False  # first a feature, then one of its splits, each for half of the level's budget
+    narrow: Narrow | None = None  # buys a smaller choice with a share of the level's budget
+    stages: Stages | None = None  # None: all trees together
     tasks: tuple[str, ...] = ("classification",)
     planner: Callable[[Facts], "Recipe"] | None = None
     n_rows_share: float = 0.02
@@ -75,11 +102,33 @@ class Recipe:
             recipe = _replace_at(recipe, place.split("."), value)
         return recipe
 
+    @property
+    def needs_rows(self) -> bool:
+        """Whether the number of rows must be known before growing."""
+        rules = (self.depth, self.n_trees, self.stop, self.stages)
+        return self.planner is not None or any(getattr(rule, "needs_rows", False) for rule in rules)
+
+    def resolve(self, facts: Facts, n_trees: int | None, depth: int | None) -> "Recipe":
+        """The recipe to run for these facts; ``n_trees`` and ``depth`` come from the user, if given."""
+        recipe = self.planner(facts) if self.planner else self
+        task = "bounded" if facts.n_classes is None else "classes"
+        parts = {
+            item.name: getattr(value, task)
+            for item in fields(recipe)
+            if isinstance(value := getattr(recipe, item.name), ByTarget)
+        }
+        shape = {"n_trees": n_trees or recipe.n_trees, "depth": depth or recipe.depth}
+        numbers = {name: rule if isinstance(rule, int) else rule.value(facts) for name, rule in shape.items()}
+        return replace(recipe, **parts, **numbers)
+
+    @staticmethod
+    def task(schema: Schema) -> str:
+        return "classification" if isinstance(schema.target, Classes) else "regression"
+
     def check(self, schema: Schema) -> None:
         """Raise unless every part has a meaning for the target of the schema."""
-        task = "classification" if isinstance(schema.target, Classes) else "regression"
-        if task not in self.tasks:
-            raise SchemaError(f"Recipe {self.name!r} is for {' and '.join(self.tasks)}, not for {task}.")
+        if self.task(schema) not in self.tasks:
+            raise SchemaError(f"Recipe {self.name!r} is for {' and '.join(self.tasks)}, not for {self.task(schema)}.")
         if self.planner is None:
             for part in (self.criterion, self.leaf):
                 if not part.accepts(schema.target):

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from dpforest.mechanisms import Entropy
-from dpforest.mechanisms.exact import next_word, uniform_below
+from dpforest.mechanisms.exact import draw_below, next_word
 from dpforest.privacy.accountants import Accountant
 from dpforest.privacy.amounts import divide_evenly
 from dpforest.privacy.ledger import Ledger
@@ -56,7 +56,7 @@ class Disjoint:
     def draw(self, n_records: int, n_trees: int, entropy: Entropy) -> tuple[np.ndarray, np.ndarray]:
         roots = np.zeros((1, n_records), dtype=np.int32)
         if n_trees > 1:
-            entropy.run(_draw_trees, n_records, n_trees, roots[0])
+            entropy.run(draw_below, n_records, n_trees, roots[0])
         return roots, NO_WEIGHTS
 
 
@@ -125,17 +125,6 @@ def _poisson_table() -> np.ndarray:
 
 
 POISSON_TABLE = _poisson_table()
-
-
-@njit(cache=True, nogil=True)
-def _draw_trees(words, cursor, first, n_trees, roots):
-    for record in range(first, roots.size):
-        begin = cursor[0]
-        roots[record] = uniform_below(n_trees, words, cursor)
-        if cursor[1]:
-            cursor[0], cursor[1] = begin, 0
-            return record
-    return roots.size
 
 
 @njit(cache=True, nogil=True)

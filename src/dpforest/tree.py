@@ -16,6 +16,8 @@ from numba import njit
 from dpforest.domain import Domain
 from dpforest.schema import Classes, Target
 
+PER_NODE = ("levels", "counts", "variances", "shares", "votes")
+
 
 @dataclass(frozen=True)
 class Forest:
@@ -40,6 +42,7 @@ class Forest:
     variances: np.ndarray
     shares: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     votes: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    draws: bool = False  # whether a label is drawn by the votes instead of taking the largest
 
     @property
     def n_nodes(self) -> int:
@@ -88,21 +91,59 @@ class Forest:
         for level in self.level_slices()[1:]:
             parents = self.parents[level]
             kept[level] = kept[parents] & ~closed[parents]
+        return self._kept(kept, kept & ~closed & ~self.is_leaf, self.trees[kept])
+
+    def _kept(self, kept: np.ndarray, inner: np.ndarray, trees: np.ndarray) -> "Forest":
+        """The forest of some nodes, of which ``inner`` keep their children; the nodes get the given trees."""
         place = np.cumsum(kept) - 1
-        inner = kept & ~closed & ~self.is_leaf
-        moved = {name: getattr(self, name)[kept] for name in ("trees", "levels", "counts", "variances")}
-        moved |= {name: getattr(self, name)[kept] for name in ("shares", "votes") if len(getattr(self, name))}
-        parents, children = self.parents[kept], self.first_children[kept]
-        inner_kept = inner[kept]
+        parents, children, inner_kept = self.parents[kept], self.first_children[kept], inner[kept]
         return replace(
             self,
+            trees=trees,
             parents=np.where(parents < 0, -1, place[parents]),
             first_children=np.where(inner_kept, place[children], -1),
-            features=np.where(inner_kept, self.features[kept], -1),
             splits=np.where(inner_kept, np.cumsum(inner_kept) - 1, -1),
+            features=np.where(inner_kept, self.features[kept], -1),
             routes=self.routes[self.splits[inner]],
-            **moved,
+            **{name: getattr(self, name)[kept] for name in PER_NODE if len(getattr(self, name))},
         )
+
+    @staticmethod
+    def join(forests: "list[Forest]") -> "Forest":
+        """One forest with the trees of all, in their order."""
+        order = np.argsort(np.concatenate([forest.levels for forest in forests]), kind="stable")
+        place = np.argsort(order)
+
+        def numbered(name: str, sizes: list[int]) -> np.ndarray:
+            """Numbers of nodes, trees or routes, each forest's counted on from the one before."""
+            shifts = np.cumsum([0, *sizes])
+            parts = [getattr(forest, name) for forest in forests]
+            return np.concatenate([np.where(part < 0, -1, part + s) for part, s in zip(parts, shifts, strict=False)])[order]
+
+        n_nodes = [forest.n_nodes for forest in forests]
+        nodes = {name: numbered(name, n_nodes) for name in ("parents", "first_children")}
+        return replace(
+            forests[0],
+            trees=numbered("trees", [forest.n_trees for forest in forests]),
+            splits=numbered("splits", [len(forest.routes) for forest in forests]),
+            routes=np.concatenate([forest.routes for forest in forests]),
+            **{name: np.where(ids < 0, -1, place[ids]) for name, ids in nodes.items()},
+            **{
+                name: np.concatenate([getattr(forest, name) for forest in forests])[order]
+                for name in (*PER_NODE, "features")
+            },
+        )
+
+    def only(self, trees: np.ndarray) -> "Forest":
+        """The forest with some of its trees, given as a mask."""
+        kept = trees[self.trees]
+        return self._kept(kept, kept & ~self.is_leaf, (np.cumsum(trees) - 1)[self.trees[kept]])
+
+    def choices(self, codes: np.ndarray) -> np.ndarray:
+        """The value that each tree votes for, ``(n_trees, n_records)``."""
+        leaves = np.empty((self.n_trees, codes.shape[1]), dtype=np.int64)
+        _leaves(codes, self.first_children, self.features, self.splits, self.routes, leaves)
+        return self.votes.argmax(axis=1)[leaves]
 
     def vote(self, codes: np.ndarray) -> np.ndarray:
         """Summed votes ``(n_records, n_values)`` for codes ``(n_features, n_records)``."""
@@ -164,3 +205,13 @@ def _vote(codes, n_trees, first_children, features, splits, routes, votes, total
                 node = first_children[node] + routes[splits[node], codes[features[node], record]]
             for value in range(totals.shape[1]):
                 totals[record, value] += votes[node, value]
+
+
+@njit(cache=True, nogil=True)
+def _leaves(codes, first_children, features, splits, routes, leaves):
+    for tree in range(leaves.shape[0]):
+        for record in range(leaves.shape[1]):
+            node = tree
+            while first_children[node] >= 0:
+                node = first_children[node] + routes[splits[node], codes[features[node], record]]
+            leaves[tree, record] = node

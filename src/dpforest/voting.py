@@ -5,7 +5,7 @@ sum 1. Privacy: none is at stake anywhere in this module; its input is released.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -68,3 +68,13 @@ class MostConfidentNode:
             better = above.max(axis=1) > votes[level].max(axis=1)
             votes[level] = np.where(better[:, None], above, votes[level])
         return votes
+
+
+@dataclass(frozen=True)
+class ProbabilisticAverage:
+    """The class shares of the leaf; ``predict`` draws a label by them instead of taking the largest."""
+
+    draws: ClassVar[bool] = True
+
+    def votes(self, forest: Forest) -> np.ndarray:
+        return forest.shares

@@ -8,11 +8,13 @@ import numpy as np
 from dpforest.allocation import Plan
 from dpforest.criteria import children_of
 from dpforest.growing.growth import Growth
+from dpforest.privacy.amounts import add, divide
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.proposals import Candidates
 from dpforest.recipe import Recipe
 from dpforest.records.base import Counter
+from dpforest.rules import Facts
 from dpforest.tree import Forest
 
 # Cells of sealed statistics held at once: 256 MB of 64-bit counts.
@@ -24,61 +26,109 @@ def grow(
     recipe: Recipe,
     plan: Plan,
     gate: Gate,
-    n_trees: int,
+    facts: Facts,
     progress: Callable[[str], None] = lambda step: None,
+    feature_order: np.ndarray | None = None,
 ) -> Forest:
     """Trees of ``plan.depth`` levels with released leaves.
+
+    ``feature_order`` ``(n_trees, depth)`` fixes the feature that each level of each tree splits on.
 
     Privacy:
         Claim: one tree costs at most the sum of its plan.
         Because: given the released splits above, the node of a record is a function of that record alone, so an added
             record changes the counts of one node of a level: all choices of a level cost its amount once
             (parallel composition), and levels and leaves add up (adaptive sequential composition). A node that
-            offers one candidate or none asks nothing. No stop looks at a sealed value.
+            offers one candidate or none asks nothing. Stopping rules read released values. A node that stops early is a
+            leaf; a record is in one leaf only, so its counts may have the whole amount of the leaves.
         Assumes: add/remove neighbours; how trees add up is proved in ``sampling``.
     """
     domain, rng = shards.domain, gate.entropy.generator()
-    growth, fixed = Growth(domain, n_trees), recipe.propose.fixed(domain)
-    inner = []
+    growth, fixed = Growth(domain, recipe.n_trees), recipe.propose.fixed(domain)
+    inner: list[tuple[np.ndarray, np.ndarray, float]] = []
+    left: list[
+        float
+    ] = []  # amounts of levels that had nothing to ask; a function of released values, so leaves may have them
     for level in range(plan.depth):
+        counts, variance = None, 0.0
         if plan.counts[level] > 0:
             statistics = shards.count_nodes(growth.first, growth.n_open)
-            nodes = np.arange(growth.first, growth.first + growth.n_open)
             label = f"counts of level {level}"
-            inner.append((nodes, *recipe.leaf.release(statistics, plan.counts[level], gate, shards.target, label)))
-        candidates = recipe.propose.propose(domain, fixed, growth.reach, rng)
-        chosen = _choose(shards, recipe, growth.first, candidates, plan.splits[level], gate, f"splits of level {level}")
+            counts, variance = recipe.leaf.release(statistics, plan.counts[level], gate, shards.target, label)
+            inner.append((np.arange(growth.first, growth.first + growth.n_open), counts, variance))
+        allowed = None
+        if feature_order is not None:
+            allowed = feature_order[growth.open_trees, level, None] == np.arange(domain.n_features)
+        candidates = recipe.propose.propose(domain, fixed, growth.reach, rng, allowed)
+        if recipe.stop is not None:
+            candidates.valid[~recipe.stop.may_split(counts, variance, growth.reached, facts)] = False
+        amount = plan.splits[level]
+        if recipe.narrow is not None:
+            share, amount = divide(amount, [recipe.narrow.share, 1 - recipe.narrow.share])
+            candidates = recipe.narrow.narrow(candidates, shards, growth.first, share, gate, f"splits of level {level}")
+        choice = _Choice(shards, recipe, growth.first, gate, f"splits of level {level}", apart=level == 0)
+        n_before = gate.ledger.n_entries
+        chosen = choice.choose(candidates, amount)
+        if gate.ledger.n_entries == n_before:
+            left.append(amount)
         first = growth.first
         shards.descend(first, *growth.split(candidates, chosen))
         progress(f"level {level + 1} of {plan.depth}")
         if not growth.n_open:
+            left += [*plan.splits[level + 1 :], *plan.counts[level + 1 : -1]]
             break
     forest = growth.finish(shards.target)
     for nodes, counts, variance in inner:
         forest = forest.with_counts(nodes, counts, variance)
     leaves = np.flatnonzero(forest.is_leaf)
     statistics = shards.count_nodes(0, forest.n_nodes).map(lambda counts: counts[leaves])
-    counts, variance = recipe.leaf.release(statistics, plan.leaves, gate, shards.target, "leaves")
+    counts, variance = recipe.leaf.release(statistics, add(plan.leaves, *left), gate, shards.target, "leaves")
     progress("leaves")
     return forest.with_counts(leaves, counts, variance)
 
 
-def _choose(
-    shards: Counter, recipe: Recipe, first: int, candidates: Candidates, amount: float, gate: Gate, label: str
-) -> np.ndarray:
-    """The chosen candidate of each open node; -1 where none divides it."""
-    if candidates.n_candidates == 1 or not candidates.valid.any():
-        return np.where(candidates.valid.any(axis=1), 0, -1)
-    target, domain = shards.target, shards.domain
-    per_node = target.width * (domain.total_codes + candidates.n_candidates * candidates.routes.most_children)
-    n_block = max(1, BLOCK_CELLS // per_node)
-    scores = []
-    for start in range(0, len(candidates.places), n_block):
-        block = candidates.block(start, start + n_block)
-        counts = shards.count_codes(first + start, block.wanted(domain.n_features))
-        scores.append(counts.map(partial(_score, recipe, block, domain.offsets, target)))
-    return gate.select(Sealed.concatenate(scores), candidates.valid, recipe.criterion.bound(), amount, label, recipe.select)
+class _Choice:
+    """The choice of one level: scores are sealed, what is chosen is released."""
+
+    def __init__(self, shards: Counter, recipe: Recipe, first: int, gate: Gate, label: str, apart: bool) -> None:
+        self.shards, self.recipe, self.first, self.gate, self.label = shards, recipe, first, gate, label
+        self.apart = apart and recipe.distinct_roots
+
+    def choose(self, candidates: Candidates, amount: float) -> np.ndarray:
+        """The chosen candidate of each open node; -1 where none divides it."""
+        n_offered = candidates.valid.sum(axis=1)
+        if candidates.n_candidates == 1 or n_offered.max(initial=0) <= 1:
+            return np.where(n_offered > 0, candidates.valid.argmax(axis=1), -1)
+        scores = self._scores(candidates)
+        select = partial(self.gate.select, bound=self.recipe.criterion.bound(), mechanism=self.recipe.select)
+        features = candidates.features if self.apart or self.recipe.two_step else None
+        if not self.recipe.two_step:
+            return select(scores, candidates.valid, amount=amount, label=self.label, apart=features)
+        # A feature's score is that of its best split: the largest of scores that move within a bound moves within it.
+        first_amount, second_amount = divide(amount, [1, 1])
+        n_features = self.shards.domain.n_features
+        best = scores.map(partial(_best_of_each_feature, features, candidates.valid, n_features))
+        chosen = select(best, candidates.wanted(n_features), amount=first_amount, label=f"{self.label}: feature")
+        valid = candidates.valid & (features == chosen[:, None])
+        return select(scores, valid, amount=second_amount, label=f"{self.label}: split")
+
+    def _scores(self, candidates: Candidates) -> Sealed[np.ndarray]:
+        target, domain = self.shards.target, self.shards.domain
+        per_node = target.width * (domain.total_codes + candidates.n_candidates * candidates.routes.most_children)
+        n_block = max(1, BLOCK_CELLS // per_node)
+        scores = []
+        for start in range(0, len(candidates.places), n_block):
+            block = candidates.block(start, start + n_block)
+            counts = self.shards.count_codes(self.first + start, block.wanted(domain.n_features))
+            scores.append(counts.map(partial(_score, self.recipe.criterion, block, domain.offsets, target)))
+        return Sealed.concatenate(scores)
 
 
-def _score(recipe, block, offsets, target, counts):
-    return recipe.criterion.score(children_of(counts, block, offsets), target)
+def _score(criterion, block, offsets, target, counts):
+    return criterion.score(children_of(counts, block, offsets), target)
+
+
+def _best_of_each_feature(features, valid, n_features, scores):
+    best = np.full((len(scores), n_features), np.iinfo(np.int64).min // 2)
+    np.maximum.at(best, (np.arange(len(scores))[:, None], features), np.where(valid, scores, best[0, 0]))
+    return best

@@ -8,14 +8,14 @@ from dpforest.schema import Target
 from dpforest.tree import Forest
 
 # A public cap. Multiway splits multiply nodes; those that would pass the cap stay leaves.
-MOST_NODES = 200_000
+MOST_NODES = 1 << 19
 
 
 class Growth:
     """Nodes so far; the open ones are ``first`` .. ``first + n_open - 1``.
 
     ``reach[open, code]`` says whether a record with that code can come to an open node: public, since it follows from the
-    schema and released splits.
+    schema and released splits. ``reached[open]`` is the share of the rows that an even division at every split would bring.
     """
 
     def __init__(self, domain: Domain, n_trees: int) -> None:
@@ -23,11 +23,17 @@ class Growth:
         self.n_trees = n_trees
         self.first = 0
         self.reach = np.ones((n_trees, domain.total_codes), dtype=bool)
+        self.reached = np.ones(n_trees)
         self._trees = [np.arange(n_trees)]
         self._parents = [np.full(n_trees, -1)]
         self._first_children: list[np.ndarray] = []
         self._features: list[np.ndarray] = []
         self._routes: list[np.ndarray] = []
+
+    @property
+    def open_trees(self) -> np.ndarray:
+        """The tree of each open node."""
+        return self._trees[-1]
 
     @property
     def n_open(self) -> int:
@@ -70,6 +76,7 @@ class Growth:
         self._parents.append(self.first + nodes[parent])
         self.first += self.n_open
         self.reach = reach
+        self.reached = (self.reached[nodes] / n_children)[parent]
         return all_features, all_routes, first_children
 
     def _columns(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -105,3 +105,15 @@ def two_sided_geometric(numerator, denominator, words, cursor):
                 return -size if negative else size
         if cursor[1]:
             return 0
+
+
+@njit(cache=True, nogil=True)
+def draw_below(words, cursor, first, n, values):
+    """Fill ``values`` with uniform integers in 0 .. n-1; see ``Entropy.run``."""
+    for item in range(first, values.size):
+        begin = cursor[0]
+        values[item] = uniform_below(n, words, cursor)
+        if cursor[1]:
+            cursor[0], cursor[1] = begin, 0
+            return item
+    return values.size

@@ -30,3 +30,8 @@ def divide(amount: float, weights: Sequence[Number]) -> list[float]:
 def divide_evenly(amount: float, n_parts: int) -> float:
     """The largest float whose ``n_parts``-fold is not above ``amount``."""
     return amount if math.isinf(amount) else round_down(Fraction(amount) / n_parts)
+
+
+def add(*amounts: float) -> float:
+    """The sum, rounded down."""
+    return math.inf if math.inf in amounts else round_down(sum(map(Fraction, amounts), Fraction(0)))

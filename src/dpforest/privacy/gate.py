@@ -1,7 +1,9 @@
 """The gate: the only place that opens a sealed value. It charges the ledger, then runs the mechanism."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -39,11 +41,14 @@ class Gate:
         amount: float,
         label: str,
         mechanism: str | None = None,
+        apart: np.ndarray | None = None,
     ) -> np.ndarray:
         """One candidate for each node, ``(n_nodes,)``; -1 where no candidate is valid.
 
         ``scores`` are sealed integers ``(n_nodes, n_candidates)``. Nodes must hold different records, so that
-        all of them together cost ``amount`` once. ``valid`` is a public mask of the same shape; None means all.
+        all of them together cost ``amount`` once. ``valid`` is a public mask of the same shape; None means all. With ``apart``
+        ``(n_nodes, n_candidates)`` nodes choose one after the other, and none takes a candidate of a group that an earlier
+        one took (while it has any other): a mask that follows from released choices.
         """
         if valid is None:
             valid = np.ones(scores._value.shape, dtype=bool)
@@ -53,10 +58,12 @@ class Gate:
             raise AccountingError(f"'{name}' is not a choice mechanism. Known: {', '.join(CHOICES)}.")
         if math.isinf(amount):
             self.ledger.charge(label, "exact", amount)
-            return _best(scores._value, valid)
-        rate = Rate.below(accountant.strength(name, amount) / bound.width)
-        self.ledger.charge(label, name, amount)
-        return CHOICES[name].select(scores._value, valid, rate, self.entropy)
+            choose: Callable[..., np.ndarray] = _best
+        else:
+            rate = Rate.below(accountant.strength(name, amount) / bound.width)
+            self.ledger.charge(label, name, amount)
+            choose = partial(CHOICES[name].select, rate=rate, entropy=self.entropy)
+        return choose(scores._value, valid) if apart is None else _one_by_one(choose, scores._value, valid, apart)
 
     def add_noise(
         self, values: Sealed[np.ndarray], sensitivity: Sensitivity, amount: float, label: str
@@ -87,3 +94,15 @@ def _best(scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
     lowest = np.iinfo(np.int64).min
     best = np.where(valid, scores, lowest).argmax(axis=1)
     return np.where(valid.any(axis=1), best, -1)
+
+
+def _one_by_one(choose: Callable[..., np.ndarray], scores: np.ndarray, valid: np.ndarray, apart: np.ndarray) -> np.ndarray:
+    chosen = np.full(len(scores), -1)
+    taken: list[int] = []
+    for node in range(len(scores)):
+        free = valid[node] & ~np.isin(apart[node], taken)
+        free = free if free.any() else valid[node]
+        chosen[node] = choose(scores[node : node + 1], free[None])[0]
+        if chosen[node] >= 0:
+            taken.append(int(apart[node, chosen[node]]))
+    return chosen

@@ -87,6 +87,10 @@ class Ledger:
     def leaks(self) -> list[Leak]:
         return [entry for _, entry in self._walk(self.root, ()) if isinstance(entry, Leak)]
 
+    @property
+    def n_entries(self) -> int:
+        return sum(1 for _ in self._walk(self.root, ()))
+
     def entries(self) -> list[dict[str, Any]]:
         """One row for each charge: label, mechanism, epsilon or rho, scope."""
         return [
@@ -102,6 +106,15 @@ class Ledger:
         self._open.append(scope)
         try:
             yield scope
+        finally:
+            self._open.pop()
+
+    @contextmanager
+    def inside(self, scope: Scope) -> Iterator[None]:
+        """Charges made inside belong to a scope that was opened before."""
+        self._open.append(scope)
+        try:
+            yield
         finally:
             self._open.pop()
 

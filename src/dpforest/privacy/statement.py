@@ -1,7 +1,7 @@
 """The privacy statement: what is guaranteed, for whom, and why it may not hold. Public values only."""
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 # Said with every statement, because no model can promise it.
@@ -27,7 +27,8 @@ class Statement:
     unit: str = "record"
     recipe: str = ""
     variant: str = "private"
-    public: tuple[str, ...] = field(default=())
+    public: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = NOT_COVERED
 
     def __str__(self) -> str:
@@ -44,7 +45,7 @@ class Statement:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON (an infinite epsilon is the text "inf")."""
         content = asdict(self)
-        for name in ("reasons", "public", "not_covered"):
+        for name in ("reasons", "public", "notes", "not_covered"):
             content[name] = list(content[name])
         # A group of two records, the standard step to replace-one neighbours.
         replace = (2 * self.epsilon, self.delta * (1 + math.exp(min(self.epsilon, 700.0))))
@@ -60,6 +61,7 @@ class Statement:
             delta=float(content["delta"]),
             reasons=tuple(content["reasons"]),
             public=tuple(content["public"]),
+            notes=tuple(content["notes"]),
             not_covered=tuple(content["not_covered"]),
             **{name: content[name] for name in names},
         )

@@ -18,7 +18,8 @@ def _catalogue() -> dict[str, Recipe]:
         if module.name != "catalogue"
     ]
     found = [module.RECIPE for module in modules]
-    return {recipe.name: recipe for recipe in sorted(found, key=lambda recipe: recipe.name)}
+    by_year = sorted(found, key=lambda recipe: (recipe.name == "auto", recipe.name.split("-20")[-1], recipe.name))
+    return {recipe.name: recipe for recipe in by_year}
 
 
 def list_recipes() -> list[dict[str, Any]]:

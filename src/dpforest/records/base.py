@@ -1,13 +1,15 @@
 """What a backend must answer. Rows stay inside; only sealed integers leave."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from dpforest.domain import Domain
+from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
 from dpforest.schema import Schema, Target
+from dpforest.tree import Forest
 
 
 class Counter(Protocol):
@@ -28,6 +30,15 @@ class Counter(Protocol):
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         """Follow the released splits of the nodes from ``first``."""
 
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[Counter, Counter]":
+        """Two parts of the records, by a coin for each: those to train on, and ``share`` of them held out."""
+
+    def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
+        """Sealed number of records ``(n_ensembles,)`` that the majority of some trees ``(n_ensembles, n_trees)`` gets wrong."""
+
+    def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
+        """Place records at the roots of new trees with the probability that a tree of ``forest`` gets them wrong."""
+
 
 class Source(Protocol):
     """A table that is checked against its schema and not yet encoded."""
@@ -39,3 +50,6 @@ class Source(Protocol):
 
     def encode(self, domain: Domain) -> Counter:
         """Its records as codes."""
+
+    def rows(self) -> Sealed[Any]:
+        """Its sealed rows, for printed algorithms that open them; see ``published.base.Rows``."""

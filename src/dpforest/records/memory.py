@@ -7,12 +7,17 @@ from typing import Any
 import numpy as np
 
 from dpforest.domain import Domain
+from dpforest.mechanisms import Entropy
+from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.sealed import Sealed
 from dpforest.records import kernels
 from dpforest.schema import Classes, Target
+from dpforest.tree import Forest
 
 # Below this many cells a second thread costs more than it saves.
 THREAD_CELLS = 1_000_000
+# Shares of held-out records are multiples of one over this.
+COIN_SIDES = 1 << 20
 
 
 class Shards:
@@ -70,6 +75,42 @@ class Shards:
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         """Follow the released splits of the nodes from ``first``."""
         kernels.descend(self._codes, self._positions, first, features, routes, first_children)
+
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[Shards, Shards]":
+        """Two parts of the records, by a coin for each: those to train on, and ``share`` of them held out.
+
+        Privacy: given the coins an added record is in one part only, and its coin does not depend on other records. So what is
+        asked of the two parts composes in parallel.
+        """
+        coins = np.empty(self._target_codes.size, dtype=np.int64)
+        entropy.run(draw_below, coins.size, COIN_SIDES, coins)
+        held = coins < round(share * COIN_SIDES)
+        return self._part(~held), self._part(held)
+
+    def _part(self, kept: np.ndarray) -> "Shards":
+        return Shards(self._codes[:, kept], self._target_codes[kept], self.domain, self.target, self._n_jobs)
+
+    def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
+        """Sealed number of records ``(n_ensembles,)`` that the majority of some trees ``(n_ensembles, n_trees)`` gets wrong."""
+        choices = np.eye(self.target.n_values, dtype=np.int64)[forest.choices(self._codes)]
+        errors = [
+            np.count_nonzero(np.tensordot(trees.astype(np.int64), choices, 1).argmax(axis=1) != self._target_codes)
+            for trees in ensembles
+        ]
+        return Sealed(np.array(errors, dtype=np.int64))
+
+    def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
+        """Place records at the roots of new trees with the probability that a tree of ``forest`` gets them wrong.
+
+        Privacy: whether a record takes part depends on that record, a released forest and its own coins, so an added record
+        changes no other record's part.
+        """
+        n_wrong = (forest.choices(self._codes) != self._target_codes).sum(axis=0)
+        coins = np.empty((n_trees, self._target_codes.size), dtype=np.int64)
+        entropy.run(draw_below, coins.size, forest.n_trees, coins.reshape(-1))
+        self._positions = np.empty(coins.shape, dtype=np.int32)
+        self._positions[:] = np.arange(n_trees)[:, None]
+        self._weights = (coins < n_wrong).astype(np.uint8)
 
     def _refuse(self) -> Any:
         raise TypeError("Records cannot be copied or saved.")

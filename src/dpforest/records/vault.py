@@ -10,7 +10,8 @@ from dpforest.privacy.sealed import Sealed
 from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
 from dpforest.records.kernels import encode_numbers
 from dpforest.records.memory import Shards
-from dpforest.schema import Categorical, Schema
+from dpforest.rows import Rows
+from dpforest.schema import TARGET_STEPS, Categorical, Classes, Feature, Schema
 
 
 class Vault:
@@ -48,8 +49,23 @@ class Vault:
             target_codes = self._target_codes
         return Shards(codes, target_codes, domain, self.schema.target, self._n_jobs)
 
+    def rows(self) -> Sealed[Rows]:
+        """The sealed rows, for printed algorithms that open them."""
+        kept = self._target_codes >= 0
+        features = self.schema.features.values()
+        columns = tuple(_raw(column, feature) for column, feature in zip(self._columns, features, strict=True))
+        target = self._target_codes if isinstance(self.schema.target, Classes) else self._target_codes / TARGET_STEPS
+        return Sealed(Rows(columns, target, self.schema).take(kept))
+
     def __repr__(self) -> str:
         return "Vault(...)"
+
+
+def _raw(column: Any, feature: Feature) -> np.ndarray:
+    if isinstance(feature, Categorical):
+        n_listed = len(feature.categories)
+        return to_indices(column, feature.categories, n_listed, n_listed + 1)
+    return np.clip(to_numbers(column).astype(np.float64), feature.lower, feature.upper)
 
 
 def encode(columns: list[Any], domain: Domain) -> np.ndarray:

@@ -1,0 +1,76 @@
+"""Thresholds half-way between class means, for one candidate per numeric feature."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from dpforest.domain import Domain
+from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.gate import Gate
+from dpforest.proposals import Candidates
+from dpforest.records.base import Counter
+
+STEPS = 1024  # a bin's place between the bounds, as a whole number
+
+
+@dataclass(frozen=True)
+class ClassMeans:
+    """Offers each numeric feature's cut nearest to the middle of its class means [suihkonen2023, eq. 4.7].
+
+    Privacy:
+        Claim: what a level offers costs ``amount`` once.
+        Because: for each feature that a node may use a record adds s to one sum and STEPS - s to another (its bin's
+            place, as seen from both ends, in the sums of its class) of one node, so L1 moves by at most STEPS for
+            a feature and L2**2 by at most STEPS**2; features add up. Means are ratios of released sums.
+        Assumes: nodes hold different records; bins are public.
+    """
+
+    share: float = 0.5  # of a level's amount
+
+    def narrow(
+        self, candidates: Candidates, shards: Counter, first: int, amount: float, gate: Gate, label: str
+    ) -> Candidates:
+        """The candidates with one cut left for each numeric feature that a node may use."""
+        domain = shards.domain
+        wanted = candidates.wanted(domain.n_features) & domain.is_numeric
+        n_drawn = int(wanted.sum(axis=1).max(initial=0))
+        if n_drawn == 0:
+            return candidates
+        sums = shards.count_codes(first, wanted).map(partial(_end_sums, domain))
+        sensitivity = Sensitivity(n_drawn * STEPS, n_drawn * STEPS**2)
+        released, _ = gate.add_noise(sums, sensitivity, amount, f"{label}: class means")
+        low, high = np.maximum(released[..., 0], 0), np.maximum(released[..., 1], 0)
+        means = high / np.maximum(low + high, 1)
+        middle = means.mean(axis=2) * (domain.n_codes - 2)  # in bins, (n_nodes, n_features)
+        features = candidates.features
+        stops = candidates.routes.stops[candidates.places]
+        is_cut = domain.is_numeric[features] & (candidates.routes.starts[candidates.places] == 0)
+        nodes = np.arange(len(features))[:, None]
+        distance = np.where(candidates.valid & is_cut, np.abs(stops - middle[nodes, features] - 0.5), np.inf)
+        nearest = np.full((len(features), domain.n_features), np.inf)
+        np.minimum.at(nearest, (nodes, features), distance)
+        first_of_its_feature = _first(distance == nearest[nodes, features], features, domain.n_features)
+        valid = candidates.valid & np.where(domain.is_numeric[features], first_of_its_feature & is_cut, True)
+        return Candidates(candidates.routes, candidates.places, valid)
+
+
+def _end_sums(domain: Domain, counts: np.ndarray) -> np.ndarray:
+    """Sums of each feature's places from both ends, ``(n_nodes, n_features, n_classes, 2)``; missing values are left out."""
+    sums = np.zeros((len(counts), domain.n_features, counts.shape[2], 2), dtype=np.int64)
+    for feature in np.flatnonzero(domain.is_numeric):
+        offset, n_bins = domain.offsets[feature], domain.n_codes[feature] - 1
+        place = np.arange(n_bins) * STEPS // max(n_bins - 1, 1)
+        cells = counts[:, offset : offset + n_bins]
+        sums[:, feature, :, 0] = np.einsum("nbc,b->nc", cells, STEPS - place)
+        sums[:, feature, :, 1] = np.einsum("nbc,b->nc", cells, place)
+    return sums
+
+
+def _first(mask: np.ndarray, features: np.ndarray, n_features: int) -> np.ndarray:
+    """The first True of each node and feature."""
+    column = np.where(mask, np.arange(mask.shape[1]), mask.shape[1])
+    least = np.full((len(mask), n_features), mask.shape[1])
+    nodes = np.arange(len(mask))[:, None]
+    np.minimum.at(least, (nodes, features), column)
+    return mask & (column == least[nodes, features])

@@ -1,0 +1,72 @@
+"""Stopping rules: which open nodes may be split. They see public and released values only."""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpforest.rules import Facts
+
+
+class Stop(Protocol):
+    """Says which open nodes may be split further."""
+
+    def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
+        """Mask ``(n_open,)``.
+
+        ``counts`` ``(n_open, n_values)`` and ``variance`` are what was released at this level, if anything; ``reached`` is the
+        share of the rows that an even division at every split above would bring to each node.
+        """
+
+
+@dataclass(frozen=True)
+class NoisySize:
+    """Splits nodes whose released counts sum to ``least`` or more, and whose largest class is not all of it.
+
+    Privacy:
+        Claim: costs nothing.
+        Because: it reads released counts.
+        Assumes: the plan releases counts at every level.
+    """
+
+    least: float = 100.0
+
+    def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
+        assert counts is not None, "NoisySize needs counts at every level"
+        sizes = counts.sum(axis=1)
+        return (sizes >= self.least) & (counts.max(axis=1) < sizes)
+
+
+@dataclass(frozen=True)
+class AboveNoise:
+    """Splits nodes whose average cell after the split would still hold more than one standard deviation of the noise.
+
+    The rule of DiffPID3: stop when size / (values * classes) < sqrt(2) / epsilon.
+
+    Privacy:
+        Claim: costs nothing.
+        Because: it reads released counts.
+        Assumes: the plan releases counts at every level.
+    """
+
+    def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
+        assert counts is not None, "AboveNoise needs counts at every level"
+        return counts.sum(axis=1) / (facts.mean_domain * counts.shape[1]) >= math.sqrt(variance)
+
+
+@dataclass(frozen=True)
+class EstimatedSupport:
+    """Splits nodes that an even division of the rows would fill with more than sqrt(2) C t / epsilon records.
+
+    The support threshold of the signal-to-noise forest [suihkonen2023, eq. 4.38 and §4.5.3]; rows are public or released.
+
+    Privacy:
+        Claim: costs nothing.
+        Because: it reads the schema, earlier splits and a released number of rows.
+        Assumes: as said.
+    """
+
+    def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
+        threshold = math.sqrt(2) * (facts.n_classes or 2) * facts.n_trees / facts.epsilon
+        return facts.n_rows * reached / facts.mean_domain > threshold

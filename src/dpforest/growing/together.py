@@ -1,0 +1,51 @@
+"""All trees together: the usual forest."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpforest.growing.grower import grow
+from dpforest.postprocess import plain_shares
+from dpforest.privacy.gate import Gate
+from dpforest.recipe import Recipe
+from dpforest.records.base import Counter
+from dpforest.rules import Facts
+from dpforest.tree import Forest
+
+
+@dataclass(frozen=True)
+class Together:
+    """Deals the records, grows all trees level by level, then refines what was released.
+
+    Privacy:
+        Claim: costs at most ``amount``.
+        Because: a tree costs at most its plan (``grow``), trees add up as their sampling proves, and the share of a tree
+            is chosen so that all of them together cost at most ``amount``.
+        Assumes: the number of trees is public or follows from released values.
+    """
+
+    def train(
+        self,
+        shards: Counter,
+        recipe: Recipe,
+        amount: float,
+        gate: Gate,
+        facts: Facts,
+        progress: Callable[[str], None],
+        feature_order: np.ndarray | None = None,
+    ) -> Forest:
+        sample, n_trees = recipe.sample, recipe.n_trees
+        shards.deal(lambda n_records: sample.draw(n_records, n_trees, gate.entropy))
+        plan = recipe.allocate.plan(sample.share(gate.ledger.accountant, amount, n_trees), recipe.depth)
+        with sample.scopes(gate.ledger, n_trees):
+            forest = grow(shards, recipe, plan, gate, facts, progress, feature_order)
+        return refined(forest, recipe)
+
+
+def refined(forest: Forest, recipe: Recipe) -> Forest:
+    """Post-processing: public in, public out."""
+    forest = plain_shares(forest.summed())
+    for step in recipe.refine:
+        forest = step.refine(forest)
+    return replace(forest, votes=recipe.vote.votes(forest), draws=getattr(recipe.vote, "draws", False))

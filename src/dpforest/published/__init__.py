@@ -1,0 +1,1 @@
+"""Printed algorithms: exactly what the papers print, for research. NOT private; every model says so."""

@@ -1,0 +1,25 @@
+"""DiffPRF_linear: linear budgets over layers, after Dong et al. (2022).
+
+Paper: 25 CART trees of 9 layers on bootstraps; layer i gets e1*q**(i-1) + (i-1)*d (eqs. 7 to 12). As printed, nothing that
+reaches the output is randomised.
+Kept: eq. 12 with q and d (as a share of its largest value; q = 1 and d = 0 is uniform, q = 1 arithmetic, d = 0
+geometric), CART, Gini, shape, majority vote.
+Departs: one private choice a node, noisy leaves, no stop on pure nodes, ln(1 + B/T) for each tree (review §2.4, §2.5).
+"""
+
+from dataclasses import replace
+
+from dpforest.allocation import Linear
+from dpforest.recipes.li_2020 import RECIPE as CART
+
+RECIPE = replace(
+    CART,
+    name="dong-2022",
+    title="DiffPRF_linear: linear budgets over layers",
+    paper="Dong, Zhang, Xu, Wang and Liu, Journal of Database Management 2022",
+    allocate=Linear(q=1.1, slope=0.5),
+    n_trees=25,
+    depth=8,  # h = 9 layers, of which the last is leaves
+    parameters={"q": "allocate.q", "d": "allocate.slope", "k": "propose.n_features"},
+    claim="fails: the printed algorithm is not randomised",
+)

@@ -1,0 +1,41 @@
+"""DPDF: a forest with distinct roots, after Fletcher and Islam (AusDM 2015).
+
+Paper: tau trees on all records, class counts at every node and a choice of the attribute, each at beta/(tau (2 delta - 1))
+(eqs. 9 and 10); a root attribute is used once; stop at noisy size < 100 or a noisy pure node; prune by Gini (eq.
+27); votes weighted by confidence; all rules and sub-rules are printed.
+Kept: all of that.
+Departs: the Gini count with its global width 2 instead of the normalised Gini with a sensitivity read off noisy sizes
+(eq. 11), whose loss is unbounded; delta levels of counts, not delta + 1 as line 16 of Algorithm 1 (review §2.1).
+"""
+
+from dpforest.allocation import EveryQuery
+from dpforest.criteria import GiniCount
+from dpforest.domain import Grid
+from dpforest.growing.stopping import NoisySize
+from dpforest.leaves import NoisyCounts
+from dpforest.postprocess import NonNegative, PruneByGini
+from dpforest.proposals import Menu, OneChildPerValue
+from dpforest.recipe import Recipe
+from dpforest.sampling import EveryRecord
+from dpforest.voting import ConfidenceWeighted
+
+RECIPE = Recipe(
+    name="fletcher-islam-2015-dpdf",
+    title="DPDF: distinct roots, counts at every node",
+    paper="Fletcher and Islam, AusDM 2015",
+    sample=EveryRecord(),
+    grid=Grid(bins=5),
+    propose=Menu((OneChildPerValue(),)),
+    criterion=GiniCount(),
+    allocate=EveryQuery(),
+    leaf=NoisyCounts(),
+    stop=NoisySize(least=100),
+    refine=(PruneByGini(), NonNegative()),
+    vote=ConfidenceWeighted(),
+    distinct_roots=True,
+    n_trees=4,
+    depth=4,  # delta = 5 levels, of which the last is leaves
+    parameters={"min_size": "stop.least", "bins": "grid.bins"},
+    has_published_variant=True,
+    claim="fails: noise scaled by noisy sizes, one query too many",
+)

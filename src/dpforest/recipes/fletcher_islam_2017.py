@@ -1,0 +1,32 @@
+"""Random trees with private labels, after Fletcher and Islam (2017), in the form of their addendum of 2021.
+
+Paper: 100 random trees on disjoint parts, depth by the expected number of untested numeric features (eq. 4.37 of the
+thesis); each leaf releases its commonest label by the exponential mechanism with smooth sensitivity.
+Kept: all but the last; the addendum's one-sided noisy arg max is permute-and-flip.
+Departs: records are dealt by a draw each (review §2.8, §2.13).
+"""
+
+from dpforest.allocation import LeavesOnly
+from dpforest.criteria import GiniCount
+from dpforest.leaves import PrivateLabel
+from dpforest.proposals import Menu, OneChildPerValue, Thresholds
+from dpforest.recipe import Recipe
+from dpforest.rules import HalfUntested
+from dpforest.sampling import Disjoint
+from dpforest.voting import Majority
+
+RECIPE = Recipe(
+    name="fletcher-islam-2017",
+    title="Random trees on disjoint parts, one private label a leaf",
+    paper="Fletcher and Islam, Expert Systems with Applications 2017; addendum 2021",
+    sample=Disjoint(),
+    propose=Menu((OneChildPerValue(numeric=False), Thresholds()), random=True),
+    criterion=GiniCount(),  # never asked: one random candidate leaves nothing to choose
+    allocate=LeavesOnly(),
+    leaf=PrivateLabel(),
+    vote=Majority(),
+    n_trees=100,
+    depth=HalfUntested(),
+    has_published_variant=True,
+    claim="fails: smooth sensitivity inside the exponential mechanism",
+)

@@ -1,0 +1,35 @@
+"""RFDPP-Gini, after Li et al. (2020), as seeds 003 and 004 describe it.
+
+Paper: 25 CART trees on bootstraps, B/T each, equal layers; the exponential mechanism for numeric features and an exact
+choice among discrete ones; noisy counts.
+Kept: CART, Gini, shape, bootstrap, uniform budget, majority vote.
+Departs: one choice among all cuts and categories of the drawn features instead of an exact comparison; public cuts; no
+stop on pure nodes; ln(1 + B/T) for each tree; inner counts are never read and get nothing (review §2.4, §2.5, §2.9).
+"""
+
+from dpforest.allocation import Uniform
+from dpforest.criteria import GiniCount
+from dpforest.leaves import NoisyCounts
+from dpforest.postprocess import NonNegative
+from dpforest.proposals import Menu
+from dpforest.recipe import Recipe
+from dpforest.sampling import PoissonBootstrap
+from dpforest.voting import Majority
+
+RECIPE = Recipe(
+    name="li-2020",
+    title="RFDPP-Gini: bootstrap CART forest, one joint choice a node",
+    paper="Li et al., 2020",
+    sample=PoissonBootstrap(),
+    propose=Menu(n_features=5),
+    criterion=GiniCount(),
+    allocate=Uniform(),
+    leaf=NoisyCounts(),
+    refine=(NonNegative(),),
+    vote=Majority(),
+    n_trees=25,
+    depth=5,
+    parameters={"k": "propose.n_features"},
+    has_published_variant=True,
+    claim="fails: exact choice among discrete features, data-dependent stopping, bootstrap not charged",
+)

@@ -1,0 +1,21 @@
+"""DiffPRFs: attribute and point by two exponential mechanisms, after Mu et al. (2016).
+
+Paper: bootstrap forest; one exponential mechanism chooses the attribute, another the cut of a numeric one [li2022, §1].
+Kept: two choices at each node, bootstrap, uniform budget, majority vote.
+Departs: both choices are charged, half of the level each; an attribute is scored by its best cut, which has the same
+bound; public cuts; no stop on pure nodes; ln(1 + B/T) for each tree (review §2.4, §2.7, §2.9).
+"""
+
+from dataclasses import replace
+
+from dpforest.recipes.li_2020 import RECIPE as JOINT
+
+RECIPE = replace(
+    JOINT,
+    name="mu-2016",
+    title="DiffPRFs: first the attribute, then the cut",
+    paper="Mu et al., 2016",
+    two_step=True,
+    has_published_variant=False,
+    claim="fails: data-dependent stopping, bootstrap not charged",
+)

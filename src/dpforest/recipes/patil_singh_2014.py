@@ -1,0 +1,39 @@
+"""DiffPRF: a forest of ID3 trees, after Patil and Singh (2014).
+
+Paper: 20 trees of depth 5 on bootstraps, B/T each; numeric features discretised by class entropy (MDL) on the data; a node
+that is pure stops; information gain, max operator or Gini in the exponential mechanism [suihkonen2023, §4.3].
+Kept: bootstrap, shape, multiway splits, the three criteria, uniform budget, majority vote.
+Departs: public equal-width bins; no stop on pure nodes; a bootstrap multiplies a record, so a tree gets ln(1 + B/T); the
+inner counts of the paper are never read and get nothing; monotone constants (review §2.4, §2.9, §2.11).
+"""
+
+from dpforest.allocation import Uniform
+from dpforest.criteria import EntropyCount, GiniCount, MaxOperator
+from dpforest.domain import Grid
+from dpforest.leaves import NoisyCounts
+from dpforest.postprocess import NonNegative
+from dpforest.proposals import Menu, OneChildPerValue
+from dpforest.recipe import Recipe
+from dpforest.sampling import PoissonBootstrap
+from dpforest.voting import Majority
+
+RECIPE = Recipe(
+    name="patil-singh-2014",
+    title="DiffPRF: bootstrap forest of multiway ID3 trees",
+    paper="Patil and Singh, ICACCI 2014",
+    sample=PoissonBootstrap(),
+    grid=Grid(bins=5),
+    propose=Menu((OneChildPerValue(),), n_features=0.5),
+    criterion=MaxOperator(),
+    allocate=Uniform(),
+    leaf=NoisyCounts(),
+    refine=(NonNegative(),),
+    vote=Majority(),
+    n_trees=20,
+    depth=4,
+    parameters={
+        "criterion": ("criterion", {"infogain": EntropyCount(), "max": MaxOperator(), "gini": GiniCount()}),
+        "bins": "grid.bins",
+    },
+    claim="fails: data-dependent cut points and stopping, bootstrap not charged",
+)
