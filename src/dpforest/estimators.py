@@ -257,7 +257,7 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
         for column in encode(read_columns(X, self.schema_), self.forest_.domain):
             mixed = (mixed ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
             mixed ^= mixed >> np.uint64(29)
-        return (mixed >> np.uint64(11)) / 2.0**53
+        return np.asarray(mixed >> np.uint64(11)) / 2.0**53
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,13 +5,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 from dpforest.allocation import Allocation
-from dpforest.criteria import Criterion
 from dpforest.domain import Grid
 from dpforest.errors import ParameterError, SchemaError
-from dpforest.leaves import LeafRelease
 from dpforest.postprocess import PostProcess
 from dpforest.proposals import Menu
-from dpforest.rules import Facts, Rule
+from dpforest.rules import Facts
 from dpforest.sampling import Sampling
 from dpforest.schema import Classes, Schema, Target
 from dpforest.voting import Vote
@@ -26,7 +24,9 @@ class Stop(Protocol):
 class Narrow(Protocol):
     """Leaves fewer candidates, by released values; see ``growing.class_means``."""
 
-    share: float
+    @property
+    def share(self) -> float:
+        """Of the level's amount."""
 
     def narrow(self, candidates: Any, shards: Any, first: int, amount: float, gate: Any, label: str) -> Any: ...
 
@@ -52,9 +52,9 @@ class ByTarget:
 class Recipe:
     """The parts of one algorithm.
 
-    A recipe with a ``planner`` is a sketch: the planner gets the facts and returns the recipe to run. ``depth`` and ``n_trees``
-    may be rules. Whatever needs the number of rows gets the one that the schema declares; else ``n_rows_share`` of the
-    budget buys a noisy one.
+    A recipe with a ``planner`` is a sketch: the planner gets the facts and returns the recipe to run. ``depth`` and
+    ``n_trees`` may be rules. Whatever needs the number of rows gets the one that the schema declares; else
+    ``n_rows_share`` of the budget buys a noisy one.
 
     ``parameters`` maps the names that ``recipe_params`` may set to where they live, such as ``{"q": "allocate.q"}``, or to a
     place and a mapping from the words that people use to parts.
@@ -65,15 +65,15 @@ class Recipe:
     paper: str
     sample: Sampling
     propose: Menu
-    criterion: Criterion | ByTarget
+    criterion: Any  # a Criterion, or one ByTarget
     allocate: Allocation
-    leaf: LeafRelease | ByTarget
+    leaf: Any  # a LeafRelease, or one ByTarget
     vote: Vote
     grid: Grid = field(default_factory=Grid)
     select: str | None = None
     refine: tuple[PostProcess, ...] = ()
-    n_trees: int | Rule = 1
-    depth: int | Rule = 5
+    n_trees: Any = 1  # a number or a Rule
+    depth: Any = 5
     stop: Stop | None = None
     distinct_roots: bool = False
     two_step: bool = False  # first a feature, then one of its splits, each for half of the level's budget
@@ -82,7 +82,7 @@ class Recipe:
     tasks: tuple[str, ...] = ("classification",)
     planner: Callable[[Facts], "Recipe"] | None = None
     n_rows_share: float = 0.02
-    parameters: Mapping[str, str | tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+    parameters: Mapping[str, str | tuple[str, Mapping[Any, Any]]] = field(default_factory=dict)
     has_published_variant: bool = False
     claim: str = ""
 
@@ -112,14 +112,14 @@ class Recipe:
         """The recipe to run for these facts; ``n_trees`` and ``depth`` come from the user, if given."""
         recipe = self.planner(facts) if self.planner else self
         task = "bounded" if facts.n_classes is None else "classes"
-        parts = {
+        parts: dict[str, Any] = {
             item.name: getattr(value, task)
             for item in fields(recipe)
             if isinstance(value := getattr(recipe, item.name), ByTarget)
         }
         shape = {"n_trees": n_trees or recipe.n_trees, "depth": depth or recipe.depth}
         numbers = {name: rule if isinstance(rule, int) else rule.value(facts) for name, rule in shape.items()}
-        return replace(recipe, **parts, **numbers)
+        return replace(recipe, **(parts | numbers))
 
     @staticmethod
     def task(schema: Schema) -> str:

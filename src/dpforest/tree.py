@@ -121,18 +121,16 @@ class Forest:
             return np.concatenate([np.where(part < 0, -1, part + s) for part, s in zip(parts, shifts, strict=False)])[order]
 
         n_nodes = [forest.n_nodes for forest in forests]
-        nodes = {name: numbered(name, n_nodes) for name in ("parents", "first_children")}
-        return replace(
-            forests[0],
-            trees=numbered("trees", [forest.n_trees for forest in forests]),
-            splits=numbered("splits", [len(forest.routes) for forest in forests]),
-            routes=np.concatenate([forest.routes for forest in forests]),
-            **{name: np.where(ids < 0, -1, place[ids]) for name, ids in nodes.items()},
-            **{
-                name: np.concatenate([getattr(forest, name) for forest in forests])[order]
-                for name in (*PER_NODE, "features")
-            },
-        )
+        changed: dict[str, Any] = {
+            name: np.concatenate([getattr(forest, name) for forest in forests])[order] for name in (*PER_NODE, "features")
+        }
+        for name in ("parents", "first_children"):
+            ids = numbered(name, n_nodes)
+            changed[name] = np.where(ids < 0, -1, place[ids])
+        changed["trees"] = numbered("trees", [forest.n_trees for forest in forests])
+        changed["splits"] = numbered("splits", [len(forest.routes) for forest in forests])
+        changed["routes"] = np.concatenate([forest.routes for forest in forests])
+        return replace(forests[0], **changed)
 
     def only(self, trees: np.ndarray) -> "Forest":
         """The forest with some of its trees, given as a mask."""

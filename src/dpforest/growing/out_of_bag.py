@@ -91,7 +91,7 @@ class OutOfBag:
 
 
 def feature_weights(forest: Forest, errors: np.ndarray) -> np.ndarray:
-    """Weight of each feature, above 0 and with sum 1, from released trees and the noisy errors of each [li2022, eq. 5 to 9]."""
+    """Weight of each feature, above 0 and with sum 1, from released trees and their noisy errors [li2022, eq. 5-9]."""
     tree_weights = 1 / np.maximum(errors, 1.0)
     masks = np.eye(forest.n_trees, dtype=bool)
     importances = np.array([forest.only(mask).importances() for mask in masks])

@@ -15,8 +15,8 @@ class Stop(Protocol):
     def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
         """Mask ``(n_open,)``.
 
-        ``counts`` ``(n_open, n_values)`` and ``variance`` are what was released at this level, if anything; ``reached`` is the
-        share of the rows that an even division at every split above would bring to each node.
+        ``counts`` ``(n_open, n_values)`` and ``variance`` are what was released at this level, if anything; ``reached`` is
+        the share of the rows that an even division at every split above would bring to each node.
         """
 
 

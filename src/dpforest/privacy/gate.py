@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
 
+T = TypeVar("T")
 CHOICES: dict[str, PermuteAndFlip | Exponential] = {
     mechanism.name: mechanism for mechanism in (PermuteAndFlip(), Exponential())
 }
@@ -45,10 +47,10 @@ class Gate:
     ) -> np.ndarray:
         """One candidate for each node, ``(n_nodes,)``; -1 where no candidate is valid.
 
-        ``scores`` are sealed integers ``(n_nodes, n_candidates)``. Nodes must hold different records, so that
-        all of them together cost ``amount`` once. ``valid`` is a public mask of the same shape; None means all. With ``apart``
-        ``(n_nodes, n_candidates)`` nodes choose one after the other, and none takes a candidate of a group that an earlier
-        one took (while it has any other): a mask that follows from released choices.
+        ``scores`` are sealed integers ``(n_nodes, n_candidates)``. Nodes must hold different records, so that all of them
+        together cost ``amount`` once. ``valid`` is a public mask of the same shape; None means all. With ``apart``, groups
+        of candidates, nodes choose one after the other, and none takes a candidate of a group that an earlier one took
+        (while it has any other): a mask that follows from released choices.
         """
         if valid is None:
             valid = np.ones(scores._value.shape, dtype=bool)
@@ -84,7 +86,7 @@ class Gate:
         noise = Geometric().draw(values._value.shape, rate, self.entropy)
         return values._value + noise, Geometric.variance(rate)
 
-    def leak(self, value: Sealed[np.ndarray], reason: str, label: str) -> np.ndarray:
+    def leak(self, value: Sealed[T], reason: str, label: str) -> T:
         """Open a value exactly. For published algorithms that do so; the ledger's total becomes infinite."""
         self.ledger.leak(label, reason)
         return value._value

@@ -4,7 +4,7 @@ Paper: O(log n) complete random binary trees of depth 14 on all records; noisy c
 vote, threshold averaging or probabilistic averaging [suihkonen2023, §4.5.1].
 Kept: all of it, for any number of classes.
 Departs: log n from a bought or declared number of rows; both class counts get noise, not a count and a total, whose L1
-sensitivity is 2 (review §0, §2.17).
+sensitivity is 2 (docs/review.md, §0, §2.17).
 """
 
 from dpforest.allocation import LeavesOnly

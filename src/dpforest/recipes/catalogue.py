@@ -6,8 +6,9 @@ from functools import cache
 from typing import Any
 
 from dpforest import recipes
+from dpforest.criteria import Mixture
 from dpforest.errors import ParameterError
-from dpforest.recipe import Recipe
+from dpforest.recipe import ByTarget, Recipe
 
 
 @cache
@@ -39,3 +40,34 @@ def get_recipe(name: str) -> Recipe:
     if name not in catalogue:
         raise ParameterError(f"There is no recipe {name!r}. Known: {', '.join(catalogue)}.")
     return catalogue[name]
+
+
+def describe_recipes() -> list[dict[str, Any]]:
+    """The catalogue in words: what each recipe splits on and where its budget goes."""
+    return [
+        recipe.to_dict() | {"tasks": ", ".join(recipe.tasks), "splits": _splits(recipe), "budget": _budget(recipe)}
+        for recipe in _catalogue().values()
+    ]
+
+
+def _splits(recipe: Recipe) -> str:
+    if recipe.planner is not None:
+        return "planned"
+    kinds = {type(kind).__name__ for kind in recipe.propose.kinds}
+    shape = "multiway" if "OneChildPerValue" in kinds else "binary"
+    if recipe.propose.random:
+        return f"random, {shape}"
+    part = recipe.criterion.classes if isinstance(recipe.criterion, ByTarget) else recipe.criterion
+    parts = [item for item, _ in part.parts] if isinstance(part, Mixture) else [part]
+    return f"{' + '.join(type(item).__name__ for item in parts)}, {shape}"
+
+
+def _budget(recipe: Recipe) -> str:
+    trees = {
+        "Disjoint": "each tree all of it",
+        "EveryRecord": "shared by trees",
+        "PoissonBootstrap": "ln(1 + epsilon/T) a tree",
+    }
+    if recipe.planner is not None:
+        return "planned"
+    return f"{trees[type(recipe.sample).__name__]}; {type(recipe.allocate).__name__}"

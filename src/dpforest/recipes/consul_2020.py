@@ -6,7 +6,7 @@ counts or means (Algorithms 1 to 3).
 Kept: parts, balance, squared error (Gini for classes), K, rho, mean of the trees.
 Departs: one choice among all cuts of K features that weighs balance and quality alike, instead of K medians charged once; a
 public grid instead of a draw between data points; two-bin means instead of noise scaled by the leaf's size; records
-dealt by a draw each (review §2.2, §2.3, §2.7, §2.8).
+dealt by a draw each (docs/review.md, §2.2, §2.3, §2.7, §2.8).
 """
 
 from dpforest.allocation import Uniform

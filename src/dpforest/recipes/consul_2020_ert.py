@@ -2,7 +2,7 @@
 
 Paper: random splits; all of the budget to noisy counts or means; on disjoint parts or all records.
 Kept: all of it.
-Departs: thresholds from public bounds; two-bin means instead of noise scaled by the leaf's size (review §2.2).
+Departs: thresholds from public bounds; two-bin means instead of noise scaled by the leaf's size (docs/review.md, §2.2).
 """
 
 from dataclasses import replace

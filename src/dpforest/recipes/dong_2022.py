@@ -4,7 +4,8 @@ Paper: 25 CART trees of 9 layers on bootstraps; layer i gets e1*q**(i-1) + (i-1)
 reaches the output is randomised.
 Kept: eq. 12 with q and d (as a share of its largest value; q = 1 and d = 0 is uniform, q = 1 arithmetic, d = 0
 geometric), CART, Gini, shape, majority vote.
-Departs: one private choice a node, noisy leaves, no stop on pure nodes, ln(1 + B/T) for each tree (review §2.4, §2.5).
+Departs: one private choice a node, noisy leaves, no stop on pure nodes, ln(1 + B/T) for each tree
+(docs/review.md, §2.4, §2.5).
 """
 
 from dataclasses import replace

@@ -5,7 +5,7 @@ Paper: tau trees on all records, class counts at every node and a choice of the 
 27); votes weighted by confidence; all rules and sub-rules are printed.
 Kept: all of that.
 Departs: the Gini count with its global width 2 instead of the normalised Gini with a sensitivity read off noisy sizes
-(eq. 11), whose loss is unbounded; delta levels of counts, not delta + 1 as line 16 of Algorithm 1 (review §2.1).
+(eq. 11), whose loss is unbounded; delta levels of counts, not delta + 1 as line 16 of Algorithm 1 (docs/review.md, §2.1).
 """
 
 from dpforest.allocation import EveryQuery

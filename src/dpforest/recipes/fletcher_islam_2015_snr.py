@@ -1,11 +1,11 @@
 """Random trees by signal-to-noise ratio, after Fletcher and Islam (2015, reference [14] of the thesis).
 
-Paper: random multiway trees on all records; the number of trees is the largest t <= m with sqrt(2) C t/B < n/d**2 (eq. 4.38);
-a node stops when its estimated support falls below sqrt(2) C t/B; one noisy count for each leaf; nodes with a
+Paper: random multiway trees on all records; the number of trees is the largest t <= m with sqrt(2) C t/B < n/d**2 (eq.
+4.38); a node stops when its estimated support falls below sqrt(2) C t/B; one noisy count for each leaf; nodes with a
 signal-to-noise ratio below 1 are pruned (eq. 4.40); the most confident node of a path predicts.
 Kept: all of that.
-Departs: the number of rows is bought with 2 % of the budget or declared; children of a node are pruned together; class shares
-of the most confident nodes are averaged over trees (review §2.17).
+Departs: the number of rows is bought with 2 % of the budget or declared; children of a node are pruned together; class
+shares of the most confident nodes are averaged over trees (docs/review.md, §2.17).
 """
 
 from dpforest.allocation import LeavesOnly

@@ -3,7 +3,7 @@
 Paper: 100 random trees on disjoint parts, depth by the expected number of untested numeric features (eq. 4.37 of the
 thesis); each leaf releases its commonest label by the exponential mechanism with smooth sensitivity.
 Kept: all but the last; the addendum's one-sided noisy arg max is permute-and-flip.
-Departs: records are dealt by a draw each (review §2.8, §2.13).
+Departs: records are dealt by a draw each (docs/review.md, §2.8, §2.13).
 """
 
 from dpforest.allocation import LeavesOnly

@@ -4,8 +4,8 @@ Paper: 50 trees on samples without replacement; numeric values averaged by fives
 leaves, spread over layers (eq. 4.34 of the thesis); trees that do not help are dropped (Algorithm 4.2).
 Kept: disjoint parts, Gini, half and half, depth m/2, aggregation, majority vote.
 Departs: records are dealt by a draw each; public cuts; a record is in one leaf, so every leaf gets all of the leaf half
-(eq. 4.34 as printed sums to 1.59 of it); aggregation by private choices on held-out records (review §2.8, §2.11, §2.12,
-§2.16).
+(eq. 4.34 as printed sums to 1.59 of it); aggregation by private choices on held-out records
+(docs/review.md, §2.8, §2.11, §2.12, §2.16).
 """
 
 from dpforest.allocation import Uniform

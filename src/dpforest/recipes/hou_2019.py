@@ -4,7 +4,8 @@ Paper: 50 trees of depth 7 on bootstraps; the score mixes information gain and g
 layer i gets a weight 2/(d-i+1), the leaves 1 (eq. 4.29).
 Kept: entropy, layer weights, shape, bootstrap, majority vote.
 Departs: gain ratio moves by its whole range with one record, so it cannot be used; its purpose, to correct the bias towards
-many values, is met by binary splits, which have none. No stop on pure nodes; ln(1 + B/T) for each tree (review §2.15).
+many values, is met by binary splits, which have none. No stop on pure nodes; ln(1 + B/T) for each tree
+(docs/review.md, §2.15).
 """
 
 from dpforest.allocation import Harmonic

@@ -4,7 +4,7 @@ Paper: bootstrap forest of CART trees; candidate cuts are midpoints of neighbour
 the best one is taken exactly (eq. 4.6); the exponential mechanism with Gini chooses the attribute.
 Kept: CART, Gini, bootstrap, uniform budget, majority vote.
 Departs: one choice among all public cuts of all drawn features. Cuts are equally far apart, so each stands for an interval
-of the same length: the base measure that a private choice of a point needs (review §2.3, §2.11).
+of the same length: the base measure that a private choice of a point needs (docs/review.md, §2.3, §2.11).
 """
 
 from dataclasses import replace

@@ -4,7 +4,8 @@ Paper: 25 CART trees on bootstraps, B/T each, equal layers; the exponential mech
 choice among discrete ones; noisy counts.
 Kept: CART, Gini, shape, bootstrap, uniform budget, majority vote.
 Departs: one choice among all cuts and categories of the drawn features instead of an exact comparison; public cuts; no
-stop on pure nodes; ln(1 + B/T) for each tree; inner counts are never read and get nothing (review §2.4, §2.5, §2.9).
+stop on pure nodes; ln(1 + B/T) for each tree; inner counts are never read and get nothing
+(docs/review.md, §2.4, §2.5, §2.9).
 """
 
 from dpforest.allocation import Uniform

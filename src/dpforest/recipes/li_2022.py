@@ -6,7 +6,7 @@ removable; a second forest splits on features in order of importance and shares 
 Kept: the two stages, all weights and sets, cuts by a private choice, noisy leaves, majority vote.
 Departs: the first forest is private and its importances come from released counts; held-out records are drawn by a coin
 each and compose in parallel, out-of-bag records do not; tree shares sum to the budget (eq. 13 spends 1/T of it)
-(review §2.6).
+(docs/review.md, §2.6).
 """
 
 from dpforest.allocation import Uniform

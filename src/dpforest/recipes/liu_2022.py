@@ -1,10 +1,10 @@
 """TpDPRF: two phases, after Liu et al. (2022).
 
-Paper: alpha of 90 trees on bootstraps, the rest on samples weighted by misclassification (Algorithm 4.1 of the thesis); layer
-weights 1/(d-i+1) (eqs. 4.31 and 4.32); features chosen by symmetric uncertainty and interaction gain.
+Paper: alpha of 90 trees on bootstraps, the rest on samples weighted by misclassification (Algorithm 4.1 of the thesis);
+layer weights 1/(d-i+1) (eqs. 4.31 and 4.32); features chosen by symmetric uncertainty and interaction gain.
 Kept: two phases, layer weights, shape, majority vote.
 Departs: in the second phase a record takes part at most once, with a probability that depends on itself alone; feature
-selection is off, for it looks at records without paying (review §2.10, §2.11).
+selection is off, for it looks at records without paying (docs/review.md, §2.10, §2.11).
 """
 
 from dpforest.allocation import Harmonic

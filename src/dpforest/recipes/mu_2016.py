@@ -3,7 +3,7 @@
 Paper: bootstrap forest; one exponential mechanism chooses the attribute, another the cut of a numeric one [li2022, §1].
 Kept: two choices at each node, bootstrap, uniform budget, majority vote.
 Departs: both choices are charged, half of the level each; an attribute is scored by its best cut, which has the same
-bound; public cuts; no stop on pure nodes; ln(1 + B/T) for each tree (review §2.4, §2.7, §2.9).
+bound; public cuts; no stop on pure nodes; ln(1 + B/T) for each tree (docs/review.md, §2.4, §2.7, §2.9).
 """
 
 from dataclasses import replace

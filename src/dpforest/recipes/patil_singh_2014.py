@@ -4,7 +4,7 @@ Paper: 20 trees of depth 5 on bootstraps, B/T each; numeric features discretised
 that is pure stops; information gain, max operator or Gini in the exponential mechanism [suihkonen2023, §4.3].
 Kept: bootstrap, shape, multiway splits, the three criteria, uniform budget, majority vote.
 Departs: public equal-width bins; no stop on pure nodes; a bootstrap multiplies a record, so a tree gets ln(1 + B/T); the
-inner counts of the paper are never read and get nothing; monotone constants (review §2.4, §2.9, §2.11).
+inner counts of the paper are never read and get nothing; monotone constants (docs/review.md, §2.4, §2.9, §2.11).
 """
 
 from dpforest.allocation import Uniform

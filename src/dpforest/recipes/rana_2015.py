@@ -5,7 +5,7 @@ noisy class means (eq. 4.7 of the thesis), information gain chooses; leaves hold
 and 4.36 bound the number of trees.
 Kept: class-mean thresholds, information gain, majority vote, bootstrap. ``dpforest.rules`` has the two bounds.
 Departs: the budget is shared among trees, ln(1 + B/T) each; class means are ratios of noisy two-bin sums; depth instead of a
-least number of records (review §1, §3.2).
+least number of records (docs/review.md, §1, §3.2).
 """
 
 from dpforest.allocation import Uniform

@@ -5,7 +5,7 @@ squared error (eqs. 5.1 to 5.3), half of the budget; labels by permute-and-flip,
 or constant nodes; majority vote.
 Kept: parts, ten cuts, K, half and half, permute-and-flip labels, depth m/2, majority vote.
 Departs: one choice a node that weighs balance and Gini alike; the grid is public, not of the node's data; no stop but
-depth; records dealt by a draw each (review §2.4, §2.7, §2.8, §2.14).
+depth; records dealt by a draw each (docs/review.md, §2.4, §2.7, §2.8, §2.14).
 """
 
 from dpforest.allocation import Uniform

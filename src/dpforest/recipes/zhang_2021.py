@@ -2,8 +2,8 @@
 
 Paper: 50 CART trees on bootstraps; F_Max weighs the max operator by class sizes (eq. 4.11 of the thesis).
 Kept: one reading of F_Max, CART, bootstrap, shape, majority vote.
-Departs: F_Max is not monotone, so its width is 2 and the rate half of what a monotone score has; public cuts; no stop on pure
-nodes; ln(1 + B/T) for each tree (review §3.1).
+Departs: F_Max is not monotone, so its width is 2 and the rate half of what a monotone score has; public cuts; no stop on
+pure nodes; ln(1 + B/T) for each tree (docs/review.md, §3.1).
 """
 
 from dataclasses import replace

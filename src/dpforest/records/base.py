@@ -34,7 +34,7 @@ class Counter(Protocol):
         """Two parts of the records, by a coin for each: those to train on, and ``share`` of them held out."""
 
     def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
-        """Sealed number of records ``(n_ensembles,)`` that the majority of some trees ``(n_ensembles, n_trees)`` gets wrong."""
+        """Sealed number of records ``(n_ensembles,)`` that the majority of each ``(n_ensembles, n_trees)`` gets wrong."""
 
     def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
         """Place records at the roots of new trees with the probability that a tree of ``forest`` gets them wrong."""

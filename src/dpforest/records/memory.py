@@ -79,8 +79,8 @@ class Shards:
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[Shards, Shards]":
         """Two parts of the records, by a coin for each: those to train on, and ``share`` of them held out.
 
-        Privacy: given the coins an added record is in one part only, and its coin does not depend on other records. So what is
-        asked of the two parts composes in parallel.
+        Privacy: given the coins an added record is in one part only, and its coin does not depend on other records. So what
+        is asked of the two parts composes in parallel.
         """
         coins = np.empty(self._target_codes.size, dtype=np.int64)
         entropy.run(draw_below, coins.size, COIN_SIDES, coins)
@@ -91,7 +91,7 @@ class Shards:
         return Shards(self._codes[:, kept], self._target_codes[kept], self.domain, self.target, self._n_jobs)
 
     def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
-        """Sealed number of records ``(n_ensembles,)`` that the majority of some trees ``(n_ensembles, n_trees)`` gets wrong."""
+        """Sealed number of records ``(n_ensembles,)`` that the majority of each ``(n_ensembles, n_trees)`` gets wrong."""
         choices = np.eye(self.target.n_values, dtype=np.int64)[forest.choices(self._codes)]
         errors = [
             np.count_nonzero(np.tensordot(trees.astype(np.int64), choices, 1).argmax(axis=1) != self._target_codes)

@@ -1,0 +1,70 @@
+"""dpforest recipes: the catalogue, and what one recipe does with a budget."""
+
+import inspect
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from dpforest.cli.console import output
+
+
+def recipes(
+    name: Annotated[str | None, typer.Argument(help="A recipe, to see it in full.")] = None,
+    epsilon: Annotated[float, typer.Option(help="Budget for which the ledger is shown.")] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """List the catalogue, or show one recipe with its ledger.
+
+    Example: [bold]dpforest recipes consul-2020 --epsilon 0.5[/bold]
+    """
+    from dpforest.recipes import get_recipe
+    from dpforest.recipes.catalogue import describe_recipes
+
+    if name is None:
+        rows = describe_recipes()
+        if as_json:
+            output.print_json(json.dumps(rows))
+            return
+        table = Table("recipe", "paper", "tasks", "splits on", "budget", "published claim", show_lines=True)
+        for row in rows:
+            table.add_row(*(escape(str(row[key])) for key in ("name", "paper", "tasks", "splits", "budget", "claim")))
+        output.print(table)
+        return
+    recipe = get_recipe(name)
+    ledger = _ledger(name, epsilon)
+    if as_json:
+        output.print_json(json.dumps(recipe.to_dict() | {"ledger": ledger.to_dict()}))
+        return
+    output.print(f"[bold]{escape(recipe.name)}[/bold]: {escape(recipe.title)}\n")
+    output.print(escape(inspect.getdoc(_module(name)) or ""), soft_wrap=True)
+    output.print(f"\nPublished claim: {escape(recipe.claim)}")
+    if recipe.parameters:
+        output.print(f"recipe_params: {escape(', '.join(sorted(recipe.parameters)))}")
+    table = Table("scope", "what", "mechanism", ledger.unit, title=f"Ledger at epsilon = {epsilon:g}, five mixed features")
+    for entry in ledger.entries():
+        cells = (entry["scope"], entry["label"], entry["mechanism"], f"{entry[ledger.unit]:.4g}")
+        table.add_row(*map(escape, cells))
+    output.print(table)
+    output.print(f"Total: epsilon = {ledger.spent:.6g}")
+
+
+def _module(name: str) -> Any:
+    from importlib import import_module
+
+    return import_module(f"dpforest.recipes.{name.replace('-', '_')}")
+
+
+def _ledger(name: str, epsilon: float) -> Any:
+    """The ledger of a fit on an empty table with five features: what is charged does not depend on rows."""
+    import numpy as np
+
+    from dpforest.estimators import DPForestClassifier
+    from dpforest.schema import Categorical, Classes, Numeric, Schema
+
+    numeric = {f"number {place}": Numeric(0, 1) for place in (1, 2, 3)}
+    listed = {f"category {place}": Categorical(("a", "b", "c")) for place in (1, 2)}
+    schema = Schema({**numeric, **listed}, Classes((0, 1)), n_rows=10_000)
+    return DPForestClassifier(schema, epsilon=epsilon, recipe=name).fit(np.empty((0, 5), dtype=object), np.empty(0)).ledger_
