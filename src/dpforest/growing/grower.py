@@ -62,10 +62,11 @@ def grow(
         candidates = recipe.propose.propose(domain, fixed, growth.reach, rng, allowed)
         if recipe.stop is not None:
             candidates.valid[~recipe.stop.may_split(counts, variance, growth.reached, facts)] = False
-        amount = plan.splits[level]
+        amount, n_before = plan.splits[level], gate.ledger.n_entries
         if recipe.narrow is not None:
-            share, amount = divide(amount, [recipe.narrow.share, 1 - recipe.narrow.share])
+            share, rest = divide(amount, [recipe.narrow.share, 1 - recipe.narrow.share])
             candidates = recipe.narrow.narrow(candidates, shards, growth.first, share, gate, f"splits of level {level}")
+            amount = rest if gate.ledger.n_entries > n_before else amount
         choice = _Choice(shards, recipe, growth.first, gate, f"splits of level {level}", apart=level == 0)
         n_before = gate.ledger.n_entries
         chosen = choice.choose(candidates, amount)

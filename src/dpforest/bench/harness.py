@@ -1,0 +1,226 @@
+"""Runs cases and keeps one row for each. A run may be stopped at any time and goes on where it was.
+
+A case says what to train on what; a row is its case and what was measured, as one line of JSON. Tables and figures are
+made from rows. A case that cannot be run is a row too, with the reason, and is tried again the next time.
+"""
+
+import json
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.model_selection import StratifiedKFold
+
+from dpforest.errors import DPForestError, PublishedVariantWarning
+from dpforest.estimators import DPForestClassifier, DPForestRegressor
+from dpforest.records.columns import read_columns, to_indices, to_numbers
+from dpforest.schema import Categorical, Classes, Schema
+
+# Systems that are not recipes: scikit-learn's, without privacy.
+FORESTS = {
+    ("random-forest", True): RandomForestClassifier,
+    ("random-forest", False): RandomForestRegressor,
+    ("extra-trees", True): ExtraTreesClassifier,
+    ("extra-trees", False): ExtraTreesRegressor,
+}
+# What identifies a case in a row.
+FIELDS = ("question", "dataset", "system", "variant", "parameters", "seed")
+
+Row = dict[str, Any]
+Loaded = tuple[Any, Any, Schema]  # features, target, schema
+
+
+@dataclass(frozen=True)
+class Case:
+    """What to train on what. ``variant`` is "private", "published" or "no privacy"; the seed chooses the split only."""
+
+    question: str
+    dataset: str
+    system: str
+    variant: str
+    parameters: tuple[tuple[str, Any], ...]
+    seed: int
+
+    @classmethod
+    def of(cls, question: str, dataset: str, system: str, variant: str, seed: int, **parameters: Any) -> "Case":
+        return cls(question, dataset, system, variant, tuple(sorted(parameters.items())), seed)
+
+    def to_dict(self) -> Row:
+        content = {name: getattr(self, name) for name in FIELDS}
+        return content | {"parameters": dict(self.parameters)}
+
+
+def key(row: Row) -> str:
+    """What two rows of the same case have in common."""
+    return json.dumps({name: row[name] for name in FIELDS}, sort_keys=True)
+
+
+def group(row: Row) -> str:
+    """What rows of the same case on different splits have in common."""
+    return key(row | {"seed": None})
+
+
+class Split(Protocol):
+    """Divides rows for training and testing, the same way for the same seed."""
+
+    def rows(self, target: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]: ...
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Stratified folds; seeds 0 .. n-1 are the folds of one shuffle, the next n those of another."""
+
+    n: int = 10
+
+    def rows(self, target: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        shuffle, fold = divmod(seed, self.n)
+        folds = StratifiedKFold(self.n, shuffle=True, random_state=shuffle)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a class may have fewer records than there are folds
+            return list(folds.split(target, target))[fold]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A share of the rows, drawn at random, is for testing."""
+
+    share: float
+
+    def rows(self, target: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        order = np.random.default_rng(seed).permutation(len(target))
+        n_test = round(self.share * len(target))
+        return order[n_test:], order[:n_test]
+
+
+def run(case: Case, load: Callable[[str], Loaded], split: Split) -> Row:
+    """Train and test one case, with fresh noise."""
+    try:
+        X, y, schema = load(case.dataset)
+        target = np.asarray(y)
+        train, test = split.rows(target, case.seed)
+        start = time.perf_counter()
+        if (case.system, isinstance(schema.target, Classes)) in FORESTS:
+            predicted, spent = _usual_forest(case, X, target, schema, train, test)
+        else:
+            predicted, spent = _recipe(case, X, y, schema, train, test)
+    except DPForestError as error:
+        return case.to_dict() | {"absent": str(error)}
+    except Exception as error:  # one case that fails must not stop the others
+        return case.to_dict() | {"absent": f"failed with {type(error).__name__}: {error}"}
+    measured = {
+        "metrics": _metrics(predicted, target[test], target, schema),
+        "guess": _metrics(_guess(target[train], schema), target[test], target, schema),
+        "n_train": len(train),
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+    return case.to_dict() | measured | spent
+
+
+def _recipe(case: Case, X: Any, y: Any, schema: Schema, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, Row]:
+    kind = DPForestClassifier if isinstance(schema.target, Classes) else DPForestRegressor
+    parameters = dict(case.parameters)
+    model = kind(
+        schema,
+        epsilon=parameters.pop("epsilon", math.inf),
+        recipe=case.system,
+        variant="published" if case.variant == "published" else "private",
+        n_trees=parameters.pop("n_trees", None),
+        max_depth=parameters.pop("depth", None),
+        recipe_params=parameters or None,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PublishedVariantWarning)
+        model.fit(X.take(train), y.take(train))
+    holds, charges = model.privacy_.holds, [entry["epsilon"] for entry in model.ledger_.entries()]
+    spent = {"epsilon_spent": model.privacy_.epsilon, "epsilon_least_charge": min(charges)} if holds else {}
+    return model.predict(X.take(test)), {"holds": holds} | spent
+
+
+def _usual_forest(
+    case: Case, X: Any, target: np.ndarray, schema: Schema, train: np.ndarray, test: np.ndarray
+) -> tuple[np.ndarray, Row]:
+    parameters = dict(case.parameters)
+    kind = FORESTS[case.system, isinstance(schema.target, Classes)]
+    model = kind(parameters["n_trees"], max_depth=parameters.get("depth"), random_state=case.seed)
+    numbers = as_numbers(X, schema)
+    return model.fit(numbers[train], target[train]).predict(numbers[test]), {"holds": False}
+
+
+def as_numbers(X: Any, schema: Schema) -> np.ndarray:
+    """A table as scikit-learn's forests take it: categories by their place in the list, NaN for missing numbers."""
+    columns = []
+    for column, feature in zip(read_columns(X, schema), schema.features.values(), strict=True):
+        if isinstance(feature, Categorical):
+            n_listed = len(feature.categories)
+            columns.append(to_indices(column, feature.categories, n_listed, n_listed + 1))
+        else:
+            columns.append(to_numbers(column))
+    return np.column_stack(columns).astype(np.float32)
+
+
+def _guess(target: np.ndarray, schema: Schema) -> Any:
+    """What one would always say without looking at features."""
+    if not isinstance(schema.target, Classes):
+        return target.mean()
+    labels, counts = np.unique(target, return_counts=True)
+    return labels[counts.argmax()]
+
+
+def _metrics(predicted: Any, actual: np.ndarray, target: np.ndarray, schema: Schema) -> dict[str, float]:
+    """Accuracy and error; or squared error by the public bounds, and by the range of the data as papers scale it."""
+    if isinstance(schema.target, Classes):
+        accuracy = float((actual == predicted).mean())
+        return {"accuracy": accuracy, "error": 1 - accuracy}
+    squared = float(np.square(actual - predicted).mean())
+    width, spread = schema.target.upper - schema.target.lower, np.ptp(target)
+    return {"mse": squared / width**2, "mse_range": squared / float(spread) ** 2}
+
+
+def read_rows(results: Path) -> list[Row]:
+    """All rows of a file; a last line that a crash cut off is left out."""
+    if not results.exists():
+        return []
+    *lines, last = results.read_text(encoding="utf-8").split("\n")
+    del last  # empty after a complete line, else torn
+    return [json.loads(line) for line in lines if line]
+
+
+def finished(rows: Iterable[Row]) -> dict[str, Row]:
+    """The measured rows by their key."""
+    return {key(row): row for row in rows if "absent" not in row}
+
+
+def run_all(
+    cases: Iterable[Case],
+    measure: Callable[[Case], Row],
+    results: Path,
+    progress: Callable[[str], None] = lambda step: None,
+    n_jobs: int = 1,
+) -> Iterator[Row]:
+    """Run what has no row yet; each new row is written at once, then yielded. A crash loses what was being measured."""
+    _cut_torn_line(results)
+    done = finished(read_rows(results))
+    todo = [case for case in cases if key(case.to_dict()) not in done]
+    workers = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
+    rows = workers(delayed(measure)(case) for case in todo)
+    results.parent.mkdir(parents=True, exist_ok=True)
+    with results.open("a", encoding="utf-8") as file:
+        for number, row in enumerate(rows, start=1):
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            progress(f"{number} of {len(todo)}: {row['dataset']}, {row['system']}, {row['variant']}")
+            yield row
+
+
+def _cut_torn_line(results: Path) -> None:
+    if not results.exists():
+        return
+    with results.open("rb+") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)

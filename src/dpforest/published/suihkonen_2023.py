@@ -1,0 +1,182 @@
+"""DPRF_thesis as its §5.1 prints it [suihkonen2023]. NOT private: for research.
+
+As printed: parts of equal size; at a node K random features of those with more than one value in it, for each a split
+that halves the node among ten points between its smallest and largest value, or each category that it holds against
+the rest (eqs. 5.1, 5.2), then the feature by its squared error (eq. 5.3); B / (4 d_m) for each of these two steps,
+however many features take part in the first, and B / 2 for the label by permute-and-flip. A node with one class, fewer
+than 4 records or no feature left is a leaf, and so is one whose split leaves a child empty; a leaf with one class keeps
+it. The signs of eqs. 5.1 to 5.3 are turned: as they stand they ask for the least balanced split and the largest error.
+Not in the paper: with more than two classes the error is that of the class's place, scaled to [0, 1].
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpforest.published.base import Node, Published, equal_parts, exponential_choice
+from dpforest.recipe import Recipe
+from dpforest.rows import Rows
+from dpforest.schema import Categorical
+
+N_POINTS = 10
+LEAST_RECORDS = 4
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """What a choice of a split, of a feature and of a label get; P = 1 in eq. 5.3."""
+
+    split: float
+    feature: float
+    label: float
+
+    @classmethod
+    def of(cls, budget: float, max_depth: int) -> "Budgets":
+        return cls(budget / (4 * max_depth), budget / (4 * max_depth), budget / 2)
+
+    @property
+    def split_rate(self) -> float:
+        """Factor of the balance in the exponent of eqs. 5.1 and 5.2."""
+        return self.split / 2
+
+    @property
+    def feature_rate(self) -> float:
+        """Factor of the summed squared error, N_i times MSE, in the exponent of eq. 5.3."""
+        return self.feature / 8
+
+
+@dataclass(frozen=True)
+class Offers:
+    """The splits of one feature at one node: child 0 gets ``n_first[k]`` records, below or at ``values[k]``."""
+
+    values: np.ndarray
+    n_first: np.ndarray
+    n_records: int
+
+    @classmethod
+    def of(cls, column: np.ndarray, is_categorical: bool) -> "Offers":
+        """Each category in the column, or points between its ends; numbers that are missing are never in child 0."""
+        if is_categorical:
+            sizes = np.bincount(column)
+            values = np.flatnonzero(sizes)
+            return cls(values, sizes[values], len(column))
+        known = column[~np.isnan(column)]
+        low, high = (known.min(), known.max()) if len(known) else (0.0, 0.0)
+        values = np.linspace(low, high, N_POINTS + 2)[1:-1]
+        n_below = np.searchsorted(np.sort(known), values)
+        return cls(values, n_below, len(column))
+
+    @property
+    def balances(self) -> np.ndarray:
+        """Minus the difference in size of the two children."""
+        return -np.abs(self.n_records - 2 * self.n_first)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A chosen split of one feature, and which records of the node it sends to child 0."""
+
+    feature: int
+    value: float
+    first: np.ndarray
+
+    @property
+    def has_empty_child(self) -> bool:
+        return bool(self.first.all() or not self.first.any())
+
+
+def squared_error(targets: np.ndarray, first: np.ndarray) -> float:
+    """N_i times MSE: squared distances to the mean of the target in each child, summed."""
+    children = (targets[first], targets[~first])
+    return float(sum(np.square(child - child.mean()).sum() for child in children if len(child)))
+
+
+@dataclass(frozen=True)
+class Grower:
+    """One tree on one part."""
+
+    part: Rows
+    targets: np.ndarray  # classes as numbers in [0, 1]
+    budgets: Budgets
+    max_depth: int
+    n_features: int
+    rng: np.random.Generator
+
+    @cached_property
+    def categorical(self) -> list[Categorical | None]:
+        features = self.part.schema.features.values()
+        return [feature if isinstance(feature, Categorical) else None for feature in features]
+
+    def grow(self, records: np.ndarray, depth: int = 0) -> Node:
+        """The node of some records and all below."""
+        class_counts = np.bincount(self.part.target[records], minlength=self.part.n_classes)
+        if depth == self.max_depth or np.count_nonzero(class_counts) == 1 or len(records) < LEAST_RECORDS:
+            return self._leaf(class_counts)
+        split = self._choose(records)
+        if split is None or split.has_empty_child:
+            return self._leaf(class_counts)
+        children = [self.grow(part, depth + 1) for part in (records[split.first], records[~split.first])]
+        counts = children[0].counts + children[1].counts
+        feature = self.categorical[split.feature]
+        if feature is None:
+            return Node(counts, split.feature, cuts=(float(split.value),), children=children)
+        rest = tuple(value for value in range(len(feature.categories) + 2) if value != split.value)
+        return Node(counts, split.feature, groups=((int(split.value),), rest), children=children)
+
+    def _choose(self, records: np.ndarray) -> Split | None:
+        """A split for each of K random features, then one of these; None where no feature has two values."""
+        columns = enumerate(self.part.columns)
+        left = [feature for feature, column in columns if not _is_constant(column[records])]
+        drawn = self.rng.permutation(left)[: self.n_features].astype(int)
+        if not len(drawn):
+            return None
+        splits = [self._halve(feature, records) for feature in drawn.tolist()]
+        errors = np.array([squared_error(self.targets[records], split.first) for split in splits])
+        return splits[exponential_choice(-errors, self.budgets.feature_rate, self.rng)]
+
+    def _halve(self, feature: int, records: np.ndarray) -> Split:
+        column, is_categorical = self.part.columns[feature][records], self.categorical[feature] is not None
+        offers = Offers.of(column, is_categorical)
+        value = offers.values[exponential_choice(offers.balances, self.budgets.split_rate, self.rng)]
+        return Split(feature, value, column == value if is_categorical else column < value)
+
+    def _leaf(self, class_counts: np.ndarray) -> Node:
+        """One record of the label, which is exact if there is one class only."""
+        noisy = class_counts.astype(float)
+        if np.count_nonzero(class_counts) != 1:
+            # Permute-and-flip is the largest count after one-sided exponential noise.
+            noisy += self.rng.exponential(1 / self.budgets.label, len(noisy))
+        return Node(np.eye(len(noisy))[noisy.argmax()])
+
+
+def _is_constant(column: np.ndarray) -> bool:
+    if column.dtype.kind == "f":
+        missing = np.isnan(column)
+        return bool(missing.all() or (not missing.any() and (column == column[0]).all()))
+    return bool((column == column[0]).all())
+
+
+def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
+    """A tree on each part, each with the whole budget."""
+    n_all, wanted = len(rows.columns), recipe.propose.n_features or len(rows.columns)
+    n_drawn = int(np.ceil(wanted * n_all)) if wanted < 1 else min(int(wanted), n_all)
+    budgets = Budgets.of(epsilon, recipe.depth)
+    roots = []
+    for part in equal_parts(rows, recipe.n_trees, rng):
+        targets = part.target / max(part.n_classes - 1, 1)
+        grower = Grower(part, targets, budgets, recipe.depth, n_drawn, rng)
+        roots.append(grower.grow(np.arange(part.n_rows)))
+    return roots
+
+
+PUBLISHED = Published(
+    train=train,
+    leaks=(
+        "nodes stop by exact values: one class, fewer than 4 records, nothing to split (docs/review.md, 2.4)",
+        "each of K features has its split drawn from the same records, but one draw is charged (docs/review.md, 2.7)",
+        "parts have equal sizes, so one more record can change two of them (docs/review.md, 2.8)",
+        "thresholds and categories are read off the records of the node (docs/review.md, 2.11)",
+        "a leaf with one class keeps its exact label (docs/review.md, 2.14)",
+    ),
+)

@@ -1,0 +1,283 @@
+"""The papers' experiments: what is printed has a source, runs go on where they were, pages are made from rows."""
+
+import importlib.util
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dpforest import Bounded, Categorical, Classes, Numeric, Schema
+from dpforest.bench import papers, papers_report
+from dpforest.bench.harness import Case, Folds, HeldOut, finished, read_rows, run, run_all
+from dpforest.bench.papers import QUESTIONS
+
+TABLES = [(question, table) for question in QUESTIONS for table in question.tables]
+METRICS = {
+    "accuracy",
+    "error",
+    "mse_range",
+    "epsilon per query",
+    "accuracy above friedman-schuster-2010",
+    "accuracy below random-forest",
+}
+CASES = [Case.of("dpdf", "toy", "auto", "private", seed, epsilon=1.0) for seed in range(4)]
+
+
+def toy(name, n_rows=200):
+    """A small table of every kind of column; regression where the benchmark's table is."""
+    rng = np.random.default_rng(0)
+    x, z = rng.random(n_rows), rng.integers(0, 8, n_rows)
+    texts = {f"c{place}": rng.choice(["a", "b", "c"], n_rows) for place in range(4)}
+    score = x + (texts["c0"] == "a") + 0.3 * rng.random(n_rows)
+    X = pa.table({"x": x, "z": z, **texts})
+    features = {"x": Numeric(0, 1), "z": Numeric(0, 7, integer=True)}
+    features |= {column: Categorical(["a", "b", "c"]) for column in texts}
+    if name.startswith(("parkinsons", "appliances", "nycflights")):
+        return X, pa.chunked_array([score]), Schema(features, Bounded(0, 3))
+    return X, pa.chunked_array([np.where(score > 1, "yes", "no")]), Schema(features, Classes(["no", "yes"]))
+
+
+def measured(case):
+    return case.to_dict() | {"metrics": {"accuracy": 0.5}}
+
+
+# What is printed
+
+
+def test_every_printed_number_names_its_source():
+    names = {table.name for _, table in TABLES}
+    for row in papers.printed():
+        assert {
+            "seed",
+            "paper",
+            "source",
+            "table",
+            "dataset",
+            "system",
+            "printed_as",
+            "parameters",
+            "metric",
+            "value",
+        } <= set(row)
+        assert row["seed"] in {"000", "001", "002", "003", "004"}
+        assert row["source"].startswith(("Table ", "Figure ", "read off the text, §", "caption of "))
+        assert row["metric"] in METRICS
+        assert math.isfinite(row["value"])
+        assert row["table"] in names | {None}
+
+
+def test_every_printed_number_of_a_table_stands_beside_a_cell():
+    for _, table in TABLES:
+        for row in papers.printed():
+            if (row["table"], row["metric"]) == (table.name, table.metric):
+                assert any(papers_report._is_printed_for(row, cell, table.metric) for cell in table.cells), row
+
+
+def test_numbers_at_known_places_are_those_of_the_papers():
+    found = {
+        (
+            row["source"],
+            row["printed_as"],
+            row["dataset"],
+            row["parameters"].get("depth"),
+            row["parameters"].get("epsilon"),
+        ): row
+        for row in papers.printed()
+    }
+    assert found["Table 1", "RFDPP-Gini", "adult", 4, 25.0]["value"] == 0.772225
+    assert found["Table 2", "DiPriMe", "banknote", 5, 2.0]["value"] == 0.072
+    assert found["Table 1", "DPDF, τ = 4", None, 4, 0.1]["value"] == 0.003
+    assert found["read off the text, §4.4 (Figures 2 and 3)", "Ours", "mushroom", 3, 0.1]["value"] == 0.931
+
+
+# What is run
+
+
+def test_the_quick_run_is_part_of_the_full_one():
+    full = papers.all_cases(QUESTIONS, quick=False)
+    assert set(papers.all_cases(QUESTIONS, quick=True)) <= set(full)
+    assert len(set(full)) == len(full)
+    for _, table in TABLES:
+        assert set(table.quick) <= set(table.cells)
+        assert set(table.published or ()) <= set(table.cells)
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
+def test_cells_of_every_question_run_on_a_small_table(question, tmp_path):
+    results = tmp_path / "rows.jsonl"
+    rows = list(papers.run(lambda step: None, True, results, n_jobs=1, questions=(question,), load=toy))
+    assert [row["absent"] for row in rows if "absent" in row] == []
+    assert len(rows) == len(papers.all_cases((question,), quick=True)) > 0
+    assert {row["variant"] for row in rows} == {"private", "published", "no privacy"}
+    for row in rows:
+        assert all(0 <= value <= 1 for value in row["metrics"].values())
+        if row["variant"] == "private":
+            assert row["holds"]
+            assert row["epsilon_spent"] == pytest.approx(row["parameters"]["epsilon"])
+        elif row["variant"] == "no privacy" or row["system"] != papers.DP_ERT:  # the one printed claim that is kept
+            assert not row["holds"]
+    page = papers_report.write(results, tmp_path / "page").read_text("utf-8")
+    assert question.title in page
+    assert "could not be run" not in page
+
+
+def test_a_table_that_is_not_there_is_recorded_and_reported(tmp_path, monkeypatch):
+    monkeypatch.delenv("DPFOREST_DATA", raising=False)
+    results = tmp_path / "rows.jsonl"
+    case = Case.of("dpdf", "no-such-table", "auto", "private", 0, epsilon=1.0)
+    rows = list(run_all([case], lambda case: run(case, papers.load_view, Folds()), results))
+    assert "DPFOREST_DATA" in rows[0]["absent"]
+    assert "What could not be run" in papers_report.write(results, tmp_path).read_text("utf-8")
+
+
+def test_parts_of_tables_are_those_of_the_papers(monkeypatch):
+    X = pa.table({"native-country": ["United-States", "Cuba", None, "United-States"], "sex": ["a", "b", "a", None]})
+    y = pa.chunked_array([["no", "yes", "no", "yes"]])
+    features = {"native-country": Categorical(["Cuba", "United-States"]), "sex": Categorical(["a", "b"])}
+    schema = Schema(features, Classes(["no", "yes"]))
+    monkeypatch.setattr(papers, "load_dataset", lambda name: (X, y, schema))
+    papers.load_view.cache_clear()
+    try:
+        us, target, us_schema = papers.load_view("adult:us")
+        assert us.to_pydict() == {"sex": ["a", None]}
+        assert target.to_pylist() == ["no", "yes"]
+        assert list(us_schema.features) == ["sex"]
+        complete, target, _ = papers.load_view("adult:complete")
+        assert len(complete) == len(target) == 2
+        assert len(papers.load_view("adult:data")[0]) == 4
+    finally:
+        papers.load_view.cache_clear()
+    assert papers.VIEWS["range"](X, pa.chunked_array([[2.0, 5.0]]), schema)[2].target == Bounded(2.0, 5.0)
+
+
+# How it is run
+
+
+def test_a_second_run_runs_nothing(tmp_path):
+    results = tmp_path / "rows.jsonl"
+    assert len(list(run_all(CASES, measured, results))) == len(CASES)
+    assert list(run_all(CASES, measured, results)) == []
+    assert len(finished(read_rows(results))) == len(CASES)
+
+
+def test_two_processes_measure_the_same_cases(tmp_path):
+    results = tmp_path / "rows.jsonl"
+    rows = list(run_all(CASES, Case.to_dict, results, n_jobs=2))
+    assert sorted(row["seed"] for row in rows) == [0, 1, 2, 3]
+    assert len(read_rows(results)) == len(CASES)
+
+
+def test_a_run_that_stops_keeps_what_it_has(tmp_path):
+    results = tmp_path / "rows.jsonl"
+
+    def stop(step):
+        if step.startswith("2"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(run_all(CASES, measured, results, stop))
+    assert len(read_rows(results)) == 2
+    assert len(list(run_all(CASES, measured, results))) == 2
+
+
+def test_a_torn_last_line_is_run_again(tmp_path):
+    results = tmp_path / "rows.jsonl"
+    list(run_all(CASES, measured, results))
+    whole = results.read_text()
+    results.write_text(whole[:-20])
+    assert len(read_rows(results)) == len(CASES) - 1
+    again = list(run_all(CASES, measured, results))
+    assert [row["seed"] for row in again] == [CASES[-1].seed]
+    assert results.read_text() == whole
+
+
+def test_what_could_not_be_run_is_tried_again(tmp_path):
+    results = tmp_path / "rows.jsonl"
+    list(run_all(CASES, lambda case: case.to_dict() | {"absent": "not yet"}, results))
+    assert len(list(run_all(CASES, measured, results))) == len(CASES)
+    assert len(finished(read_rows(results))) == len(CASES)
+
+
+def test_one_case_that_fails_does_not_stop_the_others():
+    def broken(name):
+        raise ZeroDivisionError("no rows")
+
+    assert "ZeroDivisionError" in run(CASES[0], broken, Folds())["absent"]
+
+
+@pytest.mark.parametrize("split", [Folds(10), HeldOut(0.25)])
+def test_splits_are_fixed_by_the_seed(split):
+    target = np.repeat(["a", "b"], [300, 100])
+    train, test = split.rows(target, 1)
+    assert sorted([*train, *test]) == list(range(400))
+    assert (split.rows(target, 1)[1] == test).all()
+    assert sorted(split.rows(target, 2)[1]) != sorted(test)
+
+
+def test_folds_are_stratified_and_cover_every_row():
+    target = np.repeat(["a", "b"], [300, 100])
+    tests = [Folds(10).rows(target, seed)[1] for seed in range(10)]
+    assert sorted(np.concatenate(tests)) == list(range(400))
+    assert all((target[test] == "b").sum() == 10 for test in tests)
+
+
+# What is shown
+
+
+def made_up(question, table, cell, accuracies):
+    """Rows of all columns of a cell, one for each accuracy."""
+    for seed, accuracy in enumerate(accuracies):
+        for case in papers.cases_of(question, table, cell, seed).values():
+            figures = {"accuracy": accuracy, "error": 1 - accuracy}
+            yield case.to_dict() | {"metrics": figures, "guess": figures, "epsilon_least_charge": 0.1}
+
+
+def test_the_page_shows_means_of_rows_beside_printed_numbers(tmp_path):
+    question, table = next(pair for pair in TABLES if pair[1].name == "linear-depth")
+    cell = next(cell for cell in table.cells if cell.dataset == "adult:us")
+    results = tmp_path / "rows.jsonl"
+    results.write_text("".join(json.dumps(row) + "\n" for row in made_up(question, table, cell, (0.8, 0.9))))
+    (shown,) = papers_report.side_by_side(results)
+    assert shown["paper"] == "77.2"
+    assert shown["private"] == shown["as printed"] == shown["auto"] == "85.0 ± 7.1"
+    assert shown["splits"] == "2"
+    page = papers_report.write(results, tmp_path).read_text("utf-8")
+    assert "| 77.2 | 85.0 ± 7.1 | 85.0 ± 7.1 |" in page
+    assert "| linear-depth | 1 | 1 of 1 (+7.8) |" in page
+
+
+def test_less_error_is_better(tmp_path):
+    question, table = next(pair for pair in TABLES if pair[1].name == "diprime-classification")
+    cell = next(cell for cell in table.cells if (cell.dataset, cell.system) == ("banknote", "consul-2020"))
+    results = tmp_path / "rows.jsonl"
+    results.write_text("".join(json.dumps(row) + "\n" for row in made_up(question, table, cell, (0.9,))))
+    assert "| diprime-classification | 1 | 0 of 1 (-2.8) |" in papers_report.write(results, tmp_path).read_text("utf-8")
+
+
+def test_printed_differences_and_charges_are_compared(tmp_path):
+    (question, table), *_ = TABLES
+    one, fs = (
+        next(cell for cell in table.cells if cell.dataset == "nursery" and cell.system == system)
+        for system in (papers.DPDF, papers.DIFFPID3)
+    )
+    rows = [*made_up(question, table, one, (0.9,)), *made_up(question, table, fs, (0.7,))]
+    results = tmp_path / "rows.jsonl"
+    results.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = papers_report.write(results, tmp_path).read_text("utf-8")
+    assert "25 points above friedman-schuster-2010" in page
+    assert "Here: 20.0 (as printed), 20.0 (private)" in page
+    assert "| DPDF, τ = 1 | 0.1 | 0.011 | 0.100 |" in page
+
+
+def test_curves_are_drawn_where_matplotlib_is(tmp_path):
+    question, table = next(pair for pair in TABLES if pair[1].name == "out-of-bag-epsilon")
+    table = replace(table, cells=table.cells[:5])
+    results = tmp_path / "rows.jsonl"
+    rows = [row for cell in table.cells for row in made_up(question, table, cell, (0.8, 0.9))]
+    results.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = papers_report.write(results, tmp_path).read_text("utf-8")
+    plot = tmp_path / "papers-out-of-bag-epsilon.png"
+    assert plot.exists() == (plot.name in page) == (importlib.util.find_spec("matplotlib") is not None)

@@ -1,0 +1,517 @@
+"""Printed forms of DPDF, of smooth-sensitivity trees and of DPRF_thesis: what they do, and where their claims break."""
+
+import math
+import warnings
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema, get_recipe, load_model
+from dpforest.allocation import EveryQuery
+from dpforest.errors import PublishedVariantWarning
+from dpforest.published import fletcher_islam_2015_dpdf as dpdf
+from dpforest.published import fletcher_islam_2017 as smooth
+from dpforest.published import suihkonen_2023 as thesis
+from dpforest.published.base import Node, equal_parts
+from dpforest.published.registry import get_published
+from dpforest.rows import Rows
+
+SECTIONS = {
+    "fletcher-islam-2015-dpdf": ["2.1", "2.1"],
+    "fletcher-islam-2017": ["2.13", "2.8"],
+    "suihkonen-2023": ["2.4", "2.7", "2.8", "2.11", "2.14"],
+}
+LETTERS = ["a", "b", "c"]
+
+
+def make_table(kind, n_classes, n_rows=400):
+    rng = np.random.default_rng(7)
+    labels = [f"class {place}" for place in range(n_classes)]
+    target = rng.integers(0, n_classes, n_rows)
+    columns, features = {}, {}
+    if kind != "numeric":
+        for name in ("x", "y"):
+            kept = rng.random(n_rows) < 0.8
+            columns[name] = np.where(kept, np.array(LETTERS)[target % 3], rng.choice(LETTERS, n_rows)).astype(object)
+            features[name] = Categorical(LETTERS)
+    if kind != "categorical":
+        columns["u"], features["u"] = target + rng.normal(0, 0.4, n_rows), Numeric(-1, n_classes)
+        columns["v"], features["v"] = rng.integers(0, 30, n_rows).astype(float), Numeric(0, 30, integer=True)
+    if kind == "mixed":
+        columns["x"][rng.random(n_rows) < 0.1] = None
+        columns["y"][rng.random(n_rows) < 0.1] = "elsewhere"
+        columns["u"][rng.random(n_rows) < 0.1] = np.nan
+    return pd.DataFrame(columns), np.array(labels)[target], Schema(features, Classes(labels))
+
+
+def rows_of(columns, target, features, n_classes=2):
+    """An opened table."""
+    named = {f"f{place}": feature for place, feature in enumerate(features)}
+    schema = Schema(named, Classes([f"c{place}" for place in range(n_classes)]))
+    arrays = [
+        np.asarray(column, dtype=np.int64 if isinstance(feature, Categorical) else float)
+        for column, feature in zip(columns, features, strict=True)
+    ]
+    return Rows(tuple(arrays), np.asarray(target, dtype=np.int64), schema)
+
+
+def with_one_more(rows, record, label):
+    columns = tuple(np.append(column, value) for column, value in zip(rows.columns, record, strict=True))
+    return Rows(columns, np.append(rows.target, label), rows.schema)
+
+
+def chances(scores, rate):
+    weights = np.exp(rate * (scores - scores.max()))
+    return weights / weights.sum()
+
+
+def walk(node, values):
+    """The leaf of one record."""
+    while node.children:
+        node = node.children[int(node.route(np.array([values[node.feature]]))[0])]
+    return node
+
+
+def paths(node, above=()):
+    """The features on the way to each leaf."""
+    if not node.children:
+        return [above]
+    return [path for child in node.children for path in paths(child, (*above, node.feature))]
+
+
+def train(name, rows, epsilon, seed=0, n_trees=1, depth=4):
+    recipe = replace(get_recipe(name), n_trees=n_trees, depth=depth)
+    return get_published(name).train(rows, epsilon, recipe, np.random.default_rng(seed))
+
+
+class TestEveryPrintedForm:
+    @pytest.mark.parametrize("epsilon", [1.0, math.inf])
+    @pytest.mark.parametrize("n_classes", [2, 4])
+    @pytest.mark.parametrize("kind", ["categorical", "numeric", "mixed"])
+    @pytest.mark.parametrize("name", SECTIONS)
+    def test_trains_predicts_saves_and_loads(self, name, kind, n_classes, epsilon, tmp_path):
+        X, y, schema = make_table(kind, n_classes)
+        model = DPForestClassifier(schema, recipe=name, variant="published", epsilon=epsilon, random_state=3, n_trees=4)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, y)
+        assert [warning.category for warning in caught] == [PublishedVariantWarning]
+        predicted = model.predict(X)
+        assert set(predicted) <= set(schema.target.labels)
+        if epsilon == math.inf:
+            assert (predicted == y).mean() > 1.3 / n_classes
+        rules = model.forest_.rules()
+        assert len(rules) == model.forest_.n_nodes
+        assert rules[0]["rule"] == "always"
+        assert all(0 <= rule["confidence"] <= 1 and rule["support"] >= 0 for rule in rules)
+        model.save(tmp_path / "model.dpf")
+        loaded = load_model(tmp_path / "model.dpf")
+        assert (loaded.predict_proba(X) == model.predict_proba(X)).all()
+        assert loaded.forest_.rules() == rules
+        assert loaded.privacy_ == model.privacy_
+
+    @pytest.mark.parametrize(("name", "sections"), SECTIONS.items())
+    def test_is_never_called_private(self, name, sections):
+        X, y, schema = make_table("mixed", 2)
+        with pytest.warns(PublishedVariantWarning, match="not private"):
+            model = DPForestClassifier(schema, recipe=name, variant="published", epsilon=1.0).fit(X, y)
+        assert not model.privacy_.holds
+        assert model.privacy_.epsilon == math.inf
+        assert model.ledger_.spent == math.inf
+        for reason, section in zip(model.privacy_.reasons, sections, strict=True):
+            assert reason.endswith(f"(docs/review.md, {section})")
+        assert "No privacy guarantee" in str(model.privacy_)
+
+    @pytest.mark.parametrize("name", SECTIONS)
+    def test_a_seed_gives_the_same_forest(self, name):
+        X, y, schema = make_table("mixed", 4)
+        with pytest.warns(PublishedVariantWarning):
+            votes = [
+                DPForestClassifier(schema, recipe=name, variant="published", random_state=5).fit(X, y).predict_proba(X)
+                for _ in range(2)
+            ]
+        assert (votes[0] == votes[1]).all()
+
+    @pytest.mark.parametrize("n_rows", [0, 1, 3])
+    @pytest.mark.parametrize("name", SECTIONS)
+    def test_hardly_any_record_is_no_error(self, name, n_rows):
+        X, y, schema = make_table("mixed", 4)
+        with pytest.warns(PublishedVariantWarning):
+            model = DPForestClassifier(schema, recipe=name, variant="published", n_trees=5).fit(X[:n_rows], y[:n_rows])
+        assert len(model.predict(X)) == len(X)
+
+    @pytest.mark.parametrize("name", ["fletcher-islam-2017", "suihkonen-2023"])
+    def test_parts_of_equal_size_lose_more_than_dealing_record_by_record(self, name):
+        """k records of class 0 in each of two parts, and one more of class 1 (docs/review.md, 2.8).
+
+        With labels by permute-and-flip, which keep epsilon on their own part, the second part says 1 with
+        a log-ratio of almost epsilon + log cosh epsilon.
+        """
+        assert get_published(name).leaks[SECTIONS[name].index("2.8")].endswith("(docs/review.md, 2.8)")
+        assert {"fletcher-islam-2017": smooth, "suihkonen-2023": thesis}[name].equal_parts is equal_parts
+        epsilon, k = 1.0, 6
+        rows = rows_of([np.zeros(2 * k)], np.zeros(2 * k), [Numeric(0, 1)])
+        more = with_one_more(rows, [0.0], 1)
+        loss = math.log(chance_that_only_the_second_says_one(more, epsilon))
+        loss -= math.log(chance_that_only_the_second_says_one(rows, epsilon))
+        assert loss > 1.35 > epsilon
+        assert loss == pytest.approx(epsilon + math.log(math.cosh(epsilon)), abs=0.06)
+
+
+class Dealt:
+    """A generator whose only permutation is given."""
+
+    def __init__(self, order):
+        self.order = np.array(order)
+
+    def permutation(self, n):
+        return self.order
+
+
+def chance_that_only_the_second_says_one(rows, epsilon):
+    """Over all places of the last record in the shuffle; the others are alike."""
+    n, total = rows.n_rows, 0.0
+    for place in range(n):
+        order = np.insert(np.arange(n - 1), place, n - 1)
+        first, second = (says_one(part.class_counts(), epsilon) for part in equal_parts(rows, 2, Dealt(order)))
+        total += (1 - first) * second / n
+    return total
+
+
+def says_one(counts, epsilon):
+    """Permute-and-flip on two classes."""
+    wrong = math.exp(-epsilon * abs(int(counts[0]) - int(counts[1]))) / 2
+    return wrong if counts[0] >= counts[1] else 1 - wrong
+
+
+class TestDpdf:
+    RECIPE = get_recipe("fletcher-islam-2015-dpdf")
+
+    @pytest.mark.parametrize(
+        ("tau", "printed"), [(1, [0.011, 0.028, 0.056, 0.111, 0.222]), (4, [0.003, 0.007, 0.014, 0.028, 0.056])]
+    )
+    def test_budget_of_a_query_is_table_1_of_the_paper(self, tau, printed):
+        for beta, epsilon in zip([0.1, 0.25, 0.5, 1.0, 2.0], printed, strict=True):
+            plan = EveryQuery().plan(beta / tau, depth=4)
+            assert len(plan.splits) + len(plan.counts) == 9
+            assert [round(amount, 3) for amount in (*plan.splits, *plan.counts)] == [epsilon] * 9
+            assert round(dpdf.epsilon_per_query(beta, tau, delta=5), 3) == epsilon
+
+    def test_what_is_spent_is_the_budget_of_table_1(self, monkeypatch):
+        scales, plain = [], dpdf.laplace
+        monkeypatch.setattr(dpdf, "laplace", lambda *given: scales.append(given[1]) or plain(*given))
+        X, y, schema = make_table("categorical", 2)
+        with pytest.warns(PublishedVariantWarning):
+            DPForestClassifier(schema, recipe=self.RECIPE.name, variant="published", epsilon=2.0).fit(X, y)
+        assert np.allclose(scales, 36 / 2.0)
+
+    def test_gini_and_its_sensitivity_are_those_of_the_paper(self):
+        rng = np.random.default_rng(0)
+        columns = [rng.integers(0, 3, 50), rng.random(50)]
+        rows = rows_of(columns, rng.integers(0, 3, 50), [Categorical(LETTERS), Numeric(0, 1)], n_classes=3)
+        records = np.arange(10, 45)
+        table = dpdf.Values.of(rows, self.RECIPE)
+        values = [columns[0], np.floor(columns[1] * 5)]
+        naive = [-sum(gini_of(rows.target[records][v[records] == k]) for k in np.unique(v)) / 35 for v in values]
+        assert np.allclose(table.gini(records), naive)
+        assert (table.gini(records[:0]) == 0).all()
+        assert dpdf.local_sensitivity(1) == 0.5
+        assert dpdf.local_sensitivity(100) == pytest.approx(0.0196, abs=5e-5)
+
+    def test_missing_values(self):
+        rows = rows_of([[0, 3, 4], [0.0, np.nan, 1.0]], [0, 1, 1], [Categorical(LETTERS), Numeric(0, 1)])
+        first, second = dpdf.Values.of(rows, self.RECIPE).attributes
+        assert (first.n_values, first.values.tolist()) == (5, [0, 3, 4])
+        assert (second.n_values, second.values.tolist()) == (5, [0, 4, 4])
+
+    def test_stops_below_a_hundred_records_and_at_pure_nodes(self):
+        two = [Categorical(LETTERS)] * 2
+        for n_rows, target, depth in [(99, [0, 1], 0), (100, [0, 1], 1), (100, [0, 0], 0)]:
+            rows = rows_of([np.arange(n_rows) % 2] * 2, np.resize(target, n_rows), two)
+            root = train(self.RECIPE.name, rows, math.inf)[0]
+            assert max(len(path) for path in paths(root)) == depth
+
+    def test_an_attribute_is_used_once_on_a_path_and_by_one_root(self):
+        rng = np.random.default_rng(1)
+        rows = rows_of(rng.integers(0, 3, (5, 20_000)), rng.integers(0, 2, 20_000), [Categorical(LETTERS)] * 5)
+        roots = train(self.RECIPE.name, rows, 50.0, n_trees=4)
+        assert len({root.feature for root in roots}) == 4
+        for root in roots:
+            assert all(len(set(path)) == len(path) for path in paths(root))
+
+    def test_pruning_is_strict(self):
+        def parent(*children):
+            counts = [Node(np.array(child, dtype=float)) for child in children]
+            return Node(np.array([50.0, 50.0]), 0, cuts=(0.5,), children=counts)
+
+        cases = [([50, 50], [(25, 25), (25, 25)], True), ([50, 50], [(30, 20), (20, 30)], True)]
+        cases += [([10, 90], [(30, 30), (10, 30)], False), ([10, 90], [(60, 60), (-5, 45)], False)]
+        for counts, children, kept in cases:
+            node = parent(*children)
+            node.counts = np.array(counts, dtype=float)
+            dpdf.prune_tree(node)
+            assert bool(node.children) is kept
+        above = Node(np.array([5.0, 95.0]), 0, cuts=(0.5,), children=[parent((50, 51), (51, 50)), Node(np.ones(2))])
+        above.children[0].counts = np.array([20.0, 80.0])
+        dpdf.prune_tree(above)
+        assert not above.children
+
+    @pytest.mark.parametrize(("n_attributes", "printed"), [(2, 2.20), (20, 2.79)])
+    def test_choice_with_noisy_sizes_loses_more_than_its_charge(self, n_attributes, printed):
+        """One record, and another that shares only its first attribute (docs/review.md, 2.1)."""
+        features = [Categorical([0, 1])] * n_attributes
+        rows = rows_of([[0]] * n_attributes, [0], features)
+        more = with_one_more(rows, [0, *[1] * (n_attributes - 1)], 1)
+        epsilon, noisy_size = 0.222, 100
+        laws = [
+            chances(table.gini(np.arange(len(table.target))), dpdf.choice_rate(epsilon, noisy_size))
+            for table in (dpdf.Values.of(rows, self.RECIPE), dpdf.Values.of(more, self.RECIPE))
+        ]
+        loss = math.log(laws[0][0] / laws[1][0])
+        assert loss == pytest.approx(printed, abs=0.01)
+        assert loss > 9 * epsilon
+
+    def test_loss_of_the_choice_has_no_bound(self):
+        rates = [dpdf.choice_rate(0.01, noisy_size) for noisy_size in (100, 10_000, 1_000_000)]
+        assert rates[2] > 50 * rates[1] > 2500 * rates[0]
+
+    def test_line_16_asks_a_level_too_many(self):
+        """A path of records that no attribute tells apart, and one more of them (docs/review.md, 2.1).
+
+        Outputs above both counts have a log-ratio of epsilon at each of delta + 1 nodes; the budget pays for delta.
+        """
+        delta = self.RECIPE.depth + 1
+        rows = rows_of(np.zeros((7, 300)), np.arange(300) % 2, [Categorical(LETTERS)] * 7)
+        more = with_one_more(rows, [0] * 7, 1)
+        path = [train(self.RECIPE.name, table, math.inf)[0] for table in (rows, more)]
+        epsilon, loss, n_choices = dpdf.epsilon_per_query(1.0, 1, delta), 0.0, 0
+        while True:
+            output = path[1].counts + 10
+            distances = [np.abs(output - node.counts).sum() for node in path]
+            loss += epsilon * (distances[0] - distances[1])
+            if not path[0].children:
+                break
+            n_choices += 1
+            path = [node.children[0] for node in path]
+        assert loss == pytest.approx((delta + 1) * epsilon)
+        assert loss > delta * epsilon * 1.19
+        assert n_choices == delta
+        assert loss + n_choices * epsilon == pytest.approx(11 / 9)
+
+
+def gini_of(target):
+    shares = np.bincount(target) / max(len(target), 1)
+    return len(target) * (1 - np.square(shares).sum())
+
+
+class TestSmoothSensitivity:
+    RECIPE = get_recipe("fletcher-islam-2017")
+
+    def spaces(self, *features):
+        schema = Schema({f"f{place}": feature for place, feature in enumerate(features)}, Classes([0, 1]))
+        return smooth.Spaces.of(schema, self.RECIPE)
+
+    def test_splits_stay_inside_what_is_possible(self):
+        spaces = self.spaces(Numeric(0, 3, integer=True), Categorical(LETTERS), Numeric(-1, 1))
+        tree = smooth.RandomTree.draw(spaces, 6, 10_000, np.random.default_rng(2))
+        low, high = np.zeros((len(tree.features), 3), dtype=int), np.tile(spaces.n_values - 1, (len(tree.features), 1))
+        for node in np.flatnonzero(tree.features >= 0):
+            feature, first = tree.features[node], tree.first_children[node]
+            children = np.flatnonzero(tree.parents == node)
+            assert children[0] == first
+            assert len(children) == (2 if spaces.is_numeric[feature] else spaces.n_values[feature])
+            assert high[node, feature] > low[node, feature]
+            low[children], high[children] = low[node], high[node]
+            if spaces.is_numeric[feature]:
+                assert low[node, feature] < tree.thresholds[node] <= high[node, feature]
+                high[first, feature], low[first + 1, feature] = tree.thresholds[node] - 1, tree.thresholds[node]
+            else:
+                low[children, feature] = high[children, feature] = np.arange(len(children))
+
+    def test_trees_have_the_depth_and_fit_under_the_cap(self):
+        spaces = self.spaces(*[Categorical(LETTERS)] * 6)
+        rng = np.random.default_rng(0)
+        whole, capped = (smooth.RandomTree.draw(spaces, 4, most, rng) for most in (10_000, 100))
+        assert len(whole.features) == (5**5 - 1) // 4
+        assert len(capped.features) <= 100
+        spent = smooth.RandomTree.draw(self.spaces(Categorical(LETTERS)), 4, 10_000, rng)
+        assert len(spent.features) == 6
+
+    def test_records_and_predictions_take_the_same_way(self):
+        rng = np.random.default_rng(4)
+        columns = [rng.integers(0, 5, 300), rng.random(300), rng.integers(-3, 9, 300)]
+        columns[1][:40] = np.nan
+        features = [Categorical(LETTERS), Numeric(0, 1), Numeric(-3, 8, integer=True)]
+        rows = rows_of(columns, rng.integers(0, 2, 300), features)
+        tree = smooth.RandomTree.draw(smooth.Spaces.of(rows.schema, self.RECIPE), 5, 10_000, rng)
+        root = tree.to_nodes(np.arange(len(tree.features)))
+        leaves = tree.leaves_of(tree.spaces.encode(rows))
+        for record in range(300):
+            assert walk(root, [column[record] for column in rows.columns]).counts == leaves[record]
+
+    def test_labels_follow_their_law(self):
+        counts = np.array([[0, 0, 0], [3, 2, 0], [4, 4, 1], [9, 0, 0]])
+        law = smooth.label_chances(counts, 1.0)
+        assert np.allclose(law[0], 1 / 3)
+        assert law[1, 0] / law[1, 1] == pytest.approx(math.exp(math.e / 2))
+        assert law[2, 0] == law[2, 1] == pytest.approx(law[2, 2] * math.exp(0.5))
+        drawn = smooth.draw_labels(np.tile(counts, (20_000, 1)), 1.0, np.random.default_rng(0)).reshape(-1, 4)
+        for leaf in range(4):
+            assert np.allclose(np.bincount(drawn[:, leaf], minlength=3) / 20_000, law[leaf], atol=0.015)
+
+    def test_without_noise_the_commonest_label_wins(self):
+        law = smooth.label_chances(np.array([[2, 3], [1, 1], [0, 0]]), math.inf)
+        assert law.tolist() == [[0, 1], [0.5, 0.5], [0.5, 0.5]]
+        assert smooth.label_chances(np.array([[10_000, 0]]), 5.0).tolist() == [[1, 0]]
+
+    def test_leaves_keep_one_record_of_their_label(self):
+        rows = rows_of([[0.1, 0.9] * 50], [0, 1] * 50, [Numeric(0, 1)])
+        root = train(self.RECIPE.name, rows, math.inf, depth=2)[0]
+        assert root.counts.sum() == len(paths(root))
+        leaf = walk(root, [0.5])
+        assert sorted(leaf.counts.tolist()) == [0, 1]
+
+    @pytest.mark.parametrize(("epsilon", "margin", "loss", "delta"), [(0.5, 4, 1.10, 0.0613), (1.0, 1, 2.13, 0.1384)])
+    def test_label_loses_more_than_its_charge(self, epsilon, margin, loss, delta):
+        """A leaf with a lead of j records, and one more record of the leading class (docs/review.md, 2.13)."""
+        rare = smooth.label_chances(np.array([[margin + 3, 3], [margin + 4, 3]]), epsilon)[:, 1]
+        assert math.log(rare[0] / rare[1]) == pytest.approx(loss, abs=0.01)
+        assert rare[0] > 1.5 * math.exp(epsilon) * rare[1]
+        assert rare[0] - math.exp(epsilon) * rare[1] == pytest.approx(delta, abs=5e-4)
+
+    def test_loss_of_a_label_has_no_bound(self):
+        losses = np.diff(smooth.log_odds(np.arange(8), 1.0))
+        assert (losses[1:] / losses[:-1] > 2).all()
+        assert losses[-1] > 300
+
+
+class TestThesis:
+    NAME = "suihkonen-2023"
+
+    def test_budgets(self):
+        budgets = thesis.Budgets.of(2.0, max_depth=5)
+        assert (budgets.split, budgets.feature, budgets.label) == (0.1, 0.1, 1.0)
+        assert 5 * (budgets.split + budgets.feature) + budgets.label == pytest.approx(2.0)
+
+    def test_offers_of_a_number_lie_between_its_ends(self):
+        column = np.array([3.0, 14.0, 5.0, np.nan, 5.0])
+        offers = thesis.Offers.of(column, is_categorical=False)
+        assert np.allclose(offers.values, np.arange(4, 14))
+        lefts = np.array([(column < value).sum() for value in offers.values])
+        assert offers.balances.tolist() == (-abs(5 - 2 * lefts)).tolist()
+
+    def test_offers_of_a_category_are_those_that_occur(self):
+        offers = thesis.Offers.of(np.array([4, 1, 1, 4, 4]), is_categorical=True)
+        assert offers.values.tolist() == [1, 4]
+        assert offers.balances.tolist() == [-1, -1]
+
+    def test_squared_error(self):
+        targets, first = np.array([0.0, 1.0, 1.0, 0.5]), np.array([True, True, False, False])
+        assert thesis.squared_error(targets, first) == pytest.approx(0.5 + 0.125)
+        assert thesis.squared_error(targets, np.zeros(4, dtype=bool)) == pytest.approx(4 * targets.var())
+
+    def test_label_follows_permute_and_flip(self):
+        rows = rows_of([[0.5] * 3], [0, 0, 1], [Numeric(0, 1)])
+        labels = [train(self.NAME, rows, 1.0, seed)[0].counts[1] for seed in range(4000)]
+        assert np.mean(labels) == pytest.approx(math.exp(-0.5) / 2, abs=0.03)
+
+    def test_best_choices_without_noise(self):
+        rng = np.random.default_rng(0)
+        columns = [rng.random(200), rng.integers(0, 3, 200)]
+        rows = rows_of(columns, columns[0] > 0.5, [Numeric(0, 1), Categorical(LETTERS)])
+        root = train(self.NAME, rows, math.inf, depth=6)[0]
+        assert root.feature == 0
+        assert root.cuts[0] == pytest.approx(0.5, abs=0.1)
+        right = [walk(root, record).counts[int(record[0] > 0.5)] for record in zip(*columns, strict=True)]
+        assert np.mean(right) > 0.97
+
+    def test_a_pure_table_shows(self):
+        """Records of one class, and one more of the other: a single leaf or never (docs/review.md, 2.4)."""
+        rng = np.random.default_rng(0)
+        rows = rows_of([rng.random(30), rng.integers(0, 3, 30)], np.zeros(30), [Numeric(0, 1), Categorical(LETTERS)])
+        more = with_one_more(rows, [0.5, 1], 1)
+        assert not any(train(self.NAME, rows, 0.1, seed)[0].children for seed in range(50))
+        assert all(train(self.NAME, more, 0.1, seed)[0].children for seed in range(50))
+
+    def test_a_pure_table_shows_in_the_released_model(self):
+        X, _, schema = make_table("mixed", 2, n_rows=60)
+        y = np.array([*["class 0"] * 59, "class 1"])
+        model = DPForestClassifier(schema, recipe=self.NAME, variant="published", epsilon=0.1, n_trees=3)
+        sizes = []
+        for n_rows in (59, 60):
+            with pytest.warns(PublishedVariantWarning):
+                model.fit(X[:n_rows], y[:n_rows])
+            sizes.append(model.forest_.n_nodes)
+        assert sizes[0] == 3 < sizes[1]
+
+    def test_a_small_table_shows(self):
+        """Three records, and a fourth (docs/review.md, 2.4)."""
+        rows = rows_of([[0.1, 0.5, 0.9]], [0, 1, 0], [Numeric(0, 1)])
+        more = with_one_more(rows, [0.3], 1)
+        assert not any(train(self.NAME, rows, 0.1, seed)[0].children for seed in range(50))
+        assert all(train(self.NAME, more, 0.1, seed)[0].children for seed in range(50))
+
+    def test_k_splits_cost_more_than_one(self):
+        """Features that win by their balanced split, and a record that makes all miss it (docs/review.md, 2.7)."""
+        k, m, h = 6, 1200, 4
+        budgets = thesis.Budgets(0.5, 0.5, 1.0)
+        rows = table_for_k_splits(k, m, h)
+        more = with_one_more(rows, [1, *[1] * (k - 1)], 1)
+        before, after = (chance_of_first_feature(table, k, budgets) for table in (rows, more))
+        loss, charged = math.log(after / before), budgets.split + budgets.feature
+        assert loss > 2 * charged
+        assert loss <= k * budgets.split + budgets.feature
+
+    def test_thresholds_show_the_largest_value(self):
+        """Values in [0, 1], and one of 100 (docs/review.md, 2.11)."""
+        rows = rows_of([np.linspace(0, 1, 20)], np.arange(20) % 2, [Numeric(0, 100)])
+        more = with_one_more(rows, [100.0], 1)
+        cuts = [{train(self.NAME, table, 1.0, seed, depth=1)[0].cuts for seed in range(40)} for table in (rows, more)]
+        assert max(cuts[0]) < (1,) < (9,) < min(cuts[1])
+
+    def test_splits_show_which_categories_occur(self):
+        """Two categories, and one record of a third (docs/review.md, 2.11)."""
+        rows = rows_of([np.arange(20) % 2], np.arange(20) // 2 % 2, [Categorical(LETTERS)])
+        more = with_one_more(rows, [2], 1)
+        firsts = [
+            {train(self.NAME, table, 0.01, seed, depth=1)[0].groups[0] for seed in range(40)} for table in (rows, more)
+        ]
+        assert firsts == [{(0,), (1,)}, {(0,), (1,), (2,)}]
+
+    def test_a_pure_leaf_shows_its_label(self):
+        """One record, and another of the other class (docs/review.md, 2.14)."""
+        rows = rows_of([[0.5]], [0], [Numeric(0, 1)])
+        more = with_one_more(rows, [0.5], 1)
+        labels = [[train(self.NAME, table, 0.1, seed)[0].counts[1] for seed in range(200)] for table in (rows, more)]
+        assert sum(labels[0]) == 0
+        assert sum(labels[1]) > 60
+
+
+def table_for_k_splits(k, m, h):
+    """Feature 0 has a split of middling error; the others have a balanced good one and a bad one almost as balanced.
+
+    There are m + h records of class 0, which the others call 0, and 3m/2 of class 1, which they call 1 or 2.
+    """
+    target = np.repeat([0, 1], [m + h, 3 * m // 2])
+    others = np.repeat([0, 1, 2], [m + h, m, m // 2])
+    middling = np.repeat([0, 1], [m + h + 37 * m // 100, len(target) - (m + h + 37 * m // 100)])
+    features = [Categorical([0, 1]), *[Categorical([0, 1, 2])] * (k - 1)]
+    return rows_of([middling, *[others] * (k - 1)], target, features)
+
+
+def chance_of_first_feature(rows, k, budgets):
+    """The exact chance that feature 0 is chosen, over all splits that the other features may draw."""
+    targets = rows.target.astype(float)
+    laws, errors = [], []
+    for column in rows.columns[:2]:
+        offers = thesis.Offers.of(column, is_categorical=True)
+        laws.append(chances(offers.balances, budgets.split_rate))
+        errors.append(np.array([thesis.squared_error(targets, column == value) for value in offers.values]))
+    total = 0.0
+    for drawn in product(range(len(laws[1])), repeat=k - 1):
+        scores = -np.array([errors[0][0], *errors[1][list(drawn)]])
+        total += laws[1][list(drawn)].prod() * chances(scores, budgets.feature_rate)[0]
+    return total
