@@ -31,6 +31,7 @@ def fit_forest(
 
     Privacy: all releases pass the gate; what this function returns is public.
     """
+    Domain.of(vault.schema, recipe.grid)  # a schema that cannot be encoded is refused before anything is charged
     gate = Gate(ledger, entropy)
     recipe, amount = _planned(vault, recipe, gate)
     recipe = replace(recipe, n_trees=n_trees or recipe.n_trees, depth=max_depth or recipe.depth)

@@ -40,6 +40,7 @@ class Forest:
     variances: np.ndarray
     shares: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     votes: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    released: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))  # which counts were; known while growing
 
     @property
     def n_nodes(self) -> int:
@@ -78,7 +79,7 @@ class Forest:
             below = below[missing[self.parents[below]]]
             np.add.at(counts, self.parents[below], counts[below])
             np.add.at(variances, self.parents[below], variances[below])
-        return replace(self, counts=counts, variances=variances)
+        return replace(self, counts=counts, variances=variances, released=~missing)
 
     def without_children(self, nodes: np.ndarray) -> "Forest":
         """The forest with the given nodes turned into leaves."""
@@ -91,7 +92,7 @@ class Forest:
         place = np.cumsum(kept) - 1
         inner = kept & ~closed & ~self.is_leaf
         moved = {name: getattr(self, name)[kept] for name in ("trees", "levels", "counts", "variances")}
-        moved |= {name: getattr(self, name)[kept] for name in ("shares", "votes") if len(getattr(self, name))}
+        moved |= {name: getattr(self, name)[kept] for name in ("shares", "votes", "released") if len(getattr(self, name))}
         parents, children = self.parents[kept], self.first_children[kept]
         inner_kept = inner[kept]
         return replace(

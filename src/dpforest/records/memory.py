@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from dpforest.schema import Classes, Target
 
 # Below this many cells a second thread costs more than it saves.
 THREAD_CELLS = 1_000_000
+
+
+def refuse_copy(*_: Any) -> NoReturn:
+    raise TypeError("Records cannot be copied or saved.")
 
 
 class Shards:
@@ -71,7 +75,4 @@ class Shards:
         """Follow the released splits of the nodes from ``first``."""
         kernels.descend(self._codes, self._positions, first, features, routes, first_children)
 
-    def _refuse(self) -> Any:
-        raise TypeError("Records cannot be copied or saved.")
-
-    __reduce__ = __reduce_ex__ = _refuse  # type: ignore[assignment]
+    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
