@@ -52,10 +52,10 @@ def save_model(model: Any, path: str | Path) -> None:
         "feature_names": list(getattr(model, "feature_names_in_", [])) or None,
         "privacy": model.privacy_.to_dict(),
         "ledger": model.ledger_.to_dict(),
-        "digest": _digest(blobs),
     }
     try:
-        text = json.dumps(_tag(header), indent=1, allow_nan=False)
+        tagged = _tag(header)
+        text = json.dumps({**tagged, "digest": _digest(tagged, blobs)}, indent=1, allow_nan=False)
     except (TypeError, ValueError):
         raise ModelFileError(
             "Only text, finite numbers, booleans and tuples of these can be labels or categories of a model that is saved."
@@ -82,10 +82,12 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], Forest]:
             if too_large or any(info.compress_type != zipfile.ZIP_STORED for info in entries.values()):
                 raise ModelFileError(f"{path} is not a dpforest model: packed or larger than {MOST_BYTES} bytes.")
             blobs = {name: archive.read(name) for name in entries}
-        header = _untag(json.loads(blobs.pop(HEADER)))
+        tagged = json.loads(blobs.pop(HEADER))
+        digest = tagged.pop("digest")
+        header = _untag(tagged)
         if header["format"] != FORMAT or header["version"] != VERSION:
             raise ModelFileError(f"{path} is a model of format {header['version']!r}; this version reads {VERSION}.")
-        if header["digest"] != _digest(blobs):
+        if digest != _digest(tagged, blobs):
             raise ModelFileError(f"{path} is damaged: its content does not match its digest. Get a fresh copy.")
         arrays = {name: _read_array(blobs[f"{name}.npy"], *form) for name, form in ARRAYS.items()}
         header["schema"] = schema = Schema.from_dict(header["schema"])
@@ -174,8 +176,9 @@ def _read_array(blob: bytes, dtype: str, n_dimensions: int) -> np.ndarray:
     return np.lib.format.read_array(io.BytesIO(blob), allow_pickle=False)
 
 
-def _digest(blobs: dict[str, bytes]) -> str:
-    digest = hashlib.sha256()
+def _digest(header: dict[str, Any], blobs: dict[str, bytes]) -> str:
+    """A hash of all content, so that a model whose bytes were changed is refused."""
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True, allow_nan=False).encode())
     for name in sorted(blobs):
         digest.update(name.encode() + b"\0" + hashlib.sha256(blobs[name]).digest())
     return digest.hexdigest()

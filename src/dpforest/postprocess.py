@@ -57,7 +57,7 @@ class Consistency:
                 np.isinf(own), 0.0, np.divide(below, own + below, out=np.full(len(own), 0.5), where=own + below > 0)
             )
             counts[nodes] = weight[:, None] * counts[nodes] + (1 - weight[:, None]) * sums[nodes]
-            variances[nodes] = np.where(weight > 0, weight * own, below)
+            variances[nodes] = np.multiply(weight, own, out=below.copy(), where=np.isfinite(own))
         for level in levels[1:]:
             sums, noise = _sums_below(forest, counts, variances)
             nodes = np.arange(level.start, level.stop)

@@ -15,7 +15,6 @@ from dpforest.errors import AccountingError, ParameterError, shown
 
 # Budgets that no sampler could serve: noise would not fit 64-bit integers once levels and trees have had their shares.
 SMALLEST = {"epsilon": 2.0**-30, "rho": 2.0**-26}
-LARGEST = 2.0**1000
 # More than the relative error of a term of the conversion: a few roundings of 2**-53 each.
 ROUNDING = 2.0**-48
 
@@ -164,7 +163,7 @@ Accountant = Pure | ZCDP
 
 def make_accountant(epsilon: float, delta: float) -> Accountant:
     """The accountant for a total of (epsilon, delta); an infinite epsilon means no privacy at all."""
-    if not _is_number(epsilon) or not epsilon > 0 or (epsilon != math.inf and epsilon > LARGEST):
+    if not _is_number(epsilon) or not epsilon > 0 or not _fits_a_float(epsilon):
         raise ParameterError(f"epsilon must be a positive number (or inf for no privacy), not {shown(epsilon)}.")
     if not _is_number(delta) or not 0 <= delta < 1:
         raise ParameterError(f"delta must be a number in [0, 1), not {shown(delta)}.")
@@ -176,6 +175,13 @@ def make_accountant(epsilon: float, delta: float) -> Accountant:
             f"for noise that fits 64 bits (least: {SMALLEST[accountant.unit]:.3g}). Raise epsilon."
         )
     return accountant
+
+
+def _fits_a_float(value: Any) -> bool:
+    try:
+        return float(value) > 0
+    except OverflowError:
+        return False
 
 
 def _is_number(value: Any) -> bool:
