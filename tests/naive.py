@@ -161,6 +161,34 @@ def all_records(domain):
     return list(product(*(range(n_codes) for n_codes in domain.n_codes)))
 
 
+def value_of(code, feature, cuts):
+    """A value of this code: the middle of a bin, a category as people read it, "other", or None for missing."""
+    if isinstance(feature, Categorical):
+        return [*map(str, feature.categories), "other", "missing"][code]
+    edges = [feature.lower, *cuts, feature.upper]
+    return None if code > len(cuts) else (edges[code] + edges[code + 1]) / 2
+
+
+def meets(condition, values):
+    """Whether named values meet a condition as ``Forest.rules`` words it."""
+    if condition.startswith("("):
+        first, *others = condition[1:-1].split(" or ")
+        name = next(word for word in first.split() if word in values)
+        others = [f"{name} is missing" if part == "missing" else part for part in others]
+        return any(meets(part, values) for part in [first, *others])
+    name = next(word for word in condition.split() if word in values)
+    before, after = condition.split(name, 1)
+    value, after = values[name], after.strip()
+    if isinstance(value, str):
+        sign, _, words = after.rpartition("{") if "{" in after else after.rpartition(" ")
+        listed = words.rstrip("}").split(", ")
+        return (value in listed) == (sign.strip() in ("=", "in"))
+    if after in ("is missing", "is known"):
+        return (value is None) == (after == "is missing")
+    above = not before or float(before.removesuffix("<= ")) <= value if value is not None else False
+    return above and (not after or value < float(after.removeprefix("< ")))
+
+
 def plant(domain, target, *trees, variance=1.0):
     """A forest from nested lists: a leaf is its counts; a split is (feature, child of each code, children[, counts]).
 

@@ -4,7 +4,8 @@ An allocation gives weights to the levels of splits and to the released counts; 
 Levels are numbered 0 .. depth-1 from the root; the leaves are the counts of level ``depth``.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -72,6 +73,17 @@ def _with_shares(amount: float, series: Sequence[float], split_share: float | No
     return spread(amount, splits, counts)
 
 
+def _finite(term: Callable[[int], float], n_terms: int) -> list[float]:
+    """The terms of a series, if all are numbers."""
+    try:
+        series = [float(term(place)) for place in range(n_terms)]
+    except OverflowError:
+        series = [math.inf]
+    if not math.isfinite(math.fsum(series) if math.inf not in series else math.inf):
+        raise ParameterError(f"Weights over {n_terms} layers grow beyond all numbers; use a smaller ratio, q or step.")
+    return series
+
+
 @dataclass(frozen=True)
 class Uniform:
     """The same share for each level and for the leaves.
@@ -106,9 +118,9 @@ class Geometric:
     count_share: float = 0.0
 
     def plan(self, amount: float, depth: int) -> Plan:
-        if not self.ratio > 0:
+        if not 0 < self.ratio < math.inf:
             raise ParameterError(f"ratio must be positive, not {self.ratio!r}.")
-        series = [self.ratio**level for level in range(depth + 1)]
+        series = _finite(lambda level: self.ratio**level, depth + 1)
         return _with_shares(amount, series, self.split_share, self.count_share)
 
 
@@ -127,9 +139,9 @@ class Arithmetic:
     count_share: float = 0.0
 
     def plan(self, amount: float, depth: int) -> Plan:
-        if not self.step >= 0:
+        if not 0 <= self.step < math.inf:
             raise ParameterError(f"step must be at least 0, not {self.step!r}.")
-        series = [1 + self.step * level for level in range(depth + 1)]
+        series = _finite(lambda level: 1 + self.step * level, depth + 1)
         return _with_shares(amount, series, self.split_share, self.count_share)
 
 
@@ -151,7 +163,7 @@ class Linear:
     count_share: float = 0.0
 
     def plan(self, amount: float, depth: int) -> Plan:
-        if not (self.q >= 1 and 0 <= self.slope < 1):
+        if not (1 <= self.q < math.inf and 0 <= self.slope < 1):
             raise ParameterError(f"Linear needs q >= 1 and 0 <= slope < 1, not q={self.q!r}, slope={self.slope!r}.")
         return _with_shares(amount, self.layers(depth + 1), None, self.count_share)
 
@@ -159,8 +171,9 @@ class Linear:
         """The published layers for a budget of 1."""
         h, q = n_layers, self.q
         d = self.slope * 2 / (h * (h - 1)) if h > 1 else 0.0
-        first = (1 - d * h * (h - 1) / 2) * (1 / h if q == 1 else (1 - q) / (1 - q**h))
-        return [first * q**i + i * d for i in range(h)]
+        share = 1 / h if q == 1 else 1 / math.fsum(_finite(lambda i: q**i, h))
+        first = (1 - d * h * (h - 1) / 2) * share
+        return _finite(lambda i: first * q**i + i * d, h)
 
 
 @dataclass(frozen=True)

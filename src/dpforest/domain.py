@@ -32,6 +32,10 @@ class Grid:
     bins: int = 32
     geometric: bool = False
 
+    def __post_init__(self) -> None:
+        if isinstance(self.bins, bool) or not isinstance(self.bins, int) or not 2 <= self.bins < MOST_CODES:
+            raise SchemaError(f"bins must be a whole number from 2 to {MOST_CODES - 1}, not {self.bins!r}.")
+
     def cuts(self, feature: Numeric) -> np.ndarray:
         """Increasing cuts inside the bounds; a value belongs to the bin after the last cut that is <= it."""
         lower, upper = float(feature.lower), float(feature.upper)
@@ -42,7 +46,7 @@ class Grid:
             cuts = np.concatenate([cuts, _halving_cuts(lower, upper)])
         if feature.integer:
             cuts = np.ceil(cuts)
-        cuts = np.unique(cuts)
+        cuts = np.unique(cuts + 0.0)  # no minus zero
         return cuts[(cuts > lower) & (cuts <= upper)]
 
 
@@ -114,18 +118,27 @@ class Domain:
         """A condition such as ``age < 37`` or ``sex in {Male}`` for a set of codes, given as a mask."""
         name, part = self.names[feature], self.features[feature]
         if isinstance(part, Categorical):
-            words = np.array([*map(str, part.categories), "other", "missing"], dtype=object)
+            listed_words = [*map(str, part.categories)]
+            reserved = [f"({word})" if word in listed_words else word for word in ("other", "missing")]
+            words = np.array(listed_words + reserved, dtype=object)
             few, equal, among = (codes, "=", "in") if 2 * codes.sum() <= len(codes) else (~codes, "!=", "not in")
             listed = words[few]
             return f"{name} {equal} {listed[0]}" if len(listed) == 1 else f"{name} {among} {{{', '.join(listed)}}}"
         bins, missing = np.flatnonzero(codes[:-1]), bool(codes[-1])
         if not len(bins):
             return f"{name} is missing"
-        cuts = self.cuts[feature]
-        ranges = []
+        cuts, ranges = _cut_texts(self.cuts[feature]), []
         for run in np.split(bins, np.flatnonzero(np.diff(bins) > 1) + 1):
-            low = f"{cuts[run[0] - 1]:.6g} <= " if run[0] > 0 else ""
-            high = f" < {cuts[run[-1]]:.6g}" if run[-1] < len(cuts) else ""
+            low = f"{cuts[run[0] - 1]} <= " if run[0] > 0 else ""
+            high = f" < {cuts[run[-1]]}" if run[-1] < len(cuts) else ""
             ranges.append(f"{low}{name}{high}" if low or high else f"{name} is known")
         ranges += ["missing"] * missing
         return ranges[0] if len(ranges) == 1 else f"({' or '.join(ranges)})"
+
+
+def _cut_texts(cuts: np.ndarray) -> list[str]:
+    """Cuts with enough digits to tell neighbours apart."""
+    gap = np.diff(cuts).min(initial=np.inf)
+    size = np.abs(cuts).max(initial=0.0)
+    n_digits = 6 if not np.isfinite(gap) or size == 0 else int(np.clip(np.ceil(np.log10(size / gap)) + 3, 6, 17))
+    return [f"{cut:.{n_digits}g}" for cut in cuts]

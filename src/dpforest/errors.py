@@ -7,8 +7,17 @@ DPForestError
 ├── SchemaError      the schema is missing or contradicts itself or the recipe
 ├── TableError       a table does not have the columns or types that the schema declares
 ├── SealedError      a sealed value was used as if it were public
+├── OutputError      a file cannot be written where it should go
 └── ModelFileError   a model file is damaged, foreign, or cannot be written
 """
+
+from typing import Any
+
+
+def shown(value: Any) -> str:
+    """A parameter as an error may show it: itself if it is plain, else its type, since it could be a table."""
+    plain = value is None or isinstance(value, bool | int | float | complex) or (isinstance(value, str) and len(value) < 100)
+    return repr(value) if plain else f"a value of type {type(value).__name__}"
 
 
 class DPForestError(Exception):
@@ -49,9 +58,13 @@ class SealedError(DPForestError, TypeError):
         super().__init__("This value has not been released. Pass it through Gate.select or Gate.add_noise.")
 
 
-class ModelFileError(DPForestError, ValueError):
+class OutputError(DPForestError, ValueError):
+    """A file cannot be written where it should go."""
+
+
+class ModelFileError(OutputError):
     """A model file is damaged, foreign, or cannot be written."""
 
 
-class PublishedVariantWarning(UserWarning):
-    """A printed algorithm was run that does not keep its privacy claim."""
+class LeakWarning(UserWarning):
+    """An algorithm opened exact values, so the model is not private."""

@@ -12,7 +12,7 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpforest.errors import ModelFileError, ParameterError, PublishedVariantWarning, SchemaError, TableError
+from dpforest.errors import LeakWarning, ModelFileError, ParameterError, SchemaError, TableError, shown
 from dpforest.forest import fit_forest, fit_published
 from dpforest.mechanisms import Entropy
 from dpforest.model_file import DAMAGE, read_model, save_model
@@ -80,7 +80,9 @@ class _DPForest(BaseEstimator):
         recipe.check(schema)
         vault = Vault.seal(X, y, schema, effective_n_jobs(self.n_jobs))
         validate_data(self, X, skip_check_array=True)
-        # From here on charges are made; they stay on the estimator even if the fit fails.
+        # From here on charges are made; they stay on the estimator even if the fit fails, and no older model beside them.
+        for name in ("forest_", "privacy_", "schema_", "classes_"):
+            self.__dict__.pop(name, None)
         self.ledger_ = ledger
         shape = {"n_trees": self.n_trees, "max_depth": self.max_depth}
         printed = get_published(recipe.name) if self.variant == "published" else None
@@ -88,18 +90,17 @@ class _DPForest(BaseEstimator):
         if printed is None or sound:
             forest = fit_forest(vault, recipe, ledger, entropy, **shape, progress=progress)
         else:
-            warnings.warn(
-                f"variant='published' of {recipe.name!r} runs what the paper prints, which is not private. "
-                "privacy_.reasons says why; use variant='private' for a model that may leave the house.",
-                PublishedVariantWarning,
-                stacklevel=2,
-            )
             forest = fit_published(vault, recipe, printed, ledger, entropy, **shape)
         self.schema_ = schema
         self.forest_ = forest
         self.privacy_ = self._state(recipe, schema, ledger, entropy)
         if isinstance(schema.target, Classes):
             self.classes_ = label_array(schema.target.labels)
+        if ledger.leaks:
+            reasons = "; ".join(leak.reason for leak in ledger.leaks)
+            warnings.warn(
+                f"The model is not private: {recipe.name!r} opened exact values ({reasons}).", LeakWarning, stacklevel=2
+            )
         return self
 
     def _check_parameters(self) -> Recipe:
@@ -107,14 +108,18 @@ class _DPForest(BaseEstimator):
         for name in ("n_trees", "max_depth"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1):
-                raise ParameterError(f"{name} must be a whole number of at least 1, or None, not {value!r}.")
+                raise ParameterError(f"{name} must be a whole number of at least 1, or None, not {shown(value)}.")
         if self.variant not in ("private", "published"):
-            raise ParameterError(f"variant must be 'private' or 'published', not {self.variant!r}.")
+            raise ParameterError(f"variant must be 'private' or 'published', not {shown(self.variant)}.")
         recipe = self.recipe if isinstance(self.recipe, Recipe) else get_recipe(self.recipe)
         if self.variant == "published" and not recipe.has_published_variant:
             raise ParameterError(f"Recipe {recipe.name!r} has no published variant; use variant='private'.")
         if self.recipe_params is not None and not isinstance(self.recipe_params, dict):
-            raise ParameterError(f"recipe_params must be a dictionary or None, not {self.recipe_params!r}.")
+            raise ParameterError(f"recipe_params must be a dictionary or None, not {shown(self.recipe_params)}.")
+        if self.variant == "published":
+            lacking = [name for name in self.recipe_params or {} if name in get_published(recipe.name).lacks]
+            if lacking:
+                raise ParameterError(f"The published variant of {recipe.name!r} takes no parameter {lacking[0]!r}.")
         return recipe.with_parameters(self.recipe_params)
 
     def _resolve_schema(self, X: Any, y: Any) -> tuple[Any, Schema]:
@@ -123,7 +128,7 @@ class _DPForest(BaseEstimator):
             return assume_public(X, y, classes=self._target_kind is Classes)
         if not isinstance(self.schema, Schema):
             raise SchemaError(
-                f"schema must be a Schema with the public bounds and categories of the table, not {self.schema!r}. "
+                f"schema must be a Schema with the public bounds and categories of the table, not {shown(self.schema)}. "
                 "Write one (see Schema and Schema.from_file), or pass schema='assume-public' to read bounds and "
                 "categories off the rows, which is not private."
             )
@@ -180,9 +185,13 @@ class _DPForest(BaseEstimator):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Share of each feature in the decrease of impurity, from released counts."""
+        """Share of each feature in the decrease of impurity, from released counts; in the order of the fitted columns."""
         check_is_fitted(self, "forest_")
-        return self.forest_.importances()
+        importances = self.forest_.importances()
+        if not hasattr(self, "feature_names_in_"):
+            return importances
+        places = {name: place for place, name in enumerate(self.schema_.features)}
+        return importances[[places[str(name)] for name in self.feature_names_in_]]
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a file: plain arrays and JSON, no code."""
@@ -301,6 +310,8 @@ def load_model(path: str | Path) -> DPForestClassifier | DPForestRegressor:
         kind = DPForestClassifier if isinstance(forest.target, Classes) else DPForestRegressor
         model = kind(schema=header["schema"], **header["parameters"])
         names = header["feature_names"]
+        if header["estimator"] != kind.__name__ or (names is not None and set(names) != set(header["schema"].features)):
+            raise ValueError("The header does not fit the model.")
     except DAMAGE:
         raise ModelFileError(f"{path} is damaged or not a dpforest model.") from None
     model.schema_, model.forest_ = header["schema"], forest

@@ -4,8 +4,6 @@ import hashlib
 import io
 import json
 import math
-import os
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from dpforest.domain import Domain
-from dpforest.errors import DPForestError, ModelFileError
+from dpforest.errors import DPForestError, ModelFileError, OutputError
+from dpforest.files import write_whole
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.recipe import Recipe
-from dpforest.schema import Schema
+from dpforest.schema import Numeric, Schema
 from dpforest.tree import Forest
 
 FORMAT = "dpforest-model"
@@ -29,43 +28,12 @@ DAMAGE = (
     zipfile.BadZipFile, DPForestError, ValueError, KeyError, TypeError, IndexError, AttributeError, NotImplementedError,
     RuntimeError, EOFError, OverflowError, RecursionError,
 )  # fmt: skip
+# Type and number of dimensions of each array.
 ARRAYS = {
-    "trees": "i", "parents": "i", "levels": "i", "first_children": "i", "features": "i", "splits": "i", "routes": "u",
-    "counts": "f", "variances": "f", "shares": "f", "votes": "f", "cuts": "f", "n_cuts": "i",
+    "trees": ("<i8", 1), "parents": ("<i8", 1), "levels": ("<i8", 1), "first_children": ("<i8", 1), "features": ("<i8", 1),
+    "splits": ("<i8", 1), "routes": ("<u2", 2), "counts": ("<f8", 2), "variances": ("<f8", 1), "shares": ("<f8", 2),
+    "votes": ("<f8", 2), "cuts": ("<f8", 1), "n_cuts": ("<i8", 1),
 }  # fmt: skip
-
-
-def check_writable(path: str | Path) -> Path:
-    """Raise unless a file can be written there; leaves nothing behind."""
-    path = Path(path)
-    if path.is_dir():
-        raise ModelFileError(f"{path} is a folder; name a file in it.")
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpforest-"):
-            pass
-    except OSError as error:
-        raise ModelFileError(f"Nothing can be written to {path}: {error.strerror}. Choose another place.") from None
-    return path
-
-
-def write_whole(path: str | Path, content: bytes) -> None:
-    """Write a file so that it is there complete or not at all."""
-    path = check_writable(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".dpforest-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def save_model(model: Any, path: str | Path) -> None:
@@ -74,7 +42,7 @@ def save_model(model: Any, path: str | Path) -> None:
     arrays = {name: getattr(forest, name) for name in ARRAYS if hasattr(forest, name)}
     arrays["cuts"] = np.concatenate([np.empty(0), *forest.domain.cuts])
     arrays["n_cuts"] = np.array([len(cuts) for cuts in forest.domain.cuts])
-    blobs = {f"{name}.npy": _array_bytes(array) for name, array in arrays.items()}
+    blobs = {f"{name}.npy": _array_bytes(array.astype(ARRAYS[name][0])) for name, array in arrays.items()}
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -85,20 +53,23 @@ def save_model(model: Any, path: str | Path) -> None:
         "privacy": model.privacy_.to_dict(),
         "ledger": model.ledger_.to_dict(),
         "draws": forest.draws,
-        "digest": _digest(blobs),
     }
     try:
-        text = json.dumps(_tag(header), indent=1, allow_nan=False)
-    except TypeError:
+        tagged = _tag(header)
+        text = json.dumps({**tagged, "digest": _digest(tagged, blobs)}, indent=1, allow_nan=False)
+    except (TypeError, ValueError):
         raise ModelFileError(
-            "Only text, numbers, booleans and tuples of these can be labels or categories of a model that is saved."
+            "Only text, finite numbers, booleans and tuples of these can be labels or categories of a model that is saved."
         ) from None
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, blob in {HEADER: text.encode(), **blobs}.items():
             # A fixed date: the same model gives the same bytes.
             archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), blob)
-    write_whole(path, buffer.getvalue())
+    try:
+        write_whole(path, buffer.getvalue())
+    except OutputError as error:
+        raise ModelFileError(str(error)) from None
 
 
 def read_model(path: str | Path) -> tuple[dict[str, Any], Forest]:
@@ -112,17 +83,19 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], Forest]:
             if too_large or any(info.compress_type != zipfile.ZIP_STORED for info in entries.values()):
                 raise ModelFileError(f"{path} is not a dpforest model: packed or larger than {MOST_BYTES} bytes.")
             blobs = {name: archive.read(name) for name in entries}
-        header = _untag(json.loads(blobs.pop(HEADER)))
+        tagged = json.loads(blobs.pop(HEADER))
+        digest = tagged.pop("digest")
+        header = _untag(tagged)
         if header["format"] != FORMAT or header["version"] != VERSION:
             raise ModelFileError(f"{path} is a model of format {header['version']!r}; this version reads {VERSION}.")
-        if header["digest"] != _digest(blobs):
+        if digest != _digest(tagged, blobs):
             raise ModelFileError(f"{path} is damaged: its content does not match its digest. Get a fresh copy.")
-        arrays = {name: _read_array(blobs[f"{name}.npy"], kind) for name, kind in ARRAYS.items()}
+        arrays = {name: _read_array(blobs[f"{name}.npy"], *form) for name, form in ARRAYS.items()}
         header["schema"] = schema = Schema.from_dict(header["schema"])
         header["privacy"] = Statement.from_dict(header["privacy"])
         header["ledger"] = Ledger.from_dict(header["ledger"])
         header["parameters"]["epsilon"] = float(header["parameters"]["epsilon"])
-        cuts = tuple(np.split(arrays.pop("cuts"), np.cumsum(arrays.pop("n_cuts"))[:-1]))
+        cuts = _split_cuts(arrays.pop("cuts"), arrays.pop("n_cuts"), schema)
         domain = Domain(tuple(schema.features), tuple(schema.features.values()), cuts)
         forest = Forest(domain=domain, target=schema.target, draws=bool(header["draws"]), **arrays)
         _check_structure(forest)
@@ -135,27 +108,41 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], Forest]:
         raise ModelFileError(f"{path} is damaged or not a dpforest model.") from None
 
 
+def _split_cuts(cuts: np.ndarray, n_cuts: np.ndarray, schema: Schema) -> tuple[np.ndarray, ...]:
+    """The cuts of each feature: increasing, none for a categorical one."""
+    numeric = [isinstance(part, Numeric) for part in schema.features.values()]
+    if len(n_cuts) != len(numeric) or (n_cuts < 0).any() or (n_cuts > len(cuts)).any() or n_cuts.sum() != len(cuts):
+        raise ModelFileError("The cuts of the model do not fit its features.")
+    parts = tuple(np.split(cuts, np.cumsum(n_cuts)[:-1]))
+    if any(len(part) and not is_numeric for part, is_numeric in zip(parts, numeric, strict=True)):
+        raise ModelFileError("The cuts of the model do not fit its features.")
+    if not np.isfinite(cuts).all() or any((part[1:] <= part[:-1]).any() for part in parts):
+        raise ModelFileError("The cuts of the model are not in order.")
+    return parts
+
+
 def _check_structure(forest: Forest) -> None:
     """Raise unless every walk from a root ends at a leaf inside the arrays: kernels do not check."""
-    n, domain = forest.n_nodes, forest.domain
+    n, domain, n_routes = forest.n_nodes, forest.domain, len(forest.routes)
     inner = np.flatnonzero(~forest.is_leaf)
-    routes = forest.routes[forest.splits[inner]].astype(np.int64)
-    last = forest.first_children[inner] + routes.max(axis=1, initial=0)
+    children, features, splits = forest.first_children[inner], forest.features[inner], forest.splits[inner]
     sound = (
         n > 0
-        and forest.n_trees > 0
-        and (forest.parents[: forest.n_trees] < 0).all()
-        and len(domain.cuts) == domain.n_features
         and all(len(getattr(forest, name)) == n for name in ARRAYS if name not in ("routes", "cuts", "n_cuts"))
         and all(getattr(forest, name).shape == (n, forest.target.n_values) for name in ("counts", "shares", "votes"))
-        and forest.routes.ndim == 2
+        and all(np.isfinite(getattr(forest, name)).all() for name in ("counts", "variances", "shares", "votes"))
+        and (forest.votes >= 0).all()
         and forest.routes.shape[1] >= domain.n_codes.max()
-        and ((forest.first_children[inner] > inner) & (last < n)).all()
-        and ((forest.features[inner] >= 0) & (forest.features[inner] < domain.n_features)).all()
-        and ((forest.splits[inner] >= 0) & (forest.splits[inner] < len(forest.routes))).all()
-        and (forest.levels[1:] >= forest.levels[:-1]).all()
-        and (forest.levels >= 0).all()
+        and forest.n_trees > 0
+        and (forest.parents[: forest.n_trees] < 0).all()
         and ((forest.parents < np.arange(n)) & (forest.parents >= -1)).all()
+        and ((forest.trees >= 0) & (forest.trees < forest.n_trees)).all()
+        and ((children > inner) & (children < n)).all()
+        and ((features >= 0) & (features < domain.n_features)).all()
+        and ((splits >= 0) & (splits < n_routes)).all()
+        and (children + forest.routes[splits].max(axis=1, initial=0) < n).all()
+        and (np.diff(forest.levels, prepend=0) >= 0).all()
+        and (forest.levels < n).all()
     )
     if not sound:
         raise ModelFileError("The arrays of the model do not fit together.")
@@ -178,22 +165,28 @@ def _array_bytes(array: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-def _read_array(blob: bytes, kind: str) -> np.ndarray:
-    array = np.lib.format.read_array(io.BytesIO(blob), allow_pickle=False)
-    if array.dtype.kind != kind or not array.dtype.isnative:
-        raise ModelFileError("An array of the model has the wrong type.")
-    return array
+def _read_array(blob: bytes, dtype: str, n_dimensions: int) -> np.ndarray:
+    """An array of the expected form; its announced size is checked before memory is asked for it."""
+    stream = io.BytesIO(blob)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ModelFileError("An array of the model has another format.")
+    shape, _, found = np.lib.format.read_array_header_1_0(stream)
+    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    if found != np.dtype(dtype) or len(shape) != n_dimensions or n_bytes != len(blob) - stream.tell():
+        raise ModelFileError("An array of the model has the wrong type or size.")
+    return np.lib.format.read_array(io.BytesIO(blob), allow_pickle=False)
 
 
-def _digest(blobs: dict[str, bytes]) -> str:
-    digest = hashlib.sha256()
+def _digest(header: dict[str, Any], blobs: dict[str, bytes]) -> str:
+    """A hash of all content, so that a model whose bytes were changed is refused."""
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True, allow_nan=False).encode())
     for name in sorted(blobs):
         digest.update(name.encode() + b"\0" + hashlib.sha256(blobs[name]).digest())
     return digest.hexdigest()
 
 
 def _tag(value: Any) -> Any:
-    """JSON has no tuples, but labels may be tuples."""
+    """JSON has no tuples, but labels may be tuples; in a list they become an object, which a list of labels never holds."""
     if isinstance(value, tuple):
         return {"(tuple)": [_tag(item) for item in value]}
     if isinstance(value, list):
@@ -201,11 +194,11 @@ def _tag(value: Any) -> Any:
     return {key: _tag(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def _untag(value: Any) -> Any:
+def _untag(value: Any, in_list: bool = False) -> Any:
     if isinstance(value, list):
-        return [_untag(item) for item in value]
-    if isinstance(value, dict):
-        if set(value) == {"(tuple)"}:
-            return tuple(_untag(item) for item in value["(tuple)"])
-        return {key: _untag(item) for key, item in value.items()}
-    return value
+        return [_untag(item, True) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if in_list and set(value) == {"(tuple)"}:
+        return tuple(_untag(item, True) for item in value["(tuple)"])
+    return {key: _untag(item) for key, item in value.items()}

@@ -43,24 +43,28 @@ class Consistency:
 
     def refine(self, forest: Forest) -> Forest:
         counts, variances = forest.counts.copy(), forest.variances.copy()
+        # A sum of children that was not released itself says nothing of its own.
+        released = forest.released if len(forest.released) else np.ones(forest.n_nodes, dtype=bool)
+        variances[~released & ~forest.is_leaf] = np.inf
         levels = forest.level_slices()
         for level in reversed(levels[:-1]):
             nodes = np.arange(level.start, level.stop)
             nodes = nodes[~forest.is_leaf[nodes]]
             sums, noise = _sums_below(forest, counts, variances)
-            own, below = variances[nodes, None], noise[nodes, None]
-            total = own + below
-            # No noise at all (infinite epsilon): the two agree already.
-            weight = np.divide(below, total, out=np.full_like(total, 0.5), where=total > 0)
-            counts[nodes] = weight * counts[nodes] + (1 - weight) * sums[nodes]
-            variances[nodes] = (weight[:, 0] ** 2) * own[:, 0] + ((1 - weight[:, 0]) ** 2) * below[:, 0]
+            own, below = variances[nodes], noise[nodes]
+            # The weight of the own count; with no noise at all (infinite epsilon) the two agree already.
+            weight = np.where(
+                np.isinf(own), 0.0, np.divide(below, own + below, out=np.full(len(own), 0.5), where=own + below > 0)
+            )
+            counts[nodes] = weight[:, None] * counts[nodes] + (1 - weight[:, None]) * sums[nodes]
+            variances[nodes] = np.multiply(weight, own, out=below.copy(), where=np.isfinite(own))
         for level in levels[1:]:
             sums, noise = _sums_below(forest, counts, variances)
             nodes = np.arange(level.start, level.stop)
             parents = forest.parents[nodes]
             share = np.divide(variances[nodes], noise[parents], out=np.zeros(len(nodes)), where=noise[parents] > 0)
             counts[nodes] += share[:, None] * (counts[parents] - sums[parents])
-        return replace(forest, counts=counts, variances=variances)
+        return plain_shares(replace(forest, counts=counts, variances=variances))
 
 
 def _sums_below(forest: Forest, counts: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from dpforest.allocation import Allocation
 from dpforest.domain import Grid
-from dpforest.errors import ParameterError, SchemaError
+from dpforest.errors import ParameterError, SchemaError, shown
 from dpforest.postprocess import PostProcess
 from dpforest.proposals import Menu
 from dpforest.rules import Facts
@@ -97,9 +97,12 @@ class Recipe:
             if isinstance(place, tuple):
                 place, words = place
                 if value not in words:
-                    raise ParameterError(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}.")
+                    raise ParameterError(f"{name} must be one of {', '.join(map(repr, words))}, not {shown(value)}.")
                 value = words[value]
-            recipe = _replace_at(recipe, place.split("."), value)
+            try:
+                recipe = _replace_at(recipe, place.split("."), value)
+            except TypeError:
+                raise ParameterError(f"{name} of recipe {self.name!r} cannot be {shown(value)}.") from None
         return recipe
 
     @property
@@ -126,7 +129,8 @@ class Recipe:
         return "classification" if isinstance(schema.target, Classes) else "regression"
 
     def check(self, schema: Schema) -> None:
-        """Raise unless every part has a meaning for the target of the schema."""
+        """Raise unless every part has a meaning for the target of the schema, and shares of a budget can be made."""
+        self.allocate.plan(1.0, 1)
         if self.task(schema) not in self.tasks:
             raise SchemaError(f"Recipe {self.name!r} is for {' and '.join(self.tasks)}, not for {self.task(schema)}.")
         if self.planner is None:

@@ -13,24 +13,50 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from dpforest.errors import SchemaError
+from dpforest.errors import OutputError, SchemaError, shown
+from dpforest.files import write_whole
 
 # A bounded target is put on a grid of 0 .. TARGET_STEPS, so that its sums are exact integers.
-TARGET_STEPS = 4096
+TARGET_STEPS = 1024
 
 
-def _check_range(what: str, lower: Any, upper: Any) -> None:
-    for value in (lower, upper):
-        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-            raise SchemaError(f"{what} needs finite numbers as bounds, not lower={lower!r}, upper={upper!r}.")
+def _plain(value: Any) -> Any:
+    """A number of numpy as one of Python."""
+    return value.item() if hasattr(value, "item") and hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0 else value
+
+
+def _check_range(part: Any) -> None:
+    """Raise unless the bounds of a part are finite numbers in order; numbers of numpy become Python's."""
+    what = type(part).__name__
+    bounds = [_plain(part.lower), _plain(part.upper)]
+    for value in bounds:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not _is_finite(value):
+            raise SchemaError(
+                f"{what} needs finite numbers as bounds, not lower={shown(part.lower)}, upper={shown(part.upper)}."
+            )
+    lower, upper = bounds
     if not lower < upper:
         raise SchemaError(f"{what} needs lower < upper, not lower={lower!r}, upper={upper!r}.")
+    if not _is_finite(upper - lower):
+        raise SchemaError(f"{what} needs bounds whose distance is finite, not lower={lower!r}, upper={upper!r}.")
+    object.__setattr__(part, "lower", lower)
+    object.__setattr__(part, "upper", upper)
 
 
-def _distinct(what: str, values: Iterable[Hashable]) -> tuple[Hashable, ...]:
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False
+
+
+def _distinct(part: Any, values: Any) -> tuple[Hashable, ...]:
+    what = type(part).__name__
     if isinstance(values, str):
-        raise SchemaError(f"{what} needs a list of values, not the text {values!r}.")
-    listed = tuple(value.item() if hasattr(value, "item") and hasattr(value, "dtype") else value for value in values)
+        raise SchemaError(f"{what} needs a list of values, not the text {shown(values)}.")
+    if not isinstance(values, Iterable):
+        raise SchemaError(f"{what} needs a list of values, not {shown(values)}.")
+    listed = tuple(_plain(value) for value in values)
     try:
         n_distinct = len(set(listed))
     except TypeError:
@@ -40,6 +66,11 @@ def _distinct(what: str, values: Iterable[Hashable]) -> tuple[Hashable, ...]:
     if n_distinct < len(listed):
         raise SchemaError(f"{what} lists a value twice.")
     return listed
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise SchemaError(f"A column name must be text, not {shown(name)}.")
 
 
 @dataclass(frozen=True)
@@ -52,7 +83,10 @@ class Numeric:
     kind: ClassVar[str] = "numeric"
 
     def __post_init__(self) -> None:
-        _check_range("Numeric", self.lower, self.upper)
+        _check_range(self)
+        object.__setattr__(self, "integer", _plain(self.integer))
+        if not isinstance(self.integer, bool):
+            raise SchemaError(f"Numeric(integer=...) must be True or False, not {shown(self.integer)}.")
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "lower": self.lower, "upper": self.upper, "integer": self.integer}
@@ -66,7 +100,7 @@ class Categorical:
     kind: ClassVar[str] = "categorical"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "categories", _distinct("Categorical", self.categories))
+        object.__setattr__(self, "categories", _distinct(self, self.categories))
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "categories": list(self.categories)}
@@ -86,9 +120,9 @@ class Classes:
     kind: ClassVar[str] = "classes"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "labels", _distinct("Classes", self.labels))
-        if self.other is not None and self.other not in self.labels:
-            raise SchemaError(f"Classes(other={self.other!r}) is not one of the labels.")
+        object.__setattr__(self, "labels", _distinct(self, self.labels))
+        if self.other is not None and not any(self.other is label or self.other == label for label in self.labels):
+            raise SchemaError(f"Classes(other={shown(self.other)}) is not one of the labels.")
 
     @property
     def width(self) -> int:
@@ -119,7 +153,7 @@ class Bounded:
     n_values: ClassVar[int] = 2  # what a node releases: its records as low and high parts, 1-z and z
 
     def __post_init__(self) -> None:
-        _check_range("Bounded", self.lower, self.upper)
+        _check_range(self)
 
     @staticmethod
     def sizes(statistics: Any) -> Any:
@@ -162,17 +196,23 @@ class Schema:
         if not isinstance(self.features, Mapping) or not self.features:
             raise SchemaError("Schema(features=...) needs a mapping from column name to Numeric or Categorical.")
         for name, feature in self.features.items():
+            _check_name(name)
             if not isinstance(feature, Numeric | Categorical):
-                raise SchemaError(f"Feature {name!r} must be Numeric(...) or Categorical(...), not {feature!r}.")
+                raise SchemaError(f"Feature {name!r} must be Numeric(...) or Categorical(...), not {_described(feature)}.")
         if not isinstance(self.target, Classes | Bounded):
             raise SchemaError(
                 f"Schema(target=...) must be Classes([...]) for classification or Bounded(lower, upper) for "
-                f"regression, not {self.target!r}."
+                f"regression, not {_described(self.target)}."
             )
+        _check_name(self.target.name)
         if self.target.name in self.features:
             raise SchemaError(f"Column {self.target.name!r} is declared both as a feature and as the target.")
-        if self.n_rows is not None and not (isinstance(self.n_rows, numbers.Integral) and self.n_rows >= 0):
-            raise SchemaError(f"Schema(n_rows=...) must be a whole number that is public, or None, not {self.n_rows!r}.")
+        if self.n_rows is not None and (
+            isinstance(self.n_rows, bool) or not isinstance(self.n_rows, numbers.Integral) or self.n_rows < 0
+        ):
+            raise SchemaError(
+                f"Schema(n_rows=...) must be a whole number that is public, or None, not {shown(self.n_rows)}."
+            )
         object.__setattr__(self, "features", MappingProxyType(dict(self.features)))
 
     @property
@@ -210,7 +250,7 @@ class Schema:
     def from_file(cls, path: str | Path) -> "Schema":
         """Read a ``.json`` or ``.toml`` file."""
         path = Path(path)
-        parsers = {".json": json.loads, ".toml": tomllib.loads}
+        parsers: dict[str, Any] = {".json": _parse_json, ".toml": tomllib.loads}
         if path.suffix not in parsers:
             raise SchemaError(f"A schema file ends in .json or .toml, not {path.suffix!r} ({path}).")
         try:
@@ -227,27 +267,57 @@ class Schema:
         writers = {".json": _json_text, ".toml": _toml_text}
         if path.suffix not in writers:
             raise SchemaError(f"A schema file ends in .json or .toml, not {path.suffix!r} ({path}).")
-        path.write_text(writers[path.suffix](self.to_dict()), encoding="utf-8")
+        text = writers[path.suffix](self.to_dict())
+        try:
+            write_whole(path, text.encode("utf-8"))
+        except (OutputError, UnicodeEncodeError) as error:
+            raise SchemaError(f"The schema cannot be written to {path}: {error}") from None
+
+
+def _described(value: Any) -> str:
+    """A part of a schema as an error may show it."""
+    return repr(value) if isinstance(value, Numeric | Categorical | Classes | Bounded) else shown(value)
 
 
 def _part(what: str, content: Any) -> Any:
-    if not isinstance(content, Mapping) or content.get("kind") not in _KINDS:
+    kind = content.get("kind") if isinstance(content, Mapping) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise SchemaError(f"In the schema file, {what} needs a 'kind': one of {', '.join(_KINDS)}.")
     arguments = {key: value for key, value in content.items() if key != "kind"}
     try:
-        return _KINDS[content["kind"]](**arguments)
+        return _KINDS[kind](**arguments)
     except TypeError:
         raise SchemaError(
-            f"In the schema file, {what} of kind {content['kind']!r} has missing or unknown entries: "
+            f"In the schema file, {what} of kind {kind!r} has missing or unknown entries: "
             f"{', '.join(sorted(arguments)) or 'none given'}."
         ) from None
 
 
+def _parse_json(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_without_repeats)
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the entry {repeated!r} is there twice")
+    return content
+
+
+def _check_storable(values: Any) -> None:
+    """Raise unless a file can hold the values as they are."""
+    if isinstance(values, dict | list):
+        for value in values.values() if isinstance(values, dict) else values:
+            _check_storable(value)
+    elif not (isinstance(values, str | bool | int) or (isinstance(values, float) and math.isfinite(values))):
+        raise SchemaError("Only text, finite numbers and booleans can be categories or labels in a schema file.")
+
+
 def _json_text(content: dict[str, Any]) -> str:
-    try:
-        return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    except TypeError:
-        raise SchemaError("Only text, numbers and booleans can be categories or labels in a schema file.") from None
+    _check_storable(content)
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def _toml_value(value: Any) -> str:
@@ -255,15 +325,14 @@ def _toml_value(value: Any) -> str:
         return "[" + ", ".join(_toml_value(item) for item in value) + "]"
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
     if isinstance(value, str):
-        # A JSON string is a TOML basic string, once the characters that JSON may leave bare are escaped.
-        return json.dumps(value).replace("\x7f", "\\u007f")
-    raise SchemaError("Only text, numbers and booleans can be categories or labels in a schema file.")
+        # A JSON string is a TOML basic string, but for one control character that JSON may leave bare.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
 
 
 def _toml_text(content: dict[str, Any]) -> str:
+    _check_storable(content)
     lines = [f"{name} = {_toml_value(content[name])}" for name in ("n_rows", "source") if name in content]
     tables = [("target", content["target"])]
     tables += [(f"features.{_toml_value(name)}", part) for name, part in content["features"].items()]

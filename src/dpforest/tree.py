@@ -16,7 +16,7 @@ from numba import njit
 from dpforest.domain import Domain
 from dpforest.schema import Classes, Target
 
-PER_NODE = ("levels", "counts", "variances", "shares", "votes")
+PER_NODE = ("levels", "counts", "variances", "shares", "votes", "released")
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Forest:
     shares: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     votes: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     draws: bool = False  # whether a label is drawn by the votes instead of taking the largest
+    released: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))  # which counts were; known while growing
 
     @property
     def n_nodes(self) -> int:
@@ -81,7 +82,7 @@ class Forest:
             below = below[missing[self.parents[below]]]
             np.add.at(counts, self.parents[below], counts[below])
             np.add.at(variances, self.parents[below], variances[below])
-        return replace(self, counts=counts, variances=variances)
+        return replace(self, counts=counts, variances=variances, released=~missing)
 
     def without_children(self, nodes: np.ndarray) -> "Forest":
         """The forest with the given nodes turned into leaves."""

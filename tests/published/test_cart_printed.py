@@ -9,7 +9,7 @@ import pytest
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema, get_recipe, load_model
 from dpforest.allocation import Linear
-from dpforest.errors import PublishedVariantWarning
+from dpforest.errors import LeakWarning
 from dpforest.published import dong_2022, li_2020, li_2022
 from dpforest.published.base import Node, gini
 from dpforest.published.cart import Sample, draw_features, gini_after, grow, noise_scale
@@ -52,7 +52,7 @@ def table(kind, n_classes, n_rows=120):
 def fit(recipe, schema, X, y, epsilon=1.0, **shape):
     model = DPForestClassifier(schema, recipe=recipe, variant="published", epsilon=epsilon, **shape)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PublishedVariantWarning)
+        warnings.simplefilter("ignore", LeakWarning)
         return model.fit(X, y)
 
 
@@ -84,7 +84,7 @@ def root_splits(model):
 def test_trains_predicts_saves_and_gives_rules(recipe, kind, n_classes, epsilon, tmp_path):
     schema, X, y = table(kind, n_classes)
     model = DPForestClassifier(schema, recipe=recipe, variant="published", epsilon=epsilon, n_trees=4, max_depth=3)
-    with pytest.warns(PublishedVariantWarning) as caught:
+    with pytest.warns(LeakWarning) as caught:
         model.fit(X, y)
     assert len(caught) == 1
     votes = model.predict_proba(X)

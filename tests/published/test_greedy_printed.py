@@ -11,7 +11,7 @@ import pytest
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema, get_recipe, load_model
 from dpforest.allocation import EveryQuery
-from dpforest.errors import PublishedVariantWarning
+from dpforest.errors import LeakWarning
 from dpforest.published import fletcher_islam_2015_dpdf as dpdf
 from dpforest.published import fletcher_islam_2017 as smooth
 from dpforest.published import suihkonen_2023 as thesis
@@ -98,7 +98,7 @@ class TestEveryPrintedForm:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(X, y)
-        assert [warning.category for warning in caught] == [PublishedVariantWarning]
+        assert [warning.category for warning in caught] == [LeakWarning]
         predicted = model.predict(X)
         assert set(predicted) <= set(schema.target.labels)
         if epsilon == math.inf:
@@ -116,7 +116,7 @@ class TestEveryPrintedForm:
     @pytest.mark.parametrize(("name", "sections"), SECTIONS.items())
     def test_is_never_called_private(self, name, sections):
         X, y, schema = make_table("mixed", 2)
-        with pytest.warns(PublishedVariantWarning, match="not private"):
+        with pytest.warns(LeakWarning, match="not private"):
             model = DPForestClassifier(schema, recipe=name, variant="published", epsilon=1.0).fit(X, y)
         assert not model.privacy_.holds
         assert model.privacy_.epsilon == math.inf
@@ -128,7 +128,7 @@ class TestEveryPrintedForm:
     @pytest.mark.parametrize("name", SECTIONS)
     def test_a_seed_gives_the_same_forest(self, name):
         X, y, schema = make_table("mixed", 4)
-        with pytest.warns(PublishedVariantWarning):
+        with pytest.warns(LeakWarning):
             votes = [
                 DPForestClassifier(schema, recipe=name, variant="published", random_state=5).fit(X, y).predict_proba(X)
                 for _ in range(2)
@@ -139,7 +139,7 @@ class TestEveryPrintedForm:
     @pytest.mark.parametrize("name", SECTIONS)
     def test_hardly_any_record_is_no_error(self, name, n_rows):
         X, y, schema = make_table("mixed", 4)
-        with pytest.warns(PublishedVariantWarning):
+        with pytest.warns(LeakWarning):
             model = DPForestClassifier(schema, recipe=name, variant="published", n_trees=5).fit(X[:n_rows], y[:n_rows])
         assert len(model.predict(X)) == len(X)
 
@@ -204,7 +204,7 @@ class TestDpdf:
         scales, plain = [], dpdf.laplace
         monkeypatch.setattr(dpdf, "laplace", lambda *given: scales.append(given[1]) or plain(*given))
         X, y, schema = make_table("categorical", 2)
-        with pytest.warns(PublishedVariantWarning):
+        with pytest.warns(LeakWarning):
             DPForestClassifier(schema, recipe=self.RECIPE.name, variant="published", epsilon=2.0).fit(X, y)
         assert np.allclose(scales, 36 / 2.0)
 
@@ -442,7 +442,7 @@ class TestThesis:
         model = DPForestClassifier(schema, recipe=self.NAME, variant="published", epsilon=0.1, n_trees=3)
         sizes = []
         for n_rows in (59, 60):
-            with pytest.warns(PublishedVariantWarning):
+            with pytest.warns(LeakWarning):
                 model.fit(X[:n_rows], y[:n_rows])
             sizes.append(model.forest_.n_nodes)
         assert sizes[0] == 3 < sizes[1]

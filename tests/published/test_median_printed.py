@@ -20,7 +20,7 @@ from dpforest import (
     get_recipe,
     load_model,
 )
-from dpforest.errors import ParameterError, PublishedVariantWarning
+from dpforest.errors import LeakWarning, ParameterError
 from dpforest.published import consul_2020, consul_2020_ert
 from dpforest.rows import Rows
 
@@ -67,7 +67,7 @@ class TestEveryKindOfTable:
     @pytest.mark.parametrize("target", TARGETS)
     @pytest.mark.parametrize("features", FEATURES)
     @pytest.mark.parametrize("recipe", [MEDIANS, RANDOM])
-    @pytest.mark.filterwarnings("ignore::dpforest.errors.PublishedVariantWarning")
+    @pytest.mark.filterwarnings("ignore::dpforest.errors.LeakWarning")
     def test_trains_predicts_saves_and_loads(self, recipe, features, target, part, epsilon, tmp_path):
         X, y, schema = table(features, target)
         model = fit(recipe, X, y, schema, epsilon=epsilon, recipe_params={"part": part})
@@ -91,21 +91,21 @@ class TestEveryKindOfTable:
 
     @pytest.mark.parametrize("recipe", [MEDIANS, RANDOM])
     @pytest.mark.parametrize("target", ["4 classes", "regression"])
-    @pytest.mark.filterwarnings("ignore::dpforest.errors.PublishedVariantWarning")
+    @pytest.mark.filterwarnings("ignore::dpforest.errors.LeakWarning")
     def test_trains_on_nothing(self, recipe, target):
         X, y, schema = table("mixed with missing values", target)
         model = fit(recipe, X[:0], y[:0], schema)
         assert len(model.predict(X)) == N_ROWS
 
     @pytest.mark.parametrize("target", TARGETS)
-    @pytest.mark.filterwarnings("ignore::dpforest.errors.PublishedVariantWarning")
+    @pytest.mark.filterwarnings("ignore::dpforest.errors.LeakWarning")
     def test_learns_without_noise(self, target):
         X, y, schema = table("numeric", target)
         model = fit(MEDIANS, X, y, schema, epsilon=math.inf, recipe_params={"part": False})
         score = model.score(X, y)
         assert score > 0.9
 
-    @pytest.mark.filterwarnings("ignore::dpforest.errors.PublishedVariantWarning")
+    @pytest.mark.filterwarnings("ignore::dpforest.errors.LeakWarning")
     def test_refuses_a_share_that_leaves_nothing(self):
         for rho in (0.0, 1.0):
             with pytest.raises(ParameterError, match="split_share"):
@@ -115,7 +115,7 @@ class TestEveryKindOfTable:
 class TestStatement:
     @pytest.mark.parametrize(("recipe", "target"), NOT_PRIVATE)
     def test_nothing_is_promised_and_every_reason_is_named(self, recipe, target):
-        with pytest.warns(PublishedVariantWarning) as caught:
+        with pytest.warns(LeakWarning) as caught:
             model = fit(recipe, *table("numeric", target), random_state=None)
         assert len(caught) == 1
         assert not model.privacy_.holds

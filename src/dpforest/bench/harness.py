@@ -18,7 +18,7 @@ from joblib import Parallel, delayed
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import StratifiedKFold
 
-from dpforest.errors import DPForestError, PublishedVariantWarning
+from dpforest.errors import DPForestError, LeakWarning
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.records.columns import read_columns, to_indices, to_numbers
 from dpforest.schema import Categorical, Classes, Schema
@@ -136,7 +136,7 @@ def _recipe(case: Case, X: Any, y: Any, schema: Schema, train: np.ndarray, test:
         recipe_params=parameters or None,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PublishedVariantWarning)
+        warnings.simplefilter("ignore", LeakWarning)
         model.fit(X.take(train), y.take(train))
     holds, charges = model.privacy_.holds, [entry["epsilon"] for entry in model.ledger_.entries()]
     spent = {"epsilon_spent": model.privacy_.epsilon, "epsilon_least_charge": min(charges)} if holds else {}

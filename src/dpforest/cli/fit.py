@@ -25,7 +25,7 @@ def fit(
     Example: [bold]dpforest fit adult.csv --schema adult.schema.json --epsilon 1 --out adult.dpf[/bold]
     """
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
-    from dpforest.model_file import check_writable
+    from dpforest.files import check_writable
     from dpforest.schema import Classes, Schema
     from dpforest.tables import column_names, read_table
 

@@ -25,7 +25,7 @@ def predict(
 
     from dpforest.errors import ParameterError
     from dpforest.estimators import DPForestClassifier, load_model
-    from dpforest.model_file import check_writable, write_whole
+    from dpforest.files import check_writable, write_whole
     from dpforest.tables import read_table
 
     if out.suffix not in (".csv", ".parquet"):

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from dpforest.domain import Domain
+from dpforest.errors import ParameterError
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.proposals import Candidates
@@ -27,6 +28,10 @@ class ClassMeans:
     """
 
     share: float = 0.5  # of a level's amount
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise ParameterError(f"threshold_share must lie in (0, 1), not {self.share!r}.")
 
     def narrow(
         self, candidates: Candidates, shards: Counter, first: int, amount: float, gate: Gate, label: str

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpforest.allocation import Weighted
+from dpforest.errors import ParameterError
 from dpforest.growing.together import Together
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Sensitivity
@@ -40,6 +41,13 @@ class OutOfBag:
     held_out: float = 0.1
     held_out_budget: float = 1.0  # share of the budget that held-out records pay; they are other records, so 1 is free
     n_features: int = 5
+
+    def __post_init__(self) -> None:
+        shares = (self.first_share, self.held_out)
+        if not all(0 < share < 1 for share in shares) or not 0 < self.held_out_budget <= 1:
+            raise ParameterError("first_share and held_out must lie in (0, 1), eps_oob (a share of the budget) in (0, 1].")
+        if not all(isinstance(number, int) and number >= 1 for number in (self.n_first, self.n_features)):
+            raise ParameterError("n_first and k must be whole numbers of at least 1.")
 
     def train(
         self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpforest.errors import ParameterError
 from dpforest.growing.together import Together
 from dpforest.privacy.amounts import divide_evenly
 from dpforest.privacy.base import Bound
@@ -31,6 +32,12 @@ class SelectiveAggregation:
 
     held_out: float = 0.2
     n_rounds: int = 5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.held_out < 1 or not isinstance(self.n_rounds, int) or self.n_rounds < 0:
+            raise ParameterError(
+                f"held_out must lie in (0, 1) and n_rounds be at least 0: {self.held_out!r}, {self.n_rounds!r}."
+            )
 
     def train(
         self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]

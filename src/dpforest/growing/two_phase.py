@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from dpforest.errors import ParameterError
 from dpforest.growing.grower import grow
 from dpforest.growing.together import Together, refined
 from dpforest.privacy.amounts import divide, divide_evenly
@@ -29,6 +30,10 @@ class TwoPhase:
     """
 
     alpha: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha <= 1:
+            raise ParameterError(f"alpha must lie in (0, 1], not {self.alpha!r}.")
 
     def train(
         self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]

@@ -39,9 +39,9 @@ class Gaussian:
 
 
 def _round_up(variance: Fraction) -> tuple[int, int]:
-    if variance > 1 << 50:
+    if variance > 1 << 54:
         raise ParameterError(
-            f"The budget leaves Gaussian noise of standard deviation {math.sqrt(variance):.3g}, above 2**25. "
+            f"The budget leaves Gaussian noise of standard deviation {math.sqrt(variance):.3g}, above 2**27. "
             "Raise epsilon, or use fewer trees or levels."
         )
     bits = max(0, VARIANCE_BITS - (variance.numerator.bit_length() - variance.denominator.bit_length()))

@@ -5,11 +5,18 @@ that unit, and how the total is stated as (epsilon, delta). It refuses whatever 
 """
 
 import math
+import numbers
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
-from dpforest.errors import AccountingError, ParameterError
+from dpforest.errors import AccountingError, ParameterError, shown
+
+# Budgets that no sampler could serve: noise would not fit 64-bit integers once levels and trees have had their shares.
+SMALLEST = {"epsilon": 2.0**-30, "rho": 2.0**-26}
+# More than the relative error of a term of the conversion: a few roundings of 2**-53 each.
+ROUNDING = 2.0**-48
 
 
 def zcdp_log_delta(rho: float, epsilon: float) -> float:
@@ -17,14 +24,15 @@ def zcdp_log_delta(rho: float, epsilon: float) -> float:
 
     The tight formula [canonne2020, Proposition 12]: the least over alpha > 1 of
     exp((alpha-1)(alpha rho - epsilon)) / (alpha-1) * (1 - 1/alpha)**alpha. Every alpha gives a valid
-    delta, so an inexact minimum is only a little loose, never wrong.
+    delta, so an inexact minimum is only a little loose, never wrong. Rounded up by more than the error of the arithmetic.
     """
     if rho == 0:
         return -math.inf
     low, high = 1 + 1e-9, (epsilon + 1) / (2 * rho) + 2
 
     def log_delta(alpha: float) -> float:
-        return (alpha - 1) * (alpha * rho - epsilon + math.log1p(-1 / alpha)) - math.log(alpha)
+        terms = ((alpha - 1) * alpha * rho, -(alpha - 1) * epsilon, (alpha - 1) * math.log1p(-1 / alpha), -math.log(alpha))
+        return math.fsum(terms) + ROUNDING * math.fsum(map(abs, terms))
 
     for _ in range(200):
         middle = (low + high) / 2
@@ -89,7 +97,7 @@ class Pure:
         A record comes k ~ Poisson(1) times, so output probabilities change by at most
         E[exp(k amount)] = exp(exp(amount) - 1). Rounded up.
         """
-        return math.nextafter(math.nextafter(math.expm1(amount), math.inf), math.inf)
+        return math.nextafter(math.nextafter(math.expm1(amount), math.inf), math.inf) if amount < 700 else math.inf
 
     def inside_bootstrap(self, amount: float) -> float:
         """What a step on a Poisson(1) bootstrap may cost inside, to cost ``amount`` outside. Rounded down."""
@@ -144,8 +152,8 @@ class ZCDP:
     inside_bootstrap = bootstrap
 
     def epsilon_of(self, amount: float) -> float:
-        if amount <= 0:
-            return 0.0
+        if amount <= 0 or math.isinf(amount):
+            return max(amount, 0.0)
         loss = zcdp_epsilon(amount, self.delta)
         return min(loss, self.epsilon) if amount <= self.budget else loss
 
@@ -155,10 +163,26 @@ Accountant = Pure | ZCDP
 
 def make_accountant(epsilon: float, delta: float) -> Accountant:
     """The accountant for a total of (epsilon, delta); an infinite epsilon means no privacy at all."""
-    if not (isinstance(epsilon, int | float) and epsilon > 0):
-        raise ParameterError(f"epsilon must be a positive number (or inf for no privacy), not {epsilon!r}.")
-    if not (isinstance(delta, int | float) and 0 <= delta < 1):
-        raise ParameterError(f"delta must be a number in [0, 1), not {delta!r}.")
-    if delta == 0 or epsilon == math.inf:
-        return Pure(float(epsilon))
-    return ZCDP(float(epsilon), float(delta))
+    if not _is_number(epsilon) or not epsilon > 0 or not _fits_a_float(epsilon):
+        raise ParameterError(f"epsilon must be a positive number (or inf for no privacy), not {shown(epsilon)}.")
+    if not _is_number(delta) or not 0 <= delta < 1:
+        raise ParameterError(f"delta must be a number in [0, 1), not {shown(delta)}.")
+    pure = delta == 0 or epsilon == math.inf
+    accountant: Accountant = Pure(float(epsilon)) if pure else ZCDP(float(epsilon), float(delta))
+    if accountant.budget < SMALLEST[accountant.unit]:
+        raise ParameterError(
+            f"epsilon = {float(epsilon):.3g} gives {accountant.unit} = {accountant.budget:.3g} for all releases, too little "
+            f"for noise that fits 64 bits (least: {SMALLEST[accountant.unit]:.3g}). Raise epsilon."
+        )
+    return accountant
+
+
+def _fits_a_float(value: Any) -> bool:
+    try:
+        return float(value) > 0
+    except OverflowError:
+        return False
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

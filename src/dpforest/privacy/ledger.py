@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from dpforest.errors import BudgetError
+from dpforest.errors import AccountingError, BudgetError
 from dpforest.privacy.accountants import Accountant, make_accountant
 from dpforest.privacy.amounts import round_up
 
@@ -101,6 +101,8 @@ class Ledger:
     @contextmanager
     def scope(self, label: str, kind: str = "sequential", copies: int = 1) -> Iterator[Scope]:
         """Charges made inside belong to a new scope. They stay when the block fails."""
+        if kind not in KINDS or copies < 1:
+            raise AccountingError(f"A scope is one of {KINDS} with at least 1 copy, not {kind!r} with {copies}.")
         scope = Scope(label, kind, copies)
         self._open[-1].children.append(scope)
         self._open.append(scope)
@@ -120,24 +122,35 @@ class Ledger:
 
     def charge(self, label: str, mechanism: str, amount: float) -> None:
         """Enter a charge, or raise ``BudgetError`` and enter nothing."""
-        charge = Charge(label, mechanism, amount)
-        children = self._open[-1].children
-        before = self._cost(self.root)
-        children.append(charge)
-        budget = self.accountant.budget
-        if math.isfinite(budget) and self._cost(self.root) > Fraction(budget):
+        if not amount >= 0:
+            raise AccountingError(f"'{label}' asks for {self.unit} = {amount!r}; an amount is at least 0.")
+        children, budget = self._open[-1].children, self.accountant.budget
+        before = self._charged()
+        children.append(Charge(label, mechanism, amount))
+        try:
+            fits = self._charged() <= budget
+        except Exception:
             children.pop()
-            raise BudgetError.over(label, amount, float(Fraction(budget) - before), budget, self.unit)
+            raise
+        if not fits:
+            children.pop()
+            raise BudgetError.over(label, amount, float(Fraction(budget) - Fraction(before)), budget, self.unit)
+
+    def _charged(self) -> Fraction | float:
+        """The sum of all charges; leaks, which have no bound, are left out."""
+        return self._cost(self.root, with_leaks=False)
 
     def leak(self, label: str, reason: str) -> None:
         """Enter an exact value that is opened without a mechanism: the total becomes infinite."""
         self._open[-1].children.append(Leak(label, reason))
 
-    def _cost(self, entry: Charge | Leak | Scope) -> Fraction | float:
+    def _cost(self, entry: Charge | Leak | Scope, with_leaks: bool = True) -> Fraction | float:
         """Exact cost; ``math.inf`` as soon as one part is infinite."""
+        if isinstance(entry, Leak) and not with_leaks:
+            return Fraction(0)
         if not isinstance(entry, Scope):
             return entry.amount if math.isinf(entry.amount) else Fraction(entry.amount)
-        costs = [self._cost(child) for child in entry.children]
+        costs = [self._cost(child, with_leaks) for child in entry.children]
         if not costs:
             return Fraction(0)
         if math.inf in costs:
@@ -146,7 +159,10 @@ class Ledger:
             return max(costs)
         total = sum((Fraction(cost) for cost in costs), Fraction(0))
         if entry.kind == "bootstrap":
-            total = Fraction(self.accountant.bootstrap(round_up(total)))
+            outside = self.accountant.bootstrap(round_up(total))
+            if math.isinf(outside):
+                return math.inf
+            total = Fraction(outside)
         return entry.copies * total
 
     def _walk(self, scope: Scope, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Charge | Leak]]:

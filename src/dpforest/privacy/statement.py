@@ -34,7 +34,7 @@ class Statement:
     def __str__(self) -> str:
         if not self.holds:
             return "No privacy guarantee: " + "; ".join(self.reasons) + "."
-        odds = math.exp(self.epsilon)
+        odds = _odds(self.epsilon)
         loss = f"epsilon = {self.epsilon:.4g}" + (f", delta = {self.delta:.3g}" if self.delta else "")
         return (
             f"{loss}, adding or removing one {self.unit}: whatever someone concludes from the model, the odds that a "
@@ -50,12 +50,14 @@ class Statement:
         # A group of two records, the standard step to replace-one neighbours.
         replace = (2 * self.epsilon, self.delta * (1 + math.exp(min(self.epsilon, 700.0))))
         content["replace_one"] = {"epsilon": replace[0], "delta": min(1.0, replace[1]) if self.delta else 0.0}
-        content["odds"] = math.exp(self.epsilon) if self.epsilon < 700 else math.inf
+        content["odds"] = _odds(self.epsilon)
         return _without_infinity(content)
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> "Statement":
         names = ("holds", "adjacency", "unit", "recipe", "variant")
+        if not isinstance(content["holds"], bool):
+            raise ValueError("A statement holds or does not.")
         return cls(
             epsilon=float(content["epsilon"]),
             delta=float(content["delta"]),
@@ -65,6 +67,11 @@ class Statement:
             not_covered=tuple(content["not_covered"]),
             **{name: content[name] for name in names},
         )
+
+
+def _odds(epsilon: float) -> float:
+    """The factor exp(epsilon), infinite beyond the largest float."""
+    return math.exp(epsilon) if epsilon < 700 else math.inf
 
 
 def _without_infinity(value: Any) -> Any:

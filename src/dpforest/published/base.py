@@ -17,10 +17,10 @@ from dpforest.rows import Rows
 class Node:
     """A node of a printed tree.
 
-    ``counts`` is what the node keeps: class counts, or (1 - mean, mean) of a bounded target, noisy or exact as the paper has it.
-    A split on a numeric feature has increasing ``cuts``; child k gets the values between cut k-1 (included) and cut k, the last
-    child also the missing ones. A split on a categorical feature has ``groups``: child k gets the places in ``groups[k]``, the
-    last child also those in none.
+    ``counts`` is what the node keeps: class counts, or (1 - mean, mean) of a bounded target, noisy or exact as the paper has
+    it. A split on a numeric feature has increasing ``cuts``; child k gets the values between cut k-1 (included) and cut k,
+    the last child also the missing ones. A split on a categorical feature has ``groups``: child k gets the places in
+    ``groups[k]``, the last child also those in none.
     """
 
     counts: np.ndarray
@@ -43,13 +43,15 @@ class Node:
 class Published:
     """A printed algorithm and why its claim does not hold.
 
-    ``train(rows, epsilon, recipe, rng)`` returns the roots of its trees. ``leaks`` name the section of docs/review.md. ``sound_for``
-    lists tasks for which the printed algorithm keeps its claim; there the private variant runs, which then is the same.
+    ``train(rows, epsilon, recipe, rng)`` returns the roots of its trees. ``leaks`` name the section of docs/review.md.
+    ``sound_for`` lists tasks for which the printed algorithm keeps its claim; there the private variant runs, which then is
+    the same.
     """
 
     train: Callable[[Rows, float, Recipe, np.random.Generator], list[Node]]
     leaks: tuple[str, ...]
     sound_for: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()  # parameters of the recipe that the paper does not have
 
 
 def laplace(counts: np.ndarray, scale: float, rng: np.random.Generator) -> np.ndarray:

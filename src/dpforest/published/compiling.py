@@ -68,6 +68,6 @@ def _route(node: Node, domain: Domain, width: int) -> np.ndarray:
         return route
     cuts = domain.cuts[node.feature]
     # The child of a bin is that of its lower end; the first bin has none, so a value below all cuts stands for it.
-    lower_ends = np.concatenate([[cuts[0] - 1 if len(cuts) else 0.0], cuts, [np.nan]])
+    lower_ends = np.concatenate([[np.nextafter(cuts[0], -np.inf) if len(cuts) else 0.0], cuts, [np.nan]])
     route[:n_codes] = node.route(lower_ends)
     return route

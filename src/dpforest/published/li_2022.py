@@ -160,6 +160,7 @@ def _second_tree(sample: Sample, order: np.ndarray, budgets: np.ndarray, depth: 
 
 
 PUBLISHED = Published(
+    lacks=("n_first",),
     train=train,
     leaks=(
         "whether a node is split depends on whether its records are exactly pure (docs/review.md, 2.4)",

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpforest import recipes
 from dpforest.criteria import Mixture
-from dpforest.errors import ParameterError
+from dpforest.errors import ParameterError, shown
 from dpforest.recipe import ByTarget, Recipe
 
 
@@ -37,8 +37,8 @@ def list_recipes() -> list[dict[str, Any]]:
 def get_recipe(name: str) -> Recipe:
     """The recipe of that name."""
     catalogue = _catalogue()
-    if name not in catalogue:
-        raise ParameterError(f"There is no recipe {name!r}. Known: {', '.join(catalogue)}.")
+    if not isinstance(name, str) or name not in catalogue:
+        raise ParameterError(f"There is no recipe {shown(name)}. Known: {', '.join(catalogue)}.")
     return catalogue[name]
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from dpforest.errors import TableError
+from dpforest.records.columns import column_kind, equals_itself, to_numbers
 from dpforest.schema import Bounded, Categorical, Classes, Feature, Numeric, Schema
 
 
@@ -20,7 +21,7 @@ def assume_public(X: Any, y: Any, *, classes: bool) -> tuple[Any, Schema]:
     """The table, checked as scikit-learn checks it, and the schema that its values show."""
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        named = {str(name): frame.get_column(name).to_numpy() for name in frame.columns}
+        named = {str(name): frame.get_column(name) for name in frame.columns}
         if len(frame) == 0:
             raise TableError("Found array with 0 sample(s) while a minimum of 1 is required to read a schema off it.")
     else:
@@ -31,20 +32,37 @@ def assume_public(X: Any, y: Any, *, classes: bool) -> tuple[Any, Schema]:
     return X, Schema(features, _classes(y) if classes else _bounded(y), source="assume-public")
 
 
-def _feature(name: str, values: np.ndarray) -> Feature:
-    numbers = values
-    if values.dtype.kind not in "biuf":
-        try:
-            numbers = values.astype(np.float64)
-        except ValueError:
-            listed = {value for value in values.tolist() if value is not None and value == value}
-            return Categorical(tuple(sorted(listed, key=str)) or ("missing",))
+def _feature(name: str, column: Any) -> Feature:
+    kind, _ = column_kind(column)
+    values = column if isinstance(column, np.ndarray) else np.asarray(column.to_list(), dtype=object)
+    if kind in ("text", "category") and not isinstance(column, np.ndarray):
+        return _categorical(values)
+    try:
+        numbers = to_numbers(column) if kind == "number" else values.astype(np.float64)
+    except ValueError:
+        return _categorical(values)
     if np.isinf(numbers).any():
         raise TableError(f"Input X contains infinity in column {name!r}.")
-    known = numbers[~np.isnan(numbers)] if numbers.dtype.kind == "f" else numbers
+    known = numbers[~np.isnan(numbers)]
     lower, upper = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-    upper = upper if upper > lower else np.nextafter(lower + 1.0, np.inf)
-    return Numeric(lower, float(upper), integer=numbers.dtype.kind in "biu")
+    whole = kind == "number" and (known == np.rint(known)).all() and _is_whole_type(column)
+    return Numeric(lower, _above(lower, upper), integer=bool(whole))
+
+
+def _is_whole_type(column: Any) -> bool:
+    if isinstance(column, np.ndarray):
+        return column.dtype.kind in "biu"
+    return bool(column.dtype.is_integer() or column.dtype == nw.Boolean)
+
+
+def _categorical(values: np.ndarray) -> Categorical:
+    listed = {value for value in values.tolist() if value is not None and equals_itself(value)}
+    return Categorical(tuple(sorted(listed, key=str)) or ("missing",))
+
+
+def _above(lower: float, upper: float) -> float:
+    """An upper bound above the lower one, also for a column that never changes."""
+    return upper if upper > lower else lower + max(1.0, abs(lower) / 1024)
 
 
 def _classes(y: Any) -> Classes:
@@ -55,4 +73,4 @@ def _classes(y: Any) -> Classes:
 def _bounded(y: Any) -> Bounded:
     values = check_array(column_or_1d(y), dtype=np.float64, ensure_2d=False, input_name="y")
     lower, upper = float(values.min()), float(values.max())
-    return Bounded(lower, upper if upper > lower else lower + 1.0)
+    return Bounded(lower, _above(lower, upper))

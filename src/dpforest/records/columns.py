@@ -5,6 +5,7 @@ with its name, and a wrong value is never an error: a number that cannot be read
 list is "other", an unlisted label follows the policy of ``Classes``.
 """
 
+import numbers
 import warnings
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -46,6 +47,11 @@ def _by_name(frame: "nw.DataFrame[Any]", schema: Schema) -> list[Any]:
 
 
 def _by_position(X: Any, schema: Schema) -> list[Any]:
+    if isinstance(X, list | tuple) and len(X) and all(isinstance(row, list | tuple) for row in X):
+        if any(len(row) != len(X[0]) for row in X):
+            raise TableError("The rows of the table have different lengths.")
+        if len(X[0]) == schema.n_features:
+            return [_objects(column) for column in zip(*X, strict=True)]
     array = np.asarray(X)
     if array.ndim != 2:
         raise TableError(
@@ -67,51 +73,69 @@ def _listed(names: list[Any]) -> str:
 
 
 def _check_type(name: str, feature: Numeric | Categorical, column: Any) -> None:
-    kind, shown = _kind(column)
-    if kind == "other" or (isinstance(feature, Numeric) and kind == "text"):
+    kind, shown = column_kind(column)
+    if kind == "other" or (isinstance(feature, Numeric) and kind in ("text", "category")):
         raise TableError(
             f"Column {name!r} is declared {feature.kind}, but the table has it as {shown}. "
             "Convert the column, or correct the schema."
         )
-    if kind == "number" and isinstance(feature, Categorical) and _all_text(feature.categories):
-        raise TableError(
-            f"Column {name!r} holds numbers ({shown}), but its declared categories are text. "
-            "Read the column as text, or declare the categories as numbers."
-        )
+    if isinstance(feature, Categorical):
+        _check_listed(f"Column {name!r}", feature.categories, "categories", kind, shown)
 
 
-def _all_text(values: Sequence[Hashable]) -> bool:
-    return all(isinstance(value, str) for value in values)
+def _check_listed(what: str, listed: Sequence[Hashable], noun: str, kind: str, shown: str) -> None:
+    """Raise if a column of this kind cannot hold any of the listed values."""
+    for held, other, type_ in (("numbers", "text", str), ("text", "numbers", numbers.Number)):
+        if held.startswith(kind) and all(isinstance(value, type_) for value in listed):
+            raise TableError(
+                f"{what} holds {held} ({shown}), but its declared {noun} are all {other}. "
+                f"Convert the column, or declare the {noun} as {held}."
+            )
 
 
-def _kind(column: Any) -> tuple[str, str]:
+def column_kind(column: Any) -> tuple[str, str]:
     """What the values of a column can be: number, text, mixed or other; and the type as people write it."""
     if isinstance(column, np.ndarray):
         kinds = {"b": "number", "i": "number", "u": "number", "f": "number", "O": "mixed", "U": "text", "S": "text"}
-        return kinds.get(column.dtype.kind, "other"), str(column.dtype)
-    dtype = column.dtype
+        names = {"U": "text", "S": "bytes", "O": "object"}  # without a length, which is that of the longest value
+        return kinds.get(column.dtype.kind, "other"), names.get(column.dtype.kind, column.dtype.name)
+    if _is_object(column):
+        # narwhals would look at the values to find a type, and one value could then change it.
+        return "mixed", "object"
+    # The name of the type only: an Enum would print its categories.
+    dtype, shown = column.dtype, type(column.dtype).__name__
     if dtype.is_numeric() or dtype == nw.Boolean:
-        return "number", str(dtype)
-    if dtype in (nw.String, nw.Categorical, nw.Enum):
-        return "text", str(dtype)
+        return "number", shown
+    if dtype == nw.String:
+        return "text", shown
     # A column without any value has no type to speak of.
-    return ("mixed" if dtype in (nw.Object, nw.Unknown) else "other"), str(dtype)
+    if dtype in (nw.Categorical, nw.Enum):
+        return "category", shown
+    return ("mixed" if dtype in (nw.Object, nw.Unknown) else "other"), shown
+
+
+def _is_object(column: Any) -> bool:
+    return getattr(column.to_native(), "dtype", None) == object  # noqa: E721 - numpy compares types by ==
 
 
 def to_numbers(column: Any) -> np.ndarray:
     """Floats, NaN where a value is missing or cannot be read as a number."""
     values = column if isinstance(column, np.ndarray) else column.to_numpy()
-    if values.dtype.kind == "f":
+    if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
         return np.ascontiguousarray(values)
-    if values.dtype.kind in "biu":
+    if values.dtype.kind in "biuf":
         return values.astype(np.float64)
     return np.array([_to_number(value) for value in values], dtype=np.float64)
 
 
 def _to_number(value: Any) -> float:
+    if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
+        return np.nan
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
+    except Exception:  # whatever a value does when asked for a number, it must not show
         return np.nan
 
 
@@ -124,20 +148,25 @@ def to_indices(column: Any, listed: Sequence[Hashable], other: int, missing: int
 
 
 def _place(value: Any, places: dict[Any, int], other: int, missing: int) -> int:
-    try:
-        if value in places:
-            return places[value]
-    except TypeError:
-        return other
+    if value in places:
+        return places[value]
     # NaN, NaT and pandas' NA are not equal to themselves.
-    return missing if value is None or not _equals_itself(value) else other
+    return missing if value is None or not equals_itself(value) else other
 
 
-def _equals_itself(value: Any) -> bool:
+def equals_itself(value: Any) -> bool:
     try:
         return bool(value == value)
-    except TypeError:
+    except Exception:
         return False
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except Exception:
+        return False
+    return True
 
 
 def _distinct(column: Any) -> tuple[list[Any], np.ndarray]:
@@ -145,22 +174,40 @@ def _distinct(column: Any) -> tuple[list[Any], np.ndarray]:
     if isinstance(column, np.ndarray) and column.dtype.kind != "O":
         values, inverse = np.unique(column, return_inverse=True)
         return values.tolist(), inverse.reshape(-1)
-    if not isinstance(column, np.ndarray) and _kind(column)[0] != "mixed":
-        import pyarrow.compute as pc
+    if not isinstance(column, np.ndarray) and column_kind(column)[0] != "mixed":
+        try:
+            return _distinct_in_table(column)
+        except Exception:  # a value that Arrow cannot hold must not show; Python can hold it
+            column = column.to_list()
+    return _distinct_in_python(column if isinstance(column, np.ndarray | list) else column.to_list())
 
-        encoded = pc.dictionary_encode(column.to_arrow(), null_encoding="encode")
-        if hasattr(encoded, "combine_chunks"):
-            encoded = encoded.combine_chunks()
-        if hasattr(encoded, "chunks"):
-            encoded = encoded.chunk(0)
-        return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False)
-    values = column if isinstance(column, np.ndarray) else column.to_list()
+
+def _distinct_in_table(column: Any) -> tuple[list[Any], np.ndarray]:
+    codes = getattr(getattr(column.to_native(), "cat", None), "codes", None)
+    if codes is not None:
+        # pandas keeps categories of any type, which Arrow would make alike.
+        values = [*column.to_native().cat.categories.tolist(), None]
+        return values, np.where(np.asarray(codes) < 0, len(values) - 1, np.asarray(codes, dtype=np.int64))
+
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    array = column.to_arrow()
+    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    # Missing values get a place of their own behind the others.
+    inverse = pc.fill_null(encoded.indices.cast(pa.int64()), len(values))
+    return [*values, None], inverse.to_numpy(zero_copy_only=False)
+
+
+def _distinct_in_python(values: Any) -> tuple[list[Any], np.ndarray]:
     seen: dict[Any, int] = {}
     distinct: list[Any] = []
     inverse = np.empty(len(values), dtype=np.int64)
     for record, value in enumerate(values):
         # Unhashable values are alike: all of them are "other".
-        key = value if isinstance(value, Hashable) else _Unhashable
+        key = value if _is_hashable(value) else _Unhashable
         place = seen.get(key)
         if place is None:
             place = seen[key] = len(distinct)
@@ -183,23 +230,29 @@ def read_target(y: Any, target: Classes | Bounded) -> np.ndarray:
     if isinstance(target, Classes):
         other = -1 if target.other is None else target.labels.index(target.other)
         return to_indices(column, target.labels, other, other)
-    if _kind(column)[0] == "text":
-        raise TableError(f"The target {target.name!r} is declared bounded, but it was given as text.")
+    kind, shown = column_kind(column)
+    if kind in ("text", "category", "other"):
+        raise TableError(f"The target {target.name!r} is declared bounded, but it was given as {shown}.")
     values = to_numbers(column).astype(np.float64)
     share = (np.clip(values, target.lower, target.upper) - target.lower) / (target.upper - target.lower)
     return np.where(np.isnan(values), -1, np.rint(np.nan_to_num(share) * TARGET_STEPS)).astype(np.int64)
 
 
 def _one_dimension(y: Any) -> np.ndarray:
-    if isinstance(y, list | tuple) and y and isinstance(y[0], tuple):
-        # numpy would make a table of a list of tuples, but a tuple is a label.
-        labels = np.empty(len(y), dtype=object)
-        labels[:] = y
-        return labels
+    if isinstance(y, list | tuple):
+        # One by one: numpy would turn numbers beside text into text, and tuples into a table.
+        return _objects(y)
     array = np.asarray(y)
     if array.ndim == 2 and array.shape[1] == 1:
         warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, stacklevel=2)
         array = array[:, 0]
     if array.ndim != 1:
-        raise TableError(f"The target must have one dimension, not the shape {array.shape}.")
+        raise TableError(f"The target must have one dimension, not {array.ndim}.")
+    return array
+
+
+def _objects(values: Sequence[Any]) -> np.ndarray:
+    array = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
+        array[place] = value
     return array

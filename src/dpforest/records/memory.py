@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from dpforest.tree import Forest
 THREAD_CELLS = 1_000_000
 # Shares of held-out records are multiples of one over this.
 COIN_SIDES = 1 << 20
+
+
+def refuse_copy(*_: Any) -> NoReturn:
+    raise TypeError("Records cannot be copied or saved.")
 
 
 class Shards:
@@ -88,7 +92,9 @@ class Shards:
         return self._part(~held), self._part(held)
 
     def _part(self, kept: np.ndarray) -> "Shards":
-        return Shards(self._codes[:, kept], self._target_codes[kept], self.domain, self.target, self._n_jobs)
+        return Shards(
+            np.ascontiguousarray(self._codes[:, kept]), self._target_codes[kept], self.domain, self.target, self._n_jobs
+        )
 
     def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
         """Sealed number of records ``(n_ensembles,)`` that the majority of each ``(n_ensembles, n_trees)`` gets wrong."""
@@ -112,7 +118,4 @@ class Shards:
         self._positions[:] = np.arange(n_trees)[:, None]
         self._weights = (coins < n_wrong).astype(np.uint8)
 
-    def _refuse(self) -> Any:
-        raise TypeError("Records cannot be copied or saved.")
-
-    __reduce__ = __reduce_ex__ = _refuse  # type: ignore[assignment]
+    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy

@@ -9,7 +9,7 @@ from dpforest.errors import TableError
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
 from dpforest.records.kernels import encode_numbers
-from dpforest.records.memory import Shards
+from dpforest.records.memory import Shards, refuse_copy
 from dpforest.rows import Rows
 from dpforest.schema import TARGET_STEPS, Categorical, Classes, Feature, Schema
 
@@ -44,7 +44,8 @@ class Vault:
         kept = self._target_codes >= 0
         codes = encode(self._columns, domain)
         if not kept.all():
-            codes, target_codes = codes[:, kept], self._target_codes[kept]
+            # A copy row by row: the layout in memory must not tell whether a record was left out.
+            codes, target_codes = np.ascontiguousarray(codes[:, kept]), self._target_codes[kept]
         else:
             target_codes = self._target_codes
         return Shards(codes, target_codes, domain, self.schema.target, self._n_jobs)
@@ -59,6 +60,8 @@ class Vault:
 
     def __repr__(self) -> str:
         return "Vault(...)"
+
+    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
 
 
 def _raw(column: Any, feature: Feature) -> np.ndarray:

@@ -1,0 +1,42 @@
+"""Files that are there complete or not at all. Public values only."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from dpforest.errors import OutputError
+
+
+def check_writable(path: str | Path) -> Path:
+    """Raise unless a file can be written there; leaves nothing behind."""
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise OutputError(f"{path} is a folder; name a file in it.")
+        # A name that is too long shows only when it is looked up.
+        path.exists()
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpforest-"):
+            pass
+    except OSError as error:
+        raise OutputError(f"Nothing can be written to {path}: {error.strerror}. Choose another place.") from None
+    return path
+
+
+def write_whole(path: str | Path, content: bytes) -> None:
+    """Write a file so that it is there complete or not at all."""
+    path = check_writable(path)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".dpforest-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

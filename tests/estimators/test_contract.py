@@ -1,0 +1,446 @@
+"""The public contract: names, defaults, statement, ledger, and forests of every shape that the schema allows."""
+
+import inspect
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import dpforest
+from dpforest import (
+    Bounded,
+    Categorical,
+    Classes,
+    DPForestClassifier,
+    DPForestRegressor,
+    Numeric,
+    Schema,
+    get_recipe,
+    list_recipes,
+)
+from dpforest.records import memory
+
+INF = float("inf")
+NAMES = [
+    "DPForestClassifier", "DPForestRegressor", "Schema", "Numeric", "Categorical", "Classes", "Bounded", "list_recipes",
+    "get_recipe", "load_model",
+]  # fmt: skip
+DEFAULTS = {
+    "schema": None, "epsilon": 1.0, "delta": 0.0, "recipe": "auto", "variant": "private", "n_trees": None,
+    "max_depth": None, "recipe_params": None, "random_state": None, "n_jobs": None,
+}  # fmt: skip
+FEATURES = {"age": Numeric(0, 100), "sex": Categorical(["m", "f"]), "flag": Numeric(0, 1, integer=True)}
+
+
+def table(n_rows=300, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.uniform(0, 100, n_rows),
+            "sex": rng.choice(["m", "f"], n_rows),
+            "flag": rng.integers(0, 2, n_rows),
+        }
+    )
+
+
+def labels(X, n_classes=2):
+    return (X["age"] * n_classes / 100).astype(int).to_numpy()
+
+
+def classes_schema(n_classes=2, **facts):
+    return Schema(FEATURES, Classes(range(n_classes)), **facts)
+
+
+def bounded_schema(**facts):
+    return Schema(FEATURES, Bounded(0, 100), **facts)
+
+
+TASKS = {
+    "2 classes": (DPForestClassifier, classes_schema(2), lambda X: labels(X, 2)),
+    "3 classes": (DPForestClassifier, classes_schema(3), lambda X: labels(X, 3)),
+    "10 classes": (DPForestClassifier, classes_schema(10), lambda X: labels(X, 10)),
+    "1 class": (DPForestClassifier, classes_schema(1), lambda X: labels(X, 1)),
+    "regression": (DPForestRegressor, bounded_schema(), lambda X: X["age"].to_numpy()),
+}
+each_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS.keys())
+pure_and_zcdp = pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+
+
+def fitted(task, X=None, **parameters):
+    make, schema, target = task
+    X = table() if X is None else X
+    return make(**{"schema": schema} | parameters).fit(X, target(X))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_of_the_contract_can_be_imported(name):
+    assert hasattr(dpforest, name)
+    assert name in dpforest.__all__
+    assert name in dir(dpforest)
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        dpforest.no_such_name  # noqa: B018
+
+
+def test_the_version_is_that_of_the_package():
+    assert dpforest.__version__.count(".") == 2
+
+
+def test_importing_the_package_loads_no_estimator():
+    code = "import sys, dpforest; sys.exit('sklearn' in sys.modules or 'numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("make", [DPForestClassifier, DPForestRegressor])
+def test_parameters_have_the_names_and_defaults_of_the_contract(make):
+    found = inspect.signature(make).parameters
+    assert {name: found[name].default for name in DEFAULTS} == DEFAULTS
+    assert set(make().get_params()) >= set(DEFAULTS)
+
+
+def test_the_catalogue_lists_what_a_reader_needs():
+    for recipe in list_recipes():
+        assert {"name", "title", "paper", "tasks", "published", "claim"} <= set(recipe)
+        assert get_recipe(recipe["name"]).name == recipe["name"]
+        json.dumps(recipe, allow_nan=False)
+    assert "auto" in [recipe["name"] for recipe in list_recipes()]
+
+
+@pure_and_zcdp
+@each_task
+def test_a_plain_fit_states_its_budget_and_holds(task, delta):
+    statement = fitted(task, delta=delta).privacy_
+    assert statement.epsilon == pytest.approx(1.0, abs=1e-9)
+    assert statement.epsilon <= 1.0
+    assert statement.delta == delta
+    assert statement.adjacency == "add-remove"
+    assert statement.unit == "record"
+    assert statement.holds is True
+    assert list(statement.reasons) == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        ({"random_state": 0}, "random_state"),
+        ({"random_state": np.random.RandomState(0)}, "random_state"),
+        ({"schema": "assume-public"}, "assume-public"),
+        ({"epsilon": INF}, "infinite"),
+    ],
+    ids=["seed", "generator", "assume-public", "infinite"],
+)
+@each_task
+def test_what_breaks_the_guarantee_is_named(task, parameters, reason):
+    statement = fitted(task, **parameters).privacy_
+    assert statement.holds is False
+    assert len(statement.reasons) == 1
+    assert reason in statement.reasons[0]
+    assert reason in str(statement)
+
+
+def test_all_reasons_are_named_together():
+    statement = fitted(TASKS["2 classes"], schema="assume-public", random_state=0, epsilon=INF).privacy_
+    assert len(statement.reasons) == 3
+
+
+def test_a_schema_read_off_the_rows_keeps_breaking_the_guarantee_when_it_is_used_again():
+    X = table()
+    schema = DPForestClassifier("assume-public").fit(X, labels(X)).schema_
+    assert not DPForestClassifier(schema).fit(X, labels(X)).privacy_.holds
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0, 800.0, 1e6, INF])
+@pure_and_zcdp
+def test_the_statement_is_plain_json_with_replace_one_as_twice_the_loss(epsilon, delta):
+    statement = fitted(TASKS["2 classes"], epsilon=epsilon, delta=delta).privacy_
+    content = json.loads(json.dumps(statement.to_dict(), allow_nan=False))
+    assert {"epsilon", "delta", "adjacency", "unit", "holds", "reasons", "replace_one"} <= set(content)
+    assert float(content["epsilon"]) == statement.epsilon
+    assert float(content["replace_one"]["epsilon"]) == 2 * statement.epsilon
+    grown = statement.delta * (1 + math.exp(min(statement.epsilon, 700)))
+    assert content["replace_one"]["delta"] == pytest.approx(min(1, grown))
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 1.0, 709.0, 710.0, 1e6, INF])
+@pure_and_zcdp
+def test_the_statement_can_be_printed_at_every_epsilon(epsilon, delta):
+    assert str(fitted(TASKS["2 classes"], epsilon=epsilon, delta=delta).privacy_).endswith(".")
+
+
+@pure_and_zcdp
+@each_task
+def test_each_ledger_entry_says_what_was_charged_for_what(task, delta):
+    ledger = fitted(task, delta=delta).ledger_
+    for entry in ledger.entries():
+        assert set(entry) == {"label", "mechanism", "rho" if delta else "epsilon", "scope"}
+        assert entry["rho" if delta else "epsilon"] > 0
+        assert all(isinstance(entry[name], str) and entry[name] for name in ("label", "mechanism", "scope"))
+    assert ledger.entries()[0]["label"] == "number of rows"
+    assert ledger.entries()[-1]["label"] == "leaves"
+
+
+@pytest.mark.parametrize("n_trees", [None, 1, 7])
+@pytest.mark.parametrize("epsilon", [0.001, 0.1, 1.0, 8.0, 1e6])
+@pure_and_zcdp
+@pytest.mark.parametrize("name", ["2 classes", "10 classes", "regression"])
+def test_all_of_the_budget_is_spent_and_no_more(name, delta, epsilon, n_trees):
+    spent = fitted(TASKS[name], epsilon=epsilon, delta=delta, n_trees=n_trees, max_depth=2).ledger_.spent
+    assert spent <= epsilon
+    # At most 1e-9, of the budget if that is above 1.
+    assert spent == pytest.approx(epsilon, abs=1e-9, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, INF])
+@pure_and_zcdp
+@each_task
+def test_the_ledger_is_one_with_the_statement(task, delta, epsilon):
+    model = fitted(task, epsilon=epsilon, delta=delta)
+    assert model.ledger_.spent == model.privacy_.epsilon
+
+
+@pure_and_zcdp
+@each_task
+def test_a_declared_number_of_rows_costs_nothing(task, delta):
+    make, schema, target = task
+    schema = Schema(schema.features, schema.target, n_rows=300)
+    ledger = fitted((make, schema, target), delta=delta).ledger_
+    assert "number of rows" not in [entry["label"] for entry in ledger.entries()]
+    assert ledger.spent == pytest.approx(1.0, abs=1e-9)
+
+
+def test_a_declared_number_of_rows_is_listed_as_public():
+    model = fitted((DPForestClassifier, classes_schema(n_rows=300), labels))
+    assert "number of rows" in model.privacy_.to_dict()["public"]
+    assert "number of rows" not in fitted(TASKS["2 classes"]).privacy_.to_dict()["public"]
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 1.0, INF])
+@pure_and_zcdp
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 10])
+def test_class_probabilities_are_shares(n_classes, delta, epsilon):
+    X = table()
+    model = DPForestClassifier(classes_schema(n_classes), epsilon=epsilon, delta=delta).fit(X, labels(X, n_classes))
+    shares = model.predict_proba(X)
+    assert shares.shape == (len(X), n_classes)
+    assert shares.min() >= 0
+    assert np.abs(shares.sum(axis=1) - 1).max() < 1e-12
+    assert (model.predict(X) == model.classes_[shares.argmax(axis=1)]).all()
+    assert model.classes_.tolist() == list(range(n_classes))
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 1.0, INF])
+def test_predicted_means_stay_within_the_bounds_of_the_target(epsilon):
+    X = table()
+    means = DPForestRegressor(bounded_schema(), epsilon=epsilon).fit(X, 1000 * X["age"] - 500).predict(X)
+    assert means.min() >= 0
+    assert means.max() <= 100
+
+
+@each_task
+def test_without_noise_the_forest_learns_the_target(task):
+    X = table(2000)
+    assert fitted(task, X, epsilon=INF).score(X, task[2](X)) > 0.9
+
+
+@pytest.mark.parametrize("epsilon", [1.0, INF])
+@each_task
+def test_importances_are_shares_of_the_features(task, epsilon):
+    importances = fitted(task, epsilon=epsilon).feature_importances_
+    assert importances.shape == (3,)
+    assert importances.min() >= 0
+    assert importances.sum() in (0.0, pytest.approx(1.0))
+
+
+@pytest.mark.parametrize("order", [["age", "sex", "flag"], ["flag", "sex", "age"]])
+@pytest.mark.parametrize("library", [pd.DataFrame, lambda X: pl.from_pandas(X)], ids=["pandas", "polars"])
+def test_importances_are_in_the_order_of_the_columns_that_were_given(order, library):
+    X = table()
+    model = DPForestClassifier(classes_schema(), epsilon=INF).fit(library(X[order]), labels(X))
+    named = dict(zip(model.feature_names_in_, model.feature_importances_, strict=True))
+    assert max(named, key=named.get) == "age"
+
+
+@pytest.mark.parametrize("n_rows", [0, 1])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, INF])
+@pure_and_zcdp
+@each_task
+def test_a_table_of_no_row_or_one_trains_a_forest(task, delta, epsilon, n_rows):
+    make, schema, target = task
+    X = table(n_rows)
+    model = make(schema, epsilon=epsilon, delta=delta).fit(X, target(X))
+    assert len(model.predict(table(5))) == 5
+    assert model.ledger_.spent == pytest.approx(epsilon, abs=1e-9)
+
+
+@each_task
+def test_a_table_whose_records_are_all_left_out_trains_a_forest(task):
+    X = table()
+    make, schema, _ = task
+    unusable = np.full(len(X), np.nan)
+    model = make(schema).fit(X, unusable)
+    assert len(model.predict(X)) == len(X)
+    assert model.ledger_.spent == pytest.approx(1.0, abs=1e-9)
+
+
+@each_task
+def test_a_table_without_any_value_trains_a_forest(task):
+    make, schema, target = task
+    X = table()
+    nothing = pd.DataFrame({"age": np.nan, "sex": pd.Series(None, index=X.index, dtype=object), "flag": np.nan})
+    model = make(schema).fit(nothing, target(X))
+    assert len(model.predict(nothing)) == len(X)
+    assert model.ledger_.spent == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("n_trees", [1, 2, 25])
+@pytest.mark.parametrize("max_depth", [1, 3])
+@each_task
+def test_the_forest_has_the_trees_and_the_depth_that_were_asked_for(task, n_trees, max_depth):
+    forest = fitted(task, n_trees=n_trees, max_depth=max_depth).forest_
+    assert forest.n_trees == n_trees
+    assert forest.depth == max_depth
+    assert sorted({rule["tree"] for rule in forest.rules()}) == list(range(n_trees))
+    assert max(len(rule["conditions"]) for rule in forest.rules()) == max_depth
+
+
+def test_rules_give_every_node_with_class_confidence_and_support():
+    forest = fitted(TASKS["3 classes"]).forest_
+    rules = forest.rules()
+    assert len(rules) == forest.n_nodes
+    for rule in rules:
+        assert rule["class"] in (0, 1, 2)
+        assert 0 <= rule["confidence"] <= 1
+        assert rule["support"] >= 0
+    assert rules[0]["rule"] == "always"
+    json.dumps(rules, allow_nan=False)
+
+
+@pure_and_zcdp
+@each_task
+def test_the_number_of_threads_changes_nothing(task, delta, monkeypatch):
+    monkeypatch.setattr(memory, "THREAD_CELLS", 0)
+    pools = []
+
+    class Pool(memory.ThreadPoolExecutor):
+        def __init__(self, *arguments):
+            pools.append(arguments)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(memory, "ThreadPoolExecutor", Pool)
+    alone, together = (fitted(task, random_state=5, n_jobs=n, n_trees=3, delta=delta).forest_ for n in (1, 3))
+    assert pools
+    assert alone.rules() == together.rules()
+    assert (alone.votes == together.votes).all()
+
+
+@pure_and_zcdp
+@each_task
+def test_a_seed_repeats_a_fit(task, delta):
+    first, again = (fitted(task, random_state=5, delta=delta).forest_ for _ in range(2))
+    assert first.rules() == again.rules()
+
+
+def test_without_a_seed_two_fits_differ():
+    # Of 40 noisy counts each agrees with its twin with probability below 1/2, so this fails with less than 2**-40.
+    first, again = (fitted(TASKS["10 classes"], epsilon=0.1, max_depth=2).forest_ for _ in range(2))
+    assert first.counts.shape != again.counts.shape or (first.counts != again.counts).any()
+
+
+def test_three_hundred_features_train_within_the_budget():
+    n_features = 300
+    X = np.random.default_rng(0).random((200, n_features))
+    schema = Schema({f"f{place}": Numeric(0, 1) for place in range(n_features)}, Classes([0, 1]))
+    model = DPForestClassifier(schema).fit(X, (X[:, 0] > 0.5).astype(int))
+    assert model.ledger_.spent == pytest.approx(1.0, abs=1e-9)
+    assert model.feature_importances_.shape == (n_features,)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, INF])
+def test_a_thousand_categories_train_within_the_budget(epsilon):
+    values = np.random.default_rng(0).integers(0, 1000, (2000, 1))
+    schema = Schema({"c": Categorical(range(1000))}, Classes([0, 1]))
+    y = (values[:, 0] == 7).astype(int)
+    model = DPForestClassifier(schema, epsilon=epsilon, max_depth=1).fit(values, y)
+    assert model.ledger_.spent == pytest.approx(epsilon, abs=1e-9)
+    if epsilon == INF:
+        assert (model.predict(values) == y).all()
+
+
+def test_a_rare_class_is_found_without_noise_and_keeps_its_share_with_little():
+    X = pd.concat([table(200, seed) for seed in range(50)], ignore_index=True)
+    rare = (X["age"] < 1).astype(int)
+    assert 0.005 < rare.mean() < 0.02
+    exact = DPForestClassifier(classes_schema(), epsilon=INF).fit(X, rare)
+    assert exact.predict(X)[rare == 1].mean() > 0.5
+    noisy = DPForestClassifier(classes_schema(), epsilon=5.0, random_state=0).fit(X, rare)
+    assert noisy.predict_proba(X)[:, 1].mean() == pytest.approx(rare.mean(), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series([1, None] * 50, dtype="Int64"),
+        pd.Series([1.5, None] * 50, dtype="Float64"),
+        pd.Series([True, None] * 50, dtype="boolean"),
+        pd.Series(["a", None] * 50, dtype="str"),
+        pd.Series(["a", None] * 50, dtype="string"),
+        pd.Series(["a", None] * 50, dtype="category"),
+        pd.Series(["01", "2"] * 50, dtype="str"),
+        pd.Series([1, "a"] * 50, dtype=object),
+        pd.Series([None, None] * 50, dtype=object),
+        pl.Series(["a", None] * 50),
+        pl.Series(["a", None] * 50, dtype=pl.Categorical),
+        pl.Series(["01", "2"] * 50),
+        pl.Series([1, None] * 50),
+        pl.Series([True, None] * 50),
+    ],
+    ids=lambda column: f"{type(column).__module__.split('.')[0]}-{column.dtype}-{column[0]}",
+)
+def test_a_schema_is_read_off_every_type_of_column(column):
+    X = (pl if isinstance(column, pl.Series) else pd).DataFrame({"c": column})
+    model = DPForestClassifier("assume-public").fit(X, [0, 1] * 50)
+    assert len(model.predict(X)) == 100
+    assert not model.privacy_.holds
+
+
+@pytest.mark.parametrize("value", [0.0, 1e17, -1e17])
+def test_a_schema_is_read_off_a_target_that_never_changes(value):
+    X = table()
+    model = DPForestRegressor("assume-public").fit(X, np.full(len(X), value))
+    assert model.schema_.target.lower == value
+
+
+def test_a_failed_fit_keeps_its_charges():
+    X = table()
+    model = DPForestClassifier(classes_schema(), max_depth=3)
+
+    def fail_later(step):
+        if step.startswith("level 2"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, labels(X), progress=fail_later)
+    charged = [entry["label"] for entry in model.ledger_.entries()]
+    assert charged == ["number of rows", "splits of level 0", "splits of level 1"]
+    assert 0 < model.ledger_.spent < 1
+    assert not hasattr(model, "forest_")
+
+
+def test_a_failed_second_fit_leaves_no_model_of_the_first():
+    X = table()
+    model = DPForestClassifier(classes_schema(), max_depth=3).fit(X, labels(X))
+
+    def fail(step):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, labels(X), progress=fail)
+    # A ledger of the second fit beside a forest of the first would state too small a loss.
+    assert not hasattr(model, "forest_") or model.ledger_.spent == model.privacy_.epsilon

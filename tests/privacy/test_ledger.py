@@ -1,0 +1,446 @@
+"""The ledger: charged before noise, never beyond the budget, added up exactly, kept when a fit fails."""
+
+import math
+import os
+from contextlib import nullcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest.allocation import Arithmetic, Geometric, Harmonic, LeavesOnly, Linear, Uniform
+from dpforest.criteria import GiniCount
+from dpforest.errors import AccountingError, BudgetError, DPForestError
+from dpforest.growing.growth import Growth
+from dpforest.leaves import NoisyCounts
+from dpforest.mechanisms import Entropy
+from dpforest.mechanisms import Gaussian as GaussianNoise
+from dpforest.mechanisms import Geometric as GeometricNoise
+from dpforest.privacy import gate as gate_module
+from dpforest.privacy.accountants import Pure, make_accountant
+from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.sealed import Sealed
+from dpforest.proposals import Menu
+from dpforest.recipe import Recipe
+from dpforest.sampling import Disjoint, EveryRecord, PoissonBootstrap
+from dpforest.voting import MeanOfShares
+
+UNIT = Sensitivity(1, 1)
+SCHEMA = Schema({"x": Numeric(0, 1), "z": Numeric(0, 1)}, Classes([0, 1]))
+RNG = np.random.default_rng(81)
+X = RNG.random((80, 2))
+Y = (X[:, 0] > 0.5).astype(int)
+
+
+def ledger_of(epsilon: float = 1.0, delta: float = 0.0) -> Ledger:
+    return Ledger(make_accountant(epsilon, delta))
+
+
+def recipe_of(**parts) -> Recipe:
+    defaults = {
+        "name": "test", "title": "", "paper": "", "sample": EveryRecord(), "propose": Menu(), "criterion": GiniCount(),
+        "allocate": Uniform(), "leaf": NoisyCounts(), "vote": MeanOfShares(), "depth": 2,
+    }  # fmt: skip
+    return Recipe(**defaults | parts)
+
+
+def release(gate: Gate, what: str, amount: float):
+    if what == "choice":
+        return gate.select(Sealed(np.zeros((1, 3), dtype=np.int64)), None, Bound(0, 1), amount, "split")
+    return gate.add_noise(Sealed(np.zeros(3, dtype=np.int64)), UNIT, amount, "counts")
+
+
+# --- charged first --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["choice", "noise"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_charge_stands_before_the_mechanism_runs_and_after_it_fails(what, delta, monkeypatch):
+    ledger = ledger_of(1.0, delta)
+    totals = []
+
+    def fail(*_, **__):
+        totals.append(ledger.total)
+        raise RuntimeError("broken sampler")
+
+    for mechanism in gate_module.CHOICES.values():
+        monkeypatch.setattr(type(mechanism), "select", fail)
+    for mechanism in (GeometricNoise, GaussianNoise):
+        monkeypatch.setattr(mechanism, "draw", fail)
+    with pytest.raises(RuntimeError, match="broken sampler"):
+        release(Gate(ledger, Entropy(0)), what, 0.01)
+    assert totals == [0.01]
+    assert ledger.total == 0.01
+    assert len(ledger.entries()) == 1
+
+
+@pytest.mark.parametrize("what", ["choice", "noise"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_refused_charge_draws_no_random_word_and_enters_nothing(what, delta, monkeypatch):
+    def refuse(n_bytes):
+        raise AssertionError("a random word was drawn")
+
+    monkeypatch.setattr(os, "urandom", refuse)
+    ledger = ledger_of(1.0, delta)
+    ledger.charge("first", "geometric", 0.7 * ledger.accountant.budget)
+    before = ledger.to_json()
+    with pytest.raises(BudgetError):
+        release(Gate(ledger, Entropy()), what, 0.5 * ledger.accountant.budget)
+    assert ledger.to_json() == before
+
+
+@pytest.mark.parametrize("what", ["choice", "noise"])
+def test_an_exact_release_passes_no_finite_budget(what):
+    ledger = ledger_of(1e6)
+    with pytest.raises(BudgetError):
+        release(Gate(ledger, Entropy(0)), what, math.inf)
+    assert ledger.entries() == []
+
+
+def test_a_mechanism_that_the_accountant_does_not_know_is_refused_before_anything_is_charged():
+    ledger = ledger_of(1.0)
+    scores = Sealed(np.zeros((1, 2), dtype=np.int64))
+    with pytest.raises(AccountingError):
+        Gate(ledger, Entropy(0)).select(scores, None, Bound(0, 1), 0.1, "split", "report-noisy-max")
+    assert ledger.entries() == []
+
+
+def test_an_overspend_says_what_was_asked_what_is_left_and_the_budget():
+    ledger = ledger_of(1.0)
+    ledger.charge("splits", "permute-and-flip", 0.75)
+    with pytest.raises(BudgetError, match=r"'leaves' asks for epsilon = 0\.5, but 0\.25 of 1 is left") as caught:
+        ledger.charge("leaves", "geometric", 0.5)
+    assert "Nothing was released" in str(caught.value)
+    ledger.charge("leaves", "geometric", 0.25)
+    assert ledger.total == ledger.spent == 1.0
+
+
+def test_the_smallest_amount_beyond_the_budget_is_refused():
+    ledger = ledger_of(1.0)
+    ledger.charge("all", "geometric", 1.0)
+    with pytest.raises(BudgetError):
+        ledger.charge("more", "geometric", 5e-324)
+
+
+def test_ten_tenths_as_floats_are_more_than_one_and_the_last_is_refused():
+    # The float 0.1 is above a tenth, which rounded sums would hide.
+    ledger = ledger_of(1.0)
+    for _ in range(9):
+        ledger.charge("step", "geometric", 0.1)
+    with pytest.raises(BudgetError):
+        ledger.charge("step", "geometric", 0.1)
+
+
+@pytest.mark.parametrize("amount", [-0.1, -math.inf, math.nan])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_an_amount_that_is_negative_or_no_number_is_refused_and_not_entered(amount, delta):
+    ledger = ledger_of(1.0, delta)
+    with pytest.raises((DPForestError, ValueError)):
+        ledger.charge("refund", "gaussian", amount)
+    assert ledger.entries() == []
+    assert ledger.total == 0
+
+
+@pytest.mark.parametrize("what", ["choice", "noise"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_gate_releases_nothing_for_a_negative_amount(what, delta):
+    ledger = ledger_of(1.0, delta)
+    with pytest.raises((DPForestError, ValueError)):
+        release(Gate(ledger, Entropy(0)), what, -0.01)
+    assert ledger.entries() == []
+
+
+def test_a_charge_too_large_to_be_computed_is_refused_and_not_entered():
+    ledger = ledger_of(1.0)
+    with ledger.scope("sample", "bootstrap"), pytest.raises(BudgetError):
+        ledger.charge("leaves", "geometric", 1000.0)
+    assert ledger.entries() == []
+
+
+def test_a_charge_that_has_no_analysis_is_refused_and_not_entered():
+    ledger = ledger_of(1.0, 1e-6)
+    with ledger.scope("sample", "bootstrap"), pytest.raises(AccountingError):
+        ledger.charge("leaves", "gaussian", 1e-4)
+    assert ledger.entries() == []
+
+
+# --- how charges add up ---------------------------------------------------------------------------------------------
+
+
+def test_a_sequential_scope_is_the_sum_times_its_copies():
+    ledger = ledger_of(10.0)
+    with ledger.scope("each tree", copies=3):
+        ledger.charge("splits", "permute-and-flip", 0.5)
+        ledger.charge("leaves", "geometric", 0.25)
+    ledger.charge("rows", "geometric", 1.0)
+    assert ledger.total == 3 * 0.75 + 1.0
+
+
+def test_a_parallel_scope_is_its_dearest_child():
+    ledger = ledger_of(10.0)
+    with ledger.scope("parts", "parallel"):
+        for amount in (0.5, 2.0, 1.0):
+            with ledger.scope("part"):
+                ledger.charge("splits", "permute-and-flip", amount)
+                ledger.charge("leaves", "geometric", 0.125)
+    assert ledger.total == 2.125
+
+
+def test_a_bootstrap_scope_costs_exp_minus_one_of_what_is_inside():
+    ledger = ledger_of(10.0)
+    with ledger.scope("each tree", copies=2), ledger.scope("sample", "bootstrap"):
+        ledger.charge("splits", "permute-and-flip", 0.5)
+        ledger.charge("leaves", "geometric", 0.25)
+    assert 2 * math.expm1(0.75) <= ledger.total <= 2 * math.expm1(0.75) * (1 + 1e-14)
+
+
+def test_a_charge_in_a_scope_is_checked_as_what_it_adds_to_the_total():
+    ledger = ledger_of(1.0)
+    with ledger.scope("each tree", copies=4):
+        with pytest.raises(BudgetError):
+            ledger.charge("leaves", "geometric", 0.3)
+        ledger.charge("leaves", "geometric", 0.25)
+    with pytest.raises(BudgetError), ledger.scope("sample", "bootstrap"):
+        ledger.charge("leaves", "geometric", 1e-3)
+    assert ledger.total == 1.0
+
+
+def test_a_parallel_child_is_free_up_to_its_dearest_sibling():
+    ledger = ledger_of(1.0)
+    with ledger.scope("parts", "parallel"):
+        for _ in range(5):
+            with ledger.scope("part"):
+                ledger.charge("leaves", "geometric", 1.0)
+    assert ledger.total == 1.0
+
+
+def test_charges_of_a_scope_stay_when_its_block_fails_and_later_charges_are_outside_it():
+    ledger = ledger_of(1.0)
+    with pytest.raises(BudgetError), ledger.scope("each tree", copies=2):  # noqa: PT012
+        ledger.charge("splits", "permute-and-flip", 0.25)
+        ledger.charge("leaves", "geometric", 0.75)
+    ledger.charge("again", "geometric", 0.5)
+    assert ledger.total == 1.0
+    assert [entry["scope"] for entry in ledger.entries()] == ["fit / each tree", "fit"]
+
+
+@pytest.mark.parametrize(("kind", "copies"), [("paralel", 1), ("sequential", 0), ("sequential", -1)])
+def test_a_scope_that_the_ledger_does_not_know_is_refused(kind, copies):
+    ledger = ledger_of(1.0)
+    with pytest.raises((DPForestError, ValueError)), ledger.scope("trees", kind, copies):
+        ledger.charge("leaves", "geometric", 0.5)
+
+
+def test_the_total_under_zcdp_is_in_rho_and_spent_is_the_converted_epsilon():
+    ledger = ledger_of(1.0, 1e-6)
+    assert ledger.unit == "rho"
+    half = ledger.accountant.budget / 2
+    ledger.charge("splits", "exponential", half)
+    assert ledger.total == half
+    assert 0.6 < ledger.spent < 0.8
+    ledger.charge("leaves", "gaussian", half)
+    assert 1 - 1e-9 < ledger.spent <= 1
+    assert ledger.entries()[0]["rho"] == half
+
+
+# --- leaks ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_leak_makes_the_total_infinite_and_is_listed_with_its_reason():
+    ledger = ledger_of(1.0)
+    ledger.charge("splits", "permute-and-flip", 0.5)
+    with ledger.scope("parts", "parallel"):
+        opened = Gate(ledger, Entropy(0)).leak(Sealed(np.array([4, 5])), "the paper stops on exact counts", "stop")
+    assert opened.tolist() == [4, 5]
+    assert ledger.total == ledger.spent == math.inf
+    assert [(leak.label, leak.reason) for leak in ledger.leaks] == [("stop", "the paper stops on exact counts")]
+
+
+def test_charges_are_still_entered_and_still_capped_after_a_leak():
+    # A published algorithm opens some values and pays for others; its mechanisms must run after the leak too.
+    ledger = ledger_of(1.0)
+    ledger.leak("stop", "the paper stops on exact counts")
+    ledger.charge("leaves", "geometric", 0.5)
+    assert [entry["label"] for entry in ledger.entries()] == ["stop", "leaves"]
+    with pytest.raises(BudgetError):
+        ledger.charge("more", "geometric", 0.75)
+
+
+class LeakyLeaf(NoisyCounts):
+    """A leaf that opens its counts."""
+
+    def release(self, statistics, amount, gate, target, label):
+        return gate.leak(statistics, "counts are printed as they are", label).astype(float), 0.0
+
+
+def leaky_model() -> DPForestClassifier:
+    return DPForestClassifier(SCHEMA, epsilon=1.0, recipe=recipe_of(leaf=LeakyLeaf()))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_model_whose_fit_leaked_states_no_privacy_and_the_reason():
+    model = leaky_model().fit(X, Y)
+    assert model.privacy_.epsilon == math.inf
+    assert not model.privacy_.holds
+    assert model.privacy_.reasons == ("leaves: counts are printed as they are",)
+
+
+def test_a_fit_that_leaks_warns():
+    with pytest.warns(Warning, match="counts are printed as they are"):
+        leaky_model().fit(X, Y)
+
+
+# --- round trip -----------------------------------------------------------------------------------------------------
+
+
+def filled(epsilon: float, delta: float) -> Ledger:
+    ledger = ledger_of(epsilon, delta)
+    amount = min(ledger.accountant.budget / 100, 0.1)
+    ledger.charge("rows", "geometric", amount / 3)
+    kind = "sequential" if delta else "bootstrap"
+    with ledger.scope("trees", copies=3), ledger.scope("sample", kind):
+        ledger.charge("splits ≤ 3", "permute-and-flip", amount)
+    with ledger.scope("parts", "parallel"), ledger.scope("part"):
+        ledger.charge("leaves", ledger.accountant.noise, amount)
+    return ledger
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (0.3, 1e-6), (math.inf, 0.0), (math.inf, 1e-6)])
+@pytest.mark.parametrize("leaks", [False, True])
+def test_a_ledger_comes_back_from_json_as_it_was(epsilon, delta, leaks):
+    ledger = filled(epsilon, delta if math.isfinite(epsilon) else 0.0)
+    if math.isinf(epsilon):
+        ledger = Ledger(make_accountant(epsilon, delta))
+        ledger.charge("leaves", "exact", math.inf)
+    if leaks:
+        ledger.leak("stop", "exact counts")
+    back = Ledger.from_json(ledger.to_json())
+    assert back == ledger
+    assert back.total == ledger.total
+    assert back.spent == ledger.spent
+    assert back.entries() == ledger.entries()
+    assert back.leaks == ledger.leaks
+    assert back.to_json() == ledger.to_json()
+
+
+def test_a_ledger_from_json_still_guards_what_is_left():
+    ledger = ledger_of(1.0)
+    ledger.charge("splits", "permute-and-flip", 0.75)
+    back = Ledger.from_json(ledger.to_json())
+    with pytest.raises(BudgetError):
+        back.charge("leaves", "geometric", 0.5)
+    assert back == ledger
+
+
+# --- whole fits -----------------------------------------------------------------------------------------------------
+
+
+def test_charges_are_kept_when_a_fit_fails_in_the_middle(monkeypatch):
+    def fail(self, candidates, chosen):
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(Growth, "split", fail)
+    model = DPForestClassifier(SCHEMA, epsilon=1.0, recipe=recipe_of())
+    with pytest.raises(RuntimeError, match="out of luck"):
+        model.fit(X, Y)
+    assert [entry["label"] for entry in model.ledger_.entries()] == ["splits of level 0"]
+    assert model.ledger_.total == pytest.approx(1 / 3)
+    assert not hasattr(model, "forest_")
+
+
+def test_a_failed_second_fit_leaves_no_forest_or_statement_of_the_first_beside_its_own_ledger(monkeypatch):
+    model = DPForestClassifier(SCHEMA, epsilon=1.0, recipe=recipe_of()).fit(X, Y)
+
+    def fail(self, candidates, chosen):
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(Growth, "split", fail)
+    with pytest.raises(RuntimeError, match="out of luck"):
+        model.fit(X, Y)
+    assert model.ledger_.total == pytest.approx(1 / 3)
+    assert not hasattr(model, "forest_")
+    assert not hasattr(model, "privacy_")
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"epsilon": -1.0}, {"epsilon": math.nan}, {"delta": 1.0}, {"n_trees": 0}, {"recipe": "unknown"}, {"schema": None}],
+    ids=str,
+)
+def test_a_fit_with_bad_parameters_charges_nothing(parameters):
+    model = DPForestClassifier(**{"schema": SCHEMA} | parameters)
+    with pytest.raises(DPForestError):
+        model.fit(X, Y)
+    assert not hasattr(model, "ledger_")
+
+
+@pytest.mark.parametrize("sampling", [Disjoint(), EveryRecord(), PoissonBootstrap()], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_fit_spends_its_epsilon_and_no_more(sampling, delta):
+    model = DPForestClassifier(SCHEMA, epsilon=0.9, delta=delta, n_trees=4, recipe=recipe_of(sample=sampling))
+    refused = delta > 0 and isinstance(sampling, PoissonBootstrap)
+    with pytest.raises(AccountingError) if refused else nullcontext():
+        model.fit(X, Y)
+    if refused:
+        assert model.ledger_.entries() == []
+        return
+    assert (1 - 1e-9) * 0.9 < model.ledger_.spent <= 0.9
+    assert model.privacy_.epsilon == model.ledger_.spent
+    assert model.privacy_.holds
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("n_rows", [None, 80])
+def test_the_default_recipe_spends_its_epsilon_and_pays_for_a_number_of_rows_only_if_it_is_private(delta, n_rows):
+    classes = Schema(SCHEMA.features, SCHEMA.target, n_rows=n_rows)
+    values = Schema(SCHEMA.features, Bounded(0, 1), n_rows=n_rows)
+    for model in (DPForestClassifier(classes, 0.7, delta), DPForestRegressor(values, 0.7, delta)):
+        model.fit(X, Y)
+        assert (1 - 1e-9) * 0.7 < model.ledger_.spent <= 0.7
+        assert ("number of rows" in [entry["label"] for entry in model.ledger_.entries()]) == (n_rows is None)
+
+
+def test_a_fit_without_privacy_says_so():
+    model = DPForestClassifier(SCHEMA, epsilon=math.inf, recipe=recipe_of()).fit(X, Y)
+    assert {entry["mechanism"] for entry in model.ledger_.entries()} == {"exact"}
+    assert model.privacy_.epsilon == math.inf
+    assert not model.privacy_.holds
+
+
+SHARES = {"split_share": st.none() | st.floats(0.01, 0.99), "count_share": st.floats(0, 0.9)}
+ALLOCATIONS = st.one_of(
+    st.builds(Uniform, **SHARES),
+    st.builds(Geometric, ratio=st.floats(0.2, 5), **SHARES),
+    st.builds(Arithmetic, step=st.floats(0, 50), **SHARES),
+    st.builds(Linear, q=st.floats(1, 3), slope=st.floats(0, 0.99), count_share=st.floats(0, 0.9)),
+    st.builds(Harmonic, **SHARES),
+    st.just(LeavesOnly()),
+)
+ACCOUNTANTS = st.one_of(
+    st.builds(make_accountant, st.floats(1e-6, 1e4), st.just(0.0)),
+    st.builds(make_accountant, st.floats(1e-3, 50), st.sampled_from([1e-9, 1e-6, 1e-2])),
+)
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(ACCOUNTANTS, ALLOCATIONS, st.sampled_from([Disjoint(), EveryRecord(), PoissonBootstrap()]), st.data())
+def test_no_allocation_depth_or_number_of_trees_overspends_or_leaves_a_rest(accountant, allocation, sampling, data):
+    depth, n_trees = data.draw(st.integers(1, 15)), data.draw(st.integers(1, 300))
+    if isinstance(sampling, PoissonBootstrap) and not isinstance(accountant, Pure):
+        sampling = EveryRecord()
+    ledger = Ledger(accountant)
+    plan = allocation.plan(sampling.share(accountant, accountant.budget, n_trees), depth)
+    assert (len(plan.splits), len(plan.counts)) == (depth, depth + 1)
+    with sampling.scopes(ledger, n_trees):
+        for amount in (*plan.splits, *plan.counts):
+            assert amount >= 0
+            if amount:
+                ledger.charge("step", "geometric", amount)
+    budget = Fraction(accountant.budget)
+    assert (1 - Fraction(1, 10**9)) * budget < Fraction(ledger.total) <= budget
+    assert ledger.spent <= accountant.epsilon

@@ -1,0 +1,670 @@
+"""Samplers have exactly their stated law, and what the gate runs tells neighbours apart by no more than it charges."""
+
+import heapq
+import itertools
+import math
+import os
+import types
+from collections import Counter
+from fractions import Fraction
+
+import numba
+import numpy as np
+import opendp.prelude as dp
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpforest import Classes, DPForestClassifier, Numeric, Schema
+from dpforest.errors import ParameterError
+from dpforest.mechanisms import (
+    Entropy,
+    Exponential,
+    Gaussian,
+    Geometric,
+    PermuteAndFlip,
+    Rate,
+    exact,
+    exponential,
+    gaussian,
+    permute_and_flip,
+)
+from dpforest.mechanisms import entropy as entropy_module
+from dpforest.mechanisms.rates import DENOMINATOR_BITS, MOST_DIFFERENCE, NUMERATOR_BITS
+from dpforest.privacy import gate as gate_module
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.sealed import Sealed
+
+dp.enable_features("contrib")
+
+# Every statistical test below fails a sound sampler with this probability. Seeds are fixed: it fails always or never.
+FAILURE = 1e-6
+# Without the compiler (coverage runs) the same tests run on fewer draws.
+N_DRAWS = 2_000 if numba.config.DISABLE_JIT else 200_000
+
+
+# --- laws in closed form, written without the library ---------------------------------------------------------------
+
+
+def permute_and_flip_law(scores, rate: float) -> np.ndarray:
+    """Exact probabilities, summed over all orders of the candidates."""
+    accept = np.exp(rate * (np.array(scores, dtype=float) - max(scores)))
+    law = np.zeros(len(scores))
+    for order in itertools.permutations(range(len(scores))):
+        left = 1.0
+        for candidate in order:
+            law[candidate] += left * accept[candidate]
+            left *= 1 - accept[candidate]
+    return law / math.factorial(len(scores))
+
+
+def exponential_law(scores, rate: float) -> np.ndarray:
+    weights = np.exp(rate * (np.array(scores, dtype=float) - max(scores)))
+    return weights / weights.sum()
+
+
+def geometric_law(rate: float, most: int) -> dict[int, float]:
+    ratio = math.exp(-rate)
+    return {k: (1 - ratio) / (1 + ratio) * ratio ** abs(k) for k in range(-most, most + 1)}
+
+
+def gaussian_law(variance: float, most: int) -> dict[int, float]:
+    weights = {k: math.exp(-k * k / (2 * variance)) for k in range(-most, most + 1)}
+    total = sum(weights.values())
+    return {k: weight / total for k, weight in weights.items()}
+
+
+# --- exact laws of the code itself ----------------------------------------------------------------------------------
+# The source of each sampler runs on coins that branch, one level of samplers at a time: a sampler is run on exact
+# coins for the samplers below it, whose own laws were established the same way.
+
+
+class NeedsCoin(Exception):
+    """The run asks for a coin that it has not been given yet; ``weights`` are the chances of its sides."""
+
+    def __init__(self, weights):
+        super().__init__()
+        self.weights = weights
+
+
+class Restart(Exception):
+    """A rejection sampler begins again."""
+
+
+class Coins:
+    """Sides of coins given in advance; stands where the compiled code has its words."""
+
+    def __init__(self, sides, restarts_at=None):
+        self.sides, self.used, self.rounds, self.restarts_at = sides, 0, 0, restarts_at
+
+    def pick(self, weights) -> int:
+        if self.used == len(self.sides):
+            raise NeedsCoin(weights)
+        self.used += 1
+        return self.sides[self.used - 1]
+
+    def flip(self, chance: float) -> bool:
+        return chance >= 1 or (chance > 0 and self.pick((1 - chance, chance)) == 1)
+
+    def begin_round(self, name) -> None:
+        if name == self.restarts_at:
+            self.rounds += 1
+            if self.rounds > 1:
+                raise Restart
+
+
+def uniform_coin(n, words, cursor):
+    words.begin_round("uniform_below")
+    return 0 if n == 1 else words.pick((1 / n,) * n)
+
+
+COINS = {
+    "uniform_below": uniform_coin,
+    "bernoulli": lambda p, q, words, cursor: words.flip(p / q),
+    "next_word": lambda words, cursor: np.uint64(words.pick((0.5, 0.5))),
+    "bernoulli_exp_product": lambda p, q, r, s, words, cursor: words.flip(math.exp(-(p / q) * (r / s))),
+    "bernoulli_exp": lambda p, q, words, cursor: words.flip(math.exp(-p / q)),
+    "bernoulli_exp_square": lambda p, q, r, s, words, cursor: words.flip(math.exp(-(p / q) * (r / s))),
+}
+
+
+def on_coins(function, *names, **more):
+    """The source of a compiled function, with the named samplers below it replaced by coins."""
+    source = getattr(function, "py_func", function)
+    return types.FunctionType(source.__code__, source.__globals__ | {name: COINS[name] for name in names} | more)
+
+
+def exact_law(run, tolerance=1e-10, restarts_at=None) -> tuple[Counter, float]:
+    """Probability of each output of ``run(coins)``, and the mass that was left unexplored (0 .. tolerance)."""
+    law, open_mass, rejected, n_runs = Counter(), 1.0, 0.0, 0
+    heap = [(-1.0, ())]
+    while heap and open_mass > tolerance:
+        n_runs += 1
+        assert n_runs < 100_000, "the sampler does not come to an end"
+        negative, sides = heapq.heappop(heap)
+        coins = Coins(sides, restarts_at)
+        try:
+            law[run(coins)] -= negative
+        except Restart:
+            rejected -= negative
+        except NeedsCoin as needed:
+            for side, weight in enumerate(needed.weights):
+                heapq.heappush(heap, (negative * weight, (*sides, side)))
+            continue
+        open_mass += negative
+    left = sum(-negative for negative, _ in heap)
+    accepted = 1 - rejected
+    return Counter({output: chance / accepted for output, chance in law.items()}), left / accepted
+
+
+def assert_law(law: Counter, left: float, expected: dict) -> None:
+    for output in set(law) | set(expected):
+        assert law[output] == pytest.approx(expected.get(output, 0.0), abs=left + 1e-12), output
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 7, 8, 9, 13, 64, 100])
+def test_uniform_below_takes_the_low_bits_of_a_word_and_asks_again_when_they_are_too_large(n):
+    n_patterns = 1 << (n - 1).bit_length()
+    taken = []
+    for low_bits in range(n_patterns):
+        high_bits = (0xDEADBEEF12345678 * (low_bits + 1)) % 2**64 // n_patterns * n_patterns
+        cursor = np.zeros(2, dtype=np.int64)
+        value = exact.uniform_below(n, np.array([high_bits + low_bits], dtype=np.uint64), cursor)
+        if not cursor[1]:
+            taken.append(int(value))
+    assert sorted(taken) == list(range(n))
+
+
+@pytest.mark.parametrize(("numerator", "denominator"), [(0, 4), (1, 4), (3, 8), (5, 7), (7, 7)])
+def test_bernoulli_succeeds_on_exactly_its_share_of_equally_likely_words(numerator, denominator):
+    n_successes = 0
+    for word in range(denominator):
+        words, cursor = np.array([word], dtype=np.uint64), np.zeros(2, dtype=np.int64)
+        n_successes += bool(exact.bernoulli(numerator, denominator, words, cursor))
+    assert n_successes == numerator
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "r", "s"), [(0, 1, 1, 1), (1, 1, 1, 1), (1, 3, 1, 1), (99, 100, 1, 1), (2, 3, 4, 5), (5, 5, 0, 7)]
+)
+def test_the_alternating_series_flips_with_probability_exp_of_minus_the_product(p, q, r, s):
+    run = on_coins(exact.bernoulli_exp_product, "bernoulli", "uniform_below")
+    law, left = exact_law(lambda coins: bool(run(p, q, r, s, coins, [0, 0])))
+    chance = math.exp(-(p * r) / (q * s))
+    assert_law(law, left, {True: chance, False: 1 - chance})
+
+
+@pytest.mark.parametrize(
+    ("numerator", "denominator"), [(0, 5), (1, 2), (1, 65536), (1, 1), (7, 4), (10, 3), (24, 5), (12, 1)]
+)
+def test_a_flip_of_any_rational_gamma_has_probability_exp_of_minus_gamma(numerator, denominator):
+    run = on_coins(exact.bernoulli_exp, "bernoulli_exp_product")
+    law, left = exact_law(lambda coins: bool(run(numerator, denominator, coins, [0, 0])))
+    chance = math.exp(-numerator / denominator)
+    assert_law(law, left, {True: chance, False: 1 - chance})
+
+
+@pytest.mark.parametrize(("p", "q", "r", "s"), [(0, 3, 0, 3), (1, 2, 1, 2), (7, 4, 9, 4), (1, 5, 9, 4), (9, 4, 1, 5)])
+def test_a_flip_of_a_product_of_fractions_has_probability_exp_of_minus_the_product(p, q, r, s):
+    run = on_coins(exact.bernoulli_exp_square, "bernoulli_exp_product")
+    law, left = exact_law(lambda coins: bool(run(p, q, r, s, coins, [0, 0])))
+    chance = math.exp(-(p * r) / (q * s))
+    assert_law(law, left, {True: chance, False: 1 - chance})
+
+
+@pytest.mark.parametrize(("numerator", "denominator"), [(1, 1), (3, 1), (1, 2), (2, 3), (5, 4), (1, 8)])
+def test_the_code_of_two_sided_geometric_noise_has_the_geometric_law(numerator, denominator):
+    run = on_coins(exact.two_sided_geometric, "uniform_below", "bernoulli_exp_product", "next_word")
+    draw = lambda coins: int(run(numerator, denominator, coins, [0, 0]))  # noqa: E731
+    law, left = exact_law(draw, 1e-9, restarts_at="uniform_below")
+    assert_law(law, left, geometric_law(numerator / denominator, 400))
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 8), Fraction(1), Fraction(7, 3), Fraction(40)])
+def test_the_code_of_gaussian_noise_has_the_discrete_gaussian_law(variance):
+    numerator, denominator = gaussian._round_up(variance)
+    scale = math.isqrt(numerator // denominator) + 1
+    proposals = geometric_law(1 / scale, 60 * scale)
+    values, chances = tuple(proposals), tuple(proposals.values())
+
+    def propose(numerator, scale_, words, cursor):
+        assert (numerator, scale_) == (1, scale)
+        words.begin_round("propose")
+        return values[words.pick(chances)]
+
+    run = on_coins(gaussian._draw, "bernoulli_exp_square", two_sided_geometric=propose)
+
+    def draw(coins):
+        noise = np.zeros(1, dtype=np.int64)
+        assert run(coins, [0, 0], 0, numerator, denominator, scale, noise) == 1
+        return int(noise[0])
+
+    law, left = exact_law(draw, 1e-9, restarts_at="propose")
+    assert_law(law, left, gaussian_law(numerator / denominator, 60 * scale))
+
+
+def test_the_variance_of_gaussian_noise_is_rounded_up_by_less_than_one_part_in_a_million():
+    rng = np.random.default_rng(20)
+    for value in [*10.0 ** rng.uniform(-3, 14, 500), 1.0, 0.5, 3.0]:
+        variance = Fraction(value) / 7
+        numerator, denominator = gaussian._round_up(variance)
+        assert variance <= Fraction(numerator, denominator) < variance * (1 + Fraction(1, 10**6))
+
+
+CHOICES = {
+    "permute-and-flip": (PermuteAndFlip(), permute_and_flip._select, permute_and_flip_law),
+    "exponential": (Exponential(), exponential._select, exponential_law),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("scores", [(0,), (0, 0), (3, 2, 0), (5, 5, 1, 4), (-9, -9, -10, -200)])
+def test_the_code_of_a_choice_has_the_law_of_its_mechanism(name, scores):
+    _, kernel, expected = CHOICES[name]
+    run = on_coins(kernel, "uniform_below", "bernoulli_exp")
+    # An invalid candidate with the best score must change nothing.
+    table = np.array([[*scores, 1000]])
+    valid = np.array([[*[True] * len(scores), False]])
+
+    def select(coins):
+        chosen = np.full(1, -1)
+        assert run(coins, [0, 0], 0, table, valid, 2, 5, np.empty(table.shape[1], dtype=np.int64), chosen) == 1
+        return int(chosen[0])
+
+    law, left = exact_law(select, restarts_at="uniform_below" if name == "exponential" else None)
+    assert_law(law, left, dict(enumerate(expected(scores, 2 / 5))))
+
+
+# --- compiled samplers against their laws, fixed seeds --------------------------------------------------------------
+
+
+def assert_drawn_from(draws: np.ndarray, law: dict[int, float]) -> None:
+    """Chi-square test with cells of at least 10 expected draws; fails a sound sampler with probability FAILURE."""
+    outcomes = sorted(law)
+    observed = Counter(draws.tolist())
+    cells, seen, chance = [], 0, 0.0
+    for outcome in outcomes:
+        seen, chance = seen + observed.pop(outcome, 0), chance + law[outcome]
+        if chance * draws.size >= 10:
+            cells.append((seen, chance))
+            seen, chance = 0, 0.0
+    rest_seen, rest_chance = seen + sum(observed.values()), max(0.0, 1 - sum(chance for _, chance in cells))
+    last_seen, last_chance = cells.pop()
+    cells.append((last_seen + rest_seen, last_chance + rest_chance))
+    seen, expected = np.array(cells).T
+    assert len(cells) > 1
+    assert stats.chisquare(seen, expected * draws.size / expected.sum()).pvalue > FAILURE
+
+
+exact_flip, exact_flip_of_product = exact.bernoulli_exp, exact.bernoulli_exp_square
+
+
+@numba.njit
+def _flip_many(words, cursor, first, numerator, denominator, flips):
+    for item in range(first, flips.size):
+        begin = cursor[0]
+        flips[item] = exact_flip(numerator, denominator, words, cursor)
+        if cursor[1]:
+            cursor[0], cursor[1] = begin, 0
+            return item
+    return flips.size
+
+
+@numba.njit
+def _flip_many_products(words, cursor, first, p, q, r, s, flips):
+    for item in range(first, flips.size):
+        begin = cursor[0]
+        flips[item] = exact_flip_of_product(p, q, r, s, words, cursor)
+        if cursor[1]:
+            cursor[0], cursor[1] = begin, 0
+            return item
+    return flips.size
+
+
+@pytest.mark.parametrize(
+    ("numerator", "denominator"), [(1, 2), (3, 65536), (1, 1), (9, 4), (5 << 45, 1 << 46), (65537, 1 << 14)]
+)
+def test_compiled_flips_succeed_with_probability_exp_of_minus_gamma(numerator, denominator):
+    flips = np.zeros(N_DRAWS, dtype=np.int64)
+    Entropy(31).run(_flip_many, flips.size, numerator, denominator, flips)
+    assert stats.binomtest(int(flips.sum()), flips.size, math.exp(-numerator / denominator)).pvalue > FAILURE
+
+
+@pytest.mark.parametrize(("p", "q", "r", "s"), [(1, 2, 1, 3), (7, 4, 3, 2), (1 << 40, 3 << 40, 9, 4)])
+def test_compiled_flips_of_products_succeed_with_probability_exp_of_minus_the_product(p, q, r, s):
+    flips = np.zeros(N_DRAWS, dtype=np.int64)
+    Entropy(32).run(_flip_many_products, flips.size, p, q, r, s, flips)
+    assert stats.binomtest(int(flips.sum()), flips.size, math.exp(-(p / q) * (r / s))).pvalue > FAILURE
+
+
+@pytest.mark.parametrize("value", [Fraction(1, 100), Fraction(0.3), Fraction(1), Fraction(5, 2)])
+def test_compiled_geometric_noise_has_its_law(value):
+    rate = Rate.below(value)
+    noise = Geometric().draw((N_DRAWS // 2, 2), rate, Entropy(33))
+    assert noise.shape == (N_DRAWS // 2, 2)
+    ratio = rate.numerator / rate.denominator
+    assert_drawn_from(noise.ravel(), geometric_law(ratio, int(40 / ratio) + 1))
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 5), Fraction(0.9), Fraction(10), Fraction(3000)])
+def test_compiled_gaussian_noise_has_its_law(variance):
+    noise = Gaussian().draw((N_DRAWS,), variance, Entropy(34))
+    assert_drawn_from(noise, gaussian_law(float(variance), int(12 * math.sqrt(variance)) + 5))
+
+
+def test_compiled_gaussian_noise_of_very_large_variance_has_its_law():
+    variance = Fraction(2**44 + 12345, 3)
+    noise = Gaussian().draw((N_DRAWS // 4,), variance, Entropy(35))
+    sigma = math.sqrt(variance)
+    edges = stats.norm.ppf(np.linspace(0, 1, 41)[1:-1], scale=sigma)
+    seen = np.bincount(np.searchsorted(edges, noise), minlength=40)
+    assert stats.chisquare(seen).pvalue > FAILURE
+
+
+@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize(
+    ("scores", "value"),
+    [((3, 2, 0), Fraction(1, 2)), ((0, 0, 0, 0), Fraction(1)), ((-128, 0, -64, -640, -1), Fraction(1, 77))],
+)
+def test_compiled_choices_have_their_law(name, scores, value):
+    mechanism, _, law = CHOICES[name]
+    rate = Rate.below(value)
+    table = np.tile(np.array(scores, dtype=np.int64), (N_DRAWS, 1))
+    chosen = mechanism.select(table, np.ones(table.shape, dtype=bool), rate, Entropy(36))
+    assert_drawn_from(chosen, dict(enumerate(law(scores, rate.numerator / rate.denominator))))
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_candidate_that_is_not_valid_is_never_chosen_and_none_is_chosen_where_none_is_valid(name):
+    mechanism, rng = CHOICES[name][0], np.random.default_rng(37)
+    scores = rng.integers(-50, 50, size=(5_000, 6))
+    valid = rng.random((5_000, 6)) < 0.3
+    chosen = mechanism.select(scores, valid, Rate(1, 40), Entropy(37))
+    nodes = np.flatnonzero(valid.any(axis=1))
+    assert 0 < len(nodes) < 5_000
+    assert valid[nodes, chosen[nodes]].all()
+    assert (chosen[~valid.any(axis=1)] == -1).all()
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_differences_of_scores_beyond_any_table_neither_overflow_nor_stall(name):
+    scores = np.array([[0, -(2**61), -(2**50), -3 * MOST_DIFFERENCE]] * 200)
+    for rate in (Rate(2**NUMERATOR_BITS - 1, 1), Rate(2**NUMERATOR_BITS - 1, 1 << 17)):
+        chosen = CHOICES[name][0].select(scores, np.ones(scores.shape, dtype=bool), rate, Entropy(38))
+        assert (chosen == 0).all()
+
+
+# --- neighbours: what the gate runs is worth no more than what it charges -------------------------------------------
+
+
+def rate_of_choice(name: str, bound: Bound, amount: float, delta: float, monkeypatch) -> float:
+    """The rate at which the gate runs a choice that is charged ``amount``."""
+    seen = []
+
+    class Recorder:
+        def select(self, scores, valid, rate, entropy):
+            seen.append(rate)
+            return np.zeros(len(scores), dtype=np.int64)
+
+    monkeypatch.setitem(gate_module.CHOICES, name, Recorder())
+    gate = Gate(Ledger(make_accountant(100.0, delta)), Entropy(0))
+    gate.select(Sealed(np.zeros((1, 2), dtype=np.int64)), None, bound, amount, "choice", name)
+    return seen[0].numerator / seen[0].denominator
+
+
+def rate_of_noise(sensitivity: Sensitivity, amount: float, monkeypatch) -> float:
+    seen = []
+
+    class Recorder(Geometric):
+        def draw(self, shape, rate, entropy):
+            seen.append(rate)
+            return np.zeros(shape, dtype=np.int64)
+
+    monkeypatch.setattr(gate_module, "Geometric", Recorder)
+    gate = Gate(Ledger(make_accountant(100.0, 0.0)), Entropy(0))
+    gate.add_noise(Sealed(np.zeros(2, dtype=np.int64)), sensitivity, amount, "noise")
+    return seen[0].numerator / seen[0].denominator
+
+
+def variance_of_noise(sensitivity: Sensitivity, amount: float, monkeypatch) -> float:
+    seen = []
+
+    class Recorder(Gaussian):
+        def draw(self, shape, variance, entropy):
+            seen.append(gaussian._round_up(variance))
+            return np.zeros(shape, dtype=np.int64)
+
+    monkeypatch.setattr(gate_module, "Gaussian", Recorder)
+    gate = Gate(Ledger(make_accountant(100.0, 1e-6)), Entropy(0))
+    gate.add_noise(Sealed(np.zeros(2, dtype=np.int64)), sensitivity, amount, "noise")
+    return seen[0][0] / seen[0][1]
+
+
+@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("bound", [Bound(0, 1), Bound(-128, 0), Bound(-64, 32)], ids=str)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_a_choice_tells_neighbouring_scores_apart_by_at_most_epsilon_and_nearly_that(name, bound, epsilon, monkeypatch):
+    rate, law = rate_of_choice(name, bound, epsilon, 0.0, monkeypatch), CHOICES[name][2]
+    gaps = sorted({0, bound.width // 2, bound.width, bound.width * math.ceil(6 / epsilon)})
+    moves = sorted({bound.low, (bound.low + bound.high) // 2, bound.high})
+    worst = 0.0
+    for scores in itertools.product([-gap for gap in gaps], repeat=3):
+        before = np.log(law(scores, rate))
+        for move in itertools.product(moves, repeat=3):
+            after = np.log(law(np.add(scores, move), rate))
+            worst = max(worst, float(np.abs(after - before).max()))
+    assert 0.9 * epsilon < worst <= epsilon * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("l1", [1, 3, 4096])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_geometric_noise_tells_neighbouring_counts_apart_by_at_most_epsilon_and_nearly_that(l1, epsilon, monkeypatch):
+    rate = rate_of_noise(Sensitivity(l1, l1**2), epsilon, monkeypatch)
+    log_law = lambda k: math.log(math.tanh(rate / 2)) - rate * abs(k)  # noqa: E731
+    assert math.exp(log_law(3)) == pytest.approx(geometric_law(rate, 3)[3])
+    worst = 0.0
+    parts = sorted({0, 1, l1 // 3, l1 // 2, l1 - 1, l1})
+    for first, second in itertools.product(parts, parts):
+        if first + second > l1:
+            continue
+        for outputs in itertools.product((-2 * l1, 0, l1 // 2, 2 * l1), repeat=2):
+            before = log_law(outputs[0]) + log_law(outputs[1])
+            after = log_law(outputs[0] - first) + log_law(outputs[1] + second)
+            worst = max(worst, abs(after - before))
+    assert 0.9 * epsilon < worst <= epsilon * (1 + 1e-12)
+
+
+def renyi(first: np.ndarray, second: np.ndarray, alpha: float) -> float:
+    return math.log(np.sum(first**alpha * second ** (1 - alpha))) / (alpha - 1)
+
+
+@pytest.mark.parametrize("shift", [1, 3])
+@pytest.mark.parametrize("rho", [0.005, 0.1, 2.0])
+def test_gaussian_noise_of_neighbouring_counts_diverges_by_at_most_alpha_rho_and_nearly_that(shift, rho, monkeypatch):
+    variance = variance_of_noise(Sensitivity(shift, shift**2), rho, monkeypatch)
+    k = np.arange(-int(60 * math.sqrt(variance) + 60), int(60 * math.sqrt(variance) + 60) + 1)
+    log_law = -(k**2) / (2 * variance)
+    log_law -= np.log(np.exp(log_law).sum())
+    shifted = -((k - shift) ** 2) / (2 * variance) - np.log(np.exp(-((k - shift) ** 2) / (2 * variance)).sum())
+    worst = 0.0
+    for alpha in (1.01, 1.5, 2.0, 4.0, 8.0):
+        divergence = np.logaddexp.reduce(alpha * log_law + (1 - alpha) * shifted) / (alpha - 1)
+        worst = max(worst, divergence / alpha)
+    assert 0.9 * rho < worst <= rho * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("bound", [Bound(0, 1), Bound(-64, 32)], ids=str)
+@pytest.mark.parametrize("rho", [0.001, 0.02])
+def test_an_exponential_choice_under_zcdp_diverges_by_at_most_alpha_rho_and_nearly_that(bound, rho, monkeypatch):
+    rate = rate_of_choice("exponential", bound, rho, 1e-6, monkeypatch)
+    worst = 0.0
+    for gap in np.linspace(-20 * bound.width, 20 * bound.width, 161):
+        before, after = exponential_law((0, gap), rate), exponential_law((bound.low, gap + bound.high), rate)
+        for alpha in (1.01, 2.0, 5.0, 20.0):
+            worst = max(worst, renyi(before, after, alpha) / alpha, renyi(after, before, alpha) / alpha)
+    assert 0.9 * rho < worst <= rho * (1 + 1e-9)
+
+
+# --- rates ----------------------------------------------------------------------------------------------------------
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.fractions(min_value=Fraction(1, 2**38), max_value=2**16))
+@example(Fraction((2**61 - 1) * 3276899 // 6553600 + 1, 2**61 - 1))
+def test_a_rate_is_never_above_its_value_and_less_than_one_part_in_sixty_thousand_below(value):
+    rate = Rate.below(value)
+    run = Fraction(rate.numerator, rate.denominator)
+    assert run <= value
+    assert value - run < value / 60_000
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.fractions(min_value=Fraction(1, 2**DENOMINATOR_BITS), max_value=10**9))
+def test_a_rate_fits_the_arithmetic_of_the_samplers(value):
+    rate = Rate.below(value)
+    assert 0 < rate.numerator < 1 << NUMERATOR_BITS
+    assert 0 < rate.denominator <= 1 << DENOMINATOR_BITS
+    assert Fraction(rate.numerator, rate.denominator) <= value
+    assert rate.numerator * MOST_DIFFERENCE < 2**63
+
+
+@pytest.mark.parametrize("value", [Fraction(0), Fraction(-1, 3), Fraction(1, 2**56), Fraction(1, 10**30)])
+def test_a_rate_that_is_not_positive_or_too_small_is_refused(value):
+    with pytest.raises(ParameterError):
+        Rate.below(value)
+
+
+def test_a_gaussian_variance_beyond_the_arithmetic_is_refused():
+    with pytest.raises(ParameterError, match="standard deviation"):
+        Gaussian().draw((1,), Fraction(2**55), Entropy(0))
+
+
+# --- agreement with OpenDP ------------------------------------------------------------------------------------------
+
+
+def assert_same_law(ours: np.ndarray, theirs: np.ndarray) -> None:
+    """Two-sample chi-square test; fails two sound samplers with probability FAILURE."""
+    both = np.concatenate([ours, theirs])
+    edges = np.unique(np.quantile(both, np.linspace(0, 1, 31)[1:-1], method="nearest"))
+    table = [np.bincount(np.searchsorted(edges, sample), minlength=len(edges) + 1) for sample in (ours, theirs)]
+    table = np.array(table)
+    table = table[:, table.sum(axis=0) >= 20]
+    assert table.shape[1] > 1
+    assert stats.chi2_contingency(table).pvalue > FAILURE
+
+
+INTEGERS = dp.vector_domain(dp.atom_domain(T=int))
+
+
+@pytest.mark.parametrize(("scale", "rate"), [(0.5, Rate(2, 1)), (2.0, Rate(1, 2)), (40.0, Rate(1, 40))])
+def test_geometric_noise_agrees_with_opendp(scale, rate):
+    theirs = dp.m.make_laplace(INTEGERS, dp.l1_distance(T=int), scale=scale)([0] * 30_000)
+    assert_same_law(Geometric().draw((N_DRAWS,), rate, Entropy(41)), np.array(theirs))
+
+
+@pytest.mark.parametrize(("scale", "variance"), [(0.5, Fraction(1, 4)), (2.0, Fraction(4)), (50.0, Fraction(2500))])
+def test_gaussian_noise_agrees_with_opendp(scale, variance):
+    theirs = dp.m.make_gaussian(INTEGERS, dp.l2_distance(T=float), scale=scale)([0] * 20_000)
+    assert_same_law(Gaussian().draw((N_DRAWS,), variance, Entropy(42)), np.array(theirs))
+
+
+@pytest.mark.parametrize(
+    ("name", "measure"),
+    [("permute-and-flip", dp.max_divergence()), ("exponential", dp.zero_concentrated_divergence())],
+    ids=["permute-and-flip", "exponential"],
+)
+def test_choices_agree_with_opendp(name, measure):
+    scores = (5, 3, 3, 0, -4)
+    opendp = dp.m.make_noisy_max(INTEGERS, dp.linf_distance(T=int), measure, scale=4.0)
+    theirs = np.array([opendp(list(scores)) for _ in range(6_000)])
+    table = np.tile(np.array(scores, dtype=np.int64), (N_DRAWS, 1))
+    ours = CHOICES[name][0].select(table, np.ones(table.shape, dtype=bool), Rate(1, 4), Entropy(43))
+    counts = np.array([np.bincount(ours, minlength=5), np.bincount(theirs, minlength=5)])
+    assert stats.chi2_contingency(counts).pvalue > FAILURE
+
+
+def test_opendp_states_the_same_loss_for_the_same_noise():
+    laplace = dp.m.make_laplace(INTEGERS, dp.l1_distance(T=int), scale=4.0)
+    gauss = dp.m.make_gaussian(INTEGERS, dp.l2_distance(T=float), scale=4.0)
+    monotone = dp.linf_distance(T=int, monotonic=True)
+    pure = dp.m.make_noisy_max(INTEGERS, monotone, dp.max_divergence(), scale=4.0)
+    zcdp = dp.m.make_noisy_max(INTEGERS, monotone, dp.zero_concentrated_divergence(), scale=4.0)
+    ours = make_accountant(1.0, 0.0), make_accountant(1.0, 1e-6)
+    assert ours[0].strength("geometric", laplace.map(1)) == Fraction(1, 4)
+    assert ours[0].strength("permute-and-flip", pure.map(1)) == Fraction(1, 4)
+    assert 1 / ours[1].strength("gaussian", gauss.map(1.0)) == 16
+    assert float(ours[1].strength("exponential", zcdp.map(1))) == pytest.approx(1 / 4, rel=1e-12)
+
+
+# --- random words ---------------------------------------------------------------------------------------------------
+
+
+def all_draws() -> list[np.ndarray]:
+    """What every sampler draws from one stream of words."""
+    entropy, rng = Entropy(51), np.random.default_rng(51)
+    scores = rng.integers(-300, 1, size=(40, 7))
+    valid = rng.random(scores.shape) < 0.8
+    draws = [
+        Geometric().draw((60,), Rate.below(Fraction(1, 30)), entropy),
+        Gaussian().draw((40,), Fraction(50), entropy),
+        PermuteAndFlip().select(scores, valid, Rate.below(Fraction(1, 90)), entropy),
+        Exponential().select(scores, valid, Rate.below(Fraction(1, 90)), entropy),
+    ]
+    flips = np.zeros(100, dtype=np.int64)
+    entropy.run(_flip_many, flips.size, 5, 3, flips)
+    return [*draws, flips]
+
+
+@pytest.mark.parametrize("n_words", [64, 7, 1])
+def test_running_out_of_words_changes_nothing(n_words, monkeypatch):
+    monkeypatch.setattr(entropy_module, "FIRST_WORDS", 1 << 16)
+    at_once = all_draws()
+    monkeypatch.setattr(entropy_module, "FIRST_WORDS", n_words)
+    monkeypatch.setattr(entropy_module, "MOST_WORDS", n_words)
+    for large, small in zip(at_once, all_draws(), strict=True):
+        np.testing.assert_array_equal(large, small)
+
+
+SCHEMA = Schema({"x": Numeric(0, 8), "z": Numeric(0, 8)}, Classes(["no", "yes"]))
+X = np.random.default_rng(52).uniform(0, 8, size=(60, 2))
+Y = np.where(X[:, 0] > 4, "yes", "no")
+
+
+def released(model: DPForestClassifier) -> list:
+    return [model.forest_.features.tolist(), model.forest_.routes.tolist(), model.forest_.counts.tolist()]
+
+
+def test_without_a_seed_every_coin_of_a_fit_comes_from_the_operating_system(monkeypatch):
+    asked = []
+
+    def predictable(n_bytes: int) -> bytes:
+        asked.append(n_bytes)
+        return np.random.default_rng([53, len(asked)]).bytes(n_bytes)
+
+    monkeypatch.setattr(os, "urandom", predictable)
+    fits = []
+    for _ in range(2):
+        asked.clear()
+        fits.append(released(DPForestClassifier(SCHEMA, epsilon=1.0).fit(X, Y)))
+        assert sum(asked) > 100
+    assert fits[0] == fits[1]
+
+
+def test_two_fits_without_a_seed_differ():
+    # Two noises at epsilon = 0.1 agree with probability below 0.05; 32 counts agree with probability below 1e-40.
+    fits = [released(DPForestClassifier(SCHEMA, epsilon=0.1, max_depth=4).fit(X, Y)) for _ in range(2)]
+    assert fits[0] != fits[1]
+
+
+def test_a_seeded_fit_does_not_ask_the_operating_system_and_says_that_nothing_holds(monkeypatch):
+    def refuse(n_bytes: int) -> bytes:
+        raise AssertionError("a seeded fit read os.urandom")
+
+    monkeypatch.setattr(os, "urandom", refuse)
+    model = DPForestClassifier(SCHEMA, epsilon=1.0, random_state=3).fit(X, Y)
+    assert not model.privacy_.holds
+    assert any("random_state" in reason for reason in model.privacy_.reasons)
