@@ -17,9 +17,11 @@ lint: $(VENV)/dev.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_claims.py
+	$(BIN)/python scripts/readme_table.py --check
 
 bench: $(VENV)/dev.ready
 	$(BIN)/dpforest bench foundation
+	$(BIN)/dpforest bench papers --quick --results $(VENV)/papers.jsonl
 
 check: lint test
 

@@ -18,11 +18,12 @@ PARTS = {
     "leaves": {"release"},
     "domain.py": {"cuts"},
     "privacy": {"strength", "charge", "add_noise"},
+    "growing": {"train", "narrow", "may_split"},
 }
 FUNCTIONS = {"growing": {"grow"}, "allocation.py": {"spread"}}
 FREE = {"postprocess.py": {"refine"}}
 PROOF = ("Privacy:", "Claim:", "Because:", "Assumes:")
-CITED = re.compile(r"\[([a-z]+\d{4})[\],]")
+CITED = re.compile(r"\[([a-z]+\d{4})[\],;]")
 
 
 def modules(root: Path, place: str) -> list[Path]:

@@ -33,8 +33,8 @@ class Grid:
     geometric: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.bins, bool) or not isinstance(self.bins, int) or not 2 <= self.bins < MOST_CODES:
-            raise SchemaError(f"bins must be a whole number from 2 to {MOST_CODES - 1}, not {self.bins!r}.")
+        if isinstance(self.bins, bool) or not isinstance(self.bins, int) or not 1 <= self.bins < MOST_CODES:
+            raise SchemaError(f"bins must be a whole number from 1 to {MOST_CODES - 1}, not {self.bins!r}.")
 
     def cuts(self, feature: Numeric) -> np.ndarray:
         """Increasing cuts inside the bounds; a value belongs to the bin after the last cut that is <= it."""

@@ -121,7 +121,7 @@ class Recipe:
             if isinstance(value := getattr(recipe, item.name), ByTarget)
         }
         shape = {"n_trees": n_trees or recipe.n_trees, "depth": depth or recipe.depth}
-        numbers = {name: rule if isinstance(rule, int) else rule.value(facts) for name, rule in shape.items()}
+        numbers = {name: rule.value(facts) if hasattr(rule, "value") else int(rule) for name, rule in shape.items()}
         return replace(recipe, **(parts | numbers))
 
     @staticmethod
@@ -130,7 +130,10 @@ class Recipe:
 
     def check(self, schema: Schema) -> None:
         """Raise unless every part has a meaning for the target of the schema, and shares of a budget can be made."""
-        self.allocate.plan(1.0, 1)
+        try:
+            self.allocate.plan(1.0, 1)
+        except TypeError:
+            raise ParameterError(f"The shares of recipe {self.name!r} must be numbers.") from None
         if self.task(schema) not in self.tasks:
             raise SchemaError(f"Recipe {self.name!r} is for {' and '.join(self.tasks)}, not for {self.task(schema)}.")
         if self.planner is None:

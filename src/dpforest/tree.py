@@ -184,6 +184,16 @@ class Forest:
             for node in range(self.n_nodes)
         ]
 
+    def rules_text(self, leaves: bool = False) -> str:
+        """All rules as sentences, one a line; with ``leaves`` only those that end at a leaf."""
+        lines = []
+        for rule in self.rules():
+            if leaves and not rule["leaf"]:
+                continue
+            says = f"{rule['class']} ({rule['confidence']:.0%})" if "class" in rule else f"{rule['mean']:.6g}"
+            lines.append(f"tree {rule['tree']}: if {rule['rule']} then {says}, about {rule['support']:.0f} records")
+        return "\n".join(lines)
+
     def _prediction(self, node: int) -> dict[str, Any]:
         shares = self.shares[node]
         if isinstance(self.target, Classes):

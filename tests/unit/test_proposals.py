@@ -204,10 +204,10 @@ def test_a_random_split_has_equal_chances_by_feature_and_then_by_route():
     assert by_feature[3] == 0
     assert chisquare(by_feature[:3]).pvalue > RARE
     for feature in range(3):
-        routes = candidates.places[candidates.features[:, 0] == feature, 0]
-        n_routes = int((candidates.routes.features == feature).sum())
-        counts = np.bincount(routes - routes.min(), minlength=n_routes)
-        assert len(counts) == n_routes
+        picked = candidates.routes.take(candidates.places[candidates.features[:, 0] == feature, 0])
+        _, counts = np.unique(picked.children, axis=0, return_counts=True)
+        fixed = Menu().fixed(domain)
+        assert len(counts) == (fixed.features == feature).sum()
         assert chisquare(counts).pvalue > RARE
 
 
