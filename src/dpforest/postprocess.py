@@ -4,6 +4,7 @@ Each part has one method, ``refine(forest) -> forest``. Privacy: none is at stak
 released.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -146,17 +147,12 @@ class PruneByGini:
         sizes = counts.sum(axis=1)
         impurity = 1 - np.square(counts / np.maximum(sizes, 1e-9)[:, None]).sum(axis=1)
         impurity[sizes == 0] = 1.0
-        closed = forest.is_leaf.copy()
-        for level in reversed(forest.level_slices()[1:]):
-            parents = forest.parents[level]
-            over_leaves = np.ones(forest.n_nodes, dtype=bool)
-            np.logical_and.at(over_leaves, parents, closed[level])
-            weighted, total = np.zeros(forest.n_nodes), np.zeros(forest.n_nodes)
-            np.add.at(weighted, parents, sizes[level] * impurity[level])
-            np.add.at(total, parents, sizes[level])
-            own = np.unique(parents)
-            closed[own] |= over_leaves[own] & (weighted[own] >= impurity[own] * total[own])
-        return forest.without_children(np.flatnonzero(closed & ~forest.is_leaf))
+
+        def is_idle(nodes: np.ndarray, place: np.ndarray, level: slice) -> np.ndarray:
+            below = np.bincount(place, sizes[level] * impurity[level])
+            return below >= impurity[nodes] * np.bincount(place, sizes[level])
+
+        return _closed(forest, is_idle)
 
 
 @dataclass(frozen=True)
@@ -172,17 +168,20 @@ class PruneBySignal:
     least: float = 1.0
 
     def refine(self, forest: Forest) -> Forest:
-        n_values = forest.counts.shape[1]
-        noise = np.sqrt(np.maximum(n_values * forest.variances, 1e-18))
+        noise = np.sqrt(np.maximum(forest.counts.shape[1] * forest.variances, 1e-18))
         ratio = forest.counts.sum(axis=1) / noise
-        closed = forest.is_leaf.copy()
-        for level in reversed(forest.level_slices()[1:]):
-            parents = forest.parents[level]
-            over_leaves = np.ones(forest.n_nodes, dtype=bool)
-            np.logical_and.at(over_leaves, parents, closed[level])
-            total, n_children = np.zeros(forest.n_nodes), np.zeros(forest.n_nodes)
-            np.add.at(total, parents, ratio[level])
-            np.add.at(n_children, parents, 1)
-            own = np.unique(parents)
-            closed[own] |= over_leaves[own] & (total[own] < self.least * n_children[own])
-        return forest.without_children(np.flatnonzero(closed & ~forest.is_leaf))
+
+        def is_idle(nodes: np.ndarray, place: np.ndarray, level: slice) -> np.ndarray:
+            return np.bincount(place, ratio[level]) < self.least * np.bincount(place)
+
+        return _closed(forest, is_idle)
+
+
+def _closed(forest: Forest, is_idle: Callable[[np.ndarray, np.ndarray, slice], np.ndarray]) -> Forest:
+    """From the bottom up, nodes over leaves lose their children where ``is_idle(nodes, place of each child, children)``."""
+    closed = forest.is_leaf.copy()
+    for level in reversed(forest.level_slices()[1:]):
+        nodes, place = np.unique(forest.parents[level], return_inverse=True)
+        over_leaves = np.bincount(place, ~closed[level]) == 0
+        closed[nodes] |= over_leaves & is_idle(nodes, place, level)
+    return forest.without_children(np.flatnonzero(closed & ~forest.is_leaf))

@@ -137,8 +137,9 @@ class Recipe:
         if self.task(schema) not in self.tasks:
             raise SchemaError(f"Recipe {self.name!r} is for {' and '.join(self.tasks)}, not for {self.task(schema)}.")
         if self.planner is None:
-            for part in (self.criterion, self.leaf):
-                if not part.accepts(schema.target):
+            for part in (self.criterion, self.leaf, self.narrow, self.stages):
+                # Parts that do not say which targets they accept accept all.
+                if part is not None and not getattr(part, "accepts", lambda target: True)(schema.target):
                     name = type(part).__name__
                     raise SchemaError(f"{name} of recipe {self.name!r} does not fit the target {schema.target}.")
 

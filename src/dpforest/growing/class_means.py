@@ -11,6 +11,7 @@ from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.proposals import Candidates
 from dpforest.records.base import Counter
+from dpforest.schema import Classes, Target
 
 STEPS = 1024  # a bin's place between the bounds, as a whole number
 
@@ -32,6 +33,9 @@ class ClassMeans:
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
             raise ParameterError(f"threshold_share must lie in (0, 1), not {self.share!r}.")
+
+    def accepts(self, target: Target) -> bool:
+        return isinstance(target, Classes)
 
     def narrow(
         self, candidates: Candidates, shards: Counter, first: int, amount: float, gate: Gate, label: str

@@ -14,6 +14,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.recipe import Recipe
 from dpforest.records.base import Counter
 from dpforest.rules import Facts
+from dpforest.schema import Classes, Target
 from dpforest.tree import Forest
 
 
@@ -48,6 +49,9 @@ class OutOfBag:
             raise ParameterError("first_share and held_out must lie in (0, 1), eps_oob (a share of the budget) in (0, 1].")
         if not all(isinstance(number, int) and number >= 1 for number in (self.n_first, self.n_features)):
             raise ParameterError("n_first and k must be whole numbers of at least 1.")
+
+    def accepts(self, target: Target) -> bool:
+        return isinstance(target, Classes)
 
     def train(
         self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]

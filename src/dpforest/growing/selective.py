@@ -13,6 +13,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.recipe import Recipe
 from dpforest.records.base import Counter
 from dpforest.rules import Facts
+from dpforest.schema import Classes, Target
 from dpforest.tree import Forest
 
 
@@ -38,6 +39,9 @@ class SelectiveAggregation:
             raise ParameterError(
                 f"held_out must lie in (0, 1) and n_rounds be at least 0: {self.held_out!r}, {self.n_rounds!r}."
             )
+
+    def accepts(self, target: Target) -> bool:
+        return isinstance(target, Classes)
 
     def train(
         self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from dpforest.mechanisms.candidates import distance, list_valid
 from dpforest.mechanisms.entropy import Entropy
 from dpforest.mechanisms.exact import bernoulli_exp, uniform_below
-from dpforest.mechanisms.rates import MOST_DIFFERENCE, Rate
+from dpforest.mechanisms.rates import Rate
 
 
 @dataclass(frozen=True)
@@ -41,17 +42,10 @@ class Exponential:
 def _select(words, cursor, first, scores, valid, numerator, denominator, listed, chosen):
     for node in range(first, scores.shape[0]):
         begin = cursor[0]
-        n_listed = 0
-        best = np.int64(-(2**62))
-        for candidate in range(scores.shape[1]):
-            if valid[node, candidate]:
-                listed[n_listed] = candidate
-                n_listed += 1
-                best = max(best, scores[node, candidate])
+        n_listed, best = list_valid(scores, valid, node, listed)
         while n_listed > 0 and not cursor[1]:
             candidate = listed[uniform_below(n_listed, words, cursor)]
-            difference = min(best - scores[node, candidate], MOST_DIFFERENCE)
-            if bernoulli_exp(difference * numerator, denominator, words, cursor):
+            if bernoulli_exp(distance(scores, node, candidate, best) * numerator, denominator, words, cursor):
                 chosen[node] = candidate
                 break
         if cursor[1]:

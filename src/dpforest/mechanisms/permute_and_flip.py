@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from dpforest.mechanisms.candidates import distance, list_valid
 from dpforest.mechanisms.entropy import Entropy
 from dpforest.mechanisms.exact import bernoulli_exp, uniform_below
-from dpforest.mechanisms.rates import MOST_DIFFERENCE, Rate
+from dpforest.mechanisms.rates import Rate
 
 
 @dataclass(frozen=True)
@@ -41,19 +42,12 @@ class PermuteAndFlip:
 def _select(words, cursor, first, scores, valid, numerator, denominator, order, chosen):
     for node in range(first, scores.shape[0]):
         begin = cursor[0]
-        n_left = 0
-        best = np.int64(-(2**62))
-        for candidate in range(scores.shape[1]):
-            if valid[node, candidate]:
-                order[n_left] = candidate
-                n_left += 1
-                best = max(best, scores[node, candidate])
+        n_left, best = list_valid(scores, valid, node, order)
         # The best candidate's flip always succeeds, so the loop ends with a choice.
         while n_left > 0:
             place = uniform_below(n_left, words, cursor)
             candidate = order[place]
-            difference = min(best - scores[node, candidate], MOST_DIFFERENCE)
-            if bernoulli_exp(difference * numerator, denominator, words, cursor):
+            if bernoulli_exp(distance(scores, node, candidate, best) * numerator, denominator, words, cursor):
                 chosen[node] = candidate
                 break
             n_left -= 1

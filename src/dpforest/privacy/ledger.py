@@ -113,7 +113,9 @@ class Ledger:
 
     @contextmanager
     def inside(self, scope: Scope) -> Iterator[None]:
-        """Charges made inside belong to a scope that was opened before."""
+        """Charges made inside belong to a scope of this ledger that was opened before."""
+        if not any(found is scope for found in _scopes(self.root)):
+            raise AccountingError(f"The scope {scope.label!r} is not in this ledger; its charges would count nowhere.")
         self._open.append(scope)
         try:
             yield
@@ -203,6 +205,13 @@ class Ledger:
     @classmethod
     def from_json(cls, text: str) -> "Ledger":
         return cls.from_dict(json.loads(text))
+
+
+def _scopes(scope: Scope) -> Iterator[Scope]:
+    yield scope
+    for child in scope.children:
+        if isinstance(child, Scope):
+            yield from _scopes(child)
 
 
 def _number(value: float) -> float | str:

@@ -1,0 +1,25 @@
+"""What the choice mechanisms share: which candidates a node has, and how far each is from the best."""
+
+import numpy as np
+from numba import njit
+
+from dpforest.mechanisms.rates import MOST_DIFFERENCE
+
+
+@njit(cache=True, nogil=True)
+def list_valid(scores, valid, node, listed):
+    """Write the valid candidates of a node to ``listed``; returns how many there are and their best score."""
+    n_listed = 0
+    best = np.int64(-(2**62))
+    for candidate in range(scores.shape[1]):
+        if valid[node, candidate]:
+            listed[n_listed] = candidate
+            n_listed += 1
+            best = max(best, scores[node, candidate])
+    return n_listed, best
+
+
+@njit(cache=True, nogil=True)
+def distance(scores, node, candidate, best):
+    """How far a candidate is from the best, cut where its product with a rate would not fit 64 bits."""
+    return min(best - scores[node, candidate], MOST_DIFFERENCE)
