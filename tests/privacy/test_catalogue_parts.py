@@ -48,7 +48,7 @@ from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import draw_below
 from dpforest.postprocess import plain_shares
 from dpforest.privacy.accountants import Pure, make_accountant
-from dpforest.privacy.base import Bound
+from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger, Scope
 from dpforest.privacy.sealed import Sealed
@@ -155,7 +155,7 @@ class WatchedGate(Gate):
         self.queries, self.released, self._script = [], [], None if script is None else iter(script)
 
     def select(self, scores, valid, bound, amount, label, mechanism=None, apart=None):
-        self._keep(label, scores, valid=valid, bound=bound)
+        self._keep(label, scores, bound, valid)
         if self._script is None:
             released = super().select(scores, valid, bound, amount, label, mechanism, apart)
         else:
@@ -165,7 +165,7 @@ class WatchedGate(Gate):
         return released
 
     def add_noise(self, values, sensitivity, amount, label):
-        self._keep(label, values, sensitivity=sensitivity)
+        self._keep(label, values, sensitivity)
         if self._script is None:
             released = super().add_noise(values, sensitivity, amount, label)
         else:
@@ -174,10 +174,10 @@ class WatchedGate(Gate):
         self.released.append(released)
         return released
 
-    def _keep(self, label, sealed, **what):
-        scope = [scope.label for scope in self.ledger._open]
-        self.queries.append(SimpleNamespace(label=label, scope=scope, trees=_trees_of(label), **what))
-        sealed.map(lambda array: setattr(self.queries[-1], "values", array.copy()))
+    def _keep(self, label, sealed, stated, valid=None):
+        scope, values = [scope.label for scope in self.ledger._open], opened(sealed).copy()
+        query = {"label": label, "scope": scope, "values": values, "stated": stated, "valid": valid}
+        self.queries.append(SimpleNamespace(**query, trees=_trees_of(label)))
 
 
 class WatchedGrowth(Growth):
@@ -256,33 +256,34 @@ def resolved(recipe, schema, n_trees=3, depth=2):
 
 
 def assert_same_release(first, second):
+    """The two fits were offered, asked, charged and released the same."""
     assert first.ledger == second.ledger
+    for one, two in zip(first.queries, second.queries, strict=True):
+        assert (one.label, one.scope, one.values.shape) == (two.label, two.scope, two.values.shape)
+        assert (one.stated, np.array(one.valid).tolist()) == (two.stated, np.array(two.valid).tolist())
     for name, value in vars(first.forest).items():
         if isinstance(value, np.ndarray):
             np.testing.assert_array_equal(value, getattr(second.forest, name), err_msg=name)
 
 
 def moved_by_tree(before, after):
-    """For each tree (or for all, if the question is about trees) the rows that moved and how."""
-    assert (before.label, before.scope, before.values.shape) == (after.label, after.scope, after.values.shape)
-    move = (after.values - before.values).reshape(len(before.values) if before.trees is not None else 1, -1)
-    if getattr(before, "valid", None) is not None:
-        move = np.where(before.valid, move, 0)
+    """How each row of each tree moved; questions about whole trees are one row."""
     trees = np.zeros(1, dtype=int) if before.trees is None else before.trees
+    move = (after.values - before.values).reshape(len(trees), -1)
+    move = move if before.valid is None else np.where(before.valid, move, 0)
     return {int(tree): move[trees == tree] for tree in np.unique(trees)}
 
 
 def assert_within_what_was_paid(query, rows):
     """The moved rows of one tree are one node's, and within the bound that the gate was told."""
-    moving = rows[rows.any(axis=1)]
-    if hasattr(query, "bound"):
-        assert len(moving) <= 1, query.label
-        assert (query.bound.low <= moving).all(), query.label
-        assert (moving <= query.bound.high).all(), query.label
-        return
+    moving, stated = rows[rows.any(axis=1)], query.stated
     assert len(moving) <= 1, query.label
-    assert np.abs(rows).sum() <= query.sensitivity.l1, query.label
-    assert np.square(rows).sum() <= query.sensitivity.l2_squared, query.label
+    if isinstance(stated, Bound):
+        assert (stated.low <= moving).all(), query.label
+        assert (moving <= stated.high).all(), query.label
+    else:
+        assert np.abs(rows).sum() <= stated.l1, query.label
+        assert np.square(rows).sum() <= stated.l2_squared, query.label
 
 
 def check_neighbours(recipe, schema, seed, n_rows=400, delta=0.0):
@@ -622,7 +623,7 @@ def test_a_record_that_every_first_tree_gets_wrong_raises_all_their_errors_by_on
         one = train(recipe, TWO, codes, labels, seed=seed)
         two = train(recipe, TWO, *with_one_more(codes, labels, codes[:, 0], 1), one.released, seed)
         (before,), (after,) = ([q for q in gate.queries if q.label == "errors of trees"] for gate in (one, two))
-        assert (before.sensitivity.l1, before.sensitivity.l2_squared) == (6, 6)
+        assert before.stated == Sensitivity(6, 6)
         moved.add(tuple((after.values - before.values).tolist()))
     # All trees say 0: a record of class 1 that is held out is an error of each, one that is not changes nothing.
     assert moved == {(0,) * 6, (1,) * 6}
@@ -998,6 +999,16 @@ def test_a_level_whose_class_means_leave_one_cut_pays_for_them_and_leaves_the_re
     entries = model.ledger_.entries()
     assert [entry["label"] for entry in entries] == [*(f"splits of level {n}: class means" for n in range(2)), "leaves"]
     assert [entry["epsilon"] for entry in entries] == pytest.approx([0.7 / 12, 0.7 / 12, 0.7 * 10 / 12])
+    assert_exact_total(model.ledger_)
+
+
+def test_a_level_without_numbers_pays_for_no_class_means_and_gives_all_to_the_choice():
+    schema = Schema({"c": MIXED["c"], "d": MIXED["d"]}, Classes([0, 1]))
+    X, y, _ = mixed_table(80, seed=3)
+    recipe = recipe_of(narrow=ClassMeans(0.25), depth=1)
+    model = DPForestClassifier(schema, 0.7, recipe=recipe, random_state=1).fit(X[:, 2:], y)
+    entries = [(entry["label"], entry["epsilon"]) for entry in model.ledger_.entries()]
+    assert entries == [("splits of level 0", pytest.approx(0.35)), ("leaves", pytest.approx(0.35))]
     assert_exact_total(model.ledger_)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numba import njit
 
 from dpforest.privacy.base import Bound
 from dpforest.schema import Classes, Target
@@ -44,9 +45,9 @@ class EntropyCount:
         return _convex_table(self.n_max)
 
     def _g(self, counts: np.ndarray) -> np.ndarray:
-        starts, values, steps = self._table
-        place = np.searchsorted(starts, counts, side="right") - 1
-        return values[place] + steps[place] * (counts - starts[place])
+        result = np.empty(counts.size, dtype=np.int64)
+        _look_up(np.ascontiguousarray(counts).reshape(-1), *self._table, result)
+        return result.reshape(counts.shape)
 
 
 @lru_cache(maxsize=16)
@@ -61,3 +62,14 @@ def _convex_table(n_max: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     lengths = np.diff(starts)
     values = np.concatenate([[0], np.cumsum(steps[:-1] * lengths)])
     return np.array(starts, dtype=np.int64), values.astype(np.int64), steps
+
+
+@njit(cache=True, nogil=True)
+def _look_up(counts, starts, values, steps, result):
+    n_single = min(2 * STEPS_PER_OCTAVE, starts.size - 1)
+    for item in range(counts.size):
+        count = counts[item]
+        place = count
+        if count > n_single:  # below that every count starts a piece
+            place = np.searchsorted(starts, count, side="right") - 1
+        result[item] = values[place] + steps[place] * (count - starts[place])
