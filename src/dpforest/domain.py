@@ -6,7 +6,7 @@ its categories, then one for values outside the list, then one for missing.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -38,16 +38,23 @@ class Grid:
 
     def cuts(self, feature: Numeric) -> np.ndarray:
         """Increasing cuts inside the bounds; a value belongs to the bin after the last cut that is <= it."""
-        lower, upper = float(feature.lower), float(feature.upper)
-        if feature.integer and upper - lower < self.bins:
-            return np.arange(math.ceil(lower) + 1, math.floor(upper) + 1, dtype=float)
-        cuts = np.linspace(lower, upper, self.bins + 1)[1:-1]
-        if self.geometric:
+        return _cuts(self.bins, self.geometric, float(feature.lower), float(feature.upper), feature.integer)
+
+
+@lru_cache(maxsize=4096)
+def _cuts(bins: int, geometric: bool, lower: float, upper: float, integer: bool) -> np.ndarray:
+    if integer and upper - lower < bins:
+        cuts = np.arange(math.ceil(lower) + 1, math.floor(upper) + 1, dtype=float)
+    else:
+        cuts = np.linspace(lower, upper, bins + 1)[1:-1]
+        if geometric:
             cuts = np.concatenate([cuts, _halving_cuts(lower, upper)])
-        if feature.integer:
+        if integer:
             cuts = np.ceil(cuts)
         cuts = np.unique(cuts + 0.0)  # no minus zero
-        return cuts[(cuts > lower) & (cuts <= upper)]
+        cuts = cuts[(cuts > lower) & (cuts <= upper)]
+    cuts.setflags(write=False)  # shared by all fits
+    return cuts
 
 
 def _halving_cuts(lower: float, upper: float) -> np.ndarray:

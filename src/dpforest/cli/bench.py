@@ -10,6 +10,10 @@ from rich.table import Table
 
 from dpforest.cli.console import output, steps
 
+# Columns of a row on the papers that the table's title and first column say, or that only the page has room for.
+SHORT = {"no privacy, same system": "same, ε = ∞", "no privacy, random forest": "forest", "always the same answer": "guess"}
+NOT_SHOWN = ("experiment", "unit", "data", "system", "parameters", "splits", "private at 2ε")
+
 
 def bench(
     name: Annotated[str, typer.Argument(help="Which benchmark: foundation or papers.")] = "foundation",
@@ -32,10 +36,28 @@ def bench(
     if as_json:
         output.print_json(json.dumps(rows))
         return
-    table = Table(*rows[0].keys()) if rows else Table("nothing was run")
+    for title, lines in _by_experiment(rows).items():
+        first, *heads = lines[0]
+        table = Table(title=escape(title), title_justify="left")
+        table.add_column(first, overflow="fold", min_width=24)
+        for head in heads:
+            table.add_column(head)
+        for line in lines:
+            table.add_row(*(escape(str(value)) for value in line.values()))
+        output.print(table)
+
+
+def _by_experiment(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Rows of the papers under the title of their table, in columns that fit a terminal; other rows as they are."""
+    tables: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        table.add_row(*(escape(str(value)) for value in row.values()))
-    output.print(table)
+        if "experiment" not in row:
+            tables.setdefault("", []).append(row)
+            continue
+        what = ", ".join(part for part in (row["data"], row["system"], row["parameters"]) if part)
+        figures = {SHORT.get(name, name): value for name, value in row.items() if name not in NOT_SHOWN}
+        tables.setdefault(f"{row['experiment']} ({row['unit']})", []).append({"what": what, **figures})
+    return tables
 
 
 def _foundation() -> list[dict[str, Any]]:

@@ -28,9 +28,13 @@ def recipes(
         if as_json:
             output.print_json(json.dumps(rows))
             return
-        table = Table("recipe", "paper", "tasks", "splits on", "budget", "published claim", show_lines=True)
+        table = Table(show_lines=True)
+        table.add_column("recipe", no_wrap=True)  # names are to be typed
+        for head in ("paper; tasks", "splits on; budget", "published claim"):
+            table.add_column(head)
         for row in rows:
-            table.add_row(*(escape(str(row[key])) for key in ("name", "paper", "tasks", "splits", "budget", "claim")))
+            cells = (row["name"], f"{row['paper']};\n{row['tasks']}", f"{row['splits']};\n{row['budget']}", row["claim"])
+            table.add_row(*map(escape, cells))
         output.print(table)
         return
     recipe = get_recipe(name)

@@ -127,7 +127,6 @@ class Ledger:
         if not amount >= 0:
             raise AccountingError(f"'{label}' asks for {self.unit} = {amount!r}; an amount is at least 0.")
         children, budget = self._open[-1].children, self.accountant.budget
-        before = self._charged()
         children.append(Charge(label, mechanism, amount))
         try:
             fits = self._charged() <= budget
@@ -136,7 +135,8 @@ class Ledger:
             raise
         if not fits:
             children.pop()
-            raise BudgetError.over(label, amount, float(Fraction(budget) - Fraction(before)), budget, self.unit)
+            left = Fraction(budget) - Fraction(self._charged())
+            raise BudgetError.over(label, amount, float(left), budget, self.unit)
 
     def _charged(self) -> Fraction | float:
         """The sum of all charges; leaks, which have no bound, are left out."""
