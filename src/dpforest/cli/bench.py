@@ -11,7 +11,7 @@ from rich.table import Table
 from dpforest.cli.console import output, steps
 
 # Columns of a row on the papers that the table's title and first column say, or that only the page has room for.
-SHORT = {"no privacy, same system": "same, ε = ∞", "no privacy, random forest": "forest", "always the same answer": "guess"}
+SHORT = {"no privacy, same system": "ε = ∞", "no privacy, random forest": "forest", "always the same answer": "guess"}
 NOT_SHOWN = ("experiment", "unit", "data", "system", "parameters", "splits", "private at 2ε")
 
 
