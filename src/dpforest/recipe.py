@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
+import numpy as np
+
 from dpforest.allocation import Allocation
 from dpforest.domain import Grid
 from dpforest.errors import ParameterError, SchemaError, shown
@@ -93,17 +95,24 @@ class Recipe:
             if name not in self.parameters:
                 known = ", ".join(sorted(self.parameters)) or "none"
                 raise ParameterError(f"Recipe {self.name!r} takes no parameter {name!r}. It takes: {known}.")
-            place = self.parameters[name]
+            value = value.item() if isinstance(value, np.generic) else value
+            place, is_plain = self.parameters[name], isinstance(value, str | int | float)
             if isinstance(place, tuple):
                 place, words = place
-                if value not in words:
+                if not is_plain or value not in words:
                     raise ParameterError(f"{name} must be one of {', '.join(map(repr, words))}, not {shown(value)}.")
                 value = words[value]
+            elif not is_plain:
+                raise ParameterError(f"{name} of recipe {self.name!r} cannot be {shown(value)}.")
             try:
                 recipe = _replace_at(recipe, place.split("."), value)
             except TypeError:
                 raise ParameterError(f"{name} of recipe {self.name!r} cannot be {shown(value)}.") from None
         return recipe
+
+    def shaped(self, n_trees: int | None, depth: int | None) -> "Recipe":
+        """The recipe with the shape that the user asks for; a rule that is not needed asks for no rows."""
+        return replace(self, n_trees=n_trees or self.n_trees, depth=depth or self.depth)
 
     @property
     def needs_rows(self) -> bool:
@@ -120,7 +129,8 @@ class Recipe:
             for item in fields(recipe)
             if isinstance(value := getattr(recipe, item.name), ByTarget)
         }
-        shape = {"n_trees": n_trees or recipe.n_trees, "depth": depth or recipe.depth}
+        recipe = recipe.shaped(n_trees, depth)
+        shape = {"n_trees": recipe.n_trees, "depth": recipe.depth}
         numbers = {name: rule.value(facts) if hasattr(rule, "value") else int(rule) for name, rule in shape.items()}
         return replace(recipe, **(parts | numbers))
 

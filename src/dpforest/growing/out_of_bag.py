@@ -47,7 +47,7 @@ class OutOfBag:
         shares = (self.first_share, self.held_out)
         if not all(0 < share < 1 for share in shares) or not 0 < self.held_out_budget <= 1:
             raise ParameterError("first_share and held_out must lie in (0, 1), eps_oob (a share of the budget) in (0, 1].")
-        if not all(isinstance(number, int) and number >= 1 for number in (self.n_first, self.n_features)):
+        if not all(type(number) is int and number >= 1 for number in (self.n_first, self.n_features)):
             raise ParameterError("n_first and k must be whole numbers of at least 1.")
 
     def accepts(self, target: Target) -> bool:

@@ -35,7 +35,7 @@ class SelectiveAggregation:
     n_rounds: int = 5
 
     def __post_init__(self) -> None:
-        if not 0 < self.held_out < 1 or not isinstance(self.n_rounds, int) or self.n_rounds < 0:
+        if not 0 < self.held_out < 1 or type(self.n_rounds) is not int or self.n_rounds < 0:
             raise ParameterError(
                 f"held_out must lie in (0, 1) and n_rounds be at least 0: {self.held_out!r}, {self.n_rounds!r}."
             )

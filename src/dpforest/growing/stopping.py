@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from dpforest.errors import ParameterError
 from dpforest.rules import Facts
 
 
@@ -31,6 +32,10 @@ class NoisySize:
     """
 
     least: float = 100.0
+
+    def __post_init__(self) -> None:
+        if not self.least >= 0:
+            raise ParameterError(f"min_size must be a number of at least 0, not {self.least!r}.")
 
     def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
         assert counts is not None, "NoisySize needs counts at every level"
@@ -66,6 +71,8 @@ class EstimatedSupport:
         Because: it reads the schema, earlier splits and a released number of rows.
         Assumes: as said.
     """
+
+    needs_rows = True
 
     def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
         threshold = math.sqrt(2) * (facts.n_classes or 2) * facts.n_trees / facts.epsilon
