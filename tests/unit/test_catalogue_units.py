@@ -402,6 +402,7 @@ def assert_sound(forest):
     assert forest.parents[: forest.n_trees].tolist() == [-1] * forest.n_trees
     assert forest.trees[: forest.n_trees].tolist() == list(range(forest.n_trees))
     assert (np.diff(forest.levels) >= 0).all()
+    assert sorted(forest.splits[~forest.is_leaf]) == list(range(len(forest.routes)))
     for node in range(forest.n_trees, forest.n_nodes):
         parent = forest.parents[node]
         siblings = np.flatnonzero(forest.parents == parent)
@@ -509,6 +510,32 @@ def test_a_tree_of_the_second_stage_splits_on_one_feature_a_level_from_the_heavi
         assert len(order) == len(set(order))
     # Here no feature is light enough to be left out, so all trees follow the same order.
     assert len({tuple(map(tuple, levels)) for levels in used}) == 1
+
+
+def test_a_tree_draws_its_features_and_takes_them_from_the_heaviest_down():
+    weights = np.array([0.05, 0.3, 0.1, 0.2, 0.35])
+    drawn = set()
+    for seed in range(50):
+        order = OutOfBag(n_features=3)._order(weights, 2, np.random.default_rng(seed)).tolist()
+        assert len(order) == len(set(order)) == 2
+        assert weights[order[0]] > weights[order[1]]
+        drawn.add(tuple(order))
+    # Of the three that are drawn the lightest has no level, so the lightest of all never has one.
+    assert drawn == set(itertools.combinations([4, 1, 3, 2], 2))
+
+
+def test_a_feature_far_below_the_mean_is_removed_and_one_somewhat_below_it_is_left_out_where_others_are_drawn():
+    # The first is 4.4 standard deviations below the mean, more than 3; then 2 below, between 1.5 and 3.
+    far = np.array([0.01, *[0.0521] * 19])
+    somewhat = np.array([0.01, 0.247, 0.247, 0.248, 0.248])
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        assert 0 not in OutOfBag(n_features=20)._order(far, 20, rng)
+        assert 0 not in OutOfBag(n_features=5)._order(somewhat, 5, rng)
+    # Where it is the only one drawn, a feature that is somewhat light is taken; one that was removed is never drawn.
+    for weights, taken in [(somewhat, {0, 1, 2, 3, 4}), (far, set(range(1, 20)))]:
+        rngs = map(np.random.default_rng, range(400))
+        assert {int(OutOfBag(n_features=1)._order(weights, 1, rng)[0]) for rng in rngs} == taken
 
 
 # --- probabilistic averaging ----------------------------------------------------------------------------------------
