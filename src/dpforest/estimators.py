@@ -262,10 +262,14 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
 
     def _coins(self, X: Any) -> np.ndarray:
         """A number in [0, 1) for each record, from its codes alone."""
-        mixed = np.uint64(0)
-        for column in encode(read_columns(X, self.schema_), self.forest_.domain):
-            mixed = (mixed ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-            mixed ^= mixed >> np.uint64(29)
+        codes = encode(read_columns(X, self.schema_), self.forest_.domain).astype(np.uint64)
+        mixed = np.full(codes.shape[1], 0x2545F4914F6CDD1D, dtype=np.uint64)
+        for column in codes:
+            # The finisher of SplitMix64: every bit of a code reaches every bit of the coin.
+            mixed = (mixed ^ column) + np.uint64(0x9E3779B97F4A7C15)
+            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            mixed ^= mixed >> np.uint64(31)
         return np.asarray(mixed >> np.uint64(11)) / 2.0**53
 
     def __sklearn_tags__(self) -> Any:

@@ -157,10 +157,11 @@ class PruneByGini:
 
 @dataclass(frozen=True)
 class PruneBySignal:
-    """Closes a node over leaves whose average signal-to-noise ratio is below ``least`` [suihkonen2023, eq. 4.40].
+    """Closes a node over leaves whose average signal-to-noise ratio is below ``least`` [suihkonen2023, eq. 4.39].
 
     The ratio of a node is the sum of its released counts over the standard deviation of their noise; adding leaves up
-    averages the noise, so a parent has more signal than its children.
+    averages the noise, so a parent has more signal than its children. Departs from eq. 4.40, which divides by the number of
+    classes and of leaves instead of their roots, as if all noises of a node were equal.
 
     Privacy: none; input is released.
     """
