@@ -46,9 +46,8 @@ def grow(
     domain, rng = shards.domain, gate.entropy.generator()
     growth, fixed = Growth(domain, recipe.n_trees), recipe.propose.fixed(domain)
     inner: list[tuple[np.ndarray, np.ndarray, float]] = []
-    left: list[
-        float
-    ] = []  # amounts of levels that had nothing to ask; a function of released values, so leaves may have them
+    # Amounts of levels that had nothing to ask. Which those are follows from released values, so the leaves may have them.
+    left: list[float] = []
     for level in range(plan.depth):
         counts, variance = None, 0.0
         if plan.counts[level] > 0:
