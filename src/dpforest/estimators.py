@@ -256,8 +256,8 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
         votes = self._votes(X)
         if self.forest_.draws:
             # The same record gets the same coin each time, so that predictions do not depend on their company.
-            coins = self._coins(X)[:, None]
-            return self.classes_[(votes.cumsum(axis=1) > coins * votes.sum(axis=1, keepdims=True)).argmax(axis=1)]
+            below = votes.cumsum(axis=1)
+            return self.classes_[(below > self._coins(X)[:, None] * below[:, -1:]).argmax(axis=1)]
         return self.classes_[votes.argmax(axis=1)]
 
     def _coins(self, X: Any) -> np.ndarray:

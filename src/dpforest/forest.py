@@ -34,8 +34,7 @@ def fit_forest(
     Privacy: all releases pass the gate; what this function returns is public.
     """
     gate = Gate(ledger, entropy)
-    recipe = recipe.shaped(n_trees, max_depth)
-    facts, amount = _facts(vault, recipe, gate)
+    facts, amount = _facts(vault, recipe.shaped(n_trees, max_depth), gate)
     recipe = recipe.resolve(facts, n_trees, max_depth)
     recipe.check(vault.schema)
     facts = replace(facts, n_trees=recipe.n_trees)

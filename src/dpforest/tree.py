@@ -206,21 +206,25 @@ class Forest:
 
 
 @njit(cache=True, nogil=True)
+def _leaf(codes, record, root, first_children, features, splits, routes):
+    """The leaf that a record reaches from a root."""
+    node = root
+    while first_children[node] >= 0:
+        node = first_children[node] + routes[splits[node], codes[features[node], record]]
+    return node
+
+
+@njit(cache=True, nogil=True)
 def _vote(codes, n_trees, first_children, features, splits, routes, votes, totals):
     for record in range(totals.shape[0]):
         for tree in range(n_trees):
-            node = tree
-            while first_children[node] >= 0:
-                node = first_children[node] + routes[splits[node], codes[features[node], record]]
+            leaf = _leaf(codes, record, tree, first_children, features, splits, routes)
             for value in range(totals.shape[1]):
-                totals[record, value] += votes[node, value]
+                totals[record, value] += votes[leaf, value]
 
 
 @njit(cache=True, nogil=True)
 def _leaves(codes, first_children, features, splits, routes, leaves):
     for tree in range(leaves.shape[0]):
         for record in range(leaves.shape[1]):
-            node = tree
-            while first_children[node] >= 0:
-                node = first_children[node] + routes[splits[node], codes[features[node], record]]
-            leaves[tree, record] = node
+            leaves[tree, record] = _leaf(codes, record, tree, first_children, features, splits, routes)

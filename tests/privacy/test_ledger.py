@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.allocation import Arithmetic, Geometric, Harmonic, LeavesOnly, Linear, Uniform
 from dpforest.criteria import GiniCount
-from dpforest.errors import AccountingError, BudgetError, DPForestError
+from dpforest.errors import AccountingError, BudgetError, DPForestError, ParameterError
 from dpforest.growing.growth import Growth
 from dpforest.leaves import NoisyCounts
 from dpforest.mechanisms import Entropy
@@ -444,3 +444,10 @@ def test_no_allocation_depth_or_number_of_trees_overspends_or_leaves_a_rest(acco
     budget = Fraction(accountant.budget)
     assert (1 - Fraction(1, 10**9)) * budget < Fraction(ledger.total) <= budget
     assert ledger.spent <= accountant.epsilon
+
+
+def test_noise_that_would_not_fit_is_refused_before_it_is_charged():
+    ledger = Ledger(make_accountant(1.0, 1e-6))
+    with pytest.raises(ParameterError, match="Raise epsilon"):
+        Gate(ledger, Entropy(0)).add_noise(Sealed(np.zeros(1, dtype=np.int64)), Sensitivity(1, 1), 1e-20, "counts")
+    assert ledger.entries() == []

@@ -226,7 +226,7 @@ def test_the_code_of_two_sided_geometric_noise_has_the_geometric_law(numerator, 
 
 @pytest.mark.parametrize("variance", [Fraction(1, 8), Fraction(1), Fraction(7, 3), Fraction(40)])
 def test_the_code_of_gaussian_noise_has_the_discrete_gaussian_law(variance):
-    numerator, denominator = gaussian._round_up(variance)
+    numerator, denominator = gaussian.Gaussian.rounded(variance).as_integer_ratio()
     scale = math.isqrt(numerator // denominator) + 1
     proposals = geometric_law(1 / scale, 60 * scale)
     values, chances = tuple(proposals), tuple(proposals.values())
@@ -251,7 +251,7 @@ def test_the_variance_of_gaussian_noise_is_rounded_up_by_less_than_one_part_in_a
     rng = np.random.default_rng(20)
     for value in [*10.0 ** rng.uniform(-3, 14, 500), 1.0, 0.5, 3.0]:
         variance = Fraction(value) / 7
-        numerator, denominator = gaussian._round_up(variance)
+        numerator, denominator = gaussian.Gaussian.rounded(variance).as_integer_ratio()
         assert variance <= Fraction(numerator, denominator) < variance * (1 + Fraction(1, 10**6))
 
 
@@ -435,7 +435,7 @@ def variance_of_noise(sensitivity: Sensitivity, amount: float, monkeypatch) -> f
 
     class Recorder(Gaussian):
         def draw(self, shape, variance, entropy):
-            seen.append(gaussian._round_up(variance))
+            seen.append(gaussian.Gaussian.rounded(variance).as_integer_ratio())
             return np.zeros(shape, dtype=np.int64)
 
     monkeypatch.setattr(gate_module, "Gaussian", Recorder)

@@ -31,22 +31,24 @@ class Gaussian:
 
     def draw(self, shape: tuple[int, ...], variance: Fraction, entropy: Entropy) -> np.ndarray:
         """Independent noises of the given shape; ``sigma2`` is ``variance`` rounded up to a short fraction."""
-        numerator, denominator = _round_up(variance)
+        rounded = self.rounded(variance)
+        numerator, denominator = rounded.numerator, rounded.denominator
         scale = math.isqrt(numerator // denominator) + 1
         noise = np.empty(math.prod(shape), dtype=np.int64)
         entropy.run(_draw, noise.size, numerator, denominator, scale, noise)
         return noise.reshape(shape)
 
-
-def _round_up(variance: Fraction) -> tuple[int, int]:
-    if variance > 1 << 54:
-        raise ParameterError(
-            f"The budget leaves Gaussian noise of standard deviation {math.sqrt(variance):.3g}, above 2**27. "
-            "Raise epsilon, or use fewer trees or levels."
-        )
-    bits = max(0, VARIANCE_BITS - (variance.numerator.bit_length() - variance.denominator.bit_length()))
-    bits = min(bits, 40)
-    return max(1, math.ceil(variance * (1 << bits))), 1 << bits
+    @staticmethod
+    def rounded(variance: Fraction) -> Fraction:
+        """The variance as a short fraction, rounded up; refuses one whose noise would not fit 64 bits."""
+        if variance > 1 << 54:
+            raise ParameterError(
+                f"The budget leaves Gaussian noise of standard deviation {math.sqrt(variance):.3g}, above 2**27. "
+                "Raise epsilon, or use fewer trees or levels."
+            )
+        bits = VARIANCE_BITS - (variance.numerator.bit_length() - variance.denominator.bit_length())
+        scale = 1 << min(max(0, bits), 40)
+        return Fraction(max(1, math.ceil(variance * scale)), scale)
 
 
 @njit(cache=True, nogil=True)

@@ -77,7 +77,7 @@ class Gate:
             return values._value.copy(), 0.0
         strength = accountant.strength(accountant.noise, amount)
         if accountant.noise == "gaussian":
-            spread = Fraction(sensitivity.l2_squared) / strength
+            spread = Gaussian.rounded(Fraction(sensitivity.l2_squared) / strength)
             self.ledger.charge(label, accountant.noise, amount)
             noise = Gaussian().draw(values._value.shape, spread, self.entropy)
             return values._value + noise, float(spread)

@@ -58,7 +58,7 @@ class Ledger:
         Claim: what was charged covers what was released, and never passes the budget.
         Because: the gate charges before it draws; sums are exact fractions; a charge that would
             pass the budget raises ``BudgetError`` and is not entered. Parallel scopes are opened by
-            samplings only, which prove that their children are about different records.
+            samplings and stages, which prove that their children are about different records.
         Assumes: nothing is released but through the gate.
     """
 

@@ -32,10 +32,10 @@ class Node:
     def route(self, column: np.ndarray) -> np.ndarray:
         """The child of each value of the node's feature."""
         if self.groups:
-            child = np.full(len(column), len(self.groups) - 1)
-            for place, group in enumerate(self.groups):
-                child[np.isin(column, group)] = place
-            return child
+            places = np.array([place for group in self.groups for place in group], dtype=np.int64)
+            child = np.full(max(column.max(initial=0), places.max(initial=0)) + 1, len(self.groups) - 1)
+            child[places] = np.repeat(np.arange(len(self.groups)), [len(group) for group in self.groups])
+            return child[column]
         return np.where(np.isnan(column), len(self.cuts), np.searchsorted(self.cuts, column, side="right"))
 
 

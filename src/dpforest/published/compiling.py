@@ -7,7 +7,7 @@ import numpy as np
 from dpforest.domain import Domain
 from dpforest.postprocess import plain_shares
 from dpforest.published.base import Node
-from dpforest.schema import Numeric, Schema
+from dpforest.schema import Schema
 from dpforest.tree import Forest
 from dpforest.voting import Vote
 
@@ -50,14 +50,9 @@ def _domain(nodes: list[Node], schema: Schema) -> Domain:
     features = tuple(schema.features.values())
     found: list[set[float]] = [set() for _ in features]
     for node in nodes:
-        found[node.feature].update(node.cuts) if node.children and node.cuts else None
-    cuts = [np.array(sorted(cut), dtype=float) for cut in found]
-    # A domain needs a cut inside the bounds of each numeric feature that no tree has used.
-    cuts = [
-        cut if len(cut) or not isinstance(part, Numeric) else np.array([(part.lower + part.upper) / 2])
-        for cut, part in zip(cuts, features, strict=True)
-    ]
-    return Domain(tuple(schema.features), features, tuple(cuts))
+        if node.children:
+            found[node.feature].update(node.cuts)
+    return Domain(tuple(schema.features), features, tuple(np.array(sorted(cuts), dtype=float) for cuts in found))
 
 
 def _route(node: Node, domain: Domain, width: int) -> np.ndarray:

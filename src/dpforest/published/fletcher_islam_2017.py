@@ -22,13 +22,6 @@ from dpforest.schema import Categorical, Schema
 LARGEST_POWER = 700.0
 
 
-class OneChildPerValue(Node):
-    """A node whose child k gets the value k. There are many, and this route is quicker than one by groups."""
-
-    def route(self, column: np.ndarray) -> np.ndarray:
-        return np.minimum(column, len(self.groups) - 1)
-
-
 @dataclass(frozen=True)
 class Spaces:
     """The public values of all features as whole numbers 0 .. n_values - 1: categories, or bins between cuts."""
@@ -111,14 +104,12 @@ class RandomTree:
 
     def to_nodes(self, counts: np.ndarray) -> Node:
         """The root of the tree with the given counts of its nodes."""
-        numeric = self.spaces.is_numeric[self.features] | (self.features < 0)
-        kinds = [Node if binary else OneChildPerValue for binary in numeric]
-        nodes = [kind(count) for kind, count in zip(kinds, counts, strict=True)]
+        nodes = [Node(count) for count in counts]
         groups = [tuple((value,) for value in range(n_values)) for n_values in self.spaces.n_values]
         for place in np.flatnonzero(self.features >= 0):
             node, feature, first = nodes[place], int(self.features[place]), self.first_children[place]
             node.feature = feature
-            if numeric[place]:
+            if self.spaces.is_numeric[feature]:
                 node.cuts = (float(self.spaces.cuts[feature][self.thresholds[place] - 1]),)
                 node.children = nodes[first : first + 2]
             else:

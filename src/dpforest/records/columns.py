@@ -8,6 +8,7 @@ list is "other", an unlisted label follows the policy of ``Classes``.
 import numbers
 import warnings
 from collections.abc import Hashable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import narwhals as nw
@@ -85,8 +86,8 @@ def _check_type(name: str, feature: Numeric | Categorical, column: Any) -> None:
 
 def _check_listed(what: str, listed: Sequence[Hashable], noun: str, kind: str, shown: str) -> None:
     """Raise if a column of this kind cannot hold any of the listed values."""
-    for held, other, type_ in (("numbers", "text", str), ("text", "numbers", numbers.Number)):
-        if held.startswith(kind) and all(isinstance(value, type_) for value in listed):
+    for unfit, held, other, type_ in (("number", "numbers", "text", str), ("text", "text", "numbers", numbers.Number)):
+        if kind == unfit and all(isinstance(value, type_) for value in listed):
             raise TableError(
                 f"{what} holds {held} ({shown}), but its declared {noun} are all {other}. "
                 f"Convert the column, or declare the {noun} as {held}."
@@ -94,7 +95,7 @@ def _check_listed(what: str, listed: Sequence[Hashable], noun: str, kind: str, s
 
 
 def column_kind(column: Any) -> tuple[str, str]:
-    """What the values of a column can be: number, text, mixed or other; and the type as people write it."""
+    """What the values of a column can be: number, text, category, mixed or other; and the type as people write it."""
     if isinstance(column, np.ndarray):
         kinds = {"b": "number", "i": "number", "u": "number", "f": "number", "O": "mixed", "U": "text", "S": "text"}
         names = {"U": "text", "S": "bytes", "O": "object"}  # without a length, which is that of the longest value
@@ -108,9 +109,9 @@ def column_kind(column: Any) -> tuple[str, str]:
         return "number", shown
     if dtype == nw.String:
         return "text", shown
-    # A column without any value has no type to speak of.
     if dtype in (nw.Categorical, nw.Enum):
         return "category", shown
+    # A column without any value has no type to speak of.
     return ("mixed" if dtype in (nw.Object, nw.Unknown) else "other"), shown
 
 
@@ -134,7 +135,7 @@ def _to_number(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        return np.inf if value > 0 else -np.inf
+        return np.inf if isinstance(value, int | Fraction) and value > 0 else -np.inf
     except Exception:  # whatever a value does when asked for a number, it must not show
         return np.nan
 

@@ -66,9 +66,14 @@ class Vault:
 
 def _raw(column: Any, feature: Feature) -> np.ndarray:
     if isinstance(feature, Categorical):
-        n_listed = len(feature.categories)
-        return to_indices(column, feature.categories, n_listed, n_listed + 1)
+        return _category_codes(column, feature)
     return np.clip(to_numbers(column).astype(np.float64), feature.lower, feature.upper)
+
+
+def _category_codes(column: Any, feature: Categorical) -> np.ndarray:
+    """Places in the category list, then "other", then missing."""
+    n_listed = len(feature.categories)
+    return to_indices(column, feature.categories, n_listed, n_listed + 1)
 
 
 def encode(columns: list[Any], domain: Domain) -> np.ndarray:
@@ -76,8 +81,7 @@ def encode(columns: list[Any], domain: Domain) -> np.ndarray:
     codes = np.empty((domain.n_features, len(columns[0])), dtype=domain.dtype)
     for place, (column, feature, cuts) in enumerate(zip(columns, domain.features, domain.cuts, strict=True)):
         if isinstance(feature, Categorical):
-            n_listed = len(feature.categories)
-            codes[place] = to_indices(column, feature.categories, n_listed, n_listed + 1)
+            codes[place] = _category_codes(column, feature)
         else:
             encode_numbers(to_numbers(column), cuts, float(feature.lower), float(feature.upper), codes[place])
     return codes
