@@ -7,8 +7,8 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from dpforest.schema import TARGET_STEPS, Categorical, Classes
-from dpforest.tree import Forest
+from dpforest.schema import FINE_STEPS, TARGET_STEPS, Categorical, Classes
+from dpforest.tree import SCORE_STEPS, Forest
 
 
 def is_missing(value):
@@ -29,7 +29,7 @@ def code_of(value, feature, cuts):
 
 
 def target_code_of(value, target):
-    """Place of a label, or step of the target grid; -1 for a record to leave out."""
+    """Place of a label, or step of the fine target grid; -1 for a record to leave out."""
     if isinstance(target, Classes):
         labels = list(target.labels)
         label = value if value in labels else target.other
@@ -37,7 +37,14 @@ def target_code_of(value, target):
     if is_missing(value):
         return -1
     share = (max(target.lower, min(target.upper, value)) - target.lower) / (target.upper - target.lower)
-    return round(share * TARGET_STEPS)
+    return round(share * FINE_STEPS)
+
+
+def seen_code_of(fine, low=0, high=FINE_STEPS):
+    """What trees see of a step of the fine grid between two others: the nearest of TARGET_STEPS, halves upwards."""
+    share = Fraction(max(low, min(high, fine)) - low, high - low)
+    # Half a step of the coarse grid, in whole fine steps of the window.
+    return math.floor(share * TARGET_STEPS + Fraction((high - low) // 2, high - low))
 
 
 def statistics_of(target, target_code):
@@ -138,6 +145,30 @@ def entropy_steps(n, units):
         context.prec = 60
         values = [x * Decimal(x).ln() if x else Decimal(0) for x in range(n + 1)]
         return [int(units * (after - before)) for before, after in pairwise(values)]
+
+
+def softmax(scores):
+    """Class shares for scores in whole steps."""
+    best = max(scores)
+    exps = [math.exp((score - best) / SCORE_STEPS) for score in scores]
+    total = math.fsum(exps)
+    return [part / total for part in exps]
+
+
+def residuals(scores, label):
+    """What a record of this class adds for each class, and its weight, as real numbers of records."""
+    shares, cap = softmax(scores), 1 - 1 / len(scores)
+    others = [share if place != label else 0.0 for place, share in enumerate(shares)]
+    wrong = math.fsum(others)
+    missed = [-share / max(wrong, cap) for share in others]
+    missed[label] = min(1.0, wrong / cap)
+    return missed, min(1.0, wrong / cap)
+
+
+def side_of(value, centre, reach, most):
+    """(weight below, weight above) a centre, in whole units."""
+    weight = min(most, abs(value - centre) * most // reach)
+    return (0, weight) if value > centre else (weight, 0)
 
 
 def path(forest, tree, record):

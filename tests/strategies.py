@@ -14,8 +14,9 @@ from dpforest.domain import Domain, Grid
 from dpforest.leaves import NoisyCounts
 from dpforest.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
 from dpforest.recipe import Recipe
+from dpforest.records.memory import Shards
 from dpforest.sampling import EveryRecord
-from dpforest.schema import TARGET_STEPS
+from dpforest.schema import FINE_STEPS
 from dpforest.voting import MeanOfShares
 
 # The same examples in every run; kernels may be compiled during the first, so no deadline.
@@ -125,12 +126,14 @@ def levels(draw, target=targets):
     schema, n_rows = draw(schemas(target)), draw(N_ROWS)
     domain, rng = Domain.of(schema, draw(grids)), _random(draw)
     n_copies, first, n_nodes = draw(st.integers(1, 3)), draw(st.integers(0, 3)), draw(st.integers(1, 4))
-    n_steps = schema.target.width if isinstance(schema.target, Classes) else TARGET_STEPS + 1
+    is_class = isinstance(schema.target, Classes)
+    fine_codes = rng.integers(0, schema.target.width if is_class else FINE_STEPS + 1, size=n_rows)
     return SimpleNamespace(
         domain=domain,
         target=schema.target,
         codes=random_codes(domain, n_rows, rng),
-        target_codes=rng.integers(0, n_steps, size=n_rows),
+        fine_codes=fine_codes,  # as a table has the target
+        target_codes=fine_codes if is_class else np.array([naive.seen_code_of(int(fine)) for fine in fine_codes], dtype=int),
         weights=draw(weights(n_copies, n_rows)),
         positions=draw(positions(n_copies, n_rows, first + n_nodes + 2)),
         first=first,
@@ -176,6 +179,27 @@ def forests(draw, target=targets, depth=3):
     domain = Domain.of(schema, Grid(draw(st.integers(1, 4))))
     trees = draw(st.lists(nested_trees(domain, schema.target.n_values, depth), min_size=1, max_size=3))
     return naive.plant(domain, schema.target, *trees, variance=draw(st.sampled_from([0.0, 1.0, 30.0])))
+
+
+def place(shards, nodes):
+    """Puts each record at a node."""
+    none = np.empty((0, 0), dtype=np.uint8)
+    shards.deal(lambda n_records: (np.asarray(nodes, dtype=np.int32).reshape(1, n_records), none))
+    return shards
+
+
+def scored_shards(target, target_codes, scores, nodes=None, codes=None, domain=None):
+    """Records whose scores so far are ``scores`` ``(n_records, n_scores)``: as if one released tree had a leaf for each."""
+    n_records = len(target_codes)
+    if domain is None:
+        domain = Domain.of(Schema({"x": Numeric(0, 1)}, target), Grid(2))
+        codes = np.zeros((1, n_records), dtype=domain.dtype)
+    shards = Shards(codes, np.asarray(target_codes, dtype=np.int64), domain, target)
+    place(shards, np.arange(n_records))
+    shards.start_scores()
+    n_scores = target.n_values if isinstance(target, Classes) else 1
+    shards.add_scores(np.asarray(scores, dtype=np.int32).reshape(n_records, n_scores))
+    return place(shards, np.zeros(n_records) if nodes is None else nodes)
 
 
 def recipe_of(**parts):

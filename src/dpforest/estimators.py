@@ -154,11 +154,13 @@ class _DPForest(BaseEstimator):
             notes.append(
                 f"the printed algorithm of {recipe.name!r} keeps its claim for {recipe.task(schema)}; it is what ran"
             )
+        if ledger.delta > 0 and not any(book.accountant.delta for book in ledger.books):
+            notes.append("at this number of rows the plan makes pure-epsilon releases; delta was not used")
         public = ["names, bounds and categories of the features", "classes or bounds of the target"]
         public += ["number of rows"] if schema.n_rows is not None else []
         return Statement(
             epsilon=ledger.spent,
-            delta=ledger.accountant.delta,
+            delta=ledger.delta,
             holds=not reasons,
             reasons=tuple(reasons),
             recipe=recipe.name,
@@ -179,9 +181,8 @@ class _DPForest(BaseEstimator):
         votes = []
         for start in range(0, n_records, CHUNK_ROWS):
             chunk = [column[start : start + CHUNK_ROWS] for column in columns]
-            votes.append(self.forest_.vote(encode(chunk, self.forest_.domain)))
-        totals = np.concatenate(votes)
-        return totals / totals.sum(axis=1, keepdims=True)
+            votes.append(self.forest_.predict(encode(chunk, self.forest_.domain)))
+        return np.concatenate(votes)
 
     @property
     def feature_importances_(self) -> np.ndarray:

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 from dpforest.domain import Domain
+from dpforest.growing.target_range import widened
 from dpforest.growing.together import Together
 from dpforest.mechanisms import Entropy
-from dpforest.privacy.amounts import divide
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.amounts import divide, round_down
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
@@ -15,7 +18,7 @@ from dpforest.published.compiling import compile_forest
 from dpforest.recipe import Recipe
 from dpforest.records.base import Source
 from dpforest.rules import Facts
-from dpforest.schema import Classes
+from dpforest.schema import Classes, Schema
 from dpforest.tree import Forest
 
 
@@ -34,13 +37,22 @@ def fit_forest(
     Privacy: all releases pass the gate; what this function returns is public.
     """
     gate = Gate(ledger, entropy)
-    facts, amount = _facts(vault, recipe.shaped(n_trees, max_depth), gate)
+    facts = public_facts(vault.schema, recipe, ledger.epsilon, ledger.delta)
+    amount = ledger.accountant.budget
+    if vault.schema.n_rows is None and recipe.shaped(n_trees, max_depth).needs_rows:
+        n_rows, amount = _noisy_rows(vault, recipe.n_rows_share, gate)
+        facts = replace(facts, n_rows=n_rows)
     recipe = recipe.resolve(facts, n_trees, max_depth)
     recipe.check(vault.schema)
+    if recipe.without_delta and ledger.delta > 0:
+        amount = _begin(ledger, 0.0)
     facts = replace(facts, n_trees=recipe.n_trees)
     shards = vault.encode(Domain.of(vault.schema, recipe.grid))
     progress("encoded")
-    return (recipe.stages or Together()).train(shards, recipe, amount, gate, facts, progress)
+    if recipe.target_range is None:
+        return (recipe.stages or Together()).train(shards, recipe, amount, gate, facts, progress)
+    window, amount = recipe.target_range.look(shards, amount, gate)
+    return widened((recipe.stages or Together()).train(shards, recipe, amount, gate, facts, progress), window)
 
 
 def fit_published(
@@ -58,29 +70,41 @@ def fit_published(
     sealed = vault.rows()
     for reason in printed.leaks:
         rows = gate.leak(sealed, reason, recipe.name)
-    facts = replace(_public_facts(vault, recipe, ledger), n_rows=float(rows.n_rows))
+    facts = public_facts(vault.schema, recipe, ledger.epsilon, ledger.delta)
+    facts = replace(facts, n_rows=float(rows.n_rows))
     recipe = recipe.resolve(facts, n_trees, max_depth)
     roots = printed.train(rows, ledger.accountant.epsilon, recipe, entropy.generator())
     return compile_forest(roots, vault.schema, recipe.vote)
 
 
-def _facts(vault: Source, recipe: Recipe, gate: Gate) -> tuple[Facts, float]:
-    """What the recipe may plan with, and what is left of the budget after a noisy number of rows was paid, if needed."""
-    facts, amount = _public_facts(vault, recipe, gate.ledger), gate.ledger.accountant.budget
-    if vault.schema.n_rows is not None or not recipe.needs_rows:
-        return facts, amount
-    share, amount = divide(amount, [recipe.n_rows_share, 1 - recipe.n_rows_share])
-    noisy, _ = gate.add_noise(vault.count(), Sensitivity(1, 1), share, "number of rows")
-    return replace(facts, n_rows=float(noisy[0])), amount
+def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[float, float]:
+    """A noisy number of rows, for ``share`` of epsilon, and the amount that is left.
+
+    With delta it has a book of its own, in epsilon, so that it may decide what kind of releases follow (see ``Ledger``).
+    """
+    ledger = gate.ledger
+    own, rest = divide(ledger.epsilon, [share, 1 - share])
+    if ledger.delta > 0:
+        make_accountant(rest, ledger.delta)  # refuses too small a budget before anything is charged
+        ledger.begin(make_accountant(own, 0.0))
+    noisy, _ = gate.add_noise(vault.count(), Sensitivity(1, 1), own, "number of rows")
+    return float(noisy[0]), rest if ledger.delta == 0 else _begin(ledger, ledger.delta)
 
 
-def _public_facts(vault: Source, recipe: Recipe, ledger: Ledger) -> Facts:
-    schema = vault.schema
+def _begin(ledger: Ledger, delta: float) -> float:
+    """A new book with all the epsilon that is left; returns its budget."""
+    left = Fraction(ledger.epsilon) - (Fraction(ledger.spent) if ledger.n_entries else 0)
+    ledger.begin(make_accountant(round_down(left), delta))
+    return ledger.accountant.budget
+
+
+def public_facts(schema: Schema, recipe: Recipe, epsilon: float, delta: float) -> Facts:
+    """What a recipe may plan with before anything was released."""
     domain = Domain.of(schema, recipe.grid)
     return Facts(
         n_rows=float(schema.n_rows or 0),
-        epsilon=ledger.accountant.epsilon,
-        delta=ledger.accountant.delta,
+        epsilon=epsilon,
+        delta=delta,
         n_features=schema.n_features,
         n_numeric=int(domain.is_numeric.sum()),
         # "Other" and "missing" are codes, but not values that a paper would count.

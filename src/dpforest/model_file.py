@@ -17,10 +17,10 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.recipe import Recipe
 from dpforest.schema import Numeric, Schema
-from dpforest.tree import Forest
+from dpforest.tree import LINKS, Forest
 
 FORMAT = "dpforest-model"
-VERSION = 1
+VERSION = 2
 HEADER = "model.json"
 MOST_BYTES = 1 << 31
 # What reading a file that nobody wrote on purpose can raise.
@@ -53,6 +53,7 @@ def save_model(model: Any, path: str | Path) -> None:
         "privacy": model.privacy_.to_dict(),
         "ledger": model.ledger_.to_dict(),
         "draws": forest.draws,
+        "link": forest.link,
     }
     try:
         tagged = _tag(header)
@@ -97,7 +98,7 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], Forest]:
         header["parameters"]["epsilon"] = float(header["parameters"]["epsilon"])
         cuts = _split_cuts(arrays.pop("cuts"), arrays.pop("n_cuts"), schema)
         domain = Domain(tuple(schema.features), tuple(schema.features.values()), cuts)
-        forest = Forest(domain=domain, target=schema.target, draws=bool(header["draws"]), **arrays)
+        forest = Forest(domain=domain, target=schema.target, draws=bool(header["draws"]), link=header["link"], **arrays)
         _check_structure(forest)
         return header, forest
     except OSError as error:
@@ -131,7 +132,8 @@ def _check_structure(forest: Forest) -> None:
         and all(len(getattr(forest, name)) == n for name in ARRAYS if name not in ("routes", "cuts", "n_cuts"))
         and all(getattr(forest, name).shape == (n, forest.target.n_values) for name in ("counts", "shares", "votes"))
         and all(np.isfinite(getattr(forest, name)).all() for name in ("counts", "variances", "shares", "votes"))
-        and (forest.votes >= 0).all()
+        and forest.link in LINKS
+        and ((forest.votes >= 0).all() or forest.link != "shares")
         and forest.routes.shape[1] >= domain.n_codes.max()
         and forest.n_trees > 0
         and (forest.parents[: forest.n_trees] < 0).all()

@@ -95,6 +95,24 @@ class Shrinkage:
         return replace(forest, shares=_shares(forest, weights))
 
 
+@dataclass(frozen=True)
+class EvenShrinkage:
+    """Class shares of additive trees, pulled towards equal ones, the more the noisier the counts.
+
+    ``share = (max(count, 0) + m) / sum`` with m = ``strength`` standard deviations of the noise: a leaf that holds nothing
+    but noise leaves to the other trees what they say.
+
+    Privacy: none; input is released.
+    """
+
+    strength: float = 3.0
+
+    def refine(self, forest: Forest) -> Forest:
+        # At least one record, for trees without noise.
+        shares = np.maximum(forest.counts, 0) + np.maximum(self.strength * np.sqrt(forest.variances), 1.0)[:, None]
+        return replace(forest, shares=shares / shares.sum(axis=1, keepdims=True))
+
+
 def plain_shares(forest: Forest) -> Forest:
     """Class shares of each node; those of the parent where no count is above 0."""
     return replace(forest, shares=_shares(forest, np.zeros(forest.n_nodes)))

@@ -49,6 +49,11 @@ class Routes:
     def take(self, places: np.ndarray) -> "Routes":
         return Routes(*(getattr(self, item.name)[places] for item in fields(Routes)))
 
+    def of_features(self, features: np.ndarray) -> "Routes":
+        """The routes of some features; all of them if those have none."""
+        places = np.flatnonzero(np.isin(self.features, features))
+        return self.take(places) if len(places) else self
+
     @staticmethod
     def of_runs(domain: Domain, runs: list[tuple[Any, ...]]) -> "Routes":
         """Binary routes from (feature, start, stop, end): the codes ``start : stop`` go to child 0."""

@@ -33,6 +33,26 @@ class Narrow(Protocol):
     def narrow(self, candidates: Any, shards: Any, first: int, amount: float, gate: Any, label: str) -> Any: ...
 
 
+class Centres(Protocol):
+    """Shows a bounded target as two sides of a released centre; see ``growing.centres``."""
+
+    @property
+    def share(self) -> float:
+        """Of the level's amount."""
+
+    def turn(self, shards: Any, first: int, n_nodes: int, amount: float, gate: Any, label: str) -> None: ...
+
+
+class TargetRange(Protocol):
+    """Buys the range of a bounded target; see ``growing.target_range``."""
+
+    @property
+    def share(self) -> float:
+        """Of the budget."""
+
+    def look(self, shards: Any, amount: float, gate: Any) -> tuple[tuple[int, int], float]: ...
+
+
 class Stages(Protocol):
     """How trees follow one another; see ``growing``."""
 
@@ -54,9 +74,9 @@ class ByTarget:
 class Recipe:
     """The parts of one algorithm.
 
-    A recipe with a ``planner`` is a sketch: the planner gets the facts and returns the recipe to run. ``depth`` and
-    ``n_trees`` may be rules. Whatever needs the number of rows gets the one that the schema declares; else
-    ``n_rows_share`` of the budget buys a noisy one.
+    A recipe with a ``planner`` is a sketch: the planner gets the facts, and the shape that the user asks for, and returns
+    the recipe to run. ``depth`` and ``n_trees`` may be rules. Whatever needs the number of rows gets the one that the
+    schema declares; else ``n_rows_share`` of epsilon buys a noisy one.
 
     ``parameters`` maps the names that ``recipe_params`` may set to where they live, such as ``{"q": "allocate.q"}``, or to a
     place and a mapping from the words that people use to parts.
@@ -80,10 +100,13 @@ class Recipe:
     distinct_roots: bool = False
     two_step: bool = False  # first a feature, then one of its splits, each for half of the level's budget
     narrow: Narrow | None = None  # buys a smaller choice with a share of the level's budget
+    centres: Centres | None = None  # shows a bounded target as two sides of a centre that each node buys
+    target_range: TargetRange | None = None  # buys the range that trees look at
     stages: Stages | None = None  # None: all trees together
     tasks: tuple[str, ...] = ("classification",)
-    planner: Callable[[Facts], "Recipe"] | None = None
-    n_rows_share: float = 0.02
+    planner: Callable[[Facts, int | None, int | None], "Recipe"] | None = None
+    n_rows_share: float = 0.02  # of epsilon
+    without_delta: bool = False  # pure-epsilon releases, also if a delta is given
     parameters: Mapping[str, str | tuple[str, Mapping[Any, Any]]] = field(default_factory=dict)
     has_published_variant: bool = False
     claim: str = ""
@@ -122,7 +145,7 @@ class Recipe:
 
     def resolve(self, facts: Facts, n_trees: int | None, depth: int | None) -> "Recipe":
         """The recipe to run for these facts; ``n_trees`` and ``depth`` come from the user, if given."""
-        recipe = self.planner(facts) if self.planner else self
+        recipe = self.planner(facts, n_trees, depth) if self.planner else self
         task = "bounded" if facts.n_classes is None else "classes"
         parts: dict[str, Any] = {
             item.name: getattr(value, task)
@@ -147,11 +170,23 @@ class Recipe:
         if self.task(schema) not in self.tasks:
             raise SchemaError(f"Recipe {self.name!r} is for {' and '.join(self.tasks)}, not for {self.task(schema)}.")
         if self.planner is None:
-            for part in (self.criterion, self.leaf, self.narrow, self.stages):
+            for part in (self.criterion, self.leaf, self.narrow, self.centres, self.stages):
                 # Parts that do not say which targets they accept accept all.
                 if part is not None and not getattr(part, "accepts", lambda target: True)(schema.target):
                     name = type(part).__name__
                     raise SchemaError(f"{name} of recipe {self.name!r} does not fit the target {schema.target}.")
+            self._check_company()
+
+    def _check_company(self) -> None:
+        """Raise for parts whose proof assumes another part that is not there."""
+        in_sequence = getattr(self.stages, "in_sequence", False)
+        if getattr(self.criterion, "needs_centres", False) and self.centres is None:
+            raise ParameterError(f"{type(self.criterion).__name__} of recipe {self.name!r} needs centres.")
+        if self.centres is not None and not in_sequence:
+            raise ParameterError(f"Centres of recipe {self.name!r} need stages that grow trees in sequence.")
+        if getattr(self.leaf, "residuals", False) and not hasattr(self.stages, "phases"):
+            raise ParameterError(f"{type(self.leaf).__name__} of recipe {self.name!r} needs the stages Sequential.")
+        getattr(self.stages, "check", lambda recipe: None)(self)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``list_recipes`` shows."""

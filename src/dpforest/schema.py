@@ -18,6 +18,8 @@ from dpforest.files import write_whole
 
 # A bounded target is put on a grid of 0 .. TARGET_STEPS, so that its sums are exact integers.
 TARGET_STEPS = 1024
+# Records keep a finer one, so that a part of the range can be looked at as closely.
+FINE_STEPS = 1 << 16
 
 
 def _plain(value: Any) -> Any:

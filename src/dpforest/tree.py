@@ -16,6 +16,9 @@ from numba import njit
 from dpforest.domain import Domain
 from dpforest.schema import Classes, Target
 
+# Votes of additive trees are multiples of 1/1024, so that sums of votes are exact integers.
+SCORE_STEPS = 1024
+LINKS = ("shares", "softmax", "sum")
 PER_NODE = ("levels", "counts", "variances", "shares", "votes", "released")
 
 
@@ -42,6 +45,7 @@ class Forest:
     variances: np.ndarray
     shares: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     votes: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    link: str = "shares"  # how summed votes become shares: scaled to sum 1, by softmax, or cut to 0 .. 1
     draws: bool = False  # whether a label is drawn by the votes instead of taking the largest
     released: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))  # which counts were; known while growing
 
@@ -150,6 +154,15 @@ class Forest:
         _vote(codes, self.n_trees, self.first_children, self.features, self.splits, self.routes, self.votes, totals)
         return totals
 
+    def predict(self, codes: np.ndarray) -> np.ndarray:
+        """Class shares ``(n_records, n_values)``, each row summing to 1."""
+        totals = self.vote(codes)
+        if self.link == "softmax":
+            totals = np.exp(totals - totals.max(axis=1, keepdims=True))
+        elif self.link == "sum":
+            totals = np.clip(totals, 0, 1)
+        return totals / totals.sum(axis=1, keepdims=True)
+
     def importances(self) -> np.ndarray:
         """Decrease of impurity due to each feature, from released counts; sums to 1 (or all 0)."""
         sizes = np.maximum(self.counts.sum(axis=1), 0)
@@ -163,7 +176,10 @@ class Forest:
         return importances / total if total > 0 else importances
 
     def rules(self) -> list[dict[str, Any]]:
-        """Every root-to-node rule: conditions, predicted class (or mean), its released confidence and support."""
+        """Every root-to-node rule: conditions, predicted class (or mean), its released confidence and support.
+
+        A rule of additive trees says what it "adds": to the log-odds of its class, or to the mean of the first tree.
+        """
         conditions: list[tuple[str, ...]] = [()] * self.n_nodes
         for node in np.flatnonzero(self.parents >= 0):
             parent = self.parents[node]
@@ -190,15 +206,24 @@ class Forest:
         for rule in self.rules():
             if leaves and not rule["leaf"]:
                 continue
-            says = f"{rule['class']} ({rule['confidence']:.0%})" if "class" in rule else f"{rule['mean']:.6g}"
-            lines.append(f"tree {rule['tree']}: if {rule['rule']} then {says}, about {rule['support']:.0f} records")
+            if "adds" in rule:
+                says = f"{rule['class']} {rule['adds']:+.3g}" if "class" in rule else f"{rule['adds']:+.6g}"
+            else:
+                says = f"{rule['class']} ({rule['confidence']:.0%})" if "class" in rule else f"{rule['mean']:.6g}"
+            # Later trees count records by what is still missed of them.
+            size = f"{rule['support']:.0f} records" + (" by weight" if self.link == "softmax" and rule["tree"] else "")
+            lines.append(f"tree {rule['tree']}: if {rule['rule']} then {says}, about {size}")
         return "\n".join(lines)
 
     def _prediction(self, node: int) -> dict[str, Any]:
-        shares = self.shares[node]
+        shares, votes = self.shares[node], self.votes[node] if len(self.votes) else np.zeros(self.target.n_values)
         if isinstance(self.target, Classes):
             best = int(shares.argmax())
-            return {"class": self.target.labels[best], "confidence": float(shares[best])}
+            adds = float(votes[best] - np.delete(votes, best).mean()) if self.link == "softmax" else None
+            says = {"class": self.target.labels[best], "confidence": float(shares[best])}
+            return says if adds is None else says | {"adds": adds}
+        if self.link == "sum" and votes.sum() < 0.5:  # votes of the first tree sum to 1, those that correct it to 0
+            return {"mean": None, "confidence": None, "adds": float((self.target.upper - self.target.lower) * votes[1])}
         return {"mean": float(self.target.mean_of(shares[1])), "confidence": None}
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """Votes: what a record at a leaf adds to the prediction. Public values only.
 
-A vote is a table ``(n_nodes, n_values)``; a prediction is the sum of the rows of the leaves that a record reaches, scaled to
-sum 1. Privacy: none is at stake anywhere in this module; its input is released.
+A vote is a table ``(n_nodes, n_values)``; a prediction is the sum of the rows of the leaves that a record reaches, turned
+into shares by the link of the forest. Privacy: none is at stake anywhere in this module; its input is released.
 """
 
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from dpforest.tree import Forest
+from dpforest.tree import SCORE_STEPS, Forest
 
 
 class Vote(Protocol):
     """Turns released shares and counts into votes."""
 
     def votes(self, forest: Forest) -> np.ndarray:
-        """What a record at each node adds, ``(n_nodes, n_values)``."""
+        """What a record at each node adds, ``(n_nodes, n_values)``; a ``link`` says how sums become shares."""
 
 
 def _winner(shares: np.ndarray) -> np.ndarray:
@@ -78,3 +78,16 @@ class ProbabilisticAverage:
 
     def votes(self, forest: Forest) -> np.ndarray:
         return forest.shares
+
+
+@dataclass(frozen=True)
+class LogShares:
+    """``rate`` times the logarithm of the class shares, centred: votes of additive trees, for two classes the log-odds."""
+
+    rate: float = 1.0
+    link: ClassVar[str] = "softmax"
+
+    def votes(self, forest: Forest) -> np.ndarray:
+        logs = np.log(forest.shares)
+        votes = self.rate * (logs - logs.mean(axis=1, keepdims=True))
+        return np.rint(SCORE_STEPS * votes) / SCORE_STEPS

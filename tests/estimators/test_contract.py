@@ -178,9 +178,13 @@ def test_the_statement_can_be_printed_at_every_epsilon(epsilon, delta):
 @each_task
 def test_each_ledger_entry_says_what_was_charged_for_what(task, delta):
     ledger = fitted(task, delta=delta).ledger_
+    units = {book.accountant.unit for book in ledger.books}
+    assert "epsilon" in units
+    assert units <= {"epsilon", "rho" if delta else "epsilon"}
     for entry in ledger.entries():
-        assert set(entry) == {"label", "mechanism", "rho" if delta else "epsilon", "scope"}
-        assert entry["rho" if delta else "epsilon"] > 0
+        (unit,) = set(entry) & units
+        assert set(entry) == {"label", "mechanism", unit, "scope"}
+        assert entry[unit] > 0
         assert all(isinstance(entry[name], str) and entry[name] for name in ("label", "mechanism", "scope"))
     assert ledger.entries()[0]["label"] == "number of rows"
     assert ledger.entries()[-1]["label"] == "leaves"

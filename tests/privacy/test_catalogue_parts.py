@@ -1,7 +1,7 @@
 """The parts of the catalogue keep their claims: bounds by brute force, coins record by record, ledgers that add up.
 
-The widest net is cast by replaying: a fit is run again on a neighbouring table with the same released values. What the
-gate is handed may then move within the stated bound, in one node of a tree; charges and forest must be the same.
+The widest net is cast by replaying, see ``tests.replay``: what the gate is handed when one record is added may move within
+the stated bound, in one node of a tree; charges and forest must be the same.
 """
 
 import itertools
@@ -9,14 +9,24 @@ import math
 from collections import Counter
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 
 import numba
 import numpy as np
 import pytest
 from scipy import stats
 from tests import naive
-from tests.strategies import MIXED, mixed_table, random_codes, recipe_of
+from tests.replay import (
+    CoupledEntropy,
+    assert_same_release,
+    check_neighbours,
+    couple,
+    opened,
+    random_table,
+    resolved,
+    train,
+    with_one_more,
+)
+from tests.strategies import MIXED, mixed_table, recipe_of
 
 from dpforest import (
     Bounded,
@@ -34,28 +44,23 @@ from dpforest.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Squ
 from dpforest.criteria.weighted_majority import UNITS
 from dpforest.domain import Domain, Grid
 from dpforest.errors import DPForestError
-from dpforest.growing import grower
 from dpforest.growing.class_means import STEPS, ClassMeans
 from dpforest.growing.grower import _best_of_each_feature
-from dpforest.growing.growth import Growth
 from dpforest.growing.out_of_bag import OutOfBag
 from dpforest.growing.selective import SelectiveAggregation
 from dpforest.growing.stopping import AboveNoise, EstimatedSupport, NoisySize
-from dpforest.growing.together import Together
 from dpforest.growing.two_phase import TwoPhase
 from dpforest.leaves import PrivateLabel, TwoBinMean
 from dpforest.mechanisms import Entropy
-from dpforest.mechanisms.exact import draw_below
 from dpforest.postprocess import plain_shares
 from dpforest.privacy.accountants import Pure, make_accountant
 from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
-from dpforest.privacy.ledger import Ledger, Scope
+from dpforest.privacy.ledger import Ledger, Scope, _cost
 from dpforest.privacy.sealed import Sealed
 from dpforest.proposals import Menu, OneChildPerValue, Thresholds
 from dpforest.records.memory import COIN_SIDES, Shards
-from dpforest.rules import Facts
-from dpforest.sampling import Disjoint, EveryRecord, PoissonBootstrap, _draw_poisson
+from dpforest.sampling import Disjoint, EveryRecord, PoissonBootstrap
 from dpforest.voting import Majority
 
 # Every statistical test below fails a sound sampling with this probability; seeds are fixed.
@@ -113,205 +118,12 @@ def test_the_weighted_majority_stays_within_its_bound_on_counts_of_up_to_a_billi
     assert np.abs(moved).max() <= UNITS
 
 
-def opened(sealed):
-    seen = []
-    sealed.map(seen.append)
-    return seen[0]
-
-
 # --- fits that are replayed on another table ------------------------------------------------------------------------
-
-
-class CoupledEntropy(Entropy):
-    """Coins of records come record by record, so that one more record at the end leaves those of the others alone."""
-
-    n_records = 0
-
-    def __init__(self, seed):
-        super().__init__(seed)
-        self._seed, self._n_calls, self._n_generators = seed, 0, 0
-
-    def run(self, kernel, n_items, *arguments):
-        if kernel is not draw_below and kernel is not _draw_poisson:
-            super().run(kernel, n_items, *arguments)
-            return
-        # A bootstrap weighs each record 0 or 1 here: bounds are about one record, and weights are proved elsewhere.
-        most, values = arguments if kernel is draw_below else (2, arguments[1])
-        self._n_calls += 1
-        if n_items:
-            rng = np.random.default_rng([self._seed, self._n_calls])
-            values[:] = rng.integers(0, most, size=(self.n_records, n_items // self.n_records)).T.ravel()
-
-    def generator(self):
-        self._n_generators += 1
-        return np.random.default_rng([self._seed, self._n_generators, 1])
-
-
-class WatchedGate(Gate):
-    """Keeps what it is handed and what it releases; with a script it releases that instead of its own draws."""
-
-    def __init__(self, ledger, entropy, script=None):
-        super().__init__(ledger, entropy)
-        self.queries, self.released, self._script = [], [], None if script is None else iter(script)
-
-    def select(self, scores, valid, bound, amount, label, mechanism=None, apart=None):
-        self._keep(label, scores, bound, valid)
-        if self._script is None:
-            released = super().select(scores, valid, bound, amount, label, mechanism, apart)
-        else:
-            self.ledger.charge(label, mechanism or self.ledger.accountant.choice, amount)
-            released = next(self._script)
-        self.released.append(released)
-        return released
-
-    def add_noise(self, values, sensitivity, amount, label):
-        self._keep(label, values, sensitivity)
-        if self._script is None:
-            released = super().add_noise(values, sensitivity, amount, label)
-        else:
-            self.ledger.charge(label, self.ledger.accountant.noise, amount)
-            released = next(self._script)
-        self.released.append(released)
-        return released
-
-    def _keep(self, label, sealed, stated, valid=None):
-        scope, values = [scope.label for scope in self.ledger._open], opened(sealed).copy()
-        query = {"label": label, "scope": scope, "values": values, "stated": stated, "valid": valid}
-        self.queries.append(SimpleNamespace(**query, trees=_trees_of(label)))
-
-
-class WatchedGrowth(Growth):
-    """The growth that is under way."""
-
-    current = None
-
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        WatchedGrowth.current = self
-
-
-def _trees_of(label):
-    """The tree of each row that is asked about; None for questions about whole trees."""
-    if label.startswith(("errors", "drop", "choose")):
-        return None
-    if label != "leaves":
-        return WatchedGrowth.current.open_trees
-    forest = WatchedGrowth.current.finish(Classes([0]))
-    return forest.trees[forest.is_leaf]
 
 
 @pytest.fixture
 def coupled(monkeypatch):
-    """Lets coins be drawn record by record, and gates see the growth under way."""
-    monkeypatch.setattr(grower, "Growth", WatchedGrowth)
-    for name in ("deal", "hold_out", "deal_by_errors"):
-        monkeypatch.setattr(Shards, name, _noting_records(getattr(Shards, name)))
-
-
-def _noting_records(method):
-    def wrapped(self, *arguments):
-        CoupledEntropy.n_records = self._target_codes.size
-        return method(self, *arguments)
-
-    return wrapped
-
-
-def facts_of(domain, target, n_rows=3000.0, n_trees=3, epsilon=1.0):
-    n_classes = len(target.labels) if isinstance(target, Classes) else None
-    n_numeric = int(domain.is_numeric.sum())
-    mean_domain = float(domain.n_codes.mean() - 1)
-    return Facts(n_rows, epsilon, 0.0, domain.n_features, n_numeric, mean_domain, n_classes, n_trees)
-
-
-def random_table(schema, grid, n_rows, seed):
-    """Random codes and target codes; the label follows the first feature, so that splits have something to find."""
-    domain, rng = Domain.of(schema, grid), np.random.default_rng(seed)
-    codes = random_codes(domain, n_rows, rng)
-    if isinstance(schema.target, Classes):
-        labels = (codes[0] > domain.n_codes[0] // 2) + (rng.random(n_rows) < 0.2)
-        return domain, codes, labels % len(schema.target.labels)
-    return domain, codes, rng.integers(0, 1025, n_rows)
-
-
-def train(recipe, schema, codes, labels, script=None, seed=5, delta=0.0):
-    """One fit on encoded records, with a gate that can be asked what it saw."""
-    domain = Domain.of(schema, recipe.grid)
-    ledger = Ledger(make_accountant(1.0, delta))
-    gate = WatchedGate(ledger, CoupledEntropy(seed), script)
-    shards = Shards(codes, labels, domain, schema.target)
-    stages = recipe.stages or Together()
-    facts = facts_of(domain, schema.target, n_trees=recipe.n_trees)
-    gate.forest = stages.train(shards, recipe, ledger.accountant.budget, gate, facts, lambda step: None)
-    return gate
-
-
-def with_one_more(codes, labels, record, label):
-    """The table with one record appended."""
-    return np.column_stack([codes, record]).astype(codes.dtype), np.append(labels, label)
-
-
-def resolved(recipe, schema, n_trees=3, depth=2):
-    domain = Domain.of(schema, recipe.grid)
-    return recipe.resolve(facts_of(domain, schema.target), n_trees, depth)
-
-
-def assert_same_release(first, second):
-    """The two fits were offered, asked, charged and released the same."""
-    assert first.ledger == second.ledger
-    for one, two in zip(first.queries, second.queries, strict=True):
-        assert (one.label, one.scope, one.values.shape) == (two.label, two.scope, two.values.shape)
-        assert (one.stated, np.array(one.valid).tolist()) == (two.stated, np.array(two.valid).tolist())
-    for name, value in vars(first.forest).items():
-        if isinstance(value, np.ndarray):
-            np.testing.assert_array_equal(value, getattr(second.forest, name), err_msg=name)
-
-
-def moved_by_tree(before, after):
-    """How each row of each tree moved; questions about whole trees are one row."""
-    trees = np.zeros(1, dtype=int) if before.trees is None else before.trees
-    move = (after.values - before.values).reshape(len(trees), -1)
-    move = move if before.valid is None else np.where(before.valid, move, 0)
-    return {int(tree): move[trees == tree] for tree in np.unique(trees)}
-
-
-def assert_within_what_was_paid(query, rows):
-    """The moved rows of one tree are one node's, and within the bound that the gate was told."""
-    moving, stated = rows[rows.any(axis=1)], query.stated
-    assert len(moving) <= 1, query.label
-    if isinstance(stated, Bound):
-        assert (stated.low <= moving).all(), query.label
-        assert (moving <= stated.high).all(), query.label
-    else:
-        assert np.abs(rows).sum() <= stated.l1, query.label
-        assert np.square(rows).sum() <= stated.l2_squared, query.label
-
-
-def check_neighbours(recipe, schema, seed, n_rows=400, delta=0.0):
-    """Replays a fit with one more record, for a few records; gives the queries that some record moved."""
-    _, codes, labels = random_table(schema, recipe.grid, n_rows, seed)
-    one, moved = train(recipe, schema, codes, labels, seed=seed, delta=delta), []
-    _, records, their_labels = random_table(schema, recipe.grid, 4, seed + 100)
-    for record, label in zip(records.T, their_labels, strict=True):
-        two = train(recipe, schema, *with_one_more(codes, labels, record, label), one.released, seed, delta)
-        assert_same_release(one, two)
-        moved += assert_moves(recipe, one.queries, two.queries)
-    return moved
-
-
-def assert_moves(recipe, before, after):
-    moved_labels, moved_trees, moved_parts = [], set(), set()
-    for first, second in zip(before, after, strict=True):
-        for tree, rows in moved_by_tree(first, second).items():
-            assert_within_what_was_paid(first, rows)
-            if rows.any():
-                moved_labels.append(first.label)
-                moved_trees.add((tuple(first.scope), tree))
-                moved_parts.add(next((part for part in first.scope if part.endswith("part")), ""))
-    # Parts by a coin and disjoint trees compose in parallel: a record may be in one of them only.
-    assert len(moved_parts) <= 1
-    if isinstance(recipe.sample, Disjoint) and not isinstance(recipe.stages, TwoPhase | OutOfBag):
-        assert len(moved_trees) <= 1
-    return moved_labels
+    couple(monkeypatch)
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -802,6 +614,10 @@ def assert_exact_total(ledger):
     assert (1 - 1e-9) * ledger.accountant.budget <= ledger.total <= ledger.accountant.budget
 
 
+def cost(ledger, scope):
+    return _cost(scope, ledger.accountant)
+
+
 TREE = ["splits of level 0", "splits of level 1", "leaves"]
 
 
@@ -846,8 +662,8 @@ def test_the_ledger_of_selective_aggregation_has_both_parts_beside_each_other(sa
     assert (training.label, held.label) == ("training part", "held-out part")
     assert outline(held) == ["held-out part: sequential", "drop tree, round 1", "drop tree, round 2", "choose ensemble"]
     assert len({charge.amount for charge in held.children}) == 1
-    assert ledger._cost(training) <= ledger.accountant.budget
-    assert ledger._cost(held) <= ledger.accountant.budget
+    assert cost(ledger, training) <= ledger.accountant.budget
+    assert cost(ledger, held) <= ledger.accountant.budget
     assert_exact_total(ledger)
 
 
@@ -875,9 +691,9 @@ def test_the_ledger_of_out_of_bag_puts_both_stages_in_the_training_part(held_out
     ]
     training, held = ledger.root.children[0].children
     budget = ledger.accountant.budget
-    assert float(ledger._cost(training)) == pytest.approx(budget)
-    assert float(ledger._cost(training.children[0])) == pytest.approx(0.3 * budget)
-    assert float(ledger._cost(held)) == pytest.approx(held_out_budget * budget)
+    assert float(cost(ledger, training)) == pytest.approx(budget)
+    assert float(cost(ledger, training.children[0])) == pytest.approx(0.3 * budget)
+    assert float(cost(ledger, held)) == pytest.approx(held_out_budget * budget)
     assert_exact_total(ledger)
 
 

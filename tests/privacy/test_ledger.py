@@ -274,7 +274,7 @@ def test_charges_are_still_entered_and_still_capped_after_a_leak():
 class LeakyLeaf(NoisyCounts):
     """A leaf that opens its counts."""
 
-    def release(self, statistics, amount, gate, target, label):
+    def release(self, statistics, amount, gate, target, label, unit=1):
         return gate.leak(statistics, "counts are printed as they are", label).astype(float), 0.0
 
 

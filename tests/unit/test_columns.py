@@ -13,7 +13,7 @@ from dpforest.domain import Domain, Grid
 from dpforest.errors import TableError
 from dpforest.records.columns import read_columns, read_target
 from dpforest.records.vault import encode
-from dpforest.schema import TARGET_STEPS
+from dpforest.schema import FINE_STEPS
 
 GRID = Grid(bins=10)
 WORDS = ["x", "é", "zz", None, "y", "x"]
@@ -425,7 +425,7 @@ def test_a_target_without_rows_has_no_codes(y, target):
 
 
 TARGET_VALUES = [0.0, 5.0, 10.0, -3.0, 99.0, None]
-TARGET_CODES = [0, TARGET_STEPS // 2, TARGET_STEPS, 0, TARGET_STEPS, -1]
+TARGET_CODES = [0, FINE_STEPS // 2, FINE_STEPS, 0, FINE_STEPS, -1]
 
 
 BOUNDED_TARGETS = {
@@ -451,7 +451,7 @@ def test_a_bounded_target_is_clipped_and_left_out_where_missing(y):
 @pytest.mark.filterwarnings("error")
 def test_infinite_target_values_are_clipped():
     y = np.array([np.inf, -np.inf, 1e308, -1e308, np.nan])
-    assert read_target(y, Bounded(0, 1e-3)).tolist() == [TARGET_STEPS, 0, TARGET_STEPS, 0, -1]
+    assert read_target(y, Bounded(0, 1e-3)).tolist() == [FINE_STEPS, 0, FINE_STEPS, 0, -1]
 
 
 @pytest.mark.parametrize(

@@ -320,7 +320,7 @@ def test_votes_of_a_forest_equal_their_twin(forest, seed):
 
 
 def shards_of(level, n_jobs):
-    shards = Shards(level.codes, level.target_codes, level.domain, level.target, n_jobs)
+    shards = Shards(level.codes, level.fine_codes, level.domain, level.target, n_jobs)
     shards.deal(lambda n: (level.positions, level.weights))
     return shards
 

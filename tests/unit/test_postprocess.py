@@ -12,7 +12,7 @@ from tests.strategies import FIXED, MIXED, SEEDS, classes, forests, mixed_table,
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.allocation import Uniform, spread
 from dpforest.domain import Domain, Grid
-from dpforest.postprocess import Consistency, NonNegative, Prune, Shrinkage, plain_shares
+from dpforest.postprocess import Consistency, EvenShrinkage, NonNegative, Prune, Shrinkage, plain_shares
 from dpforest.voting import Majority
 
 TARGET, TARGET_01 = Classes(["no", "yes"]), Classes([0, 1])
@@ -233,12 +233,38 @@ def test_rules_stay_correct_after_pruning(forest):
         }
 
 
+def test_even_shrinkage_pulls_each_node_towards_equal_shares_by_its_noise():
+    forest = EvenShrinkage(2.0).refine(small([8, 0], [-3, 5], [0, 0], variance=9.0).summed())
+    released = forest.is_leaf
+    assert forest.variances[released].tolist() == [9.0] * 3
+    for counts, shares in zip(forest.counts[released], forest.shares[released], strict=True):
+        raw = [max(counts[0], 0) + 6, max(counts[1], 0) + 6]
+        np.testing.assert_allclose(shares, np.array(raw) / sum(raw))
+    empty = forest.counts[:, 0] + forest.counts[:, 1] == 0
+    assert empty.any()
+    np.testing.assert_allclose(forest.shares[empty], 0.5)
+
+
+def test_even_shrinkage_adds_one_record_of_each_class_where_there_is_no_noise():
+    forest = EvenShrinkage().refine(small([8, 0], [0, 0], [1, 3], variance=0.0).summed())
+    leaves = [[9 / 10, 1 / 10], [1 / 2, 1 / 2], [2 / 6, 4 / 6]]
+    np.testing.assert_allclose(sorted(forest.shares[forest.is_leaf].tolist()), sorted(leaves))
+
+
+@FIXED
+@given(forests(classes))
+def test_no_share_is_zero_after_even_shrinkage(forest):
+    shares = EvenShrinkage().refine(forest.summed()).shares
+    assert (shares > 0).all()
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+
+
 def test_a_bounded_target_is_not_pruned():
     forest = plain_shares(naive.plant(DOMAIN, Bounded(0, 1), (0, ROUTE_X, [[1, 3], [1, 3]])).summed())
     assert Prune().refine(forest) is forest
 
 
-@pytest.mark.parametrize("step", [NonNegative(), Consistency(), Shrinkage(), Prune()], ids=repr)
+@pytest.mark.parametrize("step", [NonNegative(), Consistency(), Shrinkage(), EvenShrinkage(), Prune()], ids=repr)
 def test_no_step_changes_the_forest_it_was_given(step):
     forest = plain_shares(small([-8, 2], [4, 1], [-1, 3]).summed())
     before = {name: getattr(forest, name).copy() for name in ("counts", "variances", "shares", "routes", "parents")}

@@ -93,6 +93,43 @@ def test_without_children_works_before_shares_and_votes_are_known():
     assert cut.routes.shape == (0, 4)
 
 
+def with_votes(forest, seed, scale, link):
+    votes = np.random.default_rng(seed).normal(size=forest.counts.shape) * scale
+    return replace(forest, votes=np.abs(votes) if link == "shares" else votes, link=link)
+
+
+@pytest.mark.parametrize("link", ["shares", "softmax"])
+def test_predictions_are_summed_votes_through_the_link(link):
+    @FIXED
+    @given(forests(), SEEDS)
+    def check(forest, seed):
+        forest = with_votes(forest, seed, 3.0, link)
+        records = naive.all_records(forest.domain)[::5]
+        predicted = forest.predict(np.array(records, dtype=forest.domain.dtype).T)
+        for record, shares in zip(records, predicted, strict=True):
+            totals = naive.votes(forest, record)
+            parts = totals if link == "shares" else [math.exp(total) for total in totals]
+            np.testing.assert_allclose(shares, np.array(parts) / math.fsum(parts), rtol=1e-9)
+
+    check()
+
+
+def test_votes_that_sum_to_a_mean_are_cut_to_the_range():
+    forest = replace(small([1, 1], [1, 1]), link="sum")
+    codes = np.zeros((3, 1), dtype=np.uint8)
+    for first, second, expected in [(0.4, 0.3, 0.7), (0.9, 0.4, 1.0), (0.2, -0.5, 0.0), (0.0, 0.0, 0.0), (1.0, 0.0, 1.0)]:
+        forest = replace(forest, votes=np.array([[1 - first, first], [-second, second]]))
+        np.testing.assert_allclose(forest.predict(codes), [[1 - expected, expected]], atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e6])
+def test_a_softmax_of_votes_of_any_size_is_finite(scale):
+    forest = with_votes(small(), 1, scale, "softmax")
+    predicted = forest.predict(np.array(naive.all_records(DOMAIN), dtype=np.uint8).T)
+    assert np.isfinite(predicted).all()
+    np.testing.assert_allclose(predicted.sum(axis=1), 1)
+
+
 def test_importances_are_shares_of_the_decrease_of_impurity():
     # n times Gini impurity: root 20 * 2 * 0.35 * 0.65; inner 10 * 2 * 0.7 * 0.3; leaf [1, 3] 4 * 2 * 0.25 * 0.75.
     root, inner, leaf = 9.1, 4.2, 1.5

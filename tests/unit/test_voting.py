@@ -10,8 +10,9 @@ from tests.strategies import FIXED, classes, forests
 
 from dpforest import Bounded, Classes, Numeric, Schema
 from dpforest.domain import Domain, Grid
-from dpforest.postprocess import plain_shares
-from dpforest.voting import ConfidenceWeighted, Majority, MeanOfShares, MostConfidentNode, PooledMargins
+from dpforest.postprocess import EvenShrinkage, plain_shares
+from dpforest.tree import SCORE_STEPS
+from dpforest.voting import ConfidenceWeighted, LogShares, Majority, MeanOfShares, MostConfidentNode, PooledMargins
 
 TARGET = Classes(["a", "b", "c"])
 DOMAIN = Domain.of(Schema({"x": Numeric(0, 2)}, TARGET), Grid(2))
@@ -97,6 +98,26 @@ def test_votes_are_never_negative_and_never_all_zero(vote):
         assert (votes.sum(axis=1) > 0).all()
 
     check()
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+def test_log_shares_are_centred_logarithms_in_whole_steps(rate):
+    forest = EvenShrinkage().refine(two_trees())
+    votes = LogShares(rate).votes(forest)
+    assert (votes * SCORE_STEPS == np.rint(votes * SCORE_STEPS)).all()
+    logs = np.log(forest.shares)
+    np.testing.assert_allclose(votes, rate * (logs - logs.mean(axis=1, keepdims=True)), atol=0.5 / SCORE_STEPS)
+    # Leads of one class over another are log-odds times the rate.
+    odds = rate * np.log(forest.shares[:, 0] / forest.shares[:, 1])
+    np.testing.assert_allclose(votes[:, 0] - votes[:, 1], odds, atol=1 / SCORE_STEPS)
+
+
+def test_one_tree_of_log_shares_predicts_the_shares_of_its_leaf():
+    tree = (0, [0, 1, 1], [[6, 3, 1], [1, 1, 3]])
+    forest = EvenShrinkage().refine(plain_shares(naive.plant(DOMAIN, TARGET, tree).summed()))
+    forest = replace(forest, votes=LogShares(1.0).votes(forest), link=LogShares.link)
+    codes = np.array([[0, 1]], dtype=np.uint8)
+    np.testing.assert_allclose(forest.predict(codes), forest.shares[1:], rtol=2 / SCORE_STEPS)
 
 
 def test_the_mean_of_a_bounded_target_is_the_share_of_high():

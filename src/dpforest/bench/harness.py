@@ -89,12 +89,14 @@ class Folds:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A share of the rows, drawn at random, is for testing."""
+    """A share of the rows, drawn at random, is for testing. Another ``stream`` has other splits for the same seeds."""
 
     share: float
+    stream: int | None = None
 
     def rows(self, target: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        order = np.random.default_rng(seed).permutation(len(target))
+        source = seed if self.stream is None else [self.stream, seed]
+        order = np.random.default_rng(source).permutation(len(target))
         n_test = round(self.share * len(target))
         return order[n_test:], order[:n_test]
 
@@ -223,4 +225,7 @@ def _cut_torn_line(results: Path) -> None:
     if not results.exists():
         return
     with results.open("rb+") as file:
-        file.truncate(file.read().rfind(b"\n") + 1)
+        content = file.read()
+        # A whole file is left alone: another run may be writing to it.
+        if not content.endswith(b"\n"):
+            file.truncate(content.rfind(b"\n") + 1)

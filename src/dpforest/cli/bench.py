@@ -8,38 +8,60 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from dpforest.cli.console import output, steps
+from dpforest.cli.console import errors, output, steps
 
 # Columns of a row on the papers that the table's title and first column say, or that only the page has room for.
 SHORT = {"no privacy, same system": "ε = ∞", "no privacy, random forest": "forest", "always the same answer": "guess"}
 NOT_SHOWN = ("experiment", "unit", "data", "system", "parameters", "splits", "private at 2ε")
+# Columns of a row on utility that its table's title says, or that only the page has room for.
+IN_TITLE = ("table", "metric", "which")
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark: foundation or papers.")] = "foundation",
-    quick: Annotated[bool, typer.Option("--quick", help="papers: a subset, in under two minutes.")] = False,
-    results: Annotated[Path, typer.Option(help="papers: rows are kept here; a second run goes on where it ended.")] = Path(
-        "papers.jsonl"
-    ),
-    report: Annotated[Path | None, typer.Option(help="papers: a folder for the page and its plots.")] = None,
+    name: Annotated[str, typer.Argument(help="Which benchmark: foundation, papers or utility.")] = "foundation",
+    quick: Annotated[bool, typer.Option("--quick", help="papers, utility: a subset, in under two minutes.")] = False,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="Rows are kept here; a second run goes on where it ended. By default NAME.jsonl.", show_default=False
+        ),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="A folder for the page and its plots.")] = None,
+    systems: Annotated[
+        str, typer.Option(help="utility: only these, with commas; names or auto, recipes, peers, references, ablations.")
+    ] = "",
+    tables: Annotated[str, typer.Option(help="utility: only these tables, with commas.")] = "",
+    no_peers: Annotated[bool, typer.Option("--no-peers", help="utility: without other people's systems.")] = False,
+    peers_env: Annotated[
+        Path | None,
+        typer.Option(help="utility: environment of the peers, made there if it is not; by default in the cache."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="utility: cases to run side by side.")] = 2,
     as_json: Annotated[bool, typer.Option("--json", help="Print rows as JSON.")] = False,
 ) -> None:
     """Measure and print figures.
 
-    Example: [bold]DPFOREST_DATA=tables dpforest bench papers --quick[/bold]
+    Example: [bold]DPFOREST_DATA=tables dpforest bench utility --quick[/bold]
     """
     from dpforest.errors import ParameterError
 
-    if name not in ("foundation", "papers"):
-        raise ParameterError(f"There is no benchmark {name!r}. Known: foundation, papers.")
-    rows = _papers(quick, results, report) if name == "papers" else _foundation()
+    if name not in ("foundation", "papers", "utility"):
+        raise ParameterError(f"There is no benchmark {name!r}. Known: foundation, papers, utility.")
+    results = results or Path(f"{name}.jsonl")
+    if name == "foundation":
+        rows = _foundation()
+    elif name == "papers":
+        rows = _papers(quick, results, report)
+    else:
+        chosen = {"systems": _listed(systems), "tables": _listed(tables), "n_jobs": jobs}
+        rows = _utility(quick, results, report, None if no_peers else (peers_env,), chosen)
     if as_json:
         output.print_json(json.dumps(rows))
         return
     for title, lines in _by_experiment(rows).items():
         first, *heads = lines[0]
         table = Table(title=escape(title), title_justify="left")
-        table.add_column(first, overflow="fold", min_width=24)
+        table.add_column(first, overflow="fold", min_width=24 if first == "what" else None)
         for head in heads:
             table.add_column(head)
         for line in lines:
@@ -47,16 +69,23 @@ def bench(
         output.print(table)
 
 
+def _listed(names: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
 def _by_experiment(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Rows of the papers under the title of their table, in columns that fit a terminal; other rows as they are."""
+    """Rows under the title of their experiment or table, in columns that fit a terminal; other rows as they are."""
     tables: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        if "experiment" not in row:
+        if "experiment" in row:
+            what = ", ".join(part for part in (row["data"], row["system"], row["parameters"]) if part)
+            figures = {SHORT.get(name, name): value for name, value in row.items() if name not in NOT_SHOWN}
+            tables.setdefault(f"{row['experiment']} ({row['unit']})", []).append({"what": what, **figures})
+        elif "metric" in row:
+            figures = {name: value for name, value in row.items() if name not in IN_TITLE}
+            tables.setdefault(f"{row['table']} ({row['metric']})", []).append(figures)
+        else:
             tables.setdefault("", []).append(row)
-            continue
-        what = ", ".join(part for part in (row["data"], row["system"], row["parameters"]) if part)
-        figures = {SHORT.get(name, name): value for name, value in row.items() if name not in NOT_SHOWN}
-        tables.setdefault(f"{row['experiment']} ({row['unit']})", []).append({"what": what, **figures})
     return tables
 
 
@@ -78,3 +107,26 @@ def _papers(quick: bool, results: Path, report: Path | None) -> list[dict[str, A
     if report is not None:
         output.print(f"Page: {escape(str(papers_report.write(results, report)))}", soft_wrap=True)
     return papers_report.side_by_side(results)
+
+
+def _utility(
+    quick: bool, results: Path, report: Path | None, peers_env: tuple[Path | None] | None, chosen: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """``peers_env`` is None for no peers, else where they live."""
+    from dpforest.bench import peers, utility, utility_report
+    from dpforest.files import check_writable
+
+    check_writable(results)
+    wanted = utility.wanted(quick, chosen["systems"], chosen["tables"])
+    python = None
+    with steps("Measuring") as progress:
+        if peers_env is not None and any(utility.group_of(case.system) == "peers" for case in wanted):
+            try:
+                python = peers.build(*peers_env, progress)
+            except peers.NoPeers as error:
+                errors.print(f"[bold]Without peers.[/bold] {escape(str(error))}", soft_wrap=True)
+        for _ in utility.run(progress, results, wanted, python=python, n_jobs=chosen["n_jobs"]):
+            pass
+    if report is not None:
+        output.print(f"Page: {escape(str(utility_report.write(results, report)))}", soft_wrap=True)
+    return utility_report.side_by_side(results)

@@ -5,7 +5,7 @@ import sys
 import typer
 from rich.markup import escape
 
-from dpforest.cli import bench, demo, fit, predict, recipes, rules
+from dpforest.cli import bench, demo, fit, plan, predict, recipes, rules
 from dpforest.cli.console import errors
 from dpforest.errors import DPForestError
 
@@ -14,6 +14,7 @@ commands = typer.Typer(
 )
 commands.command("demo")(demo.demo)
 commands.command("fit")(fit.fit)
+commands.command("plan")(plan.plan)
 commands.command("predict")(predict.predict)
 commands.command("recipes")(recipes.recipes)
 commands.command("rules")(rules.rules)

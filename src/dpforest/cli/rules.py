@@ -48,7 +48,7 @@ def _plain(label: object) -> object:
 def _csv(rows: list[dict[str, object]]) -> str:
     import csv
 
-    names = [name for name in rows[0] if name != "conditions"]
+    names = [name for name in dict.fromkeys(name for row in rows for name in row) if name != "conditions"]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, names, extrasaction="ignore")
     writer.writeheader()

@@ -15,8 +15,8 @@ class Balance:
     Same law as exp(-(epsilon/2) |left - right|), but monotone, so no factor 2 is hidden in its constant.
 
     Privacy:
-        Claim: adding a record raises the score by 0 or 1.
-        Because: the number of records rises by 1 and the size of the largest child by 0 or 1.
+        Claim: adding a record of weight 0 .. unit raises the score by 0 .. unit.
+        Because: the sum of all weights rises by its weight and the size of the largest child by 0 .. weight.
         Assumes: counts are exact integers.
     """
 
@@ -29,5 +29,5 @@ class Balance:
         sizes = target.sizes(children)
         return sizes.sum(axis=-1) - sizes.max(axis=-1)
 
-    def bound(self) -> Bound:
-        return Bound(low=0, high=1)
+    def bound(self, unit: int = 1) -> Bound:
+        return Bound(low=0, high=unit)

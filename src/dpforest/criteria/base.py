@@ -5,6 +5,7 @@ from typing import Protocol
 import numpy as np
 from numba import njit
 
+from dpforest.errors import AccountingError
 from dpforest.privacy.base import Bound
 from dpforest.proposals import Candidates
 from dpforest.schema import Target
@@ -21,8 +22,14 @@ class Criterion(Protocol):
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         """Integers ``(...)`` for statistics ``(..., n_children, width)``."""
 
-    def bound(self) -> Bound:
-        """By how much adding one record moves the score."""
+    def bound(self, unit: int = 1) -> Bound:
+        """By how much adding one record moves the score, if it adds 0 .. ``unit`` to one cell of the counts."""
+
+
+def records_only(criterion: Criterion, unit: int) -> None:
+    """Raise unless records count once: for criteria whose bound was not proved for weights."""
+    if unit != 1:
+        raise AccountingError(f"{type(criterion).__name__} has no bound for weighted records.")
 
 
 def children_of(counts: np.ndarray, candidates: Candidates, offsets: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numba import njit
 
+from dpforest.criteria.base import records_only
 from dpforest.privacy.base import Bound
 from dpforest.schema import Classes, Target
 
@@ -36,7 +37,8 @@ class EntropyCount:
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         return (self._g(children).sum(axis=-1) - self._g(children.sum(axis=-1))).sum(axis=-1)
 
-    def bound(self) -> Bound:
+    def bound(self, unit: int = 1) -> Bound:
+        records_only(self, unit)
         _, _, steps = self._table
         return Bound(low=int(steps[0] - steps[-1]), high=0)
 

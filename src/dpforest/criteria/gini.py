@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpforest.criteria.base import records_only
 from dpforest.privacy.base import Bound
 from dpforest.schema import Classes, Target
 
@@ -37,5 +38,6 @@ class GiniCount:
         whole, rest = np.divmod(np.square(children).sum(axis=-1), divisors)
         return (UNITS * (whole - sizes) + UNITS * rest // divisors).sum(axis=-1)
 
-    def bound(self) -> Bound:
+    def bound(self, unit: int = 1) -> Bound:
+        records_only(self, unit)
         return Bound(low=-2 * UNITS, high=0)

@@ -12,13 +12,16 @@ from dpforest.schema import Classes, Target
 class MaxOperator:
     """Records that are in the commonest class of their child: ``sum over children of max over classes of n_c``.
 
+    On records weighted by the residuals of two classes it is, up to a constant of the node, the sum of the children's
+    absolute gradients.
+
     Linear in the difference between classes, so its signal stands out of the noise earlier than Gini's, which is
     quadratic; but blind where both children keep the same majority.
 
     Privacy:
-        Claim: adding a record raises the score by 0 or 1.
-        Because: it falls in one child, and raises one count there by 1, so the maximum rises by 0 or 1.
-        Assumes: counts are exact integers.
+        Claim: adding a record of weight 0 .. unit raises the score by 0 .. unit.
+        Because: it falls in one child, and raises one count there by its weight, so the maximum rises by 0 .. weight.
+        Assumes: counts are exact integers; an added record changes no other record's weight.
     """
 
     status = "proved"
@@ -29,5 +32,5 @@ class MaxOperator:
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         return children.max(axis=-1).sum(axis=-1)
 
-    def bound(self) -> Bound:
-        return Bound(low=0, high=1)
+    def bound(self, unit: int = 1) -> Bound:
+        return Bound(low=0, high=unit)

@@ -39,8 +39,8 @@ class Mixture:
         scores = [factor * criterion.score(children, target) for criterion, factor in self._scaled()]
         return np.sum(scores, axis=0)
 
-    def bound(self) -> Bound:
-        bounds = [(criterion.bound(), factor) for criterion, factor in self._scaled()]
+    def bound(self, unit: int = 1) -> Bound:
+        bounds = [(criterion.bound(unit), factor) for criterion, factor in self._scaled()]
         return Bound(sum(bound.low * factor for bound, factor in bounds), sum(b.high * f for b, f in bounds))
 
     def _scaled(self) -> list[tuple[Criterion, int]]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpforest.criteria.base import records_only
 from dpforest.privacy.base import Bound
 from dpforest.schema import TARGET_STEPS, Bounded, Target
 
@@ -37,5 +38,6 @@ class SquaredError:
         error = squares - sums * mean - mean * rest + (-(rest * rest)) // divisors
         return -(UNITS * error // TARGET_STEPS**2).sum(axis=-1)
 
-    def bound(self) -> Bound:
+    def bound(self, unit: int = 1) -> Bound:
+        records_only(self, unit)
         return Bound(low=-UNITS, high=0)

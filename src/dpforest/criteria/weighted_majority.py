@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpforest.criteria.base import records_only
 from dpforest.privacy.base import Bound
 from dpforest.schema import Classes, Target
 
@@ -32,5 +33,6 @@ class WeightedMajority:
         whole, rest = np.divmod(np.square(children.max(axis=-1)), divisors)
         return (UNITS * whole + UNITS * rest // divisors).sum(axis=-1)
 
-    def bound(self) -> Bound:
+    def bound(self, unit: int = 1) -> Bound:
+        records_only(self, unit)
         return Bound(low=-UNITS, high=UNITS)

@@ -14,6 +14,7 @@ from dpforest.privacy.sealed import Sealed
 from dpforest.proposals import Candidates
 from dpforest.recipe import Recipe
 from dpforest.records.base import Counter
+from dpforest.records.residuals import MOST_WEIGHT
 from dpforest.rules import Facts
 from dpforest.tree import Forest
 
@@ -53,15 +54,21 @@ def grow(
         if plan.counts[level] > 0:
             statistics = shards.count_nodes(growth.first, growth.n_open)
             label = f"counts of level {level}"
-            counts, variance = recipe.leaf.release(statistics, plan.counts[level], gate, shards.target, label)
+            counts, variance = recipe.leaf.release(
+                statistics, plan.counts[level], gate, shards.target, label, shards.node_unit
+            )
             inner.append((np.arange(growth.first, growth.first + growth.n_open), counts, variance))
-        allowed = None
+        allowed, offered = None, fixed
         if feature_order is not None:
             allowed = feature_order[growth.open_trees, level, None] == np.arange(domain.n_features)
-        candidates = recipe.propose.propose(domain, fixed, growth.reach, rng, allowed)
+            offered = fixed.of_features(feature_order[:, level]) if fixed is not None else None
+        candidates = recipe.propose.propose(domain, offered, growth.reach, rng, allowed)
         if recipe.stop is not None:
             candidates.valid[~recipe.stop.may_split(counts, variance, growth.reached, facts)] = False
         amount, n_before = plan.splits[level], gate.ledger.n_entries
+        if recipe.centres is not None and (candidates.valid.sum(axis=1) > 1).any():
+            share, amount = divide(amount, [recipe.centres.share, 1 - recipe.centres.share])
+            recipe.centres.turn(shards, growth.first, growth.n_open, share, gate, f"splits of level {level}")
         if recipe.narrow is not None:
             share, rest = divide(amount, [recipe.narrow.share, 1 - recipe.narrow.share])
             candidates = recipe.narrow.narrow(candidates, shards, growth.first, share, gate, f"splits of level {level}")
@@ -81,8 +88,12 @@ def grow(
     for nodes, counts, variance in inner:
         forest = forest.with_counts(nodes, counts, variance)
     leaves = np.flatnonzero(forest.is_leaf)
-    statistics = shards.count_nodes(0, forest.n_nodes).map(lambda counts: counts[leaves])
-    counts, variance = recipe.leaf.release(statistics, add(plan.leaves, *left), gate, shards.target, "leaves")
+    if getattr(recipe.leaf, "residuals", False):
+        sums, unit = shards.sum_residuals(0, forest.n_nodes), MOST_WEIGHT
+    else:
+        sums, unit = shards.count_nodes(0, forest.n_nodes), shards.node_unit
+    statistics, amount = sums.map(lambda sums: sums[leaves]), add(plan.leaves, *left)
+    counts, variance = recipe.leaf.release(statistics, amount, gate, shards.target, "leaves", unit)
     progress("leaves")
     return forest.with_counts(leaves, counts, variance)
 
@@ -100,7 +111,9 @@ class _Choice:
         if candidates.n_candidates == 1 or n_offered.max(initial=0) <= 1:
             return np.where(n_offered > 0, candidates.valid.argmax(axis=1), -1)
         scores = self._scores(candidates)
-        select = partial(self.gate.select, bound=self.recipe.criterion.bound(), mechanism=self.recipe.select)
+        select = partial(
+            self.gate.select, bound=self.recipe.criterion.bound(self.shards.code_unit), mechanism=self.recipe.select
+        )
         features = candidates.features if self.apart or self.recipe.two_step else None
         if not self.recipe.two_step:
             return select(scores, candidates.valid, amount=amount, label=self.label, apart=features)
@@ -114,7 +127,7 @@ class _Choice:
 
     def _scores(self, candidates: Candidates) -> Sealed[np.ndarray]:
         target, domain = self.shards.target, self.shards.domain
-        per_node = target.width * (domain.total_codes + candidates.n_candidates * candidates.routes.most_children)
+        per_node = self.shards.code_width * (domain.total_codes + candidates.n_candidates * candidates.routes.most_children)
         n_block = max(1, BLOCK_CELLS // per_node)
         scores = []
         for start in range(0, len(candidates.places), n_block):

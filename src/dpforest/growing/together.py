@@ -48,4 +48,5 @@ def refined(forest: Forest, recipe: Recipe) -> Forest:
     forest = plain_shares(forest.summed())
     for step in recipe.refine:
         forest = step.refine(forest)
-    return replace(forest, votes=recipe.vote.votes(forest), draws=getattr(recipe.vote, "draws", False))
+    link, draws = getattr(recipe.vote, "link", "shares"), getattr(recipe.vote, "draws", False)
+    return replace(forest, votes=recipe.vote.votes(forest), link=link, draws=draws)

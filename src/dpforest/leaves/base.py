@@ -18,6 +18,9 @@ class LeafRelease(Protocol):
         """Whether the release has a meaning for this target."""
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str, unit: int = 1
     ) -> tuple[np.ndarray, float]:
-        """Counts ``(n_nodes, n_values)`` in records, and the variance of the noise in each."""
+        """Counts ``(n_nodes, n_values)`` in records, and the variance of the noise in each.
+
+        A record adds 0 .. ``unit`` to the statistics of its leaf; counts are in records of full weight.
+        """

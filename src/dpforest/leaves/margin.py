@@ -19,7 +19,7 @@ class NoisyMargin:
 
     Privacy:
         Claim: all leaves of a tree together cost ``amount``.
-        Because: an added record moves the margin of one leaf by +1 or -1, so L1 and L2 sensitivity are 1.
+        Because: an added record moves the margin of one leaf by at most its weight, so L1 and L2 sensitivity are ``unit``.
         Assumes: leaves hold different records; add/remove neighbours.
     """
 
@@ -29,8 +29,8 @@ class NoisyMargin:
         return isinstance(target, Classes) and target.width == 2
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str, unit: int = 1
     ) -> tuple[np.ndarray, float]:
         margins = statistics.map(lambda counts: counts[:, 1] - counts[:, 0])
-        released, variance = gate.add_noise(margins, Sensitivity(1, 1), amount, label)
-        return np.maximum(np.stack([-released, released], axis=1), 0).astype(float), variance
+        released, variance = gate.add_noise(margins, Sensitivity(unit, unit**2), amount, label)
+        return np.maximum(np.stack([-released, released], axis=1), 0) / unit, variance / unit**2

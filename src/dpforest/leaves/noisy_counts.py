@@ -16,7 +16,7 @@ class NoisyCounts:
 
     Privacy:
         Claim: all leaves of a tree together cost ``amount``.
-        Because: an added record raises one count of one leaf by 1, so L1 and L2 sensitivity are 1.
+        Because: an added record raises one count of one leaf by its weight, so L1 and L2 sensitivity are ``unit``.
         Assumes: leaves hold different records; every class of the schema is released, present or not.
     """
 
@@ -26,7 +26,7 @@ class NoisyCounts:
         return isinstance(target, Classes)
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str, unit: int = 1
     ) -> tuple[np.ndarray, float]:
-        counts, variance = gate.add_noise(statistics, Sensitivity(1, 1), amount, label)
-        return counts.astype(float), variance
+        counts, variance = gate.add_noise(statistics, Sensitivity(unit, unit**2), amount, label)
+        return counts / unit, variance / unit**2

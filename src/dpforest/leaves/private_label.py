@@ -16,8 +16,8 @@ class PrivateLabel:
 
     Privacy:
         Claim: all leaves of a tree together cost ``amount``.
-        Because: the score of a label is its count; an added record raises one score of one leaf by 1 and moves no
-            other, so the width is 1 and one choice for each leaf costs ``amount`` once.
+        Because: the score of a label is its count; an added record raises one score of one leaf by 0 .. unit and
+            moves no other, so the width is ``unit`` and one choice for each leaf costs ``amount`` once.
         Assumes: leaves hold different records; labels are public.
     """
 
@@ -27,7 +27,7 @@ class PrivateLabel:
         return isinstance(target, Classes)
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str, unit: int = 1
     ) -> tuple[np.ndarray, float]:
-        labels = gate.select(statistics, None, Bound(0, 1), amount, label)
+        labels = gate.select(statistics, None, Bound(0, unit), amount, label)
         return np.eye(target.n_values)[labels], 0.0

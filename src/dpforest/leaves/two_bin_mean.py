@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpforest.errors import AccountingError
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
@@ -29,8 +30,10 @@ class TwoBinMean:
         return isinstance(target, Bounded)
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str, unit: int = 1
     ) -> tuple[np.ndarray, float]:
+        if unit != 1:
+            raise AccountingError("TwoBinMean has no bound for weighted records.")
         bins = statistics.map(lambda sums: np.stack([TARGET_STEPS * sums[:, 0] - sums[:, 1], sums[:, 1]], axis=1))
         released, variance = gate.add_noise(bins, Sensitivity(TARGET_STEPS, TARGET_STEPS**2), amount, label)
         return released / TARGET_STEPS, variance / TARGET_STEPS**2

@@ -1,6 +1,7 @@
-"""The ledger: a tree of scopes and charges. Public values only.
+"""The ledger: books of charges, each a tree of scopes. Public values only.
 
-A scope says how the charges inside it add up:
+A book has an accountant, and so a unit; most ledgers have one book. Books add up by basic composition. A scope says how the
+charges inside it add up:
 
     sequential   the sum, times ``copies`` (several steps on the same records)
     parallel     the largest (each child is about other records)
@@ -49,6 +50,16 @@ class Scope:
     kind: str = "sequential"
     copies: int = 1
     children: "list[Charge | Leak | Scope]" = field(default_factory=list)
+    # The cost once the scope is closed, so that a long fit does not add up all charges at each new one.
+    known: "Fraction | float | None" = field(default=None, compare=False, repr=False)
+
+
+@dataclass
+class Book:
+    """Charges in the unit of one accountant."""
+
+    accountant: Accountant
+    root: Scope = field(default_factory=lambda: Scope("fit"))
 
 
 class Ledger:
@@ -59,43 +70,76 @@ class Ledger:
         Because: the gate charges before it draws; sums are exact fractions; a charge that would
             pass the budget raises ``BudgetError`` and is not entered. Parallel scopes are opened by
             samplings and stages, which prove that their children are about different records.
+            Books: whatever was released before, a book's releases are (e, d)-DP for its own e and d, so together they
+            are (sum of e, sum of d)-DP; which accountant a later book has may depend on earlier releases, since
+            each outcome of those leads to a book within what was left.
         Assumes: nothing is released but through the gate.
     """
 
     def __init__(self, accountant: Accountant) -> None:
-        self.accountant = accountant
-        self.root = Scope("fit")
-        self._open = [self.root]
+        self.epsilon, self.delta = accountant.epsilon, accountant.delta
+        self.books: list[Book] = []
+        self._open_book(Book(accountant))
+
+    def _open_book(self, book: Book) -> None:
+        self.books.append(book)
+        self._open = [book.root]
+
+    def begin(self, accountant: Accountant) -> None:
+        """Charges from now on are in a new book, within what the others have left; a book without charges is dropped."""
+        books = [book for book in self.books if book.root.children]
+        spent = sum((Fraction(book.accountant.epsilon_of(_total(book))) for book in books), Fraction(0))
+        deltas = sum((Fraction(book.accountant.delta) for book in books), Fraction(0))
+        if spent + Fraction(accountant.epsilon) > self.epsilon or deltas + Fraction(accountant.delta) > self.delta:
+            raise BudgetError.over("a new book", accountant.epsilon, float(self.epsilon - spent), self.epsilon, "epsilon")
+        self.books = books
+        self._open_book(Book(accountant))
+
+    @property
+    def accountant(self) -> Accountant:
+        """That of the open book."""
+        return self.books[-1].accountant
+
+    @property
+    def root(self) -> Scope:
+        """That of the open book."""
+        return self.books[-1].root
 
     @property
     def unit(self) -> str:
-        """``epsilon`` or ``rho``."""
+        """``epsilon`` or ``rho``, for the open book."""
         return self.accountant.unit
 
     @property
     def total(self) -> float:
-        """The sum of all charges, in the ledger's unit; rounded up."""
-        cost = self._cost(self.root)
-        return cost if isinstance(cost, float) else round_up(cost)
+        """The sum of the charges of the open book, in its unit; rounded up."""
+        return _total(self.books[-1])
 
     @property
     def spent(self) -> float:
-        """The total loss as epsilon, at the ledger's delta."""
-        return self.accountant.epsilon_of(self.total)
+        """The total loss as epsilon, at the ledger's delta; rounded up."""
+        losses = [book.accountant.epsilon_of(_total(book)) for book in self.books]
+        return math.inf if math.inf in losses else round_up(sum(map(Fraction, losses), Fraction(0)))
 
     @property
     def leaks(self) -> list[Leak]:
-        return [entry for _, entry in self._walk(self.root, ()) if isinstance(entry, Leak)]
+        return [entry for book in self.books for _, entry in _walk(book.root, ()) if isinstance(entry, Leak)]
 
     @property
     def n_entries(self) -> int:
-        return sum(1 for _ in self._walk(self.root, ()))
+        return sum(1 for book in self.books for _ in _walk(book.root, ()))
 
     def entries(self) -> list[dict[str, Any]]:
         """One row for each charge: label, mechanism, epsilon or rho, scope."""
         return [
-            {"label": entry.label, "mechanism": entry.mechanism, self.unit: entry.amount, "scope": " / ".join(path)}
-            for path, entry in self._walk(self.root, ())
+            {
+                "label": entry.label,
+                "mechanism": entry.mechanism,
+                book.accountant.unit: entry.amount,
+                "scope": " / ".join(path),
+            }
+            for book in self.books
+            for path, entry in _walk(book.root, ())
         ]
 
     @contextmanager
@@ -110,12 +154,15 @@ class Ledger:
             yield scope
         finally:
             self._open.pop()
+            scope.known = _cost(scope, self.accountant, with_leaks=False)
 
     @contextmanager
     def inside(self, scope: Scope) -> Iterator[None]:
         """Charges made inside belong to a scope of this ledger that was opened before."""
         if not any(found is scope for found in _scopes(self.root)):
             raise AccountingError(f"The scope {scope.label!r} is not in this ledger; its charges would count nowhere.")
+        for found in _scopes(self.root):
+            found.known = None
         self._open.append(scope)
         try:
             yield
@@ -140,43 +187,18 @@ class Ledger:
 
     def _charged(self) -> Fraction | float:
         """The sum of all charges; leaks, which have no bound, are left out."""
-        return self._cost(self.root, with_leaks=False)
+        return _cost(self.root, self.accountant, with_leaks=False)
 
     def leak(self, label: str, reason: str) -> None:
         """Enter an exact value that is opened without a mechanism: the total becomes infinite."""
         self._open[-1].children.append(Leak(label, reason))
 
-    def _cost(self, entry: Charge | Leak | Scope, with_leaks: bool = True) -> Fraction | float:
-        """Exact cost; ``math.inf`` as soon as one part is infinite."""
-        if isinstance(entry, Leak) and not with_leaks:
-            return Fraction(0)
-        if not isinstance(entry, Scope):
-            return entry.amount if math.isinf(entry.amount) else Fraction(entry.amount)
-        costs = [self._cost(child, with_leaks) for child in entry.children]
-        if not costs:
-            return Fraction(0)
-        if math.inf in costs:
-            return math.inf
-        if entry.kind == "parallel":
-            return max(costs)
-        total = sum((Fraction(cost) for cost in costs), Fraction(0))
-        if entry.kind == "bootstrap":
-            outside = self.accountant.bootstrap(round_up(total))
-            if math.isinf(outside):
-                return math.inf
-            total = Fraction(outside)
-        return entry.copies * total
-
-    def _walk(self, scope: Scope, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Charge | Leak]]:
-        path = (*path, scope.label)
-        for child in scope.children:
-            if isinstance(child, Scope):
-                yield from self._walk(child, path)
-            else:
-                yield path, child
-
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ledger) and (self.accountant, self.root) == (other.accountant, other.root)
+        return isinstance(other, Ledger) and (self.epsilon, self.delta, self.books) == (
+            other.epsilon,
+            other.delta,
+            other.books,
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -185,11 +207,18 @@ class Ledger:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "epsilon": _number(self.accountant.epsilon),
-            "delta": self.accountant.delta,
-            "unit": self.unit,
+            "epsilon": _number(self.epsilon),
+            "delta": self.delta,
             "spent": _number(self.spent),
-            "root": _scope_to_dict(self.root),
+            "books": [
+                {
+                    "epsilon": _number(book.accountant.epsilon),
+                    "delta": book.accountant.delta,
+                    "unit": book.accountant.unit,
+                    "root": _scope_to_dict(book.root),
+                }
+                for book in self.books
+            ],
         }
 
     def to_json(self) -> str:
@@ -198,13 +227,56 @@ class Ledger:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> "Ledger":
         ledger = cls(make_accountant(float(content["epsilon"]), content["delta"]))
-        ledger.root = _scope_from_dict(content["root"])
-        ledger._open = [ledger.root]
+        ledger.books = []
+        for book in content["books"]:
+            accountant = make_accountant(float(book["epsilon"]), book["delta"])
+            ledger._open_book(Book(accountant, _scope_from_dict(book["root"])))
+        if not ledger.books:
+            raise ValueError("A ledger has at least one book.")
         return ledger
 
     @classmethod
     def from_json(cls, text: str) -> "Ledger":
         return cls.from_dict(json.loads(text))
+
+
+def _total(book: Book) -> float:
+    """The sum of a book's charges, in its unit; rounded up."""
+    cost = _cost(book.root, book.accountant)
+    return cost if isinstance(cost, float) else round_up(cost)
+
+
+def _cost(entry: Charge | Leak | Scope, accountant: Accountant, with_leaks: bool = True) -> Fraction | float:
+    """Exact cost; ``math.inf`` as soon as one part is infinite."""
+    if isinstance(entry, Leak) and not with_leaks:
+        return Fraction(0)
+    if not isinstance(entry, Scope):
+        return entry.amount if math.isinf(entry.amount) else Fraction(entry.amount)
+    if entry.known is not None and not with_leaks:
+        return entry.known
+    costs = [_cost(child, accountant, with_leaks) for child in entry.children]
+    if not costs:
+        return Fraction(0)
+    if math.inf in costs:
+        return math.inf
+    if entry.kind == "parallel":
+        return max(costs)
+    total = sum((Fraction(cost) for cost in costs), Fraction(0))
+    if entry.kind == "bootstrap":
+        outside = accountant.bootstrap(round_up(total))
+        if math.isinf(outside):
+            return math.inf
+        total = Fraction(outside)
+    return entry.copies * total
+
+
+def _walk(scope: Scope, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Charge | Leak]]:
+    path = (*path, scope.label)
+    for child in scope.children:
+        if isinstance(child, Scope):
+            yield from _walk(child, path)
+        else:
+            yield path, child
 
 
 def _scopes(scope: Scope) -> Iterator[Scope]:

@@ -17,6 +17,12 @@ class Counter(Protocol):
 
     domain: Domain
     target: Target
+    code_unit: int  # the most that a record adds to the cells of one feature in ``count_codes``
+    node_unit: int  # and to those of ``count_nodes``
+
+    @property
+    def code_width(self) -> int:
+        """Integers that describe the records of a cell in ``count_codes``."""
 
     def deal(self, draw: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> None:
         """Place every record at the roots of its trees."""
@@ -38,6 +44,30 @@ class Counter(Protocol):
 
     def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
         """Place records at the roots of new trees with the probability that a tree of ``forest`` gets them wrong."""
+
+    def start_scores(self) -> None:
+        """Every record has a score of 0 for each class (or, for a bounded target, a prediction of 0)."""
+
+    def add_scores(self, values: np.ndarray) -> None:
+        """Add the released ``values`` ``(n_nodes, n_scores)`` of the leaf that each record has reached to its scores."""
+
+    def weigh_residuals(self) -> None:
+        """From now on a record counts by how wrong its scores are."""
+
+    def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
+        """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals and of weights."""
+
+    def look(self, low: int, high: int) -> None:
+        """See a bounded target between two steps of its fine grid."""
+
+    def look_at_residuals(self, half_width: int) -> None:
+        """See what is left of a bounded target, around its scores."""
+
+    def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
+        """Sealed numbers of records ``(n_nodes, TARGET_STEPS + 1)`` for each step of a bounded target."""
+
+    def turn_around(self, first: int, centres: np.ndarray, reach: int) -> None:
+        """Records count as below or above the released centre of their node, by their distance."""
 
 
 class Source(Protocol):

@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 from dpforest.errors import TableError
-from dpforest.schema import TARGET_STEPS, Bounded, Categorical, Classes, Numeric, Schema
+from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Numeric, Schema
 
 
 def read_columns(X: Any, schema: Schema) -> list[Any]:
@@ -222,7 +222,7 @@ class _Unhashable:
 
 
 def read_target(y: Any, target: Classes | Bounded) -> np.ndarray:
-    """Integers ``(n_records,)``: class places, or steps of the target grid; -1 for a record to leave out."""
+    """Integers ``(n_records,)``: class places, or steps of the fine target grid; -1 for a record to leave out."""
     column = nw.from_native(y, series_only=True, allow_series=True, pass_through=True)
     if isinstance(column, nw.DataFrame):
         column = column.get_column(column.columns[0])
@@ -236,7 +236,7 @@ def read_target(y: Any, target: Classes | Bounded) -> np.ndarray:
         raise TableError(f"The target {target.name!r} is declared bounded, but it was given as {shown}.")
     values = to_numbers(column).astype(np.float64)
     share = (np.clip(values, target.lower, target.upper) - target.lower) / (target.upper - target.lower)
-    return np.where(np.isnan(values), -1, np.rint(np.nan_to_num(share) * TARGET_STEPS)).astype(np.int64)
+    return np.where(np.isnan(values), -1, np.rint(np.nan_to_num(share) * FINE_STEPS)).astype(np.int64)
 
 
 def _one_dimension(y: Any) -> np.ndarray:

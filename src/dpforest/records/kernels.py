@@ -5,6 +5,7 @@ record belongs to one tree, else one row for each tree. ``weights`` is ``(n_copi
 record counts once.
 """
 
+import numpy as np
 from numba import njit
 
 
@@ -88,3 +89,81 @@ def descend(codes, positions, first, features, routes, first_children):
             if 0 <= node < features.size and features[node] >= 0:
                 child = routes[node, codes[features[node], record]]
                 positions[copy, record] = first_children[node] + child
+
+
+@njit(cache=True, nogil=True)
+def _softmax(scores, record, exps, powers):
+    """Parts of a softmax in integers: fills ``exps`` with ``powers[lead of the best score]``, returns their sum."""
+    n_classes = scores.shape[0]
+    best = scores[0, record]
+    for c in range(1, n_classes):
+        best = max(best, scores[c, record])
+    total = 0
+    for c in range(n_classes):
+        lead = best - scores[c, record]
+        exps[c] = powers[lead] if lead < powers.size else 0
+        total += exps[c]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def weigh_residuals(labels, scores, powers, most, weights):
+    """``weights[0, record]`` in 0 .. most: how wrong the scores are about the record, see ``records.residuals``."""
+    n_classes = scores.shape[0]
+    exps = np.empty(n_classes, dtype=np.int64)
+    for record in range(labels.size):
+        total = _softmax(scores, record, exps, powers)
+        wrong = total - exps[labels[record]]
+        weights[0, record] = min(most, most * n_classes * wrong // (total * (n_classes - 1)))
+
+
+@njit(cache=True, nogil=True)
+def sum_residuals(labels, scores, powers, most, positions, first, sums):
+    """Add to ``sums[node - first]`` each record's residuals of all classes, then its weight."""
+    n_classes = scores.shape[0]
+    exps = np.empty(n_classes, dtype=np.int64)
+    for record in range(labels.size):
+        node = positions[0, record] - first
+        if not 0 <= node < sums.shape[0]:
+            continue
+        label = labels[record]
+        total = _softmax(scores, record, exps, powers)
+        wrong = total - exps[label]
+        # Residuals are p / cap, or p / wrong share where that is above the cap (n_classes - 1) / n_classes.
+        capped = n_classes * wrong > (n_classes - 1) * total
+        for c in range(n_classes):
+            if c != label:
+                part = most * exps[c] // wrong if capped else most * n_classes * exps[c] // (total * (n_classes - 1))
+                sums[node, c] -= part
+                sums[node, label] += part
+        sums[node, n_classes] += min(most, most * n_classes * wrong // (total * (n_classes - 1)))
+
+
+@njit(cache=True, nogil=True)
+def add_scores(positions, values, scores):
+    """Add ``values[node, c]`` of the node that a record has reached to its scores."""
+    for record in range(positions.shape[1]):
+        for c in range(scores.shape[0]):
+            score = scores[c, record] + values[positions[0, record], c]
+            scores[c, record] = min(max(score, -(1 << 29)), 1 << 29)
+
+
+@njit(cache=True, nogil=True)
+def turn_around(values, positions, first, centres, reach, most, sides, weights):
+    """On which side of its node's centre a value lies, and how far: ``most`` from ``reach`` steps on."""
+    for record in range(values.size):
+        node = positions[0, record] - first
+        weights[0, record] = 0
+        if 0 <= node < centres.size:
+            distance = values[record] - centres[node]
+            sides[record] = distance > 0
+            weights[0, record] = min(most, abs(distance) * most // reach)
+
+
+@njit(cache=True, nogil=True)
+def count_values(values, positions, first, counts):
+    """Add 1 to ``counts[node - first, value]`` for each record."""
+    for record in range(values.size):
+        node = positions[0, record] - first
+        if 0 <= node < counts.shape[0]:
+            counts[node, values[record]] += 1

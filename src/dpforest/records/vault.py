@@ -11,7 +11,7 @@ from dpforest.records.columns import read_columns, read_target, to_indices, to_n
 from dpforest.records.kernels import encode_numbers
 from dpforest.records.memory import Shards, refuse_copy
 from dpforest.rows import Rows
-from dpforest.schema import TARGET_STEPS, Categorical, Classes, Feature, Schema
+from dpforest.schema import FINE_STEPS, Categorical, Classes, Feature, Schema
 
 
 class Vault:
@@ -55,7 +55,7 @@ class Vault:
         kept = self._target_codes >= 0
         features = self.schema.features.values()
         columns = tuple(_raw(column, feature) for column, feature in zip(self._columns, features, strict=True))
-        target = self._target_codes if isinstance(self.schema.target, Classes) else self._target_codes / TARGET_STEPS
+        target = self._target_codes if isinstance(self.schema.target, Classes) else self._target_codes / FINE_STEPS
         return Sealed(Rows(columns, target, self.schema).take(kept))
 
     def __repr__(self) -> str:

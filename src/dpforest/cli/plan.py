@@ -1,0 +1,42 @@
+"""dpforest plan: what a fit would do with its budget, before any data are touched."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from dpforest.cli.console import output
+
+
+def plan(
+    schema: Annotated[Path, typer.Option(help="Public facts about the table, .json or .toml.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of the fit.")],
+    delta: Annotated[float, typer.Option(help="0 for pure epsilon.")] = 0.0,
+    rows: Annotated[int | None, typer.Option(help="Rows that you expect, if the schema does not declare them.")] = None,
+    n_trees: Annotated[int | None, typer.Option(help="Number of trees, if not the planned one.")] = None,
+    max_depth: Annotated[int | None, typer.Option(help="Levels of splits, if not the planned ones.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Show what the default recipe would do and where each share of the budget goes. Reads no data and spends nothing.
+
+    Example: [bold]dpforest plan --schema adult.schema.json --epsilon 1 --rows 50000[/bold]
+    """
+    from dpforest.explanation import explain
+    from dpforest.schema import Schema
+
+    found = explain(Schema.from_file(schema), rows, epsilon, delta, n_trees, max_depth)
+    if as_json:
+        output.print_json(json.dumps(found.to_dict()))
+        return
+    budget = f"epsilon = {epsilon:g}" + (f", delta = {delta:g}" if delta else "")
+    for title, head, lines in (
+        (f"Plan for {budget}", "choice", found.choices),
+        ("Where the budget goes", "step", found.shares),
+    ):
+        table = Table(head, "", "why", title=title, title_justify="left")
+        for line in lines:
+            table.add_row(*(escape(part) for part in (line.what, line.value, line.why)))
+        output.print(table)

@@ -1,0 +1,171 @@
+"""What a fit would do with its budget, and why, before any data are touched. Public values only."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpforest.criteria import MaxOperator, Mixture, SoftAgreement
+from dpforest.errors import ParameterError
+from dpforest.forest import public_facts
+from dpforest.growing.sequential import Phase, Sequential
+from dpforest.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
+from dpforest.planner import WITHOUT_DELTA
+from dpforest.privacy.accountants import make_accountant
+from dpforest.recipe import Recipe
+from dpforest.recipes import get_recipe
+from dpforest.rules import Facts
+from dpforest.schema import Schema
+
+WORDS = {
+    MaxOperator: "records that agree with the majority of their child",
+    Mixture: "agreement with the majority, and Gini",
+    SoftAgreement: "how far children lie on opposite sides of the centre",
+    NoisyCounts: "a count for each class",
+    Rotated: "its margin, and roughly its size",
+    ResidualSums: "what is missed of each class, and roughly its size",
+    TwoBinMean: "its sum, counted from both bounds",
+}
+
+
+WHY_BEFORE = {
+    "deep tree": "comes first: sees how features act together",
+    "marginal trees": "come first: one feature each, so that every feature is seen",
+    "random trees": "come first: see a little of many features together, and cost leaves only",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One choice of the planner, or one share of the budget, and why."""
+
+    what: str
+    value: str
+    why: str
+
+    def to_dict(self) -> dict[str, str]:
+        return {"what": self.what, "value": self.value, "why": self.why}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The plan of a fit: its choices, and where each share of the budget goes."""
+
+    choices: tuple[Line, ...]
+    shares: tuple[Line, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"choices": [line.to_dict() for line in self.choices], "shares": [line.to_dict() for line in self.shares]}
+
+
+def explain(
+    schema: Schema,
+    n_rows: int | None,
+    epsilon: float,
+    delta: float = 0.0,
+    n_trees: int | None = None,
+    max_depth: int | None = None,
+) -> Explanation:
+    """The plan of the default recipe for about ``n_rows`` rows; None takes the number that the schema declares."""
+    make_accountant(epsilon, delta)
+    guess = schema.n_rows if n_rows is None else n_rows
+    if guess is None:
+        raise ParameterError("The schema does not declare the number of rows; say how many you expect, roughly.")
+    facts = replace(public_facts(schema, get_recipe("auto"), epsilon, delta), n_rows=float(guess))
+    recipe = get_recipe("auto").resolve(facts, n_trees, max_depth)
+    is_public = schema.n_rows is not None
+    return Explanation(tuple(_choices(recipe, facts, is_public)), tuple(_shares(recipe, facts, is_public)))
+
+
+def _choices(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
+    why_rows = (
+        "declared public by the schema" if is_public else "your guess; the fit measures it with noise, and plans by that"
+    )
+    product = facts.n_rows * facts.epsilon
+    lines = [
+        Line("rows", f"{facts.n_rows:,.0f}", why_rows),
+        Line("rows x epsilon", f"{product:,.0f}", "how far records stand out of the noise; decides the lines below"),
+        _releases(recipe, facts),
+    ]
+    chosen = recipe.stages.phases[-1].n_trees if isinstance(recipe.stages, Sequential) else recipe.n_trees
+    for phase, name in _before(recipe):
+        lines.append(Line(name, str(phase.n_trees), WHY_BEFORE[name]))
+    why_trees = (
+        "each corrects what the released trees before it get wrong"
+        if recipe.n_trees > 1
+        else "all of the signal in one tree"
+    )
+    lines.append(Line("trees", str(chosen), why_trees))
+    lines.append(
+        Line("depth", str(recipe.depth), "levels of splits of each tree; a level more halves the records of a leaf")
+    )
+    k = recipe.propose.n_features
+    features = "all" if k is None else f"{int(k)} of {facts.n_features}"
+    lines.append(Line("features at a node", features, "few trees must see all; many trees differ if each node sees some"))
+    cuts = f"{recipe.grid.bins} bins" + (" and halvings towards 0" if recipe.grid.geometric else "")
+    lines.append(Line("cuts of a number", cuts, "from the public bounds alone"))
+    lines.append(
+        Line("a split is chosen by", _words(recipe.criterion), "one private choice for each node, over all its candidates")
+    )
+    lines.append(Line("a leaf releases", _words(recipe.leaf), "with noise; every leaf, empty or not"))
+    return lines
+
+
+def _releases(recipe: Recipe, facts: Facts) -> Line:
+    if math.isinf(facts.epsilon):
+        return Line("releases", "exact", "epsilon is infinite: nothing is hidden")
+    if facts.delta == 0:
+        return Line("releases", "pure epsilon", "delta is 0: permute-and-flip choices, two-sided geometric noise")
+    if recipe.without_delta:
+        least = max(WITHOUT_DELTA.values())
+        return Line(
+            "releases", "pure epsilon", f"better than delta while rows x epsilon is small (below 100 to {least:,.0f})"
+        )
+    return Line("releases", "zCDP", "delta pays for many trees: exponential-mechanism choices, Gaussian noise")
+
+
+def _shares(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
+    """Shares of epsilon (of rho once the number of rows is paid)."""
+    unit = "rho" if facts.delta > 0 and not recipe.without_delta else "epsilon"
+    left, lines = 1.0, []
+    if not is_public:
+        lines.append(_share(f"number of rows ({recipe.n_rows_share:.0%} of epsilon)", recipe.n_rows_share, "to plan by"))
+        left = 1.0 if unit == "rho" else 1 - recipe.n_rows_share
+    if recipe.target_range is not None:
+        own = left * recipe.target_range.share
+        lines.append(_share("range of the target", own, f"of {unit}; public bounds are often wider than the values"))
+        left -= own
+    for phase, name in _before(recipe):
+        own = left * phase.share
+        lines.append(_share(name, own, f"of {unit}; {phase.n_trees} x {own / phase.n_trees:.2%}"))
+    left -= sum(left * phase.share for phase, _ in _before(recipe))
+    n_trees = recipe.stages.phases[-1].n_trees if isinstance(recipe.stages, Sequential) else recipe.n_trees
+    plan = recipe.allocate.plan(1.0, recipe.depth)
+    splits = left * sum(plan.splits)
+    if recipe.centres is not None:
+        lines.append(_share("centres", splits * recipe.centres.share, f"of {unit}; the middle of each node, for its split"))
+        splits *= 1 - recipe.centres.share
+    n_levels = n_trees * recipe.depth
+    lines.append(_share("splits", splits, f"of {unit}; {n_levels} levels, {splits / n_levels:.2%} on average"))
+    leaves = left * plan.leaves
+    lines.append(_share("leaves", leaves, f"of {unit}; {n_trees} trees, {leaves / n_trees:.2%} each"))
+    return lines
+
+
+def _before(recipe: Recipe) -> list[tuple[Phase, str]]:
+    """The phases before that of the recipe's own trees, and what they are called."""
+    phases = recipe.stages.phases[:-1] if isinstance(recipe.stages, Sequential) else ()
+    return [(phase, _name(phase)) for phase in phases]
+
+
+def _name(phase: Phase) -> str:
+    if phase.one_feature_each:
+        return "marginal trees"
+    return "random trees" if getattr(phase.parts.get("propose"), "random", False) else "deep tree"
+
+
+def _share(what: str, share: float, why: str) -> Line:
+    return Line(what, f"{share:.1%}", why)
+
+
+def _words(part: Any) -> str:
+    return WORDS[type(part)]

@@ -1,0 +1,62 @@
+"""Private centres: a bounded target seen as two sides of the middle of its node."""
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+
+from dpforest.errors import ParameterError
+from dpforest.privacy.base import Bound
+from dpforest.privacy.gate import Gate
+from dpforest.records.base import Counter
+from dpforest.records.residuals import MOST_WEIGHT
+from dpforest.schema import TARGET_STEPS, Bounded, Target
+
+
+@dataclass(frozen=True)
+class Centres:
+    """Chooses a centre for each node; from then on its records count as below or above it, by their capped distance.
+
+    The score of a centre m is the smaller of the two sides, min(sum of weights above m, sum of weights below m), the weight
+    of a record being its distance from m, full from ``reach`` (a share of the range) on: a soft median.
+
+    Privacy:
+        Claim: the centres of a level cost ``amount`` once.
+        Because: an added record is above, below or at m, so for each m it raises one of the two sums by 0 .. MOST_WEIGHT and
+            the smaller of them by 0 .. MOST_WEIGHT: monotone, of that width. Nodes of a level hold different records.
+        Assumes: values are whole steps; the grid of centres is public.
+    """
+
+    share: float = 0.25  # of a level's amount
+    reach: float = 0.1
+    n_centres: int = 64
+
+    def __post_init__(self) -> None:
+        if not (0 < self.share < 1 and 1 / TARGET_STEPS <= self.reach <= 1 and 1 <= self.n_centres <= TARGET_STEPS):
+            raise ParameterError("Centres need 0 < share < 1, a reach of at most 1 and 1 .. 1024 centres.")
+
+    def accepts(self, target: Target) -> bool:
+        return isinstance(target, Bounded)
+
+    def turn(self, shards: Counter, first: int, n_nodes: int, amount: float, gate: Gate, label: str) -> None:
+        """Release a centre for each open node and let its records see it."""
+        reach = round(self.reach * TARGET_STEPS)
+        centres, above, below = _weights(self.n_centres, reach)
+        scores = shards.count_values(first, n_nodes).map(partial(_smaller_side, above, below))
+        chosen = gate.select(scores, None, Bound(0, MOST_WEIGHT), amount, f"{label}: centres")
+        shards.turn_around(first, centres[chosen], reach)
+
+
+@lru_cache(maxsize=8)
+def _weights(n_centres: int, reach: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Centres in the middle of equal cells, and the weight of each value above and below each of them."""
+    centres = (2 * np.arange(n_centres) + 1) * TARGET_STEPS // (2 * n_centres)
+    distance = np.arange(TARGET_STEPS + 1)[:, None] - centres
+    weights = np.minimum(np.abs(distance) * MOST_WEIGHT // reach, MOST_WEIGHT)
+    return centres, np.where(distance > 0, weights, 0), np.where(distance < 0, weights, 0)
+
+
+def _smaller_side(above: np.ndarray, below: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    # Sums stay far below 2**53, so these products of floats are exact integers.
+    exact = counts.astype(np.float64)
+    return np.minimum(exact @ above, exact @ below).astype(np.int64)

@@ -1,0 +1,153 @@
+"""Sequential trees: each looks at what the released trees before it still get wrong."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpforest.errors import ParameterError
+from dpforest.growing.grower import grow
+from dpforest.growing.together import refined
+from dpforest.privacy.amounts import divide, divide_evenly
+from dpforest.privacy.gate import Gate
+from dpforest.recipe import Recipe
+from dpforest.records.base import Counter
+from dpforest.records.residuals import MOST_CLASSES, MOST_WEIGHT
+from dpforest.rules import Facts
+from dpforest.sampling import EveryRecord
+from dpforest.schema import FINE_STEPS, Bounded, Classes, Target
+from dpforest.tree import SCORE_STEPS, Forest
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Trees of one kind: parts that differ from the recipe's, and a share of the budget.
+
+    With ``one_feature_each`` the trees take the features in turn, in random order, each for all of its levels.
+    """
+
+    share: float
+    n_trees: int
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    one_feature_each: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1 or self.n_trees < 1:
+            raise ParameterError(
+                f"A phase needs a share in (0, 1] and at least one tree, not {self.share!r}, {self.n_trees!r}."
+            )
+
+
+@dataclass(frozen=True)
+class Sequential:
+    """One tree after the other on all records, weighted by their residuals; votes add up to log-odds.
+
+    Before the first tree all residuals are the same, so its records count once. The number of trees is that of the phases.
+
+    Privacy:
+        Claim: costs at most ``amount``.
+        Because: given the released trees, the weight of a record is a function of that record alone and at most
+            MOST_WEIGHT, so an added record changes no other record's weight and moves the counts of one node of a level by
+            at most that: each tree costs its plan (``grow``), and trees add up (adaptive sequential composition).
+        Assumes: the numbers of trees are public or follow from released values; so does the order of features.
+    """
+
+    phases: tuple[Phase, ...]
+    in_sequence: ClassVar[bool] = True
+
+    def check(self, recipe: Recipe) -> None:
+        """Raise unless the parts of all phases have a proof for weighted records, and the numbers of trees agree."""
+        if isinstance(recipe.n_trees, int) and recipe.n_trees != self.n_trees:
+            raise ParameterError(
+                f"The phases of recipe {recipe.name!r} have {self.n_trees} trees in all; n_trees is {recipe.n_trees}."
+            )
+        for place, phase in enumerate(self.phases):
+            step = replace(recipe, **phase.parts)
+            if step.narrow is not None:
+                raise ParameterError(
+                    f"{type(step.narrow).__name__} of recipe {recipe.name!r} needs records that count once."
+                )
+            if place or phase.n_trees > 1:
+                step.criterion.bound(MOST_WEIGHT)  # refuses if it has no bound for weights
+
+    @property
+    def n_trees(self) -> int:
+        return sum(phase.n_trees for phase in self.phases)
+
+    def accepts(self, target: Target) -> bool:
+        return isinstance(target, Classes) and 1 < target.n_values <= MOST_CLASSES
+
+    def train(
+        self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
+    ) -> Forest:
+        shards.start_scores()
+        trees: list[Forest] = []
+        amounts = divide(amount, [phase.share for phase in self.phases])
+        for phase, own in zip(self.phases, amounts, strict=True):
+            step = replace(recipe, **phase.parts, n_trees=1)
+            plan = step.allocate.plan(divide_evenly(own, phase.n_trees), step.depth)
+            features = gate.entropy.generator().permutation(shards.domain.n_features)
+            for number in range(phase.n_trees):
+                shards.deal(lambda n_records: EveryRecord().draw(n_records, 1, gate.entropy))
+                if trees:
+                    shards.weigh_residuals()
+                feature = features[number % len(features)]
+                order = np.full((1, plan.depth), feature) if phase.one_feature_each else None
+                with gate.ledger.scope(f"tree {len(trees) + 1}"):
+                    tree = refined(grow(shards, step, plan, gate, facts, feature_order=order), step)
+                shards.add_scores(np.rint(SCORE_STEPS * tree.votes).astype(np.int32))
+                trees.append(tree)
+                progress(f"tree {len(trees)} of {self.n_trees}")
+        return Forest.join(trees)
+
+
+@dataclass(frozen=True)
+class SequentialMeans:
+    """One tree after the other on what is left of a bounded target; means add up.
+
+    The first tree sees the target; each later one its distance from the prediction so far, clipped to ``half_width`` (a
+    share of the range) on both sides.
+
+    Privacy:
+        Claim: costs at most ``amount``.
+        Because: given the released trees, what is seen of a record is a function of that record alone, in the range that
+            the releases of a tree assume: each tree costs its plan (``grow``), and trees add up.
+        Assumes: as ``Sequential``.
+    """
+
+    half_width: float = 0.25
+    in_sequence: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.half_width <= 1:
+            raise ParameterError(f"half_width must lie in (0, 1], not {self.half_width!r}.")
+
+    def accepts(self, target: Target) -> bool:
+        return isinstance(target, Bounded)
+
+    def train(
+        self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
+    ) -> Forest:
+        share, step, half = (
+            divide_evenly(amount, recipe.n_trees),
+            replace(recipe, n_trees=1),
+            round(self.half_width * FINE_STEPS),
+        )
+        plan = recipe.allocate.plan(share, recipe.depth)
+        shards.start_scores()
+        trees: list[Forest] = []
+        for number in range(recipe.n_trees):
+            shards.deal(lambda n_records: EveryRecord().draw(n_records, 1, gate.entropy))
+            if number:
+                shards.look_at_residuals(half)
+            with gate.ledger.scope(f"tree {number + 1}"):
+                tree = refined(grow(shards, step, plan, gate, facts), step)
+            votes = tree.votes if not number else 2 * half / FINE_STEPS * (tree.votes - 0.5)
+            steps = np.rint(FINE_STEPS * votes[:, 1:]).astype(np.int32)
+            shards.add_scores(steps)
+            exact = steps[:, 0] / FINE_STEPS
+            votes = np.stack([(1 - exact) if not number else -exact, exact], axis=1)
+            trees.append(replace(tree, votes=votes, link="sum"))
+            progress(f"tree {number + 1} of {recipe.n_trees}")
+        return Forest.join(trees)

@@ -1,0 +1,28 @@
+"""Residuals of additive trees, in integers: how wrong the released trees so far are about one record.
+
+A record has a score for each class: the sum of the votes of the leaves that it reached, in whole steps. Its softmax is taken
+from a table of integers, so every backend finds the same weights to the last unit.
+"""
+
+import math
+
+import numpy as np
+
+from dpforest.tree import SCORE_STEPS
+
+# The weight of a record that the trees are as wrong about as a guess, or worse. One byte a record.
+MOST_WEIGHT = 255
+_TOP = 1 << 30
+# 255 * classes**2 * 2**30 must fit 63 bits.
+MOST_CLASSES = 4096
+
+
+def _powers() -> np.ndarray:
+    """``2**30 * exp(-lead)`` rounded down, for leads in score steps, as far as it is at least 1."""
+    n_steps = math.ceil(math.log(_TOP) * SCORE_STEPS)
+    table = np.array([int(_TOP * math.exp(-step / SCORE_STEPS)) for step in range(n_steps)], dtype=np.int64)
+    table.setflags(write=False)
+    return table
+
+
+POWERS = _powers()
