@@ -53,7 +53,7 @@ class Shape:
 ONE_TREE = {"two classes": 500.0, "more classes": 1_000.0}
 ONE_TREE_OF_NUMBERS = {"two classes": 500.0, "more classes": 5_000.0}
 PURE_TWO_CLASSES = (
-    Shape(below=2_000, n_trees=4, depth=2, rate=1.0, bins=16),
+    Shape(below=4_000, n_trees=4, depth=2, rate=1.0, bins=16),
     Shape(below=6_000, n_trees=4, depth=2, rate=1.0, bins=16, marginal_trees=0.3),
     Shape(below=20_000, n_trees=8, depth=2, rate=0.7, bins=16, marginal_trees=0.25),
     Shape(below=150_000, n_trees=10, depth=3, rate=0.65, marginal_trees=0.2),

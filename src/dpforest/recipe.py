@@ -180,8 +180,9 @@ class Recipe:
     def _check_company(self) -> None:
         """Raise for parts whose proof assumes another part that is not there."""
         in_sequence = getattr(self.stages, "in_sequence", False)
-        if getattr(self.criterion, "needs_centres", False) and self.centres is None:
-            raise ParameterError(f"{type(self.criterion).__name__} of recipe {self.name!r} needs centres.")
+        if getattr(self.criterion, "needs_centres", False) != (self.centres is not None):
+            needs = "has no meaning with" if self.centres is not None else "needs"
+            raise ParameterError(f"{type(self.criterion).__name__} of recipe {self.name!r} {needs} centres.")
         if self.centres is not None and not in_sequence:
             raise ParameterError(f"Centres of recipe {self.name!r} need stages that grow trees in sequence.")
         if getattr(self.leaf, "residuals", False) and not hasattr(self.stages, "phases"):

@@ -79,7 +79,7 @@ def plot_reliability(figures: Figures, tables: list[Table], folder: Path) -> Pat
                 panel.scatter(bins.given, bins.came, sizes, color=colour)
         panel.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         panel.set_title(table.name, fontsize="medium")
-    canvas.figure.suptitle("How often the second class was right, against the share that it was given")
+    canvas.figure.suptitle("How often the second class was right, against the share that it was given (δ = 0)")
     return canvas.save(legend, folder / "utility-reliability.png")
 
 

@@ -31,6 +31,12 @@ class Mixture:
     def __post_init__(self) -> None:
         if not self.parts or any(not isinstance(weight, int) or weight < 1 for _, weight in self.parts):
             raise ParameterError("A mixture needs criteria with whole weights of at least 1.")
+        if len({_needs_centres(criterion) for criterion, _ in self.parts}) > 1:
+            raise ParameterError("A mixture needs criteria that all see records beside a centre, or none.")
+
+    @property
+    def needs_centres(self) -> bool:
+        return _needs_centres(self.parts[0][0])
 
     def accepts(self, target: Target) -> bool:
         return all(criterion.accepts(target) for criterion, _ in self.parts)
@@ -46,3 +52,7 @@ class Mixture:
     def _scaled(self) -> list[tuple[Criterion, int]]:
         unit = lcm(*(criterion.bound().width for criterion, _ in self.parts))
         return [(criterion, weight * unit // criterion.bound().width) for criterion, weight in self.parts]
+
+
+def _needs_centres(criterion: Criterion) -> bool:
+    return bool(getattr(criterion, "needs_centres", False))
