@@ -15,16 +15,24 @@ from dpforest.growing.centres import Centres
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
 from dpforest.growing.target_range import TargetRange
 from dpforest.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
+from dpforest.leaves.residual_sums import residual_sensitivity
+from dpforest.leaves.rotated import PARTS, rotated_sensitivity
+from dpforest.mechanisms.gaussian import MOST_VARIANCE
 from dpforest.postprocess import EvenShrinkage, Shrinkage
 from dpforest.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
 from dpforest.recipe import Recipe
-from dpforest.records.residuals import MOST_CLASSES
+from dpforest.records.residuals import MOST_CLASSES, MOST_WEIGHT
 from dpforest.rules import Facts
 from dpforest.sampling import EveryRecord
+from dpforest.schema import TARGET_STEPS
 from dpforest.voting import LogShares, MeanOfShares
 
 # rows * epsilon beyond this changes nothing; also stands for an infinite epsilon.
 MOST_SIGNAL = 2.0**40
+# L2 sensitivity squared of leaves, at most; see ``leaves.rotated`` (a value of 1024 steps) and ``leaves.residual_sums``.
+LARGEST_SQUARE = max(
+    rotated_sensitivity(PARTS, TARGET_STEPS).l2_squared, residual_sensitivity(PARTS, MOST_WEIGHT).l2_squared
+)
 
 
 @dataclass(frozen=True)
@@ -78,8 +86,6 @@ N_RANDOM_TREES = 24
 MOST_MARGINAL_TREES = 60
 # With delta, but rows * epsilon below this: pure epsilon is better, and it is (epsilon, delta)-DP too.
 WITHOUT_DELTA = {"two classes": 100.0, "more classes": 600.0, "a number": 100.0}
-# And below this epsilon, where Gaussian noise for many trees would not fit 64 bits.
-LEAST_EPSILON_WITH_DELTA = 0.005
 # Trees for a bounded target, while rows * epsilon is below the key.
 MEAN_TREES = {200_000.0: 1, math.inf: 3}
 COARSE_GRID = 1_000.0  # rows * epsilon below which fewer cuts are easier to choose from
@@ -90,8 +96,15 @@ def plan_forest(facts: Facts, n_trees: int | None = None, depth: int | None = No
     """The recipe for these facts, of the number of trees and the depth that the user asks for, if any."""
     product = _product(facts)
     kind = {None: "a number", 1: "two classes", 2: "two classes"}.get(facts.n_classes, "more classes")
-    if facts.delta > 0 and (product < WITHOUT_DELTA[kind] or facts.epsilon < LEAST_EPSILON_WITH_DELTA):
+    if facts.delta > 0:
+        recipe = _plan(product, kind, facts, n_trees, depth)
+        if product >= WITHOUT_DELTA[kind] and _has_room(recipe, facts, n_trees or recipe.n_trees):
+            return recipe
         return replace(plan_forest(replace(facts, delta=0.0), n_trees, depth), without_delta=True)
+    return _plan(product, kind, facts, n_trees, depth)
+
+
+def _plan(product: float, kind: str, facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
     if facts.n_classes is None:
         return _for_a_number(product, facts, n_trees)
     # Without noise many trees cost nothing.
@@ -102,6 +115,17 @@ def plan_forest(facts: Facts, n_trees: int | None = None, depth: int | None = No
         return one_tree(product, facts)
     lines = WITH_DELTA if has_many else PURE_TWO_CLASSES if kind == "two classes" else PURE_MORE_CLASSES
     return sequential(next(line for line in lines if signal < line.below), facts, n_trees, depth)
+
+
+def _has_room(recipe: Recipe, facts: Facts, n_trees: int) -> bool:
+    """Whether the Gaussian noise of every leaf fits 64 bits, so that no fit is refused half-way."""
+    root = math.sqrt(-math.log(facts.delta))
+    # Half of the least that (epsilon, delta) gives; a little goes to the number of rows and to the target's range.
+    rho = (math.sqrt(root**2 + facts.epsilon) - root) ** 2 / 2
+    phases = recipe.stages.phases if isinstance(recipe.stages, Sequential) else (Phase(1.0, n_trees),)
+    steps = [(replace(recipe, **phase.parts), rho * phase.share / phase.n_trees) for phase in phases]
+    least = min(step.allocate.plan(amount, step.depth).leaves for step, amount in steps)
+    return LARGEST_SQUARE / (2 * least) < MOST_VARIANCE
 
 
 def _product(facts: Facts) -> float:

@@ -179,6 +179,8 @@ class Recipe:
 
     def _check_company(self) -> None:
         """Raise for parts whose proof assumes another part that is not there."""
+        if any(isinstance(getattr(self, item.name), ByTarget) for item in fields(self)):
+            return  # not resolved yet
         in_sequence = getattr(self.stages, "in_sequence", False)
         if getattr(self.criterion, "needs_centres", False) != (self.centres is not None):
             needs = "has no meaning with" if self.centres is not None else "needs"
@@ -187,6 +189,8 @@ class Recipe:
             raise ParameterError(f"Centres of recipe {self.name!r} need stages that grow trees in sequence.")
         if getattr(self.leaf, "residuals", False) and not hasattr(self.stages, "phases"):
             raise ParameterError(f"{type(self.leaf).__name__} of recipe {self.name!r} needs the stages Sequential.")
+        if getattr(self.leaf, "residuals", False) and any(self.allocate.plan(1.0, 1).counts[:-1]):
+            raise ParameterError(f"{type(self.leaf).__name__} of recipe {self.name!r} cannot count inner nodes.")
         getattr(self.stages, "check", lambda recipe: None)(self)
 
     def to_dict(self) -> dict[str, Any]:

@@ -229,9 +229,24 @@ def test_a_second_book_with_delta_is_refused_however_little_the_first_spent():
         ledger.begin(make_accountant(0.1, DELTA))
     with pytest.raises(BudgetError):
         ledger.begin(make_accountant(0.1, 1e-30))
-    ledger.begin(make_accountant(0.1, 0.0))
-    ledger.charge("pure", "geometric", 0.1)
-    assert ledger.spent <= 1.0
+    # A book with delta takes all that it may spend, however little it did.
+    with pytest.raises(BudgetError, match="epsilon"):
+        ledger.begin(make_accountant(0.1, 0.0))
+
+
+def test_a_book_cannot_begin_inside_a_scope():
+    ledger = ledger_of(1.0, DELTA)
+    with ledger.scope("tree"), pytest.raises(AccountingError, match="inside the scope 'tree'"):
+        ledger.begin(make_accountant(0.1, 0.0))
+    ledger.charge("after", "gaussian", ledger.accountant.budget)
+
+
+def test_the_refusal_of_a_book_names_what_is_lacking():
+    ledger = ledger_of(1.0, DELTA)
+    ledger.begin(make_accountant(0.5, 0.0))
+    ledger.charge("pure", "geometric", 0.5)
+    with pytest.raises(BudgetError, match="delta"):
+        ledger.begin(make_accountant(0.25, 2 * DELTA))
 
 
 def test_deltas_of_books_add_up_to_that_of_the_ledger():
@@ -255,10 +270,11 @@ def test_a_book_that_asks_for_a_delta_that_was_not_given_is_refused():
 def test_mechanisms_run_at_the_strength_of_the_open_book():
     ledger = ledger_of(1.0, DELTA)
     gate, zeros = Gate(ledger, Entropy(0)), Sealed(np.zeros(4, dtype=np.int64))
-    gate.add_noise(zeros, Sensitivity(1, 1), 1e-4, "with delta")
     ledger.begin(make_accountant(0.25, 0.0))
     gate.add_noise(zeros, Sensitivity(1, 1), 0.25, "without")
-    assert [entry["mechanism"] for entry in ledger.entries()] == ["gaussian", "geometric"]
+    ledger.begin(make_accountant(0.5, DELTA))
+    gate.add_noise(zeros, Sensitivity(1, 1), 1e-4, "with delta")
+    assert [entry["mechanism"] for entry in ledger.entries()] == ["geometric", "gaussian"]
 
 
 # --- round trips ----------------------------------------------------------------------------------------------------

@@ -13,8 +13,9 @@ from tests.strategies import FIXED
 
 from dpforest import Bounded, Classes, Numeric, Schema, planner
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
+from dpforest.mechanisms import Gaussian
 from dpforest.planner import plan_forest
-from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.accountants import make_accountant, zcdp_rho
 from dpforest.privacy.amounts import divide, divide_evenly
 from dpforest.recipes import get_recipe
 from dpforest.records.residuals import MOST_CLASSES, MOST_WEIGHT
@@ -199,8 +200,23 @@ def test_with_delta_and_few_rows_the_plan_is_the_pure_one(n_classes):
 
 
 @pytest.mark.parametrize("n_classes", N_CLASSES)
-def test_with_delta_and_a_tiny_epsilon_the_plan_is_pure_however_many_rows(n_classes):
-    assert plan_forest(facts_of(10**12, planner.LEAST_EPSILON_WITH_DELTA / 2, DELTA, 12, n_classes)).without_delta
+def test_where_gaussian_noise_would_not_fit_the_plan_is_pure_however_many_rows(n_classes):
+    for epsilon, delta, n_trees in [(1e-5, DELTA, None), (0.01, DELTA, 3_000_000), (0.001, 1e-300, 5_000)]:
+        assert plan_forest(facts_of(10**12, epsilon, delta, 12, n_classes), n_trees).without_delta
+
+
+@pytest.mark.parametrize("n_classes", N_CLASSES)
+@pytest.mark.parametrize(("epsilon", "delta", "n_trees"), [(0.005, 1e-12, None), (0.01, 1e-30, None), (0.006, 1e-5, 3000)])
+def test_a_planned_leaf_always_has_noise_that_fits(n_classes, epsilon, delta, n_trees):
+    recipe = plan_forest(facts_of(10**7, epsilon, delta, 60, n_classes), n_trees)
+    if not recipe.without_delta:
+        phases = getattr(recipe.stages, "phases", (Phase(1.0, recipe.n_trees),))
+        for phase in phases:
+            step = replace(recipe, **phase.parts)
+            # What is left for trees after the number of rows (2 % of epsilon) and the range of the target.
+            share = 0.95 * zcdp_rho(0.98 * epsilon, delta) * phase.share / phase.n_trees
+            amount = step.allocate.plan(share, step.depth).leaves
+            Gaussian.rounded(Fraction(planner.LARGEST_SQUARE) / (2 * Fraction(amount)))
 
 
 @pytest.mark.parametrize("n_classes", N_CLASSES)

@@ -120,8 +120,8 @@ class SequentialMeans:
     in_sequence: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not 0 < self.half_width <= 1:
-            raise ParameterError(f"half_width must lie in (0, 1], not {self.half_width!r}.")
+        if not 1 / FINE_STEPS <= self.half_width <= 1:
+            raise ParameterError(f"half_width must lie in [{1 / FINE_STEPS:.2g}, 1], not {self.half_width!r}.")
 
     def accepts(self, target: Target) -> bool:
         return isinstance(target, Bounded)

@@ -28,7 +28,7 @@ class TargetRange:
     Privacy:
         Claim: costs ``share`` of the amount.
         Because: in units of 1/1280 record an added record lowers the score of a range of k cells by k if inside, by
-            1280 + k if not, 1 <= k <= 128: a change in -1408 .. -1, the same direction for all ranges.
+            1280 + k if not, 1 <= k <= 128, and nothing is outside of all 128: a change in -1407 .. -1.
         Assumes: the cells are public.
     """
 
@@ -51,7 +51,7 @@ class TargetRange:
 
 
 def range_bound() -> Bound:
-    return Bound(low=-(PRICE + 1) * CELLS, high=0)
+    return Bound(low=1 - (PRICE + 1) * CELLS, high=-1)
 
 
 def range_scores(lows: np.ndarray, highs: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ class ResidualSums:
         Claim: all leaves of a tree together cost ``amount``.
         Because: in units of 1/unit record, -g_c are whole numbers of at least 0 for c != y that sum to g_y <= unit (each is
             rounded down), so L1 of g is 2 g_y <= 2 unit and L2**2 is at most 2 unit**2; w <= unit. With g
-            scaled by 20 and w by m = 20 mass, L1 <= (40 + m) unit and L2**2 <= (2 20**2 + m**2) unit**2, in one leaf.
+            scaled by 20 and w by m = 20 mass (rounded), in one leaf L1 <= (40 + m) unit, L2**2 <= (2 20**2 + m**2) unit**2.
         Assumes: leaves hold different records; an added record changes no other record's residuals.
     """
 

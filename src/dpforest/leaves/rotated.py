@@ -25,9 +25,9 @@ class Rotated:
 
     Privacy:
         Claim: all leaves of a tree together cost ``amount``.
-        Because: with m = 20 mass, a whole number, an added record of weight w <= unit moves 20 G by at most 20 w and m W by
-            m w, in one leaf: L1 is at most (20 + m) unit and L2**2 at most (20**2 + m**2) unit**2. For a value z of S
-            steps, G = 2z - S lies in -S .. S and W = S, so S takes the place of unit.
+        Because: with m = 20 mass, rounded to a whole number, an added record of weight w <= unit moves 20 G by at most 20 w
+            and m W by m w, in one leaf: L1 is at most (20 + m) unit and L2**2 at most (20**2 + m**2) unit**2. For a value z
+            of S steps, G = 2z - S lies in -S .. S and W = S, so S takes the place of unit.
         Assumes: leaves hold different records; an added record changes no other record's weight.
     """
 

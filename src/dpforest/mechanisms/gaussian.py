@@ -12,6 +12,7 @@ from dpforest.mechanisms.entropy import Entropy
 from dpforest.mechanisms.exact import bernoulli_exp_square, two_sided_geometric
 
 VARIANCE_BITS = 21
+MOST_VARIANCE = 1 << 54
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Gaussian:
     @staticmethod
     def rounded(variance: Fraction) -> Fraction:
         """The variance as a short fraction, rounded up; refuses one whose noise would not fit 64 bits."""
-        if variance > 1 << 54:
+        if variance > MOST_VARIANCE:
             raise ParameterError(
                 f"The budget leaves Gaussian noise of standard deviation {math.sqrt(variance):.3g}, above 2**27. "
                 "Raise epsilon, or use fewer trees or levels."

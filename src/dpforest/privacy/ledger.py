@@ -72,7 +72,8 @@ class Ledger:
             samplings and stages, which prove that their children are about different records.
             Books: whatever was released before, a book's releases are (e, d)-DP for its own e and d, so together they
             are (sum of e, sum of d)-DP; which accountant a later book has may depend on earlier releases, since
-            each outcome of those leads to a book within what was left.
+            each outcome of those leads to a book within what was left. A pure book leaves what it did not spend: its loss is
+            bounded for each outcome. One with delta takes all that it may spend.
         Assumes: nothing is released but through the gate.
     """
 
@@ -87,11 +88,15 @@ class Ledger:
 
     def begin(self, accountant: Accountant) -> None:
         """Charges from now on are in a new book, within what the others have left; a book without charges is dropped."""
+        if len(self._open) > 1:
+            raise AccountingError(f"A new book cannot begin inside the scope {self._open[-1].label!r}.")
         books = [book for book in self.books if book.root.children]
-        spent = sum((Fraction(book.accountant.epsilon_of(_total(book))) for book in books), Fraction(0))
-        deltas = sum((Fraction(book.accountant.delta) for book in books), Fraction(0))
-        if spent + Fraction(accountant.epsilon) > self.epsilon or deltas + Fraction(accountant.delta) > self.delta:
-            raise BudgetError.over("a new book", accountant.epsilon, float(self.epsilon - spent), self.epsilon, "epsilon")
+        for unit, taken, asked, most in (
+            ("epsilon", sum(map(_taken, books), Fraction(0)), accountant.epsilon, self.epsilon),
+            ("delta", sum((Fraction(book.accountant.delta) for book in books), Fraction(0)), accountant.delta, self.delta),
+        ):
+            if taken + Fraction(asked) > most:
+                raise BudgetError.over("a new book", asked, float(most - taken), most, unit)
         self.books = books
         self._open_book(Book(accountant))
 
@@ -238,6 +243,12 @@ class Ledger:
     @classmethod
     def from_json(cls, text: str) -> "Ledger":
         return cls.from_dict(json.loads(text))
+
+
+def _taken(book: Book) -> Fraction:
+    """The epsilon that later books cannot have."""
+    accountant = book.accountant
+    return Fraction(accountant.epsilon if accountant.delta else accountant.epsilon_of(_total(book)))
 
 
 def _total(book: Book) -> float:

@@ -165,7 +165,7 @@ class Shards:
         self.code_unit = self.node_unit = MOST_WEIGHT
 
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals and of weights, see ``leaves.residuals``."""
+        """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals and of weights, see ``leaves.residual_sums``."""
         self._check_one_tree()
         sums = np.zeros((n_nodes, self.target.width + 1), dtype=np.int64)
         kernels.sum_residuals(
