@@ -45,7 +45,7 @@ def plot_metric(figures: Figures, metric: str, tables: list[Table], folder: Path
         panel.minorticks_off()
         panel.set_title(table.name, fontsize="medium")
         if metric == "r2":
-            panel.set_ylim(bottom=max(LEAST_R2, panel.get_ylim()[0]))
+            panel.set_ylim(LEAST_R2, 1.02)
     canvas.figure.suptitle(f"{METRICS[metric]} against ε")
     return canvas.save(legend, folder / f"utility-{metric}.png")
 
@@ -58,7 +58,8 @@ def _points(figures: Figures, name: str, metric: str, table: str, delta: float) 
         else:
             best = figures.best_peer(table, metric, epsilon, delta)
             figure = None if best is None else best.figure
-        if figure is not None:
+        # A bar of a point far below the panel would cross all of it.
+        if figure is not None and not (metric == "r2" and figure.mean < LEAST_R2):
             points.append((epsilon, figure.mean, figure.spread or 0.0))
     return points
 

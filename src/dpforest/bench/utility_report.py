@@ -228,7 +228,9 @@ def _ablations(figures: Figures) -> list[str]:
         return []
     return [
         "## What each part is worth\n",
-        "`auto` with one part taken out or replaced: mean difference to `auto` in points; below zero the part helps.\n",
+        "`auto` with one part taken out or replaced: mean difference to `auto` in points; below zero the part helps. Plans "
+        "that do not have the part are left as they are, with fresh noise: without δ nodes see all features and categories "
+        "have no random subsets, so those cells show what is chance.\n",
         table_text(means),
         folded("By table", table_text(single)),
     ]
