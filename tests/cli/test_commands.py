@@ -1,5 +1,6 @@
 """Commands run as a user runs them, in an empty folder."""
 
+import json
 import subprocess
 import sys
 
@@ -113,3 +114,16 @@ def test_demo_prints_what_was_spent_and_learnt(tmp_path):
     assert done.returncode == 0, done.stderr
     for words in ("total", "always the commonest answer", "no privacy", "odds"):
         assert words in done.stdout
+
+
+def test_plan_shows_where_the_budget_goes_without_data(tmp_path):
+    Schema({"a": Numeric(0, 1), "b": Numeric(0, 1)}, Classes(["no", "yes"])).to_file(tmp_path / "t.schema.json")
+    asked = ("plan", "--schema", "t.schema.json", "--epsilon", "1")
+    done = run(*asked, "--rows", "50000", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "Where the budget goes" in done.stdout
+    shares = json.loads(run(*asked, "--rows", "50000", "--json", cwd=tmp_path).stdout)["shares"]
+    assert {line["what"] for line in shares} >= {"number of rows (2% of epsilon)", "splits", "leaves"}
+    refused = run(*asked, cwd=tmp_path)
+    assert refused.returncode == 1
+    assert "how many you expect" in refused.stderr

@@ -227,3 +227,27 @@ def test_support_and_confidence_of_a_rule_come_from_released_counts(forest):
         if counts.any():
             assert rule["confidence"] == pytest.approx(counts.max() / counts.sum())
             assert counts[forest.target.labels.index(rule["class"])] == counts.max()
+
+
+def test_rules_of_additive_trees_say_what_they_add():
+    model = DPForestClassifier(
+        schema=Schema({"x": Numeric(0, 1)}, Classes(["no", "yes"])), epsilon=np.inf, n_trees=2, max_depth=1
+    )
+    X = np.linspace(0, 1, 400)[:, None]
+    forest = model.fit(X, np.where(X[:, 0] > 0.5, "yes", "no")).forest_
+    leaf = next(rule for rule in forest.rules() if rule["leaf"] and rule["class"] == "yes" and rule["tree"] == 0)
+    assert leaf["adds"] > 1
+    lines = forest.rules_text(leaves=True).split("\n")
+    assert any(f"then yes {leaf['adds']:+.3g}, about" in line for line in lines)
+    assert all("by weight" in line for line in lines if line.startswith("tree 1"))
+
+
+def test_rules_of_added_means_say_what_they_correct():
+    model = DPForestRegressor(schema=Schema({"x": Numeric(0, 1)}, Bounded(-10, 30)), epsilon=np.inf, n_trees=2, max_depth=1)
+    X = np.linspace(0, 1, 400)[:, None]
+    forest = model.fit(X, np.where(X[:, 0] > 0.5, 25.0, -5.0)).forest_
+    first, later = ([rule for rule in forest.rules() if rule["tree"] == tree and rule["leaf"]] for tree in (0, 1))
+    assert {round(rule["mean"]) for rule in first} == {-5, 25}
+    assert all("adds" not in rule for rule in first)
+    assert all(rule["mean"] is None and abs(rule["adds"]) < 1 for rule in later)
+    assert forest.rules_text(leaves=True).count("\n") == len(first) + len(later) - 1
