@@ -95,12 +95,15 @@ class Shrinkage:
         return replace(forest, shares=_shares(forest, weights))
 
 
+LEAST_WEIGHT = 5.0  # records; what trees without noise are pulled by
+
+
 @dataclass(frozen=True)
 class EvenShrinkage:
     """Class shares of additive trees, pulled towards equal ones, the more the noisier the counts.
 
-    ``share = (max(count, 0) + m) / sum`` with m = ``strength`` standard deviations of the noise: a leaf that holds nothing
-    but noise leaves to the other trees what they say.
+    ``share = (max(count, 0) + m) / sum`` with m = ``strength`` standard deviations of the noise, and at least five records:
+    a leaf that holds nothing but noise, or next to nothing, leaves to the other trees what they say.
 
     Privacy: none; input is released.
     """
@@ -108,8 +111,7 @@ class EvenShrinkage:
     strength: float = 3.0
 
     def refine(self, forest: Forest) -> Forest:
-        # At least one record, for trees without noise.
-        shares = np.maximum(forest.counts, 0) + np.maximum(self.strength * np.sqrt(forest.variances), 1.0)[:, None]
+        shares = np.maximum(forest.counts, 0) + np.maximum(self.strength * np.sqrt(forest.variances), LEAST_WEIGHT)[:, None]
         return replace(forest, shares=shares / shares.sum(axis=1, keepdims=True))
 
 

@@ -245,9 +245,9 @@ def test_even_shrinkage_pulls_each_node_towards_equal_shares_by_its_noise():
     np.testing.assert_allclose(forest.shares[empty], 0.5)
 
 
-def test_even_shrinkage_adds_one_record_of_each_class_where_there_is_no_noise():
+def test_even_shrinkage_adds_five_records_of_each_class_where_there_is_no_noise():
     forest = EvenShrinkage().refine(small([8, 0], [0, 0], [1, 3], variance=0.0).summed())
-    leaves = [[9 / 10, 1 / 10], [1 / 2, 1 / 2], [2 / 6, 4 / 6]]
+    leaves = [[13 / 18, 5 / 18], [1 / 2, 1 / 2], [6 / 14, 8 / 14]]
     np.testing.assert_allclose(sorted(forest.shares[forest.is_leaf].tolist()), sorted(leaves))
 
 

@@ -9,6 +9,7 @@ from rich.table import Table
 from dpforest.cli.console import output, steps
 
 N_SEEDS = 10
+N_RULES = 6
 
 
 def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit.")] = 1.0) -> None:
@@ -35,10 +36,12 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
             guess.append((y.iloc[test] == y.iloc[train].mode()[0]).mean())
 
     output.print("[bold]Survey of 6,366 women (Fair, 1978): has she had an affair?[/bold]\n")
-    spent = Table("what was released", "mechanism", "epsilon", title="What the last fit spent", title_justify="left")
-    for entry in model.ledger_.entries():
-        spent.add_row(entry["label"], entry["mechanism"], f"{entry['epsilon']:.4g}")
-    spent.add_row("[bold]total[/bold]", "", f"[bold]{model.ledger_.spent:.4g}[/bold]")
+    spent = Table(
+        "what was released", "times", "mechanism", "epsilon", title="What the last fit spent", title_justify="left"
+    )
+    for (label, mechanism), amounts in _by_kind(model.ledger_).items():
+        spent.add_row(label, str(len(amounts)), mechanism, f"{math.fsum(amounts):.4g}")
+    spent.add_row("[bold]total[/bold]", "", "", f"[bold]{model.ledger_.spent:.4g}[/bold]")
     output.print(spent)
     found = Table("accuracy on held-out rows", f"mean of {N_SEEDS} splits", title="What it learnt", title_justify="left")
     for name, values in (
@@ -49,12 +52,23 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
     ):
         found.add_row(name, f"{100 * sum(values) / len(values):.1f} %")
     output.print(found)
-    output.print("What the private model found first:")
-    rules = [rule for rule in model.forest_.rules() if len(rule["conditions"]) == 1]
-    for rule in rules:
-        output.print(f"  if {rule['rule']}: affair {rule['class']} (share {rule['confidence']:.0%})")
+    output.print(
+        f"The strongest of the {model.forest_.n_trees} trees' rules, and by how much they move the log-odds of an answer:"
+    )
+    rules = [rule for rule in model.forest_.rules() if rule["leaf"]]
+    for rule in sorted(rules, key=lambda rule: -rule.get("adds", rule["confidence"]))[:N_RULES]:
+        said = f"{rule['adds']:+.2f}" if "adds" in rule else f"{rule['confidence']:.0%}"
+        output.print(f"  if {rule['rule']}: affair {rule['class']} ({said})")
     output.print(f"\nIn words: {model.privacy_}")
     output.print("(The held-out accuracies are for this demonstration; they are not part of the private release.)")
+
+
+def _by_kind(ledger: Any) -> dict[tuple[str, str], list[float]]:
+    """Amounts by what they were for, levels and trees together."""
+    kinds: dict[tuple[str, str], list[float]] = {}
+    for entry in ledger.entries():
+        kinds.setdefault((entry["label"].split(" of level")[0], entry["mechanism"]), []).append(entry["epsilon"])
+    return kinds
 
 
 def _survey() -> tuple[Any, Any, Any]:
