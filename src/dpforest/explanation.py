@@ -1,7 +1,7 @@
 """What a fit would do with its budget, and why, before any data are touched. Public values only."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dpforest.criteria import MaxOperator, Mixture, SoftAgreement
@@ -9,7 +9,6 @@ from dpforest.errors import ParameterError
 from dpforest.forest import public_facts
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
-from dpforest.planner import WITHOUT_DELTA
 from dpforest.privacy.accountants import make_accountant
 from dpforest.recipe import Recipe
 from dpforest.recipes import get_recipe
@@ -25,8 +24,6 @@ WORDS = {
     ResidualSums: "what is missed of each class, and roughly its size",
     TwoBinMean: "its sum, counted from both bounds",
 }
-
-
 WHY_BEFORE = {
     "deep tree": "comes first: sees how features act together",
     "marginal trees": "come first: one feature each, so that every feature is seen",
@@ -42,9 +39,6 @@ class Line:
     value: str
     why: str
 
-    def to_dict(self) -> dict[str, str]:
-        return {"what": self.what, "value": self.value, "why": self.why}
-
 
 @dataclass(frozen=True)
 class Explanation:
@@ -54,7 +48,7 @@ class Explanation:
     shares: tuple[Line, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"choices": [line.to_dict() for line in self.choices], "shares": [line.to_dict() for line in self.shares]}
+        return asdict(self)
 
 
 def explain(
@@ -116,9 +110,8 @@ def _releases(recipe: Recipe, facts: Facts) -> Line:
     if facts.delta == 0:
         return Line("releases", "pure epsilon", "delta is 0: permute-and-flip choices, two-sided geometric noise")
     if recipe.without_delta:
-        least = max(WITHOUT_DELTA.values())
         return Line(
-            "releases", "pure epsilon", f"better than delta while rows x epsilon is small (below 100 to {least:,.0f})"
+            "releases", "pure epsilon", "rows x epsilon is too small for delta to pay, or its noise would not fit 64 bits"
         )
     return Line("releases", "zCDP", "delta pays for many trees: exponential-mechanism choices, Gaussian noise")
 
@@ -147,7 +140,7 @@ def _shares(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
     n_levels = n_trees * recipe.depth
     lines.append(_share("splits", splits, f"of {unit}; {n_levels} levels, {splits / n_levels:.2%} on average"))
     leaves = left * plan.leaves
-    lines.append(_share("leaves", leaves, f"of {unit}; {n_trees} trees, {leaves / n_trees:.2%} each"))
+    lines.append(_share("leaves", leaves, f"of {unit}; {n_trees} x {leaves / n_trees:.2%}"))
     return lines
 
 

@@ -49,10 +49,11 @@ def fit_forest(
     facts = replace(facts, n_trees=recipe.n_trees)
     shards = vault.encode(Domain.of(vault.schema, recipe.grid))
     progress("encoded")
+    stages = recipe.stages or Together()
     if recipe.target_range is None:
-        return (recipe.stages or Together()).train(shards, recipe, amount, gate, facts, progress)
+        return stages.train(shards, recipe, amount, gate, facts, progress)
     window, amount = recipe.target_range.look(shards, amount, gate)
-    return widened((recipe.stages or Together()).train(shards, recipe, amount, gate, facts, progress), window)
+    return widened(stages.train(shards, recipe, amount, gate, facts, progress), window)
 
 
 def fit_published(
@@ -93,8 +94,8 @@ def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[float, float]:
 
 def _begin(ledger: Ledger, delta: float) -> float:
     """A new book with all the epsilon that is left; returns its budget."""
-    left = Fraction(ledger.epsilon) - (Fraction(ledger.spent) if ledger.n_entries else 0)
-    ledger.begin(make_accountant(round_down(left), delta))
+    left = round_down(Fraction(ledger.epsilon) - Fraction(ledger.spent))
+    ledger.begin(make_accountant(left, delta))
     return ledger.accountant.budget
 
 

@@ -33,6 +33,11 @@ class Sampling(Protocol):
 NO_WEIGHTS = np.empty((0, 0), dtype=np.uint8)
 
 
+def one_root(n_records: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every record, once, at the root of a single tree."""
+    return np.zeros((1, n_records), dtype=np.int32), NO_WEIGHTS
+
+
 @dataclass(frozen=True)
 class Disjoint:
     """Each record goes to one tree, drawn for that record alone.

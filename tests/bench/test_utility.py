@@ -99,7 +99,7 @@ def test_systems_and_tables_can_be_chosen_by_name_or_group():
 
 
 def test_ablations_run_on_their_tables_at_two_budgets(monkeypatch):
-    monkeypatch.setattr(utility, "ablations", lambda: {"nothing": get_recipe("auto")})
+    monkeypatch.setattr(utility, "ABLATIONS", {"nothing": get_recipe("auto")})
     cases = utility.wanted(False, ("ablations",))
     assert {case.dataset for case in cases} == {table.name for table in utility.TABLES if table.in_ablations}
     assert {dict(case.parameters)["epsilon"] for case in cases} == set(utility.ABLATION_EPSILONS)

@@ -4,8 +4,6 @@ All systems get the same rows, splits and budgets. Splits come from a stream of 
 measured row names its table, system, budget and settings; the page is made from rows.
 """
 
-import importlib
-import importlib.util
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -18,12 +16,12 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import roc_auc_score
 
 from dpforest.bench import peers
+from dpforest.bench.ablations import ABLATIONS
 from dpforest.bench.generated import FAMILIES, generate
 from dpforest.bench.harness import Case, HeldOut, Loaded, Row, as_numbers, run_all
 from dpforest.bench.papers import load_view
 from dpforest.errors import DPForestError, ParameterError
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
-from dpforest.recipe import Recipe
 from dpforest.recipes import get_recipe
 from dpforest.schema import Classes, Schema
 
@@ -103,12 +101,6 @@ VIEWS = {"mushroom_complete": "mushroom:complete"}
 GROUPS = ("auto", "recipes", "peers", "references", "ablations")
 
 
-def ablations() -> dict[str, Recipe]:
-    """The default recipe without one of its parts, by what is missing."""
-    name = "dpforest.bench.ablations"
-    return importlib.import_module(name).ABLATIONS if importlib.util.find_spec(name) else {}
-
-
 def group_of(system: str) -> str:
     """Which of the groups a system belongs to."""
     if system in ("guess", "random-forest"):
@@ -151,7 +143,7 @@ def _cases(table: Table, seed: int, quick: bool) -> Iterator[Case]:
                 yield case(recipe, epsilon, 0.0)
         if table.in_ablations and epsilon in ABLATION_EPSILONS and not quick:
             for delta in (0.0, DELTA):
-                for name, without in ablations().items():
+                for name, without in ABLATIONS.items():
                     if task in without.tasks:
                         yield case(ABLATED + name, epsilon, delta)
 
@@ -246,7 +238,7 @@ def _trainer(system: str, python: Path | None) -> Callable[..., Outcome]:
 def _ours(case: Case, X: Any, y: Any, schema: Schema, train: np.ndarray, test: np.ndarray) -> Outcome:
     kind = DPForestClassifier if isinstance(schema.target, Classes) else DPForestRegressor
     is_ablation = case.system.startswith(ABLATED)
-    recipe = ablations()[case.system.removeprefix(ABLATED)] if is_ablation else case.system
+    recipe = ABLATIONS[case.system.removeprefix(ABLATED)] if is_ablation else case.system
     model = kind(schema, recipe=recipe, **dict(case.parameters))
     rows, labels = X.take(train), y[train]
     start = time.perf_counter()
