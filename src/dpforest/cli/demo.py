@@ -10,6 +10,7 @@ from dpforest.cli.console import output, steps
 
 N_SEEDS = 10
 N_RULES = 6
+LEAST_SHARE = 0.1
 
 
 def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit.")] = 1.0) -> None:
@@ -55,7 +56,10 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
     output.print(
         f"The strongest of the {model.forest_.n_trees} trees' rules, and by how much they move the log-odds of an answer:"
     )
-    rules = [rule for rule in model.forest_.rules() if rule["leaf"]]
+    every = model.forest_.rules()
+    sizes = {rule["tree"]: rule["support"] for rule in every if not rule["conditions"]}
+    # A leaf with next to no records says what its noise says.
+    rules = [rule for rule in every if rule["leaf"] and rule["support"] > LEAST_SHARE * sizes[rule["tree"]]]
     for rule in sorted(rules, key=lambda rule: -rule.get("adds", rule["confidence"]))[:N_RULES]:
         said = f"{rule['adds']:+.2f}" if "adds" in rule else f"{rule['confidence']:.0%}"
         output.print(f"  if {rule['rule']}: affair {rule['class']} ({said})")
