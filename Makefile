@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench check clean
+.PHONY: demo test lint bench audit check clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/dpforest demo
@@ -18,10 +18,19 @@ lint: $(VENV)/dev.ready
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_claims.py
 	$(BIN)/python scripts/readme_table.py --check
+	$(BIN)/python scripts/audit_page.py --check
 
 bench: $(VENV)/dev.ready
 	$(BIN)/dpforest bench foundation
 	$(BIN)/dpforest bench papers --quick --results $(VENV)/papers.jsonl
+
+# Everything that is tried to break the claims. Printed algorithms are among them, so something is found: exit code 1.
+audit: $(VENV)/dev.ready
+	mkdir -p docs/audit
+	$(BIN)/dpforest audit --recipe all --variant all --pairs 1000 --trials 8000 --attack survey --json \
+		> docs/audit/results.json || test $$? -eq 1
+	$(BIN)/python scripts/audit_page.py
+	DPFOREST_AUDIT=full $(BIN)/pytest -n 2 tests/audit
 
 check: lint test
 

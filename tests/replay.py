@@ -27,7 +27,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.memory import Shards
 from dpforest.rules import Facts
-from dpforest.sampling import Disjoint, _draw_poisson
+from dpforest.sampling import Disjoint, draw_poisson
 from dpforest.schema import FINE_STEPS
 
 
@@ -47,7 +47,7 @@ class CoupledEntropy(Entropy):
         self._seed, self._n_calls, self._n_generators = seed, 0, 0
 
     def run(self, kernel, n_items, *arguments):
-        if kernel is not draw_below and kernel is not _draw_poisson:
+        if kernel is not draw_below and kernel is not draw_poisson:
             super().run(kernel, n_items, *arguments)
             return
         # A bootstrap weighs each record 0 or 1 here: bounds are about one record, and weights are proved elsewhere.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dpforest.errors import DPForestError
-from dpforest.schema import Schema
+from dpforest.schema import Categorical, Classes, Numeric, Schema
 from dpforest.tables import read_table
 
 # OpenML's number for each table whose columns are those of a schema that comes with the library.
@@ -33,6 +33,31 @@ def load_dataset(name: str) -> tuple[Any, Any, Schema]:
         f"There is no benchmark table {name!r}. Set DPFOREST_DATA to a folder with {name}.csv.gz and "
         f"{name}.schema.json; from OpenML come: {', '.join(OPENML)}."
     )
+
+
+def load_survey() -> tuple[Any, Any, Schema]:
+    """A survey of 6,366 women about extramarital affairs (Fair, 1978; one row each), which comes with statsmodels."""
+    try:
+        from statsmodels.datasets import fair
+    except ImportError:
+        raise NoSuchTable("The survey is the table 'fair' of statsmodels: pip install 'dpforest[demo]'.") from None
+
+    # From the survey's codebook, not from its rows.
+    schema = Schema(
+        features={
+            "rate_marriage": Numeric(1, 5, integer=True),
+            "age": Numeric(17, 43),
+            "yrs_married": Numeric(0, 24),
+            "children": Numeric(0, 6),
+            "religious": Numeric(1, 4, integer=True),
+            "educ": Numeric(8, 20),
+            "occupation": Categorical([1, 2, 3, 4, 5, 6]),
+            "occupation_husb": Categorical([1, 2, 3, 4, 5, 6]),
+        },
+        target=Classes(["no", "yes"], name="affair"),
+    )
+    data = fair.load_pandas().data
+    return data[list(schema.features)], data["affairs"].gt(0).map({True: "yes", False: "no"}), schema
 
 
 def _fetch(name: str) -> tuple[Any, Any, Schema]:

@@ -17,6 +17,7 @@ from dpforest.forest import fit_forest, fit_published
 from dpforest.mechanisms import Entropy
 from dpforest.model_file import DAMAGE, read_model, save_model
 from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.published.registry import get_published
@@ -73,7 +74,7 @@ class _DPForest(BaseEstimator):
         """
         recipe = self._check_parameters()
         ledger = Ledger(make_accountant(self.epsilon, self.delta))
-        entropy = Entropy(self.random_state)
+        gate = self._make_gate(ledger, self.random_state)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X, schema = self._resolve_schema(X, y)
@@ -88,12 +89,12 @@ class _DPForest(BaseEstimator):
         printed = get_published(recipe.name) if self.variant == "published" else None
         sound = printed is not None and recipe.task(schema) in printed.sound_for
         if printed is None or sound:
-            forest = fit_forest(vault, recipe, ledger, entropy, **shape, progress=progress)
+            forest = fit_forest(vault, recipe, gate, **shape, progress=progress)
         else:
-            forest = fit_published(vault, recipe, printed, ledger, entropy, **shape)
+            forest = fit_published(vault, recipe, printed, gate, **shape)
         self.schema_ = schema
         self.forest_ = forest
-        self.privacy_ = self._state(recipe, schema, ledger, entropy)
+        self.privacy_ = self._state(recipe, schema, ledger, gate.entropy)
         if isinstance(schema.target, Classes):
             self.classes_ = label_array(schema.target.labels)
         if ledger.leaks:
@@ -102,6 +103,11 @@ class _DPForest(BaseEstimator):
                 f"The model is not private: {recipe.name!r} opened exact values ({reasons}).", LeakWarning, stacklevel=2
             )
         return self
+
+    @staticmethod
+    def _make_gate(ledger: Ledger, random_state: Any) -> Gate:
+        """What opens sealed values; the audit puts a gate that watches in its place."""
+        return Gate(ledger, Entropy(random_state))
 
     def _check_parameters(self) -> Recipe:
         make_accountant(self.epsilon, self.delta)

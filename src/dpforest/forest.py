@@ -7,7 +7,6 @@ from fractions import Fraction
 from dpforest.domain import Domain
 from dpforest.growing.target_range import widened
 from dpforest.growing.together import Together
-from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.amounts import divide, round_down
 from dpforest.privacy.base import Sensitivity
@@ -25,18 +24,17 @@ from dpforest.tree import Forest
 def fit_forest(
     vault: Source,
     recipe: Recipe,
-    ledger: Ledger,
-    entropy: Entropy,
+    gate: Gate,
     *,
     n_trees: int | None = None,
     max_depth: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Forest:
-    """Grow a released forest within the ledger's budget.
+    """Grow a released forest within the budget of the gate's ledger.
 
     Privacy: all releases pass the gate; what this function returns is public.
     """
-    gate = Gate(ledger, entropy)
+    ledger = gate.ledger
     facts = public_facts(vault.schema, recipe, ledger.epsilon, ledger.delta)
     amount = ledger.accountant.budget
     if vault.schema.n_rows is None and recipe.shaped(n_trees, max_depth).needs_rows:
@@ -60,21 +58,20 @@ def fit_published(
     vault: Source,
     recipe: Recipe,
     printed: Published,
-    ledger: Ledger,
-    entropy: Entropy,
+    gate: Gate,
     *,
     n_trees: int | None = None,
     max_depth: int | None = None,
 ) -> Forest:
     """Train exactly what a paper prints. NOT private: the rows are opened, and the ledger says why the claim fails."""
-    gate = Gate(ledger, entropy)
+    ledger = gate.ledger
     sealed = vault.rows()
     for reason in printed.leaks:
         rows = gate.leak(sealed, reason, recipe.name)
     facts = public_facts(vault.schema, recipe, ledger.epsilon, ledger.delta)
     facts = replace(facts, n_rows=float(rows.n_rows))
     recipe = recipe.resolve(facts, n_trees, max_depth)
-    roots = printed.train(rows, ledger.accountant.epsilon, recipe, entropy.generator())
+    roots = printed.train(rows, ledger.accountant.epsilon, recipe, gate.entropy.generator())
     return compile_forest(roots, vault.schema, recipe.vote)
 
 

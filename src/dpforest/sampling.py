@@ -61,7 +61,7 @@ class Disjoint:
     def draw(self, n_records: int, n_trees: int, entropy: Entropy) -> tuple[np.ndarray, np.ndarray]:
         roots = np.zeros((1, n_records), dtype=np.int32)
         if n_trees > 1:
-            entropy.run(draw_below, n_records, n_trees, roots[0])
+            entropy.draw_for_records(draw_below, roots, n_trees)
         return roots, NO_WEIGHTS
 
 
@@ -113,7 +113,7 @@ class PoissonBootstrap:
     def draw(self, n_records: int, n_trees: int, entropy: Entropy) -> tuple[np.ndarray, np.ndarray]:
         roots, _ = EveryRecord().draw(n_records, n_trees, entropy)
         weights = np.empty((n_trees, n_records), dtype=np.uint8)
-        entropy.run(_draw_poisson, weights.size, POISSON_TABLE, weights.reshape(-1))
+        entropy.draw_for_records(draw_poisson, weights, POISSON_TABLE)
         return roots, weights
 
 
@@ -133,7 +133,7 @@ POISSON_TABLE = _poisson_table()
 
 
 @njit(cache=True, nogil=True)
-def _draw_poisson(words, cursor, first, table, weights):
+def draw_poisson(words, cursor, first, table, weights):
     for item in range(first, weights.size):
         begin = cursor[0]
         word = next_word(words, cursor)

@@ -328,7 +328,7 @@ def test_a_feature_without_a_valid_split_is_not_offered_in_the_first_step_and_th
             return chosen
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpforest.forest.Gate", KeptGate)
+        patch.setattr("dpforest.estimators.Gate", KeptGate)
         recipe = recipe_of(two_step=True, propose=Menu(n_features=2), depth=3)
         model = DPForestClassifier(TWO, recipe=recipe, random_state=1).fit(X, y)
     pairs = [(first, second) for first, second in itertools.pairwise(gates) if first[0].endswith(": feature")]

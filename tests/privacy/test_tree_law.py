@@ -23,6 +23,7 @@ from dpforest.leaves import NoisyCounts, NoisyMargin, PrivateLabel
 from dpforest.mechanisms import Entropy, Geometric
 from dpforest.privacy import gate as gate_module
 from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.proposals import Menu
 from dpforest.recipe import Recipe
@@ -99,7 +100,7 @@ def trace(monkeypatch):
         current.update(script=script, choices=[], chosen=[], rates=[])
         ledger = Ledger(make_accountant(epsilon, 0.0))
         vault = Vault.seal(*world.rows(table), world.schema)
-        forest = fit_forest(vault, recipe, ledger, Entropy(0))
+        forest = fit_forest(vault, recipe, Gate(ledger, Entropy(0)))
         return Trace(current["choices"], current["chosen"], current["rates"], forest, ledger.total)
 
     return run

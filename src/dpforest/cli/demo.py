@@ -20,9 +20,10 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
     """
     from sklearn.ensemble import RandomForestClassifier
 
+    from dpforest.datasets import load_survey
     from dpforest.estimators import DPForestClassifier
 
-    X, y, schema = _survey()
+    X, y, schema = load_survey()
     private, exact, guess, usual = [], [], [], []
     with steps("Training") as progress:
         for seed in range(N_SEEDS):
@@ -73,33 +74,6 @@ def _by_kind(ledger: Any) -> dict[tuple[str, str], list[float]]:
     for entry in ledger.entries():
         kinds.setdefault((entry["label"].split(" of level")[0], entry["mechanism"]), []).append(entry["epsilon"])
     return kinds
-
-
-def _survey() -> tuple[Any, Any, Any]:
-    from dpforest.errors import ParameterError
-    from dpforest.schema import Categorical, Classes, Numeric, Schema
-
-    try:
-        from statsmodels.datasets import fair
-    except ImportError:
-        raise ParameterError("The demo needs the table 'fair' of statsmodels: pip install 'dpforest[demo]'.") from None
-
-    # From the survey's codebook, not from its rows.
-    schema = Schema(
-        features={
-            "rate_marriage": Numeric(1, 5, integer=True),
-            "age": Numeric(17, 43),
-            "yrs_married": Numeric(0, 24),
-            "children": Numeric(0, 6),
-            "religious": Numeric(1, 4, integer=True),
-            "educ": Numeric(8, 20),
-            "occupation": Categorical([1, 2, 3, 4, 5, 6]),
-            "occupation_husb": Categorical([1, 2, 3, 4, 5, 6]),
-        },
-        target=Classes(["no", "yes"], name="affair"),
-    )
-    data = fair.load_pandas().data
-    return data[list(schema.features)], data["affairs"].gt(0).map({True: "yes", False: "no"}), schema
 
 
 def _split(n_rows: int, seed: int) -> tuple[Any, Any]:

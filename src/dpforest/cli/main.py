@@ -5,7 +5,7 @@ import sys
 import typer
 from rich.markup import escape
 
-from dpforest.cli import bench, demo, fit, plan, predict, recipes, rules
+from dpforest.cli import audit, bench, demo, fit, plan, predict, recipes, rules
 from dpforest.cli.console import errors
 from dpforest.errors import DPForestError
 
@@ -18,6 +18,7 @@ commands.command("plan")(plan.plan)
 commands.command("predict")(predict.predict)
 commands.command("recipes")(recipes.recipes)
 commands.command("rules")(rules.rules)
+commands.command("audit")(audit.audit)
 commands.command("bench")(bench.bench)
 
 

@@ -40,6 +40,10 @@ class Entropy:
             if done < n_items:
                 self._refill()
 
+    def draw_for_records(self, kernel: Callable[..., int], values: np.ndarray, *arguments: Any) -> None:
+        """Fill ``values`` ``(..., n_records)`` by a kernel, each draw from coins that belong to its record alone."""
+        self.run(kernel, values.size, *arguments, values.reshape(-1))
+
     def generator(self) -> np.random.Generator:
         """A fast generator for *public* coins, such as which features a node may use."""
         return np.random.Generator(np.random.PCG64(int.from_bytes(self._source(16), "little")))

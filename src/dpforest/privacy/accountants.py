@@ -8,7 +8,7 @@ import math
 import numbers
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from dpforest.errors import AccountingError, ParameterError, shown
@@ -44,6 +44,7 @@ def zcdp_log_delta(rho: float, epsilon: float) -> float:
     return min(0.0, log_delta(low), log_delta(high))
 
 
+@lru_cache
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """The least epsilon for which rho-zCDP implies (epsilon, delta)-DP, rounded up."""
     low, high = 0.0, rho + 2 * math.sqrt(rho * -math.log(delta)) + 1e-300
@@ -53,6 +54,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return high
 
 
+@lru_cache
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """The largest rho for which rho-zCDP implies (epsilon, delta)-DP, rounded down."""
     low, high = 0.0, epsilon + 1.0

@@ -64,7 +64,7 @@ class Gate:
         else:
             rate = Rate.below(accountant.strength(name, amount) / bound.width)
             self.ledger.charge(label, name, amount)
-            choose = partial(CHOICES[name].select, rate=rate, entropy=self.entropy)
+            choose = partial(self._choose, name, rate)
         return choose(scores._value, valid) if apart is None else _one_by_one(choose, scores._value, valid, apart)
 
     def add_noise(
@@ -79,17 +79,25 @@ class Gate:
         if accountant.noise == "gaussian":
             spread = Gaussian.rounded(Fraction(sensitivity.l2_squared) / strength)
             self.ledger.charge(label, accountant.noise, amount)
-            noise = Gaussian().draw(values._value.shape, spread, self.entropy)
-            return values._value + noise, float(spread)
+            return self._add_noise(values._value, spread), float(spread)
         rate = Rate.below(strength / sensitivity.l1)
         self.ledger.charge(label, accountant.noise, amount)
-        noise = Geometric().draw(values._value.shape, rate, self.entropy)
-        return values._value + noise, Geometric.variance(rate)
+        return self._add_noise(values._value, rate), Geometric.variance(rate)
 
     def leak(self, value: Sealed[T], reason: str, label: str) -> T:
         """Open a value exactly. For published algorithms that do so; the ledger's total becomes infinite."""
         self.ledger.leak(label, reason)
         return value._value
+
+    def _choose(self, name: str, rate: Rate, scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
+        """Run a choice mechanism on opened scores, once they are paid for."""
+        return CHOICES[name].select(scores, valid, rate, self.entropy)
+
+    def _add_noise(self, values: np.ndarray, spread: Rate | Fraction) -> np.ndarray:
+        """Opened values with geometric noise at a rate, or with Gaussian noise of a variance, once they are paid for."""
+        if isinstance(spread, Rate):
+            return values + Geometric().draw(values.shape, spread, self.entropy)
+        return values + Gaussian().draw(values.shape, spread, self.entropy)
 
 
 def _best(scores: np.ndarray, valid: np.ndarray) -> np.ndarray:

@@ -61,6 +61,12 @@ class Book:
     accountant: Accountant
     root: Scope = field(default_factory=lambda: Scope("fit"))
 
+    @property
+    def total(self) -> float:
+        """The sum of the charges, in the accountant's unit; rounded up."""
+        cost = _cost(self.root, self.accountant)
+        return cost if isinstance(cost, float) else round_up(cost)
+
 
 class Ledger:
     """Every charge of one fit, checked against the budget before it is made.
@@ -111,6 +117,11 @@ class Ledger:
         return self.books[-1].root
 
     @property
+    def open_scopes(self) -> tuple[Scope, ...]:
+        """From the root of the open book to where charges are now entered."""
+        return tuple(self._open)
+
+    @property
     def unit(self) -> str:
         """``epsilon`` or ``rho``, for the open book."""
         return self.accountant.unit
@@ -118,12 +129,12 @@ class Ledger:
     @property
     def total(self) -> float:
         """The sum of the charges of the open book, in its unit; rounded up."""
-        return _total(self.books[-1])
+        return self.books[-1].total
 
     @property
     def spent(self) -> float:
         """The total loss as epsilon, at the ledger's delta; rounded up."""
-        losses = [book.accountant.epsilon_of(_total(book)) for book in self.books]
+        losses = [book.accountant.epsilon_of(book.total) for book in self.books]
         return math.inf if math.inf in losses else round_up(sum(map(Fraction, losses), Fraction(0)))
 
     @property
@@ -248,13 +259,7 @@ class Ledger:
 def _taken(book: Book) -> Fraction:
     """The epsilon that later books cannot have."""
     accountant = book.accountant
-    return Fraction(accountant.epsilon if accountant.delta else accountant.epsilon_of(_total(book)))
-
-
-def _total(book: Book) -> float:
-    """The sum of a book's charges, in its unit; rounded up."""
-    cost = _cost(book.root, book.accountant)
-    return cost if isinstance(cost, float) else round_up(cost)
+    return Fraction(accountant.epsilon if accountant.delta else accountant.epsilon_of(book.total))
 
 
 def _cost(entry: Charge | Leak | Scope, accountant: Accountant, with_leaks: bool = True) -> Fraction | float:

@@ -110,7 +110,7 @@ class Shards:
         is asked of the two parts composes in parallel.
         """
         coins = np.empty(self._target_codes.size, dtype=np.int64)
-        entropy.run(draw_below, coins.size, COIN_SIDES, coins)
+        entropy.draw_for_records(draw_below, coins, COIN_SIDES)
         held = coins < round(share * COIN_SIDES)
         return self._part(~held), self._part(held)
 
@@ -134,7 +134,7 @@ class Shards:
         """
         n_wrong = (forest.choices(self._codes) != self._target_codes).sum(axis=0)
         coins = np.empty((n_trees, self._target_codes.size), dtype=np.int64)
-        entropy.run(draw_below, coins.size, forest.n_trees, coins.reshape(-1))
+        entropy.draw_for_records(draw_below, coins, forest.n_trees)
         self._positions = np.empty(coins.shape, dtype=np.int32)
         self._positions[:] = np.arange(n_trees)[:, None]
         self._weights = (coins < n_wrong).astype(np.uint8)

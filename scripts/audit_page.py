@@ -1,0 +1,47 @@
+"""Writes the table and the pictures of docs/guide/audit.md from docs/audit/results.json, which ``make audit`` makes.
+
+``--check`` only says whether the table is current.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from dpforest.audit.attack import Attack
+from dpforest.audit.report import HEAD, cells, evidence
+
+BEGIN, END = "<!-- results: made by scripts/audit_page.py -->", "<!-- end of results -->"
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def table(content: dict) -> str:
+    lines = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
+    lines += [f"| {' | '.join(cells(audit))} |" for audit in content["audits"]]
+    lines += ["", "| attack on the survey at | members found at 1 % false alarms | at most allowed |", "|---|---|---|"]
+    lines += [
+        f"| ε = {attack['epsilon']} | {attack['tpr_at_1_percent']:.1%} | {attack['allowed']:.1%} |"
+        for attack in content["attacks"]
+    ]
+    broken = [audit for audit in content["audits"] if audit["variant"] == "published"]
+    lines += ["", "What told the tables apart where a printed algorithm broke its claim:", ""]
+    lines += [f"* **{audit['recipe']}**: {audit['lower_bound']['words']}" for audit in broken]
+    return "\n".join(lines)
+
+
+def with_table(text: str, content: dict) -> str:
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n{table(content)}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    page, content = DOCS / "guide" / "audit.md", json.loads((DOCS / "audit" / "results.json").read_text("utf-8"))
+    text = page.read_text("utf-8")
+    if "--check" in sys.argv:
+        current = with_table(text, content) == text
+        sys.exit(0 if current else "docs/guide/audit.md is not current: run python scripts/audit_page.py")
+    page.write_text(with_table(text, content), "utf-8")
+    from dpforest.audit.plots import draw_evidence, draw_trade_off
+
+    draw_evidence(evidence(content["audits"]), DOCS / "audit" / "evidence.png")
+    draw_trade_off([Attack.from_dict(attack) for attack in content["attacks"]], DOCS / "audit" / "trade-off.png")

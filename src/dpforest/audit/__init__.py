@@ -1,0 +1,28 @@
+"""Evidence that the promise is kept: replayed fits, statistical lower bounds, membership attacks.
+
+from dpforest.audit import audit_recipe
+
+audit_recipe(my_recipe)  # raises with every finding
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpforest.audit.replay import Finding, replay_many
+    from dpforest.audit.runner import Audit, audit, audit_recipe
+    from dpforest.audit.subject import Subject
+
+# Loaded when first used: pytest imports this package at each start, for its plugin.
+_HOMES = {
+    "Audit": "runner", "Finding": "replay", "Subject": "subject", "audit": "runner", "audit_recipe": "runner",
+    "replay_many": "replay",
+}  # fmt: skip
+
+__all__ = ["Audit", "Finding", "Subject", "audit", "audit_recipe", "replay_many"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dpforest.audit' has no attribute {name!r}")
+    return getattr(import_module(f"dpforest.audit.{_HOMES[name]}"), name)

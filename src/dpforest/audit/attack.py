@@ -1,0 +1,365 @@
+"""Membership attack: can someone who sees the model tell whether one record was in the table?
+
+The likelihood-ratio attack with shadow forests [carlini2022], by the strongest attacker that the promise speaks of: one who
+knows the recipe, every other record and the one in question. Sees rows, as that attacker does; for audits only.
+"""
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from joblib import Parallel, delayed
+from scipy.special import softmax
+from scipy.stats import binomtest
+from sklearn.metrics import roc_curve
+
+from dpforest.audit.subject import Subject
+from dpforest.datasets import load_dataset, load_survey
+from dpforest.errors import LeakWarning, ParameterError, shown
+from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
+from dpforest.records.residuals import MOST_WEIGHT
+from dpforest.records.vault import encode
+from dpforest.sampling import Disjoint
+from dpforest.schema import FINE_STEPS, Classes, Numeric, Schema
+from dpforest.tree import Forest
+
+FALSE_POSITIVES = 0.01  # the rate at which an attack is judged
+CONFIDENCE = 0.999  # of the limits of a measured rate
+LEAST_FITS = 80
+PAIRS_AT_ONCE = 10
+# Shares of the canary's label closer to 0 or 1 than this look alike: a logarithm would make too much of them.
+LEAST_SHARE = 1e-3
+# Variance that every statistic has at least, as a share of its own: without noise some have none.
+LEAST_VARIANCE = 1e-6
+# Records around the canary that say which label is rare there.
+N_NEAR = 50
+
+
+@dataclass(frozen=True)
+class Attack:
+    """How well the attack tells fits with the canary from fits without it.
+
+    The fits are fresh and independent. On a first quarter of them the attack is tuned, on a second one the threshold of its
+    score is set so that at most 1 % of the fits without the canary pass it, and on the other half it is tested. Given attack
+    and threshold, true and false positives of the tested fits are binomial; their rates come with two-sided
+    Clopper-Pearson limits of 99.9 %. So a claim that is kept is found exceeded with a probability of at most 0.1 %, however
+    the attack was tuned.
+    """
+
+    table: str
+    n_rows: int  # without the canary
+    recipe: str
+    variant: str
+    epsilon: float
+    delta: float
+    canary: dict[str, Any]
+    fpr: np.ndarray  # the trade-off curve of the tested fits, over all thresholds
+    tpr: np.ndarray
+    tpr_at_1_percent: float
+    tpr_low: float
+    tpr_high: float
+    fpr_tested: float  # what the threshold for 1 % gave on the tested fits
+    fpr_high: float
+    allowed: float  # the most that the claim allows at 1 %
+    n_fits: int
+    seconds: float
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether the true positives are more than the claim allows, even if false positives are as many as they may be."""
+        return bool(self.tpr_low > most_allowed(self.fpr_high, self.epsilon, self.delta))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON (an infinite epsilon is the text "inf")."""
+        content = asdict(self) | {"fpr": self.fpr.tolist(), "tpr": self.tpr.tolist(), "exceeds": self.exceeds}
+        return content | {"epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "Attack":
+        """What ``to_dict`` gave."""
+        curve = {name: np.array(content[name]) for name in ("fpr", "tpr")}
+        rest = {name: value for name, value in content.items() if name != "exceeds"}
+        return cls(**(rest | curve | {"epsilon": float(content["epsilon"])}))
+
+
+def most_allowed(fpr: Any, epsilon: float, delta: float) -> Any:
+    """The largest true-positive rate of any attack with that false-positive rate on an (epsilon, delta)-DP release.
+
+    The promise limits how often "was in the table" may be said, and how often "was not": both limits count.
+
+    Example
+    -------
+    >>> float(round(most_allowed(0.01, 1.0, 0.0), 4))
+    0.0272
+    """
+    if math.isinf(epsilon):
+        return np.ones_like(fpr, dtype=float)[()]
+    growth = math.exp(min(epsilon, 700.0))  # beyond it a float has no room, and the limit is 1 at all but tiny rates
+    limit = np.minimum(growth * np.asarray(fpr) + delta, 1 - (1 - delta - np.asarray(fpr)) / growth)
+    return np.clip(limit, 0.0, 1.0)[()]
+
+
+def attack(
+    subject: Subject,
+    X: Any,
+    y: Any,
+    schema: Schema,
+    table: str,
+    canary: Mapping[str, Any] | None = None,
+    n_fits: int = 2000,
+    n_jobs: int = -1,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Attack:
+    """Plant the canary in half of the fits and try to tell which; by default the ``exposed_record`` of the table.
+
+    Fits take their coins from the operating system and run in ``n_jobs`` processes.
+    """
+    if n_fits < LEAST_FITS:
+        raise ParameterError(f"An attack needs at least {LEAST_FITS} fits, not {shown(n_fits)}.")
+    start = time.perf_counter()
+    canary = dict(exposed_record(X, y, schema) if canary is None else canary)
+    if set(canary) != {*schema.features, schema.target.name}:
+        raise ParameterError("The canary needs a value for each feature of the schema and for its target, and no others.")
+    world = _World.plant(subject, X, y, schema, canary)
+    fits = _collect(world, n_fits // 2, n_jobs, progress)
+    tuned, held = len(fits) // 4, len(fits) // 2
+    # Term by term: a product of matrices may round the same statistics differently, and ties would break.
+    without, planted = (fits * _tune(fits[:tuned])).sum(axis=2).T
+    threshold = _threshold(without[tuned:held])
+    without, planted = without[held:], planted[held:]
+    fpr, tpr, _ = roc_curve(np.repeat([0, 1], len(without)), np.concatenate([without, planted]))
+    fpr_tested, _, fpr_high = _rate(without > threshold)
+    tpr_tested, tpr_low, tpr_high = _rate(planted > threshold)
+    return Attack(
+        table=table,
+        n_rows=len(world.added) - 1,
+        recipe=subject.name,
+        variant=subject.variant,
+        epsilon=subject.epsilon,
+        delta=subject.delta,
+        canary=canary,
+        fpr=fpr,
+        tpr=tpr,
+        tpr_at_1_percent=tpr_tested,
+        tpr_low=tpr_low,
+        tpr_high=tpr_high,
+        fpr_tested=fpr_tested,
+        fpr_high=fpr_high,
+        allowed=float(most_allowed(FALSE_POSITIVES, subject.epsilon, subject.delta)),
+        n_fits=fits.shape[0] * fits.shape[1],
+        seconds=time.perf_counter() - start,
+    )
+
+
+def realistic_table(name: str) -> tuple[Any, Any, Schema]:
+    """Features, target and schema of "survey", or of a table that ``load_dataset`` knows."""
+    return load_survey() if name == "survey" else load_dataset(name)
+
+
+def exposed_record(X: Any, y: Any, schema: Schema) -> dict[str, Any]:
+    """The record that a forest on this table should find hardest to hide; the same each time.
+
+    Each number is at the public bound on the emptier half of its range, each category is the rarest, and the label is the
+    rarest among the nearest records (for a bounded target, the bound farther from their mean). Such a record ends in leaves
+    that hold few others, and says what they do not. It is chosen by the table alone, never by how an attack went.
+    """
+    canary: dict[str, Any] = {}
+    far = np.zeros(len(np.asarray(y)))
+    for (name, feature), column in zip(schema.features.items(), read_columns(X, schema), strict=True):
+        if isinstance(feature, Numeric):
+            values = (to_numbers(column) - feature.lower) / (feature.upper - feature.lower)
+            end = float((values < 0.5).sum() >= (values >= 0.5).sum())
+            canary[name] = feature.upper if end else feature.lower
+            far += np.nan_to_num(np.abs(values - end), nan=1.0).clip(0, 1)
+        else:
+            n_listed = len(feature.categories)
+            codes = to_indices(column, feature.categories, n_listed, n_listed)
+            rarest = int(np.bincount(codes, minlength=n_listed)[:n_listed].argmin())
+            canary[name] = feature.categories[rarest]
+            far += codes != rarest
+    target, codes = schema.target, read_target(y, schema.target)
+    valid = np.flatnonzero(codes >= 0)
+    near = codes[valid[np.argsort(far[valid], kind="stable")[:N_NEAR]]]
+    if isinstance(target, Classes):
+        canary[target.name] = target.labels[int(np.bincount(near, minlength=target.n_values).argmin())]
+    else:
+        canary[target.name] = target.upper if near.mean() < FINE_STEPS / 2 else target.lower
+    return canary
+
+
+@dataclass(frozen=True)
+class _World:
+    """What the attacker knows: the subject and the table, with the canary as its last record.
+
+    ``added`` ``(n_records, n_values)`` is what each record adds to the counts of its node.
+    """
+
+    subject: Subject
+    schema: Schema
+    features: pa.Table
+    target: pa.ChunkedArray
+    added: np.ndarray
+
+    @classmethod
+    def plant(cls, subject: Subject, X: Any, y: Any, schema: Schema, canary: Mapping[str, Any]) -> "_World":
+        names = zip(schema.features, read_columns(X, schema), strict=True)
+        features = pa.table({name: _column([*column, canary[name]]) for name, column in names})
+        target = _column([*np.asarray(y), canary[schema.target.name]])
+        codes = read_target(target, schema.target)
+        if isinstance(schema.target, Classes):
+            added = np.eye(schema.target.n_values)[codes]
+        else:
+            added = np.stack([FINE_STEPS - codes, codes], axis=1) / FINE_STEPS
+        added[codes < 0] = 0
+        return cls(subject, schema, features, target, added)
+
+    @property
+    def own(self) -> int:
+        """The class of the canary; for a bounded target its side."""
+        return int(self.added[-1].argmax())
+
+    def look(self, planted: bool) -> np.ndarray:
+        """The statistics of one new fit, with or without the canary."""
+        n_rows = len(self.added) - (not planted)
+        model = self.subject.estimator(self.schema).fit(self.features[:n_rows], self.target[:n_rows])
+        return self._statistics(model.forest_)
+
+    def _statistics(self, forest: Forest) -> np.ndarray:
+        """What the release says about the canary.
+
+        To someone who asks for a prediction: the log-odds of its label. To someone who reads counts: the evidence in
+        those of its class, and in the lead of its class over the others; and the records of its class in all.
+        """
+        codes = encode(read_columns(self.features, self.schema), forest.domain)
+        share = np.clip(forest.predict(codes[:, -1:])[0, self.own], LEAST_SHARE, 1 - LEAST_SHARE)
+        excess, weights, spreads = self._excess(forest, codes)
+        own = excess[:, self.own]
+        lead = 2 * own - excess.sum(axis=1)
+        of_own, of_lead = (_evidence(values, weights, spreads) for values in (own, lead))
+        in_all = forest.counts[forest.parents < 0, self.own].sum()
+        return np.array([math.log(share / (1 - share)), *of_own, *of_lead, in_all])
+
+    def _excess(self, forest: Forest, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Released counts where the canary passes, minus what the other records explain, ``(n_places, n_values)``.
+
+        The splits that a forest happens to choose move counts far more than one record does; whoever knows the other
+        records can count them in the released nodes and is left with noise and canary. With it come the weight that the
+        canary has at each place, and the spread of the noise.
+        """
+        seen = 1 / forest.n_trees if isinstance(self.subject.parts.sample, Disjoint) else 1.0
+        scores, found = np.zeros(self.added.shape), []
+        for number in range(forest.n_trees):
+            tree = forest.only(np.arange(forest.n_trees) == number)
+            leaves = _leaves(tree, codes)
+            path = _released_path(tree, leaves[-1])
+            n_shared = _n_shared(tree, path)[leaves]
+            near = np.flatnonzero(n_shared)  # the canary is the last of them
+            added = self.added[near]
+            if forest.link == "softmax":
+                added = _missed(scores[near], added)
+                scores += tree.votes[leaves]
+            explained = np.zeros((len(path), added.shape[1]))
+            np.add.at(explained, n_shared[near[:-1]] - 1, seen * added[:-1])
+            # Who passes a node has passed those above.
+            excess = tree.counts[path] - explained[::-1].cumsum(axis=0)[::-1]
+            # A label is released as one record without noise, so one record is the least spread.
+            spreads = np.sqrt(1 + tree.variances[path])
+            found.append((excess, np.full(len(path), added[-1, self.own]), spreads))
+        excess, weights, spreads = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return excess, weights, spreads
+
+
+def _evidence(excess: np.ndarray, weights: np.ndarray, spreads: np.ndarray) -> tuple[float, float]:
+    """The log-likelihood ratio of a planted record of these weights, if noise is Gaussian and if it is Laplace."""
+    gaussian = weights * (excess - weights / 2) / spreads**2
+    laplace = np.clip(2 * excess - weights, -weights, weights) / spreads
+    return float(gaussian.sum()), float(laplace.sum())
+
+
+def _column(values: list[Any]) -> pa.ChunkedArray:
+    column = pa.array(values, from_pandas=True)
+    # Text is looked up once here and not again in every fit.
+    return pa.chunked_array([column.dictionary_encode() if pa.types.is_string(column.type) else column])
+
+
+def _leaves(tree: Forest, codes: np.ndarray) -> np.ndarray:
+    """The leaf that each record reaches in a single tree."""
+    numbers = np.arange(tree.n_nodes, dtype=float)[:, None]
+    return replace(tree, votes=numbers).vote(codes)[:, 0].astype(np.int64)
+
+
+def _released_path(tree: Forest, leaf: int) -> np.ndarray:
+    """The nodes from the root to a leaf whose counts were released."""
+    path = [leaf]
+    while tree.parents[path[-1]] >= 0:
+        path.append(tree.parents[path[-1]])
+    nodes = np.array(path[::-1])
+    return nodes[tree.is_leaf[nodes] | tree.released[nodes]] if len(tree.released) else nodes[-1:]
+
+
+def _n_shared(tree: Forest, path: np.ndarray) -> np.ndarray:
+    """How many nodes of a path lie between the root and each node."""
+    n_shared = np.bincount(path, minlength=tree.n_nodes)
+    for level in tree.level_slices()[1:]:
+        n_shared[level] += n_shared[tree.parents[level]]
+    return n_shared
+
+
+def _missed(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """What records add to the counts of trees in sequence, by what the trees before missed; see ``leaves.residual_sums``."""
+    n_classes = labels.shape[1]
+    shares = softmax(scores, axis=1)
+    wrong = np.maximum(1 - (shares * labels).sum(axis=1, keepdims=True), 1e-12)
+    scale = np.minimum(n_classes / (n_classes - 1), 1 / wrong)
+    # Rounded down as the forest does it, but not where floats miss a whole number by a hair.
+    weight = np.floor(MOST_WEIGHT * wrong * scale + 1e-6)
+    others = np.floor(MOST_WEIGHT * shares * scale + 1e-6) * (1 - labels)
+    residuals = np.where(labels > 0, others.sum(axis=1, keepdims=True), -others)
+    return (weight + (n_classes - 1) * residuals) / (n_classes * MOST_WEIGHT)
+
+
+def _collect(world: _World, n_pairs: int, n_jobs: int, progress: Callable[[str], None]) -> np.ndarray:
+    """Statistics of fresh fits, ``(n_pairs, 2, n_statistics)``: without and with the canary."""
+    sizes = [min(PAIRS_AT_ONCE, n_pairs - done) for done in range(0, n_pairs, PAIRS_AT_ONCE)]
+    pairs: list[np.ndarray] = []
+    # In the order of the jobs: which half a fit is in must not depend on how long it took.
+    for batch in Parallel(n_jobs, return_as="generator")(delayed(_look)(world, size) for size in sizes):
+        pairs.extend(batch)
+        progress(f"{2 * len(pairs)} of {2 * n_pairs} fits")
+    return np.array(pairs)
+
+
+def _look(world: _World, n_pairs: int) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeakWarning)
+        return np.array([[world.look(planted) for planted in (False, True)] for _ in range(n_pairs)])
+
+
+def _tune(fits: np.ndarray) -> np.ndarray:
+    """Weights of the statistics whose sum is the log-likelihood ratio, up to a constant.
+
+    Normal densities with a mean for fits with and without the canary, and one covariance for both: one record moves
+    means, and hardly spreads, which would have to be estimated from half of the fits each.
+    """
+    spread = fits.std(axis=(0, 1))
+    spread[spread == 0] = 1
+    without, planted = (fits / spread).swapaxes(0, 1)
+    covariance = (np.cov(without.T) + np.cov(planted.T)) / 2 + LEAST_VARIANCE * np.eye(len(spread))
+    return np.linalg.solve(covariance, (planted - without).mean(axis=0)) / spread
+
+
+def _threshold(scores: np.ndarray) -> float:
+    """The score that a new fit without the canary passes with a probability of about 1 %, from scores of such fits."""
+    place = max(1, math.floor(FALSE_POSITIVES * (len(scores) + 1)))
+    return float(np.sort(scores)[-place])
+
+
+def _rate(positives: np.ndarray) -> tuple[float, float, float]:
+    """A rate and its limits."""
+    limits = binomtest(int(positives.sum()), len(positives)).proportion_ci(CONFIDENCE, "exact")
+    return float(positives.mean()), float(limits.low), float(limits.high)

@@ -1,0 +1,181 @@
+"""Generated neighbours: small tables full of what goes wrong, and one record more."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpforest.schema import Bounded, Categorical, Classes, Feature, Numeric, Schema
+
+Record = tuple[Any, ...]  # feature values, then the target
+
+EPSILONS = (0.1, 1.0, 8.0)
+DELTA = 1e-6
+# Public numbers of rows need not be true. They let a planner show all its plans on small tables.
+DECLARED_ROWS = (None, 30, 1_000, 20_000, 1_000_000)
+NUMERIC = (
+    Numeric(0, 1), Numeric(-5, 50, integer=True), Numeric(0, 3, integer=True), Numeric(-1e6, 1e6), Numeric(0.1, 0.3),
+)  # fmt: skip
+CATEGORICAL = (
+    Categorical(["only"]), Categorical([0, 1]), Categorical(["a", "b", "c"]), Categorical([True, False]),
+    Categorical(list("klmnop")),
+)  # fmt: skip
+TARGETS: dict[str, tuple[Classes | Bounded, ...]] = {
+    "classification": (
+        Classes([0, 1]), Classes(["no", "yes"]), Classes(["a", "b", "c"]), Classes(list("stuvw")), Classes([7]),
+        Classes(["a", "b", "c"], other="b"),
+    ),
+    "regression": (Bounded(0, 1), Bounded(-3, 5), Bounded(0, 1e6)),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """Two tables that differ by one record, and what a fit is asked to do with them."""
+
+    seed: int
+    schema: Schema
+    rows: tuple[Record, ...]
+    extra: Record
+    extra_first: bool
+    larger_first: bool  # whether the fit that is recorded is the one with the extra record
+    epsilon: float
+    delta: float
+    n_trees: int | None
+    max_depth: int | None
+
+    @property
+    def larger(self) -> tuple[Record, ...]:
+        return (self.extra, *self.rows) if self.extra_first else (*self.rows, self.extra)
+
+    @property
+    def sign(self) -> int:
+        """1 if the replayed fit has one record more, -1 if it has one less."""
+        return -1 if self.larger_first else 1
+
+    def tables(self) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+        """Features and target of the recorded fit and of the replayed one."""
+        pair = (self.rows, self.larger)
+        first, second = reversed(pair) if self.larger_first else pair
+        return as_arrays(first, self.schema.n_features), as_arrays(second, self.schema.n_features)
+
+    def without(self, places: Sequence[int]) -> "Case":
+        """The case with some rows of both tables left out."""
+        left_out = set(places)
+        return replace(self, rows=tuple(row for place, row in enumerate(self.rows) if place not in left_out))
+
+    def __str__(self) -> str:
+        shape = [f"{name}={value}" for name in ("n_trees", "max_depth") if (value := getattr(self, name)) is not None]
+        where = "first" if self.extra_first else "last"
+        features = ", ".join(f"{name}: {feature}" for name, feature in self.schema.features.items())
+        return (
+            f"case {self.seed} (epsilon={self.epsilon:g}, delta={self.delta:g}"
+            + "".join(f", {item}" for item in (*shape, f"n_rows={self.schema.n_rows}"))
+            + f"; {features}; target: {self.schema.target}): {list(self.rows)} and the same with {self.extra} {where}"
+        )
+
+
+def as_arrays(rows: Sequence[Record], n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    """A table as numpy arrays of objects, one row for each record."""
+    X, y = np.empty((len(rows), n_features), dtype=object), np.empty(len(rows), dtype=object)
+    for place, row in enumerate(rows):
+        for column, value in enumerate(row[:-1]):
+            X[place, column] = value
+        y[place] = row[-1]
+    return X, y
+
+
+def generate(seed: int, tasks: Sequence[str], with_delta: bool = True) -> Case:
+    """The case of that number: always the same."""
+    rng = np.random.default_rng([seed, 7_919])
+    pick = _Picker(rng)
+    kinds = [pick.one(NUMERIC if pick.chance(0.5) else CATEGORICAL) for _ in range(1 + rng.integers(4))]
+    features: dict[str, Feature] = {f"f{place}": kind for place, kind in enumerate(kinds)}
+    target = pick.one(TARGETS[pick.one(tasks)])
+    schema = Schema(features, target, n_rows=pick.one(DECLARED_ROWS))
+    records = _Records(pick, features, target)
+    return Case(
+        seed=seed,
+        schema=schema,
+        rows=records.table(),
+        extra=records.extra(),
+        extra_first=pick.chance(0.5),
+        larger_first=pick.chance(0.5),
+        epsilon=pick.one(EPSILONS),
+        delta=DELTA if with_delta and pick.chance(0.4) else 0.0,
+        n_trees=None if pick.chance(0.15) else int(pick.one((1, 1, 2, 3, 5))),
+        max_depth=None if pick.chance(0.15) else int(pick.one((1, 1, 2, 3, 4))),
+    )
+
+
+class _Picker:
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    def one(self, options: Sequence[Any]) -> Any:
+        return options[int(self.rng.integers(len(options)))]
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+
+class _Records:
+    """Records of one case: ordinary ones, and odd ones more often than in life."""
+
+    def __init__(self, pick: _Picker, features: dict[str, Feature], target: Classes | Bounded) -> None:
+        self.pick, self.features, self.target = pick, list(features.values()), target
+        self.oddness = pick.one((0.0, 0.05, 0.3))
+        self.rows: tuple[Record, ...] = ()
+
+    def table(self) -> tuple[Record, ...]:
+        # Any size, and those at which rules with a round number change their mind.
+        n_rows = int(self.pick.one((0, 1, 2, 3, 9, 19, self.pick.rng.integers(4, 45), self.pick.rng.integers(4, 45), 99)))
+        style = self.pick.one(("mixed", "mixed", "copies", "one class", "tie"))
+        rows = [self.record() for _ in range(n_rows)]
+        if style == "copies":  # few different records, each many times
+            rows = [self.pick.one(rows[:3]) for _ in rows]
+        elif style == "one class":
+            label = self.ordinary_target()
+            rows = [(*row[:-1], label) for row in rows]
+        elif style == "tie":  # every record once with each of two targets
+            rows = [(*row[:-1], label) for row in rows for label in (self.ordinary_target(0), self.ordinary_target(-1))]
+        self.rows = tuple(rows)
+        return self.rows
+
+    def extra(self) -> Record:
+        if self.rows and self.pick.chance(0.3):
+            twin = self.pick.one(self.rows)
+            return twin if self.pick.chance(0.5) else (*twin[:-1], self.ordinary_target())
+        # What only one of the tables has tells most.
+        self.oddness = self.pick.one((0.0, self.oddness, 0.4))
+        return self.record()
+
+    def record(self) -> Record:
+        values = [self.value(feature) for feature in self.features]
+        if not self.pick.chance(self.oddness):
+            return (*values, self.ordinary_target())
+        if isinstance(self.target, Classes):
+            return (*values, self.pick.one(("unlisted", None, math.nan)))
+        return (*values, self.pick.one((None, math.nan, self.target.lower - 1, self.target.upper + 1, math.inf)))
+
+    def value(self, feature: Feature) -> Any:
+        odd = self.pick.chance(self.oddness)
+        if isinstance(feature, Categorical):
+            return self.pick.one(("unlisted", None, 77, [1])) if odd else self.pick.one(feature.categories)
+        low, high = feature.lower, feature.upper
+        if odd:
+            return self.pick.one((None, math.nan, low - 1, high + 1, math.inf, -math.inf, "text"))
+        if self.pick.chance(0.2):
+            return self.pick.one((low, high))
+        value = low + (high - low) * self.pick.one((self.pick.rng.random(), self.pick.one((0.25, 0.5, 0.75))))
+        return round(value) if feature.integer else float(value)
+
+    def ordinary_target(self, place: int | None = None) -> Any:
+        if isinstance(self.target, Classes):
+            return self.target.labels[place] if place is not None else self.pick.one(self.target.labels)
+        if place is not None:
+            return (self.target.lower, self.target.upper)[place]
+        share = self.pick.one((0.0, 1.0, 0.5, self.pick.rng.random()))
+        return float(self.target.lower + share * (self.target.upper - self.target.lower))

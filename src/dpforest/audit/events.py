@@ -1,0 +1,236 @@
+"""The strongest simple event: what is much likelier for one table than for its neighbour, found on some fits.
+
+An event is a few conditions on what was seen of a fit, or a threshold on a score that was learned from it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.special import betaincinv
+from sklearn.ensemble import RandomForestClassifier
+
+from dpforest.audit.fits import Column, Observations
+
+# Thresholds and values of a column that are tried.
+N_THRESHOLDS, N_VALUES = 24, 16
+# Thresholds of a learned score that are tried.
+N_SCORES = 200
+# How many conjunctions are kept while they grow, and how many conditions one has.
+N_KEPT, MOST_CONDITIONS = 20, 3
+# The best of many is too good: a further condition counts as a choice among so many, which widens the limits.
+CHOICES = 30
+# Values that come less often than once in so many fits are not asked for.
+RAREST = 100
+# Fits of each table from which a score is worth learning.
+LEAST_TO_LEARN = 1_000
+
+
+class Event(Protocol):
+    """Happens or not, given the numbers of a fit; ``str`` says what it is."""
+
+    def happens(self, rows: np.ndarray) -> np.ndarray:
+        """A mask ``(n_fits,)`` for rows ``(n_fits, n_columns)``."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A column compared with a value; ``=`` and ``!=`` also with NaN."""
+
+    place: int
+    relation: str
+    value: float
+    column: Column
+
+    def happens(self, rows: np.ndarray) -> np.ndarray:
+        values = rows[:, self.place]
+        if self.relation == "<=":
+            return values <= self.value
+        if self.relation == ">=":
+            return values >= self.value
+        equal = np.isnan(values) if np.isnan(self.value) else values == self.value
+        return equal if self.relation == "=" else ~equal
+
+    def __str__(self) -> str:
+        return self.column.says(self.relation, self.value)
+
+
+@dataclass(frozen=True)
+class All:
+    """Several conditions at once."""
+
+    conditions: tuple[Condition, ...]
+
+    def happens(self, rows: np.ndarray) -> np.ndarray:
+        return np.logical_and.reduce([np.ones(len(rows), dtype=bool), *(part.happens(rows) for part in self.conditions)])
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self.conditions)) or "anything"
+
+
+@dataclass(frozen=True)
+class Score:
+    """A learned score, times ``sign``, that reaches a threshold."""
+
+    model: Any
+    sign: int
+    least: float
+
+    def happens(self, rows: np.ndarray) -> np.ndarray:
+        return _scored(self.model, self.sign, rows) >= self.least
+
+    def __str__(self) -> str:
+        which = "for" if self.sign > 0 else "against"
+        return f"a score {which} the record, learned from all that was seen, >= {self.least:.4g}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """An event, for which table it is likelier, and the bound on the fits on which it was found."""
+
+    event: Event
+    with_record: bool
+    epsilon: float
+
+    def test(self, seen: Observations, delta: float, confidence: float) -> tuple[float, tuple[int, int]]:
+        """The bound on other fits, and how often the event happens there, for the likelier table first."""
+        likelier, other = seen.ordered(self.with_record)
+        hits, other_hits = int(self.event.happens(likelier).sum()), int(self.event.happens(other).sum())
+        limits = Limits(len(likelier), len(other), delta, confidence)
+        return float(limits.epsilon(hits, other_hits)), (hits, other_hits)
+
+
+class Limits:
+    """Clopper-Pearson limits for all numbers of hits, each wrong with probability at most (1 - confidence) / 2."""
+
+    def __init__(self, n_likelier: int, n_other: int, delta: float, confidence: float) -> None:
+        error = (1 - confidence) / 2
+        self.least = least_shares(n_likelier, error) - delta
+        self.largest = largest_shares(n_other, error)
+
+    def epsilon(self, hits: Any, other_hits: Any) -> Any:
+        """log((p - delta) / q) for the least p and the largest q that the hits allow; -inf where p may be delta."""
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(self.least[hits], 0) / self.largest[other_hits])
+
+
+def least_shares(n: int, error: float) -> np.ndarray:
+    """For 0 .. n hits: a share below gives as many hits with probability at most ``error``."""
+    hits = np.arange(1, n + 1)
+    return np.append(0.0, betaincinv(hits, n - hits + 1, error))
+
+
+def largest_shares(n: int, error: float) -> np.ndarray:
+    """For 0 .. n hits: a share above gives as few hits with probability at most ``error``."""
+    return 1 - least_shares(n, error)[::-1]
+
+
+def find_event(seen: Observations, delta: float, confidence: float) -> Found:
+    """The event with the largest bound on these fits.
+
+    Events are judged by the bound itself. Its limits are wide for a rare event, so none is preferred by luck.
+    """
+    search = _Search(seen, delta, confidence)
+    found = [search.conjunction(with_record) for with_record in (False, True)]
+    if len(seen.without) >= LEAST_TO_LEARN:
+        found += _scores(seen, delta, confidence)
+    return max(found, key=lambda candidate: candidate.epsilon)
+
+
+class _Search:
+    """Looks for conjunctions. Masks over fits are packed, eight to a byte, so that counting is fast."""
+
+    def __init__(self, seen: Observations, delta: float, confidence: float) -> None:
+        pooled = np.concatenate([seen.without, seen.with_record])
+        self.conditions = [
+            condition
+            for place, column in enumerate(seen.columns)
+            for condition in _conditions(place, column, pooled[:, place])
+        ]
+        self.masks = {}
+        for with_record in (False, True):
+            rows, _ = seen.ordered(with_record)
+            masks = np.zeros((len(self.conditions), -(-len(rows) // 8)), dtype=np.uint8)
+            for mask, condition in zip(masks, self.conditions, strict=True):
+                mask[:] = np.packbits(condition.happens(rows))
+            self.masks[with_record] = masks
+        errors = [(1 - confidence) / CHOICES**n_others for n_others in range(MOST_CONDITIONS)]
+        self.limits = [Limits(len(seen.without), len(seen.with_record), delta, 1 - error) for error in errors]
+
+    def conjunction(self, with_record: bool) -> Found:
+        """The best conjunction, grown by a condition at a time from the few best."""
+        best = Found(All(()), with_record, 0.0)  # worth as much as knowing nothing
+        beam: list[tuple[int, ...]] = [()]
+        for _ in range(MOST_CONDITIONS):
+            bounds: dict[tuple[int, ...], float] = {}
+            for places in beam:
+                bounds |= self._longer(places, with_record)
+            beam = sorted(bounds, key=lambda places: -bounds[places])[:N_KEPT]
+            if not beam or bounds[beam[0]] <= best.epsilon:
+                break
+            event = All(tuple(self.conditions[place] for place in beam[0]))
+            best = Found(event, with_record, bounds[beam[0]])
+        return best
+
+    def _longer(self, places: tuple[int, ...], with_record: bool) -> dict[tuple[int, ...], float]:
+        """The few best conjunctions that add a condition, and their bounds."""
+        hits, other_hits = (self._hits(places, which) for which in (with_record, not with_record))
+        bounds = self.limits[len(places)].epsilon(hits, other_hits)
+        best = np.argsort(-bounds, kind="stable")[:N_KEPT]
+        return {tuple(sorted((*places, int(place)))): float(bounds[place]) for place in best if place not in places}
+
+    def _hits(self, places: tuple[int, ...], with_record: bool) -> np.ndarray:
+        """How often each condition holds together with the given ones."""
+        masks = self.masks[with_record]
+        together = masks & np.bitwise_and.reduce(masks[list(places)], axis=0) if places else masks
+        return np.bitwise_count(together).sum(axis=1, dtype=np.int64)
+
+
+def _conditions(place: int, column: Column, values: np.ndarray) -> Iterator[Condition]:
+    """What is worth asking of a column: frequent values and, where they are in order, thresholds; the plainest first."""
+    known = values[~np.isnan(values)]
+    distinct, numbers = np.unique(known, return_counts=True)
+    frequent = distinct[np.argsort(-numbers, kind="stable")][:N_VALUES]
+    frequent = frequent[: np.count_nonzero(numbers * RAREST >= len(values))]
+    absent = [np.nan] if len(known) < len(values) else []
+    if len(distinct) + len(absent) < 2:
+        return
+    yield from (Condition(place, "=", float(value), column) for value in (*frequent, *absent))
+    if column.labels is not None:
+        yield from (Condition(place, "!=", float(value), column) for value in (*frequent, *absent))
+        return
+    yield from (Condition(place, "!=", value, column) for value in absent)
+    few = len(distinct) <= N_THRESHOLDS
+    levels = distinct if few else np.unique(np.quantile(known, np.linspace(0, 1, N_THRESHOLDS), method="nearest"))
+    for value in levels:
+        yield Condition(place, "<=", float(value), column)
+        yield Condition(place, ">=", float(value), column)
+
+
+def _scores(seen: Observations, delta: float, confidence: float) -> list[Found]:
+    """A score learned on half of the fits, with the thresholds that are best on the others."""
+    half = len(seen.without) // 2
+    first, second = seen.part(0, half), seen.part(half, len(seen.without))
+    rows = np.concatenate([first.without, first.with_record])
+    labels = np.repeat([False, True], [len(first.without), len(first.with_record)])
+    model = RandomForestClassifier(60, max_depth=8, min_samples_leaf=20, random_state=0).fit(_finite(rows), labels)
+    found = []
+    for with_record, sign in ((False, -1), (True, 1)):
+        likelier, other = (np.sort(_scored(model, sign, part)) for part in second.ordered(with_record))
+        thresholds = np.unique(np.quantile(likelier, np.linspace(0, 1, N_SCORES), method="nearest"))
+        hits, other_hits = (len(part) - np.searchsorted(part, thresholds) for part in (likelier, other))
+        limits = Limits(len(likelier), len(other), delta, 1 - (1 - confidence) / len(thresholds))
+        bounds = limits.epsilon(hits, other_hits)
+        found.append(Found(Score(model, sign, float(thresholds[bounds.argmax()])), with_record, float(bounds.max())))
+    return found
+
+
+def _scored(model: Any, sign: int, rows: np.ndarray) -> np.ndarray:
+    """How sure the model is of the record, or with the sign -1 of its absence."""
+    return sign * (model.predict_proba(_finite(rows))[:, 1] - 0.5)
+
+
+def _finite(rows: np.ndarray) -> np.ndarray:
+    """Rows with large numbers for what has no value, and within what the learner takes."""
+    return np.clip(np.nan_to_num(rows, nan=-1e9), -1e9, 1e9)

@@ -1,0 +1,216 @@
+"""Many fits of a subject on two tables, each turned into a row of numbers: what an attacker who has the model sees."""
+
+import warnings
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from dpforest.audit.pairs import Pair
+from dpforest.audit.subject import Subject
+from dpforest.errors import LeakWarning
+from dpforest.records.columns import read_columns
+from dpforest.records.vault import encode
+from dpforest.schema import Classes
+from dpforest.tree import Forest
+
+# Fits that a worker makes before it reports.
+N_CHUNK = 250
+# Classes that are read one by one.
+MOST_CLASSES = 3
+# Enough to tell shares apart, and few enough to read.
+SHARE_DIGITS = 6
+TREES = ("", " of the second tree")
+NO_ERROR, NO_SPLIT = 0.0, -1.0
+
+
+@dataclass(frozen=True)
+class Column:
+    """A number that is read off each fit. One with ``labels`` only has a few values, which are not in any order."""
+
+    name: str
+    labels: dict[float, str] | None = None
+
+    def says(self, relation: str, value: float) -> str:
+        """A condition in words."""
+        if np.isnan(value):
+            return f"{self.name} {'does not exist' if relation == '=' else 'exists'}"
+        if self.labels is None:
+            return f"{self.name} {relation} {value:.12g}"
+        words = f"{self.name} {self.labels.get(value, f'is no. {value:.0f}')}"
+        return words if relation == "=" else f"not ({words})"
+
+
+@dataclass(frozen=True)
+class Observations:
+    """What was seen: ``without`` and ``with_record`` ``(n_fits, n_columns)`` of the smaller and of the larger table."""
+
+    columns: tuple[Column, ...]
+    without: np.ndarray
+    with_record: np.ndarray
+
+    def ordered(self, with_record: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Both tables, the one with the record first or last."""
+        return (self.with_record, self.without) if with_record else (self.without, self.with_record)
+
+    def part(self, start: int, stop: int) -> "Observations":
+        """Some of the fits of each table."""
+        return Observations(self.columns, self.without[start:stop], self.with_record[start:stop])
+
+
+def observe(subject: Subject, pairs: Sequence[Pair], n_fits: int, n_jobs: int = -1) -> list[Observations]:
+    """``n_fits`` fits on each table of each pair, every one with fresh coins of the operating system."""
+    sizes = [N_CHUNK] * (n_fits // N_CHUNK) + [n_fits % N_CHUNK] * (n_fits % N_CHUNK > 0)
+    tasks = [(subject, pair, larger, size) for pair in pairs for larger in (False, True) for size in sizes]
+    chunks = Parallel(n_jobs=n_jobs, backend="loky")(delayed(_fits)(*task) for task in tasks)
+    return [_joined(subject, pair, chunks[2 * len(sizes) * k : 2 * len(sizes) * (k + 1)]) for k, pair in enumerate(pairs)]
+
+
+def fit(subject: Subject, pair: Pair, table: tuple[np.ndarray, np.ndarray]) -> Any:
+    """One fitted estimator, for the claim at which the pair is used."""
+    claim = subject if pair.epsilon is None else subject.claiming(pair.epsilon, subject.delta)
+    with warnings.catch_warnings():
+        # A printed algorithm says each time that it leaks. That is what is being measured.
+        warnings.simplefilter("ignore", LeakWarning)
+        return claim.estimator(pair.schema, pair.n_trees, pair.max_depth).fit(*table)
+
+
+def succeeded(rows: np.ndarray) -> np.ndarray:
+    """Which fits gave a model."""
+    return rows[:, 0] == NO_ERROR
+
+
+def _joined(subject: Subject, pair: Pair, chunks: list[tuple[np.ndarray, dict[str, dict[float, str]]]]) -> Observations:
+    columns = tuple(
+        Column(name, None if labels is None else {k: v for _, found in chunks for k, v in found[name].items()})
+        for name, labels in _Reader(subject, pair).columns.items()
+    )
+    rows, half = [values for values, _ in chunks], len(chunks) // 2
+    return Observations(columns, np.concatenate(rows[:half]), np.concatenate(rows[half:]))
+
+
+def _fits(subject: Subject, pair: Pair, larger: bool, n_fits: int) -> tuple[np.ndarray, dict[str, dict[float, str]]]:
+    """The rows of some fits, and the labels that were met."""
+    reader, table = _Reader(subject, pair), pair.tables()[larger]
+    rows = np.full((n_fits, len(reader.columns)), np.nan)
+    for row in rows:
+        try:
+            forest = fit(subject, pair, table).forest_
+        except Exception as error:  # whether a fit fails, and how, is public too
+            row[0] = reader.label("fit", type(error).__name__, "fails with " + type(error).__name__)
+        else:
+            row[:] = reader.read(forest)
+    return rows, {name: labels for name, labels in reader.columns.items() if labels is not None}
+
+
+class _Reader:
+    """Reads the numbers off a released forest."""
+
+    def __init__(self, subject: Subject, pair: Pair) -> None:
+        self.record, self.parts = _as_columns(pair), _parts(pair)
+        # Papers mean real numbers: that floats stand for them is not a flaw of what they print.
+        self.sees_bits = subject.variant != "published"
+        parts = list(self.parts)
+        # Counts of nodes times this are those of the parts.
+        self.weights = np.array(list(self.parts.values()), dtype=float).T
+        # The labels of a column, by their numbers; None if it has none.
+        self.columns: dict[str, dict[float, str] | None] = {"fit": {NO_ERROR: "succeeds"}, "number of nodes": None}
+        for tree in TREES:
+            self.columns |= {f"root{tree}": {NO_SPLIT: "is a leaf"}, f"split of the root{tree}": {NO_SPLIT: "is none"}}
+            self.columns |= {f"cut of the root{tree}": None, f"records at the root{tree}": None}
+            self.columns |= {f"count of {part} at the root{tree}": None for part in parts}
+            self.columns |= {f"count of {part} at the record's leaf{tree}": None for part in parts}
+            if self.sees_bits:
+                self.columns |= {f"finest bit of the count of {part} at the record's leaf{tree}": None for part in parts}
+        self.columns |= {f"count of {part} at the record's leaves, summed": None for part in parts}
+        self.columns |= {f"count of {part} at the record's leaf, less that at its twin": None for part in parts}
+        self.columns |= {f"predicted share of {part}": None for part in parts}
+
+    def label(self, column: str, value: str, words: str) -> float:
+        """A number that stands for a value, the same in all processes."""
+        number = float(zlib.crc32(value.encode()))
+        labels = self.columns[column]
+        assert labels is not None
+        labels[number] = words
+        return number
+
+    def read(self, forest: Forest) -> np.ndarray:
+        codes = encode(self.record, forest.domain)
+        leaves = [_leaf_of(forest, root, codes[:, 0]) for root in range(forest.n_trees)]
+        counts = forest.counts @ self.weights
+        seen: list[Any] = [[NO_ERROR, forest.n_nodes]]
+        for root, tree in enumerate(TREES):
+            seen.append(self._tree(forest, counts, root, leaves[root], tree) if root < forest.n_trees else self._no_tree())
+        twin = _twin(forest, leaves[0])
+        seen.append(counts[leaves].sum(axis=0))
+        seen.append(counts[leaves[0]] - counts[twin] if twin is not None else np.full(len(self.parts), np.nan))
+        seen.append(np.round(forest.predict(codes)[0] @ self.weights, SHARE_DIGITS))
+        return np.concatenate(seen)
+
+    def _tree(self, forest: Forest, counts: np.ndarray, root: int, leaf: int, tree: str) -> np.ndarray:
+        split = [NO_SPLIT, NO_SPLIT, np.nan] if forest.is_leaf[root] else self._split(forest, root, tree)
+        bits: Any = finest_bits(counts[leaf]) if self.sees_bits else []
+        return np.concatenate([split, [counts[root].sum()], counts[root], counts[leaf], bits])
+
+    def _no_tree(self) -> np.ndarray:
+        return np.full(4 + (2 + self.sees_bits) * len(self.parts), np.nan)
+
+    def _split(self, forest: Forest, root: int, tree: str) -> list[float]:
+        """Feature, route and, for a number, first cut of a root that is split."""
+        feature, domain = int(forest.features[root]), forest.domain
+        labels = self.columns[f"root{tree}"]
+        assert labels is not None
+        labels[float(feature)] = f"splits on {domain.names[feature]!r}"
+        route = forest.routes[forest.splits[root], : domain.n_codes[feature]]
+        if domain.is_numeric[feature]:
+            steps = np.flatnonzero(np.diff(route[:-1]))
+            return [float(feature), NO_SPLIT, float(domain.cuts[feature][steps[0]]) if len(steps) else np.nan]
+        words = f"has {domain.describe(feature, route == route[0])} in one child"
+        return [float(feature), self.label(f"split of the root{tree}", f"{feature} {route.tolist()}", words), np.nan]
+
+
+def _as_columns(pair: Pair) -> list[Any]:
+    """The record that makes the difference, as columns of one value."""
+    larger, _ = pair.tables()[1]
+    return read_columns(larger[-1:], pair.schema)
+
+
+def _parts(pair: Pair) -> dict[str, np.ndarray]:
+    """What is read of a count, and which values of the target it sums: each class, or the record's and all others."""
+    target = pair.schema.target
+    if not isinstance(target, Classes):
+        return dict(zip(("the low part", "the high part"), np.eye(2), strict=True))
+    labels = list(target.labels)
+    if len(labels) <= MOST_CLASSES:
+        return {f"class {label}": row for label, row in zip(labels, np.eye(len(labels)), strict=True)}
+    own = np.array([label == pair.extra[-1] for label in labels])
+    return {f"class {pair.extra[-1]}": own, "other classes": ~own}
+
+
+def _leaf_of(forest: Forest, root: int, codes: np.ndarray) -> int:
+    node = root
+    while forest.first_children[node] >= 0:
+        node = int(forest.first_children[node]) + int(forest.routes[forest.splits[node], codes[forest.features[node]]])
+    return node
+
+
+def _twin(forest: Forest, leaf: int) -> int | None:
+    """The leaf of the second tree in the same place: whatever is added in order of leaves is the same in both."""
+    own, others = (np.flatnonzero(forest.is_leaf & (forest.trees == tree)) for tree in (0, 1))
+    place = int(np.searchsorted(own, leaf))
+    return int(others[place]) if place < len(others) else None
+
+
+def finest_bits(values: np.ndarray) -> np.ndarray:
+    """The exponents of the lowest bits that are set, 0 for whole numbers.
+
+    Noise in floating point is finer the smaller it is, and adding it to a count rounds it to what the count leaves room
+    for, so fine bits tell that the count was 0 [mironov2012].
+    """
+    mantissas, exponents = np.frexp(values)
+    whole = np.ldexp(mantissas, 53).astype(np.int64)
+    lowest = np.frexp((whole & -whole).astype(float))[1] - 1
+    return np.where(whole == 0, 0, np.minimum(exponents - 53 + lowest, 0)).astype(float)

@@ -1,0 +1,17 @@
+"""A pytest plugin: a fixture that audits a recipe.
+
+Loaded by pytest when dpforest is installed; imports the library only when a test uses it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def audit_recipe() -> Callable[..., Any]:
+    """``audit_recipe(recipe, n_pairs=200, n_fits=0, epsilon=1.0, delta=0.0)`` fails the test with every finding."""
+    from dpforest.audit import audit_recipe
+
+    return audit_recipe

@@ -1,0 +1,377 @@
+"""Record and replay: fit on a table and on its neighbour, the releases of every mechanism frozen to the same values.
+
+What may differ then is what each mechanism is handed, within the bound that it was told. All else that differs is a leak,
+since a fit sees nothing else of the rows.
+"""
+
+import logging
+import math
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field, fields, is_dataclass
+from fractions import Fraction
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpforest.audit.cases import Case, generate
+from dpforest.audit.subject import Subject
+from dpforest.audit.tape import Diverged, Query, Run, Tape
+from dpforest.errors import DPForestError
+from dpforest.privacy.accountants import zcdp_epsilon
+from dpforest.privacy.base import Bound
+from dpforest.sampling import PoissonBootstrap
+
+# Measured losses are sums of exact fractions, charges are rounded floats: they may differ by roundings.
+SLACK = Fraction(1, 10**9)
+MOST_SHRINKING = 80
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that tells two neighbouring tables apart and was not paid for."""
+
+    kind: str  # "public value", "question", "bound", "charge", "loss", "opened" or "not an integer"
+    what: str
+    place: str
+    case: Case | None = field(default=None, compare=False)
+    detail: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        pair = "" if self.case is None else f"\n  {self.case}"
+        return f"{self.kind}: {self.what} ({self.place}){': ' + self.detail if self.detail else ''}{pair}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "what": self.what, "place": self.place, "detail": self.detail, "words": str(self)}
+
+
+@dataclass
+class Fit:
+    """What one fit showed to the world, and what its mechanisms were asked."""
+
+    tape: Tape
+    public: dict[str, Any] = field(default_factory=dict)
+    failed: bool = False  # refused by the library
+    crashed: str = ""  # by an error that is not the library's
+    shows_its_ledger: bool = True
+
+
+@dataclass(frozen=True)
+class Replays:
+    """What a number of replayed cases found."""
+
+    n_pairs: int
+    n_refused: int  # fits that both tables refuse in the same words, such as a recipe without a zCDP proof
+    findings: tuple[Finding, ...]
+    closest: float  # the largest share of a claim that one record was seen to use
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return vars(self) | {"findings": [finding.to_dict() for finding in self.findings]}
+
+
+def replay_many(
+    subject: Subject, n_pairs: int = 1000, first_case: int = 0, progress: Callable[[int], None] = lambda done: None
+) -> Replays:
+    """Replays generated cases; findings that differ only in their case are reported once, with a small case."""
+    begin, found = time.perf_counter(), dict[Finding, Finding]()
+    n_refused, closest = 0, 0.0
+    with_delta = not isinstance(subject.parts.sample, PoissonBootstrap)
+    for seed in range(first_case, first_case + n_pairs):
+        case = generate(seed, subject.tasks, with_delta)
+        fits, findings = replay(subject, case)
+        n_refused += fits[0].failed and not findings
+        closest = max(closest, _share_used(*fits) if not findings else 0.0)
+        for finding in findings:
+            if finding not in found:
+                found[finding] = smallest(subject, finding)
+        progress(seed - first_case + 1)
+    return Replays(n_pairs, n_refused, tuple(found.values()), closest, time.perf_counter() - begin)
+
+
+def replay(subject: Subject, case: Case) -> tuple[tuple[Fit, Fit], list[Finding]]:
+    """Fits on the two tables of a case, the second with the releases of the first; and what tells them apart."""
+    tables = case.tables()
+    first = run_fit(subject, case, *tables[0], Tape(case.seed, case.extra_first, has_extra=case.larger_first))
+    script, has_extra = first.tape.queries, not case.larger_first
+    second = run_fit(subject, case, *tables[1], Tape(case.seed, case.extra_first, script, has_extra))
+    findings = [*_opened(first), *_asked_alike(first, second), *_shown_alike(first, second)]
+    if first.crashed and not findings:
+        findings = [Finding("crash", "fits fail by an error that is not the library's", first.crashed)]
+    if not findings:
+        findings = [*_within_bounds(case, first, second), *_within_charges(first, second), *_within_claim(case, first)]
+    return (first, second), [Finding(item.kind, item.what, item.place, case, item.detail) for item in findings]
+
+
+def smallest(subject: Subject, finding: Finding) -> Finding:
+    """The same finding on a case with fewer rows, found by leaving rows out as long as it stays."""
+    case, n_tries = finding.case, 0
+    assert case is not None
+    size = max(1, len(case.rows) // 2)
+    while size >= 1 and n_tries < MOST_SHRINKING:
+        for start in range(0, len(case.rows), size):
+            n_tries += 1
+            fewer = case.without(range(start, start + size))
+            again = [item for item in replay(subject, fewer)[1] if item == finding]
+            if again:
+                finding, case = again[0], fewer
+                break
+        else:
+            size //= 2
+    return finding
+
+
+def run_fit(subject: Subject, case: Case, X: np.ndarray, y: np.ndarray, tape: Tape) -> Fit:
+    """One fit under watch, with everything that it shows."""
+    model = subject.claiming(case.epsilon, case.delta).estimator(case.schema, case.n_trees, case.max_depth)
+    fit, steps = Fit(tape), list[str]()
+    with _listening(fit.public):
+        try:
+            with tape.watching(model):
+                model.fit(X, y, progress=steps.append)
+        except Diverged as parted:
+            fit.public["parted"] = str(parted)
+        except Exception as error:
+            fit.failed = isinstance(error, DPForestError)
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            fit.crashed = "" if fit.failed else f"{frame.filename}:{frame.lineno} in {frame.name}"
+            fit.public["error"] = tuple(_error_lines(error))
+        fit.public["progress"] = tuple(steps)
+        if hasattr(model, "forest_"):
+            with tempfile.TemporaryDirectory() as folder:
+                model.save(Path(folder) / "model.dpf")
+                fit.public["saved bytes"] = (Path(folder) / "model.dpf").read_bytes()
+    fit.shows_its_ledger = getattr(model, "ledger_", tape.ledger) is tape.ledger
+    fit.public |= dict(_flatten("", vars(model)))
+    fit.public |= dict(_flatten("class", _class_values(type(model))))
+    return fit
+
+
+def _error_lines(error: BaseException | None) -> Iterator[str]:
+    """An error and those that are shown as its cause."""
+    while error is not None:
+        yield "".join(traceback.format_exception_only(error))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def _class_values(kind: type[Any]) -> dict[str, Any]:
+    """What the library's and the caller's classes hold that is neither code nor documentation."""
+    return {
+        name: value
+        for base in reversed(kind.__mro__)
+        if not base.__module__.startswith(("sklearn", "builtins"))
+        for name, value in vars(base).items()
+        if not (name.startswith("__") or callable(value) or isinstance(value, property | staticmethod | classmethod))
+    }
+
+
+@contextmanager
+def _listening(public: dict[str, Any]) -> Iterator[None]:
+    """Keeps warnings, log lines and what is printed."""
+    lines, printed = list[str](), StringIO()
+    handler = logging.Handler(level=0)
+    form = logging.Formatter("%(name)s %(levelname)s %(message)s")  # with the exception, if it has one
+    handler.emit = lambda record: lines.append(form.format(record))  # type: ignore[method-assign]
+    # Compilers talk while a kernel is new, which is no matter of rows.
+    handler.addFilter(lambda record: not record.name.startswith("numba"))
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(0)
+    try:
+        with warnings.catch_warnings(record=True) as caught, redirect_stdout(printed), redirect_stderr(printed):
+            warnings.simplefilter("always")
+            yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+    public["warnings"] = tuple(f"{item.category.__name__}: {item.message}" for item in caught)
+    public["log lines"], public["printed"] = tuple(lines), printed.getvalue()
+
+
+def _flatten(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Every value below an object that can be compared, by its path."""
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        # Bytes, so that two missing values are the same; type and shape are shown too.
+        yield path, (str(value.dtype), value.shape, value.tobytes())
+    elif isinstance(value, dict):
+        yield f"{path}.keys", tuple(map(repr, value))
+        for key, item in value.items():
+            yield from _flatten(f"{path}.{key}" if path else str(key), item)
+    elif isinstance(value, list | tuple | np.ndarray):
+        yield f"{path}.length", len(value)
+        for place, item in enumerate(value):
+            yield from _flatten(f"{path}[{place}]", item)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for item in fields(value):
+            yield from _flatten(f"{path}.{item.name}", getattr(value, item.name))
+    elif getattr(type(value), "__slots__", ()) and not hasattr(value, "__dict__"):
+        for name in type(value).__slots__:
+            yield from _flatten(f"{path}.{name}", getattr(value, name, None))
+    elif hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
+        for name, item in vars(value).items():
+            yield from _flatten(f"{path}.{name}", item)
+    else:
+        yield path, f"{type(value).__name__} {value!r}"
+
+
+def _opened(fit: Fit) -> Iterator[Finding]:
+    for reason, place in fit.tape.opened:
+        yield Finding("opened", f"exact values: {reason}", place)
+
+
+def _asked_alike(first: Fit, second: Fit) -> Iterator[Finding]:
+    """Questions, and everything public about them, must be the same."""
+    for one, two in zip(first.tape.queries, second.tape.queries, strict=False):
+        mine, other = one.public(), two.public()
+        for name in mine:
+            if mine[name] != other[name]:
+                detail = f"{_short(mine[name])} against {_short(other[name])}"
+                yield Finding("question", f"{name} of {one.label!r}" if name != "label" else name, one.place, detail=detail)
+                return
+    n_asked = len(first.tape.queries), len(second.tape.queries)
+    if n_asked[0] != n_asked[1] or "parted" in second.public:
+        last = (second.tape.queries or first.tape.queries)[-1:]
+        detail = second.public.get("parted", f"{n_asked[0]} against {n_asked[1]}")
+        errors = [line for fit in (first, second) for line in fit.public.get("error", ())]
+        yield Finding(
+            "question", "number of questions", last[0].place if last else "fit", detail=" ".join([detail, *errors]).strip()
+        )
+
+
+def _shown_alike(first: Fit, second: Fit) -> Iterator[Finding]:
+    """Attributes, errors, warnings, log lines, printed text and saved bytes must be the same."""
+    if "parted" in second.public:
+        return  # an unfinished fit shows less, and that was reported
+    for name in sorted(first.public.keys() | second.public.keys()):
+        mine, other = first.public.get(name), second.public.get(name)
+        if mine != other:
+            detail = f"{_short(mine)} against {_short(other)}"
+            place = first.tape.queries[-1].place if first.tape.queries else "before the first question"
+            yield Finding("public value", name.lstrip("."), f"last question: {place}", detail=detail)
+            return
+
+
+def _within_bounds(case: Case, first: Fit, second: Fit) -> Iterator[Finding]:
+    """What mechanisms are handed may move within the stated bound, in its direction, in one node for each tree."""
+    for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
+        if not all(np.issubdtype(query.values.dtype, np.integer) for query in (one, two)):
+            yield Finding("not an integer", f"what {one.label!r} is handed", one.place, detail=str(one.values.dtype))
+        if not all(np.issubdtype(run.released.dtype, np.integer) for run in one.runs):
+            yield Finding("not an integer", f"what {one.label!r} releases", one.place)
+        move = case.sign * (two.values.astype(object) - one.values.astype(object))
+        times = max(one.times, two.times)
+        if isinstance(one.stated, Bound):
+            moved = move if one.valid is None else np.where(one.valid, move, 0)
+            rows = moved.reshape(len(moved), -1) if moved.size else np.zeros((0, 1), dtype=object)
+            inside = rows if one.valid is None else rows[one.valid.reshape(rows.shape)]
+            changed = [row for row in rows if row.any()]
+            low, high = min(inside.ravel(), default=0), max(inside.ravel(), default=0)
+            # Rows that the record is not in do not move at all, whatever the bound says of those it is in.
+            if changed and (min(low, 0) < times * min(one.stated.low, 0) or max(high, 0) > times * max(one.stated.high, 0)):
+                detail = f"moves by {low} .. {high}, stated {one.stated.low} .. {one.stated.high}"
+                yield Finding("bound", f"scores of {one.label!r}", one.place, detail=detail)
+            if len(changed) > one.copies:
+                detail = f"{len(changed)} nodes, for {one.copies} trees"
+                yield Finding("bound", f"nodes that move in {one.label!r}", one.place, detail=detail)
+        elif one.stated is not None:
+            l1, l2 = int(np.abs(move).sum()), int((move * move).sum())
+            if l1 > times * one.copies * one.stated.l1 or l2 > times**2 * one.copies * one.stated.l2_squared:
+                stated = f"{one.copies} x ({one.stated.l1}, {one.stated.l2_squared})"
+                detail = f"L1 and squared L2 move by {l1} and {l2}, stated {stated}"
+                yield Finding("bound", f"values of {one.label!r}", one.place, detail=detail)
+
+
+def _within_charges(first: Fit, second: Fit) -> Iterator[Finding]:
+    """Every run of a mechanism was charged, and what its inputs' moves cost was paid; also all of them together."""
+    for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
+        if one.runs and one.n_charges == 0:
+            yield Finding("charge", f"none for {one.label!r}", one.place)
+        elif any(run.n_charges == 0 for run in one.runs):
+            yield Finding("charge", f"after the draw for {one.label!r}", one.place)
+        elif (cost := _cost(one, two)) > one.copies * Fraction(one.amount) * (1 + SLACK):
+            detail = f"{one.unit} {float(cost):.4g} against {one.copies * one.amount:.4g}"
+            yield Finding("charge", f"too little for {one.label!r}", one.place, detail=detail)
+    for used, paid, unit in _totals(first, second):
+        if used > Fraction(paid) * (1 + SLACK):
+            place = max(zip(first.tape.queries, second.tape.queries, strict=True), key=lambda pair: _cost(*pair))[0].place
+            detail = f"{unit} {float(used):.4g} against {paid:.4g}"
+            yield Finding("loss", "one record uses more than all charges together", place, detail=detail)
+
+
+def _within_claim(case: Case, fit: Fit) -> Iterator[Finding]:
+    """All books together stay within what was claimed."""
+    ledger = fit.tape.ledger
+    if ledger is None or fit.failed:
+        return
+    if not fit.shows_its_ledger:
+        yield Finding("charge", "the model shows another ledger than the one that was charged", "ledger_")
+    deltas = [book.accountant.delta for book in ledger.books]
+    epsilon = math.fsum(
+        zcdp_epsilon(book.total, delta) if delta else book.total for book, delta in zip(ledger.books, deltas, strict=True)
+    )
+    if epsilon > case.epsilon * (1 + float(SLACK)) or math.fsum(deltas) > case.delta:
+        detail = f"({epsilon:.4g}, {math.fsum(deltas):.2g}) against ({case.epsilon:g}, {case.delta:g})"
+        place = fit.tape.queries[-1].place if fit.tape.queries else "fit"
+        yield Finding("loss", "all charges together are more than was claimed", place, detail=detail)
+
+
+def _share_used(first: Fit, second: Fit) -> float:
+    """The largest share of a book's charges that the extra record uses."""
+    return max((float(used / Fraction(paid)) for used, paid, _ in _totals(first, second) if paid > 0), default=0.0)
+
+
+def _totals(first: Fit, second: Fit) -> Iterator[tuple[Fraction, float, str]]:
+    """For each book: what the extra record uses, what was charged in all, and the unit."""
+    pairs = list(zip(first.tape.queries, second.tape.queries, strict=True))
+    for book in first.tape.books:
+        own = [pair for pair in pairs if pair[0].book is book]
+        used = sum((_factor(one, own) * _cost(one, two) for one, two in own), Fraction(0))
+        yield used, book.total, book.accountant.unit
+
+
+def _factor(query: Query, pairs: list[tuple[Query, Query]]) -> Fraction:
+    """What a loss inside a bootstrap is outside of it: (exp(e) - 1)/e, e being all that is charged inside."""
+    factor = Fraction(1)
+    for place, scope in enumerate(query.scopes):
+        if scope.kind == "bootstrap":
+            inside = sum(one.amount for one, _ in pairs if one.scopes[place : place + 1] == (scope,))
+            factor *= Fraction(math.expm1(inside)) / Fraction(inside)
+    return factor
+
+
+def _cost(one: Query, two: Query) -> Fraction:
+    """Of one copy of the extra record; what the copies of a bootstrap cost together is the matter of its scope."""
+    costs = (_run_cost(*runs, one.unit) for runs in zip(one.runs, two.runs, strict=True))
+    return sum(costs, Fraction(0)) / max(one.times, two.times)
+
+
+def _run_cost(before: Run, after: Run, unit: str) -> Fraction:
+    """What the move of a mechanism's input costs at the rate or variance that it ran at.
+
+    By the law of the mechanism, not by the stated bound: the spread of the moves among the candidates of a node for a
+    choice, the norm of the move for noise.
+    """
+    move = after.values.astype(object) - before.values.astype(object)
+    if before.mechanism == "gaussian":
+        return Fraction(int((move * move).sum())) / (2 * before.spread)
+    if before.mechanism == "geometric":
+        losses = [before.spread * int(np.abs(move).sum())]
+    else:
+        valid = np.ones(move.shape, dtype=bool) if before.valid is None else before.valid
+        spreads = [max(row[held]) - min(row[held]) for row, held in zip(move, valid, strict=True) if held.any()]
+        losses = [before.spread * int(spread) for spread in spreads]
+    if unit == "epsilon":
+        return sum(losses, Fraction(0))
+    return sum((loss**2 for loss in losses), Fraction(0)) / (8 if before.mechanism == "exponential" else 2)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

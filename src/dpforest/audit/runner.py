@@ -1,0 +1,89 @@
+"""One audit: everything that is tried on a subject, and the verdict."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dpforest.audit.lower_bound import LowerBound, lower_bound
+from dpforest.audit.replay import Replays, replay_many
+from dpforest.audit.subject import Subject
+from dpforest.published.registry import get_published
+from dpforest.recipe import Recipe
+from dpforest.recipes import get_recipe, list_recipes
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was tried on a subject and what was found."""
+
+    recipe: str
+    variant: str
+    epsilon: float
+    delta: float
+    replays: Replays | None
+    bound: LowerBound | None
+
+    @property
+    def kept(self) -> bool:
+        """Whether nothing was found. It cannot prove a claim, it can only fail to break it."""
+        no_finding = self.replays is None or not self.replays.findings
+        return no_finding and (self.bound is None or not self.bound.exceeds)
+
+    @property
+    def verdict(self) -> str:
+        return "nothing found" if self.kept else "claim broken"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "recipe": self.recipe,
+            "variant": self.variant,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "replay": None if self.replays is None else self.replays.to_dict(),
+            "lower_bound": None if self.bound is None else self.bound.to_dict(),
+            "verdict": self.verdict,
+        }
+
+
+def audit(
+    subject: Subject, n_pairs: int = 200, n_fits: int = 20_000, progress: Callable[[str], None] = lambda step: None
+) -> Audit:
+    """Replay ``n_pairs`` generated neighbours and bound epsilon from below by ``n_fits`` fits; 0 leaves a part out."""
+    replays = bound = None
+    if n_pairs:
+        replays = replay_many(subject, n_pairs, progress=lambda done: progress(f"replay {done} of {n_pairs}"))
+    if n_fits:
+        bound = lower_bound(subject, n_fits=n_fits, progress=progress)
+    return Audit(subject.name, subject.variant, subject.epsilon, subject.delta, replays, bound)
+
+
+def subjects(recipe: str = "all", variant: str = "private", epsilon: float = 1.0, delta: float = 0.0) -> list[Subject]:
+    """The subjects that a command names; ``all`` stands for every recipe, or for both variants."""
+    names = [row["name"] for row in list_recipes()] if recipe == "all" else [get_recipe(recipe).name]
+    if variant == "published" and recipe != "all":
+        get_published(recipe)  # refuses a recipe that has none
+    return [
+        Subject(name, kind, epsilon, delta)
+        for kind in (("private", "published") if variant == "all" else (variant,))
+        for name in names
+        if kind == "private" or get_recipe(name).has_published_variant
+    ]
+
+
+def audit_recipe(recipe: str | Recipe, n_pairs: int = 200, n_fits: int = 0, **claim: Any) -> Audit:
+    """Audit a recipe and raise ``AssertionError`` with every finding; for tests of your own recipes.
+
+    ``claim`` may hold what ``Subject`` takes: epsilon, delta, variant, classifier, regressor.
+
+    Example
+    -------
+    >>> audit_recipe("jagannathan-2009", n_pairs=5).verdict
+    'nothing found'
+    """
+    found = audit(Subject(recipe, **claim), n_pairs, n_fits)
+    lines = [str(finding) for finding in (found.replays.findings if found.replays else ())]
+    if found.bound is not None and found.bound.exceeds:
+        lines.append(str(found.bound))
+    if lines:
+        raise AssertionError(f"The claim of {found.recipe!r} is broken:\n" + "\n".join(lines))
+    return found

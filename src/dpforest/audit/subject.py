@@ -1,0 +1,53 @@
+"""What is audited: a recipe, a variant and the claim that goes with them."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpforest.estimators import DPForestClassifier, DPForestRegressor
+from dpforest.recipe import Recipe
+from dpforest.recipes import get_recipe
+from dpforest.schema import Classes, Schema
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A recipe that claims (epsilon, delta)-DP for adding or removing one record.
+
+    ``classifier`` and ``regressor`` are the estimators that run it; give your own if they differ from the library's.
+    """
+
+    recipe: str | Recipe
+    variant: str = "private"
+    epsilon: float = 1.0
+    delta: float = 0.0
+    classifier: type[Any] = DPForestClassifier
+    regressor: type[Any] = DPForestRegressor
+
+    @property
+    def name(self) -> str:
+        return self.recipe if isinstance(self.recipe, str) else self.recipe.name
+
+    @property
+    def parts(self) -> Recipe:
+        return get_recipe(self.recipe) if isinstance(self.recipe, str) else self.recipe
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        return self.parts.tasks
+
+    def claiming(self, epsilon: float, delta: float) -> "Subject":
+        """The same with another claim."""
+        return replace(self, epsilon=epsilon, delta=delta)
+
+    def estimator(self, schema: Schema, n_trees: int | None = None, max_depth: int | None = None) -> Any:
+        """A new estimator for a table of that schema."""
+        kind = self.classifier if isinstance(schema.target, Classes) else self.regressor
+        return kind(
+            schema,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            recipe=self.recipe,
+            variant=self.variant,
+            n_trees=n_trees,
+            max_depth=max_depth,
+        )

@@ -1,0 +1,263 @@
+"""A gate that watches: it keeps what every mechanism is asked, and can release what another fit released.
+
+Sees what the gate has opened and paid for. For audits only: what it keeps is not private.
+"""
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpforest.mechanisms import Entropy, Rate
+from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Book, Ledger, Scope
+from dpforest.privacy.sealed import Sealed
+from dpforest.sampling import draw_poisson
+
+PACKAGE = Path(__file__).parents[1]
+# Frames that pass a question on; whoever called them asked it.
+GATE_FILES = (str(PACKAGE / "privacy" / "gate.py"), str(PACKAGE / "audit"), contextlib.__file__)
+
+
+class Diverged(Exception):
+    """A replayed fit asks what the recorded one did not, so its answers cannot be frozen."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a mechanism: what it was handed, the rate or variance it ran at, and what it released."""
+
+    mechanism: str
+    spread: Fraction
+    values: np.ndarray
+    valid: np.ndarray | None
+    released: np.ndarray
+    n_charges: int  # entered before it ran
+
+
+@dataclass
+class Query:
+    """One question to the gate."""
+
+    label: str
+    stated: Bound | Sensitivity | None
+    amount: float
+    valid: np.ndarray | None
+    place: str
+    book: Book
+    scopes: tuple[Scope, ...]
+    times: int = 1  # how often the extra record is in the bootstrap that is asked about
+    runs: list[Run] = field(default_factory=list)
+    n_charges: int = 0
+
+    @property
+    def values(self) -> np.ndarray:
+        """What the mechanisms were handed, all nodes together."""
+        return np.concatenate([run.values for run in self.runs]) if self.runs else np.zeros(0, dtype=np.int64)
+
+    @property
+    def unit(self) -> str:
+        return self.book.accountant.unit
+
+    @property
+    def copies(self) -> int:
+        """Trees, or other equal steps on the same records, that the charge stands for."""
+        return int(np.prod([scope.copies for scope in self.scopes]))
+
+    def public(self) -> dict[str, Any]:
+        """All of it that must not depend on rows."""
+        return {
+            "label": self.label,
+            "bound": self.stated,
+            "amount": self.amount,
+            "shape": self.values.shape,
+            "candidates": None if self.valid is None else self.valid.tobytes(),
+            "scope": tuple((scope.label, scope.kind, scope.copies) for scope in self.scopes),
+            "runs": tuple((run.mechanism, run.spread, run.values.shape) for run in self.runs),
+            "candidates of runs": tuple(None if run.valid is None else run.valid.tobytes() for run in self.runs),
+            "charges": self.n_charges,
+        }
+
+
+@dataclass
+class Tape:
+    """What one fit asked. With ``script``, the queries of another fit, mechanisms release what they released there."""
+
+    seed: int
+    extra_first: bool
+    script: "list[Query] | None" = None
+    has_extra: bool = False  # whether this fit has the extra record
+    queries: list[Query] = field(default_factory=list)
+    opened: list[tuple[str, str]] = field(default_factory=list)
+    _asking: Query | None = None
+    _ledger: Ledger | None = None
+    _n_before: int = 0
+    _entropy: "TapeEntropy | None" = None
+
+    @contextlib.contextmanager
+    def question(
+        self,
+        ledger: Ledger,
+        label: str,
+        stated: Bound | Sensitivity | None,
+        amount: float,
+        valid: np.ndarray | None = None,
+    ) -> Iterator[None]:
+        if self.script is not None and len(self.queries) == len(self.script):
+            raise Diverged(f"{label!r} is asked after all that the other fit asked")
+        copy = None if valid is None else np.array(valid)
+        query = Query(label, stated, amount, copy, _asked_at(), ledger.books[-1], ledger.open_scopes)
+        if any(scope.kind == "bootstrap" for scope in query.scopes) and self.has_extra:
+            assert self._entropy is not None
+            query.times = self._entropy.n_drawn_last
+        self.queries.append(query)
+        self._asking, self._n_before = query, ledger.n_entries
+        try:
+            yield
+        finally:
+            self._asking, query.n_charges = None, ledger.n_entries - self._n_before
+
+    def run(
+        self,
+        mechanism: str,
+        spread: Fraction,
+        values: np.ndarray,
+        valid: np.ndarray | None,
+        draw: Callable[[], np.ndarray],
+    ) -> np.ndarray:
+        """What the mechanism draws; or the released values of the same run in the script."""
+        if self._asking is None:
+            # Nobody asked, so nobody pays: a question that is charged nothing, with the place of whoever ran it.
+            assert self._ledger is not None
+            with self.question(self._ledger, f"{mechanism} outside of a question", None, 0.0, valid):
+                return self.run(mechanism, spread, values, valid, draw)
+        runs = self._asking.runs
+        if self.script is None:
+            released = np.array(draw())
+        else:
+            there = self.script[len(self.queries) - 1].runs
+            if len(runs) >= len(there) or there[len(runs)].values.shape != values.shape:
+                raise Diverged(f"{self._asking.label!r} is asked about other nodes or candidates")
+            released = there[len(runs)].released.copy()
+        assert self._ledger is not None
+        n_charges, mask = self._ledger.n_entries - self._n_before, None if valid is None else np.array(valid)
+        runs.append(Run(mechanism, spread, np.array(values), mask, released, n_charges))
+        return released
+
+    @property
+    def books(self) -> list[Book]:
+        """The books of the fit that was watched."""
+        return [] if self._ledger is None else self._ledger.books
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """That of the gate that was watched."""
+        return self._ledger
+
+    @contextlib.contextmanager
+    def watching(self, model: Any) -> Iterator[None]:
+        """Gates that the estimator makes have this tape in them."""
+        make_gate = model._make_gate
+        model._make_gate = lambda ledger, random_state: self._watch(make_gate(ledger, random_state))
+        try:
+            yield
+        finally:
+            del model._make_gate
+
+    def _watch(self, gate: Gate) -> Gate:
+        """The gate with this tape in it; its coins are those of the tape."""
+        self._ledger = gate.ledger
+        kind = type(gate)
+        gate.__class__ = type(f"Watched{kind.__name__}", (_Watching, kind), {"tape": self})
+        self._entropy = gate.entropy = TapeEntropy(self.seed, self.extra_first)
+        return gate
+
+
+class _Watching(Gate):
+    tape: Tape
+
+    def select(
+        self,
+        scores: Sealed[np.ndarray],
+        valid: np.ndarray | None,
+        bound: Bound,
+        amount: float,
+        label: str,
+        mechanism: str | None = None,
+        apart: np.ndarray | None = None,
+    ) -> np.ndarray:
+        with self.tape.question(self.ledger, label, bound, amount, valid):
+            return super().select(scores, valid, bound, amount, label, mechanism, apart)
+
+    def add_noise(
+        self, values: Sealed[np.ndarray], sensitivity: Sensitivity, amount: float, label: str
+    ) -> tuple[np.ndarray, float]:
+        with self.tape.question(self.ledger, label, sensitivity, amount):
+            return super().add_noise(values, sensitivity, amount, label)
+
+    def leak(self, value: Sealed[Any], reason: str, label: str) -> Any:
+        self.tape.opened.append((reason, _asked_at()))
+        return super().leak(value, reason, label)
+
+    def _choose(self, name: str, rate: Rate, scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
+        draw = super()._choose
+        spread = Fraction(rate.numerator, rate.denominator)
+        return self.tape.run(name, spread, scores, valid, lambda: draw(name, rate, scores, valid))
+
+    def _add_noise(self, values: np.ndarray, spread: Rate | Fraction) -> np.ndarray:
+        draw = super()._add_noise
+        if isinstance(spread, Rate):
+            name, exact = "geometric", Fraction(spread.numerator, spread.denominator)
+        else:
+            name, exact = "gaussian", spread
+        return self.tape.run(name, exact, values, None, lambda: draw(values, spread))
+
+
+class TapeEntropy(Entropy):
+    """Coins that two fits share: those of a record do not change when one more record comes first or last."""
+
+    def __init__(self, seed: int, extra_first: bool) -> None:
+        super().__init__(seed)
+        self.seeded = False  # statements must be those of a usual fit
+        self._seed, self._extra_first, self._n_streams = seed, extra_first, 0
+        self.n_drawn_last = 1  # the largest number that a bootstrap drew for the record that was drawn last: the extra one
+
+    def draw_for_records(self, kernel: Callable[..., int], values: np.ndarray, *arguments: Any) -> None:
+        # Kernels fill item after item from one stream, so all draws of the n-th record lie before those of the next,
+        # and a longer table begins with the draws of a shorter one; or ends, where the extra record is the first.
+        drawn = np.empty(values.size, dtype=values.dtype)
+        Entropy(self._next_seed()).run(kernel, drawn.size, *arguments, drawn)
+        n_records = values.shape[-1]
+        by_record = drawn.reshape(n_records, -1) if n_records else drawn.reshape(0, 1)
+        if kernel is draw_poisson:
+            self.n_drawn_last = int(by_record[-1:].max(initial=1))
+        if self._extra_first:
+            by_record = by_record[::-1]
+        values[...] = by_record.T.reshape(values.shape)
+
+    def generator(self) -> np.random.Generator:
+        return np.random.default_rng(self._next_seed())
+
+    def _next_seed(self) -> int:
+        self._n_streams += 1
+        return (self._seed * 1_000_003 + self._n_streams) % 2**32
+
+
+def _asked_at() -> str:
+    """The file, line and function that asked the gate."""
+    frame = inspect.currentframe()
+    while frame is not None and (
+        frame.f_code.co_filename.startswith(GATE_FILES) or "contextlib" in frame.f_code.co_filename
+    ):
+        frame = frame.f_back
+    if frame is None:
+        return "unknown"
+    path = Path(frame.f_code.co_filename)
+    shown = path.relative_to(PACKAGE.parent) if path.is_relative_to(PACKAGE.parent) else path
+    return f"{shown}:{frame.f_lineno} in {frame.f_code.co_name}"

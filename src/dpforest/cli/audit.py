@@ -1,0 +1,99 @@
+"""dpforest audit: what was tried to break a claim, and what was found."""
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from dpforest.cli.console import output, steps
+
+# The attack is repeated at these multiples of epsilon, and without privacy, to show what it can do.
+ATTACKED_AT = (0.1, 1.0, 10.0, math.inf)
+ATTACK_FITS = 2000
+
+
+def audit(
+    recipe: Annotated[str, typer.Option(help="A recipe, or all.")] = "auto",
+    variant: Annotated[str, typer.Option(help="private, published or all.")] = "private",
+    epsilon: Annotated[float, typer.Option(help="The claim that is attacked.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="0 for pure epsilon.")] = 0.0,
+    pairs: Annotated[int, typer.Option(help="Generated neighbours that are replayed; 0 for none.")] = 200,
+    trials: Annotated[int, typer.Option(help="Fits for the lower bound; 0 for none.")] = 20_000,
+    attack: Annotated[str | None, typer.Option(help="Also attack on this table: survey, or a benchmark table.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Also write a report for people to this file.")] = None,
+) -> None:
+    """Try to break the privacy claim of a recipe; exit code 1 if something was found.
+
+    Example: [bold]dpforest audit --recipe consul-2020 --variant all --html audit.html[/bold]
+    """
+    from dpforest.audit.report import write_html
+    from dpforest.audit.runner import audit as run
+    from dpforest.audit.runner import subjects
+    from dpforest.errors import ParameterError
+
+    if variant not in ("private", "published", "all"):
+        raise ParameterError(f"--variant is private, published or all, not {variant!r}.")
+    chosen = subjects(recipe, variant, epsilon, delta)
+    found = []
+    with steps("Audit") as progress:
+        for place, subject in enumerate(chosen):
+            title = f"{subject.name}, {subject.variant} ({place + 1} of {len(chosen)}): "
+            found.append(run(subject, pairs, trials, partial(_told, progress, title)))
+        attacks = [] if attack is None else _attacks(attack, recipe, epsilon, delta, progress)
+    audits, attacked = [item.to_dict() for item in found], [item.to_dict() for item in attacks]
+    if html is not None:
+        write_html(html, audits, attacked)
+    if as_json:
+        output.print_json(json.dumps({"audits": audits, "attacks": attacked}))
+    else:
+        _show(audits, attacked)
+    if not all(item.kept for item in found) or any(item.exceeds for item in attacks):
+        sys.exit(1)
+
+
+def _told(progress: Callable[[str], None], title: str, step: str) -> None:
+    progress(title + step)
+
+
+def _attacks(table: str, recipe: str, epsilon: float, delta: float, progress: Any) -> list[Any]:
+    """The membership attack on one recipe at several epsilons; on the default recipe if all are audited."""
+    from dpforest.audit.attack import attack, realistic_table
+    from dpforest.audit.subject import Subject
+
+    X, y, schema = realistic_table(table)
+    found = []
+    for factor in ATTACKED_AT:
+        claim = factor * epsilon
+        subject = Subject("auto" if recipe == "all" else recipe, epsilon=claim, delta=delta)
+        progress(f"attack on {table} at epsilon = {claim:g}")
+        # Without noise forests are large and slow, and a few of them show all there is.
+        found.append(attack(subject, X, y, schema, table, n_fits=ATTACK_FITS if math.isfinite(claim) else ATTACK_FITS // 5))
+    return found
+
+
+def _show(audits: list[dict[str, Any]], attacks: list[dict[str, Any]]) -> None:
+    from dpforest.audit.report import HEAD, cells, found_in, name_of
+
+    table = Table(title="What was tried, and what was found", title_justify="left")
+    for head in HEAD:
+        table.add_column(head, no_wrap=head in ("recipe", "verdict"))
+    for audit in audits:
+        table.add_row(*map(escape, cells(audit)), style="bold red" if found_in(audit) else None)
+    output.print(table)
+    for audit in audits:
+        for line in found_in(audit):
+            output.print(f"\n[bold]{escape(name_of(audit))}[/bold]: {escape(line)}", soft_wrap=True)
+    if attacks:
+        title = f"Membership attack on {attacks[0]['table']}, {attacks[0]['n_rows']:,} rows"
+        table = Table("epsilon", "members found at 1 % false alarms", "allowed", title=title, title_justify="left")
+        for attack in attacks:
+            table.add_row(f"{attack['epsilon']}", f"{attack['tpr_at_1_percent']:.1%}", f"{attack['allowed']:.1%}")
+        output.print(table)

@@ -1,0 +1,183 @@
+"""Broken twins of sound recipes: each has one mistake that an audit must find, and is sound but for it.
+
+A twin that no replay can see is one whose mistake lies inside a sampler: there only what was drawn can tell.
+"""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from tests.strategies import recipe_of
+
+from dpforest import Categorical, DPForestClassifier, Schema
+from dpforest.allocation import LeavesOnly, Uniform
+from dpforest.audit.subject import Subject
+from dpforest.criteria import GiniCount
+from dpforest.criteria.gini import UNITS
+from dpforest.leaves import NoisyCounts, PrivateLabel
+from dpforest.mechanisms import Entropy, Gaussian, Geometric, Rate
+from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.gate import Gate
+from dpforest.proposals import Menu
+from dpforest.sampling import NO_WEIGHTS, Disjoint
+
+# Random splits and all of the budget in the leaves, so that what is wrong there shows undiluted.
+COUNTS = recipe_of(
+    name="random splits, noisy counts", propose=Menu(random=True), allocate=LeavesOnly(), depth=1, tasks=("classification",)
+)
+LABELS = replace(COUNTS, name="random splits, private labels", leaf=PrivateLabel())
+DEALT = replace(COUNTS, name="random splits, disjoint trees", sample=Disjoint(), n_trees=3)
+GREEDY = replace(COUNTS, name="greedy splits", propose=Menu(), allocate=Uniform(split_share=0.9))
+
+
+def with_gate(gate):
+    """A classifier that opens sealed values by another kind of gate."""
+
+    def make_gate(ledger, random_state):
+        return gate(ledger, Entropy(random_state))
+
+    parts = {"_make_gate": staticmethod(make_gate), "__module__": gate.__module__}
+    return type(f"With{gate.__name__}", (DPForestClassifier,), parts)
+
+
+# --- mistakes of the gate -------------------------------------------------------------------------------------------
+
+
+class QuietGate(Gate):
+    """Noise is a fifth too small: it runs at 5/4 of the rate that was paid for."""
+
+    def add_noise(self, values, sensitivity, amount, label):
+        accountant = self.ledger.accountant
+        strength = accountant.strength(accountant.noise, amount)
+        self.ledger.charge(label, accountant.noise, amount)
+        if accountant.noise == "gaussian":
+            variance = Gaussian.rounded(Fraction(4, 5) ** 2 * sensitivity.l2_squared / strength)
+            return self._add_noise(values._value, variance), float(variance)
+        rate = Rate.below(Fraction(5, 4) * strength / sensitivity.l1)
+        return self._add_noise(values._value, rate), Geometric.variance(rate)
+
+
+class FloatGate(Gate):
+    """Laplace and normal noise in floating point: which numbers can come out depends on the count that went in."""
+
+    def _add_noise(self, values, spread):
+        rng = np.random.default_rng()
+        if isinstance(spread, Rate):
+            return values + rng.laplace(scale=spread.denominator / spread.numerator, size=values.shape)
+        return values + rng.normal(scale=float(spread) ** 0.5, size=values.shape)
+
+
+class OneStreamGate(Gate):
+    """Trees draw from generators of one seed: the leaves of the second half get the noise of the first half again."""
+
+    def _add_noise(self, values, spread):
+        n_drawn = -(-len(values) // 2)
+        noise = super()._add_noise(np.zeros((n_drawn, *values.shape[1:]), dtype=np.int64), spread)
+        return values + np.concatenate([noise, noise])[: len(values)]
+
+
+# --- mistakes of parts ----------------------------------------------------------------------------------------------
+
+
+class HalvedGini(GiniCount):
+    """The bound is halved: one record for an impurity that can rise by two."""
+
+    def bound(self, unit=1):
+        return Bound(low=-UNITS, high=0)
+
+
+class ByPosition(Disjoint):
+    """Rows are dealt in turn: a new first row moves every other row to another tree."""
+
+    def draw(self, n_records, n_trees, entropy):
+        return (np.arange(n_records, dtype=np.int32) % n_trees)[None], NO_WEIGHTS
+
+
+class EqualParts(Disjoint):
+    """A shuffle is cut into parts of equal size: a new row moves others between them."""
+
+    def draw(self, n_records, n_trees, entropy):
+        return (entropy.generator().permutation(n_records).astype(np.int32) % n_trees)[None], NO_WEIGHTS
+
+
+@dataclass(frozen=True)
+class PureNodes:
+    """Nodes stop when the exact counts say that one class is left."""
+
+    share: float = 0.5
+
+    def narrow(self, candidates, shards, first, amount, gate, label):
+        seen = []
+        shards.count_nodes(first, len(candidates.places)).map(seen.append)
+        mixed = (seen[0] > 0).sum(axis=1) > 1
+        return replace(candidates, valid=candidates.valid & mixed[:, None])
+
+
+class BestOfThree(PrivateLabel):
+    """Three choices of a label are charged as if each were about other records; the commonest is released."""
+
+    def release(self, statistics, amount, gate, target, label, unit=1):
+        with gate.ledger.scope("three choices", "parallel"):
+            chosen = [gate.select(statistics, None, Bound(0, unit), amount, label) for _ in range(3)]
+        votes = np.eye(target.n_values)[chosen].sum(axis=0)
+        return np.eye(target.n_values)[votes.argmax(axis=1)], 0.0
+
+
+class MeanOfTwo(NoisyCounts):
+    """Counts are released a second time for a better mean, and nobody charges for that."""
+
+    def release(self, statistics, amount, gate, target, label, unit=1):
+        counts, variance = gate.add_noise(statistics, Sensitivity(unit, unit**2), amount, label)
+        again = gate._add_noise(statistics._value, Rate.below(Fraction(amount) / unit))
+        return (counts + again) / (2 * unit), variance / unit**2 / 2
+
+
+class PresentClasses(NoisyCounts):
+    """A class that no record of a leaf has is left at 0, without noise."""
+
+    def release(self, statistics, amount, gate, target, label, unit=1):
+        counts, variance = gate.add_noise(statistics, Sensitivity(unit, unit**2), amount, label)
+        present = []
+        statistics.map(lambda exact: present.append(exact > 0))
+        return np.where(present[0], counts, 0) / unit, variance / unit**2
+
+
+class SeenCategories(DPForestClassifier):
+    """The categories of a column are those that occur in it."""
+
+    def _resolve_schema(self, X, y):
+        X, schema = super()._resolve_schema(X, y)
+        features = dict(schema.features)
+        for place, (name, feature) in enumerate(features.items()):
+            seen = sorted({value for value in X[:, place] if isinstance(value, str | int)}, key=str)
+            if isinstance(feature, Categorical) and seen:
+                features[name] = Categorical(seen)
+        return X, Schema(features, schema.target, schema.n_rows)
+
+
+# --- all of them, beside what they would be without their mistake -----------------------------------------------------
+
+
+# Classes of this module, so that a subject can go to another process.
+WithQuietGate, WithFloatGate, WithOneStreamGate = map(with_gate, (QuietGate, FloatGate, OneStreamGate))
+
+
+def _twin(name, original, classifier=DPForestClassifier, **parts):
+    return Subject(replace(original, name=name, **parts), classifier=classifier), Subject(original)
+
+
+_PAIRS = [
+    _twin("noise too small", COUNTS, WithQuietGate),
+    _twin("bound halved", GREEDY, criterion=HalvedGini()),
+    _twin("rows by position", DEALT, sample=ByPosition()),
+    _twin("equal parts", DEALT, sample=EqualParts()),
+    _twin("pure nodes", COUNTS, narrow=PureNodes()),
+    _twin("categories from data", COUNTS, SeenCategories),
+    _twin("choices charged once", LABELS, leaf=BestOfThree()),
+    _twin("forgotten charge", COUNTS, leaf=MeanOfTwo()),
+    _twin("absent classes", COUNTS, leaf=PresentClasses()),
+    _twin("shared generator", replace(DEALT, n_trees=2), WithOneStreamGate),
+    _twin("float noise", COUNTS, WithFloatGate),
+]
+TWINS: dict[str, Subject] = {broken.name: broken for broken, _ in _PAIRS}
+ORIGINALS: dict[str, Subject] = {broken.name: sound for broken, sound in _PAIRS}

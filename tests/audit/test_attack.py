@@ -1,0 +1,212 @@
+"""The attack finds what is there to be found, stays within what a kept claim allows, and its pictures can be drawn.
+
+Limits are of 99.9 %, and stand-ins have fixed seeds; a test on forests that keep their claim fails with a probability
+of at most 0.1 %.
+"""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpforest import Bounded, Categorical, Classes, Numeric, Schema
+from dpforest.audit.attack import _World, attack, exposed_record, most_allowed, realistic_table
+from dpforest.audit.plots import draw_evidence, draw_trade_off
+from dpforest.audit.subject import Subject
+from dpforest.datasets import NoSuchTable
+from dpforest.domain import Domain, Grid
+from dpforest.errors import ParameterError
+from dpforest.growing.growth import Growth
+from dpforest.postprocess import plain_shares
+from dpforest.records.columns import read_columns
+from dpforest.records.vault import encode
+
+FEATURES = {"age": Numeric(0, 100), "sex": Categorical(["m", "f"]), "town": Categorical(["a", "b", "c"])}
+N_ROWS = 60
+
+
+def small_table(n_classes=2):
+    rng = np.random.default_rng(0)
+    rows = zip(rng.uniform(0, 60, N_ROWS), rng.choice(["m", "f"], N_ROWS), rng.choice(["a", "b"], N_ROWS), strict=True)
+    return [list(row) for row in rows], rng.integers(0, n_classes, N_ROWS), Schema(FEATURES, Classes(range(n_classes)))
+
+
+class NoisyRoot:
+    """Releases the class counts of all records with geometric noise: no attack does better than the claim allows, and the
+    best one does as well. ``factor`` times the claimed epsilon is what it really loses."""
+
+    factor = 1.0
+    rng = np.random.default_rng(0)
+
+    def __init__(self, schema, epsilon, **parameters):
+        self.schema, self.epsilon = schema, epsilon
+
+    def fit(self, X, y):
+        labels = self.schema.target.labels
+        counts = np.array([[sum(label == value for value in y.to_pylist()) for label in labels]])
+        share = 1 - math.exp(-self.factor * self.epsilon)
+        noise = self.rng.geometric(share, counts.shape) - self.rng.geometric(share, counts.shape)
+        forest = Growth(Domain.of(self.schema, Grid()), 1).finish(self.schema.target)
+        forest = plain_shares(forest.with_counts(np.array([0]), counts + noise, 2 * (1 - share) / share**2).summed())
+        self.forest_ = replace(forest, votes=forest.shares)
+        return self
+
+
+class TooLittleNoise(NoisyRoot):
+    factor = 4.0
+
+
+def attack_stand_in(kind, seed, epsilon=1.0, n_fits=800):
+    kind.rng = np.random.default_rng(seed)
+    X, y, schema = small_table()
+    subject = Subject("jagannathan-2009", epsilon=epsilon, classifier=kind)
+    return attack(subject, X[:10], y[:10], schema, "small", n_fits=n_fits, n_jobs=1)
+
+
+@pytest.fixture(scope="module")
+def kept():
+    return attack_stand_in(NoisyRoot, seed=0, n_fits=1600)
+
+
+def test_the_limit_is_the_trade_off_of_randomised_response():
+    epsilon, delta = 1.3, 0.02
+    keep = math.exp(epsilon) / (1 + math.exp(epsilon))
+    # It fails with probability delta, else it tells the truth with probability ``keep``.
+    tells = delta + (1 - delta) * keep
+    lies = (1 - delta) * (1 - keep)
+    assert most_allowed(lies, epsilon, delta) == pytest.approx(tells)
+    assert most_allowed(0.0, epsilon, delta) == pytest.approx(delta)
+    assert most_allowed(1 - delta, epsilon, delta) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.3])
+def test_without_loss_nothing_but_delta_is_gained(delta):
+    rates = np.linspace(0, 1, 21)
+    np.testing.assert_allclose(most_allowed(rates, 0.0, delta), np.minimum(rates + delta, 1))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(math.inf, 0.0), (0.5, 1.0)])
+def test_no_promise_allows_everything(epsilon, delta):
+    np.testing.assert_array_equal(most_allowed(np.array([0.0, 0.01, 1.0]), epsilon, delta), 1.0)
+    assert most_allowed(0.01, epsilon, delta) == 1.0
+
+
+def test_the_limit_has_room_for_any_epsilon():
+    np.testing.assert_array_equal(most_allowed(np.array([0.0, 0.01]), 1e6, 0.0), [0.0, 1.0])
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_kept_claim_is_never_exceeded(seed):
+    assert not attack_stand_in(NoisyRoot, seed).exceeds
+
+
+def test_rates_lie_within_their_limits(kept):
+    assert kept.tpr_low <= kept.tpr_at_1_percent <= kept.tpr_high
+    assert kept.fpr_tested <= kept.fpr_high
+    assert kept.allowed == pytest.approx(0.01 * math.e)
+    assert (np.diff(kept.fpr) >= 0).all()
+    assert (np.diff(kept.tpr) >= 0).all()
+
+
+def test_the_attack_comes_close_to_the_known_trade_off():
+    found = attack_stand_in(NoisyRoot, seed=4, epsilon=3.0, n_fits=1600)
+    rates = np.array([0.05, 0.1, 0.2])
+    reached = np.interp(rates, found.fpr, found.tpr)
+    assert (reached > 0.8 * most_allowed(rates, 3.0, 0.0)).all()
+
+
+def test_a_broken_claim_is_exceeded():
+    assert attack_stand_in(TooLittleNoise, seed=5).exceeds
+
+
+def test_an_exact_fit_is_found_out_and_a_private_one_is_not():
+    X, y, schema = small_table()
+    exact = attack(Subject("jagannathan-2009", epsilon=math.inf), X, y, schema, "small", n_fits=160, n_jobs=1)
+    private = attack(Subject("jagannathan-2009", epsilon=1.0), X, y, schema, "small", n_fits=400, n_jobs=1)
+    assert exact.tpr_at_1_percent > 0.9
+    assert exact.tpr_low > private.tpr_high
+    assert not private.exceeds
+    assert not exact.exceeds
+
+
+def test_the_default_recipe_at_epsilon_one_stays_within_its_claim():
+    X, y, schema = small_table()
+    found = attack(Subject("auto"), X, y, schema, "small", n_fits=400, n_jobs=1)
+    assert not found.exceeds
+
+
+@pytest.mark.parametrize("planted", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("recipe", ["auto", "friedman-schuster-2010", "jagannathan-2009"])
+def test_without_noise_the_other_records_explain_all_counts_but_the_canarys(recipe, n_classes, planted):
+    X, y, schema = small_table(n_classes)
+    world = _World.plant(Subject(recipe, epsilon=math.inf), X, y, schema, exposed_record(X, y, schema))
+    n_rows = N_ROWS + planted
+    forest = world.subject.estimator(schema).fit(world.features[:n_rows], world.target[:n_rows]).forest_
+    excess, weights, _ = world._excess(forest, encode(read_columns(world.features, schema), forest.domain))
+    np.testing.assert_allclose(excess[:, world.own], planted * weights, atol=1e-6)
+
+
+def test_the_canary_is_where_records_are_rare():
+    X, y, schema = small_table()
+    assert exposed_record(X, y, schema) == exposed_record(X, y, schema)
+    canary = exposed_record(X, np.zeros(N_ROWS, dtype=int), schema)
+    assert canary["age"] == 100
+    assert canary["town"] == "c"
+    assert canary["target"] == 1
+    assert list(canary) == [*FEATURES, "target"]
+
+
+def test_a_number_is_attacked_at_its_far_bound():
+    X, _, _ = small_table()
+    schema = Schema(FEATURES, Bounded(0, 10))
+    y = np.full(N_ROWS, 2.5)
+    assert exposed_record(X, y, schema)["target"] == 10
+    found = attack(Subject("consul-2020", epsilon=math.inf), X, y, schema, "small", n_fits=80, n_jobs=1)
+    assert found.tpr_at_1_percent > 0.9
+
+
+def test_an_attack_can_be_kept_as_json(kept):
+    content = json.loads(json.dumps(replace(kept, epsilon=math.inf).to_dict()))
+    assert content["epsilon"] == "inf"
+    assert content["exceeds"] is False
+    assert len(content["fpr"]) == len(kept.fpr)
+    assert content["canary"] == kept.canary
+
+
+def test_what_cannot_be_attacked_is_refused():
+    X, y, schema = small_table()
+    with pytest.raises(ParameterError, match="at least 80 fits"):
+        attack(Subject("auto"), X, y, schema, "small", n_fits=10)
+    with pytest.raises(ParameterError, match="a value for each feature"):
+        attack(Subject("auto"), X, y, schema, "small", canary={"age": 3})
+
+
+def test_realistic_tables_are_the_survey_and_the_benchmark_tables(monkeypatch):
+    monkeypatch.delenv("DPFOREST_DATA", raising=False)
+    with pytest.raises(NoSuchTable):
+        realistic_table("no-such-table")
+    pytest.importorskip("statsmodels")
+    X, y, schema = realistic_table("survey")
+    assert len(X) == len(y) == 6366
+    assert list(X.columns) == list(schema.features)
+
+
+def test_trade_off_is_drawn(kept, tmp_path):
+    pytest.importorskip("matplotlib")
+    attacks = [kept, replace(kept, epsilon=math.inf, allowed=1.0), replace(kept, recipe="auto", delta=1e-6)]
+    for some in (attacks[:1], attacks):
+        draw_trade_off(some, tmp_path / "trade-off.png")
+        assert (tmp_path / "trade-off.png").stat().st_size > 10_000
+
+
+def test_evidence_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    rows = [
+        {"name": "kept", "claimed": 1.0, "lower_bound": 0.0, "verdict": "within claim"},
+        {"name": "broken", "claimed": 1.0, "lower_bound": 8.0, "verdict": "above claim"},
+    ]
+    draw_evidence(rows, tmp_path / "evidence.png")
+    assert (tmp_path / "evidence.png").stat().st_size > 5_000

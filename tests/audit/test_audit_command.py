@@ -1,0 +1,109 @@
+"""The command, the page, the fixture: what people run and read."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from tests.audit.broken import TWINS
+from typer.testing import CliRunner
+
+from dpforest import get_recipe
+from dpforest.audit import audit_recipe
+from dpforest.audit.report import HEAD, cells, write_html
+from dpforest.audit.runner import Audit, subjects
+from dpforest.cli.main import commands
+from dpforest.errors import ParameterError
+
+
+def run(*arguments):
+    return CliRunner().invoke(commands, ["audit", *arguments])
+
+
+def test_nothing_found_is_exit_code_0_and_a_table():
+    result = run("--recipe", "jagannathan-2009", "--pairs", "20", "--trials", "400")
+    assert result.exit_code == 0, result.output
+    assert "jagannathan-2009" in result.output
+    assert "nothing found" in result.output
+
+
+def test_a_printed_algorithm_is_exit_code_1_and_its_pair_of_tables_is_named():
+    result = run("--recipe", "dong-2022", "--variant", "published", "--pairs", "5", "--trials", "800", "--json")
+    assert result.exit_code == 1
+    (found,) = json.loads(result.stdout)["audits"]
+    assert found["verdict"] == "claim broken"
+    assert found["lower_bound"]["exceeds"]
+    assert found["lower_bound"]["epsilon"] > 1
+    assert "and the same with (" in found["lower_bound"]["words"]
+    assert {finding["kind"] for finding in found["replay"]["findings"]} >= {"opened", "public value"}
+
+
+def test_both_variants_are_audited_where_both_exist():
+    assert [subject.variant for subject in subjects("consul-2020", "all")] == ["private", "published"]
+    assert [subject.variant for subject in subjects("mu-2016", "all")] == ["private"]
+    every = subjects("all", "all", 0.5, 1e-6)
+    assert len({(subject.name, subject.variant) for subject in every}) == len(every) == 21 + 8
+    assert {(subject.epsilon, subject.delta) for subject in every} == {(0.5, 1e-6)}
+
+
+def test_what_cannot_be_audited_is_refused_in_one_line():
+    for arguments in (["--recipe", "no-such"], ["--variant", "secret"], ["--recipe", "mu-2016", "--variant", "published"]):
+        result = run("--pairs", "2", "--trials", "0", *arguments)
+        assert isinstance(result.exception, ParameterError), arguments
+
+
+def test_parts_can_be_left_out():
+    found = audit_recipe("auto", n_pairs=3)
+    assert found.bound is None
+    assert cells(found.to_dict())[HEAD.index("ε is at least")] == ""
+    assert Audit("auto", "private", 1.0, 0.0, None, None).verdict == "nothing found"
+
+
+@pytest.mark.parametrize("twin", ["bound halved", "rows by position"])
+def test_a_broken_recipe_raises_with_the_place_and_the_pair(twin):
+    subject = TWINS[twin]
+    with pytest.raises(AssertionError, match=r"(?s)claim of .* is broken.*\.py:\d+ in .*and the same with"):
+        audit_recipe(subject.recipe, n_pairs=40, classifier=subject.classifier)
+
+
+def test_the_page_stands_alone_and_names_are_escaped(tmp_path):
+    recipe = replace(get_recipe("jagannathan-2009"), name="<script>alert(1)</script>")
+    found = audit_recipe(recipe, n_pairs=3)
+    broken = TWINS["bound halved"]
+    with pytest.raises(AssertionError):
+        audit_recipe(broken.recipe, n_pairs=40, classifier=broken.classifier)
+    path = tmp_path / "audit.html"
+    write_html(path, [found.to_dict()], [])
+    text = path.read_text("utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert "Findings</h2><p>None." in text
+
+
+def test_the_command_writes_the_page(tmp_path):
+    path = tmp_path / "audit.html"
+    result = run("--recipe", "consul-2020-ert", "--pairs", "4", "--trials", "400", "--html", str(path))
+    assert result.exit_code == 0, result.output
+    text = path.read_text("utf-8")
+    assert "consul-2020-ert" in text
+    assert "data:image/png;base64," in text
+
+
+def test_the_fixture_comes_with_the_library(tmp_path):
+    (tmp_path / "test_mine.py").write_text(
+        "from dpforest import get_recipe\n"
+        "from tests.audit.broken import TWINS\n"
+        "def test_sound(audit_recipe):\n"
+        "    assert audit_recipe(get_recipe('jagannathan-2009'), n_pairs=3).verdict == 'nothing found'\n"
+        "def test_broken(audit_recipe):\n"
+        "    audit_recipe(TWINS['bound halved'].recipe, n_pairs=40)\n"
+    )
+    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    environment = {**os.environ, "PYTHONPATH": root}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "1 failed, 1 passed" in result.stdout, result.stdout + result.stderr
+    assert "The claim of" in result.stdout

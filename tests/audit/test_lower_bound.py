@@ -1,0 +1,260 @@
+"""The statistical lower bound: never above the truth, close to it, and above every claim that is false.
+
+With DPFOREST_AUDIT=full the whole catalogue is tried with 20,000 fits each, which takes about half an hour.
+"""
+
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+from tests.audit.broken import COUNTS, ORIGINALS, TWINS
+
+from dpforest import DPForestClassifier, list_recipes
+from dpforest.allocation import Uniform
+from dpforest.audit.events import Limits, find_event, largest_shares, least_shares
+from dpforest.audit.fits import Column, Observations, finest_bits, observe
+from dpforest.audit.lower_bound import lower_bound
+from dpforest.audit.pairs import pairs_for
+from dpforest.audit.subject import Subject
+from dpforest.errors import ParameterError
+from dpforest.proposals import Menu
+from dpforest.recipe import Recipe
+
+full = pytest.mark.skipif(os.environ.get("DPFOREST_AUDIT") != "full", reason="DPFOREST_AUDIT=full tries the whole catalogue")
+# One false alarm in a million runs.
+SURE = 1 - 1e-6
+GREEDY = replace(COUNTS, name="greedy splits, half the budget", propose=Menu(), allocate=Uniform(split_share=0.5))
+# What is printed, the task and pair on which its claim fails, and how many fits show it.
+PRINTED = [
+    ("consul-2020", "classification", "small gap", 2_000),
+    ("consul-2020", "regression", "empty table", 1_200),
+    ("consul-2020-ert", "regression", "empty table", 1_200),
+    ("dong-2022", "classification", "exact tie", 800),
+    ("fletcher-islam-2015-dpdf", "classification", "many classes, small budget", 3_000),
+    ("fletcher-islam-2017", "classification", "leaf margin", 2_000),
+    ("li-2020", "classification", "pure node", 800),
+    ("li-2022", "classification", "pure node", 2_000),
+    ("suihkonen-2023", "classification", "pure node", 400),
+]
+
+
+def pair_of(subject, name, task="classification"):
+    return next(pair for pair in pairs_for(subject) if pair.name == name and Recipe.task(pair.schema) == task)
+
+
+def bound_on(subject, name, n_fits, task="classification", **options):
+    return lower_bound(subject, [pair_of(subject, name, task)], n_fits, n_jobs=1, **options)
+
+
+# --- the statistics ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 7, 400])
+def test_limits_are_those_of_clopper_and_pearson(n):
+    for hits in range(0, n + 1, max(1, n // 9)):
+        interval = binomtest(hits, n).proportion_ci(0.98, method="exact")
+        assert least_shares(n, 0.01)[hits] == pytest.approx(interval.low, abs=1e-12)
+        assert largest_shares(n, 0.01)[hits] == pytest.approx(interval.high, abs=1e-12)
+
+
+def test_delta_is_taken_off_the_likelier_side():
+    limits = Limits(1_000, 1_000, 0.1, 0.99)
+    low, high = least_shares(1_000, 0.005)[500], largest_shares(1_000, 0.005)[100]
+    assert limits.epsilon(500, 100) == pytest.approx(np.log((low - 0.1) / high))
+    assert limits.epsilon(100, 100) == -np.inf
+
+
+def noisy(count, epsilon, n_fits, rng):
+    """A count with geometric noise, and numbers that have nothing to do with it."""
+    share = 1 - np.exp(-epsilon)
+    noise = rng.geometric(share, n_fits) - rng.geometric(share, n_fits)
+    return np.column_stack([count + noise, rng.integers(0, 50, n_fits), rng.normal(size=(n_fits, 4))])
+
+
+def seen_by(seed, epsilon, n_fits):
+    rng = np.random.default_rng(seed)
+    columns = tuple(Column(name) for name in ("count", "whole", "u", "v", "w", "x"))
+    return Observations(columns, noisy(0, epsilon, n_fits, rng), noisy(1, epsilon, n_fits, rng))
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
+def test_the_bound_is_below_the_truth_and_near_it(epsilon):
+    # 20 fixed seeds; at 99.9 % one of a thousand would be above.
+    bounds = []
+    for seed in range(20):
+        seen = seen_by(seed, epsilon, 2_000)
+        bounds.append(find_event(seen.part(0, 1_000), 0.0, 0.999).test(seen.part(1_000, 2_000), 0.0, 0.999)[0])
+    assert max(bounds) <= epsilon
+    assert np.median(bounds) > epsilon - 0.6
+
+
+def test_luck_on_the_first_half_is_not_believed():
+    # Nothing tells the tables apart, but some event among thousands looks as if it did.
+    bounds = []
+    for seed in range(20):
+        seen = seen_by(seed, 1.0, 400)
+        same = Observations(seen.columns, seen.without, np.roll(seen.without, 200, axis=0))
+        bounds.append(find_event(same.part(0, 200), 0.0, 0.9).test(same.part(200, 400), 0.0, 0.9)[0])
+    assert np.mean(np.array(bounds) > 0) <= 0.1
+
+
+def test_tables_that_look_the_same_give_no_bound():
+    rows = np.ones((50, 2))
+    found = find_event(Observations((Column("one"), Column("two")), rows, rows), 0.0, 0.999)
+    assert str(found.event) == "anything"
+    assert found.test(Observations((), rows, rows), 0.0, 0.999)[1] == (50, 50)
+
+
+def test_a_conjunction_is_found_and_said_in_words():
+    rng = np.random.default_rng(3)
+    columns = (Column("root", {0.0: "splits on 'a'", 1.0: "splits on 'b'"}), Column("count of class 1 at the record's leaf"))
+    without = np.column_stack([rng.integers(0, 2, 2_000), rng.integers(-3, 4, 2_000)]).astype(float)
+    with_record = without[(without[:, 0] == 0) | (without[:, 1] > 0)]
+    seen = Observations(columns, without[: len(with_record)], with_record)
+    found = find_event(seen, 0.0, 0.999)
+    assert not found.with_record
+    assert sorted(str(found.event).split(" and ")) == ["count of class 1 at the record's leaf <= 0", "root splits on 'b'"]
+
+
+def test_finest_bits_of_whole_and_of_broken_numbers():
+    values = np.array([0.0, 3.0, -8.0, 0.5, -2.75, 2.0**-60, 1 + 2.0**-52])
+    assert finest_bits(values).tolist() == [0, 0, 0, -1, -2, -60, -52]
+
+
+# --- fits -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_seen_of_a_fit_is_what_was_released():
+    subject = Subject(COUNTS, epsilon=float("inf"))
+    (seen,) = observe(subject, [pair_of(subject, "pure node")], 20, n_jobs=1)
+    columns = {column.name: place for place, column in enumerate(seen.columns)}
+    without, with_record = (
+        {name: rows[:, place] for name, place in columns.items()} for rows in (seen.without, seen.with_record)
+    )
+    assert (without["count of class 1 at the record's leaf"] == 0).all()
+    assert (with_record["count of class 1 at the record's leaf"] == 1).all()
+    assert (with_record["records at the root"] == 21).all()
+    assert (with_record["fit"] == 0).all()
+    assert np.isnan(with_record["root of the second tree"]).all()
+    assert set(with_record["root"]) <= {0.0, 1.0}
+
+
+class Fussy(DPForestClassifier):
+    """Refuses a table in which some value is not listed."""
+
+    def fit(self, X, y, **options):
+        if "unlisted" in X.tolist()[-1]:
+            raise KeyError("unlisted")
+        return super().fit(X, y, **options)
+
+
+def test_an_error_that_depends_on_a_record_is_an_event():
+    bound = bound_on(Subject(COUNTS, classifier=Fussy), "unlisted values", 400)
+    assert bound.exceeds
+    assert bound.hits == (100, 0)
+    assert bound.event in ("fit succeeds", "fit fails with KeyError")
+
+
+def test_a_subject_that_cannot_run_does_not_pass():
+    class Fails(DPForestClassifier):
+        def fit(self, X, y, **options):
+            raise RuntimeError("no fit at all")
+
+    with pytest.raises(RuntimeError, match="no fit at all"):
+        lower_bound(Subject(COUNTS, classifier=Fails), n_fits=40, n_jobs=1)
+    with pytest.raises(ParameterError, match="n_fits"):
+        lower_bound(Subject(COUNTS), n_fits=3)
+    with pytest.raises(ParameterError, match="confidence"):
+        lower_bound(Subject(COUNTS), confidence=1.0)
+
+
+def test_workers_take_a_class_that_was_made_on_the_spot():
+    class Same(DPForestClassifier):
+        pass
+
+    subject = Subject(COUNTS, classifier=Same)
+    steps = []
+    bound = lower_bound(subject, [pair_of(subject, "empty table")], 1_000, confidence=SURE, n_jobs=2, progress=steps.append)
+    assert not bound.exceeds
+    assert bound.n_tested == 250
+    assert steps[0] == "1000 fits: empty table"
+
+
+# --- claims that hold, claims that do not -----------------------------------------------------------------------------
+
+
+def test_a_sound_recipe_is_not_flagged():
+    bound = lower_bound(Subject("consul-2020"), n_fits=1_000, confidence=SURE, n_jobs=1)
+    assert not bound.exceeds
+    assert bound.claimed == 1
+
+
+def test_a_tree_of_depth_one_loses_nearly_what_it_claims():
+    # Of 2,000 + 2,000 fits: below 0.7 in less than one of a thousand runs.
+    bound = bound_on(Subject(COUNTS), "empty table", 8_000)
+    assert 0.7 <= bound.epsilon <= 1
+
+
+def test_noise_that_is_a_fifth_too_small_is_caught():
+    # The true loss is 2.5, and 2 is claimed; a miss has a probability below one in a thousand.
+    assert bound_on(TWINS["noise too small"], "leaf margin", 8_000, confidence=0.99).exceeds
+
+
+@pytest.mark.parametrize("twin", ["float noise", "shared generator"])
+def test_noise_that_shows_its_making_is_caught(twin):
+    name = "empty table" if twin == "float noise" else "equal parts"
+    assert bound_on(TWINS[twin], name, 1_200).exceeds
+    assert not bound_on(ORIGINALS[twin], name, 1_200, confidence=SURE).exceeds
+
+
+@pytest.mark.parametrize(("recipe", "task", "name", "n_fits"), PRINTED, ids=lambda value: str(value))
+def test_a_printed_claim_that_fails_is_refuted(recipe, task, name, n_fits):
+    bound = bound_on(Subject(recipe, "published"), name, n_fits, task)
+    assert bound.exceeds
+    assert bound.pair.describe() in str(bound)
+    report = bound.to_dict()
+    assert (report["exceeds"], report["pair"], report["tables"]) == (True, name, bound.pair.describe())
+
+
+# --- the whole catalogue, on request ----------------------------------------------------------------------------------
+
+
+@full
+@pytest.mark.parametrize("subject", [Subject("jagannathan-2009"), Subject(COUNTS)], ids=lambda subject: subject.name)
+def test_power_and_speed_on_twenty_thousand_fits(subject):
+    bound = lower_bound(subject)
+    print(f"{subject.name}: {bound} {bound.seconds:.0f} s")
+    assert 0.7 <= bound.epsilon <= 1
+
+
+@full
+def test_power_on_a_greedy_tree():
+    bound = bound_on(Subject(GREEDY), "one cut", 20_000)
+    print(f"{bound} {bound.seconds:.0f} s")
+    assert 0.6 <= bound.epsilon <= 1
+
+
+@full
+@pytest.mark.parametrize("recipe", [row["name"] for row in list_recipes()])
+def test_no_private_recipe_is_flagged(recipe):
+    bound = lower_bound(Subject(recipe), confidence=SURE)
+    print(f"{recipe}: {bound} {bound.seconds:.0f} s")
+    assert not bound.exceeds
+
+
+@full
+@pytest.mark.parametrize("recipe", sorted({row[0] for row in PRINTED}))
+def test_every_printed_claim_that_fails_is_refuted_without_a_hint(recipe):
+    bound = lower_bound(Subject(recipe, "published"))
+    print(f"{recipe}: {bound} {bound.seconds:.0f} s")
+    assert bound.exceeds
+
+
+@full
+@pytest.mark.parametrize("twin", ["noise too small", "float noise", "shared generator"])
+def test_twins_that_only_statistics_sees_are_caught_without_a_hint(twin):
+    bound = lower_bound(TWINS[twin])
+    print(f"{twin}: {bound} {bound.seconds:.0f} s")
+    assert bound.exceeds
