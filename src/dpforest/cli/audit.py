@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
@@ -17,6 +18,8 @@ from dpforest.cli.console import output, steps
 # The attack is repeated at these multiples of epsilon, and without privacy, to show what it can do.
 ATTACKED_AT = (0.1, 1.0, 10.0, math.inf)
 ATTACK_FITS = 2000
+# As ``report.HEAD``, for a terminal of 80 columns; the number of pairs was asked for.
+SHORT_HEAD = ("recipe", "claimed", "at least", "", "found", "closest", "verdict")
 
 
 def audit(
@@ -80,13 +83,14 @@ def _attacks(table: str, recipe: str, epsilon: float, delta: float, progress: An
 
 
 def _show(audits: list[dict[str, Any]], attacks: list[dict[str, Any]]) -> None:
-    from dpforest.audit.report import HEAD, cells, found_in, name_of
+    from dpforest.audit.report import cells, found_in, name_of
 
-    table = Table(title="What was tried, and what was found", title_justify="left")
-    for head in HEAD:
-        table.add_column(head, no_wrap=head in ("recipe", "verdict"))
+    table = Table(title="What was tried, and what was found", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for head in filter(None, SHORT_HEAD):
+        table.add_column(head, no_wrap=head == "verdict", min_width=24 if head == "recipe" else None)
     for audit in audits:
-        table.add_row(*map(escape, cells(audit)), style="bold red" if found_in(audit) else None)
+        kept = [escape(cell) for head, cell in zip(SHORT_HEAD, cells(audit), strict=True) if head]
+        table.add_row(*kept, style="bold red" if found_in(audit) else None)
     output.print(table)
     for audit in audits:
         for line in found_in(audit):
