@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench audit check clean
+.PHONY: demo test lint bench speed audit check clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/dpforest demo
@@ -23,6 +23,11 @@ lint: $(VENV)/dev.ready
 bench: $(VENV)/dev.ready
 	$(BIN)/dpforest bench foundation
 	$(BIN)/dpforest bench papers --quick --results $(VENV)/papers.jsonl
+
+# Half an hour or more on a machine that does nothing else.
+speed: $(VENV)/dev.ready
+	$(BIN)/pip install --quiet --editable '.[bench]'
+	$(BIN)/dpforest bench speed --results $(VENV)/speed.jsonl --report docs/bench
 
 # Everything that is tried to break the claims. Printed algorithms are among them, so something is found: exit code 1.
 audit: $(VENV)/dev.ready

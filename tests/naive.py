@@ -251,3 +251,54 @@ def plant(domain, target, *trees, variance=1.0):
         counts=counts,
         variances=np.where(np.isnan(counts[:, 0]), np.nan, variance),
     )
+
+
+def digits_at_once(n):
+    """How many draws below n are made of 32 bits: as many as give at most 2**24 outcomes, and at most 24."""
+    return max((k for k in range(1, 25) if n**k <= 1 << 24), default=0)
+
+
+def draws_below(words, n, n_draws):
+    """Uniform integers below n, and how many words of 16 bits they took: digits of 32 bits that are scaled to n**k."""
+    words, n_used, values = [int(word) for word in words], 0, []
+    k = digits_at_once(n)
+    n_words = 2 if k else -(-(n - 1).bit_length() // 16)
+    while len(values) < n_draws:
+        bits = sum(word << 16 * place for place, word in enumerate(words[n_used : n_used + n_words]))
+        n_used += n_words
+        number, rest = divmod(bits * n**k, 1 << 32)
+        if k and rest >= (1 << 32) % n**k:
+            values += [number // n ** (k - 1 - place) % n for place in range(k)]
+        if not k and bits % (1 << (n - 1).bit_length()) < n:
+            values.append(bits % (1 << (n - 1).bit_length()))
+    return values[:n_draws], n_used
+
+
+def split(domain, reach, routes, places, chosen, first, most_nodes):
+    """(feature, child of each code that can come, first child) of each node, and (parent, codes held) of each child."""
+    splits, children = [], []
+    n_nodes = first + len(reach)
+    is_full = False
+    for node, held in enumerate(reach):
+        if chosen[node] < 0:
+            splits.append((-1, {}, -1))
+            continue
+        route = places[node][chosen[node]]
+        feature = int(routes.features[route])
+        offset = sum(domain.n_codes[:feature])
+        child_of = {
+            code: int(routes.children[route][code]) for code in range(domain.n_codes[feature]) if held[offset + code]
+        }
+        used = sorted(set(child_of.values()))
+        is_full = is_full or n_nodes + len(children) + len(used) > most_nodes
+        if is_full:
+            splits.append((-1, {}, -1))
+            continue
+        splits.append((feature, {code: used.index(child) for code, child in child_of.items()}, n_nodes + len(children)))
+        for child in used:
+            own = [
+                held[column] and (not 0 <= column - offset < domain.n_codes[feature] or child_of[column - offset] == child)
+                for column in range(len(held))
+            ]
+            children.append((node, [bool(value) for value in own]))
+    return splits, children

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Protocol
 
 from dpforest.errors import ParameterError
@@ -54,6 +55,11 @@ def spread(amount: float, splits: Sequence[Number], counts: Sequence[Number]) ->
 
 
 def _with_shares(amount: float, series: Sequence[float], split_share: float | None, count_share: float) -> Plan:
+    return _plan(amount, tuple(series), split_share, count_share)
+
+
+@lru_cache(maxsize=1024)  # exact fractions are slow, and a small fit asks for the same plan several times
+def _plan(amount: float, series: tuple[float, ...], split_share: float | None, count_share: float) -> Plan:
     """A plan from a series over the levels and the leaves (``depth + 1`` weights).
 
     With ``split_share`` the splits together get that share, in proportion to their part of the series, and the leaves the

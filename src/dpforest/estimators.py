@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,13 +25,16 @@ from dpforest.published.registry import get_published
 from dpforest.recipe import Recipe
 from dpforest.recipes import get_recipe
 from dpforest.records.assume import assume_public
+from dpforest.records.base import Source
 from dpforest.records.columns import read_columns
+from dpforest.records.parquet import ParquetVault
 from dpforest.records.vault import Vault, encode
+from dpforest.records.workers import Workers
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.tree import Forest
 
 # Rows that are encoded and walked down the trees at once when predicting.
-CHUNK_ROWS = 1 << 16
+CHUNK_ROWS = 1 << 14
 
 
 class _DPForest(BaseEstimator):
@@ -67,20 +71,17 @@ class _DPForest(BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, *, progress: Callable[[str], None] = lambda step: None) -> "_DPForest":
+    def fit(self, X: Any, y: Any = None, *, progress: Callable[[str], None] = lambda step: None) -> "_DPForest":
         """Train on a table (pandas, polars, pyarrow, numpy; missing values allowed) and its target.
 
-        Everything is checked before anything is spent; ``progress`` is called with the name of each finished step.
+        ``X`` may be the path of a Parquet file or folder, which need not fit in memory; the target is then the column that
+        the schema names. Everything is checked before anything is spent; ``progress`` is called with the name of each
+        finished step.
         """
         recipe = self._check_parameters()
         ledger = Ledger(make_accountant(self.epsilon, self.delta))
         gate = self._make_gate(ledger, self.random_state)
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        X, schema = self._resolve_schema(X, y)
-        recipe.check(schema)
-        vault = Vault.seal(X, y, schema, effective_n_jobs(self.n_jobs))
-        validate_data(self, X, skip_check_array=True)
+        schema, vault = self._seal(X, y, recipe)
         # From here on charges are made; they stay on the estimator even if the fit fails, and no older model beside them.
         for name in ("forest_", "privacy_", "schema_", "classes_"):
             self.__dict__.pop(name, None)
@@ -103,6 +104,30 @@ class _DPForest(BaseEstimator):
                 f"The model is not private: {recipe.name!r} opened exact values ({reasons}).", LeakWarning, stacklevel=2
             )
         return self
+
+    def _seal(self, X: Any, y: Any, recipe: Recipe) -> tuple[Schema, Source]:
+        """The checked schema and rows; sets what scikit-learn keeps of a table."""
+        n_jobs = effective_n_jobs(self.n_jobs)
+        if isinstance(X, str | os.PathLike):
+            return self._seal_file(X, y, recipe, n_jobs)
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        X, schema = self._resolve_schema(X, y)
+        recipe.check(schema)
+        vault = Vault.seal(X, y, schema, n_jobs)
+        validate_data(self, X, skip_check_array=True)
+        return schema, vault
+
+    def _seal_file(self, path: Any, y: Any, recipe: Recipe, n_jobs: int) -> tuple[Schema, Source]:
+        if y is not None:
+            raise TableError("A file has its target in a column that the schema names; pass y with a table only.")
+        if isinstance(self.schema, str):
+            raise SchemaError("A file needs a Schema; schema='assume-public' works for tables in memory.")
+        _, schema = self._resolve_schema(None, None)
+        recipe.check(schema)
+        vault = ParquetVault.seal(path, schema, n_jobs)
+        self.n_features_in_, self.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
+        return schema, vault
 
     @staticmethod
     def _make_gate(ledger: Ledger, random_state: Any) -> Gate:
@@ -184,11 +209,16 @@ class _DPForest(BaseEstimator):
         n_records = len(columns[0])
         if n_records == 0:
             raise TableError("Found array with 0 sample(s) while a minimum of 1 is required.")
-        votes = []
-        for start in range(0, n_records, CHUNK_ROWS):
-            chunk = [column[start : start + CHUNK_ROWS] for column in columns]
-            votes.append(self.forest_.predict(encode(chunk, self.forest_.domain)))
-        return np.concatenate(votes)
+        votes = np.empty((n_records, self.forest_.votes.shape[1]))
+        workers = Workers(effective_n_jobs(self.n_jobs))
+
+        def predict(part: int, start: int, stop: int) -> None:
+            for begin in range(start, stop, CHUNK_ROWS):
+                chunk = slice(begin, min(stop, begin + CHUNK_ROWS))
+                votes[chunk] = self.forest_.predict(encode([column[chunk] for column in columns], self.forest_.domain))
+
+        workers.run(predict, workers.parts(n_records, self.forest_.n_trees))
+        return votes
 
     @property
     def feature_importances_(self) -> np.ndarray:

@@ -2,7 +2,10 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from dpforest.errors import OutputError
 
@@ -24,11 +27,18 @@ def check_writable(path: str | Path) -> Path:
 
 def write_whole(path: str | Path, content: bytes) -> None:
     """Write a file so that it is there complete or not at all."""
+    with whole_file(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[BinaryIO]:
+    """A file to write to that is at its place once the block has ended well, and nowhere otherwise."""
     path = check_writable(path)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".dpforest-")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            yield file
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path)
     except BaseException:

@@ -45,7 +45,7 @@ def fit_forest(
     if recipe.without_delta and ledger.delta > 0:
         amount = _begin(ledger, 0.0)
     facts = replace(facts, n_trees=recipe.n_trees)
-    shards = vault.encode(Domain.of(vault.schema, recipe.grid))
+    shards = vault.encode(Domain.of(vault.schema, recipe.grid), progress)
     progress("encoded")
     stages = recipe.stages or Together()
     if recipe.target_range is None:

@@ -161,8 +161,7 @@ class Candidates:
     def wanted(self, n_features: int) -> np.ndarray:
         """Which features a node needs counts of, ``(n_nodes, n_features)``."""
         wanted = np.zeros((len(self.places), n_features), dtype=bool)
-        nodes, columns = np.nonzero(self.valid)
-        wanted[nodes, self.features[nodes, columns]] = True
+        _mark_features(self.valid, self.places, self.routes.features, wanted)
         return wanted
 
     def block(self, start: int, stop: int) -> "Candidates":
@@ -236,7 +235,8 @@ class Menu:
                 n_before += drawn.n_routes
         if not tables:
             raise ParameterError("The recipe offers no split for any feature of this schema.")
-        routes, joined = Routes.join(tables), np.concatenate(places, axis=1)
+        # Routes that all nodes share stay one row, however many nodes there are.
+        routes, joined = Routes.join(tables), places[0] if len(places) == 1 else np.concatenate(places, axis=1)
         valid = np.empty(joined.shape, dtype=bool)
         if allowed is None:
             allowed = self._draw_features(domain.n_features, n_nodes, rng)
@@ -257,11 +257,13 @@ class Menu:
 
 @njit(cache=True, nogil=True)
 def _divides(reach, offsets, features, children, starts, stops, ends, places, allowed, valid):
-    below = np.empty(reach.shape[1] + 1, dtype=np.int64)
+    n_features = offsets.size - 1
+    below = np.zeros(reach.shape[1] + n_features, dtype=np.int64)  # codes of a feature that are held before each
     for node in range(places.shape[0]):
-        below[0] = 0
-        for column in range(reach.shape[1]):
-            below[column + 1] = below[column] + reach[node, column]
+        for feature in range(n_features):
+            if allowed[node, feature]:
+                for column in range(offsets[feature], offsets[feature + 1]):
+                    below[feature + column + 1] = below[feature + column] + reach[node, column]
         for candidate in range(places.shape[1]):
             route = places[node, candidate]
             feature = features[route]
@@ -270,8 +272,9 @@ def _divides(reach, offsets, features, children, starts, stops, ends, places, al
                 continue
             offset = offsets[feature]
             if starts[route] >= 0:
-                n_inside = below[offset + stops[route]] - below[offset + starts[route]]
-                n_all = below[offset + ends[route]] - below[offset]
+                first = feature + offset
+                n_inside = below[first + stops[route]] - below[first + starts[route]]
+                n_all = below[first + ends[route]]
                 valid[node, candidate] = 0 < n_inside < n_all
                 continue
             first = -1
@@ -282,6 +285,14 @@ def _divides(reach, offsets, features, children, starts, stops, ends, places, al
                     elif children[route, code] != first:
                         valid[node, candidate] = True
                         break
+
+
+@njit(cache=True, nogil=True)
+def _mark_features(valid, places, features, wanted):
+    for node in range(places.shape[0]):
+        for candidate in range(places.shape[1]):
+            if valid[node, candidate]:
+                wanted[node, features[places[node, candidate]]] = True
 
 
 @njit(cache=True, nogil=True)

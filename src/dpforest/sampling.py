@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from dpforest.mechanisms import Entropy
-from dpforest.mechanisms.exact import draw_below, next_word
+from dpforest.mechanisms.exact import draw_below, next_bits
 from dpforest.privacy.accountants import Accountant
 from dpforest.privacy.amounts import divide_evenly
 from dpforest.privacy.ledger import Ledger
@@ -130,13 +130,14 @@ def _poisson_table() -> np.ndarray:
 
 
 POISSON_TABLE = _poisson_table()
+ALL_BITS = np.uint64((1 << 64) - 1)
 
 
 @njit(cache=True, nogil=True)
 def draw_poisson(words, cursor, first, table, weights):
     for item in range(first, weights.size):
         begin = cursor[0]
-        word = next_word(words, cursor)
+        word = next_bits(ALL_BITS, words, cursor)
         if cursor[1]:
             cursor[0], cursor[1] = begin, 0
             return item

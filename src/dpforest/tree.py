@@ -19,6 +19,7 @@ from dpforest.schema import Classes, Target
 # Votes of additive trees are multiples of 1/1024, so that sums of votes are exact integers.
 SCORE_STEPS = 1024
 LINKS = ("shares", "softmax", "sum")
+ROWS_AT_ONCE = 1 << 10
 PER_NODE = ("levels", "counts", "variances", "shares", "votes", "released")
 
 
@@ -142,16 +143,31 @@ class Forest:
         kept = trees[self.trees]
         return self._kept(kept, kept & ~self.is_leaf, (np.cumsum(trees) - 1)[self.trees[kept]])
 
+    @cached_property
+    def _steps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What a walk needs: for each node its feature, where its routes begin and its first child; all routes; depths.
+
+        A leaf is its own only child, so that every walk in a tree takes as many steps.
+        """
+        n_codes = self.routes.shape[1]
+        nodes = np.empty((self.n_nodes, 3), dtype=np.int64)
+        nodes[:, 0] = np.maximum(self.features, 0)
+        nodes[:, 1] = np.where(self.is_leaf, len(self.routes), self.splits) * n_codes
+        nodes[:, 2] = np.where(self.is_leaf, np.arange(self.n_nodes), self.first_children)
+        depths = np.zeros(self.n_trees, dtype=np.int64)
+        np.maximum.at(depths, self.trees, self.levels)
+        return nodes, np.append(self.routes.reshape(-1), np.zeros(n_codes, dtype=self.routes.dtype)), depths
+
     def choices(self, codes: np.ndarray) -> np.ndarray:
         """The value that each tree votes for, ``(n_trees, n_records)``."""
         leaves = np.empty((self.n_trees, codes.shape[1]), dtype=np.int64)
-        _leaves(codes, self.first_children, self.features, self.splits, self.routes, leaves)
+        _leaves(np.ascontiguousarray(codes), *self._steps, leaves)
         return self.votes.argmax(axis=1)[leaves]
 
     def vote(self, codes: np.ndarray) -> np.ndarray:
         """Summed votes ``(n_records, n_values)`` for codes ``(n_features, n_records)``."""
         totals = np.zeros((codes.shape[1], self.votes.shape[1]))
-        _vote(codes, self.n_trees, self.first_children, self.features, self.splits, self.routes, self.votes, totals)
+        _vote(np.ascontiguousarray(codes), *self._steps, self.votes, totals)
         return totals
 
     def predict(self, codes: np.ndarray) -> np.ndarray:
@@ -231,25 +247,33 @@ class Forest:
 
 
 @njit(cache=True, nogil=True)
-def _leaf(codes, record, root, first_children, features, splits, routes):
-    """The leaf that a record reaches from a root."""
-    node = root
-    while first_children[node] >= 0:
-        node = first_children[node] + routes[splits[node], codes[features[node], record]]
-    return node
+def _walk(codes, begin, n_steps, nodes, routes, reached):
+    """Move records from ``begin`` on, each at a node of one tree, ``n_steps`` levels down."""
+    flat, first = codes.reshape(-1), np.uint64(begin)
+    n_records = np.uint64(codes.shape[1])
+    for _ in range(n_steps):
+        for record in range(np.uint64(reached.size)):
+            node = np.uint64(reached[record])
+            code = flat[np.uint64(nodes[node, 0]) * n_records + first + record]
+            reached[record] = nodes[node, 2] + routes[np.uint64(nodes[node, 1]) + code]
 
 
 @njit(cache=True, nogil=True)
-def _vote(codes, n_trees, first_children, features, splits, routes, votes, totals):
-    for record in range(totals.shape[0]):
-        for tree in range(n_trees):
-            leaf = _leaf(codes, record, tree, first_children, features, splits, routes)
-            for value in range(totals.shape[1]):
-                totals[record, value] += votes[leaf, value]
+def _vote(codes, nodes, routes, depths, votes, totals):
+    """A tree at a time for a block of records, so that both stay in the processor's cache."""
+    reached = np.empty(ROWS_AT_ONCE, dtype=np.int64)
+    for begin in range(0, totals.shape[0], ROWS_AT_ONCE):
+        own = reached[: min(ROWS_AT_ONCE, totals.shape[0] - begin)]
+        for tree in range(depths.size):
+            own[:] = tree
+            _walk(codes, begin, depths[tree], nodes, routes, own)
+            for record in range(own.size):
+                for value in range(totals.shape[1]):
+                    totals[begin + record, value] += votes[own[record], value]
 
 
 @njit(cache=True, nogil=True)
-def _leaves(codes, first_children, features, splits, routes, leaves):
-    for tree in range(leaves.shape[0]):
-        for record in range(leaves.shape[1]):
-            leaves[tree, record] = _leaf(codes, record, tree, first_children, features, splits, routes)
+def _leaves(codes, nodes, routes, depths, leaves):
+    for tree in range(depths.size):
+        leaves[tree] = tree
+        _walk(codes, 0, depths[tree], nodes, routes, leaves[tree])

@@ -88,7 +88,7 @@ def test_a_column_of_the_wrong_type_is_named(table, words):
         ([], "2D"),
         ([1, 2, 3], "2D"),
         (None, "2D"),
-        ("table.csv", "2D"),
+        ("table.csv", "A file has its target"),
         (X["age"], "2D"),
         (pl.from_pandas(X).lazy(), "."),
         (np.zeros((N_ROWS, 3)), "3 features.* declares 2"),

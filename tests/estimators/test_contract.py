@@ -23,7 +23,7 @@ from dpforest import (
     get_recipe,
     list_recipes,
 )
-from dpforest.records import memory
+from dpforest.records import workers
 
 INF = float("inf")
 NAMES = [
@@ -329,15 +329,15 @@ def test_rules_give_every_node_with_class_confidence_and_support():
 @pure_and_zcdp
 @each_task
 def test_the_number_of_threads_changes_nothing(task, delta, monkeypatch):
-    monkeypatch.setattr(memory, "THREAD_CELLS", 0)
+    monkeypatch.setattr(workers, "THREAD_CELLS", 0)
     pools = []
 
-    class Pool(memory.ThreadPoolExecutor):
+    class Pool(workers.ThreadPoolExecutor):
         def __init__(self, *arguments):
             pools.append(arguments)
             super().__init__(*arguments)
 
-    monkeypatch.setattr(memory, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(workers, "ThreadPoolExecutor", Pool)
     alone, together = (fitted(task, random_state=5, n_jobs=n, n_trees=3, delta=delta).forest_ for n in (1, 3))
     assert pools
     assert alone.rules() == together.rules()

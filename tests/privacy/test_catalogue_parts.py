@@ -40,12 +40,12 @@ from dpforest import (
     list_recipes,
 )
 from dpforest.allocation import EveryQuery, Harmonic, Uniform
-from dpforest.criteria import Balance, EntropyCount, GiniCount, MaxOperator, SquaredError, WeightedMajority, children_of
+from dpforest.criteria import Balance, EntropyCount, GiniCount, MaxOperator, SquaredError, WeightedMajority
 from dpforest.criteria.weighted_majority import UNITS
 from dpforest.domain import Domain, Grid
 from dpforest.errors import DPForestError
 from dpforest.growing.class_means import STEPS, ClassMeans
-from dpforest.growing.grower import _best_of_each_feature
+from dpforest.growing.grower import _best_of_each_feature, score
 from dpforest.growing.out_of_bag import OutOfBag
 from dpforest.growing.selective import SelectiveAggregation
 from dpforest.growing.stopping import AboveNoise, EstimatedSupport, NoisySize
@@ -184,18 +184,18 @@ def test_with_the_same_releases_a_table_that_shares_nothing_gives_the_same_charg
 
 
 @pytest.mark.parametrize(
-    ("stop", "allocate"),
-    [(NoisySize(60), EveryQuery()), (AboveNoise(), EveryQuery()), (EstimatedSupport(), Uniform())],
+    ("stop", "allocate", "depth"),
+    [(NoisySize(60), EveryQuery(), 6), (AboveNoise(), EveryQuery(), 6), (EstimatedSupport(), Uniform(), 9)],
     ids=["size", "noise", "support"],
 )
 @pytest.mark.usefixtures("coupled")
-def test_a_stopping_rule_that_stops_some_nodes_stops_the_same_ones_whatever_the_rows(stop, allocate):
-    recipe = recipe_of(stop=stop, allocate=allocate, depth=6, n_trees=2)
+def test_a_stopping_rule_that_stops_some_nodes_stops_the_same_ones_whatever_the_rows(stop, allocate, depth):
+    recipe = recipe_of(stop=stop, allocate=allocate, depth=depth, n_trees=2)
     _, codes, labels = random_table(TWO, recipe.grid, 600, seed=1)
     one = train(recipe, TWO, codes, labels)
     # The rule bites: some nodes are split and some are not.
     assert one.forest.depth > 1
-    assert (one.forest.levels[one.forest.is_leaf] < 6).any()
+    assert (one.forest.levels[one.forest.is_leaf] < depth).any()
     _, other_codes, other_labels = random_table(TWO, recipe.grid, 600, seed=2)
     assert_same_release(one, train(recipe, TWO, other_codes, 1 - other_labels, one.released))
 
@@ -294,7 +294,7 @@ def best_scores(criterion, domain, target, codes, labels, candidates):
     shards = Shards(codes, labels, domain, target)
     shards.deal(lambda n: EveryRecord().draw(n, 1, Entropy(0)))
     scores = shards.count_codes(0, candidates.wanted(domain.n_features)).map(
-        lambda counts: criterion.score(children_of(counts, candidates, domain.offsets), target)
+        lambda counts: score(criterion, domain.offsets, target, candidates, counts)
     )
     best_of = partial(_best_of_each_feature, candidates.features, candidates.valid, domain.n_features)
     return opened(scores.map(best_of))

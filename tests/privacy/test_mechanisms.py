@@ -127,6 +127,7 @@ COINS = {
     "bernoulli": lambda p, q, words, cursor: words.flip(p / q),
     "next_word": lambda words, cursor: np.uint64(words.pick((0.5, 0.5))),
     "bernoulli_exp_product": lambda p, q, r, s, words, cursor: words.flip(math.exp(-(p / q) * (r / s))),
+    "bernoulli_exp_one": lambda words, cursor: words.flip(math.exp(-1)),
     "bernoulli_exp": lambda p, q, words, cursor: words.flip(math.exp(-p / q)),
     "bernoulli_exp_square": lambda p, q, r, s, words, cursor: words.flip(math.exp(-(p / q) * (r / s))),
 }
@@ -188,6 +189,28 @@ def test_bernoulli_succeeds_on_exactly_its_share_of_equally_likely_words(numerat
     assert n_successes == numerator
 
 
+def test_one_word_decides_a_flip_of_exp_minus_one_as_its_first_six_terms_do():
+    outcomes = Counter()
+    for word in range(1 << 16):
+        words, cursor = np.array([word], dtype=np.uint16), np.zeros(2, dtype=np.int64)
+        outcome = bool(exact.bernoulli_exp_one(words, cursor))
+        outcomes["more" if cursor[1] else outcome] += 1
+    # Von Neumann's flips of 1/2 .. 1/7: the first failure comes at k with probability 1/(k-1)! - 1/k!.
+    chances = {k: Fraction(1, math.factorial(k - 1)) - Fraction(1, math.factorial(k)) for k in range(2, 8)}
+    n_used = 13 * math.factorial(7)
+    assert outcomes[True] == n_used * sum(chances[k] for k in (3, 5, 7))
+    assert outcomes[False] == n_used * sum(chances[k] for k in (2, 4, 6))
+    assert outcomes["more"] == 13 + (1 << 16) - n_used
+
+
+@pytest.mark.parametrize("k", range(8, 12))
+def test_a_flip_of_exp_minus_one_that_no_word_decides_goes_on_with_flips_of_an_eighth(k):
+    # Word 0 has no failure among the first six; then flips succeed until k fails.
+    words, cursor = np.array([0, *[0] * (k - 8), 1], dtype=np.uint16), np.zeros(2, dtype=np.int64)
+    assert bool(exact.bernoulli_exp_one(words, cursor)) == (k % 2 == 1)
+    assert cursor.tolist() == [len(words), 0]
+
+
 @pytest.mark.parametrize(
     ("p", "q", "r", "s"), [(0, 1, 1, 1), (1, 1, 1, 1), (1, 3, 1, 1), (99, 100, 1, 1), (2, 3, 4, 5), (5, 5, 0, 7)]
 )
@@ -202,7 +225,7 @@ def test_the_alternating_series_flips_with_probability_exp_of_minus_the_product(
     ("numerator", "denominator"), [(0, 5), (1, 2), (1, 65536), (1, 1), (7, 4), (10, 3), (24, 5), (12, 1)]
 )
 def test_a_flip_of_any_rational_gamma_has_probability_exp_of_minus_gamma(numerator, denominator):
-    run = on_coins(exact.bernoulli_exp, "bernoulli_exp_product")
+    run = on_coins(exact.bernoulli_exp, "bernoulli_exp_product", "bernoulli_exp_one")
     law, left = exact_law(lambda coins: bool(run(numerator, denominator, coins, [0, 0])))
     chance = math.exp(-numerator / denominator)
     assert_law(law, left, {True: chance, False: 1 - chance})
@@ -210,7 +233,7 @@ def test_a_flip_of_any_rational_gamma_has_probability_exp_of_minus_gamma(numerat
 
 @pytest.mark.parametrize(("p", "q", "r", "s"), [(0, 3, 0, 3), (1, 2, 1, 2), (7, 4, 9, 4), (1, 5, 9, 4), (9, 4, 1, 5)])
 def test_a_flip_of_a_product_of_fractions_has_probability_exp_of_minus_the_product(p, q, r, s):
-    run = on_coins(exact.bernoulli_exp_square, "bernoulli_exp_product")
+    run = on_coins(exact.bernoulli_exp_square, "bernoulli_exp_product", "bernoulli_exp_one")
     law, left = exact_law(lambda coins: bool(run(p, q, r, s, coins, [0, 0])))
     chance = math.exp(-(p * r) / (q * s))
     assert_law(law, left, {True: chance, False: 1 - chance})
@@ -218,7 +241,7 @@ def test_a_flip_of_a_product_of_fractions_has_probability_exp_of_minus_the_produ
 
 @pytest.mark.parametrize(("numerator", "denominator"), [(1, 1), (3, 1), (1, 2), (2, 3), (5, 4), (1, 8)])
 def test_the_code_of_two_sided_geometric_noise_has_the_geometric_law(numerator, denominator):
-    run = on_coins(exact.two_sided_geometric, "uniform_below", "bernoulli_exp_product", "next_word")
+    run = on_coins(exact.two_sided_geometric, "uniform_below", "bernoulli_exp_product", "bernoulli_exp_one", "next_word")
     draw = lambda coins: int(run(numerator, denominator, coins, [0, 0]))  # noqa: E731
     law, left = exact_law(draw, 1e-9, restarts_at="uniform_below")
     assert_law(law, left, geometric_law(numerator / denominator, 400))
@@ -645,6 +668,7 @@ def test_without_a_seed_every_coin_of_a_fit_comes_from_the_operating_system(monk
         asked.append(n_bytes)
         return np.random.default_rng([53, len(asked)]).bytes(n_bytes)
 
+    DPForestClassifier(SCHEMA, epsilon=1.0).fit(X, Y)  # kernels that are compiled now would ask for names of files
     monkeypatch.setattr(os, "urandom", predictable)
     fits = []
     for _ in range(2):
@@ -664,6 +688,7 @@ def test_a_seeded_fit_does_not_ask_the_operating_system_and_says_that_nothing_ho
     def refuse(n_bytes: int) -> bytes:
         raise AssertionError("a seeded fit read os.urandom")
 
+    DPForestClassifier(SCHEMA, epsilon=1.0).fit(X, Y)
     monkeypatch.setattr(os, "urandom", refuse)
     model = DPForestClassifier(SCHEMA, epsilon=1.0, random_state=3).fit(X, Y)
     assert not model.privacy_.holds

@@ -106,7 +106,7 @@ def test_a_word_stands_for_the_number_of_table_entries_that_it_reaches():
     entries = POISSON_TABLE.tolist()
     words = np.array([0, *(e - 1 for e in entries), *entries, 2**64 - 1], dtype=np.uint64)
     weights = np.zeros(len(words), dtype=np.uint8)
-    assert draw_poisson(words, np.zeros(2, dtype=np.int64), 0, POISSON_TABLE, weights) == len(words)
+    assert draw_poisson(words.view(np.uint16), np.zeros(2, dtype=np.int64), 0, POISSON_TABLE, weights) == len(words)
     assert weights.tolist() == [0, *range(15), *range(1, 16), 15]
 
 

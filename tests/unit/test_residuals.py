@@ -13,7 +13,7 @@ from tests.strategies import FIXED, SEEDS, place, scored_shards
 from dpforest import Bounded, Classes
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.records import kernels
-from dpforest.records.residuals import MOST_CLASSES, MOST_WEIGHT, POWERS
+from dpforest.records.residuals import MOST_CLASSES, MOST_WEIGHT, PAIR_WEIGHTS, POWERS
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 from dpforest.tree import SCORE_STEPS
 
@@ -40,7 +40,11 @@ def weights_of(labels, scores):
     """As the kernel gives them, in a type that would show a weight that does not fit one byte."""
     weights = np.full((1, len(labels)), -1, dtype=np.int64)
     scores = np.ascontiguousarray(np.asarray(scores, dtype=np.int32).T)
-    kernels.weigh_residuals(np.asarray(labels), scores, POWERS, MOST_WEIGHT, weights)
+    kernels.weigh_residuals(np.asarray(labels), scores, POWERS, MOST_WEIGHT, 0, len(labels), weights)
+    if len(scores) == 2:
+        quick = np.full_like(weights, -1)
+        kernels.weigh_pairs(np.asarray(labels), scores, PAIR_WEIGHTS, 0, len(labels), quick)
+        np.testing.assert_array_equal(quick, weights)
     return weights[0]
 
 

@@ -15,11 +15,12 @@ SHORT = {"no privacy, same system": "ε = ∞", "no privacy, random forest": "fo
 NOT_SHOWN = ("experiment", "unit", "data", "system", "parameters", "splits", "private at 2ε")
 # Columns of a row on utility that its table's title says, or that only the page has room for.
 IN_TITLE = ("table", "metric", "which")
+BENCHMARKS = ("foundation", "papers", "utility", "speed")
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark: foundation, papers or utility.")] = "foundation",
-    quick: Annotated[bool, typer.Option("--quick", help="papers, utility: a subset, in under two minutes.")] = False,
+    name: Annotated[str, typer.Argument(help="Which benchmark: foundation, papers, utility or speed.")] = "foundation",
+    quick: Annotated[bool, typer.Option("--quick", help="papers, utility, speed: a subset, in under two minutes.")] = False,
     results: Annotated[
         Path | None,
         typer.Option(
@@ -37,6 +38,16 @@ def bench(
         typer.Option(help="utility: environment of the peers, made there if it is not; by default in the cache."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="utility: cases to run side by side.")] = 2,
+    only: Annotated[str, typer.Option(help="speed: only these parts, with commas: goals, growth, memory, parquet.")] = "",
+    repeats: Annotated[
+        int | None,
+        typer.Option(min=1, help="speed: runs of a case; the best counts. By default 3, quick 2.", show_default=False),
+    ] = None,
+    parquet_rows: Annotated[
+        int | None, typer.Option(min=1, help="speed: rows of the Parquet file; by default 30,000,000.", show_default=False)
+    ] = None,
+    plots: Annotated[bool, typer.Option(help="speed: plots beside the page.")] = True,
+    render: Annotated[bool, typer.Option("--render", help="speed: measure nothing, use the rows that are kept.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print rows as JSON.")] = False,
 ) -> None:
     """Measure and print figures.
@@ -45,13 +56,16 @@ def bench(
     """
     from dpforest.errors import ParameterError
 
-    if name not in ("foundation", "papers", "utility"):
-        raise ParameterError(f"There is no benchmark {name!r}. Known: foundation, papers, utility.")
+    if name not in BENCHMARKS:
+        raise ParameterError(f"There is no benchmark {name!r}. Known: {', '.join(BENCHMARKS)}.")
     results = results or Path(f"{name}.jsonl")
     if name == "foundation":
         rows = _foundation()
     elif name == "papers":
         rows = _papers(quick, results, report)
+    elif name == "speed":
+        settings = {"parts": _listed(only), "repeats": repeats, "parquet_rows": parquet_rows}
+        rows = _speed(quick, results, report, plots, None if render else settings)
     else:
         chosen = {"systems": _listed(systems), "tables": _listed(tables), "n_jobs": jobs}
         rows = _utility(quick, results, report, None if no_peers else (peers_env,), chosen)
@@ -84,6 +98,8 @@ def _by_experiment(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]
         elif "metric" in row:
             figures = {name: value for name, value in row.items() if name not in IN_TITLE}
             tables.setdefault(f"{row['table']} ({row['metric']})", []).append(figures)
+        elif "section" in row:
+            tables.setdefault(row["section"], []).append({name: value for name, value in row.items() if name != "section"})
         else:
             tables.setdefault("", []).append(row)
     return tables
@@ -130,3 +146,22 @@ def _utility(
     if report is not None:
         output.print(f"Page: {escape(str(utility_report.write(results, report)))}", soft_wrap=True)
     return utility_report.side_by_side(results)
+
+
+def _speed(
+    quick: bool, results: Path, report: Path | None, plots: bool, settings: dict[str, Any] | None
+) -> list[dict[str, Any]]:
+    """``settings`` is None to measure nothing."""
+    from dpforest.bench import speed, speed_cases, speed_report
+    from dpforest.files import check_writable
+
+    if settings is not None:
+        check_writable(results)
+        if (speed.load_average() or 0.0) > speed.BUSY:
+            errors.print("[bold]The machine is busy.[/bold] Times will be those of a busy machine.", soft_wrap=True)
+        with steps("Measuring") as progress:
+            for _ in speed.run(progress, results, speed_cases.QUICK if quick else speed_cases.FULL, **settings):
+                pass
+    if report is not None:
+        output.print(f"Page: {escape(str(speed_report.write(results, report, plots)))}", soft_wrap=True)
+    return speed_report.side_by_side(results)

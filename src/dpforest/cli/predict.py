@@ -1,8 +1,7 @@
 """dpforest predict: use a saved forest on a table."""
 
-import io
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -19,38 +18,47 @@ def predict(
 
     Example: [bold]dpforest predict adult.dpf new.csv --out predictions.csv[/bold]
     """
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
-
     from dpforest.errors import ParameterError
-    from dpforest.estimators import DPForestClassifier, load_model
-    from dpforest.files import check_writable, write_whole
-    from dpforest.tables import read_table
+    from dpforest.estimators import load_model
+    from dpforest.files import check_writable, whole_file
+    from dpforest.tables import read_parts
 
     if out.suffix not in (".csv", ".parquet"):
         raise ParameterError(f"Predictions are written to .csv or .parquet, not to {str(out)!r}.")
     check_writable(out)
     forest = load_model(model)
-    with steps("Predicting"):
-        X, _ = read_table(table, forest.schema_, with_target=False)
-        columns: dict[str, object] = {}
-        if isinstance(forest, DPForestClassifier):
-            shares = forest.predict_proba(X)
-            best = shares.argmax(axis=1)
-            columns["prediction"] = [_plain(forest.classes_[place]) for place in best]
-            for place, label in enumerate(forest.classes_):
-                columns[f"probability_{label}"] = shares[:, place]
-        else:
-            columns["prediction"] = forest.predict(X)
-        buffer = io.BytesIO()
-        written = pa.table(columns)
-        if out.suffix == ".parquet":
-            pyarrow.parquet.write_table(written, buffer)
-        else:
-            pyarrow.csv.write_csv(written, buffer)
-        write_whole(out, buffer.getvalue())
+    forest.n_jobs = -1
+    with steps("Predicting") as progress, whole_file(out) as file:
+        n_rows, writer = 0, None
+        for part in read_parts(table, forest.schema_):
+            predicted = _predicted(forest, part)
+            writer = writer or _writer(file, out, predicted.schema)
+            writer.write_table(predicted)
+            n_rows += part.num_rows
+            progress(f"{n_rows:,} rows")
+        if writer is not None:
+            writer.close()
     output.print(f"Predictions: {escape(str(out))}", soft_wrap=True)
+
+
+def _predicted(forest: Any, part: Any) -> Any:
+    """Predictions as a table of Arrow, in the order of the rows."""
+    import pyarrow as pa
+
+    if not hasattr(forest, "classes_"):
+        return pa.table({"prediction": forest.predict(part)})
+    shares = forest.predict_proba(part)
+    # Labels that are drawn by the votes are the estimator's to draw.
+    labels = forest.predict(part) if forest.forest_.draws else forest.classes_[shares.argmax(axis=1)]
+    columns = {"prediction": pa.array([_plain(label) for label in labels])}
+    return pa.table(columns | {f"probability_{label}": shares[:, place] for place, label in enumerate(forest.classes_)})
+
+
+def _writer(file: Any, out: Path, schema: Any) -> Any:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    return (pyarrow.parquet.ParquetWriter if out.suffix == ".parquet" else pyarrow.csv.CSVWriter)(file, schema)
 
 
 def _plain(label: object) -> object:

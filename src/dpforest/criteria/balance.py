@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 from dpforest.privacy.base import Bound
-from dpforest.schema import Target
+from dpforest.schema import Classes, Target
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,22 @@ class Balance:
         return True
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
-        sizes = target.sizes(children)
-        return sizes.sum(axis=-1) - sizes.max(axis=-1)
+        scores = np.empty(children.shape[:-2], dtype=np.int64)
+        # Records are counted for each class, or in the first of three sums.
+        n_counts = target.width if isinstance(target, Classes) else 1
+        _score(np.ascontiguousarray(children).reshape(scores.size, *children.shape[-2:]), n_counts, scores.reshape(-1))
+        return scores
 
     def bound(self, unit: int = 1) -> Bound:
         return Bound(low=0, high=unit)
+
+
+@njit(cache=True, nogil=True)
+def _score(children, n_counts, scores):
+    for candidate in range(scores.size):
+        total, largest = 0, 0
+        for child in range(children.shape[1]):
+            size = children[candidate, child, :n_counts].sum()
+            total += size
+            largest = max(largest, size)
+        scores[candidate] = total - largest

@@ -33,13 +33,13 @@ def records_only(criterion: Criterion, unit: int) -> None:
 
 
 def children_of(counts: np.ndarray, candidates: Candidates, offsets: np.ndarray) -> np.ndarray:
-    """Statistics ``(n_nodes, n_candidates, n_children, width)`` of the children that each candidate would make.
+    """Statistics ``(n_valid, n_children, width)`` of the children that each valid candidate would make, node after node.
 
-    ``counts`` are ``(n_nodes, total_codes, width)``. Children of candidates that are not valid are left at 0.
+    ``counts`` are ``(n_nodes, total_codes, width)``.
     """
     routes = candidates.routes
-    shape = (*candidates.places.shape, routes.most_children, counts.shape[2])
-    children = np.zeros(shape, dtype=np.int64)
+    n_valid = int(np.count_nonzero(candidates.valid))
+    children = np.zeros((n_valid, routes.most_children, counts.shape[2]), dtype=np.int64)
     _add_up(
         counts, offsets, routes.features, routes.children, routes.starts, routes.stops,
         candidates.places, candidates.valid, children,
@@ -49,24 +49,30 @@ def children_of(counts: np.ndarray, candidates: Candidates, offsets: np.ndarray)
 
 @njit(cache=True, nogil=True)
 def _add_up(counts, offsets, features, routes, starts, stops, places, valid, children):
-    n_columns, width = counts.shape[1], counts.shape[2]
-    below = np.zeros((n_columns + 1, width), dtype=np.int64)
+    width, place = counts.shape[2], 0
+    below = np.empty((counts.shape[1], width), dtype=np.int64)  # sums of the codes of a feature up to and with each
+    summed = np.full(offsets.size, -1)  # the node whose sums are there
     for node in range(places.shape[0]):
-        for column in range(n_columns):
-            for w in range(width):
-                below[column + 1, w] = below[column, w] + counts[node, column, w]
         for candidate in range(places.shape[1]):
             if not valid[node, candidate]:
                 continue
             route = places[node, candidate]
             begin, end = offsets[features[route]], offsets[features[route] + 1]
             if starts[route] >= 0:
+                if summed[features[route]] != node:
+                    summed[features[route]] = node
+                    below[begin] = counts[node, begin]
+                    for column in range(begin + 1, end):
+                        for w in range(width):
+                            below[column, w] = below[column - 1, w] + counts[node, column, w]
+                low, high = begin + starts[route] - 1, begin + stops[route] - 1
                 for w in range(width):
-                    inside = below[begin + stops[route], w] - below[begin + starts[route], w]
-                    children[node, candidate, 0, w] = inside
-                    children[node, candidate, 1, w] = below[end, w] - below[begin, w] - inside
+                    inside = below[high, w] - (below[low, w] if low >= begin else 0)
+                    children[place, 0, w] = inside
+                    children[place, 1, w] = below[end - 1, w] - inside
             else:
                 for code in range(end - begin):
                     child = routes[route, code]
                     for w in range(width):
-                        children[node, candidate, child, w] += counts[node, begin + code, w]
+                        children[place, child, w] += counts[node, begin + code, w]
+            place += 1

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 from dpforest.criteria.base import records_only
 from dpforest.privacy.base import Bound
 from dpforest.schema import Classes, Target
 
 UNITS = 64  # score units for one record
+MOST_SQUARES = 1 << 57  # times UNITS they fit 63 bits
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,28 @@ class GiniCount:
         return isinstance(target, Classes)
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
-        sizes = children.sum(axis=-1)
-        divisors = np.maximum(sizes, 1)
-        whole, rest = np.divmod(np.square(children).sum(axis=-1), divisors)
-        return (UNITS * (whole - sizes) + UNITS * rest // divisors).sum(axis=-1)
+        scores = np.empty(children.shape[:-2], dtype=np.int64)
+        _score(np.ascontiguousarray(children).reshape(scores.size, *children.shape[-2:]), scores.reshape(-1))
+        return scores
 
     def bound(self, unit: int = 1) -> Bound:
         records_only(self, unit)
         return Bound(low=-2 * UNITS, high=0)
+
+
+@njit(cache=True, nogil=True)
+def _score(children, scores):
+    for candidate in range(children.shape[0]):
+        score = np.int64(0)
+        for child in range(children.shape[1]):
+            size, squares = 0, 0
+            for count in children[candidate, child]:
+                size += count
+                squares += count * count
+            if size == 0:
+                continue
+            if squares < MOST_SQUARES:
+                score += np.int64(np.uint64(UNITS * squares) // np.uint64(size)) - UNITS * size
+            else:
+                score += UNITS * (squares // size - size) + UNITS * (squares % size) // size
+        scores[candidate] = score

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 from dpforest.privacy.base import Bound
 from dpforest.schema import Classes, Target
@@ -30,7 +31,21 @@ class MaxOperator:
         return isinstance(target, Classes)
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
-        return children.max(axis=-1).sum(axis=-1)
+        scores = np.empty(children.shape[:-2], dtype=np.int64)
+        _score(np.ascontiguousarray(children).reshape(scores.size, *children.shape[-2:]), scores.reshape(-1))
+        return scores
 
     def bound(self, unit: int = 1) -> Bound:
         return Bound(low=0, high=unit)
+
+
+@njit(cache=True, nogil=True)
+def _score(children, scores):
+    for candidate in range(scores.size):
+        total = 0
+        for child in children[candidate]:
+            largest = 0
+            for count in child:
+                largest = max(largest, count)
+            total += largest
+        scores[candidate] = total

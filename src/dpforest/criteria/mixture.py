@@ -42,8 +42,10 @@ class Mixture:
         return all(criterion.accepts(target) for criterion, _ in self.parts)
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
-        scores = [factor * criterion.score(children, target) for criterion, factor in self._scaled()]
-        return np.sum(scores, axis=0)
+        scores = np.zeros(children.shape[:-2], dtype=np.int64)
+        for criterion, factor in self._scaled():
+            scores += factor * criterion.score(children, target)
+        return scores
 
     def bound(self, unit: int = 1) -> Bound:
         bounds = [(criterion.bound(unit), factor) for criterion, factor in self._scaled()]

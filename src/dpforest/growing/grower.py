@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from dpforest.allocation import Plan
-from dpforest.criteria import children_of
+from dpforest.criteria import Criterion, children_of
 from dpforest.growing.growth import Growth
 from dpforest.privacy.amounts import add, divide
 from dpforest.privacy.gate import Gate
@@ -16,10 +16,13 @@ from dpforest.recipe import Recipe
 from dpforest.records.base import Counter
 from dpforest.records.residuals import MOST_WEIGHT
 from dpforest.rules import Facts
+from dpforest.schema import Target
 from dpforest.tree import Forest
 
-# Cells of sealed statistics held at once: 256 MB of 64-bit counts.
-BLOCK_CELLS = 1 << 25
+# Cells of sealed statistics held at once: 64 MB of 64-bit counts.
+BLOCK_CELLS = 1 << 23
+# Cells of children that are scored at once: they stay in the processor's cache.
+SCORED_CELLS = 1 << 17
 
 
 def grow(
@@ -65,18 +68,18 @@ def grow(
         candidates = recipe.propose.propose(domain, offered, growth.reach, rng, allowed)
         if recipe.stop is not None:
             candidates.valid[~recipe.stop.may_split(counts, variance, growth.reached, facts)] = False
-        amount, n_before = plan.splits[level], gate.ledger.n_entries
+        amount, n_before = plan.splits[level], gate.ledger.n_charges
         if recipe.centres is not None and (candidates.valid.sum(axis=1) > 1).any():
             share, amount = divide(amount, [recipe.centres.share, 1 - recipe.centres.share])
             recipe.centres.turn(shards, growth.first, growth.n_open, share, gate, f"splits of level {level}")
         if recipe.narrow is not None:
             share, rest = divide(amount, [recipe.narrow.share, 1 - recipe.narrow.share])
             candidates = recipe.narrow.narrow(candidates, shards, growth.first, share, gate, f"splits of level {level}")
-            amount = rest if gate.ledger.n_entries > n_before else amount
+            amount = rest if gate.ledger.n_charges > n_before else amount
         choice = _Choice(shards, recipe, growth.first, gate, f"splits of level {level}", apart=level == 0)
-        n_before = gate.ledger.n_entries
+        n_before = gate.ledger.n_charges
         chosen = choice.choose(candidates, amount)
-        if gate.ledger.n_entries == n_before:
+        if gate.ledger.n_charges == n_before:
             left.append(amount)
         first = growth.first
         shards.descend(first, *growth.split(candidates, chosen))
@@ -133,12 +136,22 @@ class _Choice:
         for start in range(0, len(candidates.places), n_block):
             block = candidates.block(start, start + n_block)
             counts = self.shards.count_codes(self.first + start, block.wanted(domain.n_features))
-            scores.append(counts.map(partial(_score, self.recipe.criterion, block, domain.offsets, target)))
+            scores.append(counts.map(partial(score, self.recipe.criterion, domain.offsets, target, block)))
         return Sealed.concatenate(scores)
 
 
-def _score(criterion, block, offsets, target, counts):
-    return criterion.score(children_of(counts, block, offsets), target)
+def score(
+    criterion: Criterion, offsets: np.ndarray, target: Target, candidates: Candidates, counts: np.ndarray
+) -> np.ndarray:
+    """Scores ``(n_nodes, n_candidates)`` of sealed counts; 0 where a candidate is not valid."""
+    scores = np.zeros(candidates.valid.shape, dtype=np.int64)
+    per_node = candidates.n_candidates * candidates.routes.most_children * counts.shape[2]
+    n_block = max(1, SCORED_CELLS // max(per_node, 1))
+    for start in range(0, len(scores), n_block):
+        block = candidates.block(start, start + n_block)
+        children = children_of(counts[start : start + n_block], block, offsets)
+        scores[start : start + n_block][block.valid] = criterion.score(children, target)
+    return scores
 
 
 def _best_of_each_feature(features, valid, n_features, scores):

@@ -1,6 +1,7 @@
 """A forest while it grows: finished levels, and the open nodes of the deepest one. Public values only."""
 
 import numpy as np
+from numba import njit
 
 from dpforest.domain import Domain
 from dpforest.proposals import Candidates
@@ -44,45 +45,28 @@ class Growth:
 
         Returns, for the nodes that were open, the feature (-1 for a leaf), the routes and the first child.
         """
-        nodes = np.flatnonzero(chosen >= 0)
-        places = candidates.places[nodes, chosen[nodes]]
-        features = candidates.routes.features[places]
-        columns, own = self._columns(features)
-        held = np.zeros(columns.shape, dtype=bool)
-        held[own] = self.reach[nodes[np.nonzero(own)[0]], columns[own]]
-        routes, n_children = _without_empty_children(candidates.routes.children[places], held)
-
-        kept = np.cumsum(n_children) + self.first + self.n_open <= MOST_NODES
-        nodes, features, routes, n_children = nodes[kept], features[kept], routes[kept], n_children[kept]
-        held, columns, own = held[kept], columns[kept], own[kept]
-
-        first_children = np.full(self.n_open, -1)
-        first_children[nodes] = self.first + self.n_open + np.cumsum(n_children) - n_children
-        all_features = np.full(self.n_open, -1)
-        all_features[nodes] = features
-        all_routes = np.zeros((self.n_open, routes.shape[1]), dtype=np.uint16)
-        all_routes[nodes] = routes
+        routes, n_open = candidates.routes, self.n_open
+        features, n_children = np.full(n_open, -1), np.zeros(n_open, dtype=np.int64)
+        own_routes = np.zeros((n_open, routes.children.shape[1]), dtype=np.uint16)
+        most = MOST_NODES - self.first - n_open
+        known = (self.reach, self.domain.offsets, routes.features, routes.children, candidates.places, chosen)
+        _renumber(*known, most, features, own_routes, n_children)
+        nodes = np.flatnonzero(features >= 0)
+        first_children = np.full(n_open, -1)
+        first_children[nodes] = self.first + n_open + np.cumsum(n_children)[nodes] - n_children[nodes]
         self._first_children.append(first_children)
-        self._features.append(all_features)
-        self._routes.append(routes)
+        self._features.append(features)
+        self._routes.append(own_routes[nodes])
 
-        parent = np.repeat(np.arange(len(nodes)), n_children)
-        child = np.arange(len(parent)) - np.repeat(np.cumsum(n_children) - n_children, n_children)
-        reach = self.reach[nodes[parent]]
-        stays = held[parent] & (routes[parent] == child[:, None])
-        rows = np.nonzero(own[parent])[0]
-        reach[rows, columns[parent][own[parent]]] = stays[own[parent]]
-        self._trees.append(self._trees[-1][nodes[parent]])
-        self._parents.append(self.first + nodes[parent])
-        self.first += self.n_open
+        parents = np.repeat(np.arange(n_open), n_children)
+        reach = self.reach[parents]
+        _narrow(self.domain.offsets, features, own_routes, n_children, reach)
+        self._trees.append(self._trees[-1][parents])
+        self._parents.append(self.first + parents)
+        self.reached = self.reached[parents] / n_children[parents]
+        self.first += n_open
         self.reach = reach
-        self.reached = (self.reached[nodes] / n_children)[parent]
-        return all_features, all_routes, first_children
-
-    def _columns(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Column of each code of the given features in arrays over all codes, and which codes are the features' own."""
-        code = np.arange(int(self.domain.n_codes.max()))
-        return self.domain.offsets[features][:, None] + code, code < self.domain.n_codes[features][:, None]
+        return features, own_routes, first_children
 
     def finish(self, target: Target) -> Forest:
         """The grown forest, nothing released yet; the open nodes become leaves."""
@@ -106,9 +90,41 @@ class Growth:
         )
 
 
-def _without_empty_children(routes: np.ndarray, held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Routes renumbered so that only children that some code can reach remain, and how many those are."""
-    used = np.zeros((len(routes), int(routes.max(initial=1)) + 1), dtype=bool)
-    used[np.nonzero(held)[0], routes[held]] = True
-    place = np.maximum(np.cumsum(used, axis=1) - 1, 0)
-    return np.take_along_axis(place, routes.astype(np.int64), axis=1).astype(np.uint16), used.sum(axis=1)
+@njit(cache=True, nogil=True)
+def _renumber(reach, offsets, features, children, places, chosen, most, own_features, own_routes, n_children):
+    """Routes of the chosen splits, renumbered so that only children that some code can reach remain.
+
+    Nodes whose children would be more than ``most`` in all stay leaves.
+    """
+    used = np.empty(children.shape[1], dtype=np.bool_)
+    number = np.empty(children.shape[1], dtype=np.uint16)
+    n_before = 0
+    for node in range(chosen.size):
+        if chosen[node] < 0:
+            continue
+        route = places[node, chosen[node]]
+        feature, offset = features[route], offsets[features[route]]
+        used[:] = False
+        for code in range(offsets[feature + 1] - offset):
+            used[children[route, code]] |= reach[node, offset + code]
+        n_used = 0
+        for child in range(used.size):
+            number[child] = max(n_used + used[child] - 1, 0)
+            n_used += used[child]
+        n_before += n_used
+        if n_before <= most:
+            own_features[node], n_children[node] = feature, n_used
+            for code in range(own_routes.shape[1]):
+                own_routes[node, code] = number[children[route, code]]
+
+
+@njit(cache=True, nogil=True)
+def _narrow(offsets, features, routes, n_children, reach):
+    """Leave to each child (a row of ``reach``) only the codes of its parent's feature that are routed to it."""
+    row = 0
+    for node in range(features.size):
+        for child in range(n_children[node]):
+            offset = offsets[features[node]]
+            for code in range(offsets[features[node] + 1] - offset):
+                reach[row, offset + code] &= routes[node, code] == child
+            row += 1

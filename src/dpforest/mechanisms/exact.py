@@ -1,6 +1,6 @@
 """Exact Bernoulli(exp(-gamma)) flips on integers. Sees random words only.
 
-Every function reads 64-bit words from ``words`` at ``cursor[0]``. When the words run out
+Every function reads 16-bit words from ``words`` at ``cursor[0]``, since most questions need few bits. When the words run out
 ``cursor[1]`` becomes 1 and the result is void: the caller (see ``entropy.py``) puts the
 cursor back to where the item began, appends fresh words and runs the item again *on the
 same words*, so an item is one fixed function of an endless stream and nothing is biased.
@@ -15,13 +15,25 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def next_word(words, cursor):
-    """The next 64 random bits; 0 once the words have run out."""
+    """The next 16 random bits; 0 once the words have run out."""
     if cursor[0] >= words.size:
         cursor[1] = 1
         return np.uint64(0)
-    word = words[cursor[0]]
+    word = np.uint64(words[cursor[0]])
     cursor[0] += 1
     return word
+
+
+@njit(cache=True, nogil=True)
+def next_bits(mask, words, cursor):
+    """Random bits where ``mask`` has ones (at its low end), from as many words as these need."""
+    bits, shift = next_word(words, cursor), np.uint64(16)
+    while mask >> shift:
+        bits |= next_word(words, cursor) << shift
+        shift += np.uint64(16)
+        if shift == 64:
+            break
+    return bits & mask
 
 
 @njit(cache=True, nogil=True)
@@ -33,7 +45,7 @@ def uniform_below(n, words, cursor):
     for shift in (1, 2, 4, 8, 16, 32):
         mask |= mask >> np.uint64(shift)
     while True:
-        value = np.int64(next_word(words, cursor) & mask)
+        value = np.int64(next_bits(mask, words, cursor))
         if value < n or cursor[1]:
             return value
 
@@ -60,13 +72,49 @@ def bernoulli_exp_product(p, q, r, s, words, cursor):
     return k % 2 == 1
 
 
+FLIPS = 2 * 3 * 4 * 5 * 6 * 7
+
+
+def _first_failures() -> np.ndarray:
+    """For a uniform u below FLIPS: whether the first failure of its flips comes at an odd k; 2 if none fails.
+
+    The digits of u to the bases 2 .. 7 are independent and uniform; flip k, of probability 1/k, succeeds if its digit is 0.
+    """
+    table = np.full(FLIPS, 2, dtype=np.uint8)
+    rest = np.arange(FLIPS)
+    for k in range(2, 8):
+        table[(table == 2) & (rest % k > 0)] = k % 2
+        rest //= k
+    return table
+
+
+FIRST_FAILURES = _first_failures()
+
+
+@njit(cache=True, nogil=True)
+def bernoulli_exp_one(words, cursor):
+    """True with probability exp(-1): ``bernoulli_exp_product`` with gamma = 1, the flips of 2 .. 7 from one word."""
+    most = np.uint64((1 << 16) // FLIPS * FLIPS)
+    while True:
+        word = next_word(words, cursor)
+        if word < most:
+            break
+    outcome = FIRST_FAILURES[word % np.uint64(FLIPS)]
+    k = 8
+    while outcome == 2 and not cursor[1]:
+        if uniform_below(k, words, cursor) > 0:
+            outcome = k % 2
+        k += 1
+    return outcome == 1
+
+
 @njit(cache=True, nogil=True)
 def bernoulli_exp(numerator, denominator, words, cursor):
     """True with probability exp(-numerator/denominator), for any fraction >= 0."""
     # exp(-gamma) is a product: one flip of exp(-1) for each whole unit, stopped at the first
     # failure, so a very bad candidate costs 1.6 flips however large its gamma is.
     for _ in range(numerator // denominator):
-        if not bernoulli_exp_product(1, 1, 1, 1, words, cursor) or cursor[1]:
+        if not bernoulli_exp_one(words, cursor) or cursor[1]:
             return False
     rest = numerator % denominator
     return rest == 0 or bernoulli_exp_product(rest, denominator, 1, 1, words, cursor)
@@ -78,7 +126,7 @@ def bernoulli_exp_square(p, q, r, s, words, cursor):
     whole_left, whole_right = p // q, r // s
     rest_left, rest_right = p % q, r % s
     for _ in range(whole_left * whole_right):
-        if not bernoulli_exp_product(1, 1, 1, 1, words, cursor) or cursor[1]:
+        if not bernoulli_exp_one(words, cursor) or cursor[1]:
             return False
     for _ in range(whole_left):
         if not bernoulli_exp_product(rest_right, s, 1, 1, words, cursor) or cursor[1]:
@@ -96,7 +144,7 @@ def two_sided_geometric(numerator, denominator, words, cursor):
         low = uniform_below(denominator, words, cursor)
         if low == 0 or bernoulli_exp_product(low, denominator, 1, 1, words, cursor):
             high = 0
-            while bernoulli_exp_product(1, 1, 1, 1, words, cursor) and not cursor[1]:
+            while bernoulli_exp_one(words, cursor) and not cursor[1]:
                 high += 1
             size = (low + high * denominator) // numerator
             negative = next_word(words, cursor) & np.uint64(1)
@@ -109,11 +157,34 @@ def two_sided_geometric(numerator, denominator, words, cursor):
 
 @njit(cache=True, nogil=True)
 def draw_below(words, cursor, first, n, values):
-    """Fill ``values`` with uniform integers in 0 .. n-1; see ``Entropy.run``."""
-    for item in range(first, values.size):
+    """Fill ``values`` with uniform integers in 0 .. n-1; see ``Entropy.run``.
+
+    As many at once as 32 bits hold with room to spare, so that the operating system is asked for little. Times n, and what
+    is left below 2**32 times n again, 32 bits x give k digits in base n, which are those of D in x n**k = D 2**32 + rest.
+    Each D has the same number of x once those with rest < 2**32 mod n**k are drawn again [lemire2019].
+    """
+    n_digits, power = 0, np.uint64(1)
+    while n_digits < 24 and power * np.uint64(n) <= 1 << 24:
+        n_digits, power = n_digits + 1, power * np.uint64(n)
+    mask = np.uint64(0xFFFFFFFF)
+    least = np.uint64(1 << 32) % power
+    item = first
+    while item < values.size:
         begin = cursor[0]
-        values[item] = uniform_below(n, words, cursor)
+        if n_digits == 0:
+            values[item] = uniform_below(n, words, cursor)
+            stop = item + 1
+        else:
+            rest, stop = next_bits(mask, words, cursor), min(item + n_digits, values.size)
+            for digit in range(n_digits):
+                rest *= np.uint64(n)
+                if item + digit < stop:
+                    values[item + digit] = rest >> np.uint64(32)
+                rest &= mask
+            if rest < least and not cursor[1]:
+                continue
         if cursor[1]:
             cursor[0], cursor[1] = begin, 0
             return item
+        item = stop
     return values.size

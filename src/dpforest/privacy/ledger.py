@@ -50,8 +50,11 @@ class Scope:
     kind: str = "sequential"
     copies: int = 1
     children: "list[Charge | Leak | Scope]" = field(default_factory=list)
-    # The cost once the scope is closed, so that a long fit does not add up all charges at each new one.
+    # The cost once the scope is closed, and that of its first children, so that a long fit does not add up all charges at
+    # each new one.
     known: "Fraction | float | None" = field(default=None, compare=False, repr=False)
+    settled: "Fraction | float" = field(default=Fraction(0), compare=False, repr=False)
+    n_settled: int = field(default=0, compare=False, repr=False)
 
 
 @dataclass
@@ -86,6 +89,7 @@ class Ledger:
     def __init__(self, accountant: Accountant) -> None:
         self.epsilon, self.delta = accountant.epsilon, accountant.delta
         self.books: list[Book] = []
+        self.n_charges = 0  # made by this object
         self._open_book(Book(accountant))
 
     def _open_book(self, book: Book) -> None:
@@ -171,6 +175,7 @@ class Ledger:
         finally:
             self._open.pop()
             scope.known = _cost(scope, self.accountant, with_leaks=False)
+            _settle(self._open[-1], self.accountant)
 
     @contextmanager
     def inside(self, scope: Scope) -> Iterator[None]:
@@ -178,7 +183,7 @@ class Ledger:
         if not any(found is scope for found in _scopes(self.root)):
             raise AccountingError(f"The scope {scope.label!r} is not in this ledger; its charges would count nowhere.")
         for found in _scopes(self.root):
-            found.known = None
+            found.known, found.settled, found.n_settled = None, Fraction(0), 0
         self._open.append(scope)
         try:
             yield
@@ -200,6 +205,8 @@ class Ledger:
             children.pop()
             left = Fraction(budget) - Fraction(self._charged())
             raise BudgetError.over(label, amount, float(left), budget, self.unit)
+        self.n_charges += 1
+        _settle(self._open[-1], self.accountant)
 
     def _charged(self) -> Fraction | float:
         """The sum of all charges; leaks, which have no bound, are left out."""
@@ -270,9 +277,10 @@ def _cost(entry: Charge | Leak | Scope, accountant: Accountant, with_leaks: bool
         return entry.amount if math.isinf(entry.amount) else Fraction(entry.amount)
     if entry.known is not None and not with_leaks:
         return entry.known
-    costs = [_cost(child, accountant, with_leaks) for child in entry.children]
-    if not costs:
+    if not entry.children:
         return Fraction(0)
+    settled, n_settled = (Fraction(0), 0) if with_leaks else (entry.settled, entry.n_settled)
+    costs = [settled, *(_cost(child, accountant, with_leaks) for child in entry.children[n_settled:])]
     if math.inf in costs:
         return math.inf
     if entry.kind == "parallel":
@@ -284,6 +292,19 @@ def _cost(entry: Charge | Leak | Scope, accountant: Accountant, with_leaks: bool
             return math.inf
         total = Fraction(outside)
     return entry.copies * total
+
+
+def _settle(scope: Scope, accountant: Accountant) -> None:
+    """Add up the first children of a scope whose costs can no longer change."""
+    while scope.n_settled < len(scope.children):
+        child = scope.children[scope.n_settled]
+        if isinstance(child, Scope) and child.known is None:
+            return
+        costs = (scope.settled, _cost(child, accountant, with_leaks=False))
+        scope.settled = (
+            max(costs) if scope.kind == "parallel" or math.inf in costs else Fraction(costs[0]) + Fraction(costs[1])
+        )
+        scope.n_settled += 1
 
 
 def _walk(scope: Scope, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Charge | Leak]]:

@@ -78,7 +78,7 @@ class Source(Protocol):
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
 
-    def encode(self, domain: Domain) -> Counter:
+    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> Counter:
         """Its records as codes."""
 
     def rows(self) -> Sealed[Any]:

@@ -8,69 +8,260 @@ record counts once.
 import numpy as np
 from numba import njit
 
+# Records that are worked on at once, so that their codes stay in the processor's cache.
+ROWS_AT_ONCE = 1 << 15
+ENCODED_AT_ONCE = 1 << 8
+NOT_COUNTED = (1 << 32) - 1  # instead of a slot
+
 
 @njit(cache=True, nogil=True)
-def encode_numbers(values, cuts, lower, upper, codes):
-    """Code of the bin of each clipped value; the last code for missing."""
+def encode_numbers(columns, rows, cuts, missing, n_before, quick, lows, scales, start, stop, codes):
+    """Codes of some records of several columns: how many cuts are at most the value, or the code for missing.
+
+    Column k goes to ``codes[rows[k]]``. ``cuts[k]`` ends with NaN, which is at most nothing. The range is divided into even
+    steps, and ``n_before[k, step]`` cuts lie in steps before: they are at most the value and those in later steps above it,
+    because a larger number is never in an earlier step, however its step is rounded. In most steps there is no cut, and
+    ``quick[k, step]`` is the code; in the others it is the largest number of its type.
+    """
+    last, unknown = np.float64(n_before.shape[1] - 1), np.uint32(256**quick.itemsize - 1)
+    for begin in range(start, stop, ENCODED_AT_ONCE):
+        end = min(stop, begin + ENCODED_AT_ONCE)
+        for k in range(rows.size):
+            values, column, own, before, known = columns[k], codes[rows[k]], cuts[k], n_before[k], quick[k]
+            low, scale, none = lows[k], scales[k], np.uint32(missing[k])
+            for record in range(np.uint64(begin), np.uint64(end)):
+                value = np.float64(values[record])
+                step = (value - low) * scale
+                step = step if step > 0.0 else 0.0  # also if it is no number
+                place = np.uint32(np.int32(step if step < last else last))
+                code = np.uint32(known[place])
+                if code == unknown:
+                    code = np.uint32(before[place])
+                    while own[code] <= value:
+                        code += np.uint32(1)
+                column[record] = code if value == value else none
+
+
+@njit(cache=True, nogil=True)
+def look_up(values, low, table, found):
+    """``table[value - low]`` for each value; its last entry for values that are not in the table."""
+    last = table.size - 1
     for record in range(values.size):
-        value = values[record]
-        if value != value:
-            codes[record] = cuts.size + 1
+        place = np.int64(values[record]) - low
+        found[record] = table[place] if 0 <= place < last else table[last]
+
+
+@njit(cache=True, nogil=True)
+def descend(codes, positions, start, stop, first, features, routes, first_children):
+    """Move each record from its node to the child that its code is routed to. Arrays are over the nodes from ``first``."""
+    n_nodes, n_records, n_codes = np.uint32(features.size), np.uint64(codes.shape[1]), np.uint64(routes.shape[1])
+    flat, table = codes.reshape(-1), routes.reshape(-1)
+    for copy in range(positions.shape[0]):
+        own = positions[copy]
+        for record in range(np.uint64(start), np.uint64(stop)):
+            node = np.uint32(own[record] - first)
+            if node < n_nodes and features[node] >= 0:
+                code = flat[np.uint64(features[node]) * n_records + record]
+                own[record] = first_children[node] + table[np.uint64(node) * n_codes + code]
+
+
+@njit(cache=True, nogil=True)
+def _list_counted(positions, begin, end, first, slots, found, records):
+    """Write the slot of each counted record, and its place behind ``begin``; returns how many there are.
+
+    ``slots`` is over the nodes from ``first``, with one more entry for records of other nodes.
+    """
+    n_nodes = np.uint32(slots.size - 1)
+    n_found = np.uint32(0)
+    for record in range(np.uint32(end - begin)):
+        slot = slots[min(np.uint32(positions[begin + record] - first), n_nodes)]
+        found[n_found] = slot
+        records[n_found] = record
+        n_found += np.uint32(slot != NOT_COUNTED)
+    return n_found
+
+
+@njit(cache=True, nogil=True)
+def _list_words(positions, labels, weights, begin, end, first, slots, n_labels, n_codes, found, words):
+    """As ``_list_counted``, with a record in one word: where its cells begin, its place behind ``begin``, its weight."""
+    n_nodes, n_labels, n_codes = np.uint32(slots.size - 1), np.uint32(n_labels), np.uint32(n_codes)
+    n_found = np.uint32(0)
+    for record in range(np.uint64(end - begin)):
+        slot = slots[min(np.uint32(positions[begin + record] - first), n_nodes)]
+        place = np.uint32((slot * n_labels + np.uint32(labels[begin + record])) * n_codes)
+        weight = np.uint64(weights[begin + record] if weights.size else 1)
+        found[n_found] = slot
+        words[n_found] = np.uint64(place) | record << np.uint64(32) | weight << np.uint64(48)
+        n_found += np.uint32(slot != NOT_COUNTED)
+    return n_found
+
+
+@njit(cache=True, nogil=True)
+def _add_words(words, codes, features, offsets, begin, end, cells):
+    """Add the weight of each word to the cells of its codes: the innermost loop.
+
+    Four features at a time, so that a word is read once for all four and the additions do not wait for one another.
+    Indices are unsigned, or each would be tested for being negative.
+    """
+    n_fours = features.size - features.size % 4
+    for group in range(0, n_fours, 4):
+        one, two = codes[features[group], begin:end], codes[features[group + 1], begin:end]
+        three, four = codes[features[group + 2], begin:end], codes[features[group + 3], begin:end]
+        a, b = cells[offsets[features[group]] :], cells[offsets[features[group + 1]] :]
+        c, d = cells[offsets[features[group + 2]] :], cells[offsets[features[group + 3]] :]
+        for word in words:
+            place, record = np.uint32(word), np.uint16(word >> np.uint64(32))
+            weight = np.int32(word >> np.uint64(48))
+            a[place + one[record]] += weight
+            b[place + two[record]] += weight
+            c[place + three[record]] += weight
+            d[place + four[record]] += weight
+    for rest in range(n_fours, features.size):
+        column, a = codes[features[rest], begin:end], cells[offsets[features[rest]] :]
+        for word in words:
+            place, record = np.uint32(word), np.uint16(word >> np.uint64(32))
+            a[place + column[record]] += np.int32(word >> np.uint64(48))
+
+
+@njit(cache=True, nogil=True)
+def count_codes(codes, features, offsets, labels, weights, positions, first, slots, moves, start, stop, cells):
+    """Add 1, or a weight, to ``cells[slot, label, offsets[feature] + code]`` for each record and feature.
+
+    Records are first moved down by ``moves``, the last arguments of ``descend``, while their codes are at hand.
+    """
+    _, n_labels, n_codes = cells.shape
+    found, words = np.empty(ROWS_AT_ONCE, dtype=np.uint32), np.empty(ROWS_AT_ONCE, dtype=np.uint64)
+    for begin in range(start, stop, ROWS_AT_ONCE):
+        end = min(stop, begin + ROWS_AT_ONCE)
+        if moves[1].size:
+            descend(codes, positions, begin, end, *moves)
+        for copy in range(positions.shape[0]):
+            own = weights[copy] if weights.size else weights.reshape(-1)
+            n_found = _list_words(positions[copy], labels, own, begin, end, first, slots, n_labels, n_codes, found, words)
+            _add_words(words[:n_found], codes, features, offsets, begin, end, cells.reshape(-1))
+
+
+@njit(cache=True, nogil=True)
+def count_drawn(
+    codes, features, askers, n_askers, offsets, labels, weights, positions, first, slots, moves, start, stop, cells
+):
+    """As ``count_codes``, feature k for the slots ``askers[k, : n_askers[k]]`` only: records are first ordered by slot."""
+    n_slots, n_labels, n_codes = cells.shape
+    flat = cells.reshape(-1)
+    found, words = np.empty(ROWS_AT_ONCE, dtype=np.uint32), np.empty(ROWS_AT_ONCE, dtype=np.uint64)
+    ordered, ends = np.empty(ROWS_AT_ONCE, dtype=np.uint64), np.empty(n_slots + 2, dtype=np.uint32)
+    for begin in range(start, stop, ROWS_AT_ONCE):
+        end = min(stop, begin + ROWS_AT_ONCE)
+        if moves[1].size:
+            descend(codes, positions, begin, end, *moves)
+        for copy in range(positions.shape[0]):
+            own = weights[copy] if weights.size else weights.reshape(-1)
+            n_found = _list_words(positions[copy], labels, own, begin, end, first, slots, n_labels, n_codes, found, words)
+            ends[:] = 0
+            for k in range(n_found):
+                ends[found[k] + np.uint32(2)] += np.uint32(1)
+            for slot in range(n_slots):
+                ends[slot + 2] += ends[slot + 1]
+            for k in range(n_found):
+                # The place of the next record of the slot; at last, where its records end.
+                place = ends[found[k] + np.uint32(1)]
+                ends[found[k] + np.uint32(1)] = place + np.uint32(1)
+                ordered[place] = words[k]
+            for k in range(features.size):
+                column, table = codes[features[k], begin:end], flat[offsets[features[k]] :]
+                for slot in askers[k, : n_askers[k]]:
+                    for word in ordered[ends[slot] : ends[slot + 1]]:
+                        code = column[np.uint16(word >> np.uint64(32))]
+                        table[np.uint32(word) + code] += np.int32(word >> np.uint64(48))
+
+
+@njit(cache=True, nogil=True)
+def sum_codes(codes, features, offsets, values, weights, positions, first, slots, moves, start, stop, cells):
+    """As ``count_codes``, adding (1, z, z**2) for a target on the integer grid to ``cells[slot, :, offset + code]``."""
+    found, records = np.empty(ROWS_AT_ONCE, dtype=np.uint32), np.empty(ROWS_AT_ONCE, dtype=np.uint32)
+    for begin in range(start, stop, ROWS_AT_ONCE):
+        end = min(stop, begin + ROWS_AT_ONCE)
+        if moves[1].size:
+            descend(codes, positions, begin, end, *moves)
+        for copy in range(positions.shape[0]):
+            n_found = _list_counted(positions[copy], begin, end, first, slots, found, records)
+            for feature in features:
+                column, offset = codes[feature, begin:end], np.uint64(offsets[feature])
+                for k in range(n_found):
+                    record = begin + np.int64(records[k])
+                    weight, value = np.int64(weights[copy, record] if weights.size else 1), np.int64(values[record])
+                    own, cell = cells[found[k]], offset + column[records[k]]
+                    own[0, cell] += weight
+                    own[1, cell] += weight * value
+                    own[2, cell] += weight * value * value
+
+
+@njit(cache=True, nogil=True)
+def add_parts(cells, slots, counts):
+    """``counts[node, code, w]`` becomes the sum of ``cells[part, slots[node], w, code]``, or 0 for a node without slot."""
+    for node in range(counts.shape[0]):
+        counts[node] = 0
+        if slots[node] != NOT_COUNTED:
+            for part in range(cells.shape[0]):
+                for w in range(counts.shape[2]):
+                    own = cells[part, slots[node], w]
+                    for code in range(own.size):
+                        counts[node, code, w] += own[code]
+
+
+@njit(cache=True, nogil=True)
+def largest_children(counts, offsets, features, routes, first_children, first, n_nodes):
+    """The largest child of each split parent, its parent, and the run of all its siblings, numbered from ``first``.
+
+    Families that are not wholly among the ``n_nodes`` nodes from ``first`` are left out.
+    """
+    n_found = 0
+    derived, parents = np.empty(features.size, dtype=np.int64), np.empty(features.size, dtype=np.int64)
+    families = np.empty((features.size, 2), dtype=np.int64)
+    sizes = np.empty(routes.shape[1], dtype=np.int64)
+    for parent in range(features.size):
+        feature, begin = features[parent], first_children[parent] - first
+        if feature < 0 or begin < 0:
             continue
-        value = min(max(value, lower), upper)
-        low, high = 0, cuts.size
-        while low < high:
-            middle = (low + high) // 2
-            if cuts[middle] <= value:
-                low = middle + 1
-            else:
-                high = middle
-        codes[record] = low
+        n_children = 0
+        sizes[:] = 0
+        for code in range(offsets[feature + 1] - offsets[feature]):
+            child = routes[parent, code]
+            n_children = max(n_children, child + 1)
+            sizes[child] += counts[parent, offsets[feature] + code].sum()
+        if begin + n_children <= n_nodes:
+            derived[n_found], parents[n_found] = begin + sizes[:n_children].argmax(), parent
+            families[n_found, 0], families[n_found, 1] = begin, begin + n_children
+            n_found += 1
+    return derived[:n_found], parents[:n_found], families[:n_found]
 
 
 @njit(cache=True, nogil=True)
-def count_class_codes(codes, feature, offset, labels, weights, positions, first, wanted, counts):
-    """Add to ``counts[node - first, offset + code, label]`` each record whose node wants this feature."""
-    column = codes[feature]
-    for copy in range(positions.shape[0]):
-        for record in range(positions.shape[1]):
-            node = positions[copy, record] - first
-            if 0 <= node < counts.shape[0] and wanted[node, feature]:
-                weight = weights[copy, record] if weights.size else 1
-                counts[node, offset + column[record], labels[record]] += weight
+def subtract_siblings(counts, derived, parents, families, kept):
+    """``counts[derived[k]]`` becomes ``kept[parents[k]]`` less the other nodes of ``families[k, 0] : families[k, 1]``."""
+    for k in range(derived.size):
+        own = counts[derived[k]]
+        own[:] = kept[parents[k]]
+        for sibling in range(families[k, 0], families[k, 1]):
+            if sibling != derived[k]:
+                own -= counts[sibling]
 
 
 @njit(cache=True, nogil=True)
-def sum_value_codes(codes, feature, offset, values, weights, positions, first, wanted, counts):
-    """As ``count_class_codes``, adding (1, z, z**2) for a target on the integer grid."""
-    column = codes[feature]
-    for copy in range(positions.shape[0]):
-        for record in range(positions.shape[1]):
-            node = positions[copy, record] - first
-            if 0 <= node < counts.shape[0] and wanted[node, feature]:
-                weight = weights[copy, record] if weights.size else 1
-                value = values[record]
-                cell = counts[node, offset + column[record]]
-                cell[0] += weight
-                cell[1] += weight * value
-                cell[2] += weight * value * value
-
-
-@njit(cache=True, nogil=True)
-def count_class_nodes(labels, weights, positions, first, counts):
+def count_class_nodes(labels, weights, positions, first, start, stop, counts):
     """Add to ``counts[node - first, label]`` each record."""
     for copy in range(positions.shape[0]):
-        for record in range(positions.shape[1]):
+        for record in range(start, stop):
             node = positions[copy, record] - first
             if 0 <= node < counts.shape[0]:
                 counts[node, labels[record]] += weights[copy, record] if weights.size else 1
 
 
 @njit(cache=True, nogil=True)
-def sum_value_nodes(values, weights, positions, first, counts):
+def sum_value_nodes(values, weights, positions, first, start, stop, counts):
     """As ``count_class_nodes``, adding (1, z, z**2)."""
     for copy in range(positions.shape[0]):
-        for record in range(positions.shape[1]):
+        for record in range(start, stop):
             node = positions[copy, record] - first
             if 0 <= node < counts.shape[0]:
                 weight = weights[copy, record] if weights.size else 1
@@ -78,17 +269,6 @@ def sum_value_nodes(values, weights, positions, first, counts):
                 counts[node, 0] += weight
                 counts[node, 1] += weight * value
                 counts[node, 2] += weight * value * value
-
-
-@njit(cache=True, nogil=True)
-def descend(codes, positions, first, features, routes, first_children):
-    """Move each record from its node to the child that its code is routed to. Arrays are over the nodes from ``first``."""
-    for copy in range(positions.shape[0]):
-        for record in range(positions.shape[1]):
-            node = positions[copy, record] - first
-            if 0 <= node < features.size and features[node] >= 0:
-                child = routes[node, codes[features[node], record]]
-                positions[copy, record] = first_children[node] + child
 
 
 @njit(cache=True, nogil=True)
@@ -107,22 +287,34 @@ def _softmax(scores, record, exps, powers):
 
 
 @njit(cache=True, nogil=True)
-def weigh_residuals(labels, scores, powers, most, weights):
+def weigh_pairs(labels, scores, table, start, stop, weights):
+    """``weigh_residuals`` of two classes, from a table of all their leads: of the own class, then of the other one."""
+    last, n_leads = np.int32(table.shape[1] - 1), np.uint32(table.shape[1])
+    flat, first, second, own = table.reshape(-1), scores[0], scores[1], weights[0]
+    for record in range(np.uint64(start), np.uint64(stop)):
+        lead = first[record] - second[record]
+        lead = -lead if labels[record] else lead
+        size = np.uint32(min(abs(lead), last))
+        own[record] = flat[size + n_leads * np.uint32(lead < 0)]
+
+
+@njit(cache=True, nogil=True)
+def weigh_residuals(labels, scores, powers, most, start, stop, weights):
     """``weights[0, record]`` in 0 .. most: how wrong the scores are about the record, see ``records.residuals``."""
     n_classes = scores.shape[0]
     exps = np.empty(n_classes, dtype=np.int64)
-    for record in range(labels.size):
+    for record in range(start, stop):
         total = _softmax(scores, record, exps, powers)
         wrong = total - exps[labels[record]]
         weights[0, record] = min(most, most * n_classes * wrong // (total * (n_classes - 1)))
 
 
 @njit(cache=True, nogil=True)
-def sum_residuals(labels, scores, powers, most, positions, first, sums):
+def sum_residuals(labels, scores, powers, most, positions, first, start, stop, sums):
     """Add to ``sums[node - first]`` each record's residuals of all classes, then its weight."""
     n_classes = scores.shape[0]
     exps = np.empty(n_classes, dtype=np.int64)
-    for record in range(labels.size):
+    for record in range(start, stop):
         node = positions[0, record] - first
         if not 0 <= node < sums.shape[0]:
             continue
@@ -140,18 +332,19 @@ def sum_residuals(labels, scores, powers, most, positions, first, sums):
 
 
 @njit(cache=True, nogil=True)
-def add_scores(positions, values, scores):
+def add_scores(positions, values, start, stop, scores):
     """Add ``values[node, c]`` of the node that a record has reached to its scores."""
-    for record in range(positions.shape[1]):
-        for c in range(scores.shape[0]):
-            score = scores[c, record] + values[positions[0, record], c]
-            scores[c, record] = min(max(score, -(1 << 29)), 1 << 29)
+    own, most = positions[0], np.int32(1 << 29)
+    for c in range(scores.shape[0]):
+        column, total = np.ascontiguousarray(values[:, c]), scores[c]
+        for record in range(np.uint64(start), np.uint64(stop)):
+            total[record] = min(max(total[record] + column[np.uint32(own[record])], -most), most)
 
 
 @njit(cache=True, nogil=True)
-def turn_around(values, positions, first, centres, reach, most, sides, weights):
+def turn_around(values, positions, first, centres, reach, most, start, stop, sides, weights):
     """On which side of its node's centre a value lies, and how far: ``most`` from ``reach`` steps on."""
-    for record in range(values.size):
+    for record in range(start, stop):
         node = positions[0, record] - first
         weights[0, record] = 0
         if 0 <= node < centres.size:
@@ -161,9 +354,9 @@ def turn_around(values, positions, first, centres, reach, most, sides, weights):
 
 
 @njit(cache=True, nogil=True)
-def count_values(values, positions, first, counts):
+def count_values(values, positions, first, start, stop, counts):
     """Add 1 to ``counts[node - first, value]`` for each record."""
-    for record in range(values.size):
+    for record in range(start, stop):
         node = positions[0, record] - first
         if 0 <= node < counts.shape[0]:
             counts[node, values[record]] += 1

@@ -1,7 +1,7 @@
 """Records in memory: encoded once, then counted. Sees rows; what leaves is sealed."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,14 +12,19 @@ from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.sealed import Sealed
 from dpforest.records import kernels
-from dpforest.records.residuals import MOST_WEIGHT, POWERS
+from dpforest.records.residuals import MOST_WEIGHT, PAIR_WEIGHTS, POWERS
+from dpforest.records.workers import Workers
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Target
 from dpforest.tree import Forest
 
-# Below this many cells a second thread costs more than it saves.
-THREAD_CELLS = 1_000_000
 # Shares of held-out records are multiples of one over this.
 COIN_SIDES = 1 << 20
+# Counts of a level that are kept for the next one, which is then counted but for one child of each split: 32 MB.
+KEPT_CELLS = 1 << 22
+MOST_COPIES = 15  # of a record in a bootstrap
+# First node, features, routes and first children of splits that records follow; see ``descend``.
+Moves = tuple[int, np.ndarray, np.ndarray, np.ndarray]
+NO_MOVES: Moves = (0, np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.uint16), np.empty(0, dtype=np.int64))
 
 
 def refuse_copy(*_: Any) -> NoReturn:
@@ -38,52 +43,121 @@ class Shards:
     code_unit = 1
     node_unit = 1
 
-    def __init__(self, codes: np.ndarray, target_codes: np.ndarray, domain: Domain, target: Target, n_jobs: int = 1) -> None:
+    def __init__(
+        self, codes: np.ndarray, target_codes: np.ndarray, domain: Domain, target: Target, workers: Workers | None = None
+    ) -> None:
         self.domain = domain
         self.target = target
-        self._codes = codes  # (n_features, n_records)
+        self._codes = np.ascontiguousarray(codes)  # (n_features, n_records)
         self._fine = target_codes  # (n_records,) as the table has it
         self._target_codes = target_codes  # as the trees see it
         self._scores = np.empty((0, 0), dtype=np.int32)
         self._sides: np.ndarray | None = None
+        self._forget()
         if not isinstance(target, Classes):
             self.look(0, FINE_STEPS)
-        self._n_jobs = n_jobs
-        self._positions = np.empty((0, 0), dtype=np.int32)
+        self._workers = workers or Workers()
+        self._placed = np.empty((0, 0), dtype=np.int32)  # the node of each record, but for moves that are not yet made
+        self._moves: Moves | None = None
         self._weights = np.empty((0, 0), dtype=np.uint8)
 
     def deal(self, draw: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> None:
         """Place every record at the roots of its trees. ``draw`` gets the number of records, see ``sampling``."""
-        self._positions, self._weights = draw(self._target_codes.size)
+        self._placed, self._weights = draw(self._target_codes.size)
+        self._moves = None
         self.code_unit = self.node_unit = 1
         self._sides = None
+        self._forget()
+
+    @property
+    def _positions(self) -> np.ndarray:
+        """The node that each record has reached, ``(n_copies, n_records)``."""
+        self._settle()
+        return self._placed
+
+    def _settle(self) -> None:
+        """Make moves that are left for the next count, where they cost least."""
+        moves, self._moves = self._moves, None
+        if moves is not None:
+            self._in_parts(lambda start, stop: kernels.descend(self._codes, self._placed, start, stop, *moves))
+
+    def _forget(self) -> None:
+        """Records count differently from now on, so that no table follows from earlier ones."""
+        self._counted: tuple[int, np.ndarray, np.ndarray] | None = None  # first node, what was wanted, counts
+        self._above: tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]] | None = None  # of the parents, and their splits
 
     def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
         """Sealed statistics ``(n_nodes, total_codes, width)`` of the nodes from ``first``.
 
         ``wanted`` ``(n_nodes, n_features)`` says which features a node may split on; the cells of others stay 0.
         """
-        is_class = isinstance(self.target, Classes) or self._sides is not None
-        targets = self._target_codes if self._sides is None else self._sides
-        counts = np.zeros((len(wanted), self.domain.total_codes, self.code_width), dtype=np.int64)
-        kernel = kernels.count_class_codes if is_class else kernels.sum_value_codes
-        offsets = self.domain.offsets
-
-        def count(feature: int) -> None:
-            kernel(
-                self._codes, feature, offsets[feature], targets, self._weights,
-                self._positions, first, wanted, counts,
-            )  # fmt: skip
-
-        features = np.flatnonzero(wanted.any(axis=0)).tolist()
-        if self._n_jobs > 1 and self._positions.size * len(features) > THREAD_CELLS:
-            # Each feature owns its columns of counts, so threads never meet and results cannot differ.
-            with ThreadPoolExecutor(self._n_jobs) as pool:
-                list(pool.map(count, features))
-        else:
-            for feature in features:
-                count(feature)
+        features = np.flatnonzero(wanted.any(axis=0))
+        is_sparse = self._by_class and 2 * np.count_nonzero(wanted) < len(wanted) * len(features)
+        families = None if is_sparse else self._families(first, wanted)
+        is_counted = np.ones(len(wanted), dtype=bool)
+        if families is not None:
+            is_counted[families[0]] = False
+        slots = np.full(len(wanted) + 1, kernels.NOT_COUNTED, dtype=np.uint32)
+        slots[:-1][is_counted] = np.arange(np.count_nonzero(is_counted))
+        counts = np.empty((len(wanted), self.domain.total_codes, self.code_width), dtype=np.int64)
+        kernels.add_parts(self._count(first, slots, wanted if is_sparse else None, features), slots, counts)
+        if families is not None:
+            kernels.subtract_siblings(counts, *families)
+        if not is_sparse and not wanted.all():
+            counts *= np.repeat(wanted, self.domain.n_codes, axis=1)[:, :, None]
+        self._counted = (first, wanted, counts) if counts.size <= KEPT_CELLS else None
         return Sealed(counts)
+
+    def _families(self, first: int, wanted: np.ndarray) -> tuple[np.ndarray, ...] | None:
+        """Nodes that need not be counted, since their parents and siblings are; arguments of ``subtract_siblings``."""
+        if self._above is None:
+            return None
+        above_wanted, above, split = self._above
+        known: tuple[Any, ...] = (above, self.domain.offsets, *split, first, len(wanted))
+        derived, parents, siblings = kernels.largest_children(*known)
+        # What a node wants was counted for its parent, unless features are drawn anew for each node.
+        was_counted = (wanted[derived] <= above_wanted[parents]).all(axis=1)
+        return derived[was_counted], parents[was_counted], siblings[was_counted], above
+
+    def _count(self, first: int, slots: np.ndarray, drawn: np.ndarray | None, features: np.ndarray) -> np.ndarray:
+        """Statistics ``(n_parts, n_slots, width, total_codes)`` of the part of the records in each thread."""
+        n_slots = int(np.count_nonzero(slots != kernels.NOT_COUNTED))
+        if n_slots * self.code_width * self.domain.total_codes >= 2**32:
+            raise MemoryError("The schema has too many categories and classes to count them all at once.")
+        parts = self._parts(max(len(features), 1))
+        # No cell can pass 31 bits if all records of a thread together do not.
+        n_added = len(self._placed) * (self._target_codes.size // len(parts) + 1) * max(self.code_unit, MOST_COPIES)
+        dtype = np.int32 if self._by_class and n_added < 2**31 else np.int64
+        cells = np.zeros((len(parts), n_slots, self.code_width, self.domain.total_codes), dtype=dtype)
+        offsets, labels = self.domain.offsets, self._target_codes if self._sides is None else self._sides
+        known = (offsets, labels, self._weights, self._placed, first, slots, self._moves or NO_MOVES)
+        if drawn is not None:
+            count = partial(kernels.count_drawn, self._codes, features, *_askers(drawn[:, features]), *known)
+        else:
+            count = partial(kernels.count_codes if self._by_class else kernels.sum_codes, self._codes, features, *known)
+        if len(features):
+            self._workers.run(lambda part, start, stop: count(start, stop, cells[part]), parts)
+            self._moves = None
+        return cells
+
+    @property
+    def _by_class(self) -> bool:
+        """Whether a record adds to the cell of its class (or side), not the powers of its value."""
+        return isinstance(self.target, Classes) or self._sides is not None
+
+    def _in_parts(self, work: Callable[[int, int], None]) -> None:
+        """Do the work for all records; results must not depend on how they are parted."""
+        self._workers.run(lambda part, start, stop: work(start, stop), self._parts())
+
+    def _parts(self, n_passes: int = 1) -> list[tuple[int, int]]:
+        return self._workers.parts(self._target_codes.size, n_passes * max(len(self._placed), 1))
+
+    def _sum_parts(self, work: Callable[[int, int, np.ndarray], None], shape: tuple[int, ...]) -> np.ndarray:
+        """The sum of what the work adds to an array of zeros, over all records."""
+        parts = self._parts()
+        sums = np.zeros((len(parts), *shape), dtype=np.int64)
+        self._workers.run(lambda part, start, stop: work(start, stop, sums[part]), parts)
+        return sums[0] if len(parts) == 1 else sums.sum(axis=0)
 
     @property
     def code_width(self) -> int:
@@ -92,16 +166,23 @@ class Shards:
 
     def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed statistics ``(n_nodes, width)`` of the nodes from ``first``."""
-        counts = np.zeros((n_nodes, self.target.width), dtype=np.int64)
         kernel = kernels.count_class_nodes if isinstance(self.target, Classes) else kernels.sum_value_nodes
         # Distances from a centre are for splits; the leaves of a bounded target count each record once.
         weights = self._weights if self._sides is None else np.empty((0, 0), dtype=np.uint8)
-        kernel(self._target_codes, weights, self._positions, first, counts)
-        return Sealed(counts)
+        known = (self._target_codes, weights, self._positions, first)
+        return Sealed(
+            self._sum_parts(lambda start, stop, counts: kernel(*known, start, stop, counts), (n_nodes, self.target.width))
+        )
 
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         """Follow the released splits of the nodes from ``first``."""
-        kernels.descend(self._codes, self._positions, first, features, routes, first_children)
+        self._settle()
+        split = (features, routes, first_children)
+        self._moves = (first, *split)
+        self._above = None
+        if self._counted is not None and (self._counted[0], len(self._counted[1])) == (first, len(features)):
+            self._above = (*self._counted[1:], split)
+        self._counted = None
 
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[Shards, Shards]":
         """Two parts of the records, by a coin for each: those to train on, and ``share`` of them held out.
@@ -115,7 +196,7 @@ class Shards:
         return self._part(~held), self._part(held)
 
     def _part(self, kept: np.ndarray) -> "Shards":
-        return Shards(np.ascontiguousarray(self._codes[:, kept]), self._fine[kept], self.domain, self.target, self._n_jobs)
+        return Shards(np.ascontiguousarray(self._codes[:, kept]), self._fine[kept], self.domain, self.target, self._workers)
 
     def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
         """Sealed number of records ``(n_ensembles,)`` that the majority of each ``(n_ensembles, n_trees)`` gets wrong."""
@@ -135,9 +216,10 @@ class Shards:
         n_wrong = (forest.choices(self._codes) != self._target_codes).sum(axis=0)
         coins = np.empty((n_trees, self._target_codes.size), dtype=np.int64)
         entropy.draw_for_records(draw_below, coins, forest.n_trees)
-        self._positions = np.empty(coins.shape, dtype=np.int32)
-        self._positions[:] = np.arange(n_trees)[:, None]
+        self._placed, self._moves = np.empty(coins.shape, dtype=np.int32), None
+        self._placed[:] = np.arange(n_trees)[:, None]
         self._weights = (coins < n_wrong).astype(np.uint8)
+        self._forget()
 
     def _check_one_tree(self) -> None:
         """Weights are kept once for each record, so it may be in one tree at a time."""
@@ -152,7 +234,7 @@ class Shards:
     def add_scores(self, values: np.ndarray) -> None:
         """Add the released ``values`` ``(n_nodes, n_scores)`` of the leaf that each record has reached to its scores."""
         self._check_one_tree()
-        kernels.add_scores(self._positions, values, self._scores)
+        self._in_parts(lambda start, stop: kernels.add_scores(self._positions, values, start, stop, self._scores))
 
     def weigh_residuals(self) -> None:
         """From now on a record counts by how wrong its scores are: 0 .. MOST_WEIGHT.
@@ -161,23 +243,31 @@ class Shards:
         """
         self._check_one_tree()
         self._weights = np.empty((1, self._target_codes.size), dtype=np.uint8)
-        kernels.weigh_residuals(self._target_codes, self._scores, POWERS, MOST_WEIGHT, self._weights)
+        known = (self._target_codes, self._scores)
+        if len(self._scores) == 2:
+            self._in_parts(lambda start, stop: kernels.weigh_pairs(*known, PAIR_WEIGHTS, start, stop, self._weights))
+        else:
+            rule = (POWERS, MOST_WEIGHT)
+            self._in_parts(lambda start, stop: kernels.weigh_residuals(*known, *rule, start, stop, self._weights))
         self.code_unit = self.node_unit = MOST_WEIGHT
+        self._forget()
 
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals and of weights, see ``leaves.residual_sums``."""
         self._check_one_tree()
-        sums = np.zeros((n_nodes, self.target.width + 1), dtype=np.int64)
-        kernels.sum_residuals(
-            self._target_codes, self._scores, POWERS, MOST_WEIGHT, self._positions, first, sums
-        )  # fmt: skip
-        return Sealed(sums)
+        known = (self._target_codes, self._scores, POWERS, MOST_WEIGHT, self._positions, first)
+        return Sealed(
+            self._sum_parts(
+                lambda start, stop, sums: kernels.sum_residuals(*known, start, stop, sums), (n_nodes, self.target.width + 1)
+            )
+        )
 
     def look(self, low: int, high: int) -> None:
         """See a bounded target between two steps of its fine grid; values outside are clipped."""
-        wide = np.clip(self._fine, low, high) - low
-        self._target_codes = (wide * TARGET_STEPS + (high - low) // 2) // (high - low)
+        wide = np.clip(self._fine, low, high).astype(np.int64) - low
+        self._target_codes = ((wide * TARGET_STEPS + (high - low) // 2) // (high - low)).astype(np.int32)
         self._window = (low, high)
+        self._forget()
 
     def look_at_residuals(self, half_width: int) -> None:
         """See what is left of a bounded target: within ``half_width`` fine steps of the window around its scores.
@@ -185,15 +275,20 @@ class Shards:
         Privacy: what is seen of a record is a function of that record and of released votes.
         """
         low, high = self._window
-        seen = (np.clip(self._fine, low, high) - low) * FINE_STEPS // (high - low) - self._scores[0] + half_width
-        self._target_codes = np.clip(seen, 0, 2 * half_width) * TARGET_STEPS // (2 * half_width)
+        wide = np.clip(self._fine, low, high).astype(np.int64) - low
+        seen = wide * FINE_STEPS // (high - low) - self._scores[0] + half_width
+        self._target_codes = (np.clip(seen, 0, 2 * half_width) * TARGET_STEPS // (2 * half_width)).astype(np.int32)
+        self._forget()
 
     def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed numbers of records ``(n_nodes, TARGET_STEPS + 1)`` for each step of a bounded target."""
         self._check_one_tree()
-        counts = np.zeros((n_nodes, TARGET_STEPS + 1), dtype=np.int64)
-        kernels.count_values(self._target_codes, self._positions, first, counts)
-        return Sealed(counts)
+        known = (self._target_codes, self._positions, first)
+        return Sealed(
+            self._sum_parts(
+                lambda start, stop, counts: kernels.count_values(*known, start, stop, counts), (n_nodes, TARGET_STEPS + 1)
+            )
+        )
 
     def turn_around(self, first: int, centres: np.ndarray, reach: int) -> None:
         """Records count as below or above the released centre of their node, by their distance, capped at ``reach`` steps.
@@ -204,9 +299,15 @@ class Shards:
         if self._sides is None:
             self._sides = np.empty(self._target_codes.size, dtype=np.uint8)
             self._weights = np.empty((1, self._target_codes.size), dtype=np.uint8)
-        kernels.turn_around(
-            self._target_codes, self._positions, first, centres, reach, MOST_WEIGHT, self._sides, self._weights
-        )  # fmt: skip
+        known, seen = (self._target_codes, self._positions, first), (self._sides, self._weights)
+        rule = (centres, reach, MOST_WEIGHT)
+        self._in_parts(lambda start, stop: kernels.turn_around(*known, *rule, start, stop, *seen))
         self.code_unit = MOST_WEIGHT
+        self._forget()
 
     __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
+
+
+def _askers(wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nodes that want each feature, first in each row, and how many they are."""
+    return np.ascontiguousarray(np.argsort(~wanted, axis=0, kind="stable").T), np.count_nonzero(wanted, axis=0)

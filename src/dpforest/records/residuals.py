@@ -26,3 +26,16 @@ def _powers() -> np.ndarray:
 
 
 POWERS = _powers()
+
+
+def _pair_weights() -> np.ndarray:
+    """Weights of two classes, by how far the own class leads (first row) or lags (second row); see ``weigh_residuals``."""
+    other = np.append(POWERS, 0)
+    total = POWERS[0] + other
+    wrong = np.stack([other, np.full(len(other), POWERS[0])])
+    table = np.minimum(MOST_WEIGHT, MOST_WEIGHT * 2 * wrong // total).astype(np.uint8)
+    table.setflags(write=False)
+    return table
+
+
+PAIR_WEIGHTS = _pair_weights()

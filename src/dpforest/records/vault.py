@@ -1,8 +1,12 @@
 """The vault: rows go in, sealed answers come out."""
 
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from dpforest.domain import Domain
 from dpforest.errors import TableError
@@ -10,8 +14,14 @@ from dpforest.privacy.sealed import Sealed
 from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
 from dpforest.records.kernels import encode_numbers
 from dpforest.records.memory import Shards, refuse_copy
+from dpforest.records.workers import Workers
 from dpforest.rows import Rows
-from dpforest.schema import FINE_STEPS, Categorical, Classes, Feature, Schema
+from dpforest.schema import FINE_STEPS, Categorical, Classes, Feature, Numeric, Schema
+
+# What ``encode_numbers`` needs of features: cuts, missing, n_before, quick, lows, scales.
+Scales = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+# Even steps of a range, in most of which there is no cut.
+N_STEPS = 1 << 12
 
 
 class Vault:
@@ -21,11 +31,11 @@ class Vault:
     does not depend on values.
     """
 
-    def __init__(self, columns: list[Any], target_codes: np.ndarray, schema: Schema, n_jobs: int = 1) -> None:
+    def __init__(self, columns: list[Any], target_codes: np.ndarray, schema: Schema, workers: Workers) -> None:
         self.schema = schema
         self._columns = columns
         self._target_codes = target_codes
-        self._n_jobs = n_jobs
+        self._workers = workers
 
     @classmethod
     def seal(cls, X: Any, y: Any, schema: Schema, n_jobs: int = 1) -> "Vault":
@@ -33,22 +43,22 @@ class Vault:
         target_codes = read_target(y, schema.target)
         if len(columns[0]) != len(target_codes):
             raise TableError("Found input variables with inconsistent numbers of samples: X and y differ in length.")
-        return cls(columns, target_codes, schema, n_jobs)
+        return cls(columns, target_codes, schema, Workers(n_jobs))
 
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
         return Sealed(np.array([np.count_nonzero(self._target_codes >= 0)]))
 
-    def encode(self, domain: Domain) -> Shards:
+    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> Shards:
         """Records as codes, those that the target leaves out dropped."""
         kept = self._target_codes >= 0
-        codes = encode(self._columns, domain)
+        codes = encode(self._columns, domain, self._workers)
         if not kept.all():
             # A copy row by row: the layout in memory must not tell whether a record was left out.
             codes, target_codes = np.ascontiguousarray(codes[:, kept]), self._target_codes[kept]
         else:
             target_codes = self._target_codes
-        return Shards(codes, target_codes, domain, self.schema.target, self._n_jobs)
+        return Shards(codes, target_codes, domain, self.schema.target, self._workers)
 
     def rows(self) -> Sealed[Rows]:
         """The sealed rows, for printed algorithms that open them."""
@@ -76,12 +86,78 @@ def _category_codes(column: Any, feature: Categorical) -> np.ndarray:
     return to_indices(column, feature.categories, n_listed, n_listed + 1)
 
 
-def encode(columns: list[Any], domain: Domain) -> np.ndarray:
+def encode(columns: list[Any], domain: Domain, workers: Workers | None = None) -> np.ndarray:
     """Codes ``(n_features, n_records)`` of columns in the order of the domain."""
-    codes = np.empty((domain.n_features, len(columns[0])), dtype=domain.dtype)
-    for place, (column, feature, cuts) in enumerate(zip(columns, domain.features, domain.cuts, strict=True)):
-        if isinstance(feature, Categorical):
-            codes[place] = _category_codes(column, feature)
-        else:
-            encode_numbers(to_numbers(column), cuts, float(feature.lower), float(feature.upper), codes[place])
+    codes, workers = np.empty((domain.n_features, len(columns[0])), dtype=domain.dtype), workers or Workers()
+    for own, column, part in zip(codes, columns, domain.features, strict=True):
+        if isinstance(part, Categorical):
+            own[:] = _category_codes(column, part)
+    numeric = np.flatnonzero(domain.is_numeric)
+    begin = 0
+    for matrix in _matrices(to_numbers(columns[feature]) for feature in numeric):
+        _encode_matrix(matrix, numeric[begin : begin + len(matrix)], domain, codes, workers)
+        begin += len(matrix)
     return codes
+
+
+def _encode_matrix(matrix: np.ndarray, features: np.ndarray, domain: Domain, codes: np.ndarray, workers: Workers) -> None:
+    scales = _scales(tuple(_public(domain, feature) for feature in features), codes.dtype)
+    workers.run(
+        lambda part, start, stop: encode_numbers(matrix, features, *scales, start, stop, codes),
+        workers.parts(codes.shape[1], len(features)),
+    )
+
+
+def _public(domain: Domain, feature: int) -> tuple[bytes, float, float]:
+    part = domain.features[feature]
+    assert isinstance(part, Numeric)
+    return domain.cuts[feature].tobytes(), float(part.lower), float(part.upper)
+
+
+def _matrices(columns: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """Runs of columns that lie evenly in memory, each as one array ``(n_columns, n_records)``, without a copy."""
+    run: list[np.ndarray] = []
+    for column in columns:
+        if run and not _is_even([*run[-2:], column]):
+            yield _stacked(run)
+            run = []
+        run.append(column)
+    if run:
+        yield _stacked(run)
+
+
+def _is_even(columns: list[np.ndarray]) -> bool:
+    places = [_address(column) for column in columns]
+    alike = all((column.dtype, column.strides) == (columns[0].dtype, columns[0].strides) for column in columns)
+    return alike and len({b - a for a, b in pairwise(places)}) == 1
+
+
+def _stacked(columns: list[np.ndarray]) -> np.ndarray:
+    step = _address(columns[1]) - _address(columns[0]) if len(columns) > 1 else 0
+    shape, strides = (len(columns), len(columns[0])), (step, *columns[0].strides)
+    return as_strided(columns[0], shape, strides, writeable=False)
+
+
+def _address(column: np.ndarray) -> int:
+    return int(column.__array_interface__["data"][0])
+
+
+@lru_cache(maxsize=256)
+def _scales(features: tuple[tuple[bytes, float, float], ...], dtype: np.dtype) -> Scales:
+    """For some features, given as cuts and bounds, what ``encode_numbers`` needs of them."""
+    all_cuts = [np.frombuffer(cuts) for cuts, _, _ in features]
+    missing = np.array([len(cuts) + 1 for cuts in all_cuts])
+    cuts = np.full((len(features), int(missing.max())), np.nan)
+    n_before = np.empty((len(features), N_STEPS), dtype=np.uint16)
+    quick = np.empty((len(features), N_STEPS), dtype=dtype)
+    lows, highs = np.array([(low, high) for _, low, high in features]).T
+    with np.errstate(all="ignore"):  # of a range that is too wide or too narrow all cuts fall in few steps, no more
+        scales = N_STEPS / (highs - lows)
+        for place, (inner, low, high, scale) in enumerate(zip(all_cuts, lows, highs, scales, strict=True)):
+            # Values are clipped to the bounds: a cut at or below the lower one is always passed, one above the upper never.
+            inner = np.where(inner <= low, -np.inf, inner)[inner <= high]
+            cuts[place, : len(inner)] = inner
+            steps = np.clip(np.nan_to_num((inner - low) * scale, nan=0.0), 0, N_STEPS - 1).astype(np.int64)
+            n_before[place] = quick[place] = np.searchsorted(steps, np.arange(N_STEPS))
+            quick[place, steps] = np.iinfo(dtype).max
+    return cuts, missing, n_before, quick, lows, scales

@@ -1,0 +1,30 @@
+"""A table that is larger than memory should hold: written in row groups, trained on where it is."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dpforest.bench.speed_cases import SEED
+from dpforest.bench.speed_systems import Shape, Train, draw_table, our_trainer
+
+GROUP_ROWS = 1_000_000
+
+
+def write(path: str | Path, n_rows: int, n_features: int) -> None:
+    """Write features ``x0``, ``x1``, … in 32 bits and the target ``y``; each row group has a seed of its own."""
+    writer = None
+    try:
+        for group, start in enumerate(range(0, n_rows, GROUP_ROWS)):
+            X, y = draw_table(min(GROUP_ROWS, n_rows - start), n_features, [SEED, group])
+            table = pa.table({f"x{place}": column for place, column in enumerate(X.T)} | {"y": y})
+            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer.write_table(table, row_group_size=GROUP_ROWS)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def file_trainer(recipe: str, path: str | Path, shape: Shape, threads: int) -> Train:
+    """What trains once on a file: the estimator gets its path, and the schema names the column of the target."""
+    return our_trainer(recipe, shape, threads, str(path))

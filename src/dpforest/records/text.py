@@ -1,0 +1,43 @@
+"""Text columns that the schema declares as numbers. Sees rows.
+
+Column types come from the schema, never from values, so a stray value cannot turn a file into an error.
+"""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpforest.schema import Classes, Numeric, Schema
+
+
+def text_to_numbers(table: pa.Table, schema: Schema) -> pa.Table:
+    """The table with text read as numbers where the schema has numbers; null where it is none."""
+    for place, name in enumerate(table.column_names):
+        kind = table.schema.field(place).type
+        if is_number(schema, name) and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            table = table.set_column(place, name, _numbers(table.column(place)))
+    return table
+
+
+def is_number(schema: Schema, name: str) -> bool:
+    """Whether a column holds numbers: a numeric feature, a bounded target, or categories that are numbers."""
+    part = schema.target if name == schema.target.name else schema.features[name]
+    if isinstance(part, Numeric) or part.kind == "bounded":
+        return True
+    values = part.labels if isinstance(part, Classes) else part.categories  # type: ignore[union-attr]
+    return all(isinstance(value, int | float) for value in values)
+
+
+def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text as numbers; null where it cannot be read as one."""
+    trimmed = pc.utf8_trim_whitespace(column)
+    try:
+        return pc.cast(trimmed, pa.float64())
+    except pa.ArrowInvalid:
+        return pa.chunked_array([pa.array([_number(text) for text in trimmed.to_pylist()], pa.float64())])
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
