@@ -76,7 +76,7 @@ class _DPForest(BaseEstimator):
 
         ``X`` may be the path of a Parquet file or folder, which need not fit in memory; the target is then the column that
         the schema names. Everything is checked before anything is spent; ``progress`` is called with the name of each
-        finished step.
+        finished step, and while a file is read with its rows so far: these are for whoever holds the file, not to be logged.
         """
         recipe = self._check_parameters()
         ledger = Ledger(make_accountant(self.epsilon, self.delta))

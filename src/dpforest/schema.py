@@ -133,11 +133,6 @@ class Classes:
 
     n_values = width  # what a node releases: a count for each class
 
-    @staticmethod
-    def sizes(statistics: Any) -> Any:
-        """Number of records, from statistics ``(..., width)``."""
-        return statistics.sum(axis=-1)
-
     def to_dict(self) -> dict[str, Any]:
         content = {"name": self.name, "kind": self.kind, "labels": list(self.labels)}
         return content if self.other is None else content | {"other": self.other}
@@ -156,11 +151,6 @@ class Bounded:
 
     def __post_init__(self) -> None:
         _check_range(self)
-
-    @staticmethod
-    def sizes(statistics: Any) -> Any:
-        """Number of records, from statistics ``(..., width)``."""
-        return statistics[..., 0]
 
     def mean_of(self, share: Any) -> Any:
         """The mean of the target where ``share`` of the records counts as high."""

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -137,18 +138,19 @@ def _predictions(model: Any, features: np.ndarray, data: Data) -> np.ndarray:
     return shares
 
 
-def main() -> None:
+def serve(work: Callable[[Any], Answer]) -> None:
+    """Answer each line of the standard input."""
     # Answers have the standard output to themselves: what libraries print goes to standard error.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:
         try:
-            answer = train(json.loads(line))
-        except Exception as error:  # one model that fails must not stop the others
+            answer = work(json.loads(line))
+        except Exception as error:  # one that fails must not stop the others
             answer = {"error": f"failed with {type(error).__name__}: {error}"}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 
 if __name__ == "__main__":
-    main()
+    serve(train)

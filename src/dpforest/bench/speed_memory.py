@@ -3,6 +3,7 @@
 import gc
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -20,11 +21,8 @@ def peak_bytes() -> int:
 def start_watching() -> int:
     """Forget the old peak where the system allows it; returns what is held now."""
     gc.collect()
-    try:
+    with suppress(OSError):  # without a reset a peak can only be overstated, never understated
         CLEAR.write_text("5")
-    except OSError:
-        # Without a reset a peak can only be overstated, never understated.
-        return _status("VmRSS") or peak_bytes()
     return _status("VmRSS") or peak_bytes()
 
 

@@ -4,15 +4,13 @@ A request comes in as a line of JSON, an answer goes out as one: the seconds of 
 warmed on a small table of the same width before anything counts.
 """
 
-import json
-import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from dpforest.bench import speed_cases, speed_floor, speed_parquet
+from dpforest.bench.peers_worker import serve
 from dpforest.bench.speed_memory import peak_bytes, start_watching
 from dpforest.bench.speed_profile import watched
 from dpforest.bench.speed_systems import Shape, Trained, draw_table, predictor, trainer
@@ -164,18 +162,5 @@ def answer(request: Answer) -> Answer:
     return ACTIONS[request["action"]](request, Shape(**request["shape"]))
 
 
-def main() -> None:
-    # Answers have the standard output to themselves: what libraries print goes to standard error.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    for line in sys.stdin:
-        try:
-            said = answer(json.loads(line))
-        except Exception as error:  # the caller keeps the reason
-            said = {"error": f"failed with {type(error).__name__}: {error}"}
-        answers.write(json.dumps(said) + "\n")
-        answers.flush()
-
-
 if __name__ == "__main__":
-    main()
+    serve(answer)
