@@ -192,8 +192,8 @@ def test_a_sound_recipe_is_not_flagged():
 
 
 def test_a_tree_of_depth_one_loses_nearly_what_it_claims():
-    # Of 2,000 + 2,000 fits: below 0.7 in less than one of a thousand runs.
-    bound = bound_on(Subject(COUNTS), "empty table", 8_000)
+    # More fits than the claim needs: with 8,000 the bound fell below 0.7 in one of a few runs of all tests.
+    bound = bound_on(Subject(COUNTS), "empty table", 16_000)
     assert 0.7 <= bound.epsilon <= 1
 
 

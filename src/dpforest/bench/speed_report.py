@@ -104,7 +104,7 @@ _AGAIN = """## Again
 pip install 'dpforest[bench]'
 dpforest bench speed --results speed.jsonl --report docs/bench           # measure all, then write this page
 dpforest bench speed --results speed.jsonl --report docs/bench --render  # write it again from the same rows
-dpforest bench speed --quick                                             # a small table, in under a minute
+dpforest bench speed --quick                                             # a small table, in a minute or two
 ```
 """
 
