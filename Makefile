@@ -3,12 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench speed audit check clean
+.PHONY: demo test lint bench speed audit docs changelog wheel check clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/dpforest demo
 
-test: $(VENV)/dev.ready
+test: $(VENV)/dev.ready $(VENV)/browser.ready
 	$(BIN)/pytest -n 2
 
 lint: $(VENV)/dev.ready
@@ -37,6 +37,17 @@ audit: $(VENV)/dev.ready
 	$(BIN)/python scripts/audit_page.py
 	DPFOREST_AUDIT=full $(BIN)/pytest -n 2 tests/audit
 
+# The site, in site/: open site/index.html. Warnings are errors (with --quiet mkdocs would not see them).
+docs: $(VENV)/dev.ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --site-dir site
+
+# What the next release changes, as it will stand in CHANGELOG.md. `towncrier build` writes it there and takes the fragments away.
+changelog: $(VENV)/dev.ready
+	$(BIN)/towncrier build --draft
+
+wheel: $(VENV)/dev.ready
+	$(BIN)/python -m build --wheel --outdir dist
+
 check: lint test
 
 $(VENV)/bin/pip:
@@ -51,6 +62,14 @@ $(VENV)/demo.ready: pyproject.toml | $(VENV)/bin/pip
 
 $(VENV)/dev.ready: pyproject.toml | $(VENV)/bin/pip
 	$(BIN)/pip install --quiet --editable '.[demo,test,lint]'
+	@touch $@
+
+# The report is tested in a real browser. Where none can be installed, those tests skip and say so.
+$(VENV)/browser.ready: | $(VENV)/bin/pip
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
+		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+			&& apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+		|| echo "No browser: install chromium to test the report."
 	@touch $@
 
 clean:

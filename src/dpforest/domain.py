@@ -121,13 +121,18 @@ class Domain:
         """Smallest type that holds every code."""
         return np.dtype(np.uint8 if self.n_codes.max() <= 256 else np.uint16)
 
+    @cached_property
+    def _words(self) -> list[np.ndarray]:
+        """What the codes of each categorical feature are called; empty for numeric features."""
+        return [_category_words(part) if isinstance(part, Categorical) else np.empty(0) for part in self.features]
+
     def describe(self, feature: int, codes: np.ndarray) -> str:
-        """A condition such as ``age < 37`` or ``sex in {Male}`` for a set of codes, given as a mask."""
+        """A condition such as ``age < 37`` or ``sex in {Male}`` for a set of codes, given as a mask; "never" for none."""
+        if not codes.any():
+            return "never"
         name, part = self.names[feature], self.features[feature]
         if isinstance(part, Categorical):
-            listed_words = [*map(str, part.categories)]
-            reserved = [f"({word})" if word in listed_words else word for word in ("other", "missing")]
-            words = np.array(listed_words + reserved, dtype=object)
+            words = self._words[feature]
             few, equal, among = (codes, "=", "in") if 2 * codes.sum() <= len(codes) else (~codes, "!=", "not in")
             listed = words[few]
             return f"{name} {equal} {listed[0]}" if len(listed) == 1 else f"{name} {among} {{{', '.join(listed)}}}"
@@ -141,6 +146,11 @@ class Domain:
             ranges.append(f"{low}{name}{high}" if low or high else f"{name} is known")
         ranges += ["missing"] * missing
         return ranges[0] if len(ranges) == 1 else f"({' or '.join(ranges)})"
+
+
+def _category_words(part: Categorical) -> np.ndarray:
+    listed = [*map(str, part.categories)]
+    return np.array(listed + [f"({word})" if word in listed else word for word in ("other", "missing")], dtype=object)
 
 
 def _cut_texts(cuts: np.ndarray) -> list[str]:

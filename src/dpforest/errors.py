@@ -7,6 +7,7 @@ DPForestError
 ├── SchemaError      the schema is missing or contradicts itself or the recipe
 ├── TableError       a table does not have the columns or types that the schema declares
 ├── SealedError      a sealed value was used as if it were public
+├── MissingExtraError  a package that an extra brings is not installed
 ├── OutputError      a file cannot be written where it should go
 └── ModelFileError   a model file is damaged, foreign, or cannot be written
 """
@@ -64,6 +65,13 @@ class OutputError(DPForestError, ValueError):
 
 class ModelFileError(OutputError):
     """A model file is damaged, foreign, or cannot be written."""
+
+
+class MissingExtraError(DPForestError, ImportError):
+    """A package that an extra of the library brings is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs a package that is not installed: pip install 'dpforest[{extra}]'.")
 
 
 class LeakWarning(UserWarning):

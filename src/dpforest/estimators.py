@@ -4,7 +4,7 @@ import math
 import numbers
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dpforest.errors import LeakWarning, ModelFileError, ParameterError, SchemaError, TableError, shown
 from dpforest.forest import fit_forest, fit_published
 from dpforest.mechanisms import Entropy
-from dpforest.model_file import DAMAGE, read_model, save_model
+from dpforest.model_file import DAMAGE, read_model, save_model, versions
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
@@ -46,6 +46,7 @@ class _DPForest(BaseEstimator):
     forest_: Forest
     privacy_: Statement
     schema_: Any
+    made_with_: dict[str, str]
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class _DPForest(BaseEstimator):
         gate = self._make_gate(ledger, self.random_state)
         schema, vault = self._seal(X, y, recipe)
         # From here on charges are made; they stay on the estimator even if the fit fails, and no older model beside them.
-        for name in ("forest_", "privacy_", "schema_", "classes_"):
+        for name in ("forest_", "privacy_", "schema_", "classes_", "made_with_"):
             self.__dict__.pop(name, None)
         self.ledger_ = ledger
         shape = {"n_trees": self.n_trees, "max_depth": self.max_depth}
@@ -96,8 +97,9 @@ class _DPForest(BaseEstimator):
         self.schema_ = schema
         self.forest_ = forest
         self.privacy_ = self._state(recipe, schema, ledger, gate.entropy)
+        self.made_with_ = versions()
         if isinstance(schema.target, Classes):
-            self.classes_ = label_array(schema.target.labels)
+            self.classes_ = forest.labels
         if ledger.leaks:
             reasons = "; ".join(leak.reason for leak in ledger.leaks)
             warnings.warn(
@@ -198,6 +200,7 @@ class _DPForest(BaseEstimator):
             variant=self.variant,
             public=tuple(public),
             notes=tuple(notes),
+            seeded=entropy.seeded,
         )
 
     def _votes(self, X: Any) -> np.ndarray:
@@ -235,6 +238,45 @@ class _DPForest(BaseEstimator):
         check_is_fitted(self, "forest_")
         save_model(self, path)
 
+    def to_onnx(self) -> bytes:
+        """The model for ONNX runtimes: an input for each feature, the outputs ``label`` and ``probabilities`` (or
+        ``prediction``). Needs the extra ``onnx``."""
+        from dpforest.export.onnx import onnx_model
+
+        check_is_fitted(self, "forest_")
+        return onnx_model(self.forest_)
+
+    def to_sql(self, table: str) -> str:
+        """A query that scores the rows of a table in a database."""
+        from dpforest.export.sql import sql_query
+
+        check_is_fitted(self, "forest_")
+        return sql_query(self.forest_, table)
+
+    def to_sklearn(self) -> Any:
+        """A forest that only predicts: no schema to fit by, no budget to spend, trees as arrays in scikit-learn's manner."""
+        from dpforest.export.sklearn import released_forest
+
+        check_is_fitted(self, "forest_")
+        return released_forest(self.forest_, self.schema_)
+
+    def to_json(self) -> str:
+        """Everything that was released, as JSON; enough to predict from."""
+        from dpforest.export.json import json_text
+
+        check_is_fitted(self, "forest_")
+        return json_text(self)
+
+    def save_report(self, path: str | Path, audit: dict[str, Any] | None = None) -> None:
+        """Write the privacy report: one page, and the same as JSON beside it.
+
+        ``audit`` is what ``dpforest audit --json`` gives.
+        """
+        from dpforest.report import write_report
+
+        check_is_fitted(self, "forest_")
+        write_report(self, path, audit)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")
 
@@ -253,9 +295,10 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
     ----------
     schema : Schema or "assume-public"
         Public facts about the table. Nothing is inferred from the rows, unless ``"assume-public"`` asks for it.
-    epsilon, delta : float
-        Budget of one call of ``fit`` for adding or removing one record. ``delta=0`` is pure epsilon-DP;
-        ``epsilon=inf`` trains the same forest without privacy.
+    epsilon : float
+        Budget of one call of ``fit`` for adding or removing one record; ``inf`` trains the same forest without privacy.
+    delta : float
+        0 for pure epsilon-DP; above 0 the accounting is zCDP, converted once.
     recipe : str or Recipe
         Algorithm by name, or your own.
     variant : {"private", "published"}
@@ -291,23 +334,9 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest label of each record."""
         votes = self._votes(X)
-        if self.forest_.draws:
-            # The same record gets the same coin each time, so that predictions do not depend on their company.
-            below = votes.cumsum(axis=1)
-            return self.classes_[(below > self._coins(X)[:, None] * below[:, -1:]).argmax(axis=1)]
-        return self.classes_[votes.argmax(axis=1)]
-
-    def _coins(self, X: Any) -> np.ndarray:
-        """A number in [0, 1) for each record, from its codes alone."""
-        codes = encode(read_columns(X, self.schema_), self.forest_.domain).astype(np.uint64)
-        mixed = np.full(codes.shape[1], 0x2545F4914F6CDD1D, dtype=np.uint64)
-        for column in codes:
-            # The finisher of SplitMix64: every bit of a code reaches every bit of the coin.
-            mixed = (mixed ^ column) + np.uint64(0x9E3779B97F4A7C15)
-            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            mixed ^= mixed >> np.uint64(31)
-        return np.asarray(mixed >> np.uint64(11)) / 2.0**53
+        if not self.forest_.draws:
+            return self.classes_[votes.argmax(axis=1)]
+        return self.forest_.decide(votes, encode(read_columns(X, self.schema_), self.forest_.domain))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -334,16 +363,6 @@ class DPForestRegressor(RegressorMixin, _DPForest):
         return tags
 
 
-def label_array(labels: Sequence[Any]) -> np.ndarray:
-    """Labels as numpy would hold them, unless it would change or split them."""
-    array = np.asarray(labels) if not any(isinstance(label, tuple) for label in labels) else None
-    if array is not None and array.ndim == 1 and array.tolist() == list(labels):
-        return array
-    array = np.empty(len(labels), dtype=object)
-    array[:] = labels
-    return array
-
-
 def load_model(path: str | Path) -> DPForestClassifier | DPForestRegressor:
     """Read a fitted estimator that ``save`` wrote; refuses a file that is damaged or from elsewhere."""
     header, forest = read_model(path)
@@ -357,9 +376,10 @@ def load_model(path: str | Path) -> DPForestClassifier | DPForestRegressor:
         raise ModelFileError(f"{path} is damaged or not a dpforest model.") from None
     model.schema_, model.forest_ = header["schema"], forest
     model.privacy_, model.ledger_ = header["privacy"], header["ledger"]
+    model.made_with_ = {str(name): str(number) for name, number in (header.get("made_with") or {}).items()}
     model.n_features_in_ = model.schema_.n_features
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)
     if isinstance(model, DPForestClassifier):
-        model.classes_ = label_array(model.schema_.target.labels)
+        model.classes_ = forest.labels
     return model

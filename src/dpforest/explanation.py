@@ -4,14 +4,20 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from dpforest.criteria import MaxOperator, Mixture, SoftAgreement
 from dpforest.errors import ParameterError
-from dpforest.forest import public_facts
+from dpforest.forest import fit_forest, public_facts
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
+from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
 from dpforest.recipe import Recipe
 from dpforest.recipes import get_recipe
+from dpforest.records.vault import Vault
 from dpforest.rules import Facts
 from dpforest.schema import Schema
 
@@ -42,10 +48,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The plan of a fit: its choices, and where each share of the budget goes."""
+    """The plan of a fit: its choices, where each share of the budget goes, and how leaves compare with their noise."""
 
     choices: tuple[Line, ...]
     shares: tuple[Line, ...]
+    noise: tuple[Line, ...]
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -61,13 +68,20 @@ def explain(
 ) -> Explanation:
     """The plan of the default recipe for about ``n_rows`` rows; None takes the number that the schema declares."""
     make_accountant(epsilon, delta)
+    for name, value in (("n_trees", n_trees), ("max_depth", max_depth)):
+        if value is not None and value < 1:
+            raise ParameterError(f"{name} must be a whole number of at least 1, not {value}.")
     guess = schema.n_rows if n_rows is None else n_rows
     if guess is None:
         raise ParameterError("The schema does not declare the number of rows; say how many you expect, roughly.")
     facts = replace(public_facts(schema, get_recipe("auto"), epsilon, delta), n_rows=float(guess))
     recipe = get_recipe("auto").resolve(facts, n_trees, max_depth)
     is_public = schema.n_rows is not None
-    return Explanation(tuple(_choices(recipe, facts, is_public)), tuple(_shares(recipe, facts, is_public)))
+    return Explanation(
+        tuple(_choices(recipe, facts, is_public)),
+        tuple(_shares(recipe, facts, is_public)),
+        tuple(_noise(schema, recipe, facts, is_public)),
+    )
 
 
 def _choices(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
@@ -141,6 +155,25 @@ def _shares(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
     lines.append(_share("splits", splits, f"of {unit}; {n_levels} levels, {splits / n_levels:.2%} on average"))
     leaves = left * plan.leaves
     lines.append(_share("leaves", leaves, f"of {unit}; {n_trees} x {leaves / n_trees:.2%}"))
+    return lines
+
+
+def _noise(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
+    """Size of a leaf against its noise, for each kind of tree, from a fit of no rows: noise does not depend on them."""
+    epsilon = facts.epsilon if is_public else facts.epsilon * (1 - recipe.n_rows_share)
+    gate = Gate(Ledger(make_accountant(epsilon, facts.delta)), Entropy(None))
+    public = replace(schema, n_rows=round(facts.n_rows))
+    empty = Vault.seal(np.empty((0, schema.n_features), dtype=object), np.empty(0), public)
+    forest = fit_forest(empty, recipe, gate)
+    lines, first = [], 0
+    kinds = [(phase.n_trees, name) for phase, name in _before(recipe)]
+    for n_trees, name in [*kinds, (forest.n_trees - sum(n for n, _ in kinds), "trees")]:
+        leaves = forest.is_leaf & (forest.trees >= first) & (forest.trees < first + n_trees)
+        size = facts.n_rows * n_trees / leaves.sum()
+        deviation = float(np.sqrt(forest.variances[leaves].mean()))
+        ratio = f"{size / deviation:,.3g} times its noise, if all are alike" if deviation else "no noise"
+        lines.append(Line(f"leaf of {name}", f"{size:,.0f} ± {deviation:,.3g} records", ratio))
+        first += n_trees
     return lines
 
 

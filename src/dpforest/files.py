@@ -10,12 +10,16 @@ from typing import BinaryIO
 from dpforest.errors import OutputError
 
 
-def check_writable(path: str | Path) -> Path:
-    """Raise unless a file can be written there; leaves nothing behind."""
+def check_writable(path: str | Path, *inputs: str | Path) -> Path:
+    """Raise unless a file can be written there that is none of the ``inputs``; leaves nothing behind."""
     path = Path(path)
     try:
         if path.is_dir():
             raise OutputError(f"{path} is a folder; name a file in it.")
+        if path.exists() and not path.is_file():
+            raise OutputError(f"{path} is no ordinary file; name one, or a new one.")
+        if any(path.exists() and Path(other).exists() and path.samefile(other) for other in inputs):
+            raise OutputError(f"{path} is what is read; write to another file.")
         # A name that is too long shows only when it is looked up.
         path.exists()
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpforest-"):
@@ -34,13 +38,17 @@ def write_whole(path: str | Path, content: bytes) -> None:
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[BinaryIO]:
     """A file to write to that is at its place once the block has ended well, and nowhere otherwise."""
-    path = check_writable(path)
+    # Through a link: the file that it leads to is written, and the link stays.
+    path = check_writable(path).resolve()
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".dpforest-")
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path)
+    except OSError as error:
+        Path(name).unlink(missing_ok=True)
+        raise OutputError(f"{path} could not be written: {error.strerror}.") from None
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

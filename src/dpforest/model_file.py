@@ -4,7 +4,9 @@ import hashlib
 import io
 import json
 import math
+import platform
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,34 @@ ARRAYS = {
 
 def save_model(model: Any, path: str | Path) -> None:
     """Write a fitted estimator."""
+    header, blobs = _content(model)
+    text = json.dumps(header, indent=1, allow_nan=False)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, blob in {HEADER: text.encode(), **blobs}.items():
+            # A fixed date: the same model gives the same bytes.
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), blob)
+    try:
+        write_whole(path, buffer.getvalue())
+    except OutputError as error:
+        raise ModelFileError(str(error)) from None
+
+
+def model_digest(model: Any) -> str | None:
+    """The hash that the file of a fitted estimator carries; None if no file can hold its labels."""
+    try:
+        return _content(model)[0]["digest"]
+    except ModelFileError:
+        return None
+
+
+def versions() -> dict[str, str]:
+    """What a model is made with."""
+    return {"dpforest": version("dpforest"), "python": platform.python_version(), "numpy": np.__version__}
+
+
+def _content(model: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The header, with a hash of all, and the arrays of a model file."""
     forest: Forest = model.forest_
     arrays = {name: getattr(forest, name) for name in ARRAYS if hasattr(forest, name)}
     arrays["cuts"] = np.concatenate([np.empty(0), *forest.domain.cuts])
@@ -54,23 +84,15 @@ def save_model(model: Any, path: str | Path) -> None:
         "ledger": model.ledger_.to_dict(),
         "draws": forest.draws,
         "link": forest.link,
+        "made_with": model.made_with_,
     }
     try:
         tagged = _tag(header)
-        text = json.dumps({**tagged, "digest": _digest(tagged, blobs)}, indent=1, allow_nan=False)
+        return {**tagged, "digest": _digest(tagged, blobs)}, blobs
     except (TypeError, ValueError):
         raise ModelFileError(
             "Only text, finite numbers, booleans and tuples of these can be labels or categories of a model that is saved."
         ) from None
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, blob in {HEADER: text.encode(), **blobs}.items():
-            # A fixed date: the same model gives the same bytes.
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), blob)
-    try:
-        write_whole(path, buffer.getvalue())
-    except OutputError as error:
-        raise ModelFileError(str(error)) from None
 
 
 def read_model(path: str | Path) -> tuple[dict[str, Any], Forest]:

@@ -20,6 +20,8 @@ from dpforest.files import write_whole
 TARGET_STEPS = 1024
 # Records keep a finer one, so that a part of the range can be looked at as closely.
 FINE_STEPS = 1 << 16
+# Stands in a draft for what a person has to fill in.
+UNFILLED = "?"
 
 
 def _plain(value: Any) -> Any:
@@ -169,6 +171,8 @@ _KINDS: dict[str, Any] = {part.kind: part for part in (Numeric, Categorical, Cla
 class Schema:
     """Features, target and, if it is public, the number of rows.
 
+    ``vouched_by`` says who stands for it that these facts are public, and why; the privacy report shows it.
+
     Example
     -------
     >>> schema = Schema(
@@ -183,6 +187,7 @@ class Schema:
     target: Target
     n_rows: int | None = None
     source: str = "declared"
+    vouched_by: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.features, Mapping) or not self.features:
@@ -205,6 +210,8 @@ class Schema:
             raise SchemaError(
                 f"Schema(n_rows=...) must be a whole number that is public, or None, not {shown(self.n_rows)}."
             )
+        if self.vouched_by is not None and not isinstance(self.vouched_by, str):
+            raise SchemaError(f"Schema(vouched_by=...) must be text or None, not {shown(self.vouched_by)}.")
         object.__setattr__(self, "features", MappingProxyType(dict(self.features)))
 
     @property
@@ -212,7 +219,7 @@ class Schema:
         return len(self.features)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Schema, (dict(self.features), self.target, self.n_rows, self.source))
+        return (Schema, (dict(self.features), self.target, self.n_rows, self.source, self.vouched_by))
 
     def to_dict(self) -> dict[str, Any]:
         content: dict[str, Any] = {
@@ -223,34 +230,33 @@ class Schema:
             content["n_rows"] = int(self.n_rows)
         if self.source != "declared":
             content["source"] = self.source
+        if self.vouched_by is not None:
+            content["vouched_by"] = self.vouched_by
         return content
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Schema":
         if not isinstance(content, Mapping) or not {"features", "target"} <= set(content):
             raise SchemaError("A schema file needs the entries 'features' and 'target'.")
-        unknown = set(content) - {"features", "target", "n_rows", "source"}
+        unknown = set(content) - {"features", "target", "n_rows", "source", "vouched_by"}
         if unknown:
             raise SchemaError(f"A schema file has no entry {sorted(unknown)[0]!r}.")
         if not isinstance(content["features"], Mapping):
             raise SchemaError("The entry 'features' of a schema file maps column names to their kind.")
         features = {str(name): _part(f"feature {name!r}", part) for name, part in content["features"].items()}
         target = _part("the target", content["target"])
-        return cls(features, target, content.get("n_rows"), content.get("source", "declared"))
+        return cls(features, target, content.get("n_rows"), content.get("source", "declared"), content.get("vouched_by"))
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Schema":
         """Read a ``.json`` or ``.toml`` file."""
-        path = Path(path)
-        parsers: dict[str, Any] = {".json": _parse_json, ".toml": tomllib.loads}
-        if path.suffix not in parsers:
-            raise SchemaError(f"A schema file ends in .json or .toml, not {path.suffix!r} ({path}).")
-        try:
-            content = parsers[path.suffix](path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise SchemaError(f"The schema file {path} cannot be read: {error.strerror}.") from None
-        except (ValueError, RecursionError) as error:
-            raise SchemaError(f"The schema file {path} is not valid {path.suffix[1:].upper()}: {error}.") from None
+        content = read_schema_file(path)
+        open_entries = unfilled(content)
+        if open_entries:
+            raise SchemaError(
+                f"The schema {path} is a draft: {len(open_entries)} of its entries are still {UNFILLED!r}, such as "
+                f"{open_entries[0]}. Fill them in from what is public, not from the rows; 'dpforest schema check' lists all."
+            )
         return cls.from_dict(content)
 
     def to_file(self, path: str | Path) -> None:
@@ -264,6 +270,39 @@ class Schema:
             write_whole(path, text.encode("utf-8"))
         except (OutputError, UnicodeEncodeError) as error:
             raise SchemaError(f"The schema cannot be written to {path}: {error}") from None
+
+
+def read_schema_file(path: str | Path) -> Any:
+    """The entries of a ``.json`` or ``.toml`` file, as they stand there."""
+    path = Path(path)
+    parsers: dict[str, Any] = {".json": _parse_json, ".toml": tomllib.loads}
+    if path.suffix not in parsers:
+        raise SchemaError(f"A schema file ends in .json or .toml, not {path.suffix!r} ({path}).")
+    try:
+        return parsers[path.suffix](path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SchemaError(f"The schema file {path} cannot be read: {error.strerror}.") from None
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(f"The schema file {path} is not valid {path.suffix[1:].upper()}: {error}.") from None
+
+
+# What a draft may leave open; a label or a column may well be called "?".
+_OPEN = ("kind", "lower", "upper", "integer", "categories", "labels")
+
+
+def unfilled(content: Any) -> list[str]:
+    """The entries of a schema file that a person still has to fill in, such as ``features.age.lower``."""
+    if not isinstance(content, Mapping):
+        return []
+    features = content.get("features")
+    parts = {"target": content.get("target")}
+    parts |= {f"features.{name}": part for name, part in features.items()} if isinstance(features, Mapping) else {}
+    found = ["vouched_by"] if content.get("vouched_by") == UNFILLED else []
+    for where, part in parts.items():
+        if isinstance(part, Mapping):
+            names = ("name", *_OPEN) if part.get("kind") == UNFILLED else _OPEN
+            found += [f"{where}.{name}" for name in names if part.get(name) == UNFILLED]
+    return found
 
 
 def _described(value: Any) -> str:
@@ -325,7 +364,7 @@ def _toml_value(value: Any) -> str:
 
 def _toml_text(content: dict[str, Any]) -> str:
     _check_storable(content)
-    lines = [f"{name} = {_toml_value(content[name])}" for name in ("n_rows", "source") if name in content]
+    lines = [f"{name} = {_toml_value(content[name])}" for name in ("n_rows", "source", "vouched_by") if name in content]
     tables = [("target", content["target"])]
     tables += [(f"features.{_toml_value(name)}", part) for name, part in content["features"].items()]
     for header, part in tables:

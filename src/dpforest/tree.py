@@ -15,6 +15,7 @@ from numba import njit
 
 from dpforest.domain import Domain
 from dpforest.schema import Classes, Target
+from dpforest.texts import plain
 
 # Votes of additive trees are multiples of 1/1024, so that sums of votes are exact integers.
 SCORE_STEPS = 1024
@@ -179,6 +180,25 @@ class Forest:
             totals = np.clip(totals, 0, 1)
         return totals / totals.sum(axis=1, keepdims=True)
 
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """The classes as numpy would hold them, unless it would change or split them."""
+        assert isinstance(self.target, Classes)
+        labels = self.target.labels
+        array = np.asarray(labels) if not any(isinstance(label, tuple) for label in labels) else None
+        if array is not None and array.ndim == 1 and array.tolist() == list(labels):
+            return array
+        array = np.empty(len(labels), dtype=object)
+        array[:] = labels
+        return array
+
+    def decide(self, shares: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """The label of each record: that of the largest share, or one drawn by the shares if the vote draws."""
+        if not self.draws:
+            return self.labels[shares.argmax(axis=1)]
+        below = shares.cumsum(axis=1)
+        return self.labels[(below > _coins(codes)[:, None] * below[:, -1:]).argmax(axis=1)]
+
     def importances(self) -> np.ndarray:
         """Decrease of impurity due to each feature, from released counts; sums to 1 (or all 0)."""
         sizes = np.maximum(self.counts.sum(axis=1), 0)
@@ -228,7 +248,8 @@ class Forest:
                 says = f"{rule['class']} ({rule['confidence']:.0%})" if "class" in rule else f"{rule['mean']:.6g}"
             # Later trees count records by what is still missed of them.
             size = f"{rule['support']:.0f} records" + (" by weight" if self.link == "softmax" and rule["tree"] else "")
-            lines.append(f"tree {rule['tree']}: if {rule['rule']} then {says}, about {size}")
+            # A rule is one line, whatever its names hold.
+            lines.append(plain(f"tree {rule['tree']}: if {rule['rule']} then {says}, about {size}"))
         return "\n".join(lines)
 
     def _prediction(self, node: int) -> dict[str, Any]:
@@ -244,6 +265,18 @@ class Forest:
 
     def __repr__(self) -> str:
         return f"Forest(n_trees={self.n_trees}, depth={self.depth}, n_nodes={self.n_nodes})"
+
+
+def _coins(codes: np.ndarray) -> np.ndarray:
+    """A number in [0, 1) for each record, from its codes alone, so that a prediction does not depend on its company."""
+    mixed = np.full(codes.shape[1], 0x2545F4914F6CDD1D, dtype=np.uint64)
+    for column in codes.astype(np.uint64):
+        # The finisher of SplitMix64: every bit of a code reaches every bit of the coin.
+        mixed = (mixed ^ column) + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+    return np.asarray(mixed >> np.uint64(11)) / 2.0**53
 
 
 @njit(cache=True, nogil=True)

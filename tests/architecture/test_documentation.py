@@ -1,26 +1,108 @@
-"""Every Python block of the documentation runs."""
+"""Every Python block and every command of the documentation runs.
 
+Blocks of a page run in its order, in a temporary folder that they share. A ``python`` block has names of its own, but for
+the tutorial, where it sees what came before. In a ``console`` block each line ``$ dpforest ...`` (or ``$ python ...``) runs
+and has to end with 0, or with what a comment at its end says: ``$ dpforest fit ... # exit code 1``. Other lines are output,
+which is not compared. Commands in other blocks are not run, but have to be commands with options that exist.
+"""
+
+import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import typer.main
+
+from dpforest.cli.main import commands
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCKS = [
-    pytest.param(block, id=f"{page.relative_to(ROOT)}:{place}")
-    for page in PAGES
-    for place, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
-]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+IN_ONE_NAMESPACE = {"docs/guide/tutorial.md"}
+# Pages of the site that have no file: scripts/docs_hook.py makes them, and a strict build checks links to them.
+MADE_AT_BUILD = re.compile(
+    r"docs/(recipes/|gallery/|commands.md|proofs.md|references.md|adr/index.md|contributing.md|changelog.md|security.md)"
+)
+BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SHOWN = re.compile(r"^(?:    |\$ )?(?:\w+=\S+ )?(dpforest .*)$")
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_block_runs(block, tmp_path, monkeypatch, capsys):
+def blocks(page):
+    """Language, text, and the number of lines before it."""
+    text = page.read_text("utf-8")
+    return [(match[1], match[2], text[: match.start(2)].count("\n")) for match in BLOCK.finditer(text)]
+
+
+def name_of(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=name_of)
+def test_blocks_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    exec(compile(block, "documentation", "exec"), {"__name__": "documentation"})
+    names = {"__name__": "documentation"}
+    for language, text, n_lines_before in blocks(page):
+        if language == "console":
+            run_commands(text, tmp_path)
+            continue
+        if name_of(page) not in IN_ONE_NAMESPACE:
+            names = {"__name__": "documentation"}
+        # Lines of a traceback are those of the page.
+        exec(compile("\n" * n_lines_before + text, page, "exec"), names)
+
+
+def run_commands(text, folder):
+    lines = [line.removeprefix("$ ") for line in joined(text) if line.startswith("$ ")]
+    assert lines, f"A console block without a command: {text}"
+    for line in lines:
+        program, *words = shlex.split(line, comments=True)
+        modules = {"dpforest": ["-m", "dpforest.cli"], "python": []}
+        assert program in modules, f"Only dpforest and python are run in a console block; use sh for {line!r}."
+        code = re.search(r"# exit code (\d+)$", line)
+        ended = subprocess.run(
+            [sys.executable, *modules[program], *words],
+            cwd=folder, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
+            env={**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"},
+        )  # fmt: skip
+        assert ended.returncode == (int(code[1]) if code else 0), f"{line}\n{ended.stdout}\n{ended.stderr}"
+
+
+def joined(text):
+    """The lines of a block, with those that end in a backslash made one with what follows."""
+    return text.replace("\\\n", " ").splitlines()
+
+
+def shown_commands():
+    """Commands in blocks that are not run, and in help texts."""
+    for page in PAGES:
+        fenced = re.sub(r"^```(?:python|console)\n.*?^```$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+        in_fence = False
+        for line in joined(fenced):
+            in_fence ^= line.startswith("```")
+            match = SHOWN.match(line)
+            if match and (in_fence or line.startswith("    ")):
+                yield pytest.param(match[1], id=f"{name_of(page)}: {match[1]}")
+    for source in sorted((ROOT / "src" / "dpforest" / "cli").glob("*.py")):
+        for example in re.findall(r"Example: \[bold\](?:\w+=\S+ )?(dpforest .*?)\[/bold\]", source.read_text("utf-8")):
+            yield pytest.param(example, id=f"{source.name}: {example}")
+
+
+@pytest.mark.parametrize("line", [*shown_commands()])
+def test_shown_command_exists_with_its_options(line):
+    _, *words = shlex.split(re.split(r" [|>] ", line)[0], comments=True)
+    command = typer.main.get_command(commands)
+    while words and hasattr(command, "commands"):
+        assert words[0] in command.commands, f"{words[0]!r} is not a command"
+        command, words = command.commands[words[0]], words[1:]
+    if "--help" not in words and not hasattr(command, "commands"):
+        command.make_context(line, words)  # parses, and runs nothing; what is wrong raises
 
 
 def test_links_between_pages_lead_somewhere():
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
-            assert (page.parent / target).exists(), f"{page}: {target}"
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+            place = Path(os.path.normpath(page.parent / target))
+            is_made = place.is_relative_to(ROOT) and MADE_AT_BUILD.match(name_of(place))
+            assert place.exists() or (is_made and page.is_relative_to(ROOT / "docs")), f"{page}: {target}"

@@ -289,7 +289,7 @@ def test_a_bar_shows_rows_per_second_while_rows_are_read_and_then_vanishes(monke
     monkeypatch.setattr(console, "errors", Console(file=shown, force_terminal=True, width=120, color_system=None))
     with console.steps("Training") as progress:
         for done in (10, 20, 30):
-            progress(Step("rows encoded", done, 30))
+            progress(Step("rows encoded", done, 30, "rows"))
             time.sleep(0.15)  # for the bar to be drawn
         progress("level 1 of 3")
         time.sleep(0.15)

@@ -21,6 +21,7 @@ from sklearn.metrics import roc_curve
 from dpforest.audit.subject import Subject
 from dpforest.datasets import load_dataset, load_survey
 from dpforest.errors import LeakWarning, ParameterError, shown
+from dpforest.progress import Step
 from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
 from dpforest.records.residuals import MOST_WEIGHT
 from dpforest.records.vault import encode
@@ -330,7 +331,7 @@ def _collect(world: _World, n_pairs: int, n_jobs: int, progress: Callable[[str],
     # In the order of the jobs: which half a fit is in must not depend on how long it took.
     for batch in Parallel(n_jobs, return_as="generator")(delayed(_look)(world, size) for size in sizes):
         pairs.extend(batch)
-        progress(f"{2 * len(pairs)} of {2 * n_pairs} fits")
+        progress(Step(f"{2 * len(pairs)} of {2 * n_pairs} fits", len(pairs), n_pairs))
     return np.array(pairs)
 
 

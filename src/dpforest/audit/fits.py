@@ -2,7 +2,7 @@
 
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from joblib import Parallel, delayed
 from dpforest.audit.pairs import Pair
 from dpforest.audit.subject import Subject
 from dpforest.errors import LeakWarning
+from dpforest.progress import Step
 from dpforest.records.columns import read_columns
 from dpforest.records.vault import encode
 from dpforest.schema import Classes
@@ -61,11 +62,21 @@ class Observations:
         return Observations(self.columns, self.without[start:stop], self.with_record[start:stop])
 
 
-def observe(subject: Subject, pairs: Sequence[Pair], n_fits: int, n_jobs: int = -1) -> list[Observations]:
+def observe(
+    subject: Subject,
+    pairs: Sequence[Pair],
+    n_fits: int,
+    n_jobs: int = -1,
+    progress: Callable[[str], None] = lambda step: None,
+) -> list[Observations]:
     """``n_fits`` fits on each table of each pair, every one with fresh coins of the operating system."""
     sizes = [N_CHUNK] * (n_fits // N_CHUNK) + [n_fits % N_CHUNK] * (n_fits % N_CHUNK > 0)
     tasks = [(subject, pair, larger, size) for pair in pairs for larger in (False, True) for size in sizes]
-    chunks = Parallel(n_jobs=n_jobs, backend="loky")(delayed(_fits)(*task) for task in tasks)
+    name = f"{2 * n_fits * len(pairs)} fits: {pairs[0].name if len(pairs) == 1 else f'{len(pairs)} pairs'}"
+    chunks = []
+    for chunk in Parallel(n_jobs=n_jobs, backend="loky", return_as="generator")(delayed(_fits)(*task) for task in tasks):
+        chunks.append(chunk)
+        progress(Step(name, len(chunks), len(tasks)))
     return [_joined(subject, pair, chunks[2 * len(sizes) * k : 2 * len(sizes) * (k + 1)]) for k, pair in enumerate(pairs)]
 
 

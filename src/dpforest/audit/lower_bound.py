@@ -101,9 +101,8 @@ def lower_bound(
         raise ParameterError(f"confidence must lie between 0 and 1, not {confidence!r}.")
     pair = _promising(subject, pairs, n_fits, n_jobs, progress) if len(pairs) > 1 else pairs[0]
     n_half = n_fits // 4
-    (seen,) = observe(subject, [pair], 2 * n_half, n_jobs)
+    (seen,) = observe(subject, [pair], 2 * n_half, n_jobs, progress)
     _check_that_some_succeed(subject, [pair], [seen])
-    progress(f"{4 * n_half} fits: {pair.name}")
     found = find_event(seen.part(0, n_half), subject.delta, confidence)
     progress(f"event: {found.event}")
     bound, hits = found.test(seen.part(n_half, 2 * n_half), subject.delta, confidence)
@@ -128,7 +127,7 @@ def _claim(subject: Subject, pair: Pair) -> float:
 def _promising(subject: Subject, pairs: Sequence[Pair], n_fits: int, n_jobs: int, progress: Callable[[str], None]) -> Pair:
     """The pair whose bound on few fits is the largest share of its claim."""
     n_half = min(max(int(PILOT_SHARE * n_fits), LEAST_PILOT), MOST_PILOT) // 2
-    pilots = observe(subject, pairs, 2 * n_half, n_jobs)
+    pilots = observe(subject, pairs, 2 * n_half, n_jobs, progress)
     _check_that_some_succeed(subject, pairs, pilots)
     promises = []
     for pair, seen in zip(pairs, pilots, strict=True):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpforest.audit.attack import FALSE_POSITIVES, Attack, most_allowed
-from dpforest.errors import ParameterError
+from dpforest.errors import MissingExtraError
 
 # Told apart by people with any colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -172,6 +172,6 @@ def draw_evidence(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
 
 def _figure(width: float, height: float) -> Any:
     if importlib.util.find_spec("matplotlib") is None:
-        raise ParameterError("Pictures need matplotlib: pip install 'dpforest[plots]'.")
+        raise MissingExtraError("A picture", "plots")
     # Loaded by name: it is an optional library.
     return importlib.import_module("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")

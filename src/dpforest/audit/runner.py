@@ -7,6 +7,7 @@ from typing import Any
 from dpforest.audit.lower_bound import LowerBound, lower_bound
 from dpforest.audit.replay import Replays, replay_many
 from dpforest.audit.subject import Subject
+from dpforest.progress import Step
 from dpforest.published.registry import get_published
 from dpforest.recipe import Recipe
 from dpforest.recipes import get_recipe, list_recipes
@@ -51,7 +52,9 @@ def audit(
     """Replay ``n_pairs`` generated neighbours and bound epsilon from below by ``n_fits`` fits; 0 leaves a part out."""
     replays = bound = None
     if n_pairs:
-        replays = replay_many(subject, n_pairs, progress=lambda done: progress(f"replay {done} of {n_pairs}"))
+        replays = replay_many(
+            subject, n_pairs, progress=lambda done: progress(Step(f"replay {done} of {n_pairs}", done, n_pairs))
+        )
     if n_fits:
         bound = lower_bound(subject, n_fits=n_fits, progress=progress)
     return Audit(subject.name, subject.variant, subject.epsilon, subject.delta, replays, bound)

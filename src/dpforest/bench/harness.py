@@ -20,6 +20,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from dpforest.errors import DPForestError, LeakWarning
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
+from dpforest.progress import Step
 from dpforest.records.columns import read_columns, to_indices, to_numbers
 from dpforest.schema import Categorical, Classes, Schema
 
@@ -217,7 +218,8 @@ def run_all(
         for number, row in enumerate(rows, start=1):
             file.write(json.dumps(row) + "\n")
             file.flush()
-            progress(f"{number} of {len(todo)}: {row['dataset']}, {row['system']}, {row['variant']}")
+            name = f"{number} of {len(todo)}: {row['dataset']}, {row['system']}, {row['variant']}"
+            progress(Step(name, number, len(todo)))
             yield row
 
 

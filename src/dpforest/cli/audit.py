@@ -1,6 +1,5 @@
 """dpforest audit: what was tried to break a claim, and what was found."""
 
-import json
 import math
 import sys
 from collections.abc import Callable
@@ -13,7 +12,8 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from dpforest.cli.console import output, steps
+from dpforest.cli.console import output, print_json, steps
+from dpforest.progress import Step
 
 # The attack is repeated at these multiples of epsilon, and without privacy, to show what it can do.
 ATTACKED_AT = (0.1, 1.0, 10.0, math.inf)
@@ -41,9 +41,16 @@ def audit(
     from dpforest.audit.runner import audit as run
     from dpforest.audit.runner import subjects
     from dpforest.errors import ParameterError
+    from dpforest.files import check_writable
+    from dpforest.privacy.accountants import make_accountant
 
     if variant not in ("private", "published", "all"):
         raise ParameterError(f"--variant is private, published or all, not {variant!r}.")
+    if min(pairs, trials) < 0:
+        raise ParameterError(f"--pairs and --trials are at least 0, not {pairs} and {trials}.")
+    make_accountant(epsilon, delta)
+    if html is not None:
+        check_writable(html)
     chosen = subjects(recipe, variant, epsilon, delta)
     found = []
     with steps("Audit") as progress:
@@ -55,7 +62,7 @@ def audit(
     if html is not None:
         write_html(html, audits, attacked)
     if as_json:
-        output.print_json(json.dumps({"audits": audits, "attacks": attacked}))
+        print_json({"audits": audits, "attacks": attacked})
     else:
         _show(audits, attacked)
     if not all(item.kept for item in found) or any(item.exceeds for item in attacks):
@@ -63,7 +70,7 @@ def audit(
 
 
 def _told(progress: Callable[[str], None], title: str, step: str) -> None:
-    progress(title + step)
+    progress(Step(title + step, step.done, step.total) if isinstance(step, Step) else title + step)
 
 
 def _attacks(table: str, recipe: str, epsilon: float, delta: float, progress: Any) -> list[Any]:
@@ -76,9 +83,10 @@ def _attacks(table: str, recipe: str, epsilon: float, delta: float, progress: An
     for factor in ATTACKED_AT:
         claim = factor * epsilon
         subject = Subject("auto" if recipe == "all" else recipe, epsilon=claim, delta=delta)
-        progress(f"attack on {table} at epsilon = {claim:g}")
         # Without noise forests are large and slow, and a few of them show all there is.
-        found.append(attack(subject, X, y, schema, table, n_fits=ATTACK_FITS if math.isfinite(claim) else ATTACK_FITS // 5))
+        n_fits = ATTACK_FITS if math.isfinite(claim) else ATTACK_FITS // 5
+        title = f"attack on {table} at epsilon = {claim:g}: "
+        found.append(attack(subject, X, y, schema, table, n_fits=n_fits, progress=partial(_told, progress, title)))
     return found
 
 

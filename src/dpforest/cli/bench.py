@@ -1,6 +1,5 @@
 """dpforest bench: measured figures."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from dpforest.cli.console import errors, output, steps
+from dpforest.cli.console import errors, output, print_json, steps
 
 # Columns of a row on the papers that the table's title and first column say, or that only the page has room for.
 SHORT = {"no privacy, same system": "ε = ∞", "no privacy, random forest": "forest", "always the same answer": "guess"}
@@ -70,7 +69,7 @@ def bench(
         chosen = {"systems": _listed(systems), "tables": _listed(tables), "n_jobs": jobs}
         rows = _utility(quick, results, report, None if no_peers else (peers_env,), chosen)
     if as_json:
-        output.print_json(json.dumps(rows))
+        print_json(rows)
         return
     for title, lines in _by_experiment(rows).items():
         first, *heads = lines[0]

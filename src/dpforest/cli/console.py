@@ -1,32 +1,76 @@
 """What commands print with: results on standard output, progress and refusals on standard error."""
 
+import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
 
 from dpforest.progress import Step
+from dpforest.texts import plain
 
 output = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
 
+def say(text: str, console: Console = output) -> None:
+    """Print words and names as they are: nothing in them is markup, and nothing moves the cursor."""
+    console.print("\n".join(map(plain, text.split("\n"))), markup=False, soft_wrap=True)
+
+
+def refuse(text: object) -> None:
+    """One clear line on standard error."""
+    errors.print("[bold]Refused.[/bold]", end=" ")
+    say(plain(text), errors)
+
+
+def print_json(content: Any) -> None:
+    """Print what a program reads: ASCII alone, so that a terminal shows it as it is."""
+    say(json.dumps(content, indent=2, allow_nan=False))
+
+
+def add_row(table: Table, *cells: str) -> None:
+    """A row of names and words, none of which is markup."""
+    table.add_row(*(Text(plain(cell)) for cell in cells))
+
+
 @contextmanager
 def steps(title: str) -> Iterator[Callable[[str], None]]:
-    """A line that shows the step that work has come to and how long it took; with a bar while rows are read."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), _Bar(), _RowsPerSecond(), TimeElapsedColumn())
+    """A line with the step that work has come to and the time so far; a bar and the time left where the end is known."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        _Bar(),
+        _RowsPerSecond(),
+        _Elapsed(),
+        _TimeLeft(),
+    )
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
-        task, rows = progress.add_task(title, total=None), progress.add_task(title, total=None, visible=False)
+        task, counted = progress.add_task(title, total=None), [("", 0, "")]
 
         def show(step: str) -> None:
-            name, counts = f"{title}: {step}", isinstance(step, Step)
+            progress.update(task, description=f"{title}: {step}")
+            counts = ("bar", step.total, step.unit) if isinstance(step, Step) else ("", 0, "")
+            if counts != counted[0]:
+                # Another kind of work begins: its speed is not that of the one before.
+                counted[0] = counts
+                progress.reset(task, total=counts[1] or None, unit=counts[2])
             if isinstance(step, Step):
-                progress.update(rows, completed=step.done, total=step.total)
-            progress.update(rows if counts else task, description=name)
-            progress.update(rows, visible=counts)
-            progress.update(task, visible=not counts)
+                progress.update(task, completed=step.done)
 
         yield show
 
@@ -40,4 +84,20 @@ class _Bar(BarColumn):
 
 class _RowsPerSecond(ProgressColumn):
     def render(self, task: Task) -> str:
-        return f"{task.speed:,.0f} rows/s" if task.total and task.speed else ""
+        return f"{task.speed:,.0f} rows/s" if task.speed and task.fields.get("unit") == "rows" else ""
+
+
+class _Elapsed(ProgressColumn):
+    """Of all steps together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begin = time.monotonic()
+
+    def render(self, task: Task) -> str:
+        return str(timedelta(seconds=round(time.monotonic() - self._begin)))
+
+
+class _TimeLeft(TimeRemainingColumn):
+    def render(self, task: Task) -> Any:
+        return Text.assemble("left: ", super().render(task)) if task.total and task.time_remaining is not None else ""

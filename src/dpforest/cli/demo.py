@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 
 from dpforest.cli.console import output, steps
+from dpforest.progress import Step
 
 N_SEEDS = 10
 N_RULES = 6
@@ -27,7 +28,6 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
     private, exact, guess, usual = [], [], [], []
     with steps("Training") as progress:
         for seed in range(N_SEEDS):
-            progress(f"split {seed + 1} of {N_SEEDS}")
             train, test = _split(len(y), seed)
             model = DPForestClassifier(schema, epsilon=epsilon).fit(X.iloc[train], y.iloc[train])
             twin = DPForestClassifier(schema, epsilon=math.inf).fit(X.iloc[train], y.iloc[train])
@@ -36,6 +36,7 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
             forest = RandomForestClassifier(min_samples_leaf=5, random_state=seed).fit(X.iloc[train], y.iloc[train])
             usual.append(_accuracy(forest, X.iloc[test], y.iloc[test]))
             guess.append((y.iloc[test] == y.iloc[train].mode()[0]).mean())
+            progress(Step(f"split {seed + 1} of {N_SEEDS}", seed + 1, N_SEEDS))
 
     output.print("[bold]Survey of 6,366 women (Fair, 1978): has she had an affair?[/bold]\n")
     spent = Table(

@@ -1,14 +1,16 @@
 """dpforest fit: train a private forest from a table and a schema."""
 
+import json
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from dpforest.cli.console import errors, output, steps
+from dpforest.cli.console import errors, print_json, say, steps
+from dpforest.texts import shortened
 
 
 def fit(
@@ -18,42 +20,80 @@ def fit(
     out: Annotated[Path, typer.Option(help="Where to write the model.")],
     delta: Annotated[float, typer.Option(help="0 for pure epsilon.")] = 0.0,
     recipe: Annotated[str, typer.Option(help="Algorithm by name.")] = "auto",
+    variant: Annotated[
+        str, typer.Option(help="private, or published: what the paper prints, which is not private.")
+    ] = "private",
+    param: Annotated[
+        list[str] | None, typer.Option(help="A parameter of the recipe, NAME=VALUE; may be repeated.", show_default=False)
+    ] = None,
     n_trees: Annotated[int | None, typer.Option(help="Number of trees; by default what the recipe says.")] = None,
     max_depth: Annotated[int | None, typer.Option(help="Levels of splits; by default what the recipe says.")] = None,
     n_jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = -1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the privacy statement as JSON.")] = False,
 ) -> None:
     """Train a private forest and write it to a file.
 
     Example: [bold]dpforest fit adult.csv --schema adult.schema.json --epsilon 1 --out adult.dpf[/bold]
     """
+    from dpforest.errors import LeakWarning
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
     from dpforest.files import check_writable
     from dpforest.schema import Classes, Schema
-    from dpforest.tables import column_names, is_large, read_table
+    from dpforest.tables import header, is_large, read_table
 
     facts = Schema.from_file(schema)
-    check_writable(out)
+    check_writable(out, table, schema)
     kind = DPForestClassifier if isinstance(facts.target, Classes) else DPForestRegressor
-    model = kind(facts, epsilon=epsilon, delta=delta, recipe=recipe, n_trees=n_trees, max_depth=max_depth, n_jobs=n_jobs)
-    with steps("Training") as progress, _keeping_charges(model, out):
+    ignored = [name for name in header(table) if name not in facts.features and name != facts.target.name]
+    model = kind(
+        facts,
+        epsilon=epsilon,
+        delta=delta,
+        recipe=recipe,
+        variant=variant,
+        n_trees=n_trees,
+        max_depth=max_depth,
+        recipe_params=_params(param),
+        n_jobs=n_jobs,
+    )
+    with steps("Training") as progress, _keeping_charges(model, out), warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeakWarning)  # the statement says it below
         if is_large(table, facts):
             model.fit(table, progress=progress)
         else:
-            X, y = read_table(table, facts, with_target=True)
-            progress("table read")
+            X, y = read_table(table, facts, with_target=True, progress=progress)
             model.fit(X, y, progress=progress)
         model.save(out)
-    ignored = [name for name in column_names(table) if name not in facts.features and name != facts.target.name]
+    if as_json:
+        print_json({"model": str(out), "privacy": model.privacy_.to_dict()})
+        return
     if ignored:
-        output.print(f"Not in the schema, so not read: {escape(', '.join(ignored))}")
-    budget = f"epsilon = {model.ledger_.spent:.4g}" + (f", delta = {delta:.3g}" if delta else "")
-    output.print(f"Spent {budget}. Model: {escape(str(out))}", soft_wrap=True)
-    output.print(escape(str(model.privacy_)))
+        say(f"Not in the schema, so not read: {', '.join(map(shortened, ignored))}")
+    loss = f"epsilon = {model.ledger_.spent:.4g}" + (f", delta = {delta:.3g}" if delta else "")
+    say(f"Spent {loss}. Model: {out}")
+    say(str(model.privacy_))
+
+
+def _params(given: list[str] | None) -> dict[str, Any] | None:
+    """Parameters as the recipe takes them: numbers where they read as numbers, else text."""
+    from dpforest.errors import ParameterError
+
+    params: dict[str, Any] = {}
+    for text in given or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ParameterError(f"A parameter is given as NAME=VALUE, not as {text!r}.")
+        try:
+            params[name] = json.loads(value)
+        except ValueError:
+            params[name] = value
+    return params or None
 
 
 @contextmanager
 def _keeping_charges(model: Any, out: Path) -> Iterator[None]:
     """If the run ends early, write what it has spent beside the model that is not there."""
+    from dpforest.errors import OutputError
     from dpforest.files import write_whole
 
     try:
@@ -61,11 +101,9 @@ def _keeping_charges(model: Any, out: Path) -> Iterator[None]:
     except BaseException:
         ledger = getattr(model, "ledger_", None)
         if ledger is not None and ledger.n_entries:
+            say(f"Stopped. epsilon = {ledger.spent:.4g} was spent and stays spent; no model was written.", errors)
             charges = out.with_name(f"{out.name}.charges.json")
-            write_whole(charges, ledger.to_json().encode())
-            errors.print(
-                f"Stopped. epsilon = {ledger.spent:.4g} was spent and stays spent; no model was written. "
-                f"Charges: {escape(str(charges))}",
-                soft_wrap=True,
-            )
+            with suppress(OutputError):  # of the model that could not be written either, the error tells
+                write_whole(charges, ledger.to_json().encode())
+                say(f"Charges: {charges}", errors)
         raise

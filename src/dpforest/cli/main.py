@@ -1,34 +1,68 @@
 """dpforest: the command line. Exit codes: 0 done, 1 refused, 2 usage."""
 
+import signal
 import sys
+from importlib.metadata import version
+from types import FrameType
+from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from dpforest.cli import audit, bench, demo, fit, plan, predict, recipes, rules
-from dpforest.cli.console import errors
+from dpforest.cli import audit, bench, demo, evaluate, export, fit, plan, predict, recipes, report, rules, schema
+from dpforest.cli.console import refuse, say
 from dpforest.errors import DPForestError
 
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        say(f"dpforest {version('dpforest')}")
+        raise typer.Exit
+
+
 commands = typer.Typer(
-    help="Differentially private random forests.", no_args_is_help=True, add_completion=False, rich_markup_mode="rich"
+    help="Differentially private random forests.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    # A traceback with local variables would show rows.
+    pretty_exceptions_enable=False,
 )
 commands.command("demo")(demo.demo)
-commands.command("fit")(fit.fit)
+commands.add_typer(schema.schema, name="schema")
 commands.command("plan")(plan.plan)
+commands.command("fit")(fit.fit)
 commands.command("predict")(predict.predict)
-commands.command("recipes")(recipes.recipes)
+commands.command("evaluate")(evaluate.evaluate)
+commands.command("report")(report.report)
 commands.command("rules")(rules.rules)
+commands.command("export")(export.export)
+commands.command("recipes")(recipes.recipes)
 commands.command("audit")(audit.audit)
 commands.command("bench")(bench.bench)
 
 
+@commands.callback()
+def every_command(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Differentially private random forests."""
+
+
 def app() -> None:
     """Run a command; a refusal is one clear line, not a traceback."""
+    # Ended from outside, a command cleans up after itself, as it does when it is interrupted at the keyboard.
+    signal.signal(signal.SIGTERM, _stop)
     try:
         commands()
     except DPForestError as error:
-        errors.print(f"[bold]Refused.[/bold] {escape(str(error))}", soft_wrap=True, highlight=False)
+        refuse(error)
         sys.exit(1)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
 """dpforest plan: what a fit would do with its budget, before any data are touched."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from dpforest.cli.console import output
+from dpforest.cli.console import add_row, output, print_json
 
 
 def plan(
@@ -29,14 +27,15 @@ def plan(
 
     found = explain(Schema.from_file(schema), rows, epsilon, delta, n_trees, max_depth)
     if as_json:
-        output.print_json(json.dumps(found.to_dict()))
+        print_json(found.to_dict())
         return
     budget = f"epsilon = {epsilon:g}" + (f", delta = {delta:g}" if delta else "")
     for title, head, lines in (
         (f"Plan for {budget}", "choice", found.choices),
         ("Where the budget goes", "step", found.shares),
+        ("Leaf size against noise", "leaf", found.noise),
     ):
         table = Table(head, "", "why", title=title, title_justify="left")
         for line in lines:
-            table.add_row(*(escape(part) for part in (line.what, line.value, line.why)))
+            add_row(table, line.what, line.value, line.why)
         output.print(table)

@@ -1,12 +1,12 @@
 """dpforest predict: use a saved forest on a table."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from dpforest.cli.console import output, steps
+from dpforest.cli.console import say, steps
 
 
 def predict(
@@ -25,33 +25,33 @@ def predict(
 
     if out.suffix not in (".csv", ".parquet"):
         raise ParameterError(f"Predictions are written to .csv or .parquet, not to {str(out)!r}.")
-    check_writable(out)
+    check_writable(out, model, table)
     forest = load_model(model)
     forest.n_jobs = -1
-    with steps("Predicting") as progress, whole_file(out) as file:
-        n_rows, writer = 0, None
-        for part in read_parts(table, forest.schema_):
+    # The writer is closed before its file is, however the block ends.
+    with steps("Predicting") as progress, whole_file(out) as file, ExitStack() as stack:
+        writer = None
+        for part, _ in read_parts(table, forest.schema_, progress=progress):
             predicted = _predicted(forest, part)
-            writer = writer or _writer(file, out, predicted.schema)
+            writer = writer or stack.enter_context(_writer(file, out, predicted.schema))
             writer.write_table(predicted)
-            n_rows += part.num_rows
-            progress(f"{n_rows:,} rows")
-        if writer is not None:
-            writer.close()
-    output.print(f"Predictions: {escape(str(out))}", soft_wrap=True)
+    say(f"Predictions: {out}")
 
 
 def _predicted(forest: Any, part: Any) -> Any:
     """Predictions as a table of Arrow, in the order of the rows."""
+    import numpy as np
     import pyarrow as pa
 
     if not hasattr(forest, "classes_"):
         return pa.table({"prediction": forest.predict(part)})
-    shares = forest.predict_proba(part)
+    shares, classes = forest.predict_proba(part), forest.classes_.tolist()
     # Labels that are drawn by the votes are the estimator's to draw.
     labels = forest.predict(part) if forest.forest_.draws else forest.classes_[shares.argmax(axis=1)]
-    columns = {"prediction": pa.array([_plain(label) for label in labels])}
-    return pa.table(columns | {f"probability_{label}": shares[:, place] for place, label in enumerate(forest.classes_)})
+    written = dict(zip(classes, _written(classes), strict=True))
+    arrays = [pa.array([written[label] for label in labels.tolist()]), *map(pa.array, np.ascontiguousarray(shares.T))]
+    # As lists: labels may look the same, such as 1 and "1".
+    return pa.Table.from_arrays(arrays, ["prediction", *(f"probability_{label}" for label in classes)])
 
 
 def _writer(file: Any, out: Path, schema: Any) -> Any:
@@ -61,7 +61,7 @@ def _writer(file: Any, out: Path, schema: Any) -> Any:
     return (pyarrow.parquet.ParquetWriter if out.suffix == ".parquet" else pyarrow.csv.CSVWriter)(file, schema)
 
 
-def _plain(label: object) -> object:
-    """A label as Arrow can hold it."""
-    plain = label.item() if hasattr(label, "item") else label
-    return plain if isinstance(plain, str | int | float | bool) else str(plain)
+def _written(labels: list[Any]) -> list[Any]:
+    """Labels as a column can hold them: as they are if they are of one plain kind, else as text."""
+    kinds = {type(label) for label in labels}
+    return labels if len(kinds) == 1 and kinds <= {str, int, float, bool} else [str(label) for label in labels]

@@ -1,14 +1,13 @@
 """dpforest recipes: the catalogue, and what one recipe does with a budget."""
 
 import inspect
-import json
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from dpforest.cli.console import output
+from dpforest.cli.console import output, print_json
 
 
 def recipes(
@@ -26,7 +25,7 @@ def recipes(
     if name is None:
         rows = describe_recipes()
         if as_json:
-            output.print_json(json.dumps(rows))
+            print_json(rows)
             return
         table = Table(show_lines=True)
         table.add_column("recipe", no_wrap=True)  # names are to be typed
@@ -40,7 +39,7 @@ def recipes(
     recipe = get_recipe(name)
     ledger = _ledger(name, epsilon)
     if as_json:
-        output.print_json(json.dumps(recipe.to_dict() | {"ledger": ledger.to_dict()}))
+        print_json(recipe.to_dict() | {"ledger": ledger.to_dict()})
         return
     output.print(f"[bold]{escape(recipe.name)}[/bold]: {escape(recipe.title)}\n")
     output.print(escape(inspect.getdoc(_module(name)) or ""), soft_wrap=True)

@@ -11,6 +11,7 @@ from dpforest.growing.growth import Growth
 from dpforest.privacy.amounts import add, divide
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
+from dpforest.progress import Step
 from dpforest.proposals import Candidates
 from dpforest.recipe import Recipe
 from dpforest.records.base import Counter
@@ -83,7 +84,7 @@ def grow(
             left.append(amount)
         first = growth.first
         shards.descend(first, *growth.split(candidates, chosen))
-        progress(f"level {level + 1} of {plan.depth}")
+        progress(Step(f"level {level + 1} of {plan.depth}", level + 1, plan.depth))
         if not growth.n_open:
             left += [*plan.splits[level + 1 :], *plan.counts[level + 1 : -1]]
             break

@@ -11,6 +11,7 @@ from dpforest.growing.grower import grow
 from dpforest.growing.together import refined
 from dpforest.privacy.amounts import divide, divide_evenly
 from dpforest.privacy.gate import Gate
+from dpforest.progress import Step
 from dpforest.recipe import Recipe
 from dpforest.records.base import Counter
 from dpforest.records.residuals import MOST_CLASSES, MOST_WEIGHT
@@ -98,7 +99,7 @@ class Sequential:
                     tree = refined(grow(shards, step, plan, gate, facts, feature_order=order), step)
                 shards.add_scores(np.rint(SCORE_STEPS * tree.votes).astype(np.int32))
                 trees.append(tree)
-                progress(f"tree {len(trees)} of {self.n_trees}")
+                progress(Step(f"tree {len(trees)} of {self.n_trees}", len(trees), self.n_trees))
         return Forest.join(trees)
 
 
@@ -149,5 +150,5 @@ class SequentialMeans:
             exact = steps[:, 0] / FINE_STEPS
             votes = np.stack([(1 - exact) if not number else -exact, exact], axis=1)
             trees.append(replace(tree, votes=votes, link="sum"))
-            progress(f"tree {number + 1} of {recipe.n_trees}")
+            progress(Step(f"tree {number + 1} of {recipe.n_trees}", number + 1, recipe.n_trees))
         return Forest.join(trees)

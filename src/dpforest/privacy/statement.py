@@ -30,6 +30,7 @@ class Statement:
     public: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = NOT_COVERED
+    seeded: bool = False  # whether the noise came from a seed instead of the operating system
 
     def __str__(self) -> str:
         if not self.holds:
@@ -65,6 +66,7 @@ class Statement:
             public=tuple(content["public"]),
             notes=tuple(content["notes"]),
             not_covered=tuple(content["not_covered"]),
+            seeded=bool(content.get("seeded", False)),
             **{name: content[name] for name in names},
         )
 

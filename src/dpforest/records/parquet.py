@@ -81,7 +81,7 @@ class ParquetVault:
             own = own if stays.all() else own[:, stays]
             codes[:, n_written : n_written + own.shape[1]] = own
             n_read, n_written = n_read + batch.num_rows, n_written + own.shape[1]
-            progress(Step("rows encoded", n_read, n_rows))
+            progress(Step("rows encoded", n_read, n_rows, "rows"))
         pa.default_memory_pool().release_unused()  # what batches took is of no more use
         target_codes = target_codes if n_kept == n_rows else target_codes[kept]
         return Shards(codes, target_codes, domain, self.schema.target, self._workers)

@@ -14,7 +14,8 @@ def text_to_numbers(table: pa.Table, schema: Schema) -> pa.Table:
     for place, name in enumerate(table.column_names):
         kind = table.schema.field(place).type
         if is_number(schema, name) and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            table = table.set_column(place, name, _numbers(table.column(place)))
+            read = read_truths if _is_truth(schema, name) else read_numbers
+            table = table.set_column(place, name, read(table.column(place)))
     return table
 
 
@@ -27,7 +28,20 @@ def is_number(schema: Schema, name: str) -> bool:
     return all(isinstance(value, int | float) for value in values)
 
 
-def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _is_truth(schema: Schema, name: str) -> bool:
+    part = schema.target if name == schema.target.name else schema.features[name]
+    values = getattr(part, "labels", getattr(part, "categories", (None,)))
+    return all(isinstance(value, bool) for value in values)
+
+
+def read_truths(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text such as true, False, 1 or 0 as numbers 1 and 0; null where it is none."""
+    lower = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+    numbers = pc.case_when(pc.make_struct(pc.equal(lower, "true"), pc.equal(lower, "false")), "1", "0", lower)
+    return read_numbers(numbers)
+
+
+def read_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Text as numbers; null where it cannot be read as one."""
     trimmed = pc.utf8_trim_whitespace(column)
     try:

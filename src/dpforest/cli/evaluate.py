@@ -1,0 +1,58 @@
+"""dpforest evaluate: how good a model is on a table that is public, or at what price otherwise."""
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from dpforest.cli.console import add_row, output, print_json, say, steps
+from dpforest.texts import shortened
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A model that dpforest fit wrote.")],
+    table: Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet file with the features and the target.")],
+    public: Annotated[
+        bool, typer.Option("--public", help="The table is public, or exact scores on it are already paid for.")
+    ] = False,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Otherwise: budget of a score with noise.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON, with the charge.")] = False,
+) -> None:
+    """Score a model on a table: exactly if you say that the table is public, else with noise that is charged.
+
+    Example: [bold]dpforest evaluate adult.dpf ward.csv --epsilon 0.1[/bold]
+    """
+    from dpforest.errors import ParameterError
+    from dpforest.estimators import load_model
+    from dpforest.evaluation import evaluate_privately, evaluate_public
+    from dpforest.tables import read_parts
+
+    if public == (epsilon is not None):
+        raise ParameterError(
+            "A score is a release about the records that it is computed from. Say --public if the table is public or its "
+            "exact scores are already paid for, or --epsilon for a score with noise; one of the two."
+        )
+    forest = load_model(model)
+    forest.n_jobs = -1
+    with steps("Evaluating") as progress:
+        parts = read_parts(table, forest.schema_, with_target=True, progress=progress)
+        found = evaluate_public(forest, parts) if epsilon is None else evaluate_privately(forest, parts, epsilon)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    shown = Table("score", "value", title=f"About {found.n_rows:,.0f} rows" if epsilon else f"{found.n_rows:,.0f} rows")
+    for score in found.scores:
+        noise = f" ± {score.margin:.2g}" if epsilon and math.isfinite(score.margin) else ""
+        add_row(shown, shortened(score.name), "none" if math.isnan(score.value) else f"{score.value:.4f}{noise}")
+    output.print(shown)
+    if epsilon is None:
+        say("Exact scores: publish them only if the table is public or they are paid for.")
+    else:
+        say(
+            f"Spent epsilon = {found.epsilon:.4g} of the records of this table; ± is the noise, in 95 of 100 runs. If they "
+            f"also trained the model (epsilon = {forest.privacy_.epsilon:.4g}), the two add up."
+        )

@@ -1,0 +1,45 @@
+"""dpforest report: the page for whoever decides whether a model may be published."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpforest.cli.console import say
+
+
+def report(
+    model: Annotated[Path, typer.Argument(help="A model that dpforest fit wrote.")],
+    out: Annotated[Path, typer.Option(help="Where to write the page, .html; its JSON twin goes beside it.")],
+    audit: Annotated[Path | None, typer.Option(help="What 'dpforest audit --json' printed, to be shown too.")] = None,
+) -> None:
+    """Write the privacy report of a model: one page that needs no network, and the same as JSON.
+
+    Example: [bold]dpforest report adult.dpf --out report.html[/bold]
+    """
+    from dpforest.errors import ParameterError
+    from dpforest.estimators import load_model
+    from dpforest.files import check_writable
+
+    if out.suffix not in (".html", ".htm"):
+        raise ParameterError(f"A report is written to .html, not to {str(out)!r}.")
+    twin = out.with_suffix(".json")
+    for place in (out, twin):
+        check_writable(place, model, *([] if audit is None else [audit]))
+    load_model(model).save_report(out, None if audit is None else _audit(audit))
+    say(f"Report: {out}\nAs JSON: {twin}")
+
+
+def _audit(path: Path) -> dict[str, object]:
+    from dpforest.errors import ParameterError
+
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ParameterError(f"The audit {path} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        content = None
+    if not isinstance(content, dict) or not isinstance(content.get("audits"), list):
+        raise ParameterError(f"{path} is not what 'dpforest audit --json' prints.")
+    return content

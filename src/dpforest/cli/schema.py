@@ -1,0 +1,120 @@
+"""dpforest schema: draft one from a table's header, and check one."""
+
+import sys
+from pathlib import Path
+from shlex import quote
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from dpforest.cli.console import add_row, errors, output, print_json, refuse, say
+from dpforest.texts import shortened
+
+schema = typer.Typer(help="Draft a schema from a table's header, or check one.", no_args_is_help=True)
+
+
+@schema.command("draft")
+def draft(
+    table: Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet.")],
+    target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write, .toml or .json; by default TABLE.schema.toml.", show_default=False)
+    ] = None,
+) -> None:
+    """Write names and kinds of columns, with bounds and categories left for you to fill in. Writes no value of the table.
+
+    Example: [bold]dpforest schema draft adult.csv --target income[/bold]
+    """
+    from dpforest import drafting
+    from dpforest.errors import ParameterError
+    from dpforest.files import write_whole
+    from dpforest.schema import unfilled
+    from dpforest.tables import column_kinds, is_parquet
+
+    out = out or Path(f"{table.name.split('.')[0]}.schema.toml")
+    writers = {".toml": drafting.toml_draft, ".json": drafting.json_draft}
+    if out.suffix not in writers:
+        raise ParameterError(f"A draft is written to .toml or .json, not to {str(out)!r}.")
+    if out.exists():
+        raise ParameterError(f"{out} is there already, perhaps filled in. Move it away, or choose another --out.")
+    kinds = column_kinds(table)
+    if target is not None and target not in kinds:
+        raise ParameterError(f"There is no column {target!r} in {table}; it has {', '.join(map(shortened, kinds))}.")
+    content = drafting.draft(kinds, target)
+    write_whole(out, writers[out.suffix](content).encode("utf-8"))
+    say(f"Draft: {out}")
+    output.print(f"Fill in {len(unfilled(content))} entries that are '?': every bound, every list of categories.")
+    output.print(
+        "They are left open on purpose. A schema is public, and bounds or categories that are read off the rows give away "
+        "whose they are; take them from the questionnaire, the code book or the law."
+    )
+    if not is_parquet(table):
+        output.print("Text files do not say types: whether a column is a number or a category is a guess. Correct it.")
+    say(f"Then: dpforest schema check {quote(str(out))} --table {quote(str(table))}")
+
+
+@schema.command("check")
+def check(
+    schema: Annotated[Path, typer.Argument(help="Public facts about a table, .json or .toml.")],
+    table: Annotated[Path | None, typer.Option(help="Also check that this table has the columns; reads no rows.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Say what is still to be filled in, or show the schema; exit code 1 if it cannot be used yet.
+
+    Example: [bold]dpforest schema check adult.schema.toml --table adult.csv[/bold]
+    """
+    from dpforest.schema import Schema, read_schema_file, unfilled
+
+    open_entries = unfilled(read_schema_file(schema))
+    facts = None if open_entries else Schema.from_file(schema)
+    missing, unused = ([], []) if facts is None or table is None else _columns(facts, table)
+    if as_json:
+        content = None if facts is None else facts.to_dict()
+        found = {"to_fill_in": open_entries, "missing_columns": missing, "unused_columns": unused, "schema": content}
+        print_json(found)
+    elif facts is None:
+        refuse(f"{len(open_entries)} entries are still to be filled in:")
+        for entry in open_entries:
+            where, dot, name = entry.rpartition(".")
+            say(f"  {shortened(where)}{dot}{name}", errors)
+        say("Take them from what is public, not from the rows.", errors)
+    else:
+        _show(facts, missing, unused)
+    if open_entries or missing:
+        sys.exit(1)
+
+
+def _columns(facts: Any, table: Path) -> tuple[list[str], list[str]]:
+    """Columns of the schema that the table lacks, and columns of the table that the schema does not have."""
+    from dpforest.tables import header
+
+    given, wanted = header(table), [*facts.features, facts.target.name]
+    return [name for name in wanted if name not in given], [name for name in given if name not in wanted]
+
+
+def _show(facts: Any, missing: list[str], unused: list[str]) -> None:
+    from dpforest.schema import Classes, Numeric
+
+    table = Table("column", "kind", "public facts", title="Schema", title_justify="left")
+    for name, part in facts.features.items():
+        known = f"{part.lower:,} to {part.upper:,}" if isinstance(part, Numeric) else _listed(part.categories)
+        whole = ", whole numbers" if isinstance(part, Numeric) and part.integer else ""
+        add_row(table, shortened(name), part.kind, known + whole)
+    target = facts.target
+    known = _listed(target.labels) if isinstance(target, Classes) else f"{target.lower:,} to {target.upper:,}"
+    add_row(table, f"{shortened(target.name)} (target)", target.kind, known)
+    output.print(table)
+    rows = "measured with noise by a fit" if facts.n_rows is None else f"{facts.n_rows:,}, declared public"
+    say(f"Number of rows: {rows}.")
+    vouched_by = shortened(facts.vouched_by) if facts.vouched_by else "nobody; add vouched_by to the file"
+    say(f"Vouched for by: {vouched_by}.")
+    for name in missing:
+        refuse(f"The table has no column {shortened(name)!r}.")
+    if unused:
+        say(f"Not in the schema, so not read: {', '.join(map(shortened, unused))}")
+
+
+def _listed(values: Any) -> str:
+    shown = ", ".join(shortened(str(value)) for value in values[:6])
+    return shown + (f" and {len(values) - 6} more" if len(values) > 6 else "")

@@ -1,0 +1,75 @@
+"""Drafts of a schema: names and kinds of columns, with all that only a person can say left open. Public values only.
+
+A draft never holds a value of the table. Bounds and categories that are read off the rows give them away: the largest
+income in a table is somebody's.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from dpforest.schema import UNFILLED
+
+KINDS = ("number", "whole", "text")
+WHY = """\
+# A draft: every "?" is for you to fill in, from what is known before anyone looks at the rows (the questionnaire, the
+# code book, the law). Do not take it from the rows: the largest value of a column is somebody's.
+# Delete columns that the model shall not use. Then: dpforest schema check FILE
+"""
+HINTS = {
+    "numeric": "least and greatest value that is possible; values outside are clipped",
+    "categorical": 'every value that is possible, as ["a", "b"]; anything else counts as "other"',
+    "classes": 'every label that is possible, as ["no", "yes"]; records with others are left out',
+    "bounded": 'least and greatest value that is possible; or, for classes: kind = "classes", labels = [...]',
+    UNFILLED: 'the column to predict; "classes" with labels = [...], or "bounded" with lower and upper',
+}
+
+
+def draft(kinds: Mapping[str, str], target: str | None) -> dict[str, object]:
+    """The entries of a schema file for columns of some ``KINDS``; what a person has to say is ``UNFILLED``."""
+    features = {name: _feature(kind) for name, kind in kinds.items() if name != target}
+    if target is None:
+        answer: dict[str, object] = {"name": UNFILLED, "kind": UNFILLED}
+    elif kinds[target] == "text":
+        answer = {"name": target, "kind": "classes", "labels": UNFILLED}
+    else:
+        answer = {"name": target, "kind": "bounded", "lower": UNFILLED, "upper": UNFILLED}
+    return {"vouched_by": UNFILLED, "target": answer, "features": features}
+
+
+def _feature(kind: str) -> dict[str, object]:
+    if kind == "text":
+        return {"kind": "categorical", "categories": UNFILLED}
+    # Only a type says that all values are whole, whatever the rows hold.
+    return {"kind": "numeric", "lower": UNFILLED, "upper": UNFILLED, "integer": True if kind == "whole" else UNFILLED}
+
+
+def toml_draft(content: Mapping[str, object]) -> str:
+    """A draft as TOML, with a line on each entry that says what belongs there."""
+    target: Mapping[str, object] = content["target"]  # type: ignore[assignment]
+    features: Mapping[str, Mapping[str, object]] = content["features"]  # type: ignore[assignment]
+    lines = [
+        WHY,
+        f"vouched_by = {_value(content['vouched_by'])}  # who says that these facts are public, and why",
+        "# n_rows = ...  # only if the number of rows is public",
+    ]
+    tables: Sequence[tuple[str, Mapping[str, object]]] = [
+        ("target", target),
+        *((f"features.{_value(name)}", part) for name, part in features.items()),
+    ]
+    for header, part in tables:
+        lines += [
+            "",
+            f"[{header}]  # {HINTS[str(part['kind'])]}",
+            *(f"{key} = {_value(item)}" for key, item in part.items()),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: object) -> str:
+    """Text or a truth value; a JSON string is a TOML one, but for a control character that JSON may leave bare."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def json_draft(content: Mapping[str, object]) -> str:
+    """A draft as JSON, which has no room for words."""
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

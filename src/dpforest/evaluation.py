@@ -1,0 +1,159 @@
+"""How good a model is on a table: exactly, if the table is public, or as a release with noise that is charged.
+
+Hands tables on to ``records`` and never looks into them.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from dpforest.mechanisms import Entropy
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.sealed import Sealed
+from dpforest.records.scoring import count_hits, sum_errors, true_places, true_values
+from dpforest.schema import TARGET_STEPS, Classes
+
+# Of a normal distribution, on both sides.
+QUANTILE_95 = 1.96
+LEAST_SHARE = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Score:
+    """A figure, with half the width of the interval that holds the exact one in 95 of 100 releases (0 without noise)."""
+
+    name: str
+    value: float
+    margin: float = 0.0
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of a model on a table, and what they cost its records: nothing if the table is public."""
+
+    scores: tuple[Score, ...]
+    n_rows: float
+    ledger: Ledger | None = None
+
+    @property
+    def epsilon(self) -> float:
+        return 0.0 if self.ledger is None else self.ledger.spent
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; a score that has no value is None."""
+        scores = [{name: _finite(value) for name, value in asdict(score).items()} for score in self.scores]
+        ledger = None if self.ledger is None else self.ledger.to_dict()
+        epsilon = self.epsilon if math.isfinite(self.epsilon) else "inf"
+        return {"n_rows": self.n_rows, "epsilon": epsilon, "scores": scores, "ledger": ledger}
+
+
+def evaluate_public(model: Any, parts: Iterable[tuple[Any, Any]]) -> Evaluation:
+    """Exact scores on tables ``(X, y)``. NOT private: for tables that are public, or already paid for."""
+    target = model.schema_.target
+    if isinstance(target, Classes):
+        pieces = [(model.predict_proba(X), _places(model, X), true_places(y, target)) for X, y in parts if len(X)]
+        return _class_scores(model, *_joined(pieces)) if pieces else _nothing()
+    means = [(model.predict(X), true_values(y, target)) for X, y in parts if len(X)]
+    return _mean_scores(*_joined(means)) if means else _nothing()
+
+
+def _joined(pieces: list[Any]) -> list[np.ndarray]:
+    return [np.concatenate(piece) for piece in zip(*pieces, strict=True)]
+
+
+def evaluate_privately(model: Any, parts: Iterable[tuple[Any, Any]], epsilon: float) -> Evaluation:
+    """Scores with noise, for ``epsilon`` more of the records of the tables.
+
+    Privacy:
+        Claim: costs ``epsilon``, on top of what the records have lost before.
+        Because: one release of hits and misses by class (or of the parts of the range that are hit and missed) with
+            geometric noise; all scores follow from it.
+        Assumes: the model is released.
+    """
+    target = model.schema_.target
+    ledger = Ledger(make_accountant(epsilon, 0.0))
+    gate = Gate(ledger, Entropy(None))
+    is_classes = isinstance(target, Classes)
+    empty = np.zeros((target.n_values if is_classes else 1, 2), dtype=np.int64)
+    sums = [Sealed(empty[None])]
+    for X, y in parts:
+        if len(X):
+            found = count_hits(y, _places(model, X), target) if is_classes else sum_errors(y, model.predict(X), target)
+            sums.append(found.map(lambda counts: counts[None]))
+    unit = 1 if is_classes else TARGET_STEPS
+    total = Sealed.concatenate(sums).map(lambda counts: counts.sum(axis=0))
+    counts, variance = gate.add_noise(total, Sensitivity(unit, unit**2), epsilon, "hits and misses")
+    hits, misses = np.maximum(counts, 0).T / unit
+    deviation = math.sqrt(variance) / unit
+    accuracy = _share("accuracy", hits.sum(), misses.sum(), deviation * math.sqrt(len(hits)))
+    if not is_classes:
+        width = target.upper - target.lower
+        error = Score("mean absolute error", width * (1 - accuracy.value), width * accuracy.margin)
+        return Evaluation((error,), float(hits.sum() + misses.sum()), ledger)
+    recalls = [
+        _share(f"found of {label}", hit, miss, deviation)
+        for label, hit, miss in zip(target.labels, hits, misses, strict=True)
+    ]
+    return Evaluation((accuracy, *recalls), float(hits.sum() + misses.sum()), ledger)
+
+
+def _places(model: Any, X: Any) -> np.ndarray:
+    """Predicted labels as places among the classes."""
+    places = {label: place for place, label in enumerate(model.classes_.tolist())}
+    return np.array([places[label] for label in model.predict(X).tolist()])
+
+
+def _share(name: str, hits: float, misses: float, deviation: float) -> Score:
+    """hits / (hits + misses), where both have noise of the same standard deviation."""
+    n = hits + misses
+    if n <= 0:
+        return Score(name, math.nan, math.nan)
+    share = hits / n
+    return Score(name, float(share), float(QUANTILE_95 * deviation * math.hypot(share, 1 - share) / n))
+
+
+def _class_scores(model: Any, shares: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> Evaluation:
+    from sklearn.metrics import roc_auc_score
+
+    kept = true >= 0
+    shares, predicted, true = shares[kept], predicted[kept], true[kept]
+    if not len(true):
+        return _nothing()
+    hit = predicted == true
+    chosen = np.maximum(shares[np.arange(len(true)), true], LEAST_SHARE)
+    scores = [Score("accuracy", float(hit.mean())), Score("log loss", float(-np.log(chosen).mean()))]
+    if shares.shape[1] == 2 and 0 < true.sum() < len(true):
+        scores.append(Score("area under the curve", float(roc_auc_score(true, shares[:, 1]))))
+    for place, label in enumerate(model.schema_.target.labels):
+        own = true == place
+        scores.append(Score(f"found of {label}", float(hit[own].mean()) if own.any() else math.nan))
+    return Evaluation(tuple(scores), float(len(true)))
+
+
+def _mean_scores(predicted: np.ndarray, true: np.ndarray) -> Evaluation:
+    kept = ~np.isnan(true)
+    missed = (predicted - true)[kept]
+    if not len(missed):
+        return _nothing()
+    spread = float(np.square(true[kept] - true[kept].mean()).sum())
+    explained = 1 - float(np.square(missed).sum()) / spread if spread else math.nan
+    scores = (
+        Score("mean absolute error", float(np.abs(missed).mean())),
+        Score("root mean square error", float(np.sqrt(np.square(missed).mean()))),
+        Score("R2", explained),
+    )
+    return Evaluation(scores, float(len(missed)))
+
+
+def _nothing() -> Evaluation:
+    return Evaluation((), 0.0)
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,92 @@
+"""Axes to draw on, colours, and texts that are safe to draw. Public values only."""
+
+import importlib
+import importlib.util
+import unicodedata
+from typing import Any
+
+from dpforest.errors import MissingExtraError
+
+# Okabe and Ito's colours: told apart by people with any colour vision, and of different lightness in print.
+BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, "black")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+GREY, PALE = "#595959", "#e6e6e6"
+# Names are data: they are never typeset as TeX, whatever the settings of the session.
+AS_IS = {"usetex": False}
+UNKNOWN = "□"
+
+
+def axes(ax: Any, width: float, height: float) -> Any:
+    """The given axes, or those of a new figure of a size in inches."""
+    return ax if ax is not None else load("matplotlib.pyplot").subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def load(module: str) -> Any:
+    """A module of matplotlib; by name, since it is an optional library."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingExtraError("A plot", "plots")
+    return importlib.import_module(module)
+
+
+def in_percent(axis: Any) -> None:
+    """Shares along an axis as whole percents, unless they are too close together."""
+    low, high = axis.get_view_interval()
+    axis.set_major_formatter(load("matplotlib.ticker").PercentFormatter(1, decimals=0 if high - low > 0.1 else None))
+
+
+def say(ax: Any, *lines: str) -> Any:
+    """Axes with a text instead of a picture."""
+    ax.set_axis_off()
+    ax.text(0.5, 0.5, "\n".join(lines), ha="center", va="center", color=GREY, transform=ax.transAxes)
+    return ax
+
+
+def plain(value: Any, most: float) -> str:
+    """A name as one line of at most about ``most`` letters, that no font and no markup trips over."""
+    drawable = _drawable()
+    letters, room = [], most
+    # Longer than any line that is drawn, even if most of it is left out.
+    for letter in " ".join(str(value)[: 100 + 10 * int(most)].split()):
+        if ord(letter) not in drawable:
+            # Marks and controls change other letters, and have no place of their own.
+            letter = "" if unicodedata.category(letter)[0] in "MC" else UNKNOWN
+        elif unicodedata.category(letter)[0] == "C":
+            letter = ""
+        letters.append(letter)
+    text = "".join(letters).strip()
+    for place, letter in enumerate(text):
+        room -= _width(letter)
+        if room < 0 and (place + 1 < len(text) or room < -1):
+            text = text[:place].rstrip() + "…"
+            break
+    return text.replace("$", r"\$") or "(blank)"
+
+
+def runs_leftward(text: str) -> bool:
+    """Whether letters in it are written from right to left; signs beside them would be turned round."""
+    return any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in text)
+
+
+def width(text: str) -> float:
+    """Rough width of a text, in small letters."""
+    return sum(map(_width, text.replace(r"\$", "$")))
+
+
+def _width(letter: str) -> float:
+    if letter == UNKNOWN or unicodedata.east_asian_width(letter) in "WF":
+        return 1.6
+    return 1.3 if letter.isupper() or letter in "%@mw—…" else 1.0
+
+
+def _drawable() -> set[int]:
+    """What the fonts of new texts can draw; a letter that they cannot draw would raise a warning."""
+    manager = load("matplotlib.font_manager")
+    known: set[int] = set()
+    for family in manager.FontProperties().get_family():
+        try:
+            path = manager.findfont(manager.FontProperties(family=[family]), fallback_to_default=False)
+        except ValueError:
+            continue
+        known.update(manager.get_font(path).get_charmap())
+    return known or set(range(32, 127))

@@ -1,0 +1,54 @@
+"""How well predictions fit a table, as sealed integers. Sees rows.
+
+A record adds 1 to one cell, or as many steps to two sums as a target has, whatever it holds.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dpforest.privacy.sealed import Sealed
+from dpforest.records.columns import read_target
+from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Classes
+
+
+def true_places(y: Any, target: Classes) -> np.ndarray:
+    """The place of each record's label among the classes; -1 for a record that is left out."""
+    return read_target(y, target)
+
+
+def true_values(y: Any, target: Bounded) -> np.ndarray:
+    """The clipped target of each record; NaN for a record that is left out."""
+    steps = read_target(y, target)
+    return np.where(steps < 0, np.nan, target.mean_of(steps / FINE_STEPS))
+
+
+def count_hits(y: Any, predicted: np.ndarray, target: Classes) -> Sealed[np.ndarray]:
+    """Sealed hits and misses of each class ``(n_classes, 2)``; ``predicted`` are places among the classes.
+
+    Privacy:
+        Claim: L1 and L2 sensitivity are 1.
+        Because: an added record adds 1 to one cell, or nothing if its label is left out; predictions of the others come from
+            a model that is released already.
+        Assumes: the model was released before.
+    """
+    places = true_places(y, target)
+    kept = places >= 0
+    counts = np.zeros((target.n_values, 2), dtype=np.int64)
+    np.add.at(counts, (places[kept], (places != predicted)[kept].astype(np.int64)), 1)
+    return Sealed(counts)
+
+
+def sum_errors(y: Any, predicted: np.ndarray, target: Bounded) -> Sealed[np.ndarray]:
+    """Sealed sums ``(1, 2)`` of what predictions hit and miss of the target's range, in whole steps for each record.
+
+    Privacy:
+        Claim: L1 sensitivity is S = ``TARGET_STEPS`` and L2**2 at most S**2.
+        Because: an added record whose error is e steps adds S-e to one sum and e to the other, with e in 0 .. S.
+        Assumes: the model was released before.
+    """
+    values = true_values(y, target)
+    kept = ~np.isnan(values)
+    share = np.abs(values - predicted)[kept] / (target.upper - target.lower)
+    missed = np.rint(TARGET_STEPS * np.clip(share, 0, 1)).astype(np.int64)
+    return Sealed(np.array([[(TARGET_STEPS - missed).sum(), missed.sum()]]))

@@ -1,0 +1,188 @@
+"""The part of a forest that a page has room for: some trees, some rules, and how much is left out. Public values only."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpforest.domain import Domain
+from dpforest.report.signal import NORMAL_95, Signal
+from dpforest.report.text import script_json, shortened
+from dpforest.schema import Bounded, Categorical
+from dpforest.tree import Forest
+
+MOST_TREES = 60
+MOST_NODES = 3000  # of all drawn trees
+MOST_BRANCHES = 50  # of one node
+MOST_RULES = 2000
+MOST_LISTED = 6  # categories in a condition
+MOST_CLASSES = 5  # with a colour of their own
+# Bytes of texts that drawn trees and rules may bring to the page.
+ROOM_FOR_TREES, ROOM_FOR_RULES = 300_000, 600_000
+
+
+class ShortDomain(Domain):
+    """Conditions for a page: names are cut, and of many categories the first few are listed."""
+
+    @cached_property
+    def _reserved(self) -> list[tuple[str, str]]:
+        """The words for values outside the list and for missing ones, in brackets where a category has that name."""
+        found = []
+        for part in self.features:
+            taken = set(map(str, part.categories)) if isinstance(part, Categorical) else set()
+            other, missing = (f"({word})" if word in taken else word for word in ("other", "missing"))
+            found.append((other, missing))
+        return found
+
+    @classmethod
+    def from_domain(cls, domain: Domain) -> "ShortDomain":
+        return cls(tuple(shortened(name, 40) for name in domain.names), domain.features, domain.cuts)
+
+    def describe(self, feature: int, codes: np.ndarray) -> str:
+        part, name = self.features[feature], self.names[feature]
+        if not isinstance(part, Categorical):
+            return shortened(super().describe(feature, codes), 200)
+        few, equal, among = (codes, "=", "in") if 2 * codes.sum() <= len(codes) else (~codes, "≠", "not in")
+        places = np.flatnonzero(few)
+        words = [*part.categories, *self._reserved[feature]]
+        listed = ", ".join(shortened(words[place], 30) for place in places[:MOST_LISTED])
+        if len(places) == 1:
+            return f"{name} {equal} {listed}"
+        more = f" and {len(places) - MOST_LISTED:,} more" if len(places) > MOST_LISTED else ""
+        return f"{name} {among} {{{listed}{more}}}"
+
+
+@dataclass
+class Texts:
+    """Texts by number, each kept once."""
+
+    size: int = 0
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def number(self, text: str) -> int:
+        if text not in self.numbers:
+            self.numbers[text] = len(self.numbers)
+            self.size += len(script_json(text).encode())
+        return self.numbers[text]
+
+
+class Drawing:
+    """What the script of the page gets: trees and rules as short rows, their texts by number."""
+
+    def __init__(self, signal: Signal) -> None:
+        self.signal, self.forest = signal, signal.forest
+        self.domain, self.texts = ShortDomain.from_domain(self.forest.domain), Texts()
+        inner = self.forest.parents[self.forest.parents >= 0]
+        self.n_children = np.bincount(inner, minlength=self.forest.n_nodes)
+        self.best = self.forest.shares.argmax(axis=1)
+        self.coloured = np.argsort(-self.forest.shares[0], kind="stable")[:MOST_CLASSES]
+
+    def to_dict(self) -> dict[str, Any]:
+        trees = self._trees()
+        rules = self._rules()
+        target = self.forest.target
+        bounded = isinstance(target, Bounded)
+        labels = [] if isinstance(target, Bounded) else [target.labels[place] for place in self.coloured]
+        coloured = [self.texts.number(shortened(label)) for label in labels]
+        n_below = 0 if bounded else target.n_values - len(coloured)
+        return {
+            "trees": trees, "rules": rules, "texts": list(self.texts.numbers), "coloured": coloured, "others": n_below,
+            "link": self.forest.link, "release": self.signal.release, "bounded": bounded, "n_trees": self.forest.n_trees,
+            "n_nodes": self.forest.n_nodes, "n_drawn": sum(len(tree) for tree in trees),
+        }  # fmt: skip
+
+    def _condition(self, node: int) -> int:
+        """The number of the text of the condition that leads from its parent to a node."""
+        parent = self.forest.parents[node]
+        if parent < 0:
+            return self.texts.number("all records")
+        feature = int(self.forest.features[parent])
+        codes = self.forest.routes[self.forest.splits[parent], : self.domain.n_codes[feature]]
+        return self.texts.number(self.domain.describe(feature, codes == node - self.forest.first_children[parent]))
+
+    def _trees(self) -> list[list[Any]]:
+        forest = self.forest
+        n_drawn = min(forest.n_trees, MOST_TREES)
+        drawn = []
+        for tree in range(n_drawn):
+            if self.texts.size > ROOM_FOR_TREES:
+                break
+            drawn.append(self._tree(tree, max(MOST_NODES // n_drawn, 60)))
+        return drawn
+
+    def _tree(self, root: int, most: int) -> list[list[Any]]:
+        """Rows of nodes from the root down: place of the parent, branches left out, and what ``_row`` gives."""
+        rows: list[list[Any]] = []
+        queue = [(root, -1)]
+        while queue and self.texts.size <= ROOM_FOR_TREES:
+            node, above = queue.pop(0)
+            branches = self._branches(node)
+            if len(rows) + len(queue) + 1 + len(branches) > most:
+                branches = branches[:0]
+            rows.append([above, int(self.n_children[node]) - len(branches), self._condition(node), *self._row(node)])
+            queue += [(int(child), len(rows) - 1) for child in branches]
+        for _, above in queue:
+            rows[above][1] += 1
+        return rows
+
+    def _branches(self, node: int) -> np.ndarray:
+        """The children of a node that are drawn: the largest, in their order."""
+        first = int(self.forest.first_children[node])
+        children = np.arange(first, first + self.n_children[node]) if first >= 0 else np.empty(0, dtype=int)
+        if len(children) <= MOST_BRANCHES:
+            return children
+        return np.sort(children[np.argsort(-self.signal.sizes[children], kind="stable")[:MOST_BRANCHES]])
+
+    def _rules(self) -> list[list[Any]]:
+        """Rows of rules, leaves before other nodes and the largest first: tree, node, leaf, conditions, what they say."""
+        sizes, forest = self.signal.sizes, self.forest
+        rules = []
+        for node in map(int, np.lexsort((-sizes, ~forest.is_leaf))[:MOST_RULES]):
+            if self.texts.size > ROOM_FOR_RULES:
+                break
+            path = self._path(node)
+            conditions = [self._condition(step) for step in path[-40:]]
+            rules.append([int(forest.trees[node]), node, int(forest.is_leaf[node]), conditions, *self._row(node)])
+        return rules
+
+    def _path(self, node: int) -> list[int]:
+        path: list[int] = []
+        while self.forest.parents[node] >= 0:
+            path.insert(0, node)
+            node = int(self.forest.parents[node])
+        return path
+
+    def _row(self, node: int) -> list[Any]:
+        """Size, its band, ratio, lead and its band, number of the label, value, shares; null where nothing is known."""
+        signal = self.signal
+        band = round(NORMAL_95 * float(signal.deviations[node]), 2) if signal.has_noise else None
+        by_lead = signal.release == "lead"
+        lead = round(float(signal.heights[node]), 2) if by_lead and not isinstance(self.forest.target, Bounded) else None
+        label, value = said(self.forest, node, int(self.best[node]))
+        return [
+            round(float(signal.sizes[node]), 2),
+            None if by_lead else band,
+            round(float(signal.ratios[node]), 2) if signal.has_noise else None,
+            lead,
+            None if lead is None else band,
+            None if label is None else self.texts.number(shortened(label)),
+            value,
+            [round(float(share), 4) for share in self._bar(node)],
+        ]
+
+    def _bar(self, node: int) -> np.ndarray:
+        shares = self.forest.shares[node]
+        return shares[1:] if isinstance(self.forest.target, Bounded) else shares[self.coloured]
+
+
+def said(forest: Forest, node: int, best: int) -> tuple[Any, float | None]:
+    """The label of a node and its share; for additive trees what it adds. A bounded target has no label but a mean."""
+    votes, target = forest.votes[node], forest.target
+    if isinstance(target, Bounded):
+        # As in ``Forest.rules``: votes of the first tree sum to 1, those that correct it to 0.
+        corrects = forest.link == "sum" and votes.sum() < 0.5
+        return None, float((target.upper - target.lower) * votes[1] if corrects else target.mean_of(forest.shares[node, 1]))
+    if forest.link == "softmax":
+        return target.labels[best], float(votes[best] - np.delete(votes, best).mean())
+    return target.labels[best], float(forest.shares[node, best])

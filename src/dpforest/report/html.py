@@ -1,0 +1,118 @@
+"""The report as one page that needs nothing else. Public values only."""
+
+import base64
+import hashlib
+import math
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from dpforest.report.text import LabelWriter, figure, percent, plain, script_json, share_figure, shortened
+
+# How much of a long list is on the page; the twin has all.
+MOST_FEATURES, MOST_CATEGORIES, MOST_CLASSES, MOST_LINES = 150, 12, 40, 40
+UNITS = {"epsilon": "ε", "rho": "\N{GREEK SMALL LETTER RHO}"}
+
+
+def page(content: dict[str, Any], drawing: dict[str, Any], twin: str) -> str:
+    """The page; ``drawing`` is what its script draws, ``twin`` the name of the file that has everything."""
+    style, script = _part("style.css"), _part("script.js")
+    data: dict[str, Any] = {"ledger": _labelled(plain(content["ledger"]["picture"])), "forest": drawing}
+    data["bounded"] = math.isfinite(content["ledger"]["spent"])
+    return _template().render(
+        content,
+        text=LabelWriter(),
+        style=Markup(style),
+        script=Markup(script),
+        policy=_policy(style, script),
+        data=script_json(data),
+        drawing=drawing,
+        twin=twin,
+        ledger_words=_charge_words(content["ledger"]["groups"]),
+        histogram=_histogram(content["forest"]["reliability"]),
+    )
+
+
+@cache
+def _part(name: str) -> str:
+    return (files("dpforest.report") / name).read_text("utf-8")
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"figure": figure, "percent": percent, "share": share_figure}
+    environment.globals |= {
+        "most_features": MOST_FEATURES,
+        "most_categories": MOST_CATEGORIES,
+        "most_classes": MOST_CLASSES,
+        "most_lines": MOST_LINES,
+        "units": UNITS,
+    }
+    return environment.from_string(_part("template.html"))
+
+
+def _policy(style: str, script: str) -> str:
+    """What a browser may run: the page's own style and script, nothing from elsewhere."""
+    allowed = [_hash(style), _hash(script)]
+    return f"default-src 'none'; style-src '{allowed[0]}'; script-src '{allowed[1]}'; base-uri 'none'; form-action 'none'"
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _labelled(block: dict[str, Any]) -> dict[str, Any]:
+    """A block of the ledger as the script gets it: labels cut, amounts as text."""
+    kept: dict[str, Any] = {name: block[name] for name in ("kind", "count", "copies", "share", "mechanism") if name in block}
+    kept["label"] = shortened(block["label"], 60)
+    if "last" in block:
+        kept["last"] = shortened(block["last"], 60)
+    if "reason" in block:
+        kept["reason"] = shortened(block["reason"], 400)
+    kept["amount"] = f"{UNITS[block['unit']]} = {figure(float(block['cost']))}"
+    return kept | {"children": [_labelled(part) for part in block["children"]]}
+
+
+def _charge_words(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of the table of charges."""
+    return [
+        group
+        | {
+            "levels": _levels(group["levels"]),
+            "each": UNITS[group["unit"]]
+            + " = "
+            + (
+                figure(group["most"])
+                if math.isclose(group["least"], group["most"], rel_tol=1e-6) or math.isinf(group["most"])
+                else f"{figure(group['least'])} to {figure(group['most'])}"
+            ),
+        }
+        for group in groups
+    ]
+
+
+def _levels(levels: list[int]) -> str:
+    if not levels:
+        return ""
+    return f"level {levels[0]}" if len(levels) == 1 else f"levels {levels[0]} to {levels[-1]}"
+
+
+def _histogram(reliability: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Bars of the picture of leaves, as parts of the highest."""
+    if reliability is None:
+        return []
+    highest = max((group["share"] for group in reliability["bins"]), default=0.0) or 1.0
+    return [
+        {
+            "label": f"{group['from']:g} to {group['to']:g}" if math.isfinite(group["to"]) else f"over {group['from']:g}",
+            "share": group["share"],
+            "leaves": group["leaves"],
+            "height": group["share"] / highest,
+            "out": group["from"] >= reliability["threshold"],
+        }
+        for group in reliability["bins"]
+    ]

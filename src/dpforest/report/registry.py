@@ -1,0 +1,99 @@
+"""A draft of the entry that a public registry of differentially private deployments asks for. Public values only.
+
+Its levels follow the description of deployments proposed in arXiv 2509.13509: what was released and for whom, the promise,
+how it was made, and how it was checked. What only a person can know is null.
+"""
+
+from typing import Any
+
+FROM_A_PERSON = ("name", "description", "data_curator", "data_subjects", "intended_use", "release_date", "access", "contact")
+
+
+def deployment(content: dict[str, Any]) -> dict[str, Any]:
+    """The entry, from what ``report_content`` gives."""
+    return {
+        "to_be_filled_in": [f"deployment.{name}" for name in FROM_A_PERSON],
+        "deployment": dict.fromkeys(FROM_A_PERSON) | {"data_product": _product(content)},
+        "differential_privacy": _promise(content),
+        "implementation": _implementation(content),
+        "limits": _limits(content),
+        "evaluation": _evaluation(content),
+    }
+
+
+def _product(content: dict[str, Any]) -> dict[str, Any]:
+    forest, target = content["forest"], content["inputs"]["target"]
+    return {
+        "type": "machine learning model",
+        "form": f"forest of {forest['n_trees']} decision trees with released counts",
+        "task": "classification" if target["kind"] == "classes" else "regression",
+        "target": target["name"],
+        "released": ["structure of the trees", "counts or labels of nodes", "this report", "ledger of all charges"],
+    }
+
+
+def _promise(content: dict[str, Any]) -> dict[str, Any]:
+    promise, ledger = content["guarantee"], content["ledger"]
+    accounting = "zero-concentrated DP, converted once to (epsilon, delta)" if ledger["in_rho"] else "pure epsilon"
+    return {
+        "holds": promise["holds"],
+        "why_not": promise["reasons"],
+        "definition": "approximate differential privacy" if promise["delta"] else "pure differential privacy",
+        "epsilon": promise["epsilon"],
+        "delta": promise["delta"],
+        "unit_of_privacy": promise["unit"],
+        "neighbours": promise["adjacency"],
+        "if_one_record_is_replaced": promise["replace_one"],
+        "model": "central",
+        "trust": "whoever trains the model sees the table and is trusted; whoever sees the model is not",
+        "release": "one model, released once; losses of further releases from the same records add up",
+        "mechanisms": [mechanism["name"] for mechanism in content["making"]["mechanisms"]],
+        "accounting": f"{accounting}; sequential, parallel and bootstrap composition in an exact ledger",
+        "budget": ledger["budget"],
+        "charges": ledger["groups"],
+        "assumed_public": _assumed(content["inputs"]),
+    }
+
+
+def _assumed(inputs: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "features": inputs["features"],
+        "target": inputs["target"],
+        "n_rows": inputs["n_rows"],
+        "read_off_the_rows": inputs["read_off_the_rows"],
+        "vouched_by": inputs["vouched_by"],
+    }
+
+
+def _implementation(content: dict[str, Any]) -> dict[str, Any]:
+    making = content["making"]
+    return {
+        "library": "dpforest",
+        "version": making["versions"].get("dpforest"),
+        "made_with": making["versions"],
+        "algorithm": making["recipe"],
+        "paper": making["paper"],
+        "variant": making["variant"],
+        "status_of_published_claim": making["claim"],
+        "samplers": "exact integer samplers",
+        "randomness": "seeded, predictable" if making["seeded"] else "operating system's cryptographic generator",
+        "model_sha256": making["digest"],
+    }
+
+
+def _limits(content: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "threat_model": "an attacker sees the released model and this report, knows the algorithm, and may know all other "
+        "records; the noise and the machine that trained the model are out of reach",
+        "not_covered": content["not_covered"],
+        "notes": content["notes"],
+    }
+
+
+def _evaluation(content: dict[str, Any]) -> dict[str, Any]:
+    reliability = content["forest"]["reliability"]
+    return {
+        "audit": content["audit"],
+        "share_of_records_in_leaves_that_stand_out": None if reliability is None else reliability["standing_out"],
+        "utility": None,
+    }

@@ -1,0 +1,117 @@
+"""The wheel holds what it should and nothing else; what describes the package agrees with it."""
+
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+# What pip says when it cannot reach the index from which the build backend comes.
+OFFLINE = re.compile(
+    r"NameResolutionError|NewConnectionError|Failed to establish|Network is unreachable|No matching distribution found"
+)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    said = ended.stdout + ended.stderr
+    if ended.returncode and OFFLINE.search(said):
+        pytest.skip("THE WHEEL IS NOT TESTED: its build backend (hatchling) could not be fetched; there is no network.")
+    assert ended.returncode == 0, said
+    return next(folder.glob("*.whl"))
+
+
+def names_in(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def metadata(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return Parser().parsestr(archive.read(name).decode())
+
+
+def test_wheel_holds_every_source_and_data_file(wheel):
+    package = ROOT / "src"
+    wanted = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix not in (".nbi", ".nbc", ".pyc")
+    }
+    names = names_in(wheel)
+    assert wanted <= names, wanted - names
+    assert {"dpforest/py.typed", "dpforest/bench/printed.json"} <= names
+    assert any(name.startswith("dpforest/schemas/") and name.endswith(".json") for name in names)
+
+
+def test_wheel_holds_nothing_but_the_package(wheel):
+    names = names_in(wheel)
+    assert {name.split("/")[0] for name in names} == {"dpforest", f"dpforest-{PROJECT['project']['version']}.dist-info"}
+    assert not [name for name in names if name.endswith((".nbi", ".nbc", ".pyc")) or "/test" in name]
+
+
+def test_wheel_holds_the_licence(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("/licenses/LICENSE"))
+        assert archive.read(name).decode() == (ROOT / "LICENSE").read_text("utf-8")
+
+
+def test_metadata_of_the_wheel(wheel):
+    facts = metadata(wheel)
+    project = PROJECT["project"]
+    assert (facts["Name"], facts["Version"]) == (project["name"], project["version"])
+    assert facts["Requires-Python"] == project["requires-python"]
+    assert facts["License-Expression"] == "MIT"
+    assert set(facts.get_all("Provides-Extra")) == set(project["optional-dependencies"])
+    assert facts.get_payload().startswith("# dpforest")
+
+
+def test_wheel_installs_and_knows_itself(wheel, tmp_path):
+    """Without dependencies: the package's own names are loaded when first used."""
+    venv.create(tmp_path / "new", with_pip=True)
+    python = tmp_path / "new" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel], check=True, timeout=300)
+    code = "import dpforest, importlib.metadata as m; print(dpforest.__version__, m.version('dpforest'), *dpforest.__all__)"
+    shown = subprocess.run([python, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()
+    assert shown[:2] == [PROJECT["project"]["version"]] * 2
+    assert "DPForestClassifier" in shown
+    assert (tmp_path / "new" / "bin" / "dpforest").exists()
+
+
+def test_citation_agrees_with_the_package():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert str(citation["version"]) == PROJECT["project"]["version"]
+    assert citation["license"] == PROJECT["project"]["license"]
+    assert (ROOT / "LICENSE").read_text("utf-8").startswith(f"{citation['license']} License")
+    assert citation["cff-version"] == "1.2.0"
+    assert all(citation[key] for key in ("message", "title", "authors"))
+
+
+def test_every_extra_is_documented():
+    page = (ROOT / "docs" / "extras.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == set(PROJECT["project"]["optional-dependencies"])
+
+
+def test_every_fragment_is_in_the_draft_of_the_changelog():
+    pytest.importorskip("towncrier", reason="THE CHANGELOG IS NOT TESTED: towncrier comes with the extra 'lint'.")
+    command = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "9.9.9"]
+    draft = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    kinds = {kind["directory"]: kind["name"] for kind in PROJECT["tool"]["towncrier"]["type"]}
+    fragments = [path for path in (ROOT / "changes").iterdir() if path.suffix == ".md"]
+    for path in fragments:
+        _, kind, _ = path.name.split(".")
+        section = draft.split(f"### {kinds[kind]}\n")[1].split("### ")[0]
+        assert path.read_text("utf-8").strip().splitlines()[0] in section, path
+    assert "## 9.9.9" in draft

@@ -1,0 +1,70 @@
+"""Scores on the command line: exact only if the table is said to be public, else charged."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from typer.testing import CliRunner
+
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest.cli.main import commands
+from dpforest.errors import ParameterError, TableError
+
+FEATURES = {"age": Numeric(0, 100), "city": Categorical(["Oslo", "Rome"])}
+
+
+def run(*arguments):
+    return CliRunner().invoke(commands, [*map(str, arguments)])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 100, 600)
+    table = pa.table(
+        {
+            "age": age,
+            "city": rng.choice(["Oslo", "Rome", "Lima"], 600),
+            "ill": np.where(age > 50, "yes", "no"),
+            "cost": age / 2,
+        }
+    )
+    pyarrow.csv.write_csv(table, "t.csv")
+    pyarrow.parquet.write_table(table, "t.parquet")
+    X = table.select(["age", "city"])
+    DPForestClassifier(Schema(FEATURES, Classes(["no", "yes"], name="ill")), epsilon=20).fit(X, table["ill"]).save("ill.dpf")
+    DPForestRegressor(Schema(FEATURES, Bounded(0, 50, name="cost")), epsilon=20).fit(X, table["cost"]).save("cost.dpf")
+    return tmp_path
+
+
+@pytest.mark.parametrize("table", ["t.csv", "t.parquet"])
+@pytest.mark.parametrize(("model", "first"), [("ill.dpf", "accuracy"), ("cost.dpf", "mean absolute error")])
+def test_public_and_charged_scores(folder, table, model, first):
+    exact = json.loads(run("evaluate", model, table, "--public", "--json").stdout)
+    assert (exact["n_rows"], exact["epsilon"], exact["ledger"]) == (600, 0, None)
+    noisy = json.loads(run("evaluate", model, table, "--epsilon", 2, "--json").stdout)
+    assert noisy["epsilon"] == 2
+    assert noisy["ledger"]["spent"] == 2
+    assert exact["scores"][0]["name"] == noisy["scores"][0]["name"] == first
+    scale = 1 if model == "ill.dpf" else 50
+    assert abs(exact["scores"][0]["value"] - noisy["scores"][0]["value"]) < 0.1 * scale  # noise of 1 in 600 records
+    shown = run("evaluate", model, table, "--epsilon", 2)
+    assert shown.exit_code == 0, shown.output
+    assert "Spent epsilon = 2" in shown.output
+
+
+@pytest.mark.parametrize("options", [[], ["--public", "--epsilon", "1"]])
+def test_it_must_be_said_whether_the_table_is_public(folder, options):
+    refused = run("evaluate", "ill.dpf", "t.csv", *options).exception
+    assert isinstance(refused, ParameterError)
+    assert "--public" in str(refused)
+    assert "--epsilon" in str(refused)
+
+
+def test_a_table_without_the_target_is_refused(folder):
+    pyarrow.csv.write_csv(pyarrow.csv.read_csv("t.csv").drop_columns(["ill"]), "features.csv")
+    assert isinstance(run("evaluate", "ill.dpf", "features.csv", "--public").exception, TableError)

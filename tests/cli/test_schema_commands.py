@@ -1,0 +1,171 @@
+"""A draft holds names and nothing of the rows; a check says what is open."""
+
+import json
+import tomllib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from typer.testing import CliRunner
+
+from dpforest import Schema
+from dpforest.cli.main import commands
+from dpforest.errors import DPForestError, SchemaError
+from dpforest.schema import UNFILLED, unfilled
+
+FILLED = {
+    "labels": ["no", "yes"],
+    "categories": ["Oslo", "Rome"],
+    "lower": 0,
+    "upper": 100,
+    "integer": False,
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "age": rng.integers(1000, 9000, 300),
+            "weight": rng.random(300) * 1e6,
+            "city": rng.choice(["Xanadu", "Zembla", "Yoknapatawpha"], 300),
+            "ill": rng.choice(["perhaps", "certainly"], 300),
+        }
+    )
+    pyarrow.csv.write_csv(table, "t.csv")
+    pyarrow.parquet.write_table(table, "t.parquet")
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(commands, [*map(str, arguments)])
+
+
+def read_draft(path):
+    text = path.read_text("utf-8")
+    return json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+
+
+@pytest.mark.parametrize("out", ["d.toml", "d.json"])
+@pytest.mark.parametrize("table", ["t.csv", "t.parquet"])
+def test_a_draft_leaves_every_bound_and_list_open(folder, table, out):
+    done = run("schema", "draft", table, "--target", "ill", "--out", out)
+    assert done.exit_code == 0, done.output
+    draft = read_draft(folder / out)
+    whole = True if table == "t.parquet" else UNFILLED  # a type of Parquet says that numbers are whole, a CSV does not
+    assert draft == {
+        "vouched_by": UNFILLED,
+        "target": {"name": "ill", "kind": "classes", "labels": UNFILLED},
+        "features": {
+            "age": {"kind": "numeric", "lower": UNFILLED, "upper": UNFILLED, "integer": whole},
+            "weight": {"kind": "numeric", "lower": UNFILLED, "upper": UNFILLED, "integer": UNFILLED},
+            "city": {"kind": "categorical", "categories": UNFILLED},
+        },
+    }
+
+
+@pytest.mark.parametrize("out", ["d.toml", "d.json"])
+@pytest.mark.parametrize("table", ["t.csv", "t.parquet"])
+def test_no_value_of_the_table_is_in_a_draft_or_on_the_screen(folder, table, out):
+    done = run("schema", "draft", table, "--out", out)
+    values = pyarrow.parquet.read_table("t.parquet").to_pydict()
+    seen = done.output + (folder / out).read_text("utf-8")
+    for column in values.values():
+        assert not any(str(value) in seen for value in column)
+
+
+def test_tables_with_other_values_of_the_same_kind_have_the_same_draft(folder):
+    other = pa.table({"age": [1], "weight": [-5.5], "city": ["Lima"], "ill": ["no"]})
+    pyarrow.csv.write_csv(other, "u.csv")
+    texts = []
+    for table in ("t.csv", "u.csv"):
+        assert run("schema", "draft", table, "--target", "ill", "--out", f"{table}.toml").exit_code == 0
+        texts.append((folder / f"{table}.toml").read_text("utf-8"))
+    assert texts[0] == texts[1]
+
+
+def test_one_stray_value_does_not_change_a_kind(folder):
+    (folder / "stray.csv").write_text("age\n" + "1\n" * 50 + "unknown\n", "utf-8")
+    run("schema", "draft", "stray.csv")
+    assert read_draft(folder / "stray.schema.toml")["features"]["age"]["kind"] == "numeric"
+
+
+@pytest.mark.parametrize("text", ["a,b\n", "a,b\n,\n"])
+def test_a_table_without_values_has_a_draft(folder, text):
+    (folder / "e.csv").write_text(text, "utf-8")
+    assert run("schema", "draft", "e.csv").exit_code == 0
+    assert [*read_draft(folder / "e.schema.toml")["features"]] == ["a", "b"]
+
+
+def test_a_draft_never_overwrites_a_schema(folder):
+    (folder / "t.schema.toml").write_text("filled in with care", "utf-8")
+    assert isinstance(run("schema", "draft", "t.csv").exception, DPForestError)
+    assert (folder / "t.schema.toml").read_text("utf-8") == "filled in with care"
+
+
+@pytest.mark.parametrize("arguments", [["nope.csv"], ["t.csv", "--target", "nope"], ["t.csv", "--out", "d.yaml"]])
+def test_a_draft_is_refused_where_it_cannot_be_made(folder, arguments):
+    assert isinstance(run("schema", "draft", *arguments).exception, DPForestError)
+    assert not [*folder.glob("d.*"), *folder.glob("*.toml")]
+
+
+def test_a_check_lists_all_that_is_open_and_a_fit_is_refused(folder):
+    run("schema", "draft", "t.csv", "--target", "ill")
+    done = run("schema", "check", "t.schema.toml", "--json")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["to_fill_in"] == [
+        "vouched_by", "target.labels", "features.age.lower", "features.age.upper", "features.age.integer",
+        "features.weight.lower", "features.weight.upper", "features.weight.integer", "features.city.categories",
+    ]  # fmt: skip
+    fit = run("fit", "t.csv", "--schema", "t.schema.toml", "--epsilon", 1, "--out", "m.dpf")
+    assert isinstance(fit.exception, SchemaError)
+    assert "9 of its entries are still '?'" in str(fit.exception)
+
+
+def test_a_draft_that_is_filled_in_passes(folder):
+    run("schema", "draft", "t.csv", "--target", "ill", "--out", "t.json")
+    draft = read_draft(folder / "t.json")
+    for part in (draft["target"], *draft["features"].values()):
+        part.update({name: FILLED[name] for name, value in part.items() if value == UNFILLED})
+    draft["vouched_by"] = "somebody"
+    (folder / "t.json").write_text(json.dumps(draft), "utf-8")
+    done = run("schema", "check", "t.json", "--table", "t.csv")
+    assert done.exit_code == 0, done.output
+    assert "Vouched for by: somebody" in done.output
+    assert Schema.from_file("t.json").vouched_by == "somebody"
+
+
+def test_a_check_names_columns_that_a_table_lacks_and_that_are_not_used(folder):
+    content = {
+        "target": {"name": "ill", "kind": "classes", "labels": ["no"]},
+        "features": {"height": {"kind": "numeric", "lower": 0, "upper": 3}},
+    }
+    (folder / "t.json").write_text(json.dumps(content), "utf-8")
+    done = run("schema", "check", "t.json", "--table", "t.csv", "--json")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    assert found["missing_columns"] == ["height"]
+    assert found["unused_columns"] == ["age", "weight", "city"]
+
+
+def test_a_label_or_a_column_may_be_called_by_the_mark_of_a_draft():
+    content = {
+        "target": {"name": UNFILLED, "kind": "classes", "labels": [UNFILLED, "a"], "other": UNFILLED},
+        "features": {UNFILLED: {"kind": "categorical", "categories": [UNFILLED]}},
+    }
+    assert unfilled(content) == []
+
+
+@pytest.mark.parametrize("suffix", [".json", ".toml"])
+def test_who_vouches_is_kept_in_files(tmp_path, suffix):
+    target = {"name": "y", "kind": "classes", "labels": [0, 1]}
+    content = {"features": {"x": {"kind": "numeric", "lower": 0, "upper": 1}}, "target": target}
+    schema = Schema.from_dict(content | {"vouched_by": 'J. "Doe"\n'})
+    schema.to_file(tmp_path / f"s{suffix}")
+    assert Schema.from_file(tmp_path / f"s{suffix}") == schema
+    with pytest.raises(SchemaError):
+        Schema.from_dict(content | {"vouched_by": 3})
