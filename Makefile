@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 demo: $(VENV)/demo.ready
 	$(BIN)/dpforest demo
 
-test: $(VENV)/dev.ready $(VENV)/browser.ready
+test: $(VENV)/dev.ready $(VENV)/browser.ready $(VENV)/server.ready
 	$(BIN)/pytest -n 2
 
 lint: $(VENV)/dev.ready
@@ -70,6 +70,14 @@ $(VENV)/browser.ready: | $(VENV)/bin/pip
 		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 			&& apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
 		|| echo "No browser: install chromium to test the report."
+	@touch $@
+
+# Training inside PostgreSQL is tested with a real server, which the tests start and stop.
+$(VENV)/server.ready: | $(VENV)/bin/pip
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 \
+		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+			&& apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; } \
+		|| echo "No database server: install PostgreSQL to test training inside it."
 	@touch $@
 
 clean:

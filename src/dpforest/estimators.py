@@ -5,6 +5,7 @@ import numbers
 import os
 import warnings
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +80,38 @@ class _DPForest(BaseEstimator):
         the schema names. Everything is checked before anything is spent; ``progress`` is called with the name of each
         finished step, and while a file is read with its rows so far: these are for whoever holds the file, not to be logged.
         """
+        return self._fit(lambda recipe: self._seal(X, y, recipe), progress)
+
+    def fit_table(self, table: Any, *, progress: Callable[[str], None] = lambda step: None) -> "_DPForest":
+        """Train inside a database, on a table of Ibis (extra ``sql``): rows stay there, only counts leave it.
+
+        The target is the column that the schema names.
+        """
+        from dpforest.records.sql import SqlVault
+
+        return self._fit(lambda recipe: self._seal_elsewhere(SqlVault.seal, table, recipe), progress)
+
+    def fit_dask(
+        self, table: Any, client: Any = None, *, progress: Callable[[str], None] = lambda step: None
+    ) -> "_DPForest":
+        """Train on a Dask cluster (extra ``dask``), on a dask dataframe or the path of a Parquet file or folder.
+
+        Rows stay on the workers, only sums of their counts leave them. The target is the column that the schema names;
+        ``client`` is by default the current one.
+        """
+        from dpforest.records.dask import DaskVault
+
+        # Workers count several partitions at once, each in one thread.
+        return self._fit(
+            lambda recipe: self._seal_elsewhere(lambda rows, schema: DaskVault.seal(rows, schema, client), table, recipe),
+            progress,
+        )
+
+    def _fit(self, seal: Callable[[Recipe], tuple[Schema, Source]], progress: Callable[[str], None]) -> "_DPForest":
         recipe = self._check_parameters()
         ledger = Ledger(make_accountant(self.epsilon, self.delta))
         gate = self._make_gate(ledger, self.random_state)
-        schema, vault = self._seal(X, y, recipe)
+        schema, vault = seal(recipe)
         # From here on charges are made; they stay on the estimator even if the fit fails, and no older model beside them.
         for name in ("forest_", "privacy_", "schema_", "classes_", "made_with_"):
             self.__dict__.pop(name, None)
@@ -90,10 +119,11 @@ class _DPForest(BaseEstimator):
         shape = {"n_trees": self.n_trees, "max_depth": self.max_depth}
         printed = get_published(recipe.name) if self.variant == "published" else None
         sound = printed is not None and recipe.task(schema) in printed.sound_for
-        if printed is None or sound:
-            forest = fit_forest(vault, recipe, gate, **shape, progress=progress)
-        else:
-            forest = fit_published(vault, recipe, printed, gate, **shape)
+        with closing(vault):
+            if printed is None or sound:
+                forest = fit_forest(vault, recipe, gate, **shape, progress=progress)
+            else:
+                forest = fit_published(vault, recipe, printed, gate, **shape)
         self.schema_ = schema
         self.forest_ = forest
         self.privacy_ = self._state(recipe, schema, ledger, gate.entropy)
@@ -103,7 +133,7 @@ class _DPForest(BaseEstimator):
         if ledger.leaks:
             reasons = "; ".join(leak.reason for leak in ledger.leaks)
             warnings.warn(
-                f"The model is not private: {recipe.name!r} opened exact values ({reasons}).", LeakWarning, stacklevel=2
+                f"The model is not private: {recipe.name!r} opened exact values ({reasons}).", LeakWarning, stacklevel=3
             )
         return self
 
@@ -123,11 +153,15 @@ class _DPForest(BaseEstimator):
     def _seal_file(self, path: Any, y: Any, recipe: Recipe, n_jobs: int) -> tuple[Schema, Source]:
         if y is not None:
             raise TableError("A file has its target in a column that the schema names; pass y with a table only.")
+        return self._seal_elsewhere(lambda path, schema: ParquetVault.seal(path, schema, n_jobs), path, recipe)
+
+    def _seal_elsewhere(self, seal: Callable[[Any, Schema], Source], table: Any, recipe: Recipe) -> tuple[Schema, Source]:
+        """The schema and the rows of a table that is not in memory."""
         if isinstance(self.schema, str):
-            raise SchemaError("A file needs a Schema; schema='assume-public' works for tables in memory.")
+            raise SchemaError("Rows that are not in memory need a Schema; schema='assume-public' cannot look at them.")
         _, schema = self._resolve_schema(None, None)
         recipe.check(schema)
-        vault = ParquetVault.seal(path, schema, n_jobs)
+        vault = seal(table, schema)
         self.n_features_in_, self.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
         return schema, vault
 

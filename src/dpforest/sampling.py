@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from math import factorial
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numba import njit
@@ -20,6 +20,8 @@ from dpforest.privacy.ledger import Ledger
 class Sampling(Protocol):
     """Places records at roots and says what a tree may spend."""
 
+    kind: ClassVar[str]  # of the draw: "one" tree for each record, "all" trees, or all trees with "poisson" weights
+
     def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         """What one tree may spend, in the accountant's unit, if all trees together may spend ``amount``."""
 
@@ -33,9 +35,16 @@ class Sampling(Protocol):
 NO_WEIGHTS = np.empty((0, 0), dtype=np.uint8)
 
 
-def one_root(n_records: int) -> tuple[np.ndarray, np.ndarray]:
-    """Every record, once, at the root of a single tree."""
-    return np.zeros((1, n_records), dtype=np.int32), NO_WEIGHTS
+@dataclass(frozen=True)
+class Deal:
+    """Places records at the roots of trees. A backend whose rows are elsewhere draws there, by the kind of the sampling."""
+
+    sample: Sampling
+    n_trees: int
+    entropy: Entropy
+
+    def __call__(self, n_records: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.sample.draw(n_records, self.n_trees, self.entropy)
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,8 @@ class Disjoint:
             would move other records between trees). Parallel composition.
         Assumes: ``n_trees`` is public; draws are exact.
     """
+
+    kind: ClassVar[str] = "one"
 
     def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         return amount
@@ -74,6 +85,8 @@ class EveryRecord:
         Because: sequential composition; trees of one level are asked together, which changes no law.
         Assumes: ``n_trees`` is public.
     """
+
+    kind: ClassVar[str] = "all"
 
     def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         return divide_evenly(amount, n_trees)
@@ -101,6 +114,8 @@ class PoissonBootstrap:
             the Poisson draw of the same word (cut at 15, table rounded up), and the bound grows with k.
         Assumes: pure epsilon; draws come from the operating system and stay secret.
     """
+
+    kind: ClassVar[str] = "poisson"
 
     def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         return accountant.inside_bootstrap(divide_evenly(amount, n_trees))

@@ -14,12 +14,14 @@ SHORT = {"no privacy, same system": "ε = ∞", "no privacy, random forest": "fo
 NOT_SHOWN = ("experiment", "unit", "data", "system", "parameters", "splits", "private at 2ε")
 # Columns of a row on utility that its table's title says, or that only the page has room for.
 IN_TITLE = ("table", "metric", "which")
-BENCHMARKS = ("foundation", "papers", "utility", "speed")
+BENCHMARKS = ("foundation", "papers", "utility", "speed", "engines")
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark: foundation, papers, utility or speed.")] = "foundation",
-    quick: Annotated[bool, typer.Option("--quick", help="papers, utility, speed: a subset, in under two minutes.")] = False,
+    name: Annotated[
+        str, typer.Argument(help="Which benchmark: foundation, papers, utility, speed or engines.")
+    ] = "foundation",
+    quick: Annotated[bool, typer.Option("--quick", help="All but foundation: a subset, in under two minutes.")] = False,
     results: Annotated[
         Path | None,
         typer.Option(
@@ -37,16 +39,24 @@ def bench(
         typer.Option(help="utility: environment of the peers, made there if it is not; by default in the cache."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="utility: cases to run side by side.")] = 2,
-    only: Annotated[str, typer.Option(help="speed: only these parts, with commas: goals, growth, memory, parquet.")] = "",
+    only: Annotated[
+        str,
+        typer.Option(help="speed: only these parts, with commas: goals, growth, memory, parquet. engines: only these."),
+    ] = "",
     repeats: Annotated[
         int | None,
-        typer.Option(min=1, help="speed: runs of a case; the best counts. By default 3, quick 2.", show_default=False),
+        typer.Option(
+            min=1, help="speed, engines: runs of a case; the best counts. By default 3, quick 2.", show_default=False
+        ),
     ] = None,
+    rows: Annotated[str, typer.Option(help="engines: other numbers of rows, with commas.")] = "",
     parquet_rows: Annotated[
         int | None, typer.Option(min=1, help="speed: rows of the Parquet file; by default 30,000,000.", show_default=False)
     ] = None,
-    plots: Annotated[bool, typer.Option(help="speed: plots beside the page.")] = True,
-    render: Annotated[bool, typer.Option("--render", help="speed: measure nothing, use the rows that are kept.")] = False,
+    plots: Annotated[bool, typer.Option(help="speed, engines: plots beside the page.")] = True,
+    render: Annotated[
+        bool, typer.Option("--render", help="speed, engines: measure nothing, use the rows that are kept.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print rows as JSON.")] = False,
 ) -> None:
     """Measure and print figures.
@@ -59,19 +69,22 @@ def bench(
         raise ParameterError(f"There is no benchmark {name!r}. Known: {', '.join(BENCHMARKS)}.")
     results = results or Path(f"{name}.jsonl")
     if name == "foundation":
-        rows = _foundation()
+        found = _foundation()
     elif name == "papers":
-        rows = _papers(quick, results, report)
+        found = _papers(quick, results, report)
     elif name == "speed":
         settings = {"parts": _listed(only), "repeats": repeats, "parquet_rows": parquet_rows}
-        rows = _speed(quick, results, report, plots, None if render else settings)
+        found = _speed(quick, results, report, plots, None if render else settings)
+    elif name == "engines":
+        settings = {"engines": _listed(only), "rows": _numbers(rows), "repeats": repeats}  # type: ignore[dict-item]
+        found = _engines(quick, results, report, plots, None if render else settings)
     else:
         chosen = {"systems": _listed(systems), "tables": _listed(tables), "n_jobs": jobs}
-        rows = _utility(quick, results, report, None if no_peers else (peers_env,), chosen)
+        found = _utility(quick, results, report, None if no_peers else (peers_env,), chosen)
     if as_json:
-        print_json(rows)
+        print_json(found)
         return
-    for title, lines in _by_experiment(rows).items():
+    for title, lines in _by_experiment(found).items():
         first, *heads = lines[0]
         table = Table(title=escape(title), title_justify="left")
         table.add_column(first, overflow="fold", min_width=24 if first == "what" else None)
@@ -84,6 +97,15 @@ def bench(
 
 def _listed(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    from dpforest.errors import ParameterError
+
+    try:
+        return tuple(int(float(number)) for number in _listed(text))
+    except ValueError:
+        raise ParameterError(f"--rows takes numbers with commas between them, not {text!r}.") from None
 
 
 def _by_experiment(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -152,15 +174,34 @@ def _speed(
 ) -> list[dict[str, Any]]:
     """``settings`` is None to measure nothing."""
     from dpforest.bench import speed, speed_cases, speed_report
+
+    return _timed(speed, speed_report, speed_cases.QUICK if quick else speed_cases.FULL, results, report, plots, settings)
+
+
+def _engines(
+    quick: bool, results: Path, report: Path | None, plots: bool, settings: dict[str, Any] | None
+) -> list[dict[str, Any]]:
+    """``settings`` is None to measure nothing."""
+    from dpforest.bench import engines, engines_cases, engines_report
+
+    scale = engines_cases.QUICK if quick else engines_cases.FULL
+    return _timed(engines, engines_report, scale, results, report, plots, settings)
+
+
+def _timed(
+    bench: Any, page: Any, scale: Any, results: Path, report: Path | None, plots: bool, settings: dict[str, Any] | None
+) -> list[dict[str, Any]]:
+    """A benchmark of times: on a busy machine they are those of a busy machine."""
+    from dpforest.bench.speed import BUSY, load_average
     from dpforest.files import check_writable
 
     if settings is not None:
         check_writable(results)
-        if (speed.load_average() or 0.0) > speed.BUSY:
+        if (load_average() or 0.0) > BUSY:
             errors.print("[bold]The machine is busy.[/bold] Times will be those of a busy machine.", soft_wrap=True)
         with steps("Measuring") as progress:
-            for _ in speed.run(progress, results, speed_cases.QUICK if quick else speed_cases.FULL, **settings):
+            for _ in bench.run(progress, results, scale, **settings):
                 pass
     if report is not None:
-        output.print(f"Page: {escape(str(speed_report.write(results, report, plots)))}", soft_wrap=True)
-    return speed_report.side_by_side(results)
+        output.print(f"Page: {escape(str(page.write(results, report, plots)))}", soft_wrap=True)
+    return page.side_by_side(results)

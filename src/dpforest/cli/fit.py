@@ -12,9 +12,16 @@ import typer
 from dpforest.cli.console import errors, print_json, say, steps
 from dpforest.texts import shortened
 
+SECONDS_TO_CONNECT = 10
+
 
 def fit(
-    table: Annotated[Path, typer.Argument(help="CSV (also .gz), or Parquet, which need not fit in memory.")],
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="CSV (also .gz); Parquet, which need not fit in memory; or duckdb:///FILE::TABLE, postgresql://…::TABLE."
+        ),
+    ],
     schema: Annotated[Path, typer.Option(help="Public facts about the table, .json or .toml.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of this fit; no default on purpose.")],
     out: Annotated[Path, typer.Option(help="Where to write the model.")],
@@ -28,6 +35,10 @@ def fit(
     ] = None,
     n_trees: Annotated[int | None, typer.Option(help="Number of trees; by default what the recipe says.")] = None,
     max_depth: Annotated[int | None, typer.Option(help="Levels of splits; by default what the recipe says.")] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Train a Parquet folder on the Dask cluster of this scheduler, tcp://…", show_default=False),
+    ] = None,
     n_jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = -1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the privacy statement as JSON.")] = False,
 ) -> None:
@@ -35,6 +46,7 @@ def fit(
 
     Example: [bold]dpforest fit adult.csv --schema adult.schema.json --epsilon 1 --out adult.dpf[/bold]
     """
+    from dpforest.connections import open_table
     from dpforest.errors import LeakWarning
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
     from dpforest.files import check_writable
@@ -44,7 +56,8 @@ def fit(
     facts = Schema.from_file(schema)
     check_writable(out, table, schema)
     kind = DPForestClassifier if isinstance(facts.target, Classes) else DPForestRegressor
-    ignored = [name for name in header(table) if name not in facts.features and name != facts.target.name]
+    is_file = "://" not in table
+    ignored = [name for name in (header(table) if is_file else []) if name not in (*facts.features, facts.target.name)]
     model = kind(
         facts,
         epsilon=epsilon,
@@ -58,7 +71,12 @@ def fit(
     )
     with steps("Training") as progress, _keeping_charges(model, out), warnings.catch_warnings():
         warnings.simplefilter("ignore", LeakWarning)  # the statement says it below
-        if is_large(table, facts):
+        if not is_file:
+            model.fit_table(open_table(table), progress=progress)
+        elif scheduler is not None:
+            with _cluster(scheduler) as client:
+                model.fit_dask(table, client, progress=progress)
+        elif is_large(Path(table), facts):
             model.fit(table, progress=progress)
         else:
             X, y = read_table(table, facts, with_target=True, progress=progress)
@@ -72,6 +90,23 @@ def fit(
     loss = f"epsilon = {model.ledger_.spent:.4g}" + (f", delta = {delta:.3g}" if delta else "")
     say(f"Spent {loss}. Model: {out}")
     say(str(model.privacy_))
+
+
+@contextmanager
+def _cluster(scheduler: str) -> Iterator[Any]:
+    """The client of a scheduler, for as long as the block takes."""
+    from dpforest.errors import MissingExtraError, ParameterError
+
+    try:
+        from distributed import Client
+    except ImportError:
+        raise MissingExtraError("A Dask cluster", "dask") from None
+    try:
+        client = Client(scheduler, timeout=SECONDS_TO_CONNECT)
+    except (OSError, ValueError, TypeError):
+        raise ParameterError(f"There is no scheduler at {scheduler!r}. Start one with 'dask scheduler'.") from None
+    with client:
+        yield client
 
 
 def _params(given: list[str] | None) -> dict[str, Any] | None:

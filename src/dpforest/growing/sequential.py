@@ -16,7 +16,7 @@ from dpforest.recipe import Recipe
 from dpforest.records.base import Counter
 from dpforest.records.residuals import MOST_CLASSES, MOST_WEIGHT
 from dpforest.rules import Facts
-from dpforest.sampling import one_root
+from dpforest.sampling import Deal, EveryRecord
 from dpforest.schema import FINE_STEPS, Bounded, Classes, Target
 from dpforest.tree import SCORE_STEPS, Forest
 
@@ -90,7 +90,7 @@ class Sequential:
             plan = step.allocate.plan(divide_evenly(own, phase.n_trees), step.depth)
             features = gate.entropy.generator().permutation(shards.domain.n_features)
             for number in range(phase.n_trees):
-                shards.deal(one_root)
+                shards.deal(Deal(EveryRecord(), 1, gate.entropy))
                 if trees:
                     shards.weigh_residuals()
                 feature = features[number % len(features)]
@@ -139,7 +139,7 @@ class SequentialMeans:
         shards.start_scores()
         trees: list[Forest] = []
         for number in range(recipe.n_trees):
-            shards.deal(one_root)
+            shards.deal(Deal(EveryRecord(), 1, gate.entropy))
             if number:
                 shards.look_at_residuals(half)
             with gate.ledger.scope(f"tree {number + 1}"):

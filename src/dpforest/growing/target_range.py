@@ -10,7 +10,7 @@ from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Bound
 from dpforest.privacy.gate import Gate
 from dpforest.records.base import Counter
-from dpforest.sampling import one_root
+from dpforest.sampling import Deal, EveryRecord
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 from dpforest.tree import Forest
 
@@ -42,7 +42,7 @@ class TargetRange:
         """Let trees see the chosen range; returns its ends in fine steps, and what is left of the amount."""
         own, rest = divide(amount, [self.share, 1 - self.share])
         lows, highs = np.triu_indices(CELLS + 1, 1)
-        shards.deal(one_root)
+        shards.deal(Deal(EveryRecord(), 1, gate.entropy))
         scores = shards.count_values(0, 1).map(partial(range_scores, lows, highs))
         chosen = gate.select(scores, None, range_bound(), own, "range of the target")[0]
         window = (int(lows[chosen]) * FINE_STEPS // CELLS, int(highs[chosen]) * FINE_STEPS // CELLS)

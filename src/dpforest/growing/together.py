@@ -11,6 +11,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.recipe import Recipe
 from dpforest.records.base import Counter
 from dpforest.rules import Facts
+from dpforest.sampling import Deal
 from dpforest.tree import Forest
 
 
@@ -36,7 +37,7 @@ class Together:
         feature_order: np.ndarray | None = None,
     ) -> Forest:
         sample, n_trees = recipe.sample, recipe.n_trees
-        shards.deal(lambda n_records: sample.draw(n_records, n_trees, gate.entropy))
+        shards.deal(Deal(sample, n_trees, gate.entropy))
         plan = recipe.allocate.plan(sample.share(gate.ledger.accountant, amount, n_trees), recipe.depth)
         with sample.scopes(gate.ledger, n_trees):
             forest = grow(shards, recipe, plan, gate, facts, progress, feature_order)

@@ -1,5 +1,6 @@
-"""Where random words come from: the operating system, or a seed for experiments."""
+"""Where random words come from: the operating system, a secret key that was drawn from it, or a seed for experiments."""
 
+import hashlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -58,3 +59,29 @@ class Entropy:
         words = np.frombuffer(self._source(2 * fresh), dtype=np.uint16)
         self._words = np.concatenate([unused, words])
         self._cursor[:] = 0
+
+
+class KeyedEntropy(Entropy):
+    """Random words that follow from a secret key and a number: whoever has both draws the same coins again.
+
+    Privacy:
+        Claim: nobody without the key can tell these words from those of the operating system.
+        Because: they are the output of SHAKE-256 on the key, the number and a counter, none of which repeats together; a
+            key is 256 bits that are drawn once and used for one purpose. The operating system makes its words in the
+            same way.
+        Assumes: SHAKE-256 is a pseudorandom function; the key is drawn uniformly and seen only where rows may be seen.
+    """
+
+    N_KEY_BYTES = 32
+
+    def __init__(self, key: bytes, number: int) -> None:
+        if len(key) != self.N_KEY_BYTES:
+            raise ValueError("A key has 256 bits.")
+        super().__init__()
+        self._prefix = key + number.to_bytes(8, "little")
+        self._n_asked = 0
+        self._source = self._next_bytes
+
+    def _next_bytes(self, n_bytes: int) -> bytes:
+        self._n_asked += 1
+        return hashlib.shake_256(self._prefix + self._n_asked.to_bytes(8, "little")).digest(n_bytes)

@@ -83,3 +83,6 @@ class Source(Protocol):
 
     def rows(self) -> Sealed[Any]:
         """Its sealed rows, for printed algorithms that open them; see ``published.base.Rows``."""
+
+    def close(self) -> None:
+        """Leave nothing behind where the rows are, however the fit ended."""

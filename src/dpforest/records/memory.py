@@ -264,7 +264,7 @@ class Shards:
 
     def look(self, low: int, high: int) -> None:
         """See a bounded target between two steps of its fine grid; values outside are clipped."""
-        wide = np.clip(self._fine, low, high).astype(np.int64) - low
+        wide = np.clip(self._fine.astype(np.int64), low, high) - low
         self._target_codes = ((wide * TARGET_STEPS + (high - low) // 2) // (high - low)).astype(np.int32)
         self._window = (low, high)
         self._forget()
@@ -275,7 +275,7 @@ class Shards:
         Privacy: what is seen of a record is a function of that record and of released votes.
         """
         low, high = self._window
-        wide = np.clip(self._fine, low, high).astype(np.int64) - low
+        wide = np.clip(self._fine.astype(np.int64), low, high) - low
         seen = wide * FINE_STEPS // (high - low) - self._scores[0] + half_width
         self._target_codes = (np.clip(seen, 0, 2 * half_width) * TARGET_STEPS // (2 * half_width)).astype(np.int32)
         self._forget()

@@ -111,6 +111,9 @@ class ParquetVault:
             # The reader's own message could quote what it stumbled over.
             raise TableError("The Parquet file is damaged, or was changed while it was read.") from None
 
+    def close(self) -> None:
+        """Nothing is left behind: what it holds goes with it."""
+
     def __repr__(self) -> str:
         return "ParquetVault(...)"
 

@@ -68,6 +68,9 @@ class Vault:
         target = self._target_codes if isinstance(self.schema.target, Classes) else self._target_codes / FINE_STEPS
         return Sealed(Rows(columns, target, self.schema).take(kept))
 
+    def close(self) -> None:
+        """Nothing is left behind: what it holds goes with it."""
+
     def __repr__(self) -> str:
         return "Vault(...)"
 

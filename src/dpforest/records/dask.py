@@ -1,0 +1,305 @@
+"""A table on a Dask cluster, seen by the trainer: rows and codes stay on workers, sums of counts arrive and are sealed."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from dpforest.domain import Domain
+from dpforest.errors import MissingExtraError, ParameterError, TableError, shown
+from dpforest.mechanisms import Entropy
+from dpforest.mechanisms.entropy import KeyedEntropy
+from dpforest.mechanisms.exact import draw_below
+from dpforest.privacy.sealed import Sealed
+from dpforest.progress import Step
+from dpforest.records.memory import Shards, refuse_copy
+from dpforest.records.replayed import BEHIND, Failure, Operation, Question, add, answer, find_digest, fork
+from dpforest.schema import Schema
+from dpforest.tree import Forest
+
+if TYPE_CHECKING:  # needs the extra
+    from dpforest.records.partitioned import Folder, Frames
+
+# Partial sums that a worker adds up at once.
+ADDED_AT_ONCE = 8
+# Seconds without an answer, after which the trainer looks whether a worker is gone.
+PATIENCE = 1.0
+
+
+class DaskVault:
+    """A dask dataframe, or a Parquet file or folder that workers can read, checked and not yet encoded.
+
+    Privacy: as ``Vault``; columns and types are taken as public, and are those that the table declares as a whole. A
+    partition that differs from them has missing values, never an error.
+    """
+
+    def __init__(self, table: "Frames | Folder", client: Any) -> None:
+        self.schema = table.schema
+        self._table = table
+        self._client = client
+
+    @classmethod
+    def seal(cls, table: Any, schema: Schema, client: Any = None, n_jobs: int = 1) -> "DaskVault":
+        """Check columns and types; no row is read. ``client`` is by default the current one; ``n_jobs`` is the number of
+        threads that count one partition, beside the partitions that a worker counts at the same time."""
+        client = _current_client() if client is None else client
+        from dpforest.records.partitioned import Folder, Frames
+
+        if isinstance(table, str | os.PathLike):
+            return cls(Folder(table, schema, n_jobs), client)
+        if not all(hasattr(table, name) for name in ("to_delayed", "columns", "dtypes")):
+            raise TableError(f"Expected a dask dataframe or the path of a Parquet folder, not {shown(table)}.")
+        return cls(Frames(table, schema, n_jobs), client)
+
+    def count(self) -> Sealed[np.ndarray]:
+        """The sealed number of records, shape ``(1,)``."""
+        with _public_errors():
+            total = self._client.compute(_sum(self._table.counts())).result()
+        return Sealed(_checked(total))
+
+    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "DaskCounter":
+        """Records as codes, in the memory of the workers."""
+        from dask import delayed
+        from distributed import as_completed
+
+        with _public_errors():
+            partitions = self._client.compute(self._table.partitions(domain))
+            # What a worker cannot read is an error here, before anything is asked.
+            found = [delayed(find_digest, pure=False)(part, len(partitions)) for part in partitions]
+            digests = self._client.compute(_sum(found))
+        for n_done, _ in enumerate(as_completed(partitions), 1):
+            progress(Step("partitions encoded", n_done, len(partitions), "partitions"))
+        with _public_errors():
+            all_digests = digests.result()
+        no_codes, no_targets = np.empty((domain.n_features, 0), dtype=domain.dtype), np.empty(0, dtype=np.int32)
+        empty = Shards(no_codes, no_targets, domain, self.schema.target)
+        return DaskCounter(partitions, empty, self._client, _checked(all_digests))
+
+    def rows(self) -> NoReturn:
+        """Refuses: printed algorithms open the rows."""
+        raise ParameterError(
+            "A Dask cluster has no published variants: printed algorithms open the rows, which stay on the workers. Use "
+            "variant='private', or fit a table in memory."
+        )
+
+    def close(self) -> None:
+        """Nothing is left behind: what it holds goes with it."""
+
+    def __repr__(self) -> str:
+        return "DaskVault(...)"
+
+    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
+
+
+class DaskCounter:
+    """Encoded records on workers; every answer is the sum of what their partitions answer.
+
+    What changes the records is a log of operations, which each partition follows before it answers. A partition that was
+    lost with its worker is encoded again and follows the log from its beginning: with the same keys, so with the same coins.
+
+    Privacy:
+        Claim: answers are those of ``Shards`` on all records together, and sealed; a lost worker changes no answer.
+        Because: a record is in one partition, counts of partitions add up, and a partition is a function of its rows and of
+            the log. The log has released values and secret keys only, each key for the coins of one operation.
+            A partition that is made again from other rows, or in another order, refuses.
+        Assumes: workers, scheduler and what connects them may see rows and keys; see ``KeyedEntropy``.
+    """
+
+    def __init__(
+        self, partitions: list[Any], empty: Shards, client: Any, digests: np.ndarray, log: tuple[Operation, ...] = ()
+    ) -> None:
+        self.domain, self.target = empty.domain, empty.target
+        self._partitions = partitions  # futures
+        self._client = client
+        # No record, but every operation: it knows what is public about the state, and refuses what callers get wrong.
+        self._empty = empty
+        self._digests = digests
+        self._log = log
+        self._n_known = 0  # operations that partitions have done, unless they were lost
+        self._homes: dict[str, str] = {}  # the worker of each partition, once they have settled
+        self._note_units()
+
+    def _note_units(self) -> None:
+        self.code_unit, self.node_unit = self._empty.code_unit, self._empty.node_unit
+
+    @property
+    def code_width(self) -> int:
+        """Integers that describe the records of a cell in ``count_codes``."""
+        return self._empty.code_width
+
+    def _do(self, method: str, *arguments: Any, key: bytes | None = None) -> None:
+        operation = Operation(method, arguments, key)
+        self._empty = operation.apply(self._empty, 0)
+        self._log += (operation,)
+        self._note_units()
+
+    def _ask(self, method: str, *arguments: Any) -> Sealed[np.ndarray]:
+        digests = None if self._n_known else self._digests
+        counts = self._sum_answers(Question(self._n_known, self._log[self._n_known :], method, arguments, digests))
+        if isinstance(counts, Failure) and counts == BEHIND:
+            self._homes = {}
+            counts = self._sum_answers(Question(0, self._log, method, arguments, self._digests))
+        self._n_known = len(self._log)
+        return Sealed(_checked(counts))
+
+    def _sum_answers(self, question: Question) -> np.ndarray | Failure:
+        with _public_errors():
+            total, patience = self._submit(question), PATIENCE
+            while (counts := _fetch(total, patience)) is None:
+                patience *= 2  # the sum may be large, and the network slow
+                if set(self._homes.values()) - set(self._client.nthreads()):
+                    # A worker is gone. Its partitions are made again elsewhere, and what was to run there will not.
+                    self._homes = {}
+                    total = self._submit(question)
+            if not self._homes:
+                self._homes = {key: held[0] for key, held in self._client.who_has(self._partitions).items() if held}
+        return counts
+
+    def _submit(self, question: Question) -> Any:
+        """A future of the sum of all answers, those of each worker added up there first.
+
+        Partitions are asked where they are: a cluster that moves them to where there is less to do does not know of the log
+        that they would have to follow again.
+        """
+        from dask import annotate, delayed
+
+        by_home: dict[str | None, list[Any]] = {}
+        for partition in self._partitions:
+            by_home.setdefault(self._homes.get(partition.key), []).append(partition)
+        sums = []
+        for home, partitions in by_home.items():
+            with annotate(workers=[home], allow_other_workers=False) if home else nullcontext():
+                sums.append(_sum([delayed(answer, pure=False)(partition, question) for partition in partitions]))
+        return self._client.compute(_sum(sums), optimize_graph=False)
+
+    def deal(self, draw: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> None:
+        """Place every record at the roots of its trees; ``draw`` is a ``sampling.Deal``, whose sampling draws on workers."""
+        deal: Any = draw
+        key = None if deal.sample.kind == "all" else _draw_key(deal.entropy)
+        self._do("deal", deal.sample, deal.n_trees, key=key)
+
+    def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
+        """Place records at the roots of new trees with the probability that a tree of ``forest`` gets them wrong."""
+        self._do("deal_by_errors", forest, n_trees, key=_draw_key(entropy))
+
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[DaskCounter, DaskCounter]":
+        """Two parts of the records, by a coin for each: those to train on, and ``share`` of them held out."""
+        key = _draw_key(entropy)
+        return self._part(Operation("hold_out", (share, 0), key)), self._part(Operation("hold_out", (share, 1), key))
+
+    def _part(self, operation: Operation) -> "DaskCounter":
+        """A counter with a log that goes its own way from here."""
+        with _public_errors():
+            partitions = self._client.map(fork, self._partitions, pure=False)
+        empty = operation.apply(self._empty, 0)
+        return DaskCounter(partitions, empty, self._client, self._digests, (*self._log, operation))
+
+    def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
+        """Sealed statistics ``(n_nodes, total_codes, width)`` of the nodes from ``first``."""
+        return self._ask("count_codes", first, wanted)
+
+    def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
+        """Sealed statistics ``(n_nodes, width)`` of the nodes from ``first``."""
+        return self._ask("count_nodes", first, n_nodes)
+
+    def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
+        """Sealed number of records ``(n_ensembles,)`` that the majority of each ``(n_ensembles, n_trees)`` gets wrong."""
+        return self._ask("count_errors", forest, ensembles)
+
+    def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
+        """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals and of weights."""
+        return self._ask("sum_residuals", first, n_nodes)
+
+    def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
+        """Sealed numbers of records ``(n_nodes, TARGET_STEPS + 1)`` for each step of a bounded target."""
+        return self._ask("count_values", first, n_nodes)
+
+    def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
+        """Follow the released splits of the nodes from ``first``."""
+        self._do("descend", first, features, routes, first_children)
+
+    def start_scores(self) -> None:
+        """Every record has a score of 0 for each class (or, for a bounded target, a prediction of 0)."""
+        self._do("start_scores")
+
+    def add_scores(self, values: np.ndarray) -> None:
+        """Add the released ``values`` ``(n_nodes, n_scores)`` of the leaf that each record has reached to its scores."""
+        self._do("add_scores", values)
+
+    def weigh_residuals(self) -> None:
+        """From now on a record counts by how wrong its scores are."""
+        self._do("weigh_residuals")
+
+    def look(self, low: int, high: int) -> None:
+        """See a bounded target between two steps of its fine grid."""
+        self._do("look", low, high)
+
+    def look_at_residuals(self, half_width: int) -> None:
+        """See what is left of a bounded target, around its scores."""
+        self._do("look_at_residuals", half_width)
+
+    def turn_around(self, first: int, centres: np.ndarray, reach: int) -> None:
+        """Records count as below or above the released centre of their node, by their distance."""
+        self._do("turn_around", first, centres, reach)
+
+    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
+
+
+def _current_client() -> Any:
+    try:
+        from distributed import get_client
+    except ImportError:
+        raise MissingExtraError("A Dask cluster", "dask") from None
+    try:
+        return get_client()
+    except ValueError:
+        raise ParameterError(
+            "There is no Dask client. Start one, for example client = distributed.Client('tcp://scheduler:8786'), or "
+            "distributed.Client() for a cluster on this machine."
+        ) from None
+
+
+def _sum(parts: list[Any]) -> Any:
+    """The sum of delayed counts, added up in a tree on the workers."""
+    from dask import delayed
+
+    while len(parts) > 1:
+        groups = [parts[start : start + ADDED_AT_ONCE] for start in range(0, len(parts), ADDED_AT_ONCE)]
+        parts = [delayed(add, pure=False)(*group) for group in groups]
+    return parts[0]
+
+
+@contextmanager
+def _public_errors() -> Iterator[None]:
+    """Whatever the cluster raises becomes an error with public facts only: its messages may quote rows."""
+    try:
+        yield
+    except Exception as error:
+        raise TableError(
+            f"The Dask cluster gave no answer ({type(error).__name__}). What was charged stays charged. The logs of workers "
+            "say more; they need the same versions of the library and of dask as the trainer."
+        ) from None
+
+
+def _fetch(future: Any, patience: float) -> np.ndarray | Failure | None:
+    """The result of a task; None if it takes longer than ``patience``."""
+    try:
+        return future.result(patience)
+    except TimeoutError:
+        return None
+
+
+def _checked(counts: np.ndarray | Failure) -> np.ndarray:
+    """The counts; raises if there are none."""
+    if isinstance(counts, Failure):
+        raise TableError(counts.message)
+    return counts
+
+
+def _draw_key(entropy: Entropy) -> bytes:
+    """A secret of 256 bits from which workers draw the coins of one operation."""
+    key = np.empty(KeyedEntropy.N_KEY_BYTES, dtype=np.int64)
+    entropy.run(draw_below, key.size, 256, key)
+    return key.astype(np.uint8).tobytes()

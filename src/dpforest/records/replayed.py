@@ -1,0 +1,213 @@
+"""Partitions of a table on the workers of a cluster, which follow a log of released values. Sees rows; sums of counts leave.
+
+Everything here runs on workers. A task never raises: a cluster writes the arguments of a task that failed to its logs, and
+these are rows. What went wrong comes back as a value, in public words.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, wraps
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpforest.errors import DPForestError, TableError
+from dpforest.mechanisms.entropy import KeyedEntropy
+from dpforest.privacy.sealed import Sealed
+from dpforest.records.memory import Shards
+
+N_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a task gives back instead of counts."""
+
+    message: str
+
+
+# A partition was lost or has moved: ask again, with the whole log.
+BEHIND = Failure("A partition does not know the log.")
+
+
+@dataclass(frozen=True, repr=False)
+class Operation:
+    """One change of what partitions count: a method of ``Shards``, released values, and a secret key if it draws coins.
+
+    Privacy:
+        Claim: coins of records are independent of one another, and the same whenever the operation is done again.
+        Because: they follow from the key, which is drawn for this operation alone, and the number of the partition.
+        Assumes: as ``KeyedEntropy``; a partition that is read again has the same records in the same order.
+    """
+
+    method: str
+    arguments: tuple[Any, ...] = ()
+    key: bytes | None = None
+
+    def apply(self, shards: Shards, place: int) -> Shards:
+        """The records after the operation; ``place`` is the number of the partition."""
+        # Without a key there are no coins: a sampling that draws some nevertheless fails, and does not draw known ones.
+        coins: Any = None if self.key is None else KeyedEntropy(self.key, place)
+        if self.method == "hold_out":
+            share, part = self.arguments
+            return shards.hold_out(share, coins)[part]
+        if self.method == "deal":
+            sample, n_trees = self.arguments
+            shards.deal(partial(sample.draw, n_trees=n_trees, entropy=coins))
+        elif self.method == "deal_by_errors":
+            forest, n_trees = self.arguments
+            shards.deal_by_errors(forest, n_trees, coins)
+        else:
+            getattr(shards, self.method)(*self.arguments)
+        return shards
+
+
+@dataclass(frozen=True, repr=False)
+class Question:
+    """A count that is asked of all partitions, and the operations since ``n_known``, which partitions have done before."""
+
+    n_known: int
+    news: tuple[Operation, ...]
+    method: str
+    arguments: tuple[Any, ...]
+    digests: np.ndarray | None = None  # of all partitions when they were first read; for those that begin the log
+
+    @property
+    def n_operations(self) -> int:
+        """The length of the whole log."""
+        return self.n_known + len(self.news)
+
+
+class Origin(Protocol):
+    """Where the records of a partition come from; can be sent from worker to worker."""
+
+    def shards(self) -> Shards:
+        """The records, before any operation."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that it takes."""
+
+    def digest(self) -> bytes:
+        """What tells these records, in this order, from others: ``N_DIGEST_BYTES``."""
+
+
+class Partition:
+    """Records of one partition, with the operations of a log done as far as they were needed.
+
+    Sent to another worker, or made again after one was lost, it is before the first operation and needs the whole log to do
+    all of them again. So a worker can go at any time, and no answer changes.
+    """
+
+    def __init__(self, origin: Origin, place: int) -> None:
+        self._origin, self._place = origin, place
+        self._lock = Lock()  # a task that was given up may still run beside its successor
+        self._begin()
+
+    def _begin(self) -> None:
+        self._shards: Shards | None = None
+        self._n_done = 0
+
+    def encoded(self) -> "Partition":
+        """Itself, with its records read."""
+        with self._lock:
+            self._shards = self._shards or self._origin.shards()
+        return self
+
+    def fork(self) -> "Partition":
+        """The same records before any operation, for another log."""
+        return Partition(self._origin, self._place)
+
+    def answer(self, question: Question) -> np.ndarray | Failure:
+        """The counts that are asked for, after all operations of the log; ``BEHIND`` if too few of them are at hand."""
+        with self._lock:
+            try:
+                if self._n_done > question.n_operations:
+                    self._begin()
+                if self._n_done < question.n_known:
+                    return BEHIND
+                return carried(getattr(self._after(question), question.method)(*question.arguments))
+            except BaseException:
+                self._begin()  # an operation may be half done
+                raise
+
+    @property
+    def digest(self) -> np.ndarray:
+        return np.frombuffer(self._origin.digest(), dtype=np.int64)
+
+    def enter(self, digests: np.ndarray) -> np.ndarray:
+        """``digests`` with its own in its place."""
+        digests[self._place] = self.digest
+        return digests
+
+    def _after(self, question: Question) -> Shards:
+        if self._n_done == 0 and question.digests is not None and (self.digest != question.digests[self._place]).any():
+            # Its records would get the coins of others.
+            raise TableError("The table gave other rows, or another order, when a lost part of it was computed again.")
+        shards = self._shards or self._origin.shards()
+        for operation in question.news[self._n_done - question.n_known :]:
+            shards = operation.apply(shards, self._place)
+        self._shards, self._n_done = shards, question.n_operations
+        return shards
+
+    def __sizeof__(self) -> int:
+        return self._origin.n_bytes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Partition, (self._origin, self._place)
+
+    def __repr__(self) -> str:
+        return "Partition(...)"
+
+
+def carried(counts: Sealed[np.ndarray]) -> np.ndarray:
+    """Counts in a form that can be sent. They are added up among workers, and the sum is sealed where it arrives."""
+    carried: list[np.ndarray] = []
+    counts.map(carried.append)
+    return carried[0]
+
+
+def reporting(task: Callable[..., Any]) -> Callable[..., Any]:
+    """The task, giving a ``Failure`` where it would raise or was given one."""
+
+    @wraps(task)
+    def run(*arguments: Any) -> Any:
+        for argument in arguments:
+            if isinstance(argument, Failure):
+                return argument
+        try:
+            return task(*arguments)
+        except DPForestError as error:
+            return Failure(str(error))
+        except Exception as error:  # its message may quote rows
+            return Failure(f"A worker could not read or count a partition of the table ({type(error).__name__}).")
+
+    return run
+
+
+@reporting
+def find_digest(partition: Partition, n_partitions: int) -> np.ndarray:
+    """Zeros ``(n_partitions, 4)`` but for the digest of this partition, so that the sum has those of all."""
+    return partition.enter(np.zeros((n_partitions, N_DIGEST_BYTES // 8), dtype=np.int64))
+
+
+@reporting
+def fork(partition: Partition) -> Partition:
+    """The partition before any operation, for another log."""
+    return partition.fork()
+
+
+@reporting
+def answer(partition: Partition, question: Question) -> np.ndarray | Failure:
+    """The counts of a partition."""
+    return partition.answer(question)
+
+
+@reporting
+def add(*parts: np.ndarray) -> np.ndarray:
+    """The sum of counts of some partitions."""
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total

@@ -1,0 +1,132 @@
+"""Encoding by the schema, as expressions over the columns of a table in a database. Sees names and types of columns.
+
+The expressions follow ``records.columns`` and ``records.vault``: the code of a value is the same to the last one.
+"""
+
+import numbers
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import ibis
+import numpy as np
+
+from dpforest.domain import Domain
+from dpforest.errors import TableError
+from dpforest.records.columns import read_columns, read_target
+from dpforest.records.sql_steps import real, steps
+from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Numeric, Schema, Target
+
+
+def check_columns(table: Any, schema: Schema) -> None:
+    """Raise unless the table has the columns of the schema with types that fit, by its public types alone."""
+    import pyarrow as pa
+
+    given = list(table.columns)
+    missing = [name for name in (*schema.features, schema.target.name) if name not in given]
+    if missing:
+        shown = ", ".join(repr(name) for name in given[:8]) + (" and more" if len(given) > 8 else "")
+        raise TableError(f"Column {missing[0]!r} of the schema is missing from the table; it has {shown}.")
+    empty = {}
+    for name in (*schema.features, schema.target.name):
+        dtype = table.schema()[name]
+        if dtype.is_string() or dtype.is_numeric() or dtype.is_boolean():
+            empty[name] = pa.array([], pa.string() if dtype.is_string() else dtype.to_pyarrow())
+        else:
+            raise TableError(
+                f"Column {name!r} has the type {type(dtype).__name__} in the database; columns of numbers, truth values and "
+                "text can be read. Convert the column, for example in a view."
+            )
+    read_columns(pa.table({name: empty[name] for name in schema.features}), schema)
+    read_target(pa.chunked_array([empty[schema.target.name]]), schema.target)
+
+
+def code_type(n_codes: int) -> str:
+    """The smallest type of whole numbers for codes 0 .. n_codes - 1 that engines share."""
+    return "int8" if n_codes <= 128 else "int16" if n_codes <= 1 << 15 else "int32"
+
+
+def feature_codes(table: Any, domain: Domain) -> dict[str, Any]:
+    """The code of each feature, under short names of our own."""
+    codes = {}
+    for place, (name, part) in enumerate(zip(domain.names, domain.features, strict=True)):
+        if isinstance(part, Numeric):
+            code = _bin(_to_real(table[name]), part, domain.cuts[place])
+        else:
+            code = _category(table[name], part)
+        codes[f"c{place}"] = code.cast(code_type(int(domain.n_codes[place])))
+    return codes
+
+
+def _to_real(column: Any) -> Any:
+    return (column.cast("int32") if column.type().is_boolean() else column).cast("float64")
+
+
+def _is_missing(column: Any) -> Any:
+    return column.isnull() | column.isnan() if column.type().is_floating() else column.isnull()
+
+
+def _bin(value: Any, part: Numeric, cuts: np.ndarray) -> Any:
+    """How many cuts are at most the value. Cuts lie above the lower bound, not above the upper: clipping is implied."""
+    inner = cuts[cuts <= part.upper]
+    passed = int(np.count_nonzero(inner <= part.lower))
+    starts = [None, *map(real, inner[passed:])]
+    return ibis.cases((_is_missing(value), len(cuts) + 1), else_=steps(value, starts, list(range(passed, len(inner) + 1))))
+
+
+def _category(column: Any, part: Categorical) -> Any:
+    n_listed = len(part.categories)
+    return _place(column, part.categories, n_listed, n_listed + 1)
+
+
+def _place(column: Any, listed: Sequence[Hashable], other: int, missing: int) -> Any:
+    """Place of each value in ``listed``, as ``columns.to_indices`` finds it."""
+    null_place = next((place for place, value in enumerate(listed) if value is None), missing)
+    column = column.cast("int32") if column.type().is_boolean() else column
+    column = column.cast("float64") if column.type().is_decimal() else column
+    branches = [(column.isnull(), null_place)]
+    if column.type().is_floating():
+        branches.append((column.isnan(), missing))
+    for place, value in enumerate(listed):
+        literal = _as_literal(value, column.type())
+        if literal is not None:
+            branches.append((column == literal, place))
+    return ibis.cases(*branches, else_=other)
+
+
+def _as_literal(value: Hashable, dtype: Any) -> Any:
+    """A listed value as a column of this type could hold it; None if it could not."""
+    if dtype.is_string():
+        return ibis.literal(value) if isinstance(value, str) and _is_storable(value) else None
+    if not isinstance(value, numbers.Real) or value != value:
+        return None
+    if dtype.is_floating():
+        close = float(value) if abs(value) < 1 << 1000 else np.inf
+        return real(close) if close == value else None
+    whole = int(value) if np.isfinite(float(value)) else None
+    return ibis.literal(whole) if whole == value and whole is not None and abs(whole) < 1 << 63 else None
+
+
+def _is_storable(text: str) -> bool:
+    """Whether a database can hold a text: no half characters, and no character 0, which ends a query."""
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def target_code(table: Any, target: Target) -> Any:
+    """Class place, or step of the fine grid of a bounded target; -1 for a record to leave out."""
+    column = table[target.name]
+    if isinstance(target, Classes):
+        other = -1 if target.other is None else target.labels.index(target.other)
+        return _place(column, target.labels, other, other).cast("int32")
+    return _fine_step(_to_real(column), target)
+
+
+def _fine_step(value: Any, target: Bounded) -> Any:
+    """The nearest step, the even one of two that are as near: engines differ in how they round, not in how they compare."""
+    low, high = real(target.lower), real(target.upper)
+    clipped = ibis.cases((value < low, low), (value > high, high), else_=value)
+    scaled = (clipped - low) / real(target.upper - target.lower) * real(FINE_STEPS)
+    floor = scaled.floor().cast("int64")
+    rest = scaled - floor.cast("float64")
+    is_up = (rest > real(0.5)) | ((rest == real(0.5)) & (floor % 2 == 1))
+    step = floor + is_up.ifelse(1, 0)
+    return ibis.cases((_is_missing(value), -1), else_=step).cast("int32")
