@@ -57,7 +57,7 @@ def evaluate_public(model: Any, parts: Iterable[tuple[Any, Any]]) -> Evaluation:
     """Exact scores on tables ``(X, y)``. NOT private: for tables that are public, or already paid for."""
     target = model.schema_.target
     if isinstance(target, Classes):
-        pieces = [(model.predict_proba(X), _places(model, X), true_places(y, target)) for X, y in parts if len(X)]
+        pieces = [(*_shares_and_places(model, X), true_places(y, target)) for X, y in parts if len(X)]
         return _class_scores(model, *_joined(pieces)) if pieces else _nothing()
     means = [(model.predict(X), true_values(y, target)) for X, y in parts if len(X)]
     return _mean_scores(*_joined(means)) if means else _nothing()
@@ -84,7 +84,10 @@ def evaluate_privately(model: Any, parts: Iterable[tuple[Any, Any]], epsilon: fl
     sums = [Sealed(empty[None])]
     for X, y in parts:
         if len(X):
-            found = count_hits(y, _places(model, X), target) if is_classes else sum_errors(y, model.predict(X), target)
+            if is_classes:
+                found = count_hits(y, _shares_and_places(model, X)[1], target)
+            else:
+                found = sum_errors(y, model.predict(X), target)
             sums.append(found.map(lambda counts: counts[None]))
     unit = 1 if is_classes else TARGET_STEPS
     total = Sealed.concatenate(sums).map(lambda counts: counts.sum(axis=0))
@@ -103,8 +106,16 @@ def evaluate_privately(model: Any, parts: Iterable[tuple[Any, Any]], epsilon: fl
     return Evaluation((accuracy, *recalls), float(hits.sum() + misses.sum()), ledger)
 
 
-def _places(model: Any, X: Any) -> np.ndarray:
-    """Predicted labels as places among the classes."""
+def _shares_and_places(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    shares = model.predict_proba(X)
+    return shares, predicted_places(model, X, shares)
+
+
+def predicted_places(model: Any, X: Any, shares: np.ndarray) -> np.ndarray:
+    """Predicted labels as places among the classes, given what ``predict_proba`` says."""
+    if not model.forest_.draws:
+        return shares.argmax(axis=1)
+    # Labels that are drawn by the votes are the estimator's to draw.
     places = {label: place for place, label in enumerate(model.classes_.tolist())}
     return np.array([places[label] for label in model.predict(X).tolist()])
 

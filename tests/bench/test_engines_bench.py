@@ -205,3 +205,10 @@ def test_sizes_and_times_are_said_in_units_that_suit_them():
         "0 B", "999 B", "2.5 kB", "3 MB", "4 GB", "5 TB", "6000 TB",
     ]  # fmt: skip
     assert [seconds_text(seconds) for seconds in (0.25, 5, 300, 9000)] == ["250 ms", "5 s", "5 min", "2.5 h"]
+
+
+def test_a_goal_for_many_rows_is_not_called_met_on_fewer():
+    few = [row for row in rows() if row["parameters"]["n_rows"] < FULL.rows[-1]]
+    verdicts = {line["goal"]: line["verdict"] for line in judged(Figures(few))}
+    assert verdicts["DuckDB, time over memory"].endswith("on fewer rows than the goal's")
+    assert not any("fewer" in line["verdict"] for line in judged(Figures(rows())))

@@ -100,11 +100,12 @@ GOALS = (
 
 
 def judged(figures: Figures) -> Entries:
-    """Goals, what was reached, and whether that is enough."""
+    """Goals, what was reached, and whether that is enough; goals are for the largest table of a full run."""
+    fewer = "" if max(figures.sizes, default=0) >= FULL.rows[-1] else ", on fewer rows than the goal's"
     entries = []
     for goal in GOALS:
         reached = goal.reach(figures)
-        verdict = OPEN if reached is None else MET if reached[0] <= goal.limit else MISSED
+        verdict = OPEN if reached is None else (MET if reached[0] <= goal.limit else MISSED) + fewer
         value, beside = ("-", "-") if reached is None else (figure_text(reached[0], goal.unit), reached[1])
         wanted = f"at most {goal.limit:g}{'' if goal.unit == 'x' else ' '}{goal.unit}"
         entries.append({"goal": goal.name, "wanted": wanted, "reached": value, "verdict": verdict, "from": beside})

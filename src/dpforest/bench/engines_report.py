@@ -11,6 +11,9 @@ from dpforest.bench.speed_goals import figure_text, time_text
 from dpforest.bench.utility_report import table_text
 from dpforest.files import write_whole
 
+# Columns for which a terminal has no room.
+ON_THE_PAGE = ("encoding", "growing", "held before the fit")
+
 
 def engines(figures: Figures) -> Entries:
     """Each engine on the largest table that it got."""
@@ -105,7 +108,8 @@ def _work(n_rows: int) -> Work:
 def side_by_side(results: Path) -> Entries:
     """Goals and engines as text, for printing; ``section`` says which table a line belongs to."""
     figures = Figures(finished(_own(results)).values())
-    sections = {"Goals": judged(figures), "Engines": engines(figures), "Growth": growth(figures)}
+    short = [{name: text for name, text in line.items() if name not in ON_THE_PAGE} for line in engines(figures)]
+    sections = {"Goals": judged(figures), "Engines": short, "Growth": growth(figures)}
     return [{"section": title} | line for title, lines in sections.items() for line in lines]
 
 

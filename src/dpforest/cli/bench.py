@@ -87,7 +87,7 @@ def bench(
     for title, lines in _by_experiment(found).items():
         first, *heads = lines[0]
         table = Table(title=escape(title), title_justify="left")
-        table.add_column(first, overflow="fold", min_width=24 if first == "what" else None)
+        table.add_column(first, overflow="fold", min_width={"what": 24, "engine": 22}.get(first))
         for head in heads:
             table.add_column(head)
         for line in lines:

@@ -43,13 +43,13 @@ def _predicted(forest: Any, part: Any) -> Any:
     import numpy as np
     import pyarrow as pa
 
+    from dpforest.evaluation import predicted_places
+
     if not hasattr(forest, "classes_"):
         return pa.table({"prediction": forest.predict(part)})
     shares, classes = forest.predict_proba(part), forest.classes_.tolist()
-    # Labels that are drawn by the votes are the estimator's to draw.
-    labels = forest.predict(part) if forest.forest_.draws else forest.classes_[shares.argmax(axis=1)]
-    written = dict(zip(classes, _written(classes), strict=True))
-    arrays = [pa.array([written[label] for label in labels.tolist()]), *map(pa.array, np.ascontiguousarray(shares.T))]
+    labels = pa.array(_written(classes)).take(pa.array(predicted_places(forest, part, shares)))
+    arrays = [labels, *map(pa.array, np.ascontiguousarray(shares.T))]
     # As lists: labels may look the same, such as 1 and "1".
     return pa.Table.from_arrays(arrays, ["prediction", *(f"probability_{label}" for label in classes)])
 
