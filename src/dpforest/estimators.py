@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,9 @@ class _DPForest(BaseEstimator):
         """
         from dpforest.records.sql import SqlVault
 
-        return self._fit(lambda recipe: self._seal_elsewhere(SqlVault.seal, table, recipe), progress)
+        return self._fit(
+            lambda recipe: self._seal_elsewhere(partial(SqlVault.seal, keeps=recipe.keeps), table, recipe), progress
+        )
 
     def fit_dask(
         self, table: Any, client: Any = None, *, progress: Callable[[str], None] = lambda step: None

@@ -143,6 +143,19 @@ class Recipe:
         rules = (self.depth, self.n_trees, self.stop, self.stages)
         return self.planner is not None or any(getattr(rule, "needs_rows", False) for rule in rules)
 
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        """Kinds of training for which something is kept beside each record, which not every backend can do.
+
+        A planner may choose trees in sequence, so these count as needed.
+        """
+        needed = {
+            "bootstrap": getattr(self.sample, "kind", None) == "poisson",
+            "sequential trees": self.planner is not None or getattr(self.stages, "in_sequence", False),
+            "trees by errors": getattr(self.stages, "by_errors", False),
+        }
+        return tuple(kind for kind, is_needed in needed.items() if is_needed)
+
     def resolve(self, facts: Facts, n_trees: int | None, depth: int | None) -> "Recipe":
         """The recipe to run for these facts; ``n_trees`` and ``depth`` come from the user, if given."""
         recipe = self.planner(facts, n_trees, depth) if self.planner else self

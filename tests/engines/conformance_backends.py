@@ -1,44 +1,36 @@
 """The engines under test: how each gets a table, and what it declares that it cannot do. One cluster, one server for all."""
 
 import itertools
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.engines.conformance import Backend, in_memory
-from tests.engines.postgres_server import KEEPER, READER, ROOT, need_server, running_server
+from tests.engines.postgres_server import KEEPER, READER, as_root, connect, write_table
 
+from dpforest.bench.engines_postgres import Server
 from dpforest.records.parquet import ParquetVault
 from dpforest.records.sql import GAPS, ONLY_WITHOUT_TABLES, SqlVault
 
 PUBLISHED = "published variants"
 _numbers = itertools.count()
-# Types of PostgreSQL for those of the tables.
-TYPES = {
-    pa.float64(): "double precision",
-    pa.float32(): "real",
-    pa.int64(): "bigint",
-    pa.int32(): "integer",
-    pa.string(): "text",
-    pa.bool_(): "boolean",
-}
 
 
 @contextmanager
-def opened(name: str, folder: Path) -> Iterator[Backend]:
-    """A backend, for as long as its engine runs."""
+def opened(name: str, folder: Path, server: Callable[[], Server]) -> Iterator[Backend]:
+    """A backend, for as long as its engine runs; ``server`` gives one of PostgreSQL to those that need it."""
     with ExitStack() as stack:
-        yield OPENERS[name](folder, stack)
+        yield OPENERS[name](folder, stack, server)
 
 
-def _memory(folder, stack):
+def _memory(folder, stack, server):
     return Backend("memory", in_memory)
 
 
-def _parquet(folder, stack):
+def _parquet(folder, stack, server):
     return Backend("parquet", lambda table, schema: ParquetVault.seal(_written(table, folder), schema, n_jobs=2))
 
 
@@ -52,7 +44,7 @@ def _written(table, folder):
     return own
 
 
-def _dask(folder, stack):
+def _dask(folder, stack, server):
     import distributed
 
     from dpforest.records.dask import DaskVault
@@ -65,53 +57,79 @@ def _dask(folder, stack):
     return Backend("dask", lambda table, schema: DaskVault.seal(str(_written(table, folder)), schema, client, 1), gaps)
 
 
-def _duckdb(folder, stack):
+def _hostile_name():
+    return f"""it's "{next(_numbers)}"; DROP TABLE x; -- åß"""
+
+
+def _duckdb(folder, stack, server):
     import ibis
 
     connection = ibis.duckdb.connect()
     stack.callback(connection.disconnect)
 
     def seal(table, schema):
-        return SqlVault.seal(connection.create_table(f"table {next(_numbers)}", table), schema)
+        return SqlVault.seal(connection.create_table(_hostile_name(), table), schema)
 
     return Backend("duckdb", seal, sql_gaps(True))
 
 
-def _postgresql(user, folder, stack):
-    import psycopg
-
-    need_server()
-    server = stack.enter_context(running_server())
-    root = stack.enter_context(psycopg.connect(server.url(ROOT), autocommit=True))
+def _postgresql(user, folder, stack, server):
+    found = server()
+    root = stack.enter_context(as_root(found))
     connections = []
 
     def seal(table, schema):
         # An account that may only read sees the tables that were there when its transaction began: a connection for each.
         while connections:
             connections.pop().disconnect()
-        connections.append(server.connect(user))
-        name = f"table {next(_numbers)}"
-        _copy(root, name, table)
+        connections.append(connect(found, user))
+        name = write_table(root, _hostile_name(), table)
         return SqlVault.seal(connections[0].table(name), schema)
 
     stack.callback(lambda: connections and connections.pop().disconnect())
     return Backend("postgresql", seal, sql_gaps(user == KEEPER))
 
 
+# One task for each step is enough for a small table.
+SPARK = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+# Queries are run as they are: most of the time of a small table is that of compiling a program for each.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+# Set to "interpreted", or to "compiled", which is Spark's own way and takes longer.
+SPARK_VARIABLE = "DPFOREST_SPARK"
+
+
+def _spark(folder, stack, server):
+    import ibis
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[1]").config("spark.sql.warehouse.dir", str(folder))
+    settings = SPARK | (INTERPRETED if os.environ[SPARK_VARIABLE] == "interpreted" else {})
+    for setting, value in settings.items():
+        builder = builder.config(setting, value)
+    session = builder.getOrCreate()
+    stack.callback(session.stop)
+    session.sparkContext.setLogLevel("ERROR")
+    connection = ibis.pyspark.connect(session)
+
+    def seal(table, schema):
+        name = f"table_{next(_numbers)}"
+        session.createDataFrame(table).coalesce(1).cache().createOrReplaceTempView(name)
+        return SqlVault.seal(connection.table(name), schema)
+
+    return Backend("spark", seal, sql_gaps(False))
+
+
 def sql_gaps(temporary):
     """Gaps of every account, and those of one that may not make temporary tables."""
     return {kind: reason for kind, reason in GAPS.items() if not temporary or kind not in ONLY_WITHOUT_TABLES}
-
-
-def _copy(connection, name, table):
-    from psycopg import sql
-
-    kinds = [sql.SQL("{} {}").format(sql.Identifier(f.name), sql.SQL(TYPES[f.type])) for f in table.schema]
-    with connection.cursor() as cursor:
-        cursor.execute(sql.SQL("CREATE TABLE {} ({})").format(sql.Identifier(name), sql.SQL(", ").join(kinds)))
-        with cursor.copy(sql.SQL("COPY {} FROM STDIN").format(sql.Identifier(name))) as rows:
-            for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
-                rows.write_row(row)
 
 
 OPENERS = {
@@ -122,3 +140,6 @@ OPENERS = {
     "postgresql": partial(_postgresql, KEEPER),
     "postgresql, read-only account": partial(_postgresql, READER),
 }
+# Minutes, and a library and a runtime of its own: only when it is asked for.
+if SPARK_VARIABLE in os.environ:
+    OPENERS["spark"] = _spark

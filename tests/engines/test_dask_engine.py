@@ -2,6 +2,8 @@
 
 import pickle
 import re
+import subprocess
+import sys
 import time
 from itertools import pairwise
 
@@ -11,7 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from distributed import Client, LocalCluster
+from dask.utils import key_split
+from distributed import Client, LocalCluster, get_task_stream
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema, get_recipe, list_recipes
 from dpforest.domain import Domain, Grid
@@ -24,11 +27,12 @@ from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.published.registry import get_published
-from dpforest.records import partitioned
+from dpforest.records import partitioned, replayed
 from dpforest.records.dask import DaskVault
 from dpforest.records.memory import COIN_SIDES
 from dpforest.records.partitioned import Codes
-from dpforest.records.replayed import BEHIND, Operation, Partition, Question
+from dpforest.records.replayed import BEHIND, Operation, Partition, Question, answer, find_digests
+from dpforest.records.tasks import Failure, Packed
 from dpforest.records.vault import Vault
 from dpforest.sampling import Deal, Disjoint, EveryRecord, PoissonBootstrap
 
@@ -437,13 +441,42 @@ def test_partitions_and_keys_draw_coins_of_their_own():
 
 def test_a_partition_that_is_made_again_in_another_order_refuses():
     first, codes = partition(), partition()._origin
-    digests = first.enter(np.zeros((1, 4), dtype=np.int64))
+    digests = find_digests(1, first)
     question = Question(0, log_of(), "count_nodes", (3, 6), digests)
     assert pickle.loads(pickle.dumps(first)).answer(question).tolist() == first.answer(question).tolist()
     for order in (np.arange(200)[::-1], np.arange(199)):
         other = Codes(codes.codes[:, order], codes.target_codes[order], codes.domain, codes.target, 1)
         with pytest.raises(TableError, match="another order"):
             Partition(other, 0).answer(question)
+
+
+def test_a_scheduler_need_not_import_what_tasks_are_made_of():
+    read = "import pickle, sys; pickle.loads(sys.stdin.buffer.read()); print({'numba', 'pyarrow'} & {*sys.modules})"
+    task = pickle.dumps(Packed(answer, Question(0, log_of(), "count_nodes", (0, 3))))
+    done = subprocess.run([sys.executable, "-c", read], input=task, capture_output=True, check=True)
+    assert done.stdout.decode().strip() == "set()"
+
+
+def test_a_task_that_a_worker_cannot_unpack_is_a_value_and_no_error(monkeypatch):
+    task = Packed(answer, Question(0, log_of(), "count_nodes", (0, 3)))
+    assert task(partition()).tolist() == partition().answer(Question(0, log_of(), "count_nodes", (0, 3))).tolist()
+    monkeypatch.delattr(replayed, "answer")
+    assert task(partition()) == Failure("A worker could not read or count a partition of the table (AttributeError).")
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_a_question_is_one_task_for_each_thread_and_the_sums_of_these(n_threads):
+    shape = {"n_workers": 2, "threads_per_worker": n_threads, "processes": False, "dashboard_address": ":0"}
+    with LocalCluster(**shape) as cluster, Client(cluster) as client:
+        parts = dd.from_pandas(table(), npartitions=8)
+        counter = DaskVault.seal(parts, CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
+        counter.deal(Deal(EveryRecord(), 1, Entropy()))
+        with get_task_stream(client) as tasks:
+            counter.count_nodes(0, 1)
+        kinds = [key_split(task["key"]) for task in tasks.data]
+        homes = set(counter._homes.values())
+        assert kinds.count("answer") == n_threads * len(homes)
+        assert len(kinds) <= kinds.count("answer") + len(homes) + 1
 
 
 def test_a_partition_begins_again_after_an_operation_that_failed():

@@ -20,6 +20,7 @@ from dpforest.mechanisms import Entropy
 from dpforest.records import sql_coins, sql_placed, sql_session
 from dpforest.records.columns import read_columns, read_target
 from dpforest.records.sql import GAPS, SqlVault
+from dpforest.records.sql_codes import check_names
 from dpforest.records.vault import encode
 from dpforest.sampling import Deal, Disjoint, EveryRecord, PoissonBootstrap
 from dpforest.schema import FINE_STEPS
@@ -256,6 +257,27 @@ def test_what_needs_temporary_tables_says_so(duck, kind):
     with pytest.raises(ParameterError) as caught:
         asked[kind]()
     assert GAPS[kind] in str(caught.value)
+
+
+@pytest.mark.parametrize("recipe", ["auto", "patil-singh-2014", "liu-2022"])
+def test_what_needs_temporary_tables_is_refused_before_anything_is_charged(duck, recipe, monkeypatch):
+    table, schema = easy(50, named=False)
+    monkeypatch.setattr("dpforest.records.sql_session.KEEPERS", ())
+    model = DPForestClassifier(schema, epsilon=1, recipe=recipe)
+    with pytest.raises(ParameterError, match="may not make temporary tables"):
+        model.fit_table(duck.create_table("t", table))
+    assert not hasattr(model, "ledger_")
+
+
+@pytest.mark.parametrize("place", ["feature", "category", "target", "label"])
+def test_names_that_spark_would_rewrite_are_refused_there_and_nowhere_else(place):
+    bad = "a${x}"
+    names = {"feature": "f", "category": "c", "target": "y", "label": "l"} | {place: bad}
+    target = Classes([names["label"], "m"], name=names["target"])
+    schema = Schema({names["feature"]: Categorical([names["category"], "d"])}, target)
+    check_names("duckdb", schema)
+    with pytest.raises(TableError, match="Spark would replace"):
+        check_names("pyspark", schema)
 
 
 def test_files_and_parquet_are_opened_by_their_address_and_give_the_forest_of_memory(tmp_path):

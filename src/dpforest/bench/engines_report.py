@@ -190,9 +190,10 @@ of 32 bits in {BINS} bins, two classes. Every engine gets the same table, the sa
 _QUICK = """**This is a quick run on small tables.** Goals are set for the full run; at this size they say little.
 """
 _GOALS = "Goals were set before they were measured. Times are those of whole fits, with encoding.\n"
-_ENGINES = """Each engine on the largest table that it got. The trainer is the process that runs the fit; DuckDB lives in it,
-with a limit on its memory, and the table in memory is part of its peak there. What it holds before the fit is Python with
-its libraries (and that table). What reaches the trainer is counted at
+_ENGINES = """Each engine on the largest table that it got. The trainer is the process that runs the fit; DuckDB lives in it.
+A database of its own may use the memory that DuckDB takes by default; for a Parquet file (row groups of 122,880 records) it
+is limited to 40 MB and 40 MB for each thread, and works on disk beyond that. In memory the table is part of the peak. What
+is held before the fit is Python with its libraries (and that table). What reaches the trainer is counted at
 its connections, from the end of encoding on; for DuckDB it is the size of its results.
 """
 _LEVELS = """The grid has a cell for each node, code and class. A cluster sends the grid. A database sends groups that have

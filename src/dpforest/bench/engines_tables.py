@@ -14,6 +14,8 @@ from dpforest.bench.engines_postgres import server
 from dpforest.bench.speed_process import NotMeasured
 
 TABLE = "bench"  # in a database
+# Of a Parquet file, as DuckDB writes them: a reader holds a group for each thread.
+GROUP_ROWS = 122_880
 
 
 class Tables:
@@ -35,7 +37,7 @@ class Tables:
     def parquet(self, n_rows: int) -> Path:
         path = self._folder / f"{n_rows}.parquet"
         if not path.exists():
-            speed_parquet.write(path, n_rows, N_FEATURES)
+            speed_parquet.write(path, n_rows, N_FEATURES, GROUP_ROWS)
         return path
 
     def _duckdb(self, n_rows: int) -> Path:

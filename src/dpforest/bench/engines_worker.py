@@ -44,8 +44,8 @@ from dpforest.voting import MeanOfShares
 Answer = dict[str, Any]
 # No run begins after so many seconds of runs.
 REPEAT_SECONDS = 100.0
-# What DuckDB may use of the trainer's memory; beyond that it works on disk.
-DUCKDB_MEMORY = "300MB"
+# What DuckDB may use of the trainer's memory for a Parquet file, in all and for each thread; beyond that it works on disk.
+DUCKDB_MEGABYTES = 40, 40
 
 TREE = Recipe(
     name="one tree",
@@ -81,7 +81,10 @@ def _from_parquet(request: Answer, schema: Schema, traffic: Traffic) -> Iterator
 def _in_duckdb(request: Answer, schema: Schema, traffic: Traffic) -> Iterator[Seal]:
     through = request["engine"] == cases.DUCKDB_PARQUET
     with tempfile.TemporaryDirectory(prefix="dpforest-duckdb-") as folder:
-        settings = {"threads": request["threads"], "memory_limit": DUCKDB_MEMORY, "temp_directory": folder}
+        settings = {"threads": request["threads"], "temp_directory": folder}
+        if through:
+            megabytes = DUCKDB_MEGABYTES[0] + DUCKDB_MEGABYTES[1] * request["threads"]
+            settings |= {"memory_limit": f"{megabytes}MB", "preserve_insertion_order": False}
         connection = import_module("ibis").duckdb.connect(*([] if through else [request["place"]]), **settings)
         # It lives in this process, so no connection carries its results.
         fetch = connection.to_pyarrow

@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 
 from dpforest.bench import speed_cases as cases
 from dpforest.bench.speed_floor import N_BINS
@@ -83,6 +82,8 @@ def trainer(system: str, X: np.ndarray, y: np.ndarray, shape: Shape, threads: in
 
 
 def _scikit_learn(system: str, shape: Shape, threads: int) -> tuple[Any, dict[str, Any]]:
+    from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+
     shared = {"max_depth": shape.depth, "random_state": cases.SEED}
     if system == cases.BOOSTING:
         # Its threads are those of OpenMP, which the worker is started with.

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from dpforest.errors import ParameterError
 from dpforest.growing.grower import grow
@@ -31,6 +32,7 @@ class TwoPhase:
     """
 
     alpha: float = 0.5
+    by_errors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha <= 1:

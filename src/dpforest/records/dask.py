@@ -15,7 +15,8 @@ from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.sealed import Sealed
 from dpforest.progress import Step
 from dpforest.records.memory import Shards, refuse_copy
-from dpforest.records.replayed import BEHIND, Failure, Operation, Question, add, answer, find_digest, fork
+from dpforest.records.replayed import BEHIND, Operation, Question, add, answer, carried, find_digests, fork
+from dpforest.records.tasks import Failure, Packed
 from dpforest.schema import Schema
 from dpforest.tree import Forest
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # needs the extra
 ADDED_AT_ONCE = 8
 # Seconds without an answer, after which the trainer looks whether a worker is gone.
 PATIENCE = 1.0
+NO_HOME = ""  # of a partition that no worker has yet
 
 
 class DaskVault:
@@ -61,21 +63,17 @@ class DaskVault:
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "DaskCounter":
         """Records as codes, in the memory of the workers."""
-        from dask import delayed
         from distributed import as_completed
 
         with _public_errors():
             partitions = self._client.compute(self._table.partitions(domain))
-            # What a worker cannot read is an error here, before anything is asked.
-            found = [delayed(find_digest, pure=False)(part, len(partitions)) for part in partitions]
-            digests = self._client.compute(_sum(found))
         for n_done, _ in enumerate(as_completed(partitions), 1):
             progress(Step("partitions encoded", n_done, len(partitions), "partitions"))
-        with _public_errors():
-            all_digests = digests.result()
         no_codes, no_targets = np.empty((domain.n_features, 0), dtype=domain.dtype), np.empty(0, dtype=np.int32)
         empty = Shards(no_codes, no_targets, domain, self.schema.target)
-        return DaskCounter(partitions, empty, self._client, _checked(all_digests))
+        counter = DaskCounter(partitions, empty, self._client)
+        counter.note_digests()
+        return counter
 
     def rows(self) -> NoReturn:
         """Refuses: printed algorithms open the rows."""
@@ -103,22 +101,24 @@ class DaskCounter:
         Claim: answers are those of ``Shards`` on all records together, and sealed; a lost worker changes no answer.
         Because: a record is in one partition, counts of partitions add up, and a partition is a function of its rows and of
             the log. The log has released values and secret keys only, each key for the coins of one operation.
-            A partition that is made again from other rows, or in another order, refuses.
-        Assumes: workers, scheduler and what connects them may see rows and keys; see ``KeyedEntropy``.
+            A partition that is made again from other rows, or in another order, refuses. Those of a dataframe are known by
+            digests of their codes, which the trainer keeps sealed, as counts, and sends to workers only.
+        Assumes: workers, scheduler and what connects them may see rows and keys; see ``KeyedEntropy``. Nobody opens seals in
+            the memory of the trainer: by a digest he could tell whether he guessed all rows of a partition.
     """
 
-    def __init__(
-        self, partitions: list[Any], empty: Shards, client: Any, digests: np.ndarray, log: tuple[Operation, ...] = ()
-    ) -> None:
+    def __init__(self, partitions: list[Any], empty: Shards, client: Any, log: tuple[Operation, ...] = ()) -> None:
         self.domain, self.target = empty.domain, empty.target
         self._partitions = partitions  # futures
         self._client = client
         # No record, but every operation: it knows what is public about the state, and refuses what callers get wrong.
         self._empty = empty
-        self._digests = digests
+        self._digests: Sealed[np.ndarray] | None = None
         self._log = log
         self._n_known = 0  # operations that partitions have done, unless they were lost
-        self._homes: dict[str, str] = {}  # the worker of each partition, once they have settled
+        self._homes: dict[str, str] = {}  # the worker of each partition that is done
+        self._n_threads: dict[str, int] = {}  # of each worker
+        self._last: Any = None
         self._note_units()
 
     def _note_units(self) -> None:
@@ -135,44 +135,55 @@ class DaskCounter:
         self._log += (operation,)
         self._note_units()
 
+    def note_digests(self) -> None:
+        """Keep what tells partitions from others if they are made again; raises if a worker could not read one."""
+        self._digests = Sealed(_checked(self._sum_answers(Packed(find_digests, len(self._partitions)))))
+
     def _ask(self, method: str, *arguments: Any) -> Sealed[np.ndarray]:
-        digests = None if self._n_known else self._digests
-        counts = self._sum_answers(Question(self._n_known, self._log[self._n_known :], method, arguments, digests))
+        counts = self._sum_answers(Packed(answer, self._question(self._n_known, method, arguments)))
         if isinstance(counts, Failure) and counts == BEHIND:
             self._homes = {}
-            counts = self._sum_answers(Question(0, self._log, method, arguments, self._digests))
+            counts = self._sum_answers(Packed(answer, self._question(0, method, arguments)))
         self._n_known = len(self._log)
         return Sealed(_checked(counts))
 
-    def _sum_answers(self, question: Question) -> np.ndarray | Failure:
+    def _question(self, n_known: int, method: str, arguments: tuple[Any, ...]) -> Question:
+        digests = None if n_known or self._digests is None else carried(self._digests)
+        return Question(n_known, self._log[n_known:], method, arguments, digests)
+
+    def _sum_answers(self, task: Callable[..., Any]) -> np.ndarray | Failure:
         with _public_errors():
-            total, patience = self._submit(question), PATIENCE
+            total, patience = self._submit(task), PATIENCE
             while (counts := _fetch(total, patience)) is None:
                 patience *= 2  # the sum may be large, and the network slow
                 if set(self._homes.values()) - set(self._client.nthreads()):
                     # A worker is gone. Its partitions are made again elsewhere, and what was to run there will not.
                     self._homes = {}
-                    total = self._submit(question)
-            if not self._homes:
-                self._homes = {key: held[0] for key, held in self._client.who_has(self._partitions).items() if held}
+                    total = self._submit(task)
         return counts
 
-    def _submit(self, question: Question) -> Any:
-        """A future of the sum of all answers, those of each worker added up there first.
+    def _submit(self, task: Callable[..., Any]) -> Any:
+        """A future of the sum of what ``task`` gives for all partitions, those of each worker added up there first.
 
         Partitions are asked where they are: a cluster that moves them to where there is less to do does not know of the log
-        that they would have to follow again.
+        that they would have to follow again. Those of a thread are asked together, since each task costs milliseconds.
         """
         from dask import annotate, delayed
 
-        by_home: dict[str | None, list[Any]] = {}
+        if len(self._homes) < len(self._partitions):
+            self._homes = {key: held[0] for key, held in self._client.who_has(self._partitions).items() if held}
+            self._n_threads = self._client.nthreads()
+        by_home: dict[str, list[Any]] = {}
         for partition in self._partitions:
-            by_home.setdefault(self._homes.get(partition.key), []).append(partition)
+            by_home.setdefault(self._homes.get(partition.key, NO_HOME), []).append(partition)
         sums = []
         for home, partitions in by_home.items():
-            with annotate(workers=[home], allow_other_workers=False) if home else nullcontext():
-                sums.append(_sum([delayed(answer, pure=False)(partition, question) for partition in partitions]))
-        return self._client.compute(_sum(sums), optimize_graph=False)
+            n_tasks = min(self._n_threads.get(home, len(partitions)), len(partitions))
+            with annotate(workers=[home], allow_other_workers=False) if home != NO_HOME else nullcontext():
+                sums.append(_sum([delayed(task, pure=False)(*partitions[place::n_tasks]) for place in range(n_tasks)]))
+        # The one before is let go only now: a client waits after it has told the scheduler of that, and this would be late.
+        self._last = self._client.compute(_sum(sums), optimize_graph=False)
+        return self._last
 
     def deal(self, draw: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> None:
         """Place every record at the roots of its trees; ``draw`` is a ``sampling.Deal``, whose sampling draws on workers."""
@@ -192,9 +203,11 @@ class DaskCounter:
     def _part(self, operation: Operation) -> "DaskCounter":
         """A counter with a log that goes its own way from here."""
         with _public_errors():
-            partitions = self._client.map(fork, self._partitions, pure=False)
+            partitions = self._client.map(Packed(fork), self._partitions, pure=False)
         empty = operation.apply(self._empty, 0)
-        return DaskCounter(partitions, empty, self._client, self._digests, (*self._log, operation))
+        part = DaskCounter(partitions, empty, self._client, (*self._log, operation))
+        part._digests = self._digests
+        return part
 
     def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
         """Sealed statistics ``(n_nodes, total_codes, width)`` of the nodes from ``first``."""
@@ -267,7 +280,7 @@ def _sum(parts: list[Any]) -> Any:
 
     while len(parts) > 1:
         groups = [parts[start : start + ADDED_AT_ONCE] for start in range(0, len(parts), ADDED_AT_ONCE)]
-        parts = [delayed(add, pure=False)(*group) for group in groups]
+        parts = [delayed(Packed(add), pure=False)(*group) for group in groups]
     return parts[0]
 
 

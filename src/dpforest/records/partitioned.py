@@ -19,7 +19,8 @@ from dpforest.errors import TableError
 from dpforest.records.columns import column_kind, read_columns, read_target
 from dpforest.records.memory import Shards
 from dpforest.records.parquet import ParquetVault
-from dpforest.records.replayed import N_DIGEST_BYTES, Partition, carried, reporting
+from dpforest.records.replayed import N_DIGEST_BYTES, Partition, carried
+from dpforest.records.tasks import Packed, reporting
 from dpforest.records.vault import encode
 from dpforest.records.workers import Workers
 from dpforest.schema import Schema, Target
@@ -138,13 +139,13 @@ def _framed(frame: Any) -> "nw.DataFrame[Any]":
 
 
 @reporting
-def count_frame(frame: Any, reading: Reading) -> np.ndarray:
+def count_frame(reading: Reading, frame: Any) -> np.ndarray:
     """The number of records of a partition of a dataframe, shape ``(1,)``."""
     return np.array([np.count_nonzero(reading.target_codes(frame) >= 0)])
 
 
 @reporting
-def encode_frame(frame: Any, reading: Reading, place: int) -> Partition:
+def encode_frame(reading: Reading, place: int, frame: Any) -> Partition:
     """A partition of a dataframe, encoded."""
     return Partition(reading.codes(frame), place).encoded()
 
@@ -191,14 +192,13 @@ class Frames:
     def counts(self) -> list[Any]:
         """The number of records of each partition, on workers."""
         frames = self._table[[self._names[self.schema.target.name]]].to_delayed()
-        reading = delayed(self._reading, traverse=False)
-        return [delayed(count_frame, pure=False)(frame, reading) for frame in frames]
+        return [delayed(Packed(count_frame, self._reading), pure=False)(frame) for frame in frames]
 
     def partitions(self, domain: Domain) -> list[Any]:
         """Each partition encoded, on workers."""
         frames = self._table[[*self._names.values()]].to_delayed()
-        reading = delayed(replace(self._reading, domain=domain), traverse=False)
-        return [delayed(encode_frame, pure=False)(frame, reading, place) for place, frame in enumerate(frames)]
+        reading = replace(self._reading, domain=domain)
+        return [delayed(Packed(encode_frame, reading, place), pure=False)(frame) for place, frame in enumerate(frames)]
 
 
 class Folder:
@@ -217,12 +217,13 @@ class Folder:
 
     def counts(self) -> list[Any]:
         """The number of records of each piece, on workers."""
-        return [delayed(count_files, pure=False)(delayed(piece, traverse=False)) for piece in self._pieces]
+        return [delayed(Packed(count_files, piece), pure=False)() for piece in self._pieces]
 
     def partitions(self, domain: Domain) -> list[Any]:
         """Each piece encoded, on workers."""
-        shared, encoded = delayed(domain, traverse=False), delayed(encode_files, pure=False)
-        return [encoded(delayed(piece, traverse=False), shared, place) for place, piece in enumerate(self._pieces)]
+        return [
+            delayed(Packed(encode_files, piece, domain, place), pure=False)() for place, piece in enumerate(self._pieces)
+        ]
 
 
 def _pieces(file: Any) -> list[Any]:

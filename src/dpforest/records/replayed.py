@@ -1,30 +1,22 @@
 """Partitions of a table on the workers of a cluster, which follow a log of released values. Sees rows; sums of counts leave.
 
-Everything here runs on workers. A task never raises: a cluster writes the arguments of a task that failed to its logs, and
-these are rows. What went wrong comes back as a value, in public words.
+Everything here runs on workers. A task never raises; what went wrong comes back as a value, in public words.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial, reduce
 from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
 
-from dpforest.errors import DPForestError, TableError
+from dpforest.errors import TableError
 from dpforest.mechanisms.entropy import KeyedEntropy
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.memory import Shards
+from dpforest.records.tasks import Failure, reporting
 
 N_DIGEST_BYTES = 32
-
-
-@dataclass(frozen=True)
-class Failure:
-    """What a task gives back instead of counts."""
-
-    message: str
 
 
 # A partition was lost or has moved: ask again, with the whole log.
@@ -136,10 +128,9 @@ class Partition:
     def digest(self) -> np.ndarray:
         return np.frombuffer(self._origin.digest(), dtype=np.int64)
 
-    def enter(self, digests: np.ndarray) -> np.ndarray:
-        """``digests`` with its own in its place."""
+    def enter(self, digests: np.ndarray) -> None:
+        """Write its own to its place."""
         digests[self._place] = self.digest
-        return digests
 
     def _after(self, question: Question) -> Shards:
         if self._n_done == 0 and question.digests is not None and (self.digest != question.digests[self._place]).any():
@@ -162,34 +153,22 @@ class Partition:
 
 
 def carried(counts: Sealed[np.ndarray]) -> np.ndarray:
-    """Counts in a form that can be sent. They are added up among workers, and the sum is sealed where it arrives."""
+    """What is sealed, in a form that can be sent to or from a worker: the one way out of a seal on a cluster.
+
+    Counts are added up among workers, and the sum is sealed where it arrives. Digests go back to where the rows are.
+    """
     carried: list[np.ndarray] = []
     counts.map(carried.append)
     return carried[0]
 
 
-def reporting(task: Callable[..., Any]) -> Callable[..., Any]:
-    """The task, giving a ``Failure`` where it would raise or was given one."""
-
-    @wraps(task)
-    def run(*arguments: Any) -> Any:
-        for argument in arguments:
-            if isinstance(argument, Failure):
-                return argument
-        try:
-            return task(*arguments)
-        except DPForestError as error:
-            return Failure(str(error))
-        except Exception as error:  # its message may quote rows
-            return Failure(f"A worker could not read or count a partition of the table ({type(error).__name__}).")
-
-    return run
-
-
 @reporting
-def find_digest(partition: Partition, n_partitions: int) -> np.ndarray:
-    """Zeros ``(n_partitions, 4)`` but for the digest of this partition, so that the sum has those of all."""
-    return partition.enter(np.zeros((n_partitions, N_DIGEST_BYTES // 8), dtype=np.int64))
+def find_digests(n_partitions: int, *partitions: Partition) -> np.ndarray:
+    """Zeros ``(n_partitions, 4)`` but for the digests of these partitions, so that the sum has those of all."""
+    digests = np.zeros((n_partitions, N_DIGEST_BYTES // 8), dtype=np.int64)
+    for partition in partitions:
+        partition.enter(digests)
+    return digests
 
 
 @reporting
@@ -199,15 +178,16 @@ def fork(partition: Partition) -> Partition:
 
 
 @reporting
-def answer(partition: Partition, question: Question) -> np.ndarray | Failure:
-    """The counts of a partition."""
-    return partition.answer(question)
-
-
-@reporting
 def add(*parts: np.ndarray) -> np.ndarray:
     """The sum of counts of some partitions."""
     total = parts[0].copy()
     for part in parts[1:]:
         total += part
+    return total
+
+
+@reporting
+def answer(question: Question, *partitions: Partition) -> np.ndarray | Failure:
+    """The counts of some partitions of a worker, added up."""
+    total: np.ndarray | Failure = reduce(add, (partition.answer(question) for partition in partitions))
     return total

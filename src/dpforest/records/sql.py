@@ -1,6 +1,6 @@
 """Tables in a database, read through Ibis. Rows stay there; what leaves is sums, sealed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,16 +34,17 @@ class SqlVault:
         self._session = session
 
     @classmethod
-    def seal(cls, table: Any, schema: Schema, temporary: bool | None = None) -> "SqlVault":
+    def seal(cls, table: Any, schema: Schema, temporary: bool | None = None, keeps: Iterable[str] = ()) -> "SqlVault":
         """Check columns and types, which are taken as public; no row is read.
 
         ``temporary`` says whether records may be kept in temporary tables: by default if the account may make them.
+        ``keeps`` are the kinds of training that are asked for: one that needs such tables is refused here, not half-way.
         """
         try:
             import ibis
         except ImportError:
             raise MissingExtraError("A table in a database", "sql") from None
-        from dpforest.records.sql_codes import check_columns
+        from dpforest.records.sql_codes import check_columns, check_names
         from dpforest.records.sql_session import Session
 
         if not isinstance(table, ibis.Table):
@@ -53,7 +54,13 @@ class SqlVault:
         except Exception:  # an expression of several engines, or of none
             raise TableError("The table belongs to no database, or to several. Take it from one connection.") from None
         check_columns(table, schema)
-        return cls(table, schema, Session(backend, temporary))
+        check_names(backend.name, schema)
+        session = Session(backend, temporary)
+        for kind in keeps:
+            if kind in ONLY_WITHOUT_TABLES and not session.temporary:
+                session.close()
+                raise ParameterError(f"This cannot be done in a database: {GAPS[kind]}")
+        return cls(table, schema, session)
 
     @property
     def temporary(self) -> bool:
@@ -73,13 +80,15 @@ class SqlVault:
         from dpforest.records.sql_codes import feature_codes, target_code
         from dpforest.records.sql_counter import SqlCounter
         from dpforest.records.sql_placed import apart
+        from dpforest.records.sql_steps import number
 
         target = self.schema.target
         name = "fine" if isinstance(target, Bounded) else "y"
         codes = feature_codes(self._table, domain) | {name: target_code(self._table, target)}
         table = self._table.select(**codes)
         table = table.filter(table[name] >= 0)
-        table = self._session.keep(table) if self._session.temporary else apart(table)
+        # The first node of each record has its place from the start: it will change, and the table need not be copied then.
+        table = self._session.keep(table.mutate(n0=number(0))) if self._session.temporary else apart(table)
         return SqlCounter(table, self._session, domain, target)
 
     def rows(self) -> Sealed[Any]:

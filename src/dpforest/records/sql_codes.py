@@ -11,7 +11,7 @@ import ibis
 import numpy as np
 
 from dpforest.domain import Domain
-from dpforest.errors import TableError
+from dpforest.errors import TableError, shown
 from dpforest.records.columns import read_columns, read_target
 from dpforest.records.sql_steps import real, steps
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Numeric, Schema, Target
@@ -40,6 +40,17 @@ def check_columns(table: Any, schema: Schema) -> None:
     read_target(pa.chunked_array([empty[schema.target.name]]), schema.target)
 
 
+def check_names(engine: str, schema: Schema) -> None:
+    """Raise for a name that no quoting protects: Spark puts its variables in the place of ``${…}``, inside quotes too."""
+    if engine != "pyspark":
+        return
+    listed = [part.categories for part in schema.features.values() if isinstance(part, Categorical)]
+    labels = schema.target.labels if isinstance(schema.target, Classes) else ()
+    for name in (*schema.features, schema.target.name, *labels, *(value for values in listed for value in values)):
+        if isinstance(name, str) and "${" in name:
+            raise TableError(f"Spark would replace a part of {shown(name)} in queries. Rename it, for example in a view.")
+
+
 def code_type(n_codes: int) -> str:
     """The smallest type of whole numbers for codes 0 .. n_codes - 1 that engines share."""
     return "int8" if n_codes <= 128 else "int16" if n_codes <= 1 << 15 else "int32"
@@ -49,10 +60,7 @@ def feature_codes(table: Any, domain: Domain) -> dict[str, Any]:
     """The code of each feature, under short names of our own."""
     codes = {}
     for place, (name, part) in enumerate(zip(domain.names, domain.features, strict=True)):
-        if isinstance(part, Numeric):
-            code = _bin(_to_real(table[name]), part, domain.cuts[place])
-        else:
-            code = _category(table[name], part)
+        code = _bin(table[name], part, domain.cuts[place]) if isinstance(part, Numeric) else _category(table[name], part)
         codes[f"c{place}"] = code.cast(code_type(int(domain.n_codes[place])))
     return codes
 
@@ -65,12 +73,25 @@ def _is_missing(column: Any) -> Any:
     return column.isnull() | column.isnan() if column.type().is_floating() else column.isnull()
 
 
-def _bin(value: Any, part: Numeric, cuts: np.ndarray) -> Any:
+def _bin(column: Any, part: Numeric, cuts: np.ndarray) -> Any:
     """How many cuts are at most the value. Cuts lie above the lower bound, not above the upper: clipping is implied."""
     inner = cuts[cuts <= part.upper]
     passed = int(np.count_nonzero(inner <= part.lower))
-    starts = [None, *map(real, inner[passed:])]
-    return ibis.cases((_is_missing(value), len(cuts) + 1), else_=steps(value, starts, list(range(passed, len(inner) + 1))))
+    if column.type().is_float32():
+        # Compared as it is: 32 bits are below a cut if they are below the least number of 32 bits that is not below the cut.
+        value, starts = column, [real(cut).cast("float32") for cut in _rounded_up(inner[passed:])]
+    else:
+        value = _to_real(column)
+        starts = [real(cut) for cut in inner[passed:]]
+    place = steps(value, [None, *starts], list(range(passed, len(inner) + 1)))
+    return ibis.cases((_is_missing(value), len(cuts) + 1), else_=place)
+
+
+def _rounded_up(numbers: np.ndarray) -> np.ndarray:
+    """The least numbers of 32 bits that are not below."""
+    with np.errstate(over="ignore"):
+        near = numbers.astype(np.float32)
+    return np.where(near < numbers, np.nextafter(near, np.float32(np.inf)), near).astype(np.float32)
 
 
 def _category(column: Any, part: Categorical) -> Any:
@@ -116,7 +137,7 @@ def target_code(table: Any, target: Target) -> Any:
     column = table[target.name]
     if isinstance(target, Classes):
         other = -1 if target.other is None else target.labels.index(target.other)
-        return _place(column, target.labels, other, other).cast("int32")
+        return _place(column, target.labels, other, other).cast(code_type(target.n_values))
     return _fine_step(_to_real(column), target)
 
 

@@ -1,8 +1,9 @@
 """Records that are counted inside a database. Builds queries; what they return is sums, and leaves sealed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
+from math import prod
 from typing import Any
 
 import ibis
@@ -122,45 +123,54 @@ class SqlCounter:
 
     def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
         """Sealed statistics ``(n_nodes, total_codes, width)`` of the nodes from ``first``; see ``Shards``."""
-        shape = (len(wanted), self.domain.total_codes, self.code_width)
+        n_labels = self.code_width if self._by_class else 0
         label = self._placed.column("side" if self._sided else "y")
         queries = []
-        for feature in np.flatnonzero(wanted.any(axis=0)):
-            code = self._placed.code(int(feature)).cast("int64") + int(self.domain.offsets[feature])
+        for feature in map(int, np.flatnonzero(wanted.any(axis=0))):
             for copy in range(self._placed.n_copies):
                 table, node = self._placed.at_asked(copy, first, wanted[:, feature])
                 weight = self._placed.column(f"w{copy}") if self._weighted else None
-                queries.append(_grouped(table, node * shape[1] + code, label, self._by_class and shape[-1], weight))
-        return Sealed(self._filled(queries, shape, self._by_class))
+                keys = [(node, len(wanted)), (self._placed.code(feature), int(self.domain.n_codes[feature]))]
+                queries.append(_grouped(table, keys, label, n_labels, weight, feature))
+        counts = np.zeros((len(wanted), self.domain.total_codes, self.code_width), dtype=np.int64)
+        for found in self._answers(queries):
+            part, (cell, place) = found["part"], np.divmod(found["cell"], max(n_labels, 1))
+            node, code = np.divmod(cell, self.domain.n_codes[part])
+            cells = (node, self.domain.offsets[part] + code, *([place] if n_labels else []))
+            np.add.at(counts, cells, _sums(found, n_labels))
+        return Sealed(counts)
 
     def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed statistics ``(n_nodes, width)`` of the nodes from ``first``."""
-        by_class, label = isinstance(self.target, Classes), self._placed.column("y")
-        queries = []
-        for copy in range(self._placed.n_copies):
-            table, node = self._placed.at_asked(copy, first, np.ones(n_nodes, dtype=bool))
-            # Distances from a centre are for splits; the leaves of a bounded target count each record once.
-            weight = self._placed.column(f"w{copy}") if self._weighted and not self._sided else None
-            queries.append(_grouped(table, node, label, by_class and self.target.width, weight))
-        return Sealed(self._filled(queries, (n_nodes, self.target.width), by_class))
+        n_labels = self.target.width if isinstance(self.target, Classes) else 0
+        # Distances from a centre are for splits; the leaves of a bounded target count each record once.
+        weighted = self._weighted and not self._sided
+        return self._count_labels(first, n_nodes, self.target.width, n_labels, weighted)
 
     def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed numbers of records ``(n_nodes, TARGET_STEPS + 1)`` for each step of a bounded target."""
         self._check_one_tree()
-        table, node = self._placed.at_asked(0, first, np.ones(n_nodes, dtype=bool))
-        query = _grouped(table, node, self._placed.column("y"), TARGET_STEPS + 1, None)
-        return Sealed(self._filled([query], (n_nodes, TARGET_STEPS + 1), True))
+        return self._count_labels(first, n_nodes, TARGET_STEPS + 1, TARGET_STEPS + 1, False)
 
-    def _filled(self, queries: list[Any], shape: tuple[int, ...], by_class: bool) -> np.ndarray:
+    def _count_labels(self, first: int, n_nodes: int, width: int, n_labels: int, weighted: bool) -> Sealed[np.ndarray]:
+        queries = []
+        for copy in range(self._placed.n_copies):
+            table, node = self._placed.at_asked(copy, first, np.ones(n_nodes, dtype=bool))
+            weight = self._placed.column(f"w{copy}") if weighted else None
+            queries.append(_grouped(table, [(node, n_nodes)], self._placed.column("y"), n_labels, weight))
+        return Sealed(self._filled(queries, (n_nodes, width), n_labels))
+
+    def _filled(self, queries: list[Any], shape: tuple[int, int], n_labels: int) -> np.ndarray:
         """The answers of queries added to an array of zeros: cells without a record are absent from them."""
         cells = np.zeros(shape, dtype=np.int64)
-        rows = cells.reshape(-1) if by_class else cells.reshape(-1, shape[-1])
+        for found in self._answers(queries):
+            np.add.at(cells.reshape(-1) if n_labels else cells, found["cell"], _sums(found, n_labels))
+        return cells
+
+    def _answers(self, queries: list[Any]) -> Iterator[dict[str, np.ndarray]]:
         for start in range(0, len(queries), QUERIES_AT_ONCE):
             some = queries[start : start + QUERIES_AT_ONCE]
-            found = self._session.fetch(ibis.union(*some) if len(some) > 1 else some[0])
-            sums = found["a0"] if by_class else np.stack([found[f"a{place}"] for place in range(shape[-1])], axis=1)
-            np.add.at(rows, found["cell"], sums)
-        return cells
+            yield self._session.fetch(ibis.union(*some) if len(some) > 1 else some[0])
 
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         """Follow the released splits of the nodes from ``first``."""
@@ -210,7 +220,7 @@ class SqlCounter:
             known["w0"] = self._placed.column("w0")
         table = table.select(cell=node, y=self._placed.column("y"), **known)
         query = _summed(*residual_sums(table, self._n_scores, self._session))
-        return Sealed(self._filled([query], (n_nodes, self._n_scores + 1), False))
+        return Sealed(self._filled([query], (n_nodes, self._n_scores + 1), 0))
 
     def look(self, low: int, high: int) -> None:
         """See a bounded target between two steps of its fine grid; values outside are clipped."""
@@ -242,18 +252,24 @@ class SqlCounter:
     __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
 
 
-def _grouped(table: Any, cell: Any, label: Any, n_labels: int, weight: Any) -> Any:
-    """Sums over records that share a cell, given as its place in the answer, which is read as one long row.
+def _grouped(table: Any, keys: list[tuple[Any, int]], label: Any, n_labels: int, weight: Any, part: int = 0) -> Any:
+    """Sums over records that share a cell: its place among all combinations of keys, each with the number of its values.
 
-    With ``n_labels`` each label has a cell of its own; with 0 the label is a value, and its powers are summed.
+    With ``n_labels`` each label has a cell of its own; with 0 the label is a value, and its powers are summed. A cell is as
+    small a number as can be, since engines count those in arrays; ``part`` says which keys it belongs to.
     """
-    columns = {"cell": cell * n_labels + label} if n_labels else {"cell": cell, "value": label.cast("int64")}
+    keys = [*keys, (label, n_labels)] if n_labels else keys
+    kind = "int32" if prod(size for _, size in keys) < 1 << 31 else "int64"
+    cell: Any = 0
+    for key, size in keys:
+        cell = cell * size + key.cast(kind)
+    columns = {"cell": cell} | ({} if n_labels else {"value": label.cast("int64")})
     table = table.select(**columns, **({} if weight is None else {"weight": weight.cast("int64")}))
     sums = {"a0": None if weight is None else table["weight"]}
     if not n_labels:
         weighed = table["value"] if weight is None else table["weight"] * table["value"]
         sums |= {"a1": weighed, "a2": weighed * table["value"]}
-    return _summed(table, sums)
+    return _summed(table, sums).mutate(part=ibis.literal(part, "int32"))
 
 
 def _summed(table: Any, sums: dict[str, Any]) -> Any:
@@ -261,3 +277,9 @@ def _summed(table: Any, sums: dict[str, Any]) -> Any:
     added = {name: table.count() if value is None else value.sum() for name, value in sums.items()}
     grouped = table.group_by("cell").aggregate(**added)
     return grouped.filter(grouped["cell"].notnull())
+
+
+def _sums(found: dict[str, np.ndarray], n_labels: int) -> np.ndarray:
+    """What an answer says of each cell: one number where labels have cells of their own, else one for each sum."""
+    names = sorted(name for name in found if name[0] == "a" and name[1:].isdigit())
+    return found["a0"] if n_labels else np.stack([found[f"a{place}"] for place in range(len(names))], axis=1)

@@ -7,8 +7,8 @@ GAPS = {
         "(or temporary=False was asked for)."
     ),
     "sequential trees": (
-        "trees that are grown one after the other keep a score for each record, and this account may not make temporary "
-        "tables (or temporary=False was asked for)."
+        "trees that are grown one after the other, as the recipe 'auto' may choose to, keep a score for each record, and "
+        "this account may not make temporary tables (or temporary=False was asked for)."
     ),
     "trees by errors": (
         "trees on records that earlier trees get wrong keep draws for each record, and this account may not make temporary "

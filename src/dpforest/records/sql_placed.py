@@ -77,9 +77,9 @@ class Placed:
             is_asked = (column >= first) & (column < first + len(asked))
             if len(places) < len(asked):
                 is_asked = column.isin((first + places).tolist())
-            return self.table.filter(is_asked), column.cast("int64") - first
+            return self.table.filter(is_asked), column - first
         entries = [place if is_asked else None for place, is_asked in enumerate(asked)]
-        return self.table, self.at_node(copy, first, entries).cast("int64")
+        return self.table, self.at_node(copy, first, entries)
 
     def _node_column(self, copy: int) -> Any:
         return self.column(f"n{copy}") if self.roots[copy] is None else None
@@ -95,7 +95,7 @@ class Placed:
             nodes = {f"n{copy}": self._node(copy) for copy in range(self.n_copies)}
             self.start([None] * self.n_copies)
         if self.derived or nodes:
-            self.replace(self.table.mutate(**(self.derived | nodes)))
+            self.table, self.derived = self.session.change(self.table, self.derived | nodes), {}
 
     def whole(self) -> Any:
         """A table with all columns, those that are expressions too."""

@@ -74,8 +74,28 @@ class Session:
         with _refusals("The database could not make a temporary table, or the connection was lost."):
             self._made[name] = None
             kept = self.backend.create_table(name, table, temp=True)
+            if self.backend.name == "postgres":
+                self._analyze(name)
         self._names[kept] = name
         return kept
+
+    def _analyze(self, name: str) -> None:
+        """Let PostgreSQL look at a new table; else it guesses sizes of joins and compiles for rows that are not there."""
+        from psycopg import sql
+
+        with self.backend.begin() as cursor:
+            cursor.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(name)))
+
+    def change(self, table: Any, columns: dict[str, Any]) -> Any:
+        """A table that ``keep`` made, with columns that are new or replaced by expressions of the old ones."""
+        if self.backend.name == "duckdb" and set(columns) <= set(table.columns):
+            # In place: other columns are not written again. Elsewhere that would write whole rows, and keep the old.
+            with _refusals("The database could not change a temporary table, or the connection was lost."):
+                self.backend.raw_sql(_update(self.backend.compile(table.select(**columns))))
+            return table
+        changed = self.keep(table.mutate(**columns))
+        self.drop(table)
+        return changed
 
     def look_up(self, columns: dict[str, np.ndarray]) -> Any:
         """A small public table of whole numbers in the database, sent once in a fit."""
@@ -105,6 +125,16 @@ class Session:
         self._finalizer()
 
     __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
+
+
+def _update(select: str) -> Any:
+    """The statement that sets columns of a table to what a selection from it, as Ibis writes it, says."""
+    from sqlglot import exp, parse_one
+
+    chosen = parse_one(select, dialect="duckdb")
+    (table,) = (clause.this for clause in chosen.find_all(exp.From))
+    sets = [exp.EQ(this=exp.to_identifier(one.alias, quoted=True), expression=one.this) for one in chosen.expressions]
+    return exp.Update(this=table, expressions=sets).sql("duckdb")
 
 
 @contextlib.contextmanager
