@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench speed audit docs changelog wheel check clean
+.PHONY: demo test lint bench speed audit torture docs changelog wheel check clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/dpforest demo
@@ -36,6 +36,10 @@ audit: $(VENV)/dev.ready
 		> docs/audit/results.json || test $$? -eq 1
 	$(BIN)/python scripts/audit_page.py
 	DPFOREST_AUDIT=full $(BIN)/pytest -n 2 tests/audit
+
+# Kills, races, full disks and 30,000 mutated files: an hour or more. As root it also mounts small disks to fill up.
+torture: $(VENV)/dev.ready
+	$(BIN)/python -m tests.torture.run
 
 # The site, in site/: open site/index.html. Warnings are errors (with --quiet mkdocs would not see them).
 docs: $(VENV)/dev.ready

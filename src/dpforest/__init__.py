@@ -8,16 +8,20 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpforest.budget import Budget
     from dpforest.estimators import DPForestClassifier, DPForestRegressor, load_model
     from dpforest.recipes import get_recipe, list_recipes
     from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
+    from dpforest.search import DPSearchCV
 
 __version__ = version("dpforest")
 
 _HOMES = {
+    "Budget": "budget",
     "DPForestClassifier": "estimators",
     "DPForestRegressor": "estimators",
     "load_model": "estimators",
+    "DPSearchCV": "search",
     "get_recipe": "recipes",
     "list_recipes": "recipes",
     "Bounded": "schema",
@@ -28,8 +32,8 @@ _HOMES = {
 }
 
 __all__ = [
-    "Bounded", "Categorical", "Classes", "DPForestClassifier", "DPForestRegressor", "Numeric", "Schema", "get_recipe",
-    "list_recipes", "load_model",
+    "Bounded", "Budget", "Categorical", "Classes", "DPForestClassifier", "DPForestRegressor", "DPSearchCV", "Numeric",
+    "Schema", "get_recipe", "list_recipes", "load_model",
 ]  # fmt: skip
 
 

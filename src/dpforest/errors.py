@@ -2,6 +2,8 @@
 
 DPForestError
 ├── BudgetError      a charge would pass the budget; nothing was released
+│   └── BudgetStoreError    the store of a budget cannot be used
+│       └── BudgetDamagedError  its entries are not as they were written
 ├── AccountingError  the accountant has no analysis for what was asked
 ├── ParameterError   a parameter is outside its range, or the recipe does not take it
 ├── SchemaError      the schema is missing or contradicts itself or the recipe
@@ -34,6 +36,29 @@ class BudgetError(DPForestError):
             f"'{label}' asks for {unit} = {asked:.6g}, but {left:.6g} of {budget:.6g} is left. "
             "Nothing was released. Raise epsilon, or use fewer trees or levels."
         )
+
+    @classmethod
+    def capped(cls, what: str, dataset: str, asked: float, left: tuple[float, float], cap: Any) -> "BudgetError":
+        """A release would pass the ``cap`` (epsilon, delta) of a data set; ``left`` is without and with its delta."""
+        at = f" at delta = {cap.delta:.3g}" if cap.delta else ""
+        if asked == float("inf"):
+            return cls(
+                f"'{what}' has no epsilon without delta, and the budget of {dataset!r} has a cap with delta = 0. Nothing "
+                "was released. Use delta = 0."
+            )
+        rest = f"{left[0]:.6g}" + (f" ({left[1]:.6g} for a release with delta)" if cap.delta else "")
+        return cls(
+            f"'{what}' asks the budget of {dataset!r} for epsilon = {asked:.6g}{at}, but {rest} is left of a cap of "
+            f"{cap.epsilon:.6g}{at}. Nothing was released."
+        )
+
+
+class BudgetStoreError(BudgetError):
+    """The store of a budget cannot be read or written, so nothing is released on it."""
+
+
+class BudgetDamagedError(BudgetStoreError):
+    """The entries of a budget are not as they were written: damaged, changed, replaced or set back."""
 
 
 class AccountingError(DPForestError, ValueError):
@@ -76,3 +101,7 @@ class MissingExtraError(DPForestError, ImportError):
 
 class LeakWarning(UserWarning):
     """An algorithm opened exact values, so the model is not private."""
+
+
+class ChangedModelWarning(UserWarning):
+    """A model was read from a file whose bytes are not those that were saved, so nothing that it says is guaranteed."""

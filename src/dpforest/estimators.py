@@ -1,7 +1,6 @@
 """scikit-learn estimators over the pipeline."""
 
 import math
-import numbers
 import os
 import warnings
 from collections.abc import Callable
@@ -15,11 +14,13 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dpforest.budget import Budget
+from dpforest.budget.fits import charged, check_budget, outcomes_of_fit
 from dpforest.errors import LeakWarning, ModelFileError, ParameterError, SchemaError, TableError, shown
 from dpforest.forest import fit_forest, fit_published
 from dpforest.mechanisms import Entropy
 from dpforest.model_file import DAMAGE, read_model, save_model, versions
-from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.accountants import is_whole, make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
@@ -30,6 +31,7 @@ from dpforest.records.assume import assume_public
 from dpforest.records.base import Source
 from dpforest.records.columns import read_columns
 from dpforest.records.parquet import ParquetVault
+from dpforest.records.people import People
 from dpforest.records.vault import Vault, encode
 from dpforest.records.workers import Workers
 from dpforest.schema import Bounded, Classes, Schema
@@ -37,6 +39,12 @@ from dpforest.tree import Forest
 
 # Rows that are encoded and walked down the trees at once when predicting.
 CHUNK_ROWS = 1 << 14
+# Why a fit is not private.
+REASONS = {
+    "inf": "epsilon is infinite: nothing was hidden",
+    "seed": "random_state was given: whoever knows it can undo the noise",
+    "assume": "schema='assume-public': bounds, categories and classes were read off the rows and assumed to be public",
+}
 
 
 class _DPForest(BaseEstimator):
@@ -62,6 +70,8 @@ class _DPForest(BaseEstimator):
         recipe_params: dict[str, Any] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        max_rows_per_person: int | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.schema = schema
         self.epsilon = epsilon
@@ -73,15 +83,36 @@ class _DPForest(BaseEstimator):
         self.recipe_params = recipe_params
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.max_rows_per_person = max_rows_per_person
+        self.budget = budget
 
-    def fit(self, X: Any, y: Any = None, *, progress: Callable[[str], None] = lambda step: None) -> "_DPForest":
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        progress: Callable[[str], None] = lambda step: None,
+        **others: Any,
+    ) -> "_DPForest":
         """Train on a table (pandas, polars, pyarrow, numpy; missing values allowed) and its target.
 
         ``X`` may be the path of a Parquet file or folder, which need not fit in memory; the target is then the column that
         the schema names. Everything is checked before anything is spent; ``progress`` is called with the name of each
         finished step, and while a file is read with its rows so far: these are for whoever holds the file, not to be logged.
+
+        With ``max_rows_per_person`` it is persons that are protected: ``groups`` has the id of each row's person (for a
+        file, the name of the column of ids). Rows without an id are left out.
         """
-        return self._fit(lambda recipe: self._seal(X, y, recipe), progress)
+        # By **others: a named parameter would tell scikit-learn that weights are supported.
+        if others.pop("sample_weight", None) is not None:
+            raise ParameterError(
+                "sample_weight is not supported: a weight changes what a record can add to a count, and the noise is made "
+                "for records that add 1. Fit without it."
+            )
+        if others:
+            raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {next(iter(others))!r}")
+        return self._fit(lambda recipe, people: self._seal(X, y, recipe, groups, people), progress, groups)
 
     def fit_table(self, table: Any, *, progress: Callable[[str], None] = lambda step: None) -> "_DPForest":
         """Train inside a database, on a table of Ibis (extra ``sql``): rows stay there, only counts leave it.
@@ -91,7 +122,7 @@ class _DPForest(BaseEstimator):
         from dpforest.records.sql import SqlVault
 
         return self._fit(
-            lambda recipe: self._seal_elsewhere(partial(SqlVault.seal, keeps=recipe.keeps), table, recipe), progress
+            lambda recipe, people: self._seal_elsewhere(partial(SqlVault.seal, keeps=recipe.keeps), table, recipe), progress
         )
 
     def fit_dask(
@@ -106,23 +137,33 @@ class _DPForest(BaseEstimator):
 
         # Workers count several partitions at once, each in one thread.
         return self._fit(
-            lambda recipe: self._seal_elsewhere(lambda rows, schema: DaskVault.seal(rows, schema, client), table, recipe),
+            lambda recipe, people: self._seal_elsewhere(
+                lambda rows, schema: DaskVault.seal(rows, schema, client), table, recipe
+            ),
             progress,
         )
 
-    def _fit(self, seal: Callable[[Recipe], tuple[Schema, Source]], progress: Callable[[str], None]) -> "_DPForest":
+    def _fit(
+        self,
+        seal: Callable[[Recipe, People | None], tuple[Schema, Source]],
+        progress: Callable[[str], None],
+        groups: Any = None,
+    ) -> "_DPForest":
         recipe = self._check_parameters()
-        ledger = Ledger(make_accountant(self.epsilon, self.delta))
+        self._check_groups(groups)
+        check_budget(self.budget, self._unit, self._broken(recipe))
+        ledger = Ledger(make_accountant(self.epsilon, self.delta, self.max_rows_per_person or 1))
         gate = self._make_gate(ledger, self.random_state)
-        schema, vault = seal(recipe)
-        # From here on charges are made; they stay on the estimator even if the fit fails, and no older model beside them.
-        for name in ("forest_", "privacy_", "schema_", "classes_", "made_with_"):
-            self.__dict__.pop(name, None)
-        self.ledger_ = ledger
+        schema, vault = seal(recipe, None if groups is None else People(ledger.rows, gate.entropy))
         shape = {"n_trees": self.n_trees, "max_depth": self.max_depth}
         printed = get_published(recipe.name) if self.variant == "published" else None
         sound = printed is not None and recipe.task(schema) in printed.sound_for
-        with closing(vault):
+        outcomes = [] if self.budget is None else outcomes_of_fit(recipe, schema, self.epsilon, self.delta, **shape)
+        with closing(vault), charged(self.budget, f"fit {recipe.name}", outcomes, ledger):
+            # From here on charges are made. They stay on the estimator even if the fit fails, and no older model does.
+            for name in ("forest_", "privacy_", "schema_", "classes_", "made_with_"):
+                self.__dict__.pop(name, None)
+            self.ledger_ = ledger
             if printed is None or sound:
                 forest = fit_forest(vault, recipe, gate, **shape, progress=progress)
             else:
@@ -140,23 +181,22 @@ class _DPForest(BaseEstimator):
             )
         return self
 
-    def _seal(self, X: Any, y: Any, recipe: Recipe) -> tuple[Schema, Source]:
+    def _seal(self, X: Any, y: Any, recipe: Recipe, groups: Any, people: People | None) -> tuple[Schema, Source]:
         """The checked schema and rows; sets what scikit-learn keeps of a table."""
         n_jobs = effective_n_jobs(self.n_jobs)
         if isinstance(X, str | os.PathLike):
-            return self._seal_file(X, y, recipe, n_jobs)
+            if y is not None:
+                raise TableError("A file has its target in a column that the schema names; pass y with a table only.")
+            return self._seal_elsewhere(
+                lambda path, schema: ParquetVault.seal(path, schema, n_jobs, groups, people), X, recipe
+            )
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X, schema = self._resolve_schema(X, y)
         recipe.check(schema)
-        vault = Vault.seal(X, y, schema, n_jobs)
+        vault = Vault.seal(X, y, schema, n_jobs, groups, people)
         validate_data(self, X, skip_check_array=True)
         return schema, vault
-
-    def _seal_file(self, path: Any, y: Any, recipe: Recipe, n_jobs: int) -> tuple[Schema, Source]:
-        if y is not None:
-            raise TableError("A file has its target in a column that the schema names; pass y with a table only.")
-        return self._seal_elsewhere(lambda path, schema: ParquetVault.seal(path, schema, n_jobs), path, recipe)
 
     def _seal_elsewhere(self, seal: Callable[[Any, Schema], Source], table: Any, recipe: Recipe) -> tuple[Schema, Source]:
         """The schema and the rows of a table that is not in memory."""
@@ -174,11 +214,11 @@ class _DPForest(BaseEstimator):
         return Gate(ledger, Entropy(random_state))
 
     def _check_parameters(self) -> Recipe:
-        make_accountant(self.epsilon, self.delta)
-        for name in ("n_trees", "max_depth"):
+        for name in ("n_trees", "max_depth", "max_rows_per_person"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1):
+            if value is not None and (not is_whole(value) or value < 1):
                 raise ParameterError(f"{name} must be a whole number of at least 1, or None, not {shown(value)}.")
+        make_accountant(self.epsilon, self.delta, self.max_rows_per_person or 1)
         if self.variant not in ("private", "published"):
             raise ParameterError(f"variant must be 'private' or 'published', not {shown(self.variant)}.")
         recipe = self.recipe if isinstance(self.recipe, Recipe) else get_recipe(self.recipe)
@@ -191,6 +231,33 @@ class _DPForest(BaseEstimator):
             if lacking:
                 raise ParameterError(f"The published variant of {recipe.name!r} takes no parameter {lacking[0]!r}.")
         return recipe.with_parameters(self.recipe_params)
+
+    @property
+    def _unit(self) -> str:
+        return "record" if self.max_rows_per_person is None else "person"
+
+    def _broken(self, recipe: Recipe) -> list[str]:
+        """Why a fit with these parameters would not be private, as far as parameters tell."""
+        reasons = [REASONS["inf"]] if math.isinf(self.epsilon) else []
+        reasons += [REASONS["seed"]] if self.random_state is not None else []
+        reasons += [REASONS["assume"]] if isinstance(self.schema, str) and self.schema == "assume-public" else []
+        if self.variant == "published":
+            task = "classification" if self._target_kind is Classes else "regression"
+            printed = get_published(recipe.name)
+            reasons += [] if task in printed.sound_for else list(printed.leaks)
+        return reasons
+
+    def _check_groups(self, groups: Any) -> None:
+        """Raise unless ids of persons and the most rows of one come together."""
+        if groups is not None and self.max_rows_per_person is None:
+            raise ParameterError(
+                "groups says whose rows they are; set max_rows_per_person to how many rows of one person may be used."
+            )
+        if groups is None and self.max_rows_per_person is not None:
+            raise ParameterError(
+                f"max_rows_per_person = {self.max_rows_per_person} protects persons, so fit needs groups: the id of each "
+                "row's person. fit_table and fit_dask cannot tell persons apart; use fit, with a table or a Parquet file."
+            )
 
     def _resolve_schema(self, X: Any, y: Any) -> tuple[Any, Schema]:
         wanted = self._target_kind.__name__
@@ -211,13 +278,11 @@ class _DPForest(BaseEstimator):
     def _state(self, recipe: Recipe, schema: Schema, ledger: Ledger, entropy: Entropy) -> Statement:
         reasons = []
         if math.isinf(self.epsilon):
-            reasons.append("epsilon is infinite: nothing was hidden")
+            reasons.append(REASONS["inf"])
         if entropy.seeded:
-            reasons.append("random_state was given: whoever knows it can undo the noise")
+            reasons.append(REASONS["seed"])
         if schema.source == "assume-public":
-            reasons.append(
-                "schema='assume-public': bounds, categories and classes were read off the rows and assumed to be public"
-            )
+            reasons.append(REASONS["assume"])
         reasons += [f"{leak.label}: {leak.reason}" for leak in ledger.leaks]
         notes = []
         if self.variant == "published" and not ledger.leaks:
@@ -226,6 +291,13 @@ class _DPForest(BaseEstimator):
             )
         if ledger.delta > 0 and not any(book.accountant.delta for book in ledger.books):
             notes.append("at this number of rows the plan makes pure-epsilon releases; delta was not used")
+        if self.max_rows_per_person is not None:
+            notes.append(
+                f"a person is all rows with one id; at most {ledger.rows} of them were drawn by lot, and rows without an id "
+                "were left out"
+            )
+        if self.budget is not None:
+            notes.append(f"charged to the budget of {self.budget.dataset!r}")
         public = ["names, bounds and categories of the features", "classes or bounds of the target"]
         public += ["number of rows"] if schema.n_rows is not None else []
         return Statement(
@@ -238,6 +310,8 @@ class _DPForest(BaseEstimator):
             public=tuple(public),
             notes=tuple(notes),
             seeded=entropy.seeded,
+            unit=self._unit,
+            rows=ledger.rows,
         )
 
     def _votes(self, X: Any) -> np.ndarray:
@@ -333,7 +407,8 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
     schema : Schema or "assume-public"
         Public facts about the table. Nothing is inferred from the rows, unless ``"assume-public"`` asks for it.
     epsilon : float
-        Budget of one call of ``fit`` for adding or removing one record; ``inf`` trains the same forest without privacy.
+        Budget of one call of ``fit`` for adding or removing one record (or person, see ``max_rows_per_person``); ``inf``
+        trains the same forest without privacy.
     delta : float
         0 for pure epsilon-DP; above 0 the accounting is zCDP, converted once.
     recipe : str or Recipe
@@ -348,6 +423,12 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
         For experiments only: a known seed undoes the noise, and ``privacy_.holds`` is False.
     n_jobs : int or None
         Threads that count; results do not depend on it.
+    max_rows_per_person : int or None
+        With a number, epsilon and delta are for adding or removing one person, whose rows ``fit(..., groups=ids)`` names; of
+        each person's rows at most so many are used, drawn by lot. None protects single records.
+    budget : Budget or None
+        What all releases from the data set may cost together: a fit reserves there before it looks at rows, is refused
+        if it could pass the cap, and settles what it cost. A saved model does not carry it.
 
     Attributes
     ----------
@@ -400,9 +481,13 @@ class DPForestRegressor(RegressorMixin, _DPForest):
         return tags
 
 
-def load_model(path: str | Path) -> DPForestClassifier | DPForestRegressor:
-    """Read a fitted estimator that ``save`` wrote; refuses a file that is damaged or from elsewhere."""
-    header, forest = read_model(path)
+def load_model(path: str | Path, *, allow_changed: bool = False) -> DPForestClassifier | DPForestRegressor:
+    """Read a fitted estimator that ``save`` wrote; refuses a file of which any byte was changed.
+
+    ``allow_changed`` reads such a file all the same, as long as it still holds a forest. A ``ChangedModelWarning`` says so,
+    and ``privacy_.holds`` is False: what the file says about its own privacy may have been changed too.
+    """
+    header, forest = read_model(path, allow_changed)
     try:
         kind = DPForestClassifier if isinstance(forest.target, Classes) else DPForestRegressor
         model = kind(schema=header["schema"], **header["parameters"])

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from dpforest.budget import Budget, Loss
+from dpforest.budget.fits import charged, check_budget
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.base import Sensitivity
@@ -67,8 +69,10 @@ def _joined(pieces: list[Any]) -> list[np.ndarray]:
     return [np.concatenate(piece) for piece in zip(*pieces, strict=True)]
 
 
-def evaluate_privately(model: Any, parts: Iterable[tuple[Any, Any]], epsilon: float) -> Evaluation:
-    """Scores with noise, for ``epsilon`` more of the records of the tables.
+def evaluate_privately(
+    model: Any, parts: Iterable[tuple[Any, Any]], epsilon: float, budget: Budget | None = None
+) -> Evaluation:
+    """Scores with noise, for ``epsilon`` more of the records of the tables, charged to their ``budget`` if there is one.
 
     Privacy:
         Claim: costs ``epsilon``, on top of what the records have lost before.
@@ -76,9 +80,27 @@ def evaluate_privately(model: Any, parts: Iterable[tuple[Any, Any]], epsilon: fl
             geometric noise; all scores follow from it.
         Assumes: the model is released.
     """
-    target = model.schema_.target
     ledger = Ledger(make_accountant(epsilon, 0.0))
-    gate = Gate(ledger, Entropy(None))
+    check_budget(budget, "record", ["epsilon is infinite"] if math.isinf(epsilon) else [])
+    with charged(budget, "score", [] if budget is None else [Loss.pure(epsilon)], ledger):
+        counts, deviation = _noisy_hits(model, parts, Gate(ledger, Entropy(None)))
+    hits, misses = counts.T
+    target = model.schema_.target
+    accuracy = _share("accuracy", hits.sum(), misses.sum(), deviation * math.sqrt(len(hits)))
+    if not isinstance(target, Classes):
+        width = target.upper - target.lower
+        error = Score("mean absolute error", width * (1 - accuracy.value), width * accuracy.margin)
+        return Evaluation((error,), float(hits.sum() + misses.sum()), ledger)
+    recalls = [
+        _share(f"found of {label}", hit, miss, deviation)
+        for label, hit, miss in zip(target.labels, hits, misses, strict=True)
+    ]
+    return Evaluation((accuracy, *recalls), float(hits.sum() + misses.sum()), ledger)
+
+
+def _noisy_hits(model: Any, parts: Iterable[tuple[Any, Any]], gate: Gate) -> tuple[np.ndarray, float]:
+    """Hits and misses, by class or of the whole range, for all of the gate's budget; and the deviation of their noise."""
+    target = model.schema_.target
     is_classes = isinstance(target, Classes)
     empty = np.zeros((target.n_values if is_classes else 1, 2), dtype=np.int64)
     sums = [Sealed(empty[None])]
@@ -91,19 +113,9 @@ def evaluate_privately(model: Any, parts: Iterable[tuple[Any, Any]], epsilon: fl
             sums.append(found.map(lambda counts: counts[None]))
     unit = 1 if is_classes else TARGET_STEPS
     total = Sealed.concatenate(sums).map(lambda counts: counts.sum(axis=0))
-    counts, variance = gate.add_noise(total, Sensitivity(unit, unit**2), epsilon, "hits and misses")
-    hits, misses = np.maximum(counts, 0).T / unit
-    deviation = math.sqrt(variance) / unit
-    accuracy = _share("accuracy", hits.sum(), misses.sum(), deviation * math.sqrt(len(hits)))
-    if not is_classes:
-        width = target.upper - target.lower
-        error = Score("mean absolute error", width * (1 - accuracy.value), width * accuracy.margin)
-        return Evaluation((error,), float(hits.sum() + misses.sum()), ledger)
-    recalls = [
-        _share(f"found of {label}", hit, miss, deviation)
-        for label, hit, miss in zip(target.labels, hits, misses, strict=True)
-    ]
-    return Evaluation((accuracy, *recalls), float(hits.sum() + misses.sum()), ledger)
+    amount = gate.ledger.accountant.budget
+    counts, variance = gate.add_noise(total, Sensitivity(unit, unit**2), amount, "hits and misses")
+    return np.maximum(counts, 0) / unit, math.sqrt(variance) / unit
 
 
 def _shares_and_places(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:

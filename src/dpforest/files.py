@@ -1,6 +1,7 @@
 """Files that are there complete or not at all. Public values only."""
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,23 @@ def check_writable(path: str | Path, *inputs: str | Path) -> Path:
     return path
 
 
+def read_whole(path: str | Path, most_bytes: int) -> bytes:
+    """The bytes of an ordinary file; ``OSError`` if it cannot be read, ``OutputError`` if it is none or too large."""
+    with open(path, "rb", opener=_open_at_once) as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode):
+            raise OutputError(f"{path} is no ordinary file.")
+        if facts.st_size > most_bytes:
+            raise OutputError(f"{path} is larger than {most_bytes} bytes.")
+        # No more than was there when it was opened, if somebody is writing on.
+        return file.read(facts.st_size)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """A pipe would keep whoever opens it waiting."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def write_whole(path: str | Path, content: bytes) -> None:
     """Write a file so that it is there complete or not at all."""
     with whole_file(path) as file:
@@ -44,6 +62,9 @@ def whole_file(path: str | Path) -> Iterator[BinaryIO]:
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
+            file.flush()
+            # Else a machine that loses its power may keep the name and not what it names.
+            os.fsync(file.fileno())
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path)
     except OSError as error:

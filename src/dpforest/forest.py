@@ -35,7 +35,8 @@ def fit_forest(
     Privacy: all releases pass the gate; what this function returns is public.
     """
     ledger = gate.ledger
-    facts = public_facts(vault.schema, recipe, ledger.epsilon, ledger.delta)
+    # A plan weighs records against their noise, so by the epsilon that a record sees.
+    facts = public_facts(vault.schema, recipe, ledger.accountant.record_epsilon, ledger.delta)
     amount = ledger.accountant.budget
     if vault.schema.n_rows is None and recipe.shaped(n_trees, max_depth).needs_rows:
         n_rows, amount = _noisy_rows(vault, recipe.n_rows_share, gate)
@@ -68,10 +69,11 @@ def fit_published(
     sealed = vault.rows()
     for reason in printed.leaks:
         rows = gate.leak(sealed, reason, recipe.name)
-    facts = public_facts(vault.schema, recipe, ledger.epsilon, ledger.delta)
+    epsilon = ledger.accountant.record_epsilon
+    facts = public_facts(vault.schema, recipe, epsilon, ledger.delta)
     facts = replace(facts, n_rows=float(rows.n_rows))
     recipe = recipe.resolve(facts, n_trees, max_depth)
-    roots = printed.train(rows, ledger.accountant.epsilon, recipe, gate.entropy.generator())
+    roots = printed.train(rows, epsilon, recipe, gate.entropy.generator())
     return compile_forest(roots, vault.schema, recipe.vote)
 
 
@@ -81,10 +83,13 @@ def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[float, float]:
     With delta it has a book of its own, in epsilon, so that it may decide what kind of releases follow (see ``Ledger``).
     """
     ledger = gate.ledger
-    own, rest = divide(ledger.epsilon, [share, 1 - share])
     if ledger.delta > 0:
-        make_accountant(rest, ledger.delta)  # refuses too small a budget before anything is charged
-        ledger.begin(make_accountant(own, 0.0))
+        own, rest = divide(ledger.epsilon, [share, 1 - share])
+        make_accountant(rest, ledger.delta, ledger.rows)  # refuses too small a budget before anything is charged
+        ledger.begin(make_accountant(own, 0.0, ledger.rows))
+        own = ledger.accountant.budget
+    else:
+        own, rest = divide(ledger.accountant.budget, [share, 1 - share])
     noisy, _ = gate.add_noise(vault.count(), Sensitivity(1, 1), own, "number of rows")
     return float(noisy[0]), rest if ledger.delta == 0 else _begin(ledger, ledger.delta)
 
@@ -92,12 +97,12 @@ def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[float, float]:
 def _begin(ledger: Ledger, delta: float) -> float:
     """A new book with all the epsilon that is left; returns its budget."""
     left = round_down(Fraction(ledger.epsilon) - Fraction(ledger.spent))
-    ledger.begin(make_accountant(left, delta))
+    ledger.begin(make_accountant(left, delta, ledger.rows))
     return ledger.accountant.budget
 
 
 def public_facts(schema: Schema, recipe: Recipe, epsilon: float, delta: float) -> Facts:
-    """What a recipe may plan with before anything was released."""
+    """What a recipe may plan with before anything was released; epsilon and delta are those of one record."""
     domain = Domain.of(schema, recipe.grid)
     return Facts(
         n_rows=float(schema.n_rows or 0),

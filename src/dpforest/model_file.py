@@ -5,31 +5,41 @@ import io
 import json
 import math
 import platform
-import zipfile
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dpforest.archive import is_packed, packed, unpacked
 from dpforest.domain import Domain
-from dpforest.errors import DPForestError, ModelFileError, OutputError
-from dpforest.files import write_whole
+from dpforest.errors import ChangedModelWarning, DPForestError, ModelFileError, OutputError
+from dpforest.files import read_whole, whole_file
+from dpforest.model_checks import check_header, check_structure
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.recipe import Recipe
 from dpforest.schema import Numeric, Schema
-from dpforest.tree import LINKS, Forest
+from dpforest.tree import Forest
 
 FORMAT = "dpforest-model"
 VERSION = 2
 HEADER = "model.json"
 MOST_BYTES = 1 << 31
+# As objects of Python a header takes some thirty times its size.
+MOST_HEADER_BYTES = 1 << 26
 # What reading a file that nobody wrote on purpose can raise.
-DAMAGE = (
-    zipfile.BadZipFile, DPForestError, ValueError, KeyError, TypeError, IndexError, AttributeError, NotImplementedError,
-    RuntimeError, EOFError, OverflowError, RecursionError,
+DAMAGE = (DPForestError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
+# The head of an array as numpy writes it; read without evaluating anything.
+NUMPY_HEAD = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '(<i8|<u2|<f8)', 'fortran_order': False, 'shape': "
+    rb"\((\d{1,12}),(?: (\d{1,12}))?\), \} *\n", re.DOTALL,
 )  # fmt: skip
+CHANGED = "the bytes of its file do not match their digest: it was damaged, or changed after it was saved"
 # Type and number of dimensions of each array.
 ARRAYS = {
     "trees": ("<i8", 1), "parents": ("<i8", 1), "levels": ("<i8", 1), "first_children": ("<i8", 1), "features": ("<i8", 1),
@@ -41,14 +51,15 @@ ARRAYS = {
 def save_model(model: Any, path: str | Path) -> None:
     """Write a fitted estimator."""
     header, blobs = _content(model)
-    text = json.dumps(header, indent=1, allow_nan=False)
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, blob in {HEADER: text.encode(), **blobs}.items():
-            # A fixed date: the same model gives the same bytes.
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), blob)
+    text = _header_text(header)
+    if len(text) > MOST_HEADER_BYTES or len(text) + sum(map(len, blobs.values())) > MOST_BYTES:
+        raise ModelFileError(
+            f"The model is larger than a file of models can be ({MOST_BYTES} bytes). Use fewer trees or levels."
+        )
     try:
-        write_whole(path, buffer.getvalue())
+        with whole_file(path) as file:
+            for piece in packed({HEADER: text, **blobs}):
+                file.write(piece)
     except OutputError as error:
         raise ModelFileError(str(error)) from None
 
@@ -95,40 +106,64 @@ def _content(model: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
         ) from None
 
 
-def read_model(path: str | Path) -> tuple[dict[str, Any], Forest]:
-    """The header and the forest of a model file; refuses a file that is damaged or from elsewhere."""
+def read_model(path: str | Path, allow_changed: bool = False) -> tuple[dict[str, Any], Forest]:
+    """The header and the forest of a model file; refuses a file that is damaged or from elsewhere.
+
+    With ``allow_changed``, bytes that do not match their digest are a warning, and the statement no longer holds. What
+    cannot be a forest is refused all the same.
+    """
     try:
-        with zipfile.ZipFile(path) as archive:
-            entries = {info.filename: info for info in archive.infolist()}
-            if set(entries) != {HEADER, *(f"{name}.npy" for name in ARRAYS)}:
-                raise ModelFileError(f"{path} is not a dpforest model.")
-            too_large = sum(info.file_size for info in entries.values()) > MOST_BYTES
-            if too_large or any(info.compress_type != zipfile.ZIP_STORED for info in entries.values()):
-                raise ModelFileError(f"{path} is not a dpforest model: packed or larger than {MOST_BYTES} bytes.")
-            blobs = {name: archive.read(name) for name in entries}
-        tagged = json.loads(blobs.pop(HEADER))
-        digest = tagged.pop("digest")
-        header = _untag(tagged)
-        if header["format"] != FORMAT or header["version"] != VERSION:
-            raise ModelFileError(f"{path} is a model of format {header['version']!r}; this version reads {VERSION}.")
-        if digest != _digest(tagged, blobs):
-            raise ModelFileError(f"{path} is damaged: its content does not match its digest. Get a fresh copy.")
-        arrays = {name: _read_array(blobs[f"{name}.npy"], *form) for name, form in ARRAYS.items()}
-        header["schema"] = schema = Schema.from_dict(header["schema"])
-        header["privacy"] = Statement.from_dict(header["privacy"])
-        header["ledger"] = Ledger.from_dict(header["ledger"])
-        header["parameters"]["epsilon"] = float(header["parameters"]["epsilon"])
-        cuts = _split_cuts(arrays.pop("cuts"), arrays.pop("n_cuts"), schema)
-        domain = Domain(tuple(schema.features), tuple(schema.features.values()), cuts)
-        forest = Forest(domain=domain, target=schema.target, draws=bool(header["draws"]), link=header["link"], **arrays)
-        _check_structure(forest)
-        return header, forest
+        content = read_whole(path, MOST_BYTES)
+        header, blobs, is_changed = _unpack(content, path)
+        if is_changed and not allow_changed:
+            raise ModelFileError(
+                f"{path} is not what was saved: {CHANGED}. Get a fresh copy. (load_model(path, allow_changed=True) reads it "
+                "without any guarantee.)"
+            )
+        forest = _understand(header, blobs)
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or 'not a file of models'}.") from None
     except ModelFileError:
         raise
+    except OutputError as error:
+        raise ModelFileError(f"{error} It is not a dpforest model.") from None
     except DAMAGE:
         raise ModelFileError(f"{path} is damaged or not a dpforest model.") from None
+    if is_changed:
+        warnings.warn(f"The model of {path} has no guarantee: {CHANGED}.", ChangedModelWarning, stacklevel=3)
+        privacy = header["privacy"]
+        header["privacy"] = replace(privacy, holds=False, reasons=(CHANGED, *(r for r in privacy.reasons if r != CHANGED)))
+    return header, forest
+
+
+def _unpack(content: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, memoryview], bool]:
+    """Header and arrays as they stand in the file, and whether any byte of it is not what was saved."""
+    entries = unpacked(content, {HEADER, *(f"{name}.npy" for name in ARRAYS)})
+    text = bytes(entries[HEADER])
+    if len(text) > MOST_HEADER_BYTES:
+        raise ModelFileError(f"{path} is not a dpforest model: its header is larger than {MOST_HEADER_BYTES} bytes.")
+    tagged = json.loads(text.decode("utf-8"))
+    if tagged["format"] != FORMAT or tagged["version"] != VERSION:
+        raise ModelFileError(f"{path} is a model of another format; this version reads {VERSION}.")
+    is_canonical = text == _header_text(tagged) and is_packed(content, entries)
+    digest = tagged.pop("digest", None)
+    blobs = {name: blob for name, blob in entries.items() if name != HEADER}
+    return _untag(tagged), blobs, not is_canonical or digest != _digest(tagged, blobs)
+
+
+def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Forest:
+    """The forest of a file, checked; entries of the header become what they stand for."""
+    check_header(header)
+    arrays = {name: _read_array(blobs[f"{name}.npy"], *form) for name, form in ARRAYS.items()}
+    header["schema"] = schema = Schema.from_dict(header["schema"])
+    header["privacy"] = Statement.from_dict(header["privacy"])
+    header["ledger"] = Ledger.from_dict(header["ledger"])
+    header["parameters"]["epsilon"] = float(header["parameters"]["epsilon"])
+    cuts = _split_cuts(arrays.pop("cuts"), arrays.pop("n_cuts"), schema)
+    domain = Domain(tuple(schema.features), tuple(schema.features.values()), cuts)
+    forest = Forest(domain=domain, target=schema.target, draws=header["draws"], link=header["link"], **arrays)
+    check_structure(forest)
+    return forest
 
 
 def _split_cuts(cuts: np.ndarray, n_cuts: np.ndarray, schema: Schema) -> tuple[np.ndarray, ...]:
@@ -144,36 +179,8 @@ def _split_cuts(cuts: np.ndarray, n_cuts: np.ndarray, schema: Schema) -> tuple[n
     return parts
 
 
-def _check_structure(forest: Forest) -> None:
-    """Raise unless every walk from a root ends at a leaf inside the arrays: kernels do not check."""
-    n, domain, n_routes = forest.n_nodes, forest.domain, len(forest.routes)
-    inner = np.flatnonzero(~forest.is_leaf)
-    children, features, splits = forest.first_children[inner], forest.features[inner], forest.splits[inner]
-    sound = (
-        n > 0
-        and all(len(getattr(forest, name)) == n for name in ARRAYS if name not in ("routes", "cuts", "n_cuts"))
-        and all(getattr(forest, name).shape == (n, forest.target.n_values) for name in ("counts", "shares", "votes"))
-        and all(np.isfinite(getattr(forest, name)).all() for name in ("counts", "variances", "shares", "votes"))
-        and forest.link in LINKS
-        and ((forest.votes >= 0).all() or forest.link != "shares")
-        and forest.routes.shape[1] >= domain.n_codes.max()
-        and forest.n_trees > 0
-        and (forest.parents[: forest.n_trees] < 0).all()
-        and ((forest.parents < np.arange(n)) & (forest.parents >= -1)).all()
-        and ((forest.trees >= 0) & (forest.trees < forest.n_trees)).all()
-        and ((children > inner) & (children < n)).all()
-        and ((features >= 0) & (features < domain.n_features)).all()
-        and ((splits >= 0) & (splits < n_routes)).all()
-        and (children + forest.routes[splits].max(axis=1, initial=0) < n).all()
-        and (np.diff(forest.levels, prepend=0) >= 0).all()
-        and (forest.levels < n).all()
-    )
-    if not sound:
-        raise ModelFileError("The arrays of the model do not fit together.")
-
-
 def _parameters(model: Any) -> dict[str, Any]:
-    parameters = {name: value for name, value in model.get_params(deep=False).items() if name != "schema"}
+    parameters = {name: value for name, value in model.get_params(deep=False).items() if name not in ("schema", "budget")}
     if isinstance(parameters["recipe"], Recipe):
         parameters["recipe"] = parameters["recipe"].name
     # A seed may be a live generator; that the noise was seeded is in the statement.
@@ -189,19 +196,22 @@ def _array_bytes(array: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-def _read_array(blob: bytes, dtype: str, n_dimensions: int) -> np.ndarray:
-    """An array of the expected form; its announced size is checked before memory is asked for it."""
-    stream = io.BytesIO(blob)
-    if np.lib.format.read_magic(stream) != (1, 0):
+def _read_array(blob: memoryview, dtype: str, n_dimensions: int) -> np.ndarray:
+    """An array of the expected form, whose announced size is the size that is there."""
+    head = NUMPY_HEAD.match(bytes(blob[:256]))
+    if head is None or head[1].decode() != dtype or int.from_bytes(blob[8:10], "little") + 10 != head.end():
         raise ModelFileError("An array of the model has another format.")
-    shape, _, found = np.lib.format.read_array_header_1_0(stream)
-    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
-    if found != np.dtype(dtype) or len(shape) != n_dimensions or n_bytes != len(blob) - stream.tell():
+    shape = tuple(int(size) for size in head.groups()[1:] if size is not None)
+    if len(shape) != n_dimensions or math.prod(shape) * np.dtype(dtype).itemsize != len(blob) - head.end():
         raise ModelFileError("An array of the model has the wrong type or size.")
-    return np.lib.format.read_array(io.BytesIO(blob), allow_pickle=False)
+    return np.ndarray(shape, dtype, blob, head.end()).copy()
 
 
-def _digest(header: dict[str, Any], blobs: dict[str, bytes]) -> str:
+def _header_text(header: dict[str, Any]) -> bytes:
+    return json.dumps(header, indent=1, allow_nan=False).encode()
+
+
+def _digest(header: dict[str, Any], blobs: Mapping[str, bytes | memoryview]) -> str:
     """A hash of all content, so that a model whose bytes were changed is refused."""
     digest = hashlib.sha256(json.dumps(header, sort_keys=True, allow_nan=False).encode())
     for name in sorted(blobs):

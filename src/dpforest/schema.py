@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from dpforest.errors import OutputError, SchemaError, shown
-from dpforest.files import write_whole
+from dpforest.files import read_whole, write_whole
 
 # A bounded target is put on a grid of 0 .. TARGET_STEPS, so that its sums are exact integers.
 TARGET_STEPS = 1024
@@ -22,6 +22,8 @@ TARGET_STEPS = 1024
 FINE_STEPS = 1 << 16
 # Stands in a draft for what a person has to fill in.
 UNFILLED = "?"
+# A list of a hundred thousand long names; as objects of Python it takes some thirty times the memory.
+MOST_FILE_BYTES = 1 << 23
 
 
 def _plain(value: Any) -> Any:
@@ -279,9 +281,11 @@ def read_schema_file(path: str | Path) -> Any:
     if path.suffix not in parsers:
         raise SchemaError(f"A schema file ends in .json or .toml, not {path.suffix!r} ({path}).")
     try:
-        return parsers[path.suffix](path.read_text(encoding="utf-8"))
+        return parsers[path.suffix](_text(read_whole(path, MOST_FILE_BYTES)))
     except OSError as error:
         raise SchemaError(f"The schema file {path} cannot be read: {error.strerror}.") from None
+    except OutputError as error:
+        raise SchemaError(f"The schema file cannot be read: {error}") from None
     except (ValueError, RecursionError) as error:
         raise SchemaError(f"The schema file {path} is not valid {path.suffix[1:].upper()}: {error}.") from None
 
@@ -322,6 +326,11 @@ def _part(what: str, content: Any) -> Any:
             f"In the schema file, {what} of kind {kind!r} has missing or unknown entries: "
             f"{', '.join(sorted(arguments)) or 'none given'}."
         ) from None
+
+
+def _text(content: bytes) -> str:
+    """Any of the three ways to end a line is one way."""
+    return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _parse_json(text: str) -> Any:

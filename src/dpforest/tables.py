@@ -44,6 +44,16 @@ def read_table(path: str | Path, schema: Schema, *, with_target: bool, progress:
     return _apart(text_to_numbers(table, schema), schema, with_target)
 
 
+def read_column(path: str | Path, name: str) -> pa.ChunkedArray:
+    """One column of a file that need not be in the schema, such as the ids of persons; as text if it is a text file."""
+    path, given = Path(path), header(path)
+    if name not in given:
+        raise TableError(f"Column {name!r} is missing from {path}; it has {', '.join(given)}.")
+    with _refusals(path):
+        table = pyarrow.parquet.read_table(path, columns=[name]) if is_parquet(path) else _read_csv(path, [name], _silent)
+    return table.column(name)
+
+
 def _apart(table: pa.Table, schema: Schema, with_target: bool) -> tuple[pa.Table, Any]:
     if not with_target:
         return table, None

@@ -194,10 +194,14 @@ class Forest:
 
     def decide(self, shares: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """The label of each record: that of the largest share, or one drawn by the shares if the vote draws."""
+        return self.labels[self.decided(shares, codes)]
+
+    def decided(self, shares: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """As ``decide``, as places among the classes."""
         if not self.draws:
-            return self.labels[shares.argmax(axis=1)]
+            return shares.argmax(axis=1)
         below = shares.cumsum(axis=1)
-        return self.labels[(below > _coins(codes)[:, None] * below[:, -1:]).argmax(axis=1)]
+        return (below > _coins(codes)[:, None] * below[:, -1:]).argmax(axis=1)
 
     def importances(self) -> np.ndarray:
         """Decrease of impurity due to each feature, from released counts; sums to 1 (or all 0)."""

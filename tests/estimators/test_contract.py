@@ -27,8 +27,8 @@ from dpforest.records import workers
 
 INF = float("inf")
 NAMES = [
-    "DPForestClassifier", "DPForestRegressor", "Schema", "Numeric", "Categorical", "Classes", "Bounded", "list_recipes",
-    "get_recipe", "load_model",
+    "DPForestClassifier", "DPForestRegressor", "DPSearchCV", "Schema", "Numeric", "Categorical", "Classes", "Bounded",
+    "list_recipes", "get_recipe", "load_model",
 ]  # fmt: skip
 DEFAULTS = {
     "schema": None, "epsilon": 1.0, "delta": 0.0, "recipe": "auto", "variant": "private", "n_trees": None,
@@ -423,7 +423,7 @@ def test_a_schema_is_read_off_a_target_that_never_changes(value):
 
 def test_a_failed_fit_keeps_its_charges():
     X = table()
-    model = DPForestClassifier(classes_schema(), max_depth=3)
+    model = DPForestClassifier(classes_schema(), max_depth=3, random_state=0)
 
     def fail_later(step):
         if step.startswith("level 2"):

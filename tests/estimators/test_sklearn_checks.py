@@ -56,6 +56,8 @@ def test_parameters_are_kept_as_given_and_survive_a_clone(make):
         "recipe_params": {},
         "random_state": 7,
         "n_jobs": 2,
+        "max_rows_per_person": 3,
+        "budget": None,
     }
     model = make(**given)
     assert model.get_params() == given

@@ -19,7 +19,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
+from dpforest import Budget, Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.cli.main import app, commands
 
 N_ROWS = 400
@@ -57,6 +57,7 @@ def made(tmp_path_factory):
     schema = Schema({"age": Numeric(0, 100), "city": Categorical(["Oslo", "Rome"])}, Classes(["no", "yes"], name="ill"))
     schema.to_file(folder / "s.json")
     DPForestClassifier(schema, epsilon=4).fit(table.select(["age", "city"]), table.column("ill")).save(folder / "m.dpf")
+    Budget.open(folder / "b.db", dataset="ward", epsilon=100.0)
     (folder / "empty").write_text("")
     (folder / "wide.csv").write_text("age,city,ill\n1,Oslo,no\n2,Rome,yes,more,cells\n")
     (folder / "other.csv").write_text("weight,town\n1,Oslo\n")
@@ -336,6 +337,9 @@ JSON = [
     "evaluate m.dpf t.csv --public",
     "evaluate m.dpf t.csv --epsilon 1",
     "evaluate m.dpf t.csv --epsilon inf",
+    "evaluate m.dpf t.csv --epsilon 1 --budget b.db::ward",
+    "budget show b.db",
+    "budget history b.db::ward",
     "rules m.dpf",
     "rules m.dpf --leaves",
     "recipes",
@@ -374,6 +378,10 @@ PRINTED = [
     "recipes",
     "recipes consul-2020",
     "audit --recipe fletcher-islam-2017 --pairs 2 --trials 0",
+    "budget show b.db::ward",
+    "budget history b.db::ward",
+    "budget verify b.db",
+    "budget export b.db --out b.json",
     "export m.dpf --out e.sql",
     "predict m.dpf t.csv --out p.csv",
 ]

@@ -138,7 +138,7 @@ def test_odds_follow_from_epsilon():
 
 def test_several_rows_lose_as_groups_do(tmp_path):
     statement = small_model(delta=1e-5).privacy_
-    rows = {row["rows"]: row for row in guarantee(statement)["rows_of_one"]}
+    rows = {row["units"]: row for row in guarantee(statement)["several"]}
     assert rows[1]["delta"] == pytest.approx(statement.delta)
     assert rows[10]["epsilon"] == pytest.approx(10 * statement.epsilon)
     assert rows[2]["delta"] == pytest.approx(statement.to_dict()["replace_one"]["delta"])

@@ -14,12 +14,12 @@ SHORT = {"no privacy, same system": "ε = ∞", "no privacy, random forest": "fo
 NOT_SHOWN = ("experiment", "unit", "data", "system", "parameters", "splits", "private at 2ε")
 # Columns of a row on utility that its table's title says, or that only the page has room for.
 IN_TITLE = ("table", "metric", "which")
-BENCHMARKS = ("foundation", "papers", "utility", "speed", "engines")
+BENCHMARKS = ("foundation", "papers", "utility", "speed", "engines", "search")
 
 
 def bench(
     name: Annotated[
-        str, typer.Argument(help="Which benchmark: foundation, papers, utility, speed or engines.")
+        str, typer.Argument(help="Which benchmark: foundation, papers, utility, speed, engines or search.")
     ] = "foundation",
     quick: Annotated[bool, typer.Option("--quick", help="All but foundation: a subset, in under two minutes.")] = False,
     results: Annotated[
@@ -55,7 +55,7 @@ def bench(
     ] = None,
     plots: Annotated[bool, typer.Option(help="speed, engines: plots beside the page.")] = True,
     render: Annotated[
-        bool, typer.Option("--render", help="speed, engines: measure nothing, use the rows that are kept.")
+        bool, typer.Option("--render", help="speed, engines, search: measure nothing, use the rows that are kept.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print rows as JSON.")] = False,
 ) -> None:
@@ -78,6 +78,8 @@ def bench(
     elif name == "engines":
         settings = {"engines": _listed(only), "rows": _numbers(rows), "repeats": repeats}  # type: ignore[dict-item]
         found = _engines(quick, results, report, plots, None if render else settings)
+    elif name == "search":
+        found = _search(results, report, 0 if render else 1 if quick else 10)
     else:
         chosen = {"systems": _listed(systems), "tables": _listed(tables), "n_jobs": jobs}
         found = _utility(quick, results, report, None if no_peers else (peers_env,), chosen)
@@ -167,6 +169,19 @@ def _utility(
     if report is not None:
         output.print(f"Page: {escape(str(utility_report.write(results, report)))}", soft_wrap=True)
     return utility_report.side_by_side(results)
+
+
+def _search(results: Path, report: Path | None, n_splits: int) -> list[dict[str, Any]]:
+    from dpforest.bench import search
+    from dpforest.files import check_writable
+
+    if n_splits:
+        check_writable(results)
+        with steps("Measuring") as progress:
+            search.run(progress, results, n_splits)
+    if report is not None:
+        output.print(f"Page: {escape(str(search.write(results, report)))}", soft_wrap=True)
+    return search.side_by_side(results)
 
 
 def _speed(

@@ -20,12 +20,16 @@ def evaluate(
     epsilon: Annotated[
         float | None, typer.Option(help="Otherwise: budget of a score with noise.", show_default=False)
     ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Charge a score with noise to this budget, FILE::DATASET.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON, with the charge.")] = False,
 ) -> None:
     """Score a model on a table: exactly if you say that the table is public, else with noise that is charged.
 
     Example: [bold]dpforest evaluate adult.dpf ward.csv --epsilon 0.1[/bold]
     """
+    from dpforest.cli.budget import open_budget
     from dpforest.errors import ParameterError
     from dpforest.estimators import load_model
     from dpforest.evaluation import evaluate_privately, evaluate_public
@@ -36,11 +40,14 @@ def evaluate(
             "A score is a release about the records that it is computed from. Say --public if the table is public or its "
             "exact scores are already paid for, or --epsilon for a score with noise; one of the two."
         )
+    if public and budget is not None:
+        raise ParameterError("Exact scores of a public table are charged to no budget; leave --budget out.")
+    charged_to = open_budget(budget)
     forest = load_model(model)
     forest.n_jobs = -1
     with steps("Evaluating") as progress:
         parts = read_parts(table, forest.schema_, with_target=True, progress=progress)
-        found = evaluate_public(forest, parts) if epsilon is None else evaluate_privately(forest, parts, epsilon)
+        found = evaluate_public(forest, parts) if epsilon is None else evaluate_privately(forest, parts, epsilon, charged_to)
     if as_json:
         print_json(found.to_dict())
         return
@@ -52,7 +59,9 @@ def evaluate(
     if epsilon is None:
         say("Exact scores: publish them only if the table is public or they are paid for.")
     else:
+        promise = forest.privacy_
+        persons = "" if promise.unit == "record" else " Someone with several rows in this table spends it for each of them."
         say(
             f"Spent epsilon = {found.epsilon:.4g} of the records of this table; ± is the noise, in 95 of 100 runs. If they "
-            f"also trained the model (epsilon = {forest.privacy_.epsilon:.4g}), the two add up."
+            f"also trained the model (epsilon = {promise.epsilon:.4g} for each {promise.unit}), the two add up.{persons}"
         )

@@ -35,9 +35,18 @@ def fit(
     ] = None,
     n_trees: Annotated[int | None, typer.Option(help="Number of trees; by default what the recipe says.")] = None,
     max_depth: Annotated[int | None, typer.Option(help="Levels of splits; by default what the recipe says.")] = None,
+    groups: Annotated[
+        str | None, typer.Option(help="Column with the id of each row's person, to protect persons.", show_default=False)
+    ] = None,
+    max_rows_per_person: Annotated[
+        int | None, typer.Option(help="With --groups: how many rows of a person are used at most.", show_default=False)
+    ] = None,
     scheduler: Annotated[
         str | None,
         typer.Option(help="Train a Parquet folder on the Dask cluster of this scheduler, tcp://…", show_default=False),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Charge the fit to this budget, FILE::DATASET.", show_default=False)
     ] = None,
     n_jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = -1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the privacy statement as JSON.")] = False,
@@ -46,18 +55,22 @@ def fit(
 
     Example: [bold]dpforest fit adult.csv --schema adult.schema.json --epsilon 1 --out adult.dpf[/bold]
     """
+    from dpforest.cli.budget import open_budget
     from dpforest.connections import open_table
-    from dpforest.errors import LeakWarning
+    from dpforest.errors import LeakWarning, ParameterError
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
     from dpforest.files import check_writable
     from dpforest.schema import Classes, Schema
-    from dpforest.tables import header, is_large, read_table
+    from dpforest.tables import header, is_large, read_column, read_table
 
     facts = Schema.from_file(schema)
     check_writable(out, table, schema)
     kind = DPForestClassifier if isinstance(facts.target, Classes) else DPForestRegressor
     is_file = "://" not in table
-    ignored = [name for name in (header(table) if is_file else []) if name not in (*facts.features, facts.target.name)]
+    if groups is not None and (not is_file or scheduler is not None):
+        raise ParameterError("--groups needs a file that is read here, CSV or Parquet; not a database or a cluster.")
+    read = (*facts.features, facts.target.name, groups)
+    ignored = [name for name in (header(table) if is_file else []) if name not in read]
     model = kind(
         facts,
         epsilon=epsilon,
@@ -68,6 +81,8 @@ def fit(
         max_depth=max_depth,
         recipe_params=_params(param),
         n_jobs=n_jobs,
+        budget=open_budget(budget),
+        max_rows_per_person=max_rows_per_person,
     )
     with steps("Training") as progress, _keeping_charges(model, out), warnings.catch_warnings():
         warnings.simplefilter("ignore", LeakWarning)  # the statement says it below
@@ -77,10 +92,11 @@ def fit(
             with _cluster(scheduler) as client:
                 model.fit_dask(table, client, progress=progress)
         elif is_large(Path(table), facts):
-            model.fit(table, progress=progress)
+            model.fit(table, groups=groups, progress=progress)
         else:
             X, y = read_table(table, facts, with_target=True, progress=progress)
-            model.fit(X, y, progress=progress)
+            ids = None if groups is None else read_column(table, groups)
+            model.fit(X, y, groups=ids, progress=progress)
         model.save(out)
     if as_json:
         print_json({"model": str(out), "privacy": model.privacy_.to_dict()})

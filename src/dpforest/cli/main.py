@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpforest.cli import audit, bench, demo, evaluate, export, fit, plan, predict, recipes, report, rules, schema
+from dpforest.cli import audit, bench, budget, demo, evaluate, export, fit, plan, predict, recipes, report, rules, schema
 from dpforest.cli.console import refuse, say
 from dpforest.errors import DPForestError
 
@@ -36,6 +36,7 @@ commands.command("evaluate")(evaluate.evaluate)
 commands.command("report")(report.report)
 commands.command("rules")(rules.rules)
 commands.command("export")(export.export)
+commands.add_typer(budget.budget, name="budget")
 commands.command("recipes")(recipes.recipes)
 commands.command("audit")(audit.audit)
 commands.command("bench")(bench.bench)

@@ -2,6 +2,9 @@
 
 An accountant knows one unit of loss (epsilon, or rho of zCDP), the mechanisms that have a proof in
 that unit, and how the total is stated as (epsilon, delta). It refuses whatever it does not know.
+
+Mechanisms and amounts are about one record. What is stated is about one protected unit: a record, or a person with at most
+``rows`` records. Between the two stands group privacy, here and nowhere else.
 """
 
 import math
@@ -12,6 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from dpforest.errors import AccountingError, ParameterError, shown
+from dpforest.privacy.amounts import divide_evenly, round_up
 
 # Budgets that no sampler could serve: noise would not fit 64-bit integers once levels and trees have had their shares.
 SMALLEST = {"epsilon": 2.0**-30, "rho": 2.0**-26}
@@ -71,21 +75,34 @@ class Pure:
     """Pure epsilon: losses add; choices by permute-and-flip, counts with two-sided geometric noise.
 
     Privacy:
-        Claim: mechanisms run at the strengths given here for amounts that sum to ``epsilon`` are
-            together ``epsilon``-DP.
+        Claim: mechanisms run at the strengths given here for amounts that sum to ``budget`` are
+            together ``epsilon``-DP for adding or removing up to ``rows`` records at once.
         Because: basic adaptive composition; the strength of a choice and of geometric noise is its
-            epsilon (see the mechanisms).
+            epsilon (see the mechanisms). A group of ``rows`` records is as many steps to a neighbour, each of
+            which changes probabilities by a factor of at most exp(budget), and ``rows * budget <= epsilon``.
+            It is attained: ``rows`` equal records move a count by ``rows``.
         Assumes: amounts are public or depend on released values only.
     """
 
     epsilon: float
+    rows: int = 1
     unit = "epsilon"
     delta = 0.0
     choice, noise = "permute-and-flip", "geometric"
 
-    @property
+    @cached_property
     def budget(self) -> float:
-        return self.epsilon
+        """What a record may lose, rounded down."""
+        return divide_evenly(self.epsilon, self.rows)
+
+    @property
+    def record_epsilon(self) -> float:
+        """The epsilon that one record sees, to plan with."""
+        return self.budget
+
+    def of_unit(self, amount: float) -> float:
+        """What the protected unit loses where a record loses ``amount``; rounded up."""
+        return amount if math.isinf(amount) else round_up(Fraction(amount) * self.rows)
 
     def strength(self, mechanism: str, amount: float) -> Fraction:
         """Rate times width (choices) or rate times L1 sensitivity (geometric noise)."""
@@ -109,7 +126,8 @@ class Pure:
         return inside
 
     def epsilon_of(self, amount: float) -> float:
-        return amount
+        """The epsilon of the protected unit where a record loses ``amount``."""
+        return self.of_unit(amount)
 
 
 @dataclass(frozen=True)
@@ -118,21 +136,33 @@ class ZCDP:
 
     Privacy:
         Claim: mechanisms run at the strengths given here for amounts that sum to ``budget`` are
-            together (``epsilon``, ``delta``)-DP.
+            together (``epsilon``, ``delta``)-DP for adding or removing up to ``rows`` records at once.
         Because: rho adds under adaptive composition [bun2016]; an exponential-mechanism choice of
             strength s costs s**2/8 [cesar2021]; any e-DP step costs e**2/2 [bun2016]; Gaussian noise
-            costs l2**2/(2 sigma2); the conversion is ``zcdp_log_delta``.
+            costs l2**2/(2 sigma2); a group of k records costs k**2 times the rho of one [bun2016, Proposition 1.9], which
+            k equal records attain with Gaussian noise; the conversion is ``zcdp_log_delta``, of the group's rho.
         Assumes: amounts are public or depend on released values only.
     """
 
     epsilon: float
     delta: float
+    rows: int = 1
     unit = "rho"
     choice, noise = "exponential", "gaussian"
 
     @cached_property
     def budget(self) -> float:
-        return zcdp_rho(self.epsilon, self.delta)
+        """What a record may lose, rounded down."""
+        return divide_evenly(zcdp_rho(self.epsilon, self.delta), self.rows**2)
+
+    @property
+    def record_epsilon(self) -> float:
+        """The epsilon that one record sees at the same delta, to plan with."""
+        return self.epsilon if self.rows == 1 else zcdp_epsilon(self.budget, self.delta)
+
+    def of_unit(self, amount: float) -> float:
+        """What the protected unit loses where a record loses ``amount``; rounded up."""
+        return amount if math.isinf(amount) else round_up(Fraction(amount) * self.rows**2)
 
     def strength(self, mechanism: str, amount: float) -> Fraction:
         """As ``Pure.strength``; for Gaussian noise L2 sensitivity squared over variance."""
@@ -154,27 +184,35 @@ class ZCDP:
     inside_bootstrap = bootstrap
 
     def epsilon_of(self, amount: float) -> float:
+        """The epsilon of the protected unit, at delta, where a record loses ``amount``."""
         if amount <= 0 or math.isinf(amount):
             return max(amount, 0.0)
-        loss = zcdp_epsilon(amount, self.delta)
+        loss = zcdp_epsilon(self.of_unit(amount), self.delta)
         return min(loss, self.epsilon) if amount <= self.budget else loss
 
 
 Accountant = Pure | ZCDP
 
 
-def make_accountant(epsilon: float, delta: float) -> Accountant:
-    """The accountant for a total of (epsilon, delta); an infinite epsilon means no privacy at all."""
+def make_accountant(epsilon: float, delta: float, rows: int = 1) -> Accountant:
+    """The accountant for a total of (epsilon, delta) of a unit of at most ``rows`` records.
+
+    An infinite epsilon means no privacy at all.
+    """
     if not _is_number(epsilon) or not epsilon > 0 or not _fits_a_float(epsilon):
         raise ParameterError(f"epsilon must be a positive number (or inf for no privacy), not {shown(epsilon)}.")
     if not _is_number(delta) or not 0 <= delta < 1:
         raise ParameterError(f"delta must be a number in [0, 1), not {shown(delta)}.")
+    if not is_whole(rows) or rows < 1:
+        raise ParameterError(f"The most rows of a person must be a whole number of at least 1, not {shown(rows)}.")
     pure = delta == 0 or epsilon == math.inf
-    accountant: Accountant = Pure(float(epsilon)) if pure else ZCDP(float(epsilon), float(delta))
+    rows = int(rows)
+    accountant: Accountant = Pure(float(epsilon), rows) if pure else ZCDP(float(epsilon), float(delta), rows)
     if accountant.budget < SMALLEST[accountant.unit]:
+        of_each, remedy = (f" of each of a person's {rows} rows", ", or allow a person fewer rows") if rows > 1 else ("", "")
         raise ParameterError(
-            f"epsilon = {float(epsilon):.3g} gives {accountant.unit} = {accountant.budget:.3g} for all releases, too little "
-            f"for noise that fits 64 bits (least: {SMALLEST[accountant.unit]:.3g}). Raise epsilon."
+            f"epsilon = {float(epsilon):.3g} gives {accountant.unit} = {accountant.budget:.3g} for all releases{of_each}, "
+            f"too little for noise that fits 64 bits (least: {SMALLEST[accountant.unit]:.3g}). Raise epsilon{remedy}."
         )
     return accountant
 
@@ -184,6 +222,11 @@ def _fits_a_float(value: Any) -> bool:
         return float(value) > 0
     except OverflowError:
         return False
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, of Python or numpy."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def _is_number(value: Any) -> bool:

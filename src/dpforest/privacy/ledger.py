@@ -6,6 +6,9 @@ charges inside it add up:
     sequential   the sum, times ``copies`` (several steps on the same records)
     parallel     the largest (each child is about other records)
     bootstrap    exp(sum) - 1 (a step on a Poisson(1) bootstrap of the records)
+
+Charges are what one record loses. ``epsilon`` and ``spent`` are about the protected unit, which has at most ``rows``
+records.
 """
 
 import json
@@ -87,7 +90,7 @@ class Ledger:
     """
 
     def __init__(self, accountant: Accountant) -> None:
-        self.epsilon, self.delta = accountant.epsilon, accountant.delta
+        self.epsilon, self.delta, self.rows = accountant.epsilon, accountant.delta, accountant.rows
         self.books: list[Book] = []
         self.n_charges = 0  # made by this object
         self._open_book(Book(accountant))
@@ -100,6 +103,8 @@ class Ledger:
         """Charges from now on are in a new book, within what the others have left; a book without charges is dropped."""
         if len(self._open) > 1:
             raise AccountingError(f"A new book cannot begin inside the scope {self._open[-1].label!r}.")
+        if accountant.rows != self.rows:
+            raise AccountingError(f"A new book is about {accountant.rows} rows of a person, the ledger about {self.rows}.")
         books = [book for book in self.books if book.root.children]
         for unit, taken, asked, most in (
             ("epsilon", sum(map(_taken, books), Fraction(0)), accountant.epsilon, self.epsilon),
@@ -137,7 +142,7 @@ class Ledger:
 
     @property
     def spent(self) -> float:
-        """The total loss as epsilon, at the ledger's delta; rounded up."""
+        """The total loss of the protected unit as epsilon, at the ledger's delta; rounded up."""
         losses = [book.accountant.epsilon_of(book.total) for book in self.books]
         return math.inf if math.inf in losses else round_up(sum(map(Fraction, losses), Fraction(0)))
 
@@ -150,7 +155,7 @@ class Ledger:
         return sum(1 for book in self.books for _ in _walk(book.root, ()))
 
     def entries(self) -> list[dict[str, Any]]:
-        """One row for each charge: label, mechanism, epsilon or rho, scope."""
+        """One row for each charge: label, mechanism, epsilon or rho of a record, scope."""
         return [
             {
                 "label": entry.label,
@@ -217,11 +222,8 @@ class Ledger:
         self._open[-1].children.append(Leak(label, reason))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ledger) and (self.epsilon, self.delta, self.books) == (
-            other.epsilon,
-            other.delta,
-            other.books,
-        )
+        names = ("epsilon", "delta", "rows", "books")
+        return isinstance(other, Ledger) and all(getattr(self, name) == getattr(other, name) for name in names)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -232,6 +234,7 @@ class Ledger:
         return {
             "epsilon": _number(self.epsilon),
             "delta": self.delta,
+            "rows_of_unit": self.rows,
             "spent": _number(self.spent),
             "books": [
                 {
@@ -249,10 +252,11 @@ class Ledger:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> "Ledger":
-        ledger = cls(make_accountant(float(content["epsilon"]), content["delta"]))
+        rows = content.get("rows_of_unit", 1)
+        ledger = cls(make_accountant(float(content["epsilon"]), content["delta"], rows))
         ledger.books = []
         for book in content["books"]:
-            accountant = make_accountant(float(book["epsilon"]), book["delta"])
+            accountant = make_accountant(float(book["epsilon"]), book["delta"], rows)
             ledger._open_book(Book(accountant, _scope_from_dict(book["root"])))
         if not ledger.books:
             raise ValueError("A ledger has at least one book.")

@@ -57,7 +57,7 @@ def _by_position(X: Any, schema: Schema) -> list[Any]:
         if any(len(row) != len(X[0]) for row in X):
             raise TableError("The rows of the table have different lengths.")
         if len(X[0]) == schema.n_features:
-            return [_objects(column) for column in zip(*X, strict=True)]
+            return [to_objects(column) for column in zip(*X, strict=True)]
     array = np.asarray(X)
     if array.ndim != 2:
         raise TableError(
@@ -155,7 +155,7 @@ def to_indices(column: Any, listed: Sequence[Hashable], other: int, missing: int
             found = np.empty(len(column), dtype=dtype)
             look_up(column, low, table, found)
             return found
-    values, inverse = _distinct(column)
+    values, inverse = distinct(column)
     codes = np.array([_place(value, places, other, missing) for value in values], dtype=dtype)
     return codes[inverse] if len(codes) else np.zeros(0, dtype=dtype)
 
@@ -211,7 +211,7 @@ def _is_hashable(value: Any) -> bool:
     return True
 
 
-def _distinct(column: Any) -> tuple[list[Any], np.ndarray]:
+def distinct(column: Any) -> tuple[list[Any], np.ndarray]:
     """The distinct values of a column, and the place of each record's value among them."""
     if isinstance(column, np.ndarray) and column.dtype.kind != "O":
         return _distinct_in_arrow(column) if _is_whole(column) else _distinct_sorted(column)
@@ -274,6 +274,11 @@ class _Unhashable:
     """Stands for every value that cannot be a category."""
 
 
+def is_hashable_key(value: Any) -> bool:
+    """Whether one of the values that ``distinct`` gives stands for itself, not for all that cannot be told apart."""
+    return value is not _Unhashable
+
+
 def read_target(y: Any, target: Classes | Bounded) -> np.ndarray:
     """Integers ``(n_records,)``: class places, or steps of the fine target grid; -1 for a record to leave out."""
     column = y if isinstance(y, np.ndarray) else nw.from_native(y, series_only=True, allow_series=True, pass_through=True)
@@ -295,7 +300,7 @@ def read_target(y: Any, target: Classes | Bounded) -> np.ndarray:
 def _one_dimension(y: Any) -> np.ndarray:
     if isinstance(y, list | tuple):
         # One by one: numpy would turn numbers beside text into text, and tuples into a table.
-        return _objects(y)
+        return to_objects(y)
     array = np.asarray(y)
     if array.ndim == 2 and array.shape[1] == 1:
         warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, stacklevel=2)
@@ -305,7 +310,8 @@ def _one_dimension(y: Any) -> np.ndarray:
     return array
 
 
-def _objects(values: Sequence[Any]) -> np.ndarray:
+def to_objects(values: Sequence[Any]) -> np.ndarray:
+    """Values as they are, one by one."""
     array = np.empty(len(values), dtype=object)
     for place, value in enumerate(values):
         array[place] = value

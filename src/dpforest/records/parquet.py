@@ -16,6 +16,7 @@ from dpforest.privacy.sealed import Sealed
 from dpforest.progress import Step
 from dpforest.records.columns import read_columns, read_target
 from dpforest.records.memory import Shards, refuse_copy
+from dpforest.records.people import People, read_ids
 from dpforest.records.text import text_to_numbers
 from dpforest.records.vault import Vault, encode
 from dpforest.records.workers import Workers
@@ -35,15 +36,25 @@ class ParquetVault:
     Privacy: as ``Vault``; records have the same codes in the same order, so answers are the same to the last unit.
     """
 
-    def __init__(self, table: dataset.Dataset, schema: Schema, workers: Workers) -> None:
+    def __init__(
+        self,
+        table: dataset.Dataset,
+        schema: Schema,
+        workers: Workers,
+        id_column: str | None = None,
+        people: People | None = None,
+    ) -> None:
         self.schema = schema
+        self._id_column, self._people = id_column, people
         self._table = table
         self._workers = workers
         self._target: np.ndarray | None = None
 
     @classmethod
-    def seal(cls, path: str | Path, schema: Schema, n_jobs: int = 1) -> "ParquetVault":
-        """Check columns and types, which are taken as public; no row is read."""
+    def seal(
+        cls, path: str | Path, schema: Schema, n_jobs: int = 1, groups: Any = None, people: People | None = None
+    ) -> "ParquetVault":
+        """Check columns and types, which are taken as public; no row is read. ``groups`` names the column of ids."""
         try:
             table = dataset.dataset(path, format="parquet")
             given = table.schema.names
@@ -53,7 +64,9 @@ class ParquetVault:
         missing = [name for name in wanted if name not in given]
         if missing:
             raise TableError(f"Column {missing[0]!r} of the schema is missing from {path}; it has {', '.join(given)}.")
-        vault = cls(table, schema, Workers(n_jobs))
+        if people is not None:
+            _check_id_column(groups, table, schema)
+        vault = cls(table, schema, Workers(n_jobs), groups, people)
         read_columns(vault._empty(), schema)
         target = pa.schema([table.schema.field(schema.target.name)]).empty_table()
         read_target(text_to_numbers(target, schema).column(0), schema.target)
@@ -96,6 +109,11 @@ class ParquetVault:
             name, target = self.schema.target.name, self.schema.target
             parts = [read_target(batch.column(0), target) for batch in self._batches([name])]
             self._target = np.concatenate(parts) if parts else np.empty(0, dtype=np.int16)
+            if self._people is not None and self._id_column is not None and len(self._target):
+                ids = pa.chunked_array(
+                    [chunk for batch in self._batches([self._id_column]) for chunk in batch.column(0).chunks]
+                )
+                self._target = self._people.leave_out(read_ids(ids), self._target)
         return self._target
 
     def _batches(self, names: list[str]) -> Iterator[pa.Table]:
@@ -106,7 +124,9 @@ class ParquetVault:
                     scanner = group.scanner(self._table.schema, columns=names, batch_size=BATCH_ROWS, batch_readahead=1)
                     for batch in scanner.to_batches():
                         if batch.num_rows:
-                            yield text_to_numbers(pa.Table.from_batches([batch]), self.schema)
+                            table = pa.Table.from_batches([batch])
+                            # Ids are no feature of the schema: whoever is "1" is not "1.0".
+                            yield table if names == [self._id_column] else text_to_numbers(table, self.schema)
         except (OSError, pa.ArrowException):
             # The reader's own message could quote what it stumbled over.
             raise TableError("The Parquet file is damaged, or was changed while it was read.") from None
@@ -118,6 +138,17 @@ class ParquetVault:
         return "ParquetVault(...)"
 
     __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
+
+
+def _check_id_column(name: Any, table: dataset.Dataset, schema: Schema) -> None:
+    """Raise unless a column of this name can hold ids of persons."""
+    if not isinstance(name, str):
+        raise TableError("With a file, groups is the name of its column of ids.")
+    if name not in table.schema.names:
+        raise TableError(f"Column {name!r}, named by groups, is missing; the file has {', '.join(table.schema.names)}.")
+    if name in schema.features or name == schema.target.name:
+        raise TableError(f"Column {name!r}, named by groups, is in the schema; an id of a person is no feature.")
+    read_ids(pa.schema([table.schema.field(name)]).empty_table().column(0))
 
 
 def _spilled(shape: tuple[int, ...], dtype: Any) -> np.ndarray:

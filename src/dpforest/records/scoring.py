@@ -10,6 +10,7 @@ import numpy as np
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.columns import read_target
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Classes
+from dpforest.tree import Forest
 
 
 def true_places(y: Any, target: Classes) -> np.ndarray:
@@ -50,5 +51,24 @@ def sum_errors(y: Any, predicted: np.ndarray, target: Bounded) -> Sealed[np.ndar
     values = true_values(y, target)
     kept = ~np.isnan(values)
     share = np.abs(values - predicted)[kept] / (target.upper - target.lower)
+    missed = np.rint(TARGET_STEPS * np.clip(share, 0, 1)).astype(np.int64)
+    return Sealed(np.array([[(TARGET_STEPS - missed).sum(), missed.sum()]]))
+
+
+def hits_and_misses(forest: Forest, codes: np.ndarray, target_codes: np.ndarray) -> Sealed[np.ndarray]:
+    """Sealed sums ``(1, 2)`` of what predictions for codes ``(n_features, n_records)`` hit and miss.
+
+    Of classes a record is a hit or a miss; of a bounded target it has ``TARGET_STEPS`` steps, some of which are missed.
+
+    Privacy:
+        Claim: L1 sensitivity is 1 (classes) or S = ``TARGET_STEPS`` (bounded), and L2**2 at most its square.
+        Because: an added record adds 1 to one sum, or S-e to one and e to the other, with e in 0 .. S.
+        Assumes: the forest does not depend on these records.
+    """
+    shares = forest.predict(codes)
+    if isinstance(forest.target, Classes):
+        n_hits = int(np.count_nonzero(forest.decided(shares, codes) == target_codes))
+        return Sealed(np.array([[n_hits, len(target_codes) - n_hits]]))
+    share = np.abs(shares[:, 1] - target_codes / FINE_STEPS)
     missed = np.rint(TARGET_STEPS * np.clip(share, 0, 1)).astype(np.int64)
     return Sealed(np.array([[(TARGET_STEPS - missed).sum(), missed.sum()]]))

@@ -1,7 +1,7 @@
 """The vault: rows go in, sealed answers come out."""
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -10,13 +10,18 @@ from numpy.lib.stride_tricks import as_strided
 
 from dpforest.domain import Domain
 from dpforest.errors import TableError
+from dpforest.mechanisms import Entropy
+from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
 from dpforest.records.kernels import encode_numbers
-from dpforest.records.memory import Shards, refuse_copy
+from dpforest.records.memory import COIN_SIDES, Shards, refuse_copy
+from dpforest.records.people import People, read_ids
+from dpforest.records.scoring import hits_and_misses
 from dpforest.records.workers import Workers
 from dpforest.rows import Rows
 from dpforest.schema import FINE_STEPS, Categorical, Classes, Feature, Numeric, Schema
+from dpforest.tree import Forest
 
 # What ``encode_numbers`` needs of features: cuts, missing, n_before, quick, lows, scales.
 Scales = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -28,22 +33,41 @@ class Vault:
     """Holds the rows of one fit, checked against the schema and not yet encoded.
 
     Privacy: not private by itself; answers are sealed. Checks look at columns and types only, so whether an error occurs
-    does not depend on values.
+    does not depend on values. With ``ids`` of persons and ``people``, rows are drawn when the first answer is asked for.
     """
 
-    def __init__(self, columns: list[Any], target_codes: np.ndarray, schema: Schema, workers: Workers) -> None:
+    def __init__(
+        self,
+        columns: list[Any],
+        target_codes: np.ndarray,
+        schema: Schema,
+        workers: Workers,
+        ids: Any = None,
+        people: People | None = None,
+    ) -> None:
         self.schema = schema
         self._columns = columns
-        self._target_codes = target_codes
+        self._given_codes = target_codes
         self._workers = workers
+        self._ids, self._people = ids, people
 
     @classmethod
-    def seal(cls, X: Any, y: Any, schema: Schema, n_jobs: int = 1) -> "Vault":
+    def seal(
+        cls, X: Any, y: Any, schema: Schema, n_jobs: int = 1, groups: Any = None, people: People | None = None
+    ) -> "Vault":
         columns = read_columns(X, schema)
         target_codes = read_target(y, schema.target)
         if len(columns[0]) != len(target_codes):
             raise TableError("Found input variables with inconsistent numbers of samples: X and y differ in length.")
-        return cls(columns, target_codes, schema, Workers(n_jobs))
+        ids = None if people is None else read_ids(groups)
+        if ids is not None and len(ids) != len(target_codes):
+            raise TableError("Found input variables with inconsistent numbers of samples: X and groups differ in length.")
+        return cls(columns, target_codes, schema, Workers(n_jobs), ids, people)
+
+    @cached_property
+    def _target_codes(self) -> np.ndarray:
+        """-1 for a record to leave out; drawn once, so that all answers are about the same records."""
+        return self._given_codes if self._people is None else self._people.leave_out(self._ids, self._given_codes)
 
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
@@ -59,6 +83,27 @@ class Vault:
         else:
             target_codes = self._target_codes
         return Shards(codes, target_codes, domain, self.schema.target, self._workers)
+
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[Vault, Vault]":
+        """Two parts of the records, by a coin for each: those to train on, and ``share`` of them held out.
+
+        Privacy: given the coins an added record is in one part only, and its coin does not depend on other records. So what
+        is asked of the two parts composes in parallel.
+        """
+        coins = np.empty(self._target_codes.size, dtype=np.int64)
+        entropy.draw_for_records(draw_below, coins, COIN_SIDES)
+        held = coins < round(share * COIN_SIDES)
+        return self._part(~held), self._part(held)
+
+    def _part(self, kept: np.ndarray) -> "Vault":
+        """Other records are there, but left out as those without a target are."""
+        return Vault(self._columns, np.where(kept, self._target_codes, -1), self.schema, self._workers)
+
+    def hits(self, forest: Forest) -> Sealed[np.ndarray]:
+        """Sealed sums ``(1, 2)`` of what a released forest's predictions hit and miss; see ``scoring.hits_and_misses``."""
+        kept = self._target_codes >= 0
+        codes = encode(self._columns, forest.domain, self._workers)[:, kept]
+        return hits_and_misses(forest, np.ascontiguousarray(codes), self._target_codes[kept])
 
     def rows(self) -> Sealed[Rows]:
         """The sealed rows, for printed algorithms that open them."""

@@ -21,16 +21,22 @@ MECHANISMS = {
     "permute-and-flip": "Chooses one of several options by chance, the better ones with higher probability; each option is "
     "visited in random order and kept with a probability that falls with its distance from the best.",
     "exponential": "Chooses one of several options by chance, with probability growing exponentially in how good it is.",
+    "private selection": "Keeps the best of a random number of runs and forgets the others; this is what the choice costs "
+    "on top of one run.",
     "exact": "Releases the exact value; used only where epsilon is infinite.",
     "none": "An exact value was opened without any protection.",
 }
 # Said in every report, beside what the statement of the model lists.
 ALSO_NOT_COVERED = (
     "what is true of a group and so of its members, whether or not they are in the table: a model is made to learn that",
-    "people with several rows in the table: their loss is larger, see the table of rows in section 1",
 )
+# What one more row, or one more person, means depends on the unit.
+SEVERAL = {
+    "record": "people with several rows in the table: their loss is larger, see the table of rows in section 1",
+    "person": "people whose rows carry several ids: each id counts as a person, and their losses add up",
+}
 BEFORE = (0.01, 0.1, 0.5, 0.9)
-ROWS_OF_ONE = (1, 2, 5, 10)
+GROUP_SIZES = (1, 2, 5, 10)
 
 
 def report_content(model: Any, audit: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -41,7 +47,7 @@ def report_content(model: Any, audit: dict[str, Any] | None = None) -> dict[str,
         "ledger": _ledger(model),
         "inputs": inputs(model.schema_),
         "making": making(model),
-        "not_covered": [*model.privacy_.not_covered, *ALSO_NOT_COVERED],
+        "not_covered": [*model.privacy_.not_covered, *ALSO_NOT_COVERED, SEVERAL[model.privacy_.unit]],
         "notes": list(model.privacy_.notes),
         "audit": audit_content(audit, model.privacy_),
         "forest": forest_content(model),
@@ -55,7 +61,7 @@ def certainty(before: float, epsilon: float) -> float:
 
 
 def group_delta(delta: float, epsilon: float, rows: int) -> float:
-    """Delta for someone with several rows: each step to a neighbour multiplies what is left by exp(epsilon)."""
+    """Delta for several rows (or persons): each step to a neighbour multiplies what is left by exp(epsilon)."""
     if not delta:
         return 0.0
     return min(1.0, delta * math.fsum(math.exp(min(step * epsilon, 700.0)) for step in range(rows)))
@@ -71,25 +77,26 @@ def guarantee(statement: Statement) -> dict[str, Any]:
         "epsilon": epsilon,
         "delta": delta,
         "unit": statement.unit,
+        "rows_of_unit": statement.rows,
         "adjacency": statement.adjacency,
         "replace_one": {"epsilon": 2 * epsilon, "delta": group_delta(delta, epsilon, 2)},
         "odds": None,
         "certainty": [],
-        "rows_of_one": [],
+        "several": [],
     }
     if statement.holds:
         content["odds"] = math.exp(epsilon) if epsilon < 700 else math.inf
         content["certainty"] = [
             {"before": before, "least": certainty(before, -epsilon), "most": certainty(before, epsilon)} for before in BEFORE
         ]
-        content["rows_of_one"] = [
+        content["several"] = [
             {
-                "rows": rows,
+                "units": rows,
                 "epsilon": rows * epsilon,
                 "delta": group_delta(delta, epsilon, rows),
                 "most": certainty(0.5, rows * epsilon),
             }
-            for rows in ROWS_OF_ONE
+            for rows in GROUP_SIZES
         ]
     return content
 
@@ -99,6 +106,7 @@ def _ledger(model: Any) -> dict[str, Any]:
     drawn, groups = picture(ledger), grouped_charges(ledger)
     return {
         "budget": {"epsilon": ledger.epsilon, "delta": ledger.delta},
+        "rows_of_unit": ledger.rows,
         "spent": ledger.spent,
         "charges": sum(group["charges"] for group in groups),
         "groups": groups,

@@ -1,0 +1,69 @@
+"""Releases on a budget: the worst case is reserved before they begin, then what they cost is settled. Public values only."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from fractions import Fraction
+
+from dpforest.budget.handle import Budget
+from dpforest.budget.totals import Loss
+from dpforest.errors import DPForestError, ParameterError, shown
+from dpforest.privacy.accountants import zcdp_rho
+from dpforest.privacy.amounts import divide, round_down
+from dpforest.privacy.ledger import Ledger
+from dpforest.recipe import Recipe
+from dpforest.schema import Schema
+
+# Covers roundings where the rho of a fit follows from an epsilon that is itself a remainder.
+MARGIN = 2.0**-40
+
+
+def check_budget(budget: Budget | None, unit: str, broken: Sequence[str]) -> None:
+    """Raise unless a release for this unit can be charged to the budget; ``broken`` says why it would not be private."""
+    if budget is None:
+        return
+    if not isinstance(budget, Budget):
+        raise ParameterError(f"budget must be what Budget.open gives, or None, not {shown(budget)}.")
+    if broken:
+        raise ParameterError(f"A budget is for private releases only, and this one is not: {'; '.join(broken)}.")
+    if budget.unit != unit:
+        raise ParameterError(
+            f"The budget is for the unit {budget.unit!r}, and this release protects a {unit}. Persons are protected with "
+            "max_rows_per_person and groups."
+        )
+
+
+def outcomes_of_fit(
+    recipe: Recipe, schema: Schema, epsilon: float, delta: float, n_trees: int | None, max_depth: int | None
+) -> list[Loss]:
+    """Every loss that a fit may end with, at most.
+
+    With delta it is charged as zCDP, but for a noisy number of rows, which may lead to a plan without delta (see
+    ``forest.fit_forest``).
+    """
+    if delta == 0:
+        return [Loss.pure(float(epsilon))]
+    own, rho = 0.0, zcdp_rho(float(epsilon), float(delta))
+    if schema.n_rows is None and recipe.shaped(n_trees, max_depth).needs_rows:
+        own = divide(float(epsilon), [recipe.n_rows_share, 1 - recipe.n_rows_share])[0]
+        rho = zcdp_rho(round_down(Fraction(epsilon) - Fraction(own)), float(delta)) * (1 + MARGIN)
+    with_delta = Loss.pure(own) + Loss(math.inf, rho)
+    may_be_pure = recipe.planner is not None or recipe.without_delta
+    return [Loss.pure(float(epsilon)), with_delta] if may_be_pure else [with_delta]
+
+
+@contextmanager
+def charged(budget: Budget | None, what: str, outcomes: Sequence[Loss], ledger: Ledger) -> Iterator[None]:
+    """Reserves, runs the block, and settles what its ledger says, also if it fails."""
+    if budget is None:
+        yield
+        return
+    reservation = budget.reserve(what, outcomes=outcomes)
+    try:
+        yield
+    except BaseException:
+        # What cannot be settled stands in full; the reason to know of is why the block failed.
+        with suppress(DPForestError):
+            budget.settle(reservation, Loss.of_ledger(ledger))
+        raise
+    budget.settle(reservation, Loss.of_ledger(ledger))

@@ -1,0 +1,275 @@
+"""What releases cost together, and whether that is within a cap. Public values only."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from dpforest.errors import AccountingError, ParameterError
+from dpforest.privacy.accountants import ROUNDING, make_accountant, zcdp_epsilon, zcdp_rho
+from dpforest.privacy.amounts import round_down, round_up
+from dpforest.privacy.ledger import Ledger
+
+Exact = Fraction | float  # a fraction, or infinity
+CLOSE = 1e-9
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a release costs, both ways: ``epsilon`` (infinite if it is not pure) and ``rho`` of zCDP."""
+
+    epsilon: float
+    rho: float
+
+    def __post_init__(self) -> None:
+        if not (self.epsilon >= 0 and self.rho >= 0):
+            raise AccountingError(f"A loss is at least 0, not epsilon = {self.epsilon!r} and rho = {self.rho!r}.")
+
+    @classmethod
+    def pure(cls, epsilon: float) -> "Loss":
+        """Of an epsilon-DP release.
+
+        It is epsilon**2/2-zCDP [bun2016]; its Rényi divergences are at most epsilon, so it is epsilon-zCDP as well.
+        """
+        if math.isinf(epsilon):
+            return cls(math.inf, math.inf)
+        exact = Fraction(epsilon)
+        return cls(float(epsilon), round_up(min(exact * exact / 2, exact)))
+
+    @classmethod
+    def of_ledger(cls, ledger: Ledger) -> "Loss":
+        """Of everything that a ledger has charged: the sum over its books, for the unit that it protects."""
+        total = cls(0.0, 0.0)
+        for book in ledger.books:
+            accountant = book.accountant
+            if accountant.unit == "epsilon":
+                total += cls.pure(accountant.of_unit(book.total))
+            elif book.total > 0:
+                total += cls(math.inf, accountant.of_unit(book.total))
+        return total
+
+    def __add__(self, other: "Loss") -> "Loss":
+        return Loss(_sum(self.epsilon, other.epsilon), _sum(self.rho, other.rho))
+
+    def within(self, other: "Loss") -> bool:
+        """Whether it is no larger, either way."""
+        return self.epsilon <= other.epsilon and self.rho <= other.rho
+
+
+def _sum(a: float, b: float) -> float:
+    return math.inf if math.inf in (a, b) else round_up(Fraction(a) + Fraction(b))
+
+
+class Sums(NamedTuple):
+    """Exact sums over releases: epsilon, rho, and the Rényi divergence of the cap's order."""
+
+    epsilon: Exact
+    rho: Exact
+    divergence: Exact
+
+    def plus(self, other: "Sums") -> "Sums":
+        return Sums(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+NOTHING = Sums(Fraction(0), Fraction(0), Fraction(0))
+
+
+@dataclass(frozen=True)
+class Cap:
+    """The most that all releases from a data set may cost together.
+
+    Privacy:
+        Claim: releases whose sums ``admits`` accepts, also if what is released next depends on all that was released
+            before, are together (``epsilon``, ``delta``)-DP.
+        Because: of two rules one holds for the sums at the end. (1) The sum of epsilon is within the cap: then the
+            probability of this transcript on one table is at most e**epsilon times that on its neighbour. (2) The sum of
+            Rényi divergences of one order, fixed with the cap, is within ``divergence``: sums only grow, so it was at all
+            times, and the transcript is one of a process that stops before the sum passes the bound. That process is a
+            Rényi filter and has this divergence [feldman2021], hence is (epsilon, delta)-DP [canonne2020]. For a set S of
+            transcripts, those of (1) in S have P <= e**epsilon Q, those of (2) P <= e**epsilon Q + delta; added up
+            P(S) <= e**epsilon Q(S) + delta. A release that is rho-zCDP has divergence at most order * rho, one that is
+            e-DP at most e: the smaller counts. With the order that is best for rho-zCDP alone, (2) accepts all
+            that zCDP composition accepts. There is one rule with a delta, so delta counts once.
+        Assumes: the losses of releases hold for whatever was released before them; all releases are in the sums.
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        make_accountant(self.epsilon, self.delta)
+        if math.isinf(self.epsilon):
+            raise ParameterError("The cap of a budget must be a finite epsilon.")
+
+    @cached_property
+    def order(self) -> float:
+        """The order of the Rényi divergence that is added up: the best for one zCDP release of the whole cap.
+
+        0, which counts nothing, without a delta.
+        """
+        return _order(self.epsilon, self.delta)
+
+    @cached_property
+    def divergence(self) -> Fraction:
+        """The most that divergences may sum to."""
+        return Fraction(self.order) * Fraction(zcdp_rho(self.epsilon, self.delta)) if self.delta else Fraction(0)
+
+    def sums(self, loss: Loss) -> Sums:
+        """A loss as summands."""
+        epsilon, rho = (amount if math.isinf(amount) else Fraction(amount) for amount in (loss.epsilon, loss.rho))
+        by_rho = rho if math.isinf(rho) else Fraction(self.order) * rho
+        return Sums(epsilon, rho, min(epsilon, by_rho))
+
+    def admits(self, sums: Sums) -> bool:
+        return sums.epsilon <= self.epsilon or (self.delta > 0 and sums.divergence <= self.divergence)
+
+    def stated(self, sums: Sums) -> float:
+        """The sums as one epsilon at the delta of the cap, rounded up."""
+        ways = [_up(sums.epsilon)]
+        if self.delta and not math.isinf(sums.divergence):
+            ways.append(_renyi_epsilon(_up(sums.divergence), self.order, self.delta))
+        if self.delta and 0 < sums.rho < math.inf:
+            ways.append(zcdp_epsilon(_up(sums.rho), self.delta))
+        return min(ways + [self.epsilon] * self.admits(sums)) + 0.0  # no negative zero
+
+
+def _up(value: Exact) -> float:
+    return value if isinstance(value, float) else round_up(value)
+
+
+@lru_cache
+def _order(epsilon: float, delta: float) -> float:
+    """The order at which the largest rho of the cap keeps its delta; see ``zcdp_log_delta``, whose search this repeats."""
+    if not delta:
+        return 0.0
+    rho = zcdp_rho(epsilon, delta)
+    low, high = 1 + 1e-9, (epsilon + 1) / (2 * rho) + 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        if (2 * middle - 1) * rho - epsilon + math.log1p(-1 / middle) < 0:
+            low = middle
+        else:
+            high = middle
+    found = [order for order in (low, high) if _log_delta(order, rho, epsilon) <= math.log(delta)]
+    if not found:
+        raise AccountingError(f"No Rényi order serves epsilon = {epsilon!r}, delta = {delta!r}.")
+    return found[0]
+
+
+def _log_delta(order: float, rho: float, epsilon: float) -> float:
+    """Logarithm of the delta that a divergence of order * rho has at epsilon, rounded up."""
+    terms = ((order - 1) * order * rho, -(order - 1) * epsilon, (order - 1) * math.log1p(-1 / order), -math.log(order))
+    return math.fsum(terms) + ROUNDING * math.fsum(map(abs, terms))
+
+
+def _renyi_epsilon(divergence: float, order: float, delta: float) -> float:
+    """The epsilon that a divergence of this order has at delta, rounded up."""
+    terms = (divergence, -math.log(delta) / (order - 1), math.log1p(-1 / order), -math.log(order) / (order - 1))
+    return max(0.0, math.fsum(terms) + ROUNDING * math.fsum(map(abs, terms)))
+
+
+class _Worst(NamedTuple):
+    """The largest sums that a reservation can end with: if its epsilon is finite, in any case, and what the latter
+    lose if its epsilon is infinite (None where there is no such outcome)."""
+
+    finite: Sums | None
+    any: Sums
+    drop: Sums | None
+
+
+class Account:
+    """What a data set has spent and what is reserved, and whether more fits."""
+
+    def __init__(self, cap: Cap) -> None:
+        self.cap = cap
+        self.settled = NOTHING
+        self.open: dict[int, tuple[Loss, ...]] = {}
+        self._worst: dict[int, _Worst] = {}
+        self._finite = self._any = NOTHING
+
+    def reserve(self, number: int, outcomes: Sequence[Loss]) -> None:
+        worst = self._worst_of(outcomes)
+        self.open[number], self._worst[number] = tuple(outcomes), worst
+        self._finite, self._any = self._finite.plus(worst.finite or NOTHING), self._any.plus(worst.any)
+
+    def release(self, number: int) -> None:
+        """Forget a reservation."""
+        worst = self._worst.pop(number)
+        del self.open[number]
+        self._finite = _minus(self._finite, worst.finite or NOTHING)
+        self._any = _minus(self._any, worst.any)
+
+    def settle(self, number: int, loss: Loss) -> None:
+        self.release(number)
+        self.settled = self.settled.plus(self.cap.sums(loss))
+
+    def admits(self, outcomes: Sequence[Loss]) -> bool:
+        """Whether a release may begin that ends with one of these losses, whichever."""
+        self.reserve(0, outcomes)
+        try:
+            return all(map(self.cap.admits, self._ends()))
+        finally:
+            self.release(0)
+
+    @property
+    def spent(self) -> float:
+        """One epsilon for all that is settled and the worst of what is reserved."""
+        return max(map(self.cap.stated, self._ends()))
+
+    @property
+    def left(self) -> float:
+        """The largest epsilon that one more release without delta may have, rounded down."""
+        taken = [end.epsilon for end in self._ends() if end.epsilon <= self.cap.epsilon]
+        plain = round_down(Fraction(self.cap.epsilon) - Fraction(max(taken))) if taken else 0.0
+        return max(plain if self.admits([Loss.pure(plain)]) else 0.0, self._largest(Loss.pure, self.cap.epsilon))
+
+    @property
+    def left_with_delta(self) -> float:
+        """The largest epsilon that one more release may have at the delta of the cap, be it pure or zCDP; as ``left``."""
+        if not self.cap.delta:
+            return 0.0
+        rho = self._largest(lambda rho: Loss(math.inf, rho), zcdp_rho(self.cap.epsilon, self.cap.delta))
+        return min(self.left, self.cap.epsilon, zcdp_epsilon(rho, self.cap.delta) * (1 - CLOSE) if rho else 0.0)
+
+    def _largest(self, loss: Callable[[float], Loss], most: float) -> float:
+        """The largest amount whose loss fits, rounded down to a part in a billion of ``most``."""
+        if self.admits([loss(most)]):
+            return most
+        low, high = 0.0, most
+        while high - low > CLOSE * most:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.admits([loss(middle)]) else (low, middle)
+        return low
+
+    def _ends(self) -> list[Sums]:
+        """The largest sums that the open reservations can end with: all pure, and with one at least that is not.
+
+        Sums are at most these at every end, so the cap admits every end if it admits these.
+        """
+        drops = [worst.drop for worst in self._worst.values() if worst.drop is not None]
+        ends = []
+        if all(worst.finite for worst in self._worst.values()):
+            ends.append(self.settled.plus(self._finite))
+        if drops:
+            least = Sums(*(min(column) for column in zip(*drops, strict=True)))
+            rest = _minus(self._any, least)
+            ends.append(self.settled.plus(Sums(math.inf, rest.rho, rest.divergence)))
+        return ends
+
+    def _worst_of(self, outcomes: Sequence[Loss]) -> _Worst:
+        sums = [self.cap.sums(loss) for loss in outcomes]
+        finite = [item for item in sums if item.epsilon < math.inf]
+        # Of the others the epsilon is known to be infinite, and is left out of the sums.
+        others = [item._replace(epsilon=Fraction(0)) for item in sums if item.epsilon == math.inf]
+        largest = _largest([*finite, *others])
+        return _Worst(_largest(finite) if finite else None, largest, _minus(largest, _largest(others)) if others else None)
+
+
+def _largest(sums: list[Sums]) -> Sums:
+    return Sums(*(max(column) for column in zip(*sums, strict=True)))
+
+
+def _minus(a: Sums, b: Sums) -> Sums:
+    return Sums(*(x - y for x, y in zip(a, b, strict=True)))

@@ -1,0 +1,182 @@
+"""dpforest budget: what all releases from a data set may cost together, and what they have cost."""
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from dpforest.cli.console import add_row, output, print_json, say
+from dpforest.texts import shortened
+
+WIDTH_OF_BAR = 40
+budget = typer.Typer(
+    help="Keep the budget of a data set in a file: create, show, history, verify, export.", no_args_is_help=True
+)
+
+
+def open_budget(name: str | None) -> Any:
+    """The budget that FILE::DATASET names; None if nothing is named."""
+    from dpforest.budget import Budget
+    from dpforest.errors import ParameterError
+
+    if name is None:
+        return None
+    path, separator, dataset = name.rpartition("::")
+    if not separator or not path:
+        raise ParameterError(f"A budget is named as FILE::DATASET, such as budget.db::ward-7, not as {name!r}.")
+    return Budget.open(path, dataset)
+
+
+@budget.command("create")
+def create(
+    name: Annotated[str, typer.Argument(metavar="FILE::DATASET", help="A file, which may hold others, and a name.")],
+    epsilon: Annotated[float, typer.Option(help="The most that all releases may cost together; never changed later.")],
+    delta: Annotated[float, typer.Option(help="0 for pure epsilon alone.")] = 0.0,
+    unit: Annotated[str, typer.Option(help="Who is protected: record or person.")] = "record",
+) -> None:
+    """Begin the budget of a data set. It must not be there yet.
+
+    Example: [bold]dpforest budget create budget.db::ward-7 --epsilon 3 --delta 1e-6[/bold]
+    """
+    from dpforest.budget import Budget
+    from dpforest.errors import ParameterError
+
+    path, separator, dataset = name.rpartition("::")
+    if not separator or not path:
+        raise ParameterError(f"A budget is named as FILE::DATASET, such as budget.db::ward-7, not as {name!r}.")
+    if Path(path).exists() and dataset in (other.dataset for other in Budget.open_all(path)):
+        raise ParameterError(f"There is a budget of {shortened(dataset)!r} in {path} already. It is as it was.")
+    made = Budget.open(path, dataset, epsilon=epsilon, delta=delta, unit=unit)
+    say(f"Budget of {shortened(dataset)!r}: epsilon = {epsilon:g}, delta = {delta:g}, for each {unit}. File: {path}")
+    say(f"Head: {made.verify()}")
+
+
+@budget.command("show")
+def show(
+    name: Annotated[str, typer.Argument(metavar="FILE[::DATASET]", help="One budget, or all of a file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Show cap, spent and left, with a bar.
+
+    Example: [bold]dpforest budget show budget.db::ward-7[/bold]
+    """
+    from dpforest.budget import Budget
+
+    found = [open_budget(name)] if "::" in name else Budget.open_all(name)
+    facts = [_facts(item) for item in found]
+    if as_json:
+        print_json(facts)
+        return
+    for item in facts:
+        delta = f" at delta = {item['delta']:g}" if item["delta"] else ""
+        say(f"{shortened(item['dataset'])}, for each {item['unit']}")
+        say(f"  {_bar(item['spent'], item['epsilon'])}  {_shown(item['spent'])} of epsilon = {item['epsilon']:g}{delta}")
+        with_delta = f" ({item['left_with_delta']:.4g} with delta)" if item["delta"] else ""
+        say(f"  one more release may have epsilon = {item['left']:.4g}{with_delta}")
+        if item["reserved"]:
+            say(f"  {item['reserved']} of {item['releases']} releases are not settled yet; they count in full")
+
+
+@budget.command("history")
+def history(
+    name: Annotated[str, typer.Argument(metavar="FILE::DATASET", help="One budget.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Show every release that was charged, in order.
+
+    Example: [bold]dpforest budget history budget.db::ward-7[/bold]
+    """
+    found = open_budget(name)
+    releases = found.history()
+    if as_json:
+        print_json([_plain(release) for release in releases])
+        return
+    table = Table("entry", "time", "release", "cost", "spent so far", title=f"Budget of {shortened(found.dataset)}")
+    for release in releases:
+        cost = "not settled" if release["loss"] is None else _cost(release["loss"])
+        cells = (str(release["number"]), release["time"][:19], shortened(release["what"]), cost, _shown(release["spent"]))
+        add_row(table, *cells)
+    output.print(table)
+
+
+@budget.command("verify")
+def verify(
+    path: Annotated[str, typer.Argument(metavar="FILE", help="A file of budgets.")],
+    anchor: Annotated[
+        str | None, typer.Option(help="A head that was kept elsewhere; it must still be there.", show_default=False)
+    ] = None,
+) -> None:
+    """Check every entry of a file against its hash and the one before; exit code 1 if one was changed or is missing.
+
+    Example: [bold]dpforest budget verify budget.db[/bold]
+    """
+    from dpforest.budget import Budget
+
+    found = Budget.open_all(path)
+    heads = {item.verify(anchor) for item in found}
+    say(f"All entries are as they were written, for {len(found)} data sets." + (" The anchor is there." if anchor else ""))
+    for head in heads:
+        say(f"Head: {head}")
+
+
+@budget.command("export")
+def export(
+    path: Annotated[str, typer.Argument(metavar="FILE", help="A file of budgets.")],
+    out: Annotated[Path, typer.Option(help="Where to write, as JSON.")],
+) -> None:
+    """Write every entry with its hash as JSON, to keep elsewhere.
+
+    Example: [bold]dpforest budget export budget.db --out budget.json[/bold]
+    """
+    import json
+
+    from dpforest.budget import Budget
+    from dpforest.errors import BudgetStoreError
+    from dpforest.files import check_writable, write_whole
+
+    check_writable(out, path)
+    found = Budget.open_all(path)
+    if not found:
+        raise BudgetStoreError(f"There is no data set in {path}.")
+    content = found[0].export()
+    write_whole(out, json.dumps(content, indent=1, allow_nan=False).encode())
+    say(f"{len(content['entries'])} entries: {out}")
+    say(f"Head: {content['head']}")
+
+
+def _facts(item: Any) -> dict[str, Any]:
+    cap, releases = item.cap, item.history()
+    return {
+        "dataset": item.dataset, "unit": item.unit, "epsilon": cap.epsilon, "delta": cap.delta,
+        "spent": _finite(item.spent), "left": item.left, "left_with_delta": item.left_with_delta,
+        "releases": len(releases), "reserved": sum(release["state"] == "reserved" for release in releases),
+    }  # fmt: skip
+
+
+def _plain(release: dict[str, Any]) -> dict[str, Any]:
+    """A release for JSON."""
+    losses = [release["loss"]] if release["loss"] else []
+    outcomes, settled = (
+        [{"epsilon": _finite(x.epsilon), "rho": _finite(x.rho)} for x in xs] for xs in (release["outcomes"], losses)
+    )
+    return release | {"outcomes": outcomes, "loss": settled[0] if settled else None, "spent": _finite(release["spent"])}
+
+
+def _finite(value: float) -> float | str:
+    """JSON has no infinity."""
+    return value if math.isfinite(value) else "inf"
+
+
+def _cost(loss: Any) -> str:
+    return f"rho = {loss.rho:.4g}" if math.isinf(loss.epsilon) else f"epsilon = {loss.epsilon:.4g}"
+
+
+def _shown(value: float | str) -> str:
+    return f"{float(value):.4g}"
+
+
+def _bar(spent: float | str, cap: float) -> str:
+    full = min(WIDTH_OF_BAR, math.ceil(WIDTH_OF_BAR * min(1.0, float(spent) / cap)))
+    return "█" * full + "░" * (WIDTH_OF_BAR - full)

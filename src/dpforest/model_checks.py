@@ -1,0 +1,134 @@
+"""What a model file must hold for the code that uses it, which does not check again. Public values only."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dpforest.errors import ModelFileError
+from dpforest.tree import LINKS, Forest
+
+PER_NODE = ("trees", "parents", "levels", "first_children", "features", "splits", "variances", "counts", "shares", "votes")
+# No fit opens scopes inside scopes more often.
+MOST_SCOPES = 50
+MOST_JOBS = 1 << 12
+WHOLE = ("n_trees", "max_depth", "max_rows_per_person", "n_jobs")
+
+
+def check_header(header: dict[str, Any]) -> None:
+    """Raise unless texts are texts and amounts are amounts: a report joins, prints and adds them."""
+    privacy, names = header["privacy"], header["feature_names"]
+    texts = [header["estimator"], header["link"], *(names or ()), *header["made_with"], *header["made_with"].values()]
+    texts += [privacy[name] for name in ("adjacency", "unit", "recipe", "variant")]
+    texts += [text for name in ("reasons", "public", "notes", "not_covered") for text in privacy[name]]
+    sound = (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(privacy[name], list) for name in ("reasons", "public", "notes", "not_covered"))
+        and isinstance(names, list | None)
+        and len(set(names or ())) == len(names or ())
+        and isinstance(header["draws"], bool)
+        and _are_parameters(header["parameters"])
+        and _is_amount(privacy["epsilon"])
+        and _is_amount(privacy["delta"])
+        and privacy["delta"] != "inf"
+        and privacy["delta"] <= 1
+        and all(_is_scope(book["root"], MOST_SCOPES) for book in header["ledger"]["books"])
+    )
+    if not sound:
+        raise ModelFileError("The header of the model has an entry of the wrong type.")
+
+
+def _are_parameters(parameters: dict[str, Any]) -> bool:
+    """Whether an estimator can work with them; a file must not start threads without end."""
+    whole = [value for name, value in parameters.items() if name in WHOLE and value is not None]
+    return (
+        isinstance(parameters["recipe"], str)
+        and isinstance(parameters["variant"], str)
+        and isinstance(parameters["recipe_params"], dict | None)
+        and _is_amount(parameters["epsilon"])
+        and _is_amount(parameters["delta"])
+        and parameters["random_state"] is None
+        and all(isinstance(value, int) and not isinstance(value, bool) and 0 < abs(value) < 1 << 63 for value in whole)
+        and abs(parameters["n_jobs"] or 0) <= MOST_JOBS
+    )
+
+
+def _is_amount(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value == "inf" or (number and math.isfinite(value) and 0 <= value < 1e300)
+
+
+def _is_scope(entry: Any, levels: int) -> bool:
+    if "scope" not in entry:
+        names = ("leak", "reason") if "leak" in entry else ("charge", "mechanism")
+        return all(isinstance(entry[name], str) for name in names) and ("leak" in entry or _is_amount(entry["amount"]))
+    copies = entry["copies"]
+    return (
+        levels > 0
+        and isinstance(entry["scope"], str)
+        and isinstance(copies, int)
+        and 1 <= copies < 1 << 31
+        and all(_is_scope(child, levels - 1) for child in entry["children"])
+    )
+
+
+def check_structure(forest: Forest) -> None:
+    """Raise unless every walk from a root ends at a leaf inside the arrays: kernels do not check."""
+    if not (_has_shapes(forest) and _has_numbers(forest) and _has_splits(forest) and _is_family(forest)):
+        raise ModelFileError("The arrays of the model do not fit together.")
+
+
+def _has_shapes(forest: Forest) -> bool:
+    n = forest.n_nodes
+    return bool(
+        n > 0
+        and all(len(getattr(forest, name)) == n for name in PER_NODE)
+        and all(getattr(forest, name).shape == (n, forest.target.n_values) for name in ("counts", "shares", "votes"))
+        and forest.routes.shape[1] >= forest.domain.n_codes.max()
+    )
+
+
+def _has_numbers(forest: Forest) -> bool:
+    """Far from where sums and squares overflow."""
+    return bool(
+        forest.link in LINKS
+        and all((np.abs(getattr(forest, name)) < 1e100).all() for name in ("counts", "variances", "shares", "votes"))
+        and (forest.variances >= 0).all()
+        and ((forest.votes >= 0).all() or forest.link != "shares")
+    )
+
+
+def _has_splits(forest: Forest) -> bool:
+    inner = ~forest.is_leaf
+    features, splits = forest.features[inner], forest.splits[inner]
+    return bool(
+        ((features >= 0) & (features < forest.domain.n_features)).all()
+        and ((splits >= 0) & (splits < len(forest.routes))).all()
+        and (forest.first_children[~inner] == -1).all()
+        and (forest.features[~inner] == -1).all()
+        and (forest.splits[~inner] == -1).all()
+    )
+
+
+def _is_family(forest: Forest) -> bool:
+    """Roots first, in the order of their trees; the children of a node side by side, a level below, in its tree."""
+    n, n_trees, parents = forest.n_nodes, forest.n_trees, forest.parents
+    below = np.arange(n_trees, n)
+    above = parents[n_trees:]
+    if not (n_trees and (parents[:n_trees] == -1).all() and ((above >= 0) & (above < below)).all()):
+        return False
+    n_children, inner = np.bincount(above, minlength=n), np.flatnonzero(~forest.is_leaf)
+    # Unsigned, so that no difference wraps around to a place that looks right.
+    place = (below - forest.first_children[above]).astype(np.uint64)
+    # The largest child that each route leads to, before nodes share routes: a file stays as large as it is.
+    largest = forest.routes.max(axis=1, initial=0)[forest.splits[inner]]
+    return bool(
+        (forest.first_children[above] >= 0).all()
+        and (place < n_children[above].astype(np.uint64)).all()
+        and (largest < n_children[inner]).all()
+        and (forest.trees[:n_trees] == np.arange(n_trees)).all()
+        and (forest.trees[n_trees:] == forest.trees[above]).all()
+        and (forest.levels[:n_trees] == 0).all()
+        and (forest.levels[n_trees:] == forest.levels[above] + 1).all()
+        and (np.diff(forest.levels) >= 0).all()
+    )

@@ -1,0 +1,104 @@
+"""Whose rows they are: at most so many of one person, drawn by lot. Sees rows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numba import njit
+
+from dpforest.errors import TableError
+from dpforest.mechanisms import Entropy
+from dpforest.mechanisms.exact import uniform_below
+from dpforest.records.columns import column_kind, distinct, equals_itself, is_hashable_key, to_objects
+
+
+def read_ids(groups: Any) -> Any:
+    """The ids as one array or series; the type is checked, values are not."""
+    column = nw.from_native(groups, series_only=True, allow_series=True, pass_through=True)
+    if not isinstance(column, nw.Series):
+        # One by one: numpy would turn numbers beside text into text, and 1 and "1" into one person.
+        column = to_objects(groups) if isinstance(groups, list | tuple) else np.asarray(groups)
+        if column.ndim != 1:
+            raise TableError(f"groups must have one dimension, an id for each row, not {column.ndim}.")
+    kind, shown = column_kind(column)
+    if kind == "other":
+        raise TableError(f"groups holds {shown}; ids of persons are numbers or text. Convert them.")
+    return column
+
+
+@dataclass(frozen=True)
+class People:
+    """Leaves at most ``most`` rows of each person.
+
+    Privacy:
+        Claim: adding a person, with any number of rows, adds at most ``most`` records and changes no other; so what is e-DP
+            (rho-zCDP) for a record is (``most`` e)-DP (``most**2`` rho-zCDP) for a person.
+        Because: a row's person follows from its own id; each person's subset is drawn uniformly by coins of its own, so the
+            law of the others' rows is the same with and without the person. For each outcome of all coins the tables
+            differ by at most ``most`` records, and mixing over coins raises neither bound (both are quasi-convex).
+            A row without an id could be anybody's, so it is left out: then nobody has more than ``most`` rows.
+        Assumes: one person has one id; ``most`` is public; the coins stay secret.
+    """
+
+    most: int
+    entropy: Entropy
+
+    def leave_out(self, ids: Any, target_codes: np.ndarray) -> np.ndarray:
+        """The target codes, -1 also for the rows that are not used."""
+        persons = np.where(target_codes >= 0, person_places(ids), -1)
+        kept = draw_rows(persons, self.most, self.entropy)
+        return np.where(kept, target_codes, -1).astype(target_codes.dtype)
+
+
+def person_places(ids: Any) -> np.ndarray:
+    """A number for each row that is the same for rows of one person; -1 where the id is missing."""
+    values, inverse = distinct(ids)
+    persons: dict[Any, int] = {}
+    # Once more by Python's equality, under which 0.0 is -0.0, so that whose a row is does not depend on the library.
+    places = [persons.setdefault(value, len(persons)) if _is_id(value) else -1 for value in values]
+    return np.array(places, dtype=np.int64)[inverse] if places else np.empty(0, dtype=np.int64)
+
+
+def _is_id(value: Any) -> bool:
+    # NaN, NaT and pandas' NA are not equal to themselves.
+    return value is not None and is_hashable_key(value) and equals_itself(value)
+
+
+def draw_rows(persons: np.ndarray, most: int, entropy: Entropy) -> np.ndarray:
+    """Mask of ``most`` rows of each person (all, if there are fewer), each subset as likely as any other.
+
+    Rows of person -1 are left out.
+    """
+    order = np.argsort(persons, kind="stable")
+    sorted_persons = persons[order]
+    begins = np.flatnonzero(np.diff(sorted_persons, prepend=-2))
+    ranks = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
+    later = np.flatnonzero((ranks >= most) & (sorted_persons >= 0))
+    draws = np.empty(len(later), dtype=np.int64)
+    entropy.run(draw_below_each, len(later), ranks[later] + 1, draws)
+    replace_rows(order, later, ranks[later], draws, most)
+    kept = np.zeros(len(order), dtype=bool)
+    kept[order[(ranks < most) & (sorted_persons >= 0)]] = True
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def draw_below_each(words, cursor, first, limits, values):
+    """Fill ``values`` with uniform integers, each in 0 .. its limit - 1; see ``Entropy.run``."""
+    for item in range(first, values.size):
+        begin = cursor[0]
+        values[item] = uniform_below(limits[item], words, cursor)
+        if cursor[1]:
+            cursor[0], cursor[1] = begin, 0
+            return item
+    return values.size
+
+
+@njit(cache=True, nogil=True)
+def replace_rows(order, later, ranks, draws, most):
+    """Reservoir sampling [vitter1985, Algorithm R]: the row of rank r takes the place of one of the first ``most`` rows of
+    its person with probability most/(r+1), so that all subsets of the rows so far are equally likely."""
+    for item in range(later.size):
+        if draws[item] < most:
+            order[later[item] - ranks[item] + draws[item]] = order[later[item]]

@@ -1,0 +1,453 @@
+"""The store: entries that stay, are checked, and cannot be changed unseen."""
+
+import copy
+import json
+import math
+import multiprocessing
+import os
+import pickle
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dpforest import Budget
+from dpforest.budget import Loss, chain, store
+from dpforest.budget.chain import hash_of
+from dpforest.errors import (
+    AccountingError,
+    BudgetDamagedError,
+    BudgetError,
+    BudgetStoreError,
+    DPForestError,
+    ParameterError,
+)
+
+ONE = [Loss.pure(1.0)]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "budget.db"
+
+
+@pytest.fixture
+def budget(path):
+    return Budget.open(path, dataset="ward-7", epsilon=3.0, delta=1e-6)
+
+
+def spend(budget, epsilon=1.0, what="fit"):
+    budget.settle(budget.reserve(what, outcomes=[Loss.pure(epsilon)]), Loss.pure(epsilon))
+
+
+def raw(path):
+    """A connection of someone who goes around the library."""
+    forget()
+    return sqlite3.connect(path, isolation_level=None)
+
+
+def forget():
+    """What a new process knows of stores: nothing."""
+    for kept in store._kept.values():
+        store._close(kept)
+    store._kept.clear()
+
+
+def test_reserved_and_settled_entries_are_there_after_reopening(path, budget):
+    spend(budget, 0.5, "first")
+    budget.reserve("second", outcomes=[Loss.pure(0.25)])
+    forget()
+    again = Budget.open(path, dataset="ward-7")
+    assert again == budget
+    assert again.spent == 0.75
+    assert [(item["what"], item["state"], item["spent"]) for item in again.history()] == [
+        ("first", "settled", 0.5), ("second", "reserved", 0.75),
+    ]  # fmt: skip
+
+
+def test_a_release_that_would_pass_the_cap_is_refused_with_asked_left_and_cap(budget):
+    spend(budget, 2.5)
+    with pytest.raises(
+        BudgetError, match=r"'fit' asks the budget of 'ward-7' for epsilon = 1 .*0\.5 .*is left of a cap of 3"
+    ):
+        budget.reserve("fit", outcomes=ONE)
+    assert len(budget.history()) == 1
+
+
+def test_a_reservation_that_is_never_settled_stands(budget):
+    for _ in range(3):
+        budget.reserve("killed", outcomes=ONE)
+    forget()
+    assert budget.spent == 3.0
+    with pytest.raises(BudgetError):
+        budget.reserve("fit", outcomes=[Loss.pure(0.01)])
+
+
+def test_settling_more_than_reserved_is_an_error_that_is_entered_in_full(budget):
+    reservation = budget.reserve("fit", outcomes=ONE)
+    with pytest.raises(AccountingError, match="entered in full"):
+        budget.settle(reservation, Loss.pure(2.0))
+    assert budget.spent == 2.0
+
+
+def test_a_reservation_is_settled_once(budget):
+    reservation = budget.reserve("fit", outcomes=ONE)
+    budget.settle(reservation, Loss.pure(0.5))
+    with pytest.raises(AccountingError, match="no open reservation"):
+        budget.settle(reservation, Loss.pure(0.0))
+    assert budget.spent == 0.5
+
+
+def test_a_reservation_of_another_data_set_cannot_be_settled(path, budget):
+    other = Budget.open(path, dataset="ward-8", epsilon=1.0)
+    reservation = other.reserve("fit", outcomes=ONE)
+    with pytest.raises(AccountingError):
+        budget.settle(reservation, Loss.pure(0.0))
+    assert other.spent == 1.0
+
+
+def test_two_data_sets_in_one_file_have_totals_of_their_own(path, budget):
+    other = Budget.open(path, dataset="ward-8", epsilon=1.0)
+    spend(budget, 2.0)
+    spend(other, 0.25)
+    assert (budget.spent, other.spent) == (2.0, 0.25)
+    assert [item.dataset for item in Budget.open_all(path)] == ["ward-7", "ward-8"]
+    assert len(budget.history()) == len(other.history()) == 1
+    assert budget.verify() == other.verify()
+
+
+def test_copies_and_pickles_lead_to_the_same_entries(budget):
+    others = [copy.copy(budget), copy.deepcopy(budget), pickle.loads(pickle.dumps(budget))]
+    for other in others:
+        spend(other, 0.5)
+    assert budget.spent == 1.5
+    assert all(other == budget for other in others)
+
+
+def test_a_relative_path_means_the_same_file_after_a_change_of_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    budget = Budget.open("budget.db", dataset="a", epsilon=1.0)
+    monkeypatch.chdir("/")
+    assert budget.spent == 0.0
+
+
+def test_a_forked_child_and_its_parent_write_to_the_same_chain(budget):
+    spend(budget, 0.25)
+    context = multiprocessing.get_context("fork")
+    children = [context.Process(target=spend, args=(budget, 0.25)) for _ in range(4)]
+    for child in children:
+        child.start()
+    spend(budget, 0.25)
+    for child in children:
+        child.join(60)
+    assert [child.exitcode for child in children] == [0] * 4
+    assert budget.spent == 1.5
+    budget.verify()
+
+
+def test_threads_of_one_process_never_overspend(budget):
+    refused = []
+
+    def run():
+        for _ in range(5):
+            try:
+                spend(budget, 0.25)
+            except BudgetError:
+                refused.append(1)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert (budget.spent, len(refused)) == (3.0, 8)
+
+
+def test_a_new_process_reads_what_this_one_wrote(budget):
+    spend(budget, 0.5)
+    code = "import pickle,sys; print(pickle.loads(bytes.fromhex(sys.argv[1])).spent)"
+    shown = subprocess.run(
+        [sys.executable, "-c", code, pickle.dumps(budget).hex()], capture_output=True, text=True, check=True
+    ).stdout
+    assert float(shown) == 0.5
+
+
+def test_a_store_is_made_only_if_asked(path):
+    with pytest.raises(BudgetStoreError, match="no budget at"):
+        Budget.open(path, dataset="ward-7")
+    assert not path.exists()
+    Budget.open(path, dataset="ward-7", epsilon=1.0)
+    with pytest.raises(BudgetStoreError, match=r"no budget of 'ward-8'.*'ward-7'"):
+        Budget.open(path, dataset="ward-8")
+
+
+@pytest.mark.parametrize(
+    "other", [{"epsilon": 4.0, "delta": 1e-6}, {"epsilon": 3.0}, {"epsilon": 3.0, "delta": 1e-6, "unit": "person"}]
+)
+def test_a_cap_that_differs_from_the_stored_one_is_refused(path, budget, other):
+    with pytest.raises(ParameterError, match="cap"):
+        Budget.open(path, dataset="ward-7", **other)
+    assert Budget.open(path, dataset="ward-7", epsilon=3.0, delta=1e-6) == budget
+
+
+@pytest.mark.parametrize("name", ["", "x" * 1001, None, 7, b"x"])
+def test_a_data_set_has_a_name_of_reasonable_length(path, name):
+    with pytest.raises(ParameterError):
+        Budget.open(path, dataset=name, epsilon=1.0)
+
+
+@pytest.mark.parametrize("name", ["'; DROP TABLE entries; --", "<script>", "a\nb\0c", "\ud800", "🌲" * 500, "\u202eward"])
+def test_hostile_names_are_only_names(path, name):
+    budget = Budget.open(path, dataset=name, epsilon=1.0)
+    budget.reserve(name * 3, outcomes=ONE)
+    forget()
+    assert Budget.open(path, dataset=name).spent == 1.0
+    assert all(character.isprintable() for character in repr(budget))
+
+
+def test_repr_does_not_show_the_folder(tmp_path, budget):
+    assert repr(budget) == "Budget(dataset='ward-7', file='budget.db')"
+
+
+@pytest.mark.parametrize("outcomes", [[], [Loss(math.inf, math.inf)], [Loss.pure(0.001)] * 65])
+def test_a_release_has_outcomes_that_can_be_added_up(budget, outcomes):
+    with pytest.raises(AccountingError):
+        budget.reserve("fit", outcomes=outcomes)
+
+
+def test_a_zcdp_release_on_a_cap_without_delta_says_what_to_do(path):
+    budget = Budget.open(path, dataset="pure", epsilon=1.0)
+    with pytest.raises(BudgetError, match="delta = 0"):
+        budget.reserve("fit", outcomes=[Loss(math.inf, 1e-6)])
+
+
+# Changed files
+
+
+def changed(path, number, text=None, digest=None):
+    """Change an entry as someone would who knows SQLite."""
+    connection = raw(path)
+    triggers = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+    for name, _ in triggers:
+        connection.execute(f"DROP TRIGGER {name}")
+    if text is not None:
+        connection.execute("UPDATE entries SET text = ? WHERE number = ?", (text, number))
+    if digest is not None:
+        connection.execute("UPDATE entries SET hash = ? WHERE number = ?", (digest, number))
+    for _, sql in triggers:
+        connection.execute(sql)
+    connection.close()
+
+
+@pytest.fixture
+def filled(path, budget):
+    """Five entries: create, and two releases."""
+    spend(budget, 1.0)
+    spend(budget, 0.5)
+    return budget
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entries SET text = '{}'",
+        "DELETE FROM entries",
+        "REPLACE INTO entries VALUES (2, '', '')",
+        "INSERT INTO entries VALUES (9, '', '')",
+    ],
+)
+def test_the_file_itself_refuses_changes(path, filled, statement):
+    connection = raw(path)
+    with pytest.raises(sqlite3.IntegrityError):
+        connection.execute(statement)
+    connection.close()
+    filled.verify()
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+@pytest.mark.parametrize("with_hash", [False, True])
+def test_changing_any_entry_is_found(path, filled, number, with_hash):
+    connection = raw(path)
+    ((text,),) = connection.execute("SELECT text FROM entries WHERE number = ?", (number,)).fetchall()
+    connection.close()
+    new = text.replace('"time":"20', '"time":"19')
+    assert new != text
+    changed(path, number, new, hash_of(new) if with_hash else None)
+    with pytest.raises(BudgetDamagedError):
+        filled.verify()
+    with pytest.raises(BudgetDamagedError):
+        filled.reserve("fit", outcomes=[Loss.pure(0.1)])
+
+
+def test_a_last_entry_written_anew_is_found_by_an_anchor_only(path, filled):
+    anchor = filled.verify()
+    entry = filled.export()["entries"][-1]
+    del entry["hash"]
+    entry["loss"] = [0.0, 0.0]
+    text = json.dumps(entry, sort_keys=True, separators=(",", ":"))
+    changed(path, 5, text, hash_of(text))
+    assert filled.verify() != anchor
+    with pytest.raises(BudgetDamagedError, match="set back or written anew"):
+        filled.verify(anchor)
+
+
+def test_a_running_process_notices_that_the_last_entry_was_written_anew(path, filled):
+    kept = store._kept[filled.path].chain
+    test_a_last_entry_written_anew_is_found_by_an_anchor_only(path, filled)
+    forget()
+    assert filled.spent == 1.0
+    store._kept[filled.path].chain = kept
+    with pytest.raises(BudgetDamagedError, match="lacks entry 5"):
+        filled.reserve("fit", outcomes=[Loss.pure(0.1)])
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_a_missing_entry_is_found(path, filled, number):
+    anchor = filled.verify()
+    connection = raw(path)
+    connection.execute("DROP TRIGGER never_delete")
+    connection.execute("DELETE FROM entries WHERE number = ?", (number,))
+    connection.execute(store.SCHEMA[3])
+    connection.close()
+    with pytest.raises(BudgetDamagedError):
+        filled.verify(anchor)
+
+
+def test_an_older_copy_in_place_of_the_file_is_refused_by_who_saw_the_newer(path, budget, tmp_path):
+    forget()
+    shutil.copy(path, tmp_path / "old.db")
+    spend(budget, 2.0)
+    anchor = budget.verify()
+    os.replace(tmp_path / "old.db", path)
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    with pytest.raises(BudgetDamagedError, match="lacks entry"):
+        budget.reserve("fit", outcomes=ONE)
+    forget()
+    with pytest.raises(BudgetDamagedError, match="set back"):
+        budget.verify(anchor)
+
+
+def test_another_file_of_the_same_name_is_not_this_budget(path, budget):
+    spend(budget, 2.0)
+    forget()
+    path.unlink()
+    with pytest.raises(BudgetStoreError, match="no budget at"):
+        budget.reserve("fit", outcomes=ONE)
+    assert not path.exists()
+    Budget.open(path, dataset="ward-7", epsilon=3.0, delta=1e-6)
+    with pytest.raises(BudgetDamagedError, match="replaced"):
+        budget.reserve("fit", outcomes=ONE)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "CREATE TABLE more (x)",
+        "CREATE VIEW more AS SELECT 1",
+        "CREATE INDEX more ON entries (hash)",
+        "CREATE TRIGGER more AFTER INSERT ON entries BEGIN SELECT 1; END",
+    ],
+)
+def test_a_file_with_anything_more_than_a_budget_is_refused(path, filled, extra):
+    connection = raw(path)
+    connection.execute(extra)
+    connection.close()
+    with pytest.raises(BudgetDamagedError, match="other tables or triggers"):
+        filled.reserve("fit", outcomes=[Loss.pure(0.1)])
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"SQLite format 3\0" + b"\xff" * 5000, b"\0" * 10000])
+def test_what_is_no_budget_is_refused(path, content):
+    path.write_bytes(content)
+    with pytest.raises(BudgetStoreError):
+        Budget.open(path, dataset="ward-7")
+
+
+def test_folders_links_and_second_names_are_refused(tmp_path, path, budget):
+    (tmp_path / "link.db").symlink_to(path)
+    (tmp_path / "folder").mkdir()
+    for wrong in (tmp_path / "link.db", tmp_path / "folder", tmp_path, "/dev/null"):
+        for epsilon in (None, 3.0):
+            with pytest.raises(DPForestError):
+                Budget.open(wrong, dataset="ward-7", epsilon=epsilon, delta=1e-6)
+    os.link(path, tmp_path / "second.db")
+    with pytest.raises(BudgetStoreError, match="one name"):
+        budget.reserve("fit", outcomes=ONE)
+
+
+@pytest.mark.parametrize("wrong", ["", "\0", None, 5])
+def test_a_path_names_a_file(wrong):
+    with pytest.raises(ParameterError):
+        Budget.open(wrong, dataset="a", epsilon=1.0)
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(BudgetStoreError):
+        Budget.open(tmp_path / "none" / "budget.db", dataset="a", epsilon=1.0)
+
+
+def test_a_clock_that_was_set_back_is_refused_but_settles(budget, monkeypatch):
+    reservation = budget.reserve("fit", outcomes=ONE)
+
+    class Past(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(UTC) - timedelta(hours=1)
+
+    monkeypatch.setattr(chain, "datetime", Past)
+    with pytest.raises(BudgetStoreError, match="clock"):
+        budget.reserve("fit", outcomes=ONE)
+    budget.settle(reservation, Loss.pure(0.5))
+    monkeypatch.undo()
+    assert budget.spent == 0.5
+    budget.verify()
+
+
+def test_a_full_disk_refuses_the_release(budget):
+    spend(budget, 0.1)
+    connection = store._kept[budget.path].connection
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    def fill():
+        for _ in range(200):
+            budget.reserve("x" * 200, outcomes=[Loss.pure(2.0**-20)])
+
+    with pytest.raises(BudgetStoreError, match="full"):
+        fill()
+    budget.verify()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_file_refuses_the_release(path, budget):
+    forget()
+    path.chmod(stat.S_IRUSR)
+    with pytest.raises(BudgetStoreError):
+        budget.reserve("fit", outcomes=ONE)
+
+
+def test_a_file_of_immense_size_is_refused(path, budget):
+    forget()
+    os.truncate(path, store.MOST_BYTES + 1)
+    with pytest.raises(BudgetStoreError, match="larger"):
+        budget.reserve("fit", outcomes=ONE)
+
+
+def test_cost_per_release_does_not_grow_with_the_history(path):
+    """The bound is generous, since machines that test are busy; the guide has the figure of a quiet one."""
+    budget = Budget.open(path, dataset="busy", epsilon=1e6)
+    for _ in range(300):
+        spend(pickle.loads(pickle.dumps(budget)), 1.0)
+    times = []
+    for _ in range(40):
+        start = time.perf_counter()
+        spend(pickle.loads(pickle.dumps(budget)), 1.0)
+        times.append(time.perf_counter() - start)
+    assert sorted(times)[len(times) // 2] < 0.1

@@ -1,0 +1,178 @@
+"""Group privacy: a person with k rows gets what was asked for, and no less noise would do."""
+
+import math
+import re
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpforest.errors import AccountingError, ParameterError
+from dpforest.mechanisms import Entropy
+from dpforest.privacy.accountants import ZCDP, Pure, make_accountant, zcdp_epsilon, zcdp_rho
+from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.sealed import Sealed
+from dpforest.privacy.statement import Statement
+
+KS = (1, 2, 3, 7, 10, 1000)
+
+
+def spread(accountant):
+    """What the gate draws noise with, for all of the budget: a rate or a variance, as fractions."""
+    seen = []
+
+    class Watching(Gate):
+        def _add_noise(self, values, spread):
+            seen.append(spread)
+            return values
+
+    Watching(Ledger(accountant), Entropy(0)).add_noise(Sealed(np.zeros(1, int)), Sensitivity(1, 1), accountant.budget, "n")
+    found = seen[0]
+    return found if isinstance(found, Fraction) else Fraction(found.numerator, found.denominator)
+
+
+def pure_loss(k, rate):
+    """Worst log-ratio of a count with geometric noise that k rows of one person move by k."""
+    return k * rate
+
+
+def zcdp_loss(k, variance):
+    """The rho of a count with Gaussian noise that k rows of one person move by k."""
+    return Fraction(k * k) / (2 * variance)
+
+
+@pytest.mark.parametrize("k", KS)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_k_equal_rows_lose_the_stated_epsilon_and_nearly_all_of_it(k, epsilon):
+    rate = spread(make_accountant(epsilon, 0.0, k))
+    assert pure_loss(k, rate) <= Fraction(epsilon)
+    assert pure_loss(k, rate) > Fraction(epsilon) * 999 / 1000
+
+
+@pytest.mark.parametrize("k", KS[1:])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_noise_for_nine_tenths_of_the_rows_would_break_the_promise(k, delta):
+    """The same arithmetic with 0.9 k in the place of k: the loss is beyond what is stated."""
+    epsilon = 1.0
+    if delta == 0:
+        assert pure_loss(k, Fraction(epsilon) / (k * Fraction(9, 10))) > epsilon
+    else:
+        variance = Fraction(k * k) * Fraction(81, 100) / (2 * Fraction(zcdp_rho(epsilon, delta)))
+        assert zcdp_epsilon(float(zcdp_loss(k, variance)), delta) > 1.05 * epsilon
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 7, 10, 500])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 8.0])
+def test_k_equal_rows_lose_the_stated_rho_and_nearly_all_of_it(k, epsilon):
+    rho = Fraction(zcdp_rho(epsilon, 1e-6))
+    variance = spread(make_accountant(epsilon, 1e-6, k))
+    assert zcdp_loss(k, variance) <= rho
+    assert zcdp_loss(k, variance) > rho * 999 / 1000
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_the_exact_law_of_a_noisy_count_is_within_epsilon_for_persons_and_close_to_it(k):
+    """A person with five rows, two of them of class 1; k are drawn, then the class counts get geometric noise.
+
+    The probability of each output is a mixture over the draws, computed in full on a window of outputs.
+    """
+    epsilon = 1.2
+    rate = float(spread(make_accountant(epsilon, 0.0, k)))
+    outputs = np.arange(-60, 61)
+
+    def law(shifts):
+        total = np.zeros((len(outputs), len(outputs)))
+        for (zeros, ones), share in shifts.items():
+            noise = [np.exp(-rate * abs(outputs - shift)) * np.tanh(rate / 2) for shift in (zeros, ones)]
+            total += share * np.outer(*noise)
+        return total
+
+    drawn = Counter(
+        (k - ones, ones) for ones in range(min(k, 2) + 1) for _ in range(math.comb(2, ones) * math.comb(3, k - ones))
+    )
+    mixture = {shift: count / math.comb(5, k) for shift, count in drawn.items()}
+    worst = abs(np.log(law(mixture)) - np.log(law({(0, 0): 1.0}))).max()
+    assert worst <= epsilon * (1 + 1e-9)
+    same = abs(np.log(law({(k, 0): 1.0})) - np.log(law({(0, 0): 1.0}))).max()
+    assert same <= epsilon * (1 + 1e-9)
+    assert same > 0.999 * epsilon
+
+
+@pytest.mark.parametrize("k", KS)
+def test_amounts_of_a_record_and_of_a_person_lead_to_each_other(k):
+    for accountant in (Pure(0.7, k), ZCDP(0.7, 1e-5, k)):
+        assert accountant.epsilon_of(accountant.budget) <= 0.7
+        assert accountant.epsilon_of(accountant.budget) == pytest.approx(0.7, rel=1e-9)
+        assert accountant.epsilon_of(math.nextafter(accountant.budget, 1) * 1.01) > 0.7
+    assert Fraction(Pure(0.7, k).budget) * k <= Fraction(0.7) <= Fraction(math.nextafter(Pure(0.7, k).budget, 1)) * k
+    assert Fraction(Pure(0.7, k).of_unit(0.1)) >= Fraction(0.1) * k
+    assert Fraction(ZCDP(0.7, 1e-5, k).of_unit(0.1)) >= Fraction(0.1) * k * k
+    assert Pure(math.inf, k).epsilon_of(math.inf) == ZCDP(1.0, 1e-5, k).epsilon_of(math.inf) == math.inf
+
+
+def test_what_a_record_sees_is_what_the_plan_is_made_for():
+    assert Pure(3.0, 3).record_epsilon == 1.0
+    assert ZCDP(3.0, 1e-6).record_epsilon == 3.0
+    seen = ZCDP(3.0, 1e-6, 3)
+    assert zcdp_rho(seen.record_epsilon, 1e-6) == pytest.approx(seen.budget, rel=1e-6)
+    assert seen.record_epsilon < 1.0 + 0.05
+
+
+def test_the_guide_has_the_epsilon_that_a_record_sees():
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "people.md").read_text()
+    heads = [(1.0, 0.0), (2.0, 0.0), (3.0, 0.0), (1.0, 1e-6), (3.0, 1e-6)]
+    lines = [line.strip("| ").split(" | ") for line in guide.splitlines() if re.match(r"\| \d+ \|", line)]
+    assert [int(line[0]) for line in lines] == [1, 2, 5, 10]
+    for k, *cells in lines:
+        for (epsilon, delta), cell in zip(heads, cells, strict=True):
+            assert make_accountant(epsilon, delta, int(k)).record_epsilon == pytest.approx(float(cell), abs=6e-4)
+
+
+def test_a_book_about_other_rows_of_a_person_is_refused():
+    ledger = Ledger(make_accountant(1.0, 1e-6, 3))
+    with pytest.raises(AccountingError, match="3"):
+        ledger.begin(make_accountant(0.5, 0.0))
+    ledger.begin(make_accountant(0.5, 0.0, 3))
+
+
+def test_books_of_a_person_add_up_as_persons_lose():
+    ledger = Ledger(make_accountant(1.0, 1e-6, 2))
+    ledger.begin(make_accountant(0.25, 0.0, 2))
+    ledger.charge("number of rows", "geometric", 0.125)
+    assert ledger.spent == 0.25
+    ledger.begin(make_accountant(0.75, 1e-6, 2))
+    ledger.charge("leaves", "gaussian", ledger.accountant.budget)
+    assert ledger.spent == pytest.approx(1.0, rel=1e-9)
+    assert ledger.spent <= 1.0
+    again = Ledger.from_json(ledger.to_json())
+    assert again == ledger
+    assert again.spent == ledger.spent
+    assert again.rows == 2
+    assert again != Ledger(make_accountant(1.0, 1e-6))
+
+
+def test_a_statement_about_persons_survives_and_one_that_makes_no_sense_is_refused():
+    statement = Statement(1.0, 0.0, holds=True, unit="person", rows=3)
+    assert Statement.from_dict(statement.to_dict()) == statement
+    assert "one person (at most 3 of whose rows are used)" in str(statement)
+    assert "given person was in the table" in str(statement)
+    for wrong in ({"rows": 3, "unit": "record"}, {"rows": 0}, {"rows": 1.5}, {"rows": True}, {"unit": "village"}):
+        with pytest.raises(ValueError):
+            Statement.from_dict(statement.to_dict() | wrong)
+
+
+def test_files_from_before_persons_are_about_records():
+    content = Statement(1.0, 0.0, holds=True).to_dict()
+    ledger = Ledger(make_accountant(1.0, 0.0)).to_dict()
+    del content["rows"], ledger["rows_of_unit"]
+    assert Statement.from_dict(content).rows == Ledger.from_dict(ledger).rows == 1
+
+
+@pytest.mark.parametrize("rows", [0, -1, 1.5, True, "3", None])
+def test_the_most_rows_of_a_person_is_a_whole_number(rows):
+    with pytest.raises(ParameterError, match="whole number"):
+        make_accountant(1.0, 0.0, rows)

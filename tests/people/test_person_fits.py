@@ -1,0 +1,248 @@
+"""Fits that protect persons: what is trained on, what is stated, and where the unit is said."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import sklearn
+from sklearn.model_selection import GroupKFold, cross_validate
+from sklearn.utils.validation import has_fit_parameter
+from typer.testing import CliRunner
+
+from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
+from dpforest.cli.main import commands
+from dpforest.errors import DPForestError, ParameterError, TableError
+
+SCHEMA = Schema({"dose": Numeric(0, 1), "age": Numeric(0, 100)}, Classes([0, 1], name="well"))
+
+
+def visits(n_rows=3000, n_persons=400, seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({"person": rng.integers(0, n_persons, n_rows), "dose": rng.random(n_rows), "age": 50.0})
+    return table.assign(well=(table["dose"] + rng.normal(0, 0.2, n_rows) > 0.5).astype(int))
+
+
+def fitted(table, most=3, **settings):
+    model = DPForestClassifier(SCHEMA, **{"epsilon": 3.0, **settings}, max_rows_per_person=most)
+    return model.fit(table[["dose", "age"]], table["well"], groups=table["person"])
+
+
+def n_used(model):
+    """Records of the only tree of an exact forest."""
+    return model.forest_.counts[0].sum()
+
+
+EXACT = {"epsilon": float("inf"), "recipe": "jagannathan-2009", "n_trees": 1, "max_depth": 1}
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 1000])
+def test_no_more_than_k_rows_of_a_person_reach_the_model(most):
+    table = visits()
+    model = fitted(table, most, **EXACT)
+    assert n_used(model) == table["person"].value_counts().clip(upper=most).sum()
+
+
+def test_rows_without_an_id_are_left_out_however_many_there_are():
+    table = visits()
+    unknown = table["person"] % 3 == 0
+    model = fitted(table.assign(person=table["person"].where(~unknown)), 1000, **EXACT)
+    assert n_used(model) == (~unknown).sum()
+    assert n_used(fitted(table.assign(person=None), 1000, **EXACT)) == 0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("recipe", ["auto", "fletcher-islam-2017", "jagannathan-2009", "suihkonen-2023"])
+def test_the_stated_loss_is_that_of_a_person_and_charges_those_of_a_record(recipe, delta):
+    model = fitted(visits(), 3, recipe=recipe, delta=delta)
+    ledger, statement = model.ledger_, model.privacy_
+    assert (statement.unit, statement.rows, statement.holds) == ("person", 3, True)
+    assert 2.9 < statement.epsilon <= 3.0
+    assert ledger.rows == 3
+    if delta == 0:
+        assert 3 * ledger.total == pytest.approx(ledger.spent)
+        assert ledger.total <= 1.0
+    assert "rows without an id" in statement.notes[-1]
+
+
+def test_one_row_a_person_is_another_unit_at_the_same_price():
+    table = visits().drop_duplicates("person")
+    model = fitted(table, 1, epsilon=1.0)
+    assert (model.privacy_.unit, model.privacy_.rows) == ("person", 1)
+    assert model.ledger_.total == model.ledger_.spent == 1.0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_plan_is_made_for_the_noise_that_a_record_meets(delta):
+    """Three rows a person at epsilon = 3 get the plan of about epsilon = 1 for records, not that of 3."""
+    table = visits(20_000, 20_000)
+    public = Schema(SCHEMA.features, SCHEMA.target, n_rows=20_000)
+    features, target = table[["dose", "age"]], table["well"]
+    seen = DPForestClassifier(public, epsilon=3.0, delta=delta, max_rows_per_person=3).fit(
+        features, target, groups=table["person"]
+    )
+    epsilon = seen.ledger_.accountant.record_epsilon
+    alike = DPForestClassifier(public, epsilon=epsilon, delta=delta).fit(features, target)
+    assert epsilon == pytest.approx(1.0, abs=0.1)
+    assert (seen.forest_.n_trees, seen.forest_.depth) == (alike.forest_.n_trees, alike.forest_.depth)
+    assert len(seen.ledger_.entries()) == len(alike.ledger_.entries())
+    assert seen.ledger_.total == pytest.approx(alike.ledger_.total, rel=1e-4)
+
+
+def test_a_regressor_protects_persons_too():
+    table = visits()
+    schema = Schema({"age": Numeric(0, 100)}, Bounded(0, 1, name="dose"))
+    model = DPForestRegressor(schema, epsilon=2.0, max_rows_per_person=2).fit(
+        table[["age"]], table["dose"], groups=table["person"]
+    )
+    assert model.privacy_.unit == "person"
+    assert 2 * model.ledger_.total <= 2.0 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "match"),
+    [
+        ({}, {"groups": [0] * 50}, "max_rows_per_person"),
+        ({"max_rows_per_person": 2}, {}, "groups"),
+        ({"max_rows_per_person": 0}, {"groups": [0] * 50}, "whole number"),
+        ({"max_rows_per_person": 2.5}, {"groups": [0] * 50}, "whole number"),
+        ({"max_rows_per_person": True}, {"groups": [0] * 50}, "whole number"),
+        ({"max_rows_per_person": 10**12}, {"groups": [0] * 50}, "fewer rows"),
+        ({"max_rows_per_person": 2}, {"groups": [0] * 49}, "differ in length"),
+        ({"max_rows_per_person": 2}, {"groups": np.zeros((50, 2))}, "one dimension"),
+        ({}, {"sample_weight": np.ones(50)}, "sample_weight is not supported"),
+        ({}, {"sample_weight": 0}, "sample_weight is not supported"),
+    ],
+)
+def test_what_cannot_be_promised_is_refused_before_anything_is_charged(settings, given, match):
+    table = visits(50)
+    model = DPForestClassifier(SCHEMA, **settings)
+    with pytest.raises(DPForestError, match=match):
+        model.fit(table[["dose", "age"]], table["well"], **given)
+    assert not hasattr(model, "ledger_")
+
+
+def test_other_words_are_refused_as_python_does_and_no_weight_is_no_weight():
+    table = visits(50)
+    with pytest.raises(TypeError, match="'weights'"):
+        DPForestClassifier(SCHEMA).fit(table[["dose", "age"]], table["well"], weights=1)
+    assert DPForestClassifier(SCHEMA).fit(table[["dose", "age"]], table["well"], sample_weight=None).privacy_.holds
+    assert not has_fit_parameter(DPForestClassifier(), "sample_weight")
+
+
+def test_engines_that_cannot_tell_persons_apart_say_so_before_any_charge():
+    model = DPForestClassifier(SCHEMA, max_rows_per_person=2)
+    for fit in (model.fit_table, model.fit_dask):
+        with pytest.raises(ParameterError, match="cannot tell persons apart"):
+            fit(None)
+    assert not hasattr(model, "ledger_")
+
+
+def test_cross_validation_by_persons_hands_each_fit_its_ids():
+    table = visits(600)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = DPForestClassifier(SCHEMA, max_rows_per_person=2).set_fit_request(groups=True)
+        found = cross_validate(
+            model,
+            table[["dose", "age"]],
+            table["well"],
+            cv=GroupKFold(3),
+            params={"groups": table["person"]},
+            return_estimator=True,
+        )
+    assert all(each.privacy_.unit == "person" for each in found["estimator"])
+
+
+def written(table, path):
+    pa.parquet.write_table(pa.Table.from_pandas(table, preserve_index=False), path, row_group_size=250)
+    return path
+
+
+def test_a_parquet_file_names_its_column_of_ids(tmp_path):
+    table = visits().astype({"person": "Int64"})
+    table.loc[::7, "person"] = pd.NA
+    path = written(table, tmp_path / "t.parquet")
+    model = DPForestClassifier(SCHEMA, **EXACT, max_rows_per_person=2).fit(path, groups="person")
+    assert n_used(model) == table["person"].value_counts().clip(upper=2).sum()
+    assert DPForestClassifier(SCHEMA, max_rows_per_person=2).fit(path, groups="person").privacy_.unit == "person"
+
+
+@pytest.mark.parametrize("groups", ["nobody", "dose", "well", 3, ["person"]])
+def test_a_column_that_cannot_hold_ids_is_refused_before_any_charge(tmp_path, groups):
+    path = written(visits(50), tmp_path / "t.parquet")
+    model = DPForestClassifier(SCHEMA, max_rows_per_person=2)
+    with pytest.raises(TableError, match="groups"):
+        model.fit(path, groups=groups)
+    assert not hasattr(model, "ledger_")
+
+
+def test_model_file_json_and_report_say_the_unit(tmp_path):
+    model = fitted(visits(), 3, delta=1e-6)
+    model.save(tmp_path / "m.dpf")
+    loaded = load_model(tmp_path / "m.dpf")
+    assert (loaded.privacy_, loaded.ledger_) == (model.privacy_, model.ledger_)
+    assert loaded.max_rows_per_person == 3
+    exported = json.loads(model.to_json())
+    assert (exported["privacy"]["unit"], exported["privacy"]["rows"], exported["ledger"]["rows_of_unit"]) == ("person", 3, 3)
+    loaded.save_report(tmp_path / "r.html")
+    page = re.sub(r"\s+", " ", (tmp_path / "r.html").read_text())
+    assert "one person" in page
+    assert "at most 3 are used" in page
+    assert "3² = 9 times in" in page
+    assert "The promise is about one row" not in page
+    twin = json.loads((tmp_path / "r.json").read_text())
+    assert "person" in json.dumps(twin)
+    assert "people with several rows" not in json.dumps(twin)
+
+
+def test_the_report_of_records_warns_of_several_rows(tmp_path):
+    table = visits()
+    DPForestClassifier(SCHEMA).fit(table[["dose", "age"]], table["well"]).save_report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "The promise is about one row" in page
+    assert "people with several rows" in page
+    assert "one person" not in page
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_the_command_protects_persons(tmp_path, form):
+    table, path = visits(), tmp_path / f"t.{form}"
+    table.to_csv(path, index=False) if form == "csv" else written(table, path)
+    SCHEMA.to_file(tmp_path / "s.json")
+    words = ["fit", str(path), "--schema", str(tmp_path / "s.json"), "--epsilon", "3", "--out", str(tmp_path / "m.dpf")]
+    run = CliRunner().invoke(commands, [*words, "--groups", "person", "--max-rows-per-person", "3"])
+    assert run.exit_code == 0, run.output
+    assert "one person" in run.output.replace("\n", " ")
+    assert "not read" not in run.output
+    assert load_model(tmp_path / "m.dpf").privacy_.rows == 3
+    for wrong in (
+        ["--groups", "person"],
+        ["--max-rows-per-person", "3"],
+        ["--groups", "nobody", "--max-rows-per-person", "3"],
+    ):
+        assert CliRunner().invoke(commands, [*words, *wrong]).exit_code != 0
+
+
+def test_a_database_or_cluster_is_refused_with_groups(tmp_path):
+    SCHEMA.to_file(tmp_path / "s.json")
+    words = ["--schema", str(tmp_path / "s.json"), "--epsilon", "3", "--out", str(tmp_path / "m.dpf"), "--groups", "person"]
+    run = CliRunner().invoke(commands, ["fit", "duckdb:///nothing.db::t", *words, "--max-rows-per-person", "3"])
+    assert run.exit_code != 0
+    assert isinstance(run.exception, ParameterError)
+
+
+def odd_tables():
+    """Tables that differ by one person, whose ids are unlike the others'."""
+    table = visits(200).astype({"person": object})
+    for odd in ("text", None, [1], float("nan"), 2**80, -1):
+        more = pd.DataFrame({"person": [odd] * 4, "dose": 0.5, "age": 1.0, "well": 1}).astype({"person": object})
+        yield pd.concat([more, table], ignore_index=True)
+
+
+def test_a_person_with_an_odd_id_changes_no_error_warning_or_note(recwarn):
+    statements = {fitted(table, 2, recipe="jagannathan-2009").privacy_ for table in odd_tables()}
+    assert len(statements) == 1
+    assert not recwarn

@@ -1,0 +1,316 @@
+"""A search has scikit-learn's manners, refuses before it spends, is charged once, and keeps its parts apart."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.base import clone, is_classifier, is_regressor
+
+import dpforest.search as search_module
+from dpforest import (
+    Bounded,
+    Budget,
+    Categorical,
+    Classes,
+    DPForestClassifier,
+    DPForestRegressor,
+    DPSearchCV,
+    Numeric,
+    Schema,
+    load_model,
+)
+from dpforest.errors import BudgetError, DPForestError, ParameterError, SchemaError, TableError
+from dpforest.mechanisms import Entropy, Logarithmic
+from dpforest.records.scoring import hits_and_misses
+from dpforest.records.vault import Vault
+from dpforest.schema import FINE_STEPS, TARGET_STEPS
+
+FEATURES = {"x": Numeric(0, 1), "z": Categorical(["u", "v"])}
+SPACE = {"recipe": ["auto", "jagannathan-2009"], "max_depth": [2, 3]}
+SCHEMA = Schema(FEATURES, Classes(["a", "b"]))
+NUMBERS = Schema(FEATURES, Bounded(-10, 10))
+
+
+def table(n_rows=800, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"x": rng.random(n_rows), "z": rng.choice(["u", "v"], n_rows)})
+    return X, np.where((X["x"] > 0.5) == (X["z"] == "u"), "a", "b")
+
+
+def numbers(X):
+    return 8 * X["x"].to_numpy() - 4
+
+
+def make(**changed):
+    usual = {"estimator": DPForestClassifier(SCHEMA), "param_distributions": SPACE, "epsilon": 2.0, "mean_runs": 3}
+    return DPSearchCV(**(usual | changed))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = table()
+    return make().fit(X, y), X, y
+
+
+def test_a_search_predicts_with_its_best_model(fitted):
+    search, X, y = fitted
+    assert is_classifier(search)
+    assert list(search.classes_) == ["a", "b"]
+    assert (search.predict(X) == search.best_estimator_.predict(X)).all()
+    assert search.predict_proba(X).shape == (len(X), 2)
+    assert search.score(X, y) == np.mean(search.predict(X) == y)
+    assert search.n_features_in_ == 2
+    assert list(search.best_estimator_.feature_names_in_) == ["x", "z"]
+    assert search.best_params_ == {name: getattr(search.best_estimator_, name) for name in SPACE}
+
+
+def test_a_search_clones_copies_and_pickles(fitted):
+    search, X, _ = fitted
+    copy = clone(search)
+    assert not hasattr(copy, "best_estimator_")
+    assert copy.get_params()["mean_runs"] == 3
+    assert copy.set_params(estimator__n_trees=5, epsilon=0.5).estimator.n_trees == 5
+    again = pickle.loads(pickle.dumps(search))
+    assert (again.predict(X) == search.predict(X)).all()
+
+
+def test_the_statement_and_the_ledger_are_those_of_the_whole_search(fitted, tmp_path):
+    search, _, _ = fitted
+    model = search.best_estimator_
+    assert search.privacy_.epsilon == model.privacy_.epsilon == search.ledger_.spent == model.ledger_.spent == 2.0
+    assert search.privacy_.holds
+    assert any("how many runs" in text for text in search.privacy_.not_covered)
+    *_, selection = search.ledger_.entries()
+    law = Logarithmic.with_mean(3)
+    assert selection["epsilon"] == pytest.approx(2 - law.of_one_run(2.0))
+    model.save(tmp_path / "model.dpf")
+    assert load_model(tmp_path / "model.dpf").privacy_ == model.privacy_
+    model.save_report(tmp_path / "report.html")
+
+
+def test_nothing_tells_the_number_of_runs(fitted):
+    search, _, _ = fitted
+    own = {*search.get_params(deep=False)} | {
+        "best_estimator_", "best_params_", "best_score_", "privacy_", "ledger_", "n_features_in_", "feature_names_in_",
+    }  # fmt: skip
+    assert set(vars(search)) == own
+    assert {entry["scope"].split(" / ")[1] for entry in search.ledger_.entries()[:-1]} == {"best run"}
+
+
+def test_a_search_of_numbers_scores_by_the_mean_absolute_error():
+    X, _ = table(4000)
+    y = numbers(X)
+    search = DPSearchCV(DPForestRegressor(NUMBERS), {"max_depth": [2, 4]}, epsilon=5, mean_runs=2).fit(X, y)
+    assert is_regressor(search)
+    assert not hasattr(search, "predict_proba")
+    error = np.abs(search.predict(X) - y).mean()
+    assert search.best_score_ == pytest.approx(-error, abs=0.3)
+
+
+def test_the_noisy_score_is_about_the_accuracy_of_the_model():
+    X, y = table(8000)
+    search = make(epsilon=4).fit(X, y)
+    assert search.best_score_ == pytest.approx(search.score(X, y), abs=0.06)
+
+
+def test_the_better_candidate_is_found_if_it_was_tried(monkeypatch):
+    """One level cannot see the two features of the rule. All of 25 runs draw it with a probability of 3e-8."""
+    X, y = table(2000)
+    monkeypatch.setattr(Logarithmic, "draw", lambda *_: 25)
+    forest = DPForestClassifier(SCHEMA, recipe="jagannathan-2009", n_trees=5)
+    search = DPSearchCV(forest, {"max_depth": [1, 2]}, epsilon=4).fit(X, y)
+    assert search.best_params_ == {"max_depth": 2}
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"epsilon": 0}, ParameterError),
+        ({"epsilon": math.inf}, ParameterError),
+        ({"epsilon": "1"}, ParameterError),
+        ({"mean_runs": 0.5}, ParameterError),
+        ({"mean_runs": True}, ParameterError),
+        ({"mean_runs": math.nan}, ParameterError),
+        ({"mean_runs": 1e9}, ParameterError),
+        ({"held_out": 0}, ParameterError),
+        ({"held_out": 1}, ParameterError),
+        ({"budget": "budget.db"}, ParameterError),
+        ({"estimator": "forest"}, ParameterError),
+        ({"estimator": DPForestClassifier(SCHEMA, delta=1e-6)}, ParameterError),
+        ({"estimator": DPForestClassifier(SCHEMA, random_state=0)}, ParameterError),
+        ({"estimator": DPForestClassifier(SCHEMA, max_rows_per_person=2)}, ParameterError),
+        ({"estimator": DPForestClassifier(SCHEMA, recipe="dong-2022", variant="published")}, ParameterError),
+        ({"estimator": DPForestClassifier("assume-public")}, SchemaError),
+        ({"estimator": DPForestClassifier()}, SchemaError),
+        ({"estimator": DPForestRegressor(SCHEMA)}, SchemaError),
+        *(
+            ({"param_distributions": {name: [value]}}, ParameterError)
+            for name, value in (
+                ("epsilon", 5), ("delta", 0.1), ("budget", None), ("random_state", 1), ("schema", SCHEMA),
+                ("variant", "published"), ("max_rows_per_person", 3), ("nonsense", 1),
+            )
+        ),
+        ({"param_distributions": {"max_depth": []}}, ParameterError),
+        ({"param_distributions": {"max_depth": 3}}, ParameterError),
+        ({"param_distributions": {"recipe": "auto"}}, ParameterError),
+        ({"param_distributions": []}, ParameterError),
+        ({"param_distributions": [3]}, ParameterError),
+        ({"param_distributions": None}, ParameterError),
+        ({"param_distributions": {"max_depth": [2, 0]}}, ParameterError),
+        ({"param_distributions": {"recipe": ["auto", "no-such-recipe"]}}, DPForestError),
+        ({"param_distributions": {"recipe_params": [{"no_such": 1}]}}, ParameterError),
+        ({"param_distributions": {"max_depth": stats.randint(-9, -5)}}, ParameterError),
+    ],
+)  # fmt: skip
+def test_refusals_come_before_anything_is_charged(changed, error, tmp_path, monkeypatch):
+    X, y = table(50)
+    budget = Budget.open(tmp_path / "budget.db", dataset="ward", epsilon=3.0)
+    monkeypatch.setattr(search_module.Vault, "hold_out", lambda *_: pytest.fail("Rows were used."))
+    search = make(**({"budget": budget} | changed))
+    for _ in range(5):  # whichever candidates are drawn
+        with pytest.raises(error):
+            search.fit(X, y)
+    assert budget.spent == 0
+    assert budget.history() == []
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "error"),
+    [
+        ("table.parquet", None, Exception),
+        (table(50)[0], None, ValueError),
+        (table(50)[0][["x"]], table(50)[1], TableError),
+        (table(50)[0], table(40)[1], TableError),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused_before_anything_is_charged(X, y, error, tmp_path):
+    budget = Budget.open(tmp_path / "budget.db", dataset="ward", epsilon=3.0)
+    with pytest.raises(error):
+        make(budget=budget).fit(X, y)
+    assert budget.history() == []
+
+
+def test_a_search_is_charged_to_its_budget_once_and_in_full(tmp_path):
+    X, y = table(200)
+    budget = Budget.open(tmp_path / "budget.db", dataset="ward", epsilon=3.0)
+    search = clone(make(budget=budget, mean_runs=20)).fit(X, y)
+    (entry,) = budget.history()
+    assert (entry["what"], entry["state"]) == ("search", "settled")
+    assert budget.spent == 2.0
+    assert any("ward" in note for note in search.privacy_.notes)
+    assert search.best_estimator_.budget is None
+    with pytest.raises(BudgetError):
+        clone(search).fit(X, y)
+    assert budget.spent == 2.0
+
+
+def test_a_search_that_fails_is_charged_in_full(tmp_path, monkeypatch):
+    X, y = table(200)
+    budget = Budget.open(tmp_path / "budget.db", dataset="ward", epsilon=3.0)
+    monkeypatch.setattr(DPSearchCV, "_run", lambda *_: 1 / 0)
+    search = make(budget=budget)
+    with pytest.raises(ZeroDivisionError):
+        search.fit(X, y)
+    assert budget.spent == 2.0
+    assert not hasattr(search, "best_estimator_")
+
+
+def test_runs_that_are_not_the_best_leave_no_warning(monkeypatch):
+    X, y = table(100)
+    run = DPSearchCV._run
+    monkeypatch.setattr(DPSearchCV, "_run", lambda *arguments: (warnings.warn("a run", stacklevel=1), run(*arguments))[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make().fit(X, y)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.5])
+def test_parts_are_disjoint_and_hold_all_records_in_their_shares(share):
+    X, y = table(20_000)
+    y = y.astype(object)
+    y[:500] = None
+    vault = Vault.seal(X, y, SCHEMA)
+    parts = [part._target_codes >= 0 for part in vault.hold_out(share, Entropy(3))]
+    assert not (parts[0] & parts[1]).any()
+    assert ((parts[0] | parts[1]) == (vault._target_codes >= 0)).all()
+    n = 19_500
+    assert abs(parts[1].sum() - share * n) < 5 * math.sqrt(share * (1 - share) * n)  # 5 standard deviations
+
+
+def test_a_record_that_is_added_changes_no_other_record_s_part():
+    X, y = table(300)
+    for n_rows in (299, 300):
+        parts = [part._target_codes >= 0 for part in Vault.seal(X[:n_rows], y[:n_rows], SCHEMA).hold_out(0.3, Entropy(5))]
+        if n_rows == 299:
+            before = parts
+    for old, new in zip(before, parts, strict=True):
+        assert (old == new[:299]).all()
+
+
+def test_a_run_trains_and_scores_on_its_own_part(monkeypatch):
+    X, y = table(500)
+    seen = []
+    run = DPSearchCV._run
+
+    def watched(self, training, held_out, *others):
+        seen.append((training._target_codes >= 0, held_out._target_codes >= 0))
+        return run(self, training, held_out, *others)
+
+    monkeypatch.setattr(DPSearchCV, "_run", watched)
+    make(mean_runs=5).fit(X, y)
+    for training, held_out in seen:
+        assert (training ^ held_out).all()
+        assert (training == seen[0][0]).all()
+
+
+def test_hits_and_misses_move_by_their_unit_when_a_record_is_added():
+    X, y = table(400)
+    classes = DPForestClassifier(SCHEMA, epsilon=5).fit(X, y)
+    means = DPForestRegressor(NUMBERS, epsilon=5).fit(X, numbers(X))
+    for forest, target, unit in (
+        (classes.forest_, np.arange(400) % 2, 1),
+        (means.forest_, np.linspace(0, FINE_STEPS, 400).astype(np.int64), TARGET_STEPS),
+    ):
+        codes = np.array([[row % n for row in range(400)] for n in forest.domain.n_codes], dtype=forest.domain.dtype)
+        sums = [hits_and_misses(forest, codes[:, :n], target[:n])._value for n in range(100, 140)]
+        changes = np.diff(sums, axis=0)
+        assert (changes >= 0).all()
+        assert (changes.sum(axis=(1, 2)) == unit).all()  # so 0.9 of it would be too small
+
+
+def test_hits_are_what_the_estimator_predicts_right():
+    X, y = table(600)
+    for recipe in ("auto", "bojarski-2015", "jagannathan-2009"):
+        model = DPForestClassifier(SCHEMA, recipe=recipe, epsilon=3).fit(X, y)
+        ((hits, misses),) = Vault.seal(X, y, SCHEMA).hits(model.forest_)._value
+        assert hits == (model.predict(X) == y).sum()
+        assert hits + misses == 600
+
+
+def test_candidates_may_come_from_distributions_and_several_spaces():
+    X, y = table(200)
+    space = [{"recipe": ["auto"], "max_depth": stats.randint(2, 5)}, {"recipe": ["jagannathan-2009"], "n_trees": [3]}]
+    found = make(param_distributions=space, mean_runs=4).fit(X, y).best_params_
+    assert set(found) in ({"recipe", "max_depth"}, {"recipe", "n_trees"})
+
+
+def test_a_declared_number_of_rows_is_that_of_the_training_part():
+    X, y = table(1000)
+    schema = Schema(FEATURES, Classes(["a", "b"]), n_rows=1000)
+    seen = []
+    search = DPSearchCV(DPForestClassifier(schema), {"max_depth": [2]}, epsilon=1, held_out=0.25, mean_runs=1)
+    run = search._run
+    search._run = lambda training, *others: (seen.append(training.schema.n_rows), run(training, *others))[1]
+    search.fit(X, y)
+    assert seen == [750]
+    assert search.best_estimator_.schema_ is search.estimator.schema or search.best_estimator_.schema_.n_rows == 1000
+
+
+def test_a_table_without_rows_gives_a_model_and_no_error():
+    X, y = table(10)
+    search = make().fit(X[:0], y[:0])
+    assert search.predict(X).shape == (10,)

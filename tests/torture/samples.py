@@ -1,0 +1,92 @@
+"""Sound files to start mutations from, and what a reader does with them."""
+
+import sqlite3
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest.budget import Budget, Loss
+
+FEATURES = {"age": Numeric(0, 100, integer=True), "pay": Numeric(-1.5, 9e4), "sex": Categorical(["m", "f"])}
+
+
+def rows(n_rows=50):
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {"age": rng.uniform(0, 100, n_rows), "pay": rng.uniform(0, 9e4, n_rows), "sex": rng.choice(["m", "f"], n_rows)}
+    )
+
+
+def classifier(**parameters):
+    X = rows()
+    return DPForestClassifier(Schema(FEATURES, Classes(["no", "yes"])), **parameters).fit(
+        X, np.where(X["age"] > 50, "yes", "no")
+    )
+
+
+def regressor(**parameters):
+    X = rows()
+    return DPForestRegressor(Schema(FEATURES, Bounded(0, 100)), **parameters).fit(X, X["age"])
+
+
+def model_files():
+    """Small models of several kinds: made by hand of single trees, of many, for classes and for means."""
+    models = [
+        classifier(max_depth=2, n_trees=2),
+        classifier(max_depth=2, n_trees=2, recipe="jagannathan-2009", delta=0.0),
+        classifier(max_depth=1, n_trees=2, delta=1e-6),
+        regressor(max_depth=2, n_trees=2),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        contents = []
+        for place, model in enumerate(models):
+            path = Path(folder, f"{place}.dpf")
+            model.save(path)
+            contents.append(path.read_bytes())
+    return contents
+
+
+def schema_files():
+    schemas = {
+        "classes": Schema(FEATURES, Classes(["no", "yes", 3, True, 2.5], other="no", name="ill"), n_rows=100),
+        "means": Schema(FEATURES, Bounded(-1, 1), vouched_by="the office"),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        contents = {}
+        for name, schema in schemas.items():
+            for ending in ("json", "toml"):
+                path = Path(folder, f"{name}.{ending}")
+                schema.to_file(path)
+                contents[path.name] = path.read_bytes()
+    return contents
+
+
+def budget_files():
+    """Stores, each with the log beside it: closed ones, and one that was copied while it was open."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "b.db")
+        contents = []
+        for n_releases in (0, 3, 60):
+            budget = Budget.open(path, dataset="ward-7", epsilon=50.0, delta=1e-6)
+            for place in range(n_releases):
+                reservation = budget.reserve(f"fit {place}", outcomes=[Loss.pure(0.1)])
+                if place % 5:
+                    budget.settle(reservation, Loss.pure(0.05))
+            contents.append((path.read_bytes(), Path(f"{path}-wal").read_bytes()))
+            closed = sqlite3.connect(path)
+            closed.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            closed.close()
+            contents.append((path.read_bytes(), b""))
+    return contents
+
+
+def use_budget(path):
+    """All that a reader may ask of a store, and one release on it."""
+    budget = Budget.open(path, dataset="ward-7")
+    repr((budget, budget.spent, budget.left, budget.cap, budget.unit, budget.history(), budget.verify(), budget.export()))
+    reservation = budget.reserve("one more", outcomes=[Loss.pure(0.01)])
+    budget.settle(reservation, Loss.pure(0.01))
+    budget.verify()

@@ -1,0 +1,223 @@
+"""A smaller form of ``make torture``: kills, races, full and read-only disks, stores that vanish, clocks that go back."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.torture import victims
+
+from dpforest import Budget
+from dpforest.budget import Loss, chain
+from dpforest.errors import BudgetDamagedError, BudgetStoreError
+from dpforest.privacy.gate import Gate
+
+ROOT = Path(__file__).parents[2]
+
+
+def in_a_process_of_its_own(expression, *arguments):
+    """Forks need a process without threads of a test runner."""
+    code = f"import sys; from tests.torture import victims; print({expression})"
+    words = [sys.executable, "-c", code, *map(str, arguments)]
+    ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return ended.stdout.strip()
+
+
+def test_a_killed_fit_loses_no_charge_and_leaves_no_partial_model(tmp_path):
+    found = eval(in_a_process_of_its_own("victims.kills(sys.argv[1], 20)", tmp_path))
+    assert found["runs"] == 20
+    assert found["released"] > 0
+
+
+@pytest.mark.parametrize("n_places", [1, 3])
+def test_processes_that_race_for_the_last_epsilon_never_overspend(tmp_path, n_places):
+    assert in_a_process_of_its_own(f"victims.race(sys.argv[1], 8, {n_places})", tmp_path) == str(n_places)
+
+
+def test_many_fits_in_one_process_do_not_grow(tmp_path):
+    assert int(in_a_process_of_its_own("victims.memory_of_fits(sys.argv[1], 30)", tmp_path)) < 10 << 20
+
+
+@pytest.fixture
+def releases(monkeypatch):
+    """What passed the gate during a test."""
+    seen = []
+    for name in ("add_noise", "select"):
+        whole = getattr(Gate, name)
+
+        def marked(*arguments, _whole=whole, **named):
+            seen.append(1)
+            return _whole(*arguments, **named)
+
+        monkeypatch.setattr(Gate, name, marked)
+    return seen
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A small disk of its own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(place)]
+    if os.geteuid() or shutil.which("mount") is None or subprocess.run(words, capture_output=True).returncode:
+        pytest.skip("a disk can be mounted by root only, where the system lets it")
+    yield place
+    close_connections()
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def close_connections():
+    from dpforest.budget import store
+
+    for kept in store._kept.values():
+        store._close(kept)
+
+
+def fill(folder):
+    with open(folder / "ballast", "wb", buffering=0) as file:
+        try:
+            while file.write(bytes(512)):
+                pass
+        except OSError:
+            return
+
+
+def test_a_full_disk_stops_fits_before_they_begin_and_loses_nothing(disk, releases):
+    budget = Budget.open(disk / "b.db", dataset="ward-7", epsilon=1e6)
+    victims.fit(budget)
+    fill(disk)
+    n_refused, n_fits = 0, 1
+    for _ in range(40):
+        before = len(releases)
+        try:
+            victims.fit(budget)
+            n_fits += 1
+        except BudgetStoreError as error:
+            n_refused += "Make room" in str(error)
+            # A reservation that fits and a settlement that does not: the charge stands, and nothing more is released.
+            n_fits += len(releases) > before
+    assert n_refused > 0
+    (disk / "ballast").unlink()
+    budget.verify()
+    assert len(budget.history()) == n_fits
+    victims.fit(budget)
+
+
+def test_a_read_only_disk_stops_fits_before_they_begin(disk, releases):
+    budget = Budget.open(disk / "b.db", dataset="ward-7", epsilon=1e6)
+    close_connections()
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    with pytest.raises(BudgetStoreError, match=r"read-only|cannot be opened"):
+        victims.fit(budget)
+    with pytest.raises(BudgetStoreError):
+        Budget.open(disk / "other.db", dataset="ward-7", epsilon=1.0)
+    assert not releases
+    subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+    victims.fit(budget)
+    assert len(budget.history()) == 1
+
+
+def removed(path):
+    for name in path.parent.glob(f"{path.name}*"):
+        name.unlink()
+
+
+def overwritten(path):
+    for name in (path, Path(f"{path}-wal")):
+        if name.exists():
+            name.write_bytes(b"\xa5" * name.stat().st_size)
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def set_back(path):
+    close_connections()
+    removed(path)
+    shutil.copy(path.parent / "older", path)
+
+
+def other_one(path):
+    removed(path)
+    Budget.open(path, dataset="ward-7", epsilon=1e6)
+
+
+DAMAGE = {"deleted": removed, "emptied": emptied, "overwritten": overwritten, "set back": set_back, "another": other_one}
+
+
+@pytest.fixture
+def budget(tmp_path):
+    budget = Budget.open(tmp_path / "b.db", dataset="ward-7", epsilon=1e6)
+    budget.settle(budget.reserve("first", outcomes=[Loss.pure(1.0)]), Loss.pure(1.0))
+    close_connections()
+    shutil.copy(budget.path, tmp_path / "older")
+    budget.settle(budget.reserve("second", outcomes=[Loss.pure(1.0)]), Loss.pure(1.0))
+    return budget
+
+
+@pytest.mark.parametrize("harm", DAMAGE.values(), ids=DAMAGE.keys())
+def test_a_store_that_is_lost_before_a_fit_stops_it(budget, releases, harm):
+    close_connections()
+    harm(Path(budget.path))
+    with pytest.raises(BudgetStoreError):
+        victims.fit(budget)
+    assert not releases
+
+
+@pytest.mark.parametrize("title", DAMAGE)
+def test_a_store_that_is_lost_in_the_middle_of_a_fit_is_told(budget, title):
+    steps = []
+
+    def once(step):
+        if not steps:
+            DAMAGE[title](Path(budget.path))
+        steps.append(step)
+
+    with pytest.raises(BudgetStoreError):
+        victims.fit(budget, progress=once)
+    assert steps
+    with pytest.raises(BudgetStoreError):
+        victims.fit(budget)
+
+
+def test_pages_that_are_overwritten_are_told_to_whoever_opens_the_store_next(budget):
+    victims.fit(budget)
+    overwritten(Path(budget.path))
+    close_connections()
+    with pytest.raises(BudgetStoreError):
+        victims.fit(budget)
+
+
+def test_a_changed_entry_stops_fits(budget, releases):
+    close_connections()
+    with sqlite3.connect(budget.path) as store:
+        store.execute("DROP TRIGGER never_change")
+        store.execute("UPDATE entries SET text = replace(text, '1.0', '0.1') WHERE number = 2")
+    store.close()
+    in_a_new_process = "import sys; from dpforest import Budget; Budget.open(sys.argv[1], dataset='ward-7')"
+    ended = subprocess.run([sys.executable, "-c", in_a_new_process, budget.path], capture_output=True, text=True)
+    assert "BudgetDamagedError" in ended.stderr
+    with pytest.raises(BudgetDamagedError):
+        victims.fit(budget)
+    assert not releases
+
+
+def test_a_clock_that_was_set_back_stops_fits(budget, releases, monkeypatch):
+    class Slow(datetime):
+        @classmethod
+        def now(cls, zone=None):
+            return datetime.now(zone) - timedelta(hours=1)
+
+    monkeypatch.setattr(chain, "datetime", Slow)
+    with pytest.raises(BudgetStoreError, match="Set the clock"):
+        victims.fit(budget)
+    assert not releases
+    monkeypatch.undo()
+    victims.fit(budget)
+    budget.verify()
