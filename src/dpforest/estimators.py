@@ -240,7 +240,9 @@ class _DPForest(BaseEstimator):
         """Why a fit with these parameters would not be private, as far as parameters tell."""
         reasons = [REASONS["inf"]] if math.isinf(self.epsilon) else []
         reasons += [REASONS["seed"]] if self.random_state is not None else []
-        reasons += [REASONS["assume"]] if isinstance(self.schema, str) and self.schema == "assume-public" else []
+        # Also where a schema was read off rows before, and then kept.
+        source = self.schema if isinstance(self.schema, str) else getattr(self.schema, "source", None)
+        reasons += [REASONS["assume"]] if source == "assume-public" else []
         if self.variant == "published":
             task = "classification" if self._target_kind is Classes else "regression"
             printed = get_published(recipe.name)

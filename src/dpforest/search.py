@@ -7,7 +7,7 @@ import math
 import numbers
 import warnings
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -21,7 +21,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpforest.budget import Budget, Loss
-from dpforest.budget.fits import charged, check_budget
+from dpforest.budget.fits import check_budget
 from dpforest.errors import ParameterError, SchemaError, TableError, shown
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.mechanisms import Entropy, Logarithmic
@@ -72,6 +72,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             independent of the records. So the best, ties to the first, is ``epsilon``-DP (``Logarithmic``). An error in a
             run is an output that ranks above all scores: it ends the search. Averaging over the coins keeps the bound.
         Assumes: the number of runs, other runs and their scores are not released; how long the search takes can tell them.
+            What a distribution of candidates draws follows from the seed that it is given.
 
     Parameters
     ----------
@@ -139,11 +140,10 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         if y is None:
             raise ValueError("DPSearchCV requires y to be passed, but the target y is None.")
         vault = self._seal(X, y, schema)
-        with self._charged():
-            for name in ("best_estimator_", "best_params_", "best_score_", "privacy_", "ledger_"):
-                self.__dict__.pop(name, None)
-            best = self._best(vault, candidates, epsilon, entropy)
-        self._keep(best, schema, epsilon)
+        self._charge()
+        for name in ("best_estimator_", "best_params_", "best_score_", "privacy_", "ledger_"):
+            self.__dict__.pop(name, None)
+        self._keep(self._best(vault, candidates, epsilon, entropy), schema, epsilon)
         return self
 
     def _check_parameters(self) -> tuple[Logarithmic, Schema]:
@@ -168,6 +168,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         if not isinstance(estimator.schema, Schema):
             raise SchemaError("A search needs an estimator with a Schema; bounds cannot be read off the rows.")
         _, schema = estimator._resolve_schema(None, None)
+        if schema.source == "assume-public":
+            raise SchemaError("The bounds of this schema were read off rows; a search needs ones that are public.")
         self._check_names()
         check_budget(self.budget, "record", [])
         return Logarithmic.with_mean(float(self.mean_runs)), schema
@@ -200,7 +202,12 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             return [listed[place] for place in generator.integers(len(listed), size=n_runs)]
         seeds = generator.integers(2**32, size=n_runs)
         try:
-            return [next(iter(ParameterSampler(self.param_distributions, 1, random_state=int(seed)))) for seed in seeds]
+            # From a copy each: a distribution that remembers its draws would make runs unlike.
+            spaces = [deepcopy(self.param_distributions) for _ in seeds]
+            return [
+                next(iter(ParameterSampler(space, 1, random_state=int(seed))))
+                for space, seed in zip(spaces, seeds, strict=True)
+            ]
         except (TypeError, ValueError) as error:
             raise ParameterError(f"param_distributions: {error}") from None
 
@@ -217,11 +224,14 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         validate_data(self, X, skip_check_array=True)
         return vault
 
-    def _charged(self) -> AbstractContextManager[None]:
-        """The whole search is reserved in the store before a record is used, and stays charged however it ends."""
-        whole = Ledger(make_accountant(self.epsilon, 0.0))
-        whole.charge("search", SELECTION, float(self.epsilon))
-        return charged(self.budget, "search", [Loss.of_ledger(whole)], whole)
+    def _charge(self) -> None:
+        """The whole search is in the store before a record is used, and stays charged however it ends.
+
+        It is settled at once: how long a search took would tell how many runs there were.
+        """
+        if self.budget is not None:
+            loss = Loss.pure(float(self.epsilon))
+            self.budget.settle(self.budget.reserve("search", outcomes=[loss]), loss)
 
     def _best(self, vault: Vault, candidates: list[dict[str, Any]], epsilon: float, entropy: Entropy) -> _Run:
         """The best run, the first of those that tie; all others are forgotten."""

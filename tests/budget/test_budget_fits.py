@@ -37,6 +37,13 @@ def budget(path):
     return Budget.open(path, dataset="ward-7", epsilon=3.0, delta=1e-6)
 
 
+def test_a_schema_that_was_read_off_rows_once_is_refused_as_before(budget):
+    learned = DPForestClassifier("assume-public", random_state=0).fit(X, Y).schema_
+    with pytest.raises(ParameterError, match="assume"):
+        DPForestClassifier(learned, epsilon=1.0, budget=budget).fit(X, Y)
+    assert budget.history() == []
+
+
 def test_a_fit_reserves_and_settles_what_its_ledger_says(budget):
     model = DPForestClassifier(SCHEMA, epsilon=1.0, budget=budget).fit(X, Y)
     (release,) = budget.history()

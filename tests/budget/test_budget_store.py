@@ -32,6 +32,27 @@ from dpforest.errors import (
 ONE = [Loss.pure(1.0)]
 
 
+def test_an_entry_that_was_half_counted_when_somebody_pressed_control_c_counts_once(budget, monkeypatch):
+    count = chain.Chain.count
+
+    def interrupted(self, entry, found):
+        count(self, entry, found)
+        raise KeyboardInterrupt
+
+    in_another_process(lambda: budget.reserve("x", outcomes=ONE))
+    monkeypatch.setattr(chain.Chain, "count", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _ = budget.spent
+    monkeypatch.setattr(chain.Chain, "count", count)
+    assert budget.spent == 1.0
+
+
+def in_another_process(work):
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    process.join()
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "budget.db"
@@ -298,11 +319,12 @@ def test_a_last_entry_written_anew_is_found_by_an_anchor_only(path, filled):
 
 
 def test_a_running_process_notices_that_the_last_entry_was_written_anew(path, filled):
-    kept = store._kept[filled.path].chain
+    assert filled.spent > 1.0  # and so has read all entries
+    kept = copy.copy(store._kept[filled.path])
     test_a_last_entry_written_anew_is_found_by_an_anchor_only(path, filled)
     forget()
     assert filled.spent == 1.0
-    store._kept[filled.path].chain = kept
+    store._kept[filled.path].chain, store._kept[filled.path].seen = kept.chain, kept.seen
     with pytest.raises(BudgetDamagedError, match="lacks entry 5"):
         filled.reserve("fit", outcomes=[Loss.pure(0.1)])
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import Counter
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,20 @@ def test_every_subset_comes_from_as_many_outcomes_of_the_coins(n_rows, most):
         subsets[tuple(sorted(order[:most]))] += 1
     assert len(subsets) == math.comb(n_rows, most)
     assert len(set(subsets.values())) == 1
+
+
+def test_ids_of_which_it_is_not_known_when_two_are_one_are_missing():
+    nan = float("nan")
+    ids = read_ids([("a", nan), ("a", nan), ("a", 1), frozenset("a"), 7, "7", UUID(int=7), UUID(int=7)])
+    places = person_places(ids)
+    assert places[:4].tolist() == [-1] * 4
+    assert len(set(places[4:7].tolist())) == 3
+    assert places[6] == places[7] >= 0
+
+
+def test_a_mask_is_not_lost():
+    with pytest.raises(TableError, match="masked"):
+        read_ids(np.ma.masked_array([1, 2, 3], mask=[0, 1, 0]))
 
 
 def test_coins_are_uniform_below_their_own_limit():

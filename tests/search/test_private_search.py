@@ -208,6 +208,42 @@ def test_a_search_is_charged_to_its_budget_once_and_in_full(tmp_path):
     assert budget.spent == 2.0
 
 
+def test_the_store_does_not_tell_how_long_a_search_took(tmp_path, monkeypatch):
+    """The time of a search tells how many runs there were, and these are secret."""
+    X, y = table(100)
+    budget = Budget.open(tmp_path / "budget.db", dataset="ward", epsilon=3.0)
+    states = []
+    best = DPSearchCV._best
+    monkeypatch.setattr(DPSearchCV, "_best", lambda *given: (states.append(budget.history()[0]["state"]), best(*given))[1])
+    make(budget=budget).fit(X, y)
+    assert states == ["settled"]
+    assert len(budget.export()["entries"]) == 3  # create, reserve, settle: all before the first run
+
+
+class Counting:
+    """A distribution that remembers how often it was asked."""
+
+    def __init__(self):
+        self.n = 0
+
+    def rvs(self, random_state=None):
+        self.n += 1
+        return self.n
+
+
+def test_a_distribution_that_remembers_its_draws_does_not_tell_the_number_of_runs():
+    search = make(param_distributions={"max_depth": Counting()})
+    drawn = search._draw_candidates([], 6, Entropy(None))
+    assert drawn == [{"max_depth": 1}] * 6
+
+
+def test_a_schema_that_was_read_off_rows_is_refused():
+    X, y = table(100)
+    learned = DPForestClassifier("assume-public", random_state=0).fit(X, y).schema_
+    with pytest.raises(SchemaError, match="read off rows"):
+        make(estimator=DPForestClassifier(learned)).fit(X, y)
+
+
 def test_a_search_that_fails_is_charged_in_full(tmp_path, monkeypatch):
     X, y = table(200)
     budget = Budget.open(tmp_path / "budget.db", dataset="ward", epsilon=3.0)

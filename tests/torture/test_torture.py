@@ -108,6 +108,22 @@ def test_a_full_disk_stops_fits_before_they_begin_and_loses_nothing(disk, releas
     victims.fit(budget)
 
 
+def test_a_file_that_is_mounted_alone_is_refused(disk, tmp_path, releases):
+    """Into a container, say: the log would be written beside the mount, where nobody else sees it."""
+    for name, folder in (("same", tmp_path), ("other", disk)):
+        budget = Budget.open(folder / f"{name} one.db", dataset="ward-7", epsilon=1.0)
+        close_connections()
+        place = tmp_path / f"mounted {name}.db"
+        place.touch()
+        subprocess.run(["mount", "--bind", budget.path, str(place)], check=True)
+        try:
+            with pytest.raises(BudgetStoreError, match="Mount its folder"):
+                victims.fit(Budget.open(place, dataset="ward-7"))
+        finally:
+            subprocess.run(["umount", str(place)], check=True)
+    assert not releases
+
+
 def test_a_read_only_disk_stops_fits_before_they_begin(disk, releases):
     budget = Budget.open(disk / "b.db", dataset="ward-7", epsilon=1e6)
     close_connections()

@@ -21,7 +21,7 @@ from dpforest.errors import AccountingError, BudgetDamagedError, BudgetStoreErro
 FIRST = "0" * 64  # stands for the hash before the first entry
 UNITS = ("record", "person")
 MOST_OUTCOMES = 64
-# Clocks of machines that share a store differ a little.
+# Clocks are set back a little all the time.
 SECONDS_BEHIND = 5.0
 
 

@@ -5,6 +5,7 @@ reservation: if the power fails between, the reservation stands in full, which i
 """
 
 import os
+import re
 import sqlite3
 import stat
 import threading
@@ -37,6 +38,7 @@ class _Kept:
 
     identity: tuple[int, int]
     chain: Chain = field(default_factory=Chain)
+    seen: tuple[int, str] = (0, "")  # number and hash of the last entry that was checked
     connection: sqlite3.Connection | None = None
 
 
@@ -52,7 +54,8 @@ def _before_fork() -> None:
         _close(kept)
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_lock.release, after_in_child=_lock.release)
+if hasattr(os, "register_at_fork"):  # where there are forks
+    os.register_at_fork(before=_before_fork, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class Store:
@@ -161,6 +164,10 @@ class Store:
             # What was read of the old file must be in the new one too: see ``_catch_up``.
             kept.identity = identity
         if kept is None:
+            if _is_mounted(self.path, identity[0]):
+                raise BudgetStoreError(
+                    f"{self.path} is mounted as a file of its own: its log would be elsewhere, and lost. Mount its folder."
+                )
             kept = _Kept(identity)
         if kept.connection is None:
             kept.connection = self._connect("rw")
@@ -174,17 +181,20 @@ class Store:
         statements = connection.execute("SELECT sql FROM sqlite_schema ORDER BY rowid LIMIT 9").fetchall()
         if statements != [(statement,) for statement in SCHEMA]:
             raise BudgetDamagedError(f"{self.path} is no budget: it holds other tables or triggers than a budget has.")
-        chain = kept.chain
-        rows = connection.execute(
-            "SELECT number, text, hash FROM entries WHERE number >= ? ORDER BY number", (chain.number,)
-        )
-        if chain.number and next(rows, (0, "", ""))[2] != chain.head:
+        number, head = kept.seen
+        if number and connection.execute("SELECT hash FROM entries WHERE number = ?", (number,)).fetchone() != (head,):
             raise BudgetDamagedError(
-                f"The budget {self.path} lacks entry {chain.number}, which was there before: it was replaced or set back. "
+                f"The budget {self.path} lacks entry {number}, which was there before: it was replaced or set back. "
                 "Nothing is released on it; restore the file that holds all entries."
             )
-        for row in rows:
-            chain.add(*row)
+        try:
+            newer = "SELECT number, text, hash FROM entries WHERE number > ? ORDER BY number"
+            for row in connection.execute(newer, (kept.chain.number,)):
+                kept.chain.add(*row)
+        except BaseException:
+            kept.chain = Chain()  # an entry may be half counted
+            raise
+        kept.seen = kept.chain.number, kept.chain.head
 
     def _identity(self) -> tuple[int, int]:
         """Which file is at the path; refuses what is no ordinary file of its own."""
@@ -246,6 +256,19 @@ REASONS = {
     "SQLITE_PERM": "cannot be opened: this user may not.",
     "SQLITE_IOERR": "cannot be read or written: the disk reports an error. Make room, or use another disk.",
 }
+
+
+def _is_mounted(path: str, device: int) -> bool:
+    """Whether a file is mounted alone, such as into a container: others then see the file, but not the log beside it."""
+    if device != os.stat(os.path.dirname(path)).st_dev:
+        return True
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+    except OSError:
+        return False  # a system without such a list
+    # Blanks in a path are written as \040.
+    places = (re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), line.split(" ")[4]) for line in mounts.splitlines())
+    return path in places
 
 
 def _has_tables(connection: sqlite3.Connection) -> bool:

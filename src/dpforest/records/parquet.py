@@ -108,12 +108,13 @@ class ParquetVault:
         if self._target is None:
             name, target = self.schema.target.name, self.schema.target
             parts = [read_target(batch.column(0), target) for batch in self._batches([name])]
-            self._target = np.concatenate(parts) if parts else np.empty(0, dtype=np.int16)
-            if self._people is not None and self._id_column is not None and len(self._target):
+            codes = np.concatenate(parts) if parts else np.empty(0, dtype=np.int16)
+            if self._people is not None and self._id_column is not None and len(codes):
                 ids = pa.chunked_array(
                     [chunk for batch in self._batches([self._id_column]) for chunk in batch.column(0).chunks]
                 )
-                self._target = self._people.leave_out(read_ids(ids), self._target)
+                codes = self._people.leave_out(read_ids(ids), codes)
+            self._target = codes
         return self._target
 
     def _batches(self, names: list[str]) -> Iterator[pa.Table]:

@@ -1,7 +1,9 @@
 """Whose rows they are: at most so many of one person, drawn by lot. Sees rows."""
 
+import numbers
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import narwhals as nw
 import numpy as np
@@ -12,9 +14,14 @@ from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import uniform_below
 from dpforest.records.columns import column_kind, distinct, equals_itself, is_hashable_key, to_objects
 
+# What an id may be. Of other values it is not known when two of them are one.
+IDS = (str, bytes, numbers.Number, np.generic, UUID)
+
 
 def read_ids(groups: Any) -> Any:
     """The ids as one array or series; the type is checked, values are not."""
+    if np.ma.isMaskedArray(groups):
+        raise TableError("groups is a masked array, whose mask would be lost. Pass ids with None where they are missing.")
     column = nw.from_native(groups, series_only=True, allow_series=True, pass_through=True)
     if not isinstance(column, nw.Series):
         # One by one: numpy would turn numbers beside text into text, and 1 and "1" into one person.
@@ -61,8 +68,8 @@ def person_places(ids: Any) -> np.ndarray:
 
 
 def _is_id(value: Any) -> bool:
-    # NaN, NaT and pandas' NA are not equal to themselves.
-    return value is not None and is_hashable_key(value) and equals_itself(value)
+    # NaN, NaT and pandas' NA are not equal to themselves. A tuple may hold them, and be its own person in each row.
+    return isinstance(value, IDS) and is_hashable_key(value) and equals_itself(value)
 
 
 def draw_rows(persons: np.ndarray, most: int, entropy: Entropy) -> np.ndarray:
