@@ -37,7 +37,7 @@ audit: $(VENV)/dev.ready
 	$(BIN)/python scripts/audit_page.py
 	DPFOREST_AUDIT=full $(BIN)/pytest -n 2 tests/audit
 
-# Kills, races, full disks and 30,000 mutated files: an hour or more. As root it also mounts small disks to fill up.
+# Kills, races, full disks and 30,000 mutated files: about a quarter of an hour. As root it also mounts small disks to fill up.
 torture: $(VENV)/dev.ready
 	$(BIN)/python -m tests.torture.run
 
