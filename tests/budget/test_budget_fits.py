@@ -27,16 +27,6 @@ SCHEMA = Schema({"a": Numeric(0, 1), "b": Numeric(0, 1)}, Classes([0, 1]))
 KNOWN_ROWS = Schema({"a": Numeric(0, 1), "b": Numeric(0, 1)}, Classes([0, 1]), n_rows=400)
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "budget.db"
-
-
-@pytest.fixture
-def budget(path):
-    return Budget.open(path, dataset="ward-7", epsilon=3.0, delta=1e-6)
-
-
 def test_a_schema_that_was_read_off_rows_once_is_refused_as_before(budget):
     learned = DPForestClassifier("assume-public", random_state=0).fit(X, Y).schema_
     with pytest.raises(ParameterError, match="assume"):

@@ -47,20 +47,19 @@ def test_an_entry_that_was_half_counted_when_somebody_pressed_control_c_counts_o
     assert budget.spent == 1.0
 
 
+def test_the_store_does_not_tell_how_long_a_release_took(budget):
+    reservation = budget.reserve("fit", outcomes=ONE)
+    time.sleep(0.05)
+    budget.settle(reservation, ONE[0])
+    began, ended = budget.export()["entries"][-2:]
+    assert (began["kind"], ended["kind"]) == ("reserve", "settle")
+    assert ended["time"] == began["time"]
+
+
 def in_another_process(work):
     process = multiprocessing.get_context("fork").Process(target=work)
     process.start()
     process.join()
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "budget.db"
-
-
-@pytest.fixture
-def budget(path):
-    return Budget.open(path, dataset="ward-7", epsilon=3.0, delta=1e-6)
 
 
 def spend(budget, epsilon=1.0, what="fit"):

@@ -60,11 +60,11 @@ class Chain:
     def next_entry(self, content: dict[str, Any], *, late: bool = False) -> tuple[int, str, str]:
         """Number, text and hash of one more entry, which is not yet added.
 
-        A clock that is behind the last entry is refused, unless the entry comes ``late``: one that ends what is
-        reserved must not be lost to a clock.
+        A clock that is behind the last entry is refused. An entry that comes ``late`` ends what is reserved: it must not be
+        lost to a clock, and its time is that of the entry before, since how long a fit took tells of its rows.
         """
-        now = datetime.now(UTC)
-        if self.time and not late and (datetime.fromisoformat(self.time) - now).total_seconds() > SECONDS_BEHIND:
+        now = datetime.fromisoformat(self.time) if late else datetime.now(UTC)
+        if self.time and (datetime.fromisoformat(self.time) - now).total_seconds() > SECONDS_BEHIND:
             raise BudgetStoreError(
                 f"The clock of this machine says {now.isoformat(timespec='seconds')}, but the budget's last entry is of "
                 f"{self.time}. Set the clock; nothing was released."

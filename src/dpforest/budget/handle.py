@@ -210,11 +210,11 @@ class Budget:
             if kind == "reserve" and entry["dataset"] == self.dataset:
                 worst = losses_from_json(entry["outcomes"])
                 about = {"number": number, "time": entry["time"], "what": entry["what"], "state": "reserved"}
-                releases[number] = about | {"outcomes": worst, "settled": None, "loss": None}
+                releases[number] = about | {"outcomes": worst, "loss": None}
             elif kind == "settle" and entry["reserve"] in releases:
                 number = entry["reserve"]
                 (loss,) = losses_from_json([entry["loss"]])
-                releases[number] |= {"state": "settled", "settled": entry["time"], "loss": loss}
+                releases[number] |= {"state": "settled", "loss": loss}
             else:
                 continue
             releases[number]["spent"] = chain.datasets[self.dataset].account.spent

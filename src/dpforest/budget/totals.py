@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from dpforest.errors import AccountingError, ParameterError
-from dpforest.privacy.accountants import ROUNDING, make_accountant, zcdp_epsilon, zcdp_rho
+from dpforest.privacy.accountants import ROUNDING, best_orders, log_delta_at, make_accountant, zcdp_epsilon, zcdp_rho
 from dpforest.privacy.amounts import round_down, round_up
 from dpforest.privacy.ledger import Ledger
 
@@ -141,27 +141,14 @@ def _up(value: Exact) -> float:
 
 @lru_cache
 def _order(epsilon: float, delta: float) -> float:
-    """The order at which the largest rho of the cap keeps its delta; see ``zcdp_log_delta``, whose search this repeats."""
+    """The order at which the largest rho of the cap keeps its delta."""
     if not delta:
         return 0.0
     rho = zcdp_rho(epsilon, delta)
-    low, high = 1 + 1e-9, (epsilon + 1) / (2 * rho) + 2
-    for _ in range(200):
-        middle = (low + high) / 2
-        if (2 * middle - 1) * rho - epsilon + math.log1p(-1 / middle) < 0:
-            low = middle
-        else:
-            high = middle
-    found = [order for order in (low, high) if _log_delta(order, rho, epsilon) <= math.log(delta)]
+    found = [order for order in best_orders(rho, epsilon) if log_delta_at(order, rho, epsilon) <= math.log(delta)]
     if not found:
         raise AccountingError(f"No Rényi order serves epsilon = {epsilon!r}, delta = {delta!r}.")
     return found[0]
-
-
-def _log_delta(order: float, rho: float, epsilon: float) -> float:
-    """Logarithm of the delta that a divergence of order * rho has at epsilon, rounded up."""
-    terms = ((order - 1) * order * rho, -(order - 1) * epsilon, (order - 1) * math.log1p(-1 / order), -math.log(order))
-    return math.fsum(terms) + ROUNDING * math.fsum(map(abs, terms))
 
 
 def _renyi_epsilon(divergence: float, order: float, delta: float) -> float:

@@ -32,12 +32,18 @@ def zcdp_log_delta(rho: float, epsilon: float) -> float:
     """
     if rho == 0:
         return -math.inf
+    return min(0.0, *(log_delta_at(alpha, rho, epsilon) for alpha in best_orders(rho, epsilon)))
+
+
+def log_delta_at(alpha: float, rho: float, epsilon: float) -> float:
+    """Logarithm of the delta that a Rényi divergence of alpha * rho, of order alpha, has at epsilon; rounded up."""
+    terms = ((alpha - 1) * alpha * rho, -(alpha - 1) * epsilon, (alpha - 1) * math.log1p(-1 / alpha), -math.log(alpha))
+    return math.fsum(terms) + ROUNDING * math.fsum(map(abs, terms))
+
+
+def best_orders(rho: float, epsilon: float) -> tuple[float, float]:
+    """Two neighbouring numbers between which the order lies that has the least delta for rho-zCDP."""
     low, high = 1 + 1e-9, (epsilon + 1) / (2 * rho) + 2
-
-    def log_delta(alpha: float) -> float:
-        terms = ((alpha - 1) * alpha * rho, -(alpha - 1) * epsilon, (alpha - 1) * math.log1p(-1 / alpha), -math.log(alpha))
-        return math.fsum(terms) + ROUNDING * math.fsum(map(abs, terms))
-
     for _ in range(200):
         middle = (low + high) / 2
         # Sign of the derivative in alpha.
@@ -45,7 +51,7 @@ def zcdp_log_delta(rho: float, epsilon: float) -> float:
             low = middle
         else:
             high = middle
-    return min(0.0, log_delta(low), log_delta(high))
+    return low, high
 
 
 @lru_cache

@@ -190,9 +190,7 @@ class Shards:
         Privacy: given the coins an added record is in one part only, and its coin does not depend on other records. So what
         is asked of the two parts composes in parallel.
         """
-        coins = np.empty(self._target_codes.size, dtype=np.int64)
-        entropy.draw_for_records(draw_below, coins, COIN_SIDES)
-        held = coins < round(share * COIN_SIDES)
+        held = draw_held_out(self._target_codes.size, share, entropy)
         return self._part(~held), self._part(held)
 
     def _part(self, kept: np.ndarray) -> "Shards":
@@ -306,6 +304,13 @@ class Shards:
         self._forget()
 
     __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
+
+
+def draw_held_out(n_records: int, share: float, entropy: Entropy) -> np.ndarray:
+    """Mask of the records that are held out: a coin for each, which shows its side with probability ``share``."""
+    coins = np.empty(n_records, dtype=np.int64)
+    entropy.draw_for_records(draw_below, coins, COIN_SIDES)
+    return coins < round(share * COIN_SIDES)
 
 
 def _askers(wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

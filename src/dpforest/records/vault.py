@@ -11,11 +11,10 @@ from numpy.lib.stride_tricks import as_strided
 from dpforest.domain import Domain
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
-from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
 from dpforest.records.kernels import encode_numbers
-from dpforest.records.memory import COIN_SIDES, Shards, refuse_copy
+from dpforest.records.memory import Shards, draw_held_out, refuse_copy
 from dpforest.records.people import People, read_ids
 from dpforest.records.scoring import hits_and_misses
 from dpforest.records.workers import Workers
@@ -87,12 +86,9 @@ class Vault:
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[Vault, Vault]":
         """Two parts of the records, by a coin for each: those to train on, and ``share`` of them held out.
 
-        Privacy: given the coins an added record is in one part only, and its coin does not depend on other records. So what
-        is asked of the two parts composes in parallel.
+        Privacy: as ``Shards.hold_out``.
         """
-        coins = np.empty(self._target_codes.size, dtype=np.int64)
-        entropy.draw_for_records(draw_below, coins, COIN_SIDES)
-        held = coins < round(share * COIN_SIDES)
+        held = draw_held_out(self._target_codes.size, share, entropy)
         return self._part(~held), self._part(held)
 
     def _part(self, kept: np.ndarray) -> "Vault":
