@@ -1,5 +1,6 @@
 """The pipeline: rows go in sealed, a public forest comes out. Read this first."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -18,7 +19,7 @@ from dpforest.recipe import Recipe
 from dpforest.records.base import Source
 from dpforest.rules import Facts
 from dpforest.schema import Classes, Schema
-from dpforest.tree import Forest
+from dpforest.tree import Estimate, Forest
 
 
 def fit_forest(
@@ -37,10 +38,10 @@ def fit_forest(
     ledger = gate.ledger
     # A plan weighs records against their noise, so by the epsilon that a record sees.
     facts = public_facts(vault.schema, recipe, ledger.accountant.record_epsilon, ledger.delta)
-    amount = ledger.accountant.budget
+    amount, measured = ledger.accountant.budget, None
     if vault.schema.n_rows is None and recipe.shaped(n_trees, max_depth).needs_rows:
-        n_rows, amount = _noisy_rows(vault, recipe.n_rows_share, gate)
-        facts = replace(facts, n_rows=n_rows)
+        measured, amount = _noisy_rows(vault, recipe.n_rows_share, gate)
+        facts = replace(facts, n_rows=measured.value)
     recipe = recipe.resolve(facts, n_trees, max_depth)
     recipe.check(vault.schema)
     if recipe.without_delta and ledger.delta > 0:
@@ -50,9 +51,11 @@ def fit_forest(
     progress("encoded")
     stages = recipe.stages or Together()
     if recipe.target_range is None:
-        return stages.train(shards, recipe, amount, gate, facts, progress)
-    window, amount = recipe.target_range.look(shards, amount, gate)
-    return widened(stages.train(shards, recipe, amount, gate, facts, progress), window)
+        forest = stages.train(shards, recipe, amount, gate, facts, progress)
+    else:
+        window, amount = recipe.target_range.look(shards, amount, gate)
+        forest = widened(stages.train(shards, recipe, amount, gate, facts, progress), window)
+    return replace(forest, n_records=measured)
 
 
 def fit_published(
@@ -77,7 +80,7 @@ def fit_published(
     return compile_forest(roots, vault.schema, recipe.vote)
 
 
-def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[float, float]:
+def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[Estimate, float]:
     """A noisy number of rows, for ``share`` of epsilon, and the amount that is left.
 
     With delta it has a book of its own, in epsilon, so that it may decide what kind of releases follow (see ``Ledger``).
@@ -90,8 +93,9 @@ def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[float, float]:
         own = ledger.accountant.budget
     else:
         own, rest = divide(ledger.accountant.budget, [share, 1 - share])
-    noisy, _ = gate.add_noise(vault.count(), Sensitivity(1, 1), own, "number of rows")
-    return float(noisy[0]), rest if ledger.delta == 0 else _begin(ledger, ledger.delta)
+    noisy, variance = gate.add_noise(vault.count(), Sensitivity(1, 1), own, "number of rows")
+    measured = Estimate(float(noisy[0]), math.sqrt(variance))
+    return measured, rest if ledger.delta == 0 else _begin(ledger, ledger.delta)
 
 
 def _begin(ledger: Ledger, delta: float) -> float:

@@ -27,6 +27,7 @@ def check_header(header: dict[str, Any]) -> None:
         and isinstance(names, list | None)
         and len(set(names or ())) == len(names or ())
         and isinstance(header["draws"], bool)
+        and _is_estimate(header.get("n_records"))
         and _are_parameters(header["parameters"])
         and _is_amount(privacy["epsilon"])
         and _is_amount(privacy["delta"])
@@ -50,6 +51,18 @@ def _are_parameters(parameters: dict[str, Any]) -> bool:
         and parameters["random_state"] is None
         and all(isinstance(value, int) and not isinstance(value, bool) and 0 < abs(value) < 1 << 63 for value in whole)
         and abs(parameters["n_jobs"] or 0) <= MOST_JOBS
+    )
+
+
+def _is_estimate(value: Any) -> bool:
+    if value is None:
+        return True
+    numbers = [value["value"], value["deviation"]]
+    return (
+        len(value) == 2
+        and all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers)
+        and all(abs(number) < 1e100 for number in numbers)
+        and numbers[1] >= 0
     )
 
 

@@ -8,7 +8,7 @@ import platform
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.recipe import Recipe
 from dpforest.schema import Numeric, Schema
-from dpforest.tree import Forest
+from dpforest.tree import Estimate, Forest
 
 FORMAT = "dpforest-model"
 VERSION = 2
@@ -95,6 +95,7 @@ def _content(model: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
         "ledger": model.ledger_.to_dict(),
         "draws": forest.draws,
         "link": forest.link,
+        "n_records": None if forest.n_records is None else asdict(forest.n_records),
         "made_with": model.made_with_,
     }
     try:
@@ -161,7 +162,15 @@ def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Fore
     header["parameters"]["epsilon"] = float(header["parameters"]["epsilon"])
     cuts = _split_cuts(arrays.pop("cuts"), arrays.pop("n_cuts"), schema)
     domain = Domain(tuple(schema.features), tuple(schema.features.values()), cuts)
-    forest = Forest(domain=domain, target=schema.target, draws=header["draws"], link=header["link"], **arrays)
+    measured = header.get("n_records")  # files of earlier versions do not have it
+    forest = Forest(
+        domain=domain,
+        target=schema.target,
+        draws=header["draws"],
+        link=header["link"],
+        n_records=None if measured is None else Estimate(**measured),
+        **arrays,
+    )
     check_structure(forest)
     return forest
 

@@ -25,6 +25,14 @@ PER_NODE = ("levels", "counts", "variances", "shares", "votes", "released")
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """A released number, and the standard deviation of the noise in it."""
+
+    value: float
+    deviation: float
+
+
+@dataclass(frozen=True)
 class Forest:
     """Trees, their released counts and what they vote.
 
@@ -50,6 +58,7 @@ class Forest:
     link: str = "shares"  # how summed votes become shares: scaled to sum 1, by softmax, or cut to 0 .. 1
     draws: bool = False  # whether a label is drawn by the votes instead of taking the largest
     released: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))  # which counts were; known while growing
+    n_records: Estimate | None = None  # records with a known target, as the fit measured them to plan by; None if it did not
 
     @property
     def n_nodes(self) -> int:
