@@ -44,7 +44,7 @@ class SqlVault:
             import ibis
         except ImportError:
             raise MissingExtraError("A table in a database", "sql") from None
-        from dpforest.records.sql_codes import check_columns, check_names
+        from dpforest.records.sql_codes import check_columns, check_names, check_reading
         from dpforest.records.sql_session import Session
 
         if not isinstance(table, ibis.Table):
@@ -55,6 +55,7 @@ class SqlVault:
             raise TableError("The table belongs to no database, or to several. Take it from one connection.") from None
         check_columns(table, schema)
         check_names(backend.name, schema)
+        check_reading(table, schema, backend)
         session = Session(backend, temporary)
         for kind in keeps:
             if kind in ONLY_WITHOUT_TABLES and not session.temporary:

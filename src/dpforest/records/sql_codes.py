@@ -4,17 +4,25 @@ The expressions follow ``records.columns`` and ``records.vault``: the code of a 
 """
 
 import numbers
+import sys
 from collections.abc import Hashable, Sequence
 from typing import Any
 
 import ibis
+import ibis.expr.datatypes as dt
 import numpy as np
 
-from dpforest.domain import Domain
+from dpforest.domain import Domain, Grid
 from dpforest.errors import TableError, shown
 from dpforest.records.columns import read_columns, read_target
+from dpforest.records.sql_session import can_run
 from dpforest.records.sql_steps import real, steps
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Numeric, Schema, Target
+
+# Decimals of so many digits are within the range of 64 bits. Beyond it are those of PostgreSQL, which may have any length.
+SAFE_DIGITS = 300
+# Decimals beyond the first round to infinity, those below the second to 0.
+LARGEST, SMALLEST = "1.7976931348623157e308", "2.4703282292062328e-324"
 
 
 def check_columns(table: Any, schema: Schema) -> None:
@@ -29,8 +37,11 @@ def check_columns(table: Any, schema: Schema) -> None:
     empty = {}
     for name in (*schema.features, schema.target.name):
         dtype = table.schema()[name]
-        if dtype.is_string() or dtype.is_numeric() or dtype.is_boolean():
-            empty[name] = pa.array([], pa.string() if dtype.is_string() else dtype.to_pyarrow())
+        if dtype.is_string():
+            empty[name] = pa.array([], pa.string())
+        elif dtype.is_numeric() or dtype.is_boolean():
+            # Arrow has no decimals of any length; here one is as good as another.
+            empty[name] = pa.array([], pa.decimal128(1) if dtype.is_decimal() else dtype.to_pyarrow())
         else:
             raise TableError(
                 f"Column {name!r} has the type {type(dtype).__name__} in the database; columns of numbers, truth values and "
@@ -38,6 +49,23 @@ def check_columns(table: Any, schema: Schema) -> None:
             )
     read_columns(pa.table({name: empty[name] for name in schema.features}), schema)
     read_target(pa.chunked_array([empty[schema.target.name]]), schema.target)
+
+
+def check_reading(table: Any, schema: Schema, backend: Any) -> None:
+    """Raise if the engine refuses to read a column as it is declared. It is asked about no row, so types alone decide.
+
+    Ibis takes some types for numbers or text that the engine does not convert or compare as such: money, enumerations.
+    """
+    nobody = table.limit(0)
+    codes = [*feature_codes(nobody, Domain.of(schema, Grid(bins=1))).values(), target_code(nobody, schema.target)]
+    if can_run(backend, nobody.select(**{f"c{place}": code for place, code in enumerate(codes)})):
+        return
+    for name, code in zip((*schema.features, schema.target.name), codes, strict=True):
+        if not can_run(backend, nobody.select(code=code)):
+            raise TableError(
+                f"The database cannot read column {name!r} as the schema declares it, because of its type there, or the "
+                "connection was lost. Convert the column, for example in a view."
+            )
 
 
 def check_names(engine: str, schema: Schema) -> None:
@@ -66,7 +94,21 @@ def feature_codes(table: Any, domain: Domain) -> dict[str, Any]:
 
 
 def _to_real(column: Any) -> Any:
-    return (column.cast("int32") if column.type().is_boolean() else column).cast("float64")
+    """Numbers of 64 bits, infinite or 0 where they would leave the range: PostgreSQL raises an error instead."""
+    dtype = column.type()
+    if dtype.is_boolean():
+        column = column.cast("int32")
+    cast = column.cast("float64")
+    if not dtype.is_decimal() or (dtype.precision or np.inf) <= SAFE_DIGITS:
+        return cast
+    largest, smallest = (ibis.literal(size).cast(dt.Decimal()) for size in (LARGEST, SMALLEST))
+    return ibis.cases(
+        (column.abs() < smallest, real(0.0)),
+        (column < -largest, real(-np.inf)),
+        # What is no number counts as larger than all, but has no sign.
+        ((column > largest) & (column.sign() == 1), real(np.inf)),
+        else_=cast,
+    )
 
 
 def _is_missing(column: Any) -> Any:
@@ -103,7 +145,7 @@ def _place(column: Any, listed: Sequence[Hashable], other: int, missing: int) ->
     """Place of each value in ``listed``, as ``columns.to_indices`` finds it."""
     null_place = next((place for place, value in enumerate(listed) if value is None), missing)
     column = column.cast("int32") if column.type().is_boolean() else column
-    column = column.cast("float64") if column.type().is_decimal() else column
+    column = _to_real(column) if column.type().is_decimal() else column
     branches = [(column.isnull(), null_place)]
     if column.type().is_floating():
         branches.append((column.isnan(), missing))
@@ -121,10 +163,12 @@ def _as_literal(value: Hashable, dtype: Any) -> Any:
     if not isinstance(value, numbers.Real) or value != value:
         return None
     if dtype.is_floating():
-        close = float(value) if abs(value) < 1 << 1000 else np.inf
+        close = float(value) if abs(value) <= sys.float_info.max else np.inf if value > 0 else -np.inf
         return real(close) if close == value else None
-    whole = int(value) if np.isfinite(float(value)) else None
-    return ibis.literal(whole) if whole == value and whole is not None and abs(whole) < 1 << 63 else None
+    # In the type's own range: to compare with more an engine might have to convert the column.
+    if not dtype.bounds.lower <= value <= dtype.bounds.upper or int(value) != value:
+        return None
+    return ibis.literal(int(value), "int64" if value < 1 << 63 else "uint64")
 
 
 def _is_storable(text: str) -> bool:
@@ -143,9 +187,12 @@ def target_code(table: Any, target: Target) -> Any:
 
 def _fine_step(value: Any, target: Bounded) -> Any:
     """The nearest step, the even one of two that are as near: engines differ in how they round, not in how they compare."""
-    low, high = real(target.lower), real(target.upper)
-    clipped = ibis.cases((value < low, low), (value > high, high), else_=value)
-    scaled = (clipped - low) / real(target.upper - target.lower) * real(FINE_STEPS)
+    low, high, width = real(target.lower), real(target.upper), float(target.upper - target.lower)
+    # What lies within a quarter of a step from the lower bound counts as that: PostgreSQL raises an error where a quotient
+    # is too small for 64 bits.
+    nearly_low = real(target.lower + width / FINE_STEPS / 4)
+    clipped = ibis.cases((value < nearly_low, low), (value > high, high), else_=value)
+    scaled = (clipped - low) / real(width) * real(FINE_STEPS)
     floor = scaled.floor().cast("int64")
     rest = scaled - floor.cast("float64")
     is_up = (rest > real(0.5)) | ((rest == real(0.5)) & (floor % 2 == 1))

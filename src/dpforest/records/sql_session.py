@@ -127,6 +127,15 @@ class Session:
     __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
 
 
+def can_run(backend: Any, table: Any) -> bool:
+    """Whether an engine accepts a query; what it answers is not looked at."""
+    try:
+        backend.to_pyarrow(table)
+    except Exception:  # the engine's own words may quote rows
+        return False
+    return True
+
+
 def _update(select: str) -> Any:
     """The statement that sets columns of a table to what a selection from it, as Ibis writes it, says."""
     from sqlglot import exp, parse_one
