@@ -1,5 +1,7 @@
 """Opens tables in databases by address, for the command line. Sees no rows; never repeats a password."""
 
+from collections.abc import Iterable
+from glob import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -10,10 +12,11 @@ FORMS = "duckdb:///FILE.db::TABLE, duckdb:///FOLDER/*.parquet, or postgresql://U
 SECONDS_TO_CONNECT = 10
 
 
-def open_table(address: str) -> Any:
+def open_table(address: str, columns: Iterable[str] | None = None) -> Any:
     """The Ibis table behind an address: ``duckdb:///FILE::TABLE``, ``duckdb:///*.parquet`` or ``postgresql://…::TABLE``.
 
     A table is ``TABLE`` or ``SCHEMA.TABLE``; one whose name has a dot of its own is found by its whole name first.
+    ``columns`` are those that will be read, all by default: each must have one type in all Parquet files.
     """
     try:
         import ibis  # noqa: F401
@@ -26,7 +29,7 @@ def open_table(address: str) -> Any:
     except ValueError:
         raise ParameterError(f"The address of the table cannot be read. It has the form {FORMS}.") from None
     if parts.scheme == "duckdb":
-        return _open_duckdb(_path(place), table)
+        return _open_duckdb(_path(place), table, columns)
     if parts.scheme in ("postgresql", "postgres"):
         return _find(_open_postgres(parts, port), table)
     raise ParameterError(f"A table cannot be opened by {parts.scheme!r}. Its address has the form {FORMS}.")
@@ -38,18 +41,13 @@ def _path(place: str) -> str:
     return unquote(path.removeprefix("/")) if not Path(path).exists() else path
 
 
-def _open_duckdb(path: str, table: str) -> Any:
+def _open_duckdb(path: str, table: str, columns: Iterable[str] | None) -> Any:
     import ibis
 
     if path.endswith(".parquet"):
         if table:
             raise ParameterError("Parquet files are one table; leave out what follows '::'.")
-        if not any(Path(path).parent.glob(Path(path).name)):
-            raise TableError(f"There is no file {path}.")
-        try:
-            return ibis.duckdb.connect().read_parquet(path)
-        except Exception:  # the engine's own message could quote what it stumbled over
-            raise TableError(f"{path} cannot be read as Parquet.") from None
+        return _open_parquet(path, columns)
     if not Path(path).is_file():
         raise TableError(f"There is no file {path}.")
     try:
@@ -57,6 +55,35 @@ def _open_duckdb(path: str, table: str) -> Any:
     except Exception:
         raise TableError(f"{path} cannot be opened as a DuckDB file, or another program writes to it.") from None
     return _find(backend, table)
+
+
+def _open_parquet(path: str, columns: Iterable[str] | None) -> Any:
+    """All files that match a path as one table.
+
+    DuckDB converts later files to the types of the first one, and whether that succeeds depends on values. So files that
+    differ in a column are refused.
+    """
+    import ibis
+
+    if not any(Path(path).parent.glob(Path(path).name)):
+        raise TableError(f"There is no file {path}.")
+    try:
+        backend = ibis.duckdb.connect()
+        table = backend.read_parquet(path)
+        listed = backend.con.execute("SELECT DISTINCT file_name FROM parquet_schema(?) ORDER BY 1", [path]).fetchall()
+        types = [(Path(file).name, backend.read_parquet(escape(file)).schema()) for (file,) in listed]
+    except Exception:  # the engine's own message could quote what it stumbled over
+        raise TableError(f"{path} cannot be read as Parquet.") from None
+    whole = table.schema()  # that of the first file
+    for name in whole if columns is None else columns:
+        for file, own in types:
+            if name in whole and own.get(name) != whole[name]:
+                found = f"has the type {own[name]} in" if name in own else "is missing from"
+                raise TableError(
+                    f"Column {name!r} has the type {whole[name]} in the first of the files, but {found} {file}. "
+                    "Write it with one type in all of them."
+                )
+    return table
 
 
 def _open_postgres(parts: SplitResult, port: int | None) -> Any:

@@ -5,6 +5,7 @@ Every extreme value of a type is a column of its own, and the odd record holds a
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -12,11 +13,14 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.engines.postgres_server import KEEPER, READER, as_root, connect
 from tests.one_record import assert_others_are_read_as_before, outcome, root_counts
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest.connections import open_table
 from dpforest.domain import Domain, Grid
 from dpforest.errors import TableError
 from dpforest.records.columns import read_target, to_objects
@@ -366,3 +370,40 @@ def test_a_query_that_fails_on_a_value_says_nothing_about_it(engines, temporary,
     with engine.seal(0, f"{kept}_view", turned) as vault, pytest.raises(TableError) as caught:
         vault.count()
     assert SECRET not in str(caught.value)
+
+
+FLOATS, WHOLES = pa.array([1.0, 0.0]), pa.array([1, 0], pa.int64())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "odd"),
+    [
+        (WHOLES, FLOATS, pa.array([0.5])),
+        (WHOLES, FLOATS, pa.array([math.nan])),
+        (WHOLES.cast(pa.int32()), WHOLES, pa.array([1 << 40])),
+        (FLOATS, FLOATS.cast(pa.string()), pa.array(["odd"])),
+        (pa.array([Decimal("0.5")], pa.decimal128(38, 30)), WHOLES, pa.array([1 << 40])),
+    ],
+)
+def test_parquet_files_of_different_types_are_refused_by_their_types_alone(tmp_path, first, second, odd):
+    told = []
+    for values in (second, pa.concat_arrays([second, odd])):
+        for name, column in (("a", first), ("b", values)):
+            # The other column differs too, but nobody reads it.
+            other = pa.array(["x"] * len(column)) if name == "a" else pa.nulls(len(column))
+            pq.write_table(pa.table({"x": column, "y": [0] * len(column), "other": other}), tmp_path / f"{name}.parquet")
+        told.append(outcome(lambda: open_table(f"duckdb:///{tmp_path}/*.parquet", ["x", "y"])))
+    assert told[0] == told[1]
+    assert told[0].error is not None
+    assert told[0].error.startswith("TableError: Column 'x' has the type ")
+    assert re.search("in the first of the files, but has the type .* in b.parquet", told[0].error)
+    open_table(f"duckdb:///{tmp_path}/*.parquet", ["y"]).get_backend().disconnect()
+    with pytest.raises(TableError, match="Column 'x'"):
+        open_table(f"duckdb:///{tmp_path}/*.parquet")
+
+
+def test_a_column_that_some_parquet_files_lack_is_refused(tmp_path):
+    pq.write_table(pa.table({"x": WHOLES, "y": WHOLES}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"y": WHOLES}), tmp_path / "b.parquet")
+    with pytest.raises(TableError, match=r"Column 'x' .* is missing from b"):
+        open_table(f"duckdb:///{tmp_path}/*.parquet", ["x", "y"])

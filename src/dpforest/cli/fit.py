@@ -87,7 +87,7 @@ def fit(
     with steps("Training") as progress, _keeping_charges(model, out), warnings.catch_warnings():
         warnings.simplefilter("ignore", LeakWarning)  # the statement says it below
         if not is_file:
-            model.fit_table(open_table(table), progress=progress)
+            model.fit_table(open_table(table, [*facts.features, facts.target.name]), progress=progress)
         elif scheduler is not None:
             with _cluster(scheduler) as client:
                 model.fit_dask(table, client, progress=progress)
