@@ -420,8 +420,8 @@ def log_of(sample=PoissonBootstrap(), key=bytes(range(32))):  # noqa: B008 - bot
 @pytest.mark.parametrize("sample", [Disjoint(), PoissonBootstrap()])
 def test_a_partition_that_was_sent_or_made_again_answers_the_same(sample):
     log, first = log_of(sample), partition()
-    roots, below = Question(0, log[:1], "count_nodes", (0, 3)), Question(0, log, "count_nodes", (3, 6))
-    news = Question(1, log[1:], "count_nodes", (3, 6))
+    roots, below = Question(0, log[:1], "tally_nodes", (0, 3)), Question(0, log, "tally_nodes", (3, 6))
+    news = Question(1, log[1:], "tally_nodes", (3, 6))
     answers = [first.answer(question).tolist() for question in (roots, news)]
     sent = pickle.loads(pickle.dumps(first))
     assert [sent.answer(below).tolist(), first.answer(below).tolist()] == [answers[1]] * 2
@@ -433,7 +433,7 @@ def test_a_partition_that_was_sent_or_made_again_answers_the_same(sample):
 
 def test_partitions_and_keys_draw_coins_of_their_own():
     counts = [
-        partition(place).answer(Question(0, log_of(key=key), "count_nodes", (3, 6))).tolist()
+        partition(place).answer(Question(0, log_of(key=key), "tally_nodes", (3, 6))).tolist()
         for place, key in ((0, b"a" * 32), (1, b"a" * 32), (0, b"b" * 32))
     ]
     assert counts[0] != counts[1] != counts[2] != counts[0]
@@ -442,7 +442,7 @@ def test_partitions_and_keys_draw_coins_of_their_own():
 def test_a_partition_that_is_made_again_in_another_order_refuses():
     first, codes = partition(), partition()._origin
     digests = find_digests(1, first)
-    question = Question(0, log_of(), "count_nodes", (3, 6), digests)
+    question = Question(0, log_of(), "tally_nodes", (3, 6), digests)
     assert pickle.loads(pickle.dumps(first)).answer(question).tolist() == first.answer(question).tolist()
     for order in (np.arange(200)[::-1], np.arange(199)):
         other = Codes(codes.codes[:, order], codes.target_codes[order], codes.domain, codes.target, 1)
@@ -452,14 +452,14 @@ def test_a_partition_that_is_made_again_in_another_order_refuses():
 
 def test_a_scheduler_need_not_import_what_tasks_are_made_of():
     read = "import pickle, sys; pickle.loads(sys.stdin.buffer.read()); print({'numba', 'pyarrow'} & {*sys.modules})"
-    task = pickle.dumps(Packed(answer, Question(0, log_of(), "count_nodes", (0, 3))))
+    task = pickle.dumps(Packed(answer, Question(0, log_of(), "tally_nodes", (0, 3))))
     done = subprocess.run([sys.executable, "-c", read], input=task, capture_output=True, check=True)
     assert done.stdout.decode().strip() == "set()"
 
 
 def test_a_task_that_a_worker_cannot_unpack_is_a_value_and_no_error(monkeypatch):
-    task = Packed(answer, Question(0, log_of(), "count_nodes", (0, 3)))
-    assert task(partition()).tolist() == partition().answer(Question(0, log_of(), "count_nodes", (0, 3))).tolist()
+    task = Packed(answer, Question(0, log_of(), "tally_nodes", (0, 3)))
+    assert task(partition()).tolist() == partition().answer(Question(0, log_of(), "tally_nodes", (0, 3))).tolist()
     monkeypatch.delattr(replayed, "answer")
     assert task(partition()) == Failure("A worker could not read or count a partition of the table (AttributeError).")
 
@@ -481,15 +481,15 @@ def test_a_question_is_one_task_for_each_thread_and_the_sums_of_these(n_threads)
 
 def test_a_partition_begins_again_after_an_operation_that_failed():
     own, wrong = partition(), Operation("descend", (0, None, None, None))
-    expected = partition().answer(Question(0, log_of(), "count_nodes", (3, 6))).tolist()
+    expected = partition().answer(Question(0, log_of(), "tally_nodes", (3, 6))).tolist()
     with pytest.raises(Exception):
-        own.answer(Question(0, (*log_of(), wrong), "count_nodes", (3, 6)))
-    assert own.answer(Question(0, log_of(), "count_nodes", (3, 6))).tolist() == expected
+        own.answer(Question(0, (*log_of(), wrong), "tally_nodes", (3, 6)))
+    assert own.answer(Question(0, log_of(), "tally_nodes", (3, 6))).tolist() == expected
 
 
 def test_a_sampling_that_says_it_has_no_coins_cannot_draw_any():
     with pytest.raises(Exception):
-        partition().answer(Question(0, log_of(key=None), "count_nodes", (3, 6)))
+        partition().answer(Question(0, log_of(key=None), "tally_nodes", (3, 6)))
 
 
 def test_keyed_words_follow_from_key_and_number_and_look_uniform():

@@ -93,15 +93,78 @@ def test_a_sealed_value_takes_no_attributes():
         Sealed(SECRET).note = "x"
 
 
+ROOT = Path(dpforest.__file__).parent
+SOURCES = {str(path.relative_to(ROOT)): ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+
+
 def test_only_the_gate_and_sealed_values_themselves_touch_what_is_inside():
-    root = Path(dpforest.__file__).parent
-    openers = {str(path.relative_to(root)) for path in root.rglob("*.py") if "_value" in _attributes(path)}
+    openers = {name for name, tree in SOURCES.items() if "_value" in _attributes(tree)}
     assert openers == {"privacy/gate.py", "privacy/sealed.py"}
 
 
-def _attributes(path: Path) -> set[str]:
+def test_plain_counts_stay_where_the_rows_are():
+    askers = {name for name, tree in SOURCES.items() if any(word.startswith("tally") for word in _attributes(tree))}
+    assert askers == {f"records/{name}.py" for name in ("dask", "memory", "parquet", "partitioned")}
+
+
+def _attributes(tree: ast.AST) -> set[str]:
     """Names used as attributes or as texts, so that getattr(sealed, "_value") is found too."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     constants = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     return names | {value for value in constants if isinstance(value, str)}
+
+
+# What a function may be called on the way through ``map`` and still only compute.
+COMPUTING = {"sum", "stack", "partial"}
+
+
+def kept_by_map(tree: ast.AST) -> list[str]:
+    """Arguments of ``map`` that could keep what they see: anything but a function of a module, filled in or not, and a
+    lambda that binds nothing and calls nothing but what computes."""
+    functions = {node.name for node in getattr(tree, "body", []) if isinstance(node, ast.FunctionDef)}
+    functions |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    given = [
+        call.args[0] for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "map" and call.args
+    ]
+    return [ast.unparse(argument) for argument in given if not _only_computes(argument, functions)]
+
+
+def _only_computes(argument: ast.expr, functions: set[str]) -> bool:
+    if isinstance(argument, ast.Name):
+        return argument.id in functions
+    if isinstance(argument, ast.Call) and isinstance(argument.func, ast.Name) and argument.func.id == "partial":
+        return _only_computes(argument.args[0], functions)
+    if not isinstance(argument, ast.Lambda):
+        return False
+    inside = list(ast.walk(argument.body))
+    called = {getattr(node.func, "attr", getattr(node.func, "id", "")) for node in inside if isinstance(node, ast.Call)}
+    return called <= COMPUTING and not any(isinstance(node, ast.NamedExpr) for node in inside)
+
+
+# Threads, a column of a table, and the tasks of a cluster: what is mapped there is not sealed.
+NOT_SEALED = {
+    "bench/speed_floor.py": ["work"],
+    "datasets.py": ["{True: 'yes', False: 'no'}"],
+    "records/dask.py": ["Packed(fork)"],
+}
+
+
+def test_no_function_that_is_given_to_map_keeps_what_it_sees():
+    assert {name: kept for name, tree in SOURCES.items() if (kept := kept_by_map(tree))} == NOT_SEALED
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "seen = []; counts.map(seen.append)",
+        "counts.map(lambda value: seen.append(value))",
+        "counts.map(lambda value: (kept := value))",
+        "counts.map(print)",
+        "counts.map(lambda value: print(value))",
+        "def ask(counts):\n    def keep(value): seen.append(value)\n    counts.map(keep)",
+        "counts.map(partial(setattr, place, 'kept'))",
+    ],
+)
+def test_a_function_that_keeps_what_it_sees_is_found(code):
+    assert kept_by_map(ast.parse(code))

@@ -15,7 +15,8 @@ class Sealed(Generic[T]):
     """Holds an exact aggregate that can be transformed but not read; ``Gate`` alone opens it.
 
     Guards against accidents, not against malice: a function given to ``map`` could still leak
-    what it sees. The caller is assumed to be honest but curious.
+    what it sees. The caller is assumed to be honest but curious; that the library itself gives ``map``
+    nothing that keeps what it sees is tested on its sources.
     """
 
     __slots__ = ("_value",)

@@ -15,7 +15,7 @@ from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.sealed import Sealed
 from dpforest.progress import Step
 from dpforest.records.memory import Shards, refuse_copy
-from dpforest.records.replayed import BEHIND, Operation, Question, add, answer, carried, find_digests, fork
+from dpforest.records.replayed import BEHIND, Operation, Question, add, answer, find_digests, fork
 from dpforest.records.tasks import Failure, Packed
 from dpforest.schema import Schema
 from dpforest.tree import Forest
@@ -102,9 +102,9 @@ class DaskCounter:
         Because: a record is in one partition, counts of partitions add up, and a partition is a function of its rows and of
             the log. The log has released values and secret keys only, each key for the coins of one operation.
             A partition that is made again from other rows, or in another order, refuses. Those of a dataframe are known by
-            digests of their codes, which the trainer keeps sealed, as counts, and sends to workers only.
-        Assumes: workers, scheduler and what connects them may see rows and keys; see ``KeyedEntropy``. Nobody opens seals in
-            the memory of the trainer: by a digest he could tell whether he guessed all rows of a partition.
+            digests of their codes, which stay here, as rows do in a table in memory, and are sent to workers only.
+        Assumes: workers, scheduler and what connects them may see rows and keys; see ``KeyedEntropy``. Nobody reads digests
+            in the memory of the trainer: by one he could tell whether he guessed all rows of a partition.
     """
 
     def __init__(self, partitions: list[Any], empty: Shards, client: Any, log: tuple[Operation, ...] = ()) -> None:
@@ -113,7 +113,7 @@ class DaskCounter:
         self._client = client
         # No record, but every operation: it knows what is public about the state, and refuses what callers get wrong.
         self._empty = empty
-        self._digests: Sealed[np.ndarray] | None = None
+        self._digests: np.ndarray | None = None
         self._log = log
         self._n_known = 0  # operations that partitions have done, unless they were lost
         self._homes: dict[str, str] = {}  # the worker of each partition that is done
@@ -137,7 +137,7 @@ class DaskCounter:
 
     def note_digests(self) -> None:
         """Keep what tells partitions from others if they are made again; raises if a worker could not read one."""
-        self._digests = Sealed(_checked(self._sum_answers(Packed(find_digests, len(self._partitions)))))
+        self._digests = _checked(self._sum_answers(Packed(find_digests, len(self._partitions))))
 
     def _ask(self, method: str, *arguments: Any) -> Sealed[np.ndarray]:
         counts = self._sum_answers(Packed(answer, self._question(self._n_known, method, arguments)))
@@ -148,8 +148,7 @@ class DaskCounter:
         return Sealed(_checked(counts))
 
     def _question(self, n_known: int, method: str, arguments: tuple[Any, ...]) -> Question:
-        digests = None if n_known or self._digests is None else carried(self._digests)
-        return Question(n_known, self._log[n_known:], method, arguments, digests)
+        return Question(n_known, self._log[n_known:], method, arguments, None if n_known else self._digests)
 
     def _sum_answers(self, task: Callable[..., Any]) -> np.ndarray | Failure:
         with _public_errors():
@@ -211,23 +210,23 @@ class DaskCounter:
 
     def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
         """Sealed statistics ``(n_nodes, total_codes, width)`` of the nodes from ``first``."""
-        return self._ask("count_codes", first, wanted)
+        return self._ask("tally_codes", first, wanted)
 
     def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed statistics ``(n_nodes, width)`` of the nodes from ``first``."""
-        return self._ask("count_nodes", first, n_nodes)
+        return self._ask("tally_nodes", first, n_nodes)
 
     def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
         """Sealed number of records ``(n_ensembles,)`` that the majority of each ``(n_ensembles, n_trees)`` gets wrong."""
-        return self._ask("count_errors", forest, ensembles)
+        return self._ask("tally_errors", forest, ensembles)
 
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals and of weights."""
-        return self._ask("sum_residuals", first, n_nodes)
+        return self._ask("tally_residuals", first, n_nodes)
 
     def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed numbers of records ``(n_nodes, TARGET_STEPS + 1)`` for each step of a bounded target."""
-        return self._ask("count_values", first, n_nodes)
+        return self._ask("tally_values", first, n_nodes)
 
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         """Follow the released splits of the nodes from ``first``."""

@@ -34,7 +34,10 @@ def refuse_copy(*_: Any) -> NoReturn:
 class Shards:
     """Encoded records and the node that each has reached in its trees.
 
-    Privacy: not private by itself; every answer is sealed. What an answer can depend on: a record adds to the cells of the
+    What ``count_...`` and ``sum_...`` answer is sealed. ``tally_...`` gives the same, plain: for workers of a cluster, where
+    counts are added up before they are sealed, and for nobody outside of ``records``.
+
+    Privacy: not private by itself; answers are sealed. What an answer can depend on: a record adds to the cells of the
     nodes that it has reached, and its path is a function of that record and of released splits only. It adds at most
     ``code_unit`` to the cells of each feature in ``count_codes`` and ``node_unit`` to those of ``count_nodes``; a weight
     is a function of that record and of released values only.
@@ -91,6 +94,9 @@ class Shards:
 
         ``wanted`` ``(n_nodes, n_features)`` says which features a node may split on; the cells of others stay 0.
         """
+        return Sealed(self.tally_codes(first, wanted))
+
+    def tally_codes(self, first: int, wanted: np.ndarray) -> np.ndarray:
         features = np.flatnonzero(wanted.any(axis=0))
         is_sparse = self._by_class and 2 * np.count_nonzero(wanted) < len(wanted) * len(features)
         families = None if is_sparse else self._families(first, wanted)
@@ -106,7 +112,7 @@ class Shards:
         if not is_sparse and not wanted.all():
             counts *= np.repeat(wanted, self.domain.n_codes, axis=1)[:, :, None]
         self._counted = (first, wanted, counts) if counts.size <= KEPT_CELLS else None
-        return Sealed(counts)
+        return counts
 
     def _families(self, first: int, wanted: np.ndarray) -> tuple[np.ndarray, ...] | None:
         """Nodes that need not be counted, since their parents and siblings are; arguments of ``subtract_siblings``."""
@@ -166,13 +172,14 @@ class Shards:
 
     def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed statistics ``(n_nodes, width)`` of the nodes from ``first``."""
+        return Sealed(self.tally_nodes(first, n_nodes))
+
+    def tally_nodes(self, first: int, n_nodes: int) -> np.ndarray:
         kernel = kernels.count_class_nodes if isinstance(self.target, Classes) else kernels.sum_value_nodes
         # Distances from a centre are for splits; the leaves of a bounded target count each record once.
         weights = self._weights if self._sides is None else np.empty((0, 0), dtype=np.uint8)
         known = (self._target_codes, weights, self._positions, first)
-        return Sealed(
-            self._sum_parts(lambda start, stop, counts: kernel(*known, start, stop, counts), (n_nodes, self.target.width))
-        )
+        return self._sum_parts(lambda start, stop, counts: kernel(*known, start, stop, counts), (n_nodes, self.target.width))
 
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         """Follow the released splits of the nodes from ``first``."""
@@ -198,12 +205,15 @@ class Shards:
 
     def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
         """Sealed number of records ``(n_ensembles,)`` that the majority of each ``(n_ensembles, n_trees)`` gets wrong."""
+        return Sealed(self.tally_errors(forest, ensembles))
+
+    def tally_errors(self, forest: Forest, ensembles: np.ndarray) -> np.ndarray:
         choices = np.eye(self.target.n_values, dtype=np.int64)[forest.choices(self._codes)]
         errors = [
             np.count_nonzero(np.tensordot(trees.astype(np.int64), choices, 1).argmax(axis=1) != self._target_codes)
             for trees in ensembles
         ]
-        return Sealed(np.array(errors, dtype=np.int64))
+        return np.array(errors, dtype=np.int64)
 
     def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
         """Place records at the roots of new trees with the probability that a tree of ``forest`` gets them wrong.
@@ -252,12 +262,13 @@ class Shards:
 
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals and of weights, see ``leaves.residual_sums``."""
+        return Sealed(self.tally_residuals(first, n_nodes))
+
+    def tally_residuals(self, first: int, n_nodes: int) -> np.ndarray:
         self._check_one_tree()
         known = (self._target_codes, self._scores, POWERS, MOST_WEIGHT, self._positions, first)
-        return Sealed(
-            self._sum_parts(
-                lambda start, stop, sums: kernels.sum_residuals(*known, start, stop, sums), (n_nodes, self.target.width + 1)
-            )
+        return self._sum_parts(
+            lambda start, stop, sums: kernels.sum_residuals(*known, start, stop, sums), (n_nodes, self.target.width + 1)
         )
 
     def look(self, low: int, high: int) -> None:
@@ -280,12 +291,13 @@ class Shards:
 
     def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed numbers of records ``(n_nodes, TARGET_STEPS + 1)`` for each step of a bounded target."""
+        return Sealed(self.tally_values(first, n_nodes))
+
+    def tally_values(self, first: int, n_nodes: int) -> np.ndarray:
         self._check_one_tree()
         known = (self._target_codes, self._positions, first)
-        return Sealed(
-            self._sum_parts(
-                lambda start, stop, counts: kernels.count_values(*known, start, stop, counts), (n_nodes, TARGET_STEPS + 1)
-            )
+        return self._sum_parts(
+            lambda start, stop, counts: kernels.count_values(*known, start, stop, counts), (n_nodes, TARGET_STEPS + 1)
         )
 
     def turn_around(self, first: int, centres: np.ndarray, reach: int) -> None:

@@ -19,7 +19,7 @@ from dpforest.errors import TableError
 from dpforest.records.columns import column_kind, read_columns, read_target
 from dpforest.records.memory import Shards
 from dpforest.records.parquet import ParquetVault
-from dpforest.records.replayed import N_DIGEST_BYTES, Partition, carried
+from dpforest.records.replayed import N_DIGEST_BYTES, Partition
 from dpforest.records.tasks import Packed, reporting
 from dpforest.records.vault import encode
 from dpforest.records.workers import Workers
@@ -77,7 +77,7 @@ class Files:
 
     def count(self) -> np.ndarray:
         """The number of records, which takes the target column only."""
-        return self._checked(lambda vault: carried(vault.count()))
+        return self._checked(lambda vault: vault.tally())
 
     def _checked(self, read: Callable[[ParquetVault], Any]) -> Any:
         """What a file gives that is still the one that was sealed, before and after it is read."""

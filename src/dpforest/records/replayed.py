@@ -1,6 +1,7 @@
 """Partitions of a table on the workers of a cluster, which follow a log of released values. Sees rows; sums of counts leave.
 
-Everything here runs on workers. A task never raises; what went wrong comes back as a value, in public words.
+Everything here runs on workers. Counts are plain: they are added up there, and the sum is sealed where it arrives. A task
+never raises; what went wrong comes back as a value, in public words.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,6 @@ import numpy as np
 
 from dpforest.errors import TableError
 from dpforest.mechanisms.entropy import KeyedEntropy
-from dpforest.privacy.sealed import Sealed
 from dpforest.records.memory import Shards
 from dpforest.records.tasks import Failure, reporting
 
@@ -57,7 +57,7 @@ class Operation:
 
 @dataclass(frozen=True, repr=False)
 class Question:
-    """A count that is asked of all partitions, and the operations since ``n_known``, which partitions have done before."""
+    """A tally that is asked of all partitions, and the operations since ``n_known``, which partitions have done before."""
 
     n_known: int
     news: tuple[Operation, ...]
@@ -119,7 +119,8 @@ class Partition:
                     self._begin()
                 if self._n_done < question.n_known:
                     return BEHIND
-                return carried(getattr(self._after(question), question.method)(*question.arguments))
+                tally: np.ndarray = getattr(self._after(question), question.method)(*question.arguments)
+                return tally
             except BaseException:
                 self._begin()  # an operation may be half done
                 raise
@@ -150,16 +151,6 @@ class Partition:
 
     def __repr__(self) -> str:
         return "Partition(...)"
-
-
-def carried(counts: Sealed[np.ndarray]) -> np.ndarray:
-    """What is sealed, in a form that can be sent to or from a worker: the one way out of a seal on a cluster.
-
-    Counts are added up among workers, and the sum is sealed where it arrives. Digests go back to where the rows are.
-    """
-    carried: list[np.ndarray] = []
-    counts.map(carried.append)
-    return carried[0]
 
 
 @reporting
