@@ -195,7 +195,9 @@ class _DPForest(BaseEstimator):
         X, schema = self._resolve_schema(X, y)
         recipe.check(schema)
         vault = Vault.seal(X, y, schema, n_jobs, groups, people)
-        validate_data(self, X, skip_check_array=True)
+        # A list has no names to keep and, without a row, no columns to count.
+        has_shape = len(getattr(X, "shape", ())) == 2
+        validate_data(self, X if has_shape else np.empty((0, schema.n_features)), skip_check_array=True)
         return schema, vault
 
     def _seal_elsewhere(self, seal: Callable[[Any, Schema], Source], table: Any, recipe: Recipe) -> tuple[Schema, Source]:

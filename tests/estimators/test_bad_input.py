@@ -1,5 +1,7 @@
 """Bad input: a clear error of the right class, nothing charged, nothing half-made."""
 
+from collections import deque
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -85,9 +87,12 @@ def test_a_column_of_the_wrong_type_is_named(table, words):
         (np.zeros(N_ROWS), "2D"),
         (np.zeros((N_ROWS, 2, 1)), "2D"),
         (np.float64(5), "2D"),
-        ([], "2D"),
+        ([], "differ in length"),
+        (deque(), "differ in length"),
+        ({"age": [1.0], "sex": ["m"]}, "given as dict"),
+        ((row for row in [[1.0, "m"]]), "given as generator"),
         ([1, 2, 3], "2D"),
-        (None, "2D"),
+        (None, "given as NoneType"),
         ("table.csv", "A file has its target"),
         (X["age"], "2D"),
         (pl.from_pandas(X).lazy(), "."),

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from dpforest.errors import TableError
-from dpforest.records.columns import column_kind, equals_itself, to_numbers
+from dpforest.records.columns import column_kind, is_missing, to_numbers
 from dpforest.schema import Bounded, Categorical, Classes, Feature, Numeric, Schema
 
 
@@ -56,7 +56,7 @@ def _is_whole_type(column: Any) -> bool:
 
 
 def _categorical(values: np.ndarray) -> Categorical:
-    listed = {value for value in values.tolist() if value is not None and equals_itself(value)}
+    listed = {value for value in values.tolist() if not is_missing(value)}
     return Categorical(tuple(sorted(listed, key=str)) or ("missing",))
 
 

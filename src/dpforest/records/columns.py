@@ -2,37 +2,41 @@
 
 Which columns a table has and of which type they are is taken as public; the values are not. So a wrong column is an error
 with its name, and a wrong value is never an error: a number that cannot be read is missing, a category outside the public
-list is "other", an unlisted label follows the policy of ``Classes``.
+list is "other", an unlisted label follows the policy of ``Classes``. How a record is read does not depend on others.
 """
 
 import numbers
-import warnings
-from collections.abc import Hashable, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Hashable, Sequence
+from decimal import Decimal
+from operator import getitem
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-from scipy import sparse
-from sklearn.exceptions import DataConversionWarning
+from narwhals.dependencies import get_pandas
 
 from dpforest.errors import TableError
+from dpforest.records.given import given_column, given_columns, given_frame, to_objects
 from dpforest.records.kernels import look_up
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Numeric, Schema
 
 # Whole numbers are found by a table if the listed ones lie this close to one another.
 MOST_TABLE = 1 << 16
+# What may be read as a number. Other values are not even asked: what they do then could show.
+NUMBERS = (numbers.Real, Decimal, np.bool_, str, bytes)
+# What the values of a kind of column are, and what people call them.
+HELD: dict[str, tuple[type, str]] = {"number": (numbers.Number, "numbers"), "text": (str, "text"), "bytes": (bytes, "bytes")}
 
 
 def read_columns(X: Any, schema: Schema) -> list[Any]:
     """One array or series for each feature of the schema, in its order; types are checked, values are not."""
-    if sparse.issparse(X):
-        raise TableError("A sparse matrix was given. Pass a dense table, for example X.toarray().")
-    # To ask what library an array belongs to takes longer than to read a short one.
-    frame = X if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True, pass_through=True)
-    columns = _by_name(frame, schema) if isinstance(frame, nw.DataFrame) else _by_position(X, schema)
-    for name, feature, column in zip(schema.features, schema.features.values(), columns, strict=True):
-        _check_type(name, feature, column)
+    frame = given_frame(X)
+    columns = given_columns(X, schema.n_features) if frame is None else _by_name(frame, schema)
+    for place, (name, feature) in enumerate(schema.features.items()):
+        if frame is None and isinstance(feature, Numeric) and columns[place].dtype.kind in "US":
+            # numpy turns a table of numbers and text into text; its numbers are read again, one by one.
+            columns[place] = to_objects(read_values(columns[place]))
+        _check_type(name, feature, columns[place])
     return columns
 
 
@@ -52,27 +56,6 @@ def _by_name(frame: "nw.DataFrame[Any]", schema: Schema) -> list[Any]:
     return [frame.get_column(named[name]) for name in schema.features]
 
 
-def _by_position(X: Any, schema: Schema) -> list[Any]:
-    if isinstance(X, list | tuple) and len(X) and all(isinstance(row, list | tuple) for row in X):
-        if any(len(row) != len(X[0]) for row in X):
-            raise TableError("The rows of the table have different lengths.")
-        if len(X[0]) == schema.n_features:
-            return [to_objects(column) for column in zip(*X, strict=True)]
-    array = np.asarray(X)
-    if array.ndim != 2:
-        raise TableError(
-            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data: a table has rows and columns."
-        )
-    if array.shape[1] != schema.n_features:
-        raise TableError(f"The table has {array.shape[1]} features, but the schema declares {schema.n_features}.")
-    if array.dtype.kind == "c":
-        raise TableError("Complex data not supported.")
-    if array.dtype.kind in "US":
-        # numpy turns a table of numbers and text into text; as objects its numbers are read again.
-        array = np.array(X, dtype=object)
-    return list(array.T)
-
-
 def _listed(names: list[Any]) -> str:
     shown = ", ".join(repr(name) for name in names[:8])
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
@@ -80,29 +63,35 @@ def _listed(names: list[Any]) -> str:
 
 def _check_type(name: str, feature: Numeric | Categorical, column: Any) -> None:
     kind, shown = column_kind(column)
-    if kind == "other" or (isinstance(feature, Numeric) and kind in ("text", "category")):
+    if kind == "other" or (isinstance(feature, Numeric) and kind in ("text", "bytes", "category")):
         raise TableError(
             f"Column {name!r} is declared {feature.kind}, but the table has it as {shown}. "
             "Convert the column, or correct the schema."
         )
     if isinstance(feature, Categorical):
-        _check_listed(f"Column {name!r}", feature.categories, "categories", kind, shown)
+        _check_listed(f"Column {name!r}", feature.categories, "categories", column)
 
 
-def _check_listed(what: str, listed: Sequence[Hashable], noun: str, kind: str, shown: str) -> None:
-    """Raise if a column of this kind cannot hold any of the listed values."""
-    for unfit, held, other, type_ in (("number", "numbers", "text", str), ("text", "text", "numbers", numbers.Number)):
-        if kind == unfit and all(isinstance(value, type_) for value in listed):
-            raise TableError(
-                f"{what} holds {held} ({shown}), but its declared {noun} are all {other}. "
-                f"Convert the column, or declare the {noun} as {held}."
-            )
+def _check_listed(what: str, listed: Sequence[Hashable], noun: str, column: Any, hint: str = "") -> None:
+    """Raise if a column cannot hold any of the listed values, by its type."""
+    kind, shown = _kind_of_values(column)
+    type_, held = HELD.get(kind, (object, ""))
+    # A missing value may be listed, and any column can hold that.
+    if not any(isinstance(value, type_) or is_missing(value) for value in listed):
+        declared = [f"all {name}" for other, name in HELD.values() if all(isinstance(value, other) for value in listed)]
+        raise TableError(
+            f"{what} holds {held} ({shown}), but its declared {noun} are {declared[0] if declared else 'not'}. "
+            f"Convert the column, or declare the {noun} as {held}.{hint if kind == 'number' else ''}"
+        )
 
 
 def column_kind(column: Any) -> tuple[str, str]:
-    """What the values of a column can be: number, text, category, mixed or other; and the type as people write it."""
+    """What the values of a column can be: number, text, bytes, category, mixed or other; and the type as people write it."""
     if isinstance(column, np.ndarray):
-        kinds = {"b": "number", "i": "number", "u": "number", "f": "number", "O": "mixed", "U": "text", "S": "text"}
+        if len(column) == 0 and column.dtype == np.float64:
+            # What numpy makes of an empty list, whatever was to be in it.
+            return "mixed", "object"
+        kinds = {"b": "number", "i": "number", "u": "number", "f": "number", "O": "mixed", "U": "text", "S": "bytes"}
         names = {"U": "text", "S": "bytes", "O": "object"}  # without a length, which is that of the longest value
         return kinds.get(column.dtype.kind, "other"), names.get(column.dtype.kind, column.dtype.name)
     if _is_object(column):
@@ -124,27 +113,77 @@ def _is_object(column: Any) -> bool:
     return getattr(column.to_native(), "dtype", None) == object  # noqa: E721 - numpy compares types by ==
 
 
+def _kind_of_values(column: Any) -> tuple[str, str]:
+    """As ``column_kind``, and of a column of categories what these can be, as far as its type says so."""
+    kind, shown = column_kind(column)
+    if kind != "category" or column.implementation.is_pandas_like():  # pandas keeps categories of any type
+        return kind, shown
+    if column.implementation.is_polars():
+        return "text", shown
+    import pyarrow as pa
+
+    empty = pa.chunked_array([], column.to_native().type.value_type)
+    return column_kind(nw.from_native(empty, series_only=True))[0], shown
+
+
+def asking(read: Callable[..., Any], otherwise: Any) -> Callable[..., Any]:
+    """``read``, with ``otherwise`` for a value that raises: whatever a value does when it is asked, it must not show."""
+
+    def ask(*arguments: Any) -> Any:
+        try:
+            return read(*arguments)
+        except (KeyboardInterrupt, SystemExit):  # these come from whoever runs the fit
+            raise
+        except BaseException:
+            return otherwise
+
+    return ask
+
+
+class Unreadable:
+    """Stands for a value that a library cannot hand over, such as text that is not UTF-8: it is nothing that is listed."""
+
+
+def read_values(column: Any) -> list[Any]:
+    """The values of an array or series, ``Unreadable`` where there is none to be had."""
+    try:
+        return list(column.tolist() if isinstance(column, np.ndarray) else column.to_list())
+    except Exception:  # due to some value, of which nobody else must be the worse
+        read = asking(getitem, Unreadable)
+        return [read(column, place) for place in range(len(column))]
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is none, by its own account: NaN and NaT are not equal to themselves, and pandas' NA does not say."""
+    return value is None or value is getattr(get_pandas(), "NA", None) or not value == value  # noqa: SIM201
+
+
+# A value can be such that numpy warns (a signalling NaN, a long double beyond all doubles), or raises if callers want that.
+@np.errstate(all="ignore")
 def to_numbers(column: Any) -> np.ndarray:
     """Numbers, NaN where a value is missing or cannot be read as a number."""
-    values = column if isinstance(column, np.ndarray) else column.to_numpy()
+    try:
+        values = column if isinstance(column, np.ndarray) else column.to_numpy()
+    except Exception:  # numpy has no such type, such as whole numbers of 128 bits, or no such value
+        values = to_objects(read_values(column))
     if values.dtype.isnative and (values.dtype.kind in "biu" or values.dtype in (np.float32, np.float64)):
         return values
     if values.dtype.kind in "biuf":
         return values.astype(np.float64)
-    return np.array([_to_number(value) for value in values], dtype=np.float64)
+    read = asking(_to_number, np.nan)
+    return np.array([read(value) for value in values], dtype=np.float64)
 
 
 def _to_number(value: Any) -> float:
-    if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
+    if not issubclass(type(value), NUMBERS):
         return np.nan
     try:
         return float(value)
     except OverflowError:
-        return np.inf if isinstance(value, int | Fraction) and value > 0 else -np.inf
-    except Exception:  # whatever a value does when asked for a number, it must not show
-        return np.nan
+        return np.inf if value > 0 else -np.inf
 
 
+@np.errstate(all="ignore")
 def to_indices(column: Any, listed: Sequence[Hashable], other: int, missing: int) -> np.ndarray:
     """Place of each value in ``listed``; ``other`` for values that are not there, ``missing`` for none."""
     places: dict[Any, int] = {value: place for place, value in enumerate(listed)}
@@ -155,8 +194,16 @@ def to_indices(column: Any, listed: Sequence[Hashable], other: int, missing: int
             found = np.empty(len(column), dtype=dtype)
             look_up(column, low, table, found)
             return found
+    # Somebody may list a missing value: libraries mark it in different ways, all of which are that one.
+    none = next((place for value, place in places.items() if is_missing(value)), missing)
+
+    def find(value: Any) -> int:
+        place = places.get(value)
+        return place if place is not None else none if is_missing(value) else other
+
     values, inverse = distinct(column)
-    codes = np.array([_place(value, places, other, missing) for value in values], dtype=dtype)
+    find_quietly = asking(find, other)
+    codes = np.array([find_quietly(value) for value in values], dtype=dtype)
     return codes[inverse] if len(codes) else np.zeros(0, dtype=dtype)
 
 
@@ -189,43 +236,25 @@ def _to_whole(value: Any) -> int | None:
     return whole if whole == value and -(1 << 63) <= whole < 1 << 63 else None
 
 
-def _place(value: Any, places: dict[Any, int], other: int, missing: int) -> int:
-    if value in places:
-        return places[value]
-    # NaN, NaT and pandas' NA are not equal to themselves.
-    return missing if value is None or not equals_itself(value) else other
-
-
-def equals_itself(value: Any) -> bool:
-    try:
-        return bool(value == value)
-    except Exception:
-        return False
-
-
-def _is_hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except Exception:
-        return False
-    return True
-
-
 def distinct(column: Any) -> tuple[list[Any], np.ndarray]:
-    """The distinct values of a column, and the place of each record's value among them."""
-    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
-        return _distinct_in_arrow(column) if _is_whole(column) else _distinct_sorted(column)
-    if not isinstance(column, np.ndarray) and column_kind(column)[0] != "mixed":
+    """Values of a column, and the place of each record's value among them; of a column with a type each is there once.
+
+    Values of no common type are not compared with one another: one could say that it equals all others.
+    """
+    if column_kind(column)[0] != "mixed":
         try:
+            if isinstance(column, np.ndarray):
+                return _distinct_in_arrow(column) if _is_whole(column) else _distinct_sorted(column)
             return _distinct_in_table(column)
-        except Exception:  # a value that Arrow cannot hold must not show; Python can hold it
-            column = column.to_list()
-    return _distinct_in_python(column if isinstance(column, np.ndarray | list) else column.to_list())
+        except Exception:  # a type or a value that Arrow does not have must not show; Python has it
+            pass
+    values = read_values(column)
+    return values, np.arange(len(values))
 
 
 def _distinct_sorted(column: np.ndarray) -> tuple[list[Any], np.ndarray]:
     values, inverse = np.unique(column, return_inverse=True)
-    return values.tolist(), inverse.reshape(-1)
+    return read_values(values), inverse.reshape(-1)
 
 
 def _distinct_in_arrow(column: np.ndarray) -> tuple[list[Any], np.ndarray]:
@@ -249,70 +278,27 @@ def _distinct_in_table(column: Any) -> tuple[list[Any], np.ndarray]:
     array = column.to_arrow()
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    values = encoded.dictionary.to_pylist()
+    values = read_values(nw.from_native(pa.chunked_array([encoded.dictionary]), series_only=True))
     # Missing values get a place of their own behind the others.
     inverse = pc.fill_null(encoded.indices.cast(pa.int64()), len(values))
     return [*values, None], inverse.to_numpy(zero_copy_only=False)
 
 
-def _distinct_in_python(values: Any) -> tuple[list[Any], np.ndarray]:
-    seen: dict[Any, int] = {}
-    distinct: list[Any] = []
-    inverse = np.empty(len(values), dtype=np.int64)
-    for record, value in enumerate(values):
-        # Unhashable values are alike: all of them are "other".
-        key = value if _is_hashable(value) else _Unhashable
-        place = seen.get(key)
-        if place is None:
-            place = seen[key] = len(distinct)
-            distinct.append(key)
-        inverse[record] = place
-    return distinct, inverse
-
-
-class _Unhashable:
-    """Stands for every value that cannot be a category."""
-
-
-def is_hashable_key(value: Any) -> bool:
-    """Whether one of the values that ``distinct`` gives stands for itself, not for all that cannot be told apart."""
-    return value is not _Unhashable
-
-
+@np.errstate(all="ignore")
 def read_target(y: Any, target: Classes | Bounded) -> np.ndarray:
     """Integers ``(n_records,)``: class places, or steps of the fine target grid; -1 for a record to leave out."""
-    column = y if isinstance(y, np.ndarray) else nw.from_native(y, series_only=True, allow_series=True, pass_through=True)
-    if isinstance(column, nw.DataFrame):
-        column = column.get_column(column.columns[0])
-    if not isinstance(column, nw.Series):
-        column = _one_dimension(y)
+    column = given_column(y, "The target", "y")
+    kind, shown = column_kind(column)
+    if kind == "other" or (isinstance(target, Bounded) and kind in ("text", "bytes", "category")):
+        raise TableError(
+            f"The target {target.name!r} is declared {target.kind}, but it was given as {shown}. "
+            "Convert it, or correct the schema."
+        )
     if isinstance(target, Classes):
+        hint = " Ensembles of scikit-learn encode labels as 0, 1, 2, ... in sorted order: declare these numbers there."
+        _check_listed(f"The target {target.name!r}", target.labels, "labels", column, hint)
         other = -1 if target.other is None else target.labels.index(target.other)
         return to_indices(column, target.labels, other, other)
-    kind, shown = column_kind(column)
-    if kind in ("text", "category", "other"):
-        raise TableError(f"The target {target.name!r} is declared bounded, but it was given as {shown}.")
     values = to_numbers(column).astype(np.float64)
     share = (np.clip(values, target.lower, target.upper) - target.lower) / (target.upper - target.lower)
     return np.where(np.isnan(values), -1, np.rint(np.nan_to_num(share) * FINE_STEPS)).astype(np.int32)
-
-
-def _one_dimension(y: Any) -> np.ndarray:
-    if isinstance(y, list | tuple):
-        # One by one: numpy would turn numbers beside text into text, and tuples into a table.
-        return to_objects(y)
-    array = np.asarray(y)
-    if array.ndim == 2 and array.shape[1] == 1:
-        warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, stacklevel=2)
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise TableError(f"The target must have one dimension, not {array.ndim}.")
-    return array
-
-
-def to_objects(values: Sequence[Any]) -> np.ndarray:
-    """Values as they are, one by one."""
-    array = np.empty(len(values), dtype=object)
-    for place, value in enumerate(values):
-        array[place] = value
-    return array

@@ -1,33 +1,29 @@
 """Whose rows they are: at most so many of one person, drawn by lot. Sees rows."""
 
-import numbers
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
-import narwhals as nw
 import numpy as np
 from numba import njit
 
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import uniform_below
-from dpforest.records.columns import column_kind, distinct, equals_itself, is_hashable_key, to_objects
+from dpforest.records.columns import asking, column_kind, distinct
+from dpforest.records.given import given_column
 
-# What an id may be. Of other values it is not known when two of them are one.
-IDS = (str, bytes, numbers.Number, np.generic, UUID)
+# What an id may be, and not what is derived of it: of other values it is not known when two of them are one.
+IDS = frozenset({str, bytes, bool, int, float, complex, Decimal, Fraction, UUID, np.longdouble})
+PLAIN = (np.number, np.bool_, np.str_, np.bytes_)
+NUMPY_IDS = frozenset(kind for kind in np.sctypeDict.values() if issubclass(kind, PLAIN))
 
 
 def read_ids(groups: Any) -> Any:
     """The ids as one array or series; the type is checked, values are not."""
-    if np.ma.isMaskedArray(groups):
-        raise TableError("groups is a masked array, whose mask would be lost. Pass ids with None where they are missing.")
-    column = nw.from_native(groups, series_only=True, allow_series=True, pass_through=True)
-    if not isinstance(column, nw.Series):
-        # One by one: numpy would turn numbers beside text into text, and 1 and "1" into one person.
-        column = to_objects(groups) if isinstance(groups, list | tuple) else np.asarray(groups)
-        if column.ndim != 1:
-            raise TableError(f"groups must have one dimension, an id for each row, not {column.ndim}.")
+    column = given_column(groups, "groups", "groups")
     kind, shown = column_kind(column)
     if kind == "other":
         raise TableError(f"groups holds {shown}; ids of persons are numbers or text. Convert them.")
@@ -63,13 +59,18 @@ def person_places(ids: Any) -> np.ndarray:
     values, inverse = distinct(ids)
     persons: dict[Any, int] = {}
     # Once more by Python's equality, under which 0.0 is -0.0, so that whose a row is does not depend on the library.
-    places = [persons.setdefault(value, len(persons)) if _is_id(value) else -1 for value in values]
+    read = asking(_to_id, None)
+    keys = (read(value) for value in values)
+    places = [-1 if key is None else persons.setdefault(key, len(persons)) for key in keys]
     return np.array(places, dtype=np.int64)[inverse] if places else np.empty(0, dtype=np.int64)
 
 
-def _is_id(value: Any) -> bool:
-    # NaN, NaT and pandas' NA are not equal to themselves. A tuple may hold them, and be its own person in each row.
-    return isinstance(value, IDS) and is_hashable_key(value) and equals_itself(value)
+def _to_id(value: Any) -> Any:
+    """The id as Python has it; None if it is missing, cannot be read, or is none."""
+    if type(value) in NUMPY_IDS:
+        value = value.item()
+    # NaN is not equal to itself. A tuple may hold it, and be its own person in each row.
+    return value if type(value) in IDS and value == value else None
 
 
 def draw_rows(persons: np.ndarray, most: int, entropy: Entropy) -> np.ndarray:
