@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import sparse
+from sklearn.ensemble import VotingClassifier
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, get_recipe
 from dpforest.errors import DPForestError, ParameterError, SchemaError, TableError
@@ -232,3 +233,13 @@ def test_a_table_that_does_not_fit_is_refused_when_predicting(table, words):
     model = DPForestClassifier(SCHEMA).fit(X, Y)
     with pytest.raises(ValueError, match=words):
         model.predict(table)
+
+
+def test_labels_that_an_ensemble_encodes_are_refused_before_anything_is_charged():
+    refused(TableError, r"'income' holds numbers \(int64\).*all text", target=(Y == "yes").astype(int))
+    voting = VotingClassifier([("forest", DPForestClassifier(SCHEMA))])
+    with pytest.raises(TableError, match=r"Ensembles of scikit-learn encode labels as 0, 1, 2, .*: declare these numbers"):
+        voting.fit(X, Y)
+    numbers = Schema(SCHEMA.features, Classes([0, 1]))
+    voting = VotingClassifier([("forest", DPForestClassifier(numbers, epsilon=np.inf))], voting="soft").fit(X, Y)
+    assert (voting.predict(X) == Y).mean() > 0.5

@@ -16,8 +16,7 @@ import pytest
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.domain import Domain, Grid
 from dpforest.errors import TableError
-from dpforest.records.columns import read_columns, read_target
-from dpforest.records.vault import Vault, encode
+from dpforest.records.vault import Vault
 
 N_ROWS = 137
 SECRET_NUMBER = 987654.321
@@ -242,44 +241,6 @@ def test_one_more_target_of_any_kind_is_not_seen(holder, odd, caplog, capfd):
     assert_quiet(without)
     more = [*records, ODD_RECORDS["ordinary"]]
     assert observe(more, as_numpy, caplog, capfd, targets=holder([*values, odd]), **common) == without
-
-
-def codes_of(records, holder):
-    X, y = holder(records)
-    domain = Domain.of(CLASSES, Grid())
-    return encode(read_columns(X, CLASSES), domain), read_target(y, CLASSES.target)
-
-
-# What pandas itself refuses as a category.
-NO_CATEGORIES = ("text of one surrogate", "list", "tuple that cannot be hashed", "dictionary", "array")
-HELD = [(holder, odd) for holder in OBJECT_TABLES for odd in ODD_RECORDS]
-HELD += [("categories", odd) for odd in ODD_RECORDS if odd not in NO_CATEGORIES]
-
-
-@pytest.mark.parametrize(("holder", "odd"), HELD)
-def test_the_codes_of_a_record_do_not_depend_on_other_records(holder, odd):
-    records, odd = base_records(), ODD_RECORDS[odd]
-    holder = (OBJECT_TABLES | {"categories": as_pandas_categories})[holder]
-    codes, labels = codes_of(records, holder)
-    assert (labels >= 0).all()
-    for more in ([*records, odd], [odd, *records]):
-        place = slice(0, N_ROWS) if more[-1] is odd else slice(1, None)
-        more_codes, more_labels = codes_of(more, holder)
-        assert (more_codes[:, place] == codes).all()
-        assert (more_labels[place] == labels).all()
-
-
-@pytest.mark.parametrize("odd", [0.5, "x", (1,), None, b"x", 2**70], ids=repr)
-@pytest.mark.parametrize(
-    "labels", [(0, 1), (2**53, 2**53 + 1), (True, False), ("a", "b"), (b"a", b"b"), ((1,), (2,))], ids=repr
-)
-@pytest.mark.parametrize("holder", [list, tuple, objects], ids=["list", "tuple", "numpy"])
-def test_the_code_of_a_label_does_not_depend_on_other_labels(holder, labels, odd):
-    places = [0, 1] * 5
-    y = [labels[place] for place in places]
-    for more in ([*y, odd], [odd, *y]):
-        found = read_target(holder(more), Classes(labels)).tolist()
-        assert (found[:10] if more[-1] is odd else found[1:]) == places
 
 
 def secret_table():

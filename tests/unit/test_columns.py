@@ -12,6 +12,7 @@ from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.domain import Domain, Grid
 from dpforest.errors import TableError
 from dpforest.records.columns import read_columns, read_target
+from dpforest.records.people import person_places, read_ids
 from dpforest.records.vault import encode
 from dpforest.schema import FINE_STEPS
 
@@ -469,3 +470,69 @@ def test_a_bounded_target_of_a_type_without_order_on_numbers_is_refused(y):
 def test_a_target_with_several_columns_is_refused():
     with pytest.raises(TableError, match="target"):
         read_target(np.zeros((3, 2)), Classes([0, 1]))
+
+
+WRONG_LABELS = {
+    "numpy numbers": (np.array([0, 1]), ["0", "1"], r"holds numbers \(int64\).*all text"),
+    "numpy truths": (np.array([True, False]), ["0", "1"], r"holds numbers \(bool\).*all text"),
+    "numpy text": (np.array(["0", "1"]), [0, 1], r"holds text \(text\).*all numbers"),
+    "numpy bytes": (np.array([b"0", b"1"]), ["0", "1"], r"holds bytes \(bytes\).*all text"),
+    "numbers and tuples": (np.array([0, 1]), [(0,), (1,)], r"holds numbers \(int64\).* are not"),
+    "pandas Int64": (pd.Series([0, None], dtype="Int64"), ["0", "1"], "holds numbers"),
+    "pandas str": (pd.Series(["0", "1"], dtype="str"), [0, 1], "holds text"),
+    "pandas bare array": (pd.array([0, None], dtype="Int64"), ["0", "1"], "holds numbers"),
+    "pandas table of one column": (pd.DataFrame({"y": ["0"]}, dtype="str"), [0, 1], "holds text"),
+    "polars": (pl.Series(["0", "1"]), [0, 1], "holds text"),
+    "polars Categorical": (pl.Series(["0", "1"], dtype=pl.Categorical), [0, 1], r"holds text \(Categorical\)"),
+    "pyarrow": (pa.array([True, None]), ["0", "1"], "holds numbers"),
+    "pyarrow dictionary": (pa.array(["0"]).dictionary_encode(), [0, 1], r"holds text \(Categorical\)"),
+    "pyarrow dictionary of numbers": (pa.array([0]).dictionary_encode(), ["0", "1"], "holds numbers"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:A column-vector")
+@pytest.mark.parametrize(("y", "labels", "words"), WRONG_LABELS.values(), ids=WRONG_LABELS.keys())
+def test_a_target_that_can_hold_none_of_the_labels_is_refused_by_its_type(y, labels, words):
+    with pytest.raises(TableError, match=f"The target 'target' {words}.*declare the labels as"):
+        read_target(y, Classes(labels))
+
+
+@pytest.mark.parametrize("y", [np.array([0, 1]), pd.Series([0.0, 1.0]), pa.array([True, False])], ids=["0", "1", "2"])
+@pytest.mark.parametrize("labels", [["0", 1], [False, True], [None, "0"]], ids=str)
+def test_a_target_that_can_hold_some_label_is_read(y, labels):
+    assert len(read_target(y, Classes(labels))) == 2
+
+
+@pytest.mark.parametrize(
+    "y",
+    [pd.Series(pd.to_datetime(["2020-01-01"])), np.array(["2020-01-01"], dtype="M8[D]"), pa.array([b"a"]), pl.Series([[1]])],
+    ids=["pandas time", "numpy time", "pyarrow binary", "polars List"],
+)  # fmt: skip
+def test_classes_of_a_type_without_labels_are_refused(y):
+    with pytest.raises(TableError, match="declared classes, but it was given as"):
+        read_target(y, Classes(["a", "b"]))
+
+
+@pytest.mark.parametrize("holder", [np.ma.masked_array, lambda y: np.ma.masked_array(y)[:, None]], ids=["1D", "2D"])
+def test_a_masked_array_is_refused_for_its_mask_would_be_lost(holder):
+    with pytest.raises(TableError, match="masked"):
+        read_target(holder([1, 0]), Classes([0, 1]))
+
+
+def test_text_of_arrow_that_is_not_utf_8_is_no_category_no_label_and_no_id():
+    text = pa.array([b"a", b"\xff", None], pa.binary()).view(pa.string())
+    assert codes_of(pa.table({"f0": text}), Categorical(["a", "b"])) == [[0, 2, 3]]
+    assert read_target(text, Classes(["a", "b"])).tolist() == [0, -1, -1]
+    assert person_places(read_ids(text)).tolist() == [0, -1, -1]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("role", [Categorical([1, 2]), Numeric(0, 10)], ids=["categorical", "numeric"])
+def test_long_doubles_beyond_all_doubles_are_clipped_or_other(role):
+    values = np.array(["1", "1e4000", "-1e4000", "nan"], dtype=np.longdouble)
+    assert codes_of(values[:, None], role) == ([[0, 2, 2, 3]] if role.kind == "categorical" else [[1, 9, 0, 10]])
+
+
+def test_a_table_that_is_all_text_holds_no_categories_that_are_numbers():
+    with pytest.raises(TableError, match="'f1' holds text"):
+        codes_of(np.array([["3.5", "1"]]), Numeric(0, 10), Categorical([1, 2]))
