@@ -103,5 +103,9 @@ class LeakWarning(UserWarning):
     """An algorithm opened exact values, so the model is not private."""
 
 
+class UncoveredWarning(UserWarning):
+    """Something was learnt from the same rows before the fit, which the guarantee does not cover."""
+
+
 class ChangedModelWarning(UserWarning):
     """A model was read from a file whose bytes are not those that were saved, so nothing that it says is guaranteed."""

@@ -5,6 +5,7 @@ import os
 import warnings
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,26 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpforest.budget import Budget
 from dpforest.budget.fits import charged, check_budget, outcomes_of_fit
-from dpforest.errors import LeakWarning, ModelFileError, ParameterError, SchemaError, TableError, shown
+from dpforest.errors import (
+    LeakWarning,
+    ModelFileError,
+    ParameterError,
+    SchemaError,
+    TableError,
+    UncoveredWarning,
+    shown,
+)
 from dpforest.forest import fit_forest, fit_published
 from dpforest.mechanisms import Entropy
 from dpforest.model_file import DAMAGE, read_model, save_model, versions
+from dpforest.pipelines import learnt_before
 from dpforest.privacy.accountants import is_whole, make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.privacy.statement import Statement
+from dpforest.privacy.statement import Statement, large_delta, proof_in_words
 from dpforest.published.registry import get_published
-from dpforest.recipe import Recipe
-from dpforest.recipes import get_recipe
+from dpforest.recipe import Recipe, outside_parts
+from dpforest.recipes import get_recipe, is_listed
 from dpforest.records.assume import assume_public
 from dpforest.records.base import Source
 from dpforest.records.columns import read_columns
@@ -149,17 +159,22 @@ class _DPForest(BaseEstimator):
         progress: Callable[[str], None],
         groups: Any = None,
     ) -> "_DPForest":
-        recipe = self._check_parameters()
+        recipe, uncovered = self._check_parameters(), learnt_before()
+        for note in uncovered:
+            warnings.warn(note, UncoveredWarning, stacklevel=3)
         self._check_groups(groups)
         check_budget(self.budget, self._unit, self._broken(recipe))
         ledger = Ledger(make_accountant(self.epsilon, self.delta, self.max_rows_per_person or 1))
+        whose = self._whose(recipe)
+        ledger.proof = proof_in_words(recipe.name, self.variant, **whose)
         gate = self._make_gate(ledger, self.random_state)
         schema, vault = seal(recipe, None if groups is None else People(ledger.rows, gate.entropy))
         shape = {"n_trees": self.n_trees, "max_depth": self.max_depth}
         printed = get_published(recipe.name) if self.variant == "published" else None
         sound = printed is not None and recipe.task(schema) in printed.sound_for
         outcomes = [] if self.budget is None else outcomes_of_fit(recipe, schema, self.epsilon, self.delta, **shape)
-        with closing(vault), charged(self.budget, f"fit {recipe.name}", outcomes, ledger):
+        what = f"fit own recipe {recipe.name}" if whose["own_recipe"] else f"fit {recipe.name}"
+        with closing(vault), charged(self.budget, what, outcomes, ledger):
             # From here on charges are made. They stay on the estimator even if the fit fails, and no older model does.
             for name in ("forest_", "privacy_", "schema_", "classes_", "made_with_"):
                 self.__dict__.pop(name, None)
@@ -170,7 +185,7 @@ class _DPForest(BaseEstimator):
                 forest = fit_published(vault, recipe, printed, gate, **shape)
         self.schema_ = schema
         self.forest_ = forest
-        self.privacy_ = self._state(recipe, schema, ledger, gate.entropy)
+        self.privacy_ = replace(self._state(recipe, schema, ledger, gate.entropy, uncovered), **whose)
         self.made_with_ = versions()
         if isinstance(schema.target, Classes):
             self.classes_ = forest.labels
@@ -224,8 +239,9 @@ class _DPForest(BaseEstimator):
         if self.variant not in ("private", "published"):
             raise ParameterError(f"variant must be 'private' or 'published', not {shown(self.variant)}.")
         recipe = self.recipe if isinstance(self.recipe, Recipe) else get_recipe(self.recipe)
-        if self.variant == "published" and not recipe.has_published_variant:
-            raise ParameterError(f"Recipe {recipe.name!r} has no published variant; use variant='private'.")
+        if self.variant == "published" and not (recipe.has_published_variant and is_listed(recipe)):
+            own = "" if is_listed(recipe) else ", since it is not the catalogue's"
+            raise ParameterError(f"Recipe {recipe.name!r} has no published variant{own}; use variant='private'.")
         if self.recipe_params is not None and not isinstance(self.recipe_params, dict):
             raise ParameterError(f"recipe_params must be a dictionary or None, not {shown(self.recipe_params)}.")
         if self.variant == "published":
@@ -233,6 +249,10 @@ class _DPForest(BaseEstimator):
             if lacking:
                 raise ParameterError(f"The published variant of {recipe.name!r} takes no parameter {lacking[0]!r}.")
         return recipe.with_parameters(self.recipe_params)
+
+    def _whose(self, recipe: Recipe) -> dict[str, Any]:
+        """Whether a recipe is somebody's own, and what runs that is not the library's, for the statement."""
+        return {"own_recipe": not is_listed(recipe), "outside": outside_parts(type(self), recipe)}
 
     @property
     def _unit(self) -> str:
@@ -279,7 +299,7 @@ class _DPForest(BaseEstimator):
             )
         return X, self.schema
 
-    def _state(self, recipe: Recipe, schema: Schema, ledger: Ledger, entropy: Entropy) -> Statement:
+    def _state(self, recipe: Recipe, schema: Schema, ledger: Ledger, entropy: Entropy, uncovered: list[str]) -> Statement:
         reasons = []
         if math.isinf(self.epsilon):
             reasons.append(REASONS["inf"])
@@ -295,6 +315,7 @@ class _DPForest(BaseEstimator):
             )
         if ledger.delta > 0 and not any(book.accountant.delta for book in ledger.books):
             notes.append("at this number of rows the plan makes pure-epsilon releases; delta was not used")
+        notes += [*large_delta(ledger.delta, schema.n_rows, self.forest_.n_records), *uncovered]
         if self.max_rows_per_person is not None:
             notes.append(
                 f"a person is all rows with one id; at most {ledger.rows} of them were drawn by lot, and rows without an id "

@@ -20,10 +20,12 @@ def check_header(header: dict[str, Any]) -> None:
     privacy, names = header["privacy"], header["feature_names"]
     texts = [header["estimator"], header["link"], *(names or ()), *header["made_with"], *header["made_with"].values()]
     texts += [privacy[name] for name in ("adjacency", "unit", "recipe", "variant")]
-    texts += [text for name in ("reasons", "public", "notes", "not_covered") for text in privacy[name]]
+    lists = [privacy.get("outside", []), *(privacy[name] for name in ("reasons", "public", "notes", "not_covered"))]
+    texts += [header["ledger"].get("proof", ""), *(text for part in lists for text in part)]
     sound = (
         all(isinstance(text, str) for text in texts)
-        and all(isinstance(privacy[name], list) for name in ("reasons", "public", "notes", "not_covered"))
+        and all(isinstance(part, list) for part in lists)
+        and isinstance(privacy.get("own_recipe", False), bool)
         and isinstance(names, list | None)
         and len(set(names or ())) == len(names or ())
         and isinstance(header["draws"], bool)

@@ -21,8 +21,9 @@ from dpforest.errors import ChangedModelWarning, DPForestError, ModelFileError, 
 from dpforest.files import read_whole, whole_file
 from dpforest.model_checks import check_header, check_structure
 from dpforest.privacy.ledger import Ledger
-from dpforest.privacy.statement import Statement
+from dpforest.privacy.statement import UNNAMED, Statement
 from dpforest.recipe import Recipe
+from dpforest.recipes import list_recipes
 from dpforest.schema import Numeric, Schema
 from dpforest.tree import Estimate, Forest
 
@@ -157,7 +158,7 @@ def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Fore
     check_header(header)
     arrays = {name: _read_array(blobs[f"{name}.npy"], *form) for name, form in ARRAYS.items()}
     header["schema"] = schema = Schema.from_dict(header["schema"])
-    header["privacy"] = Statement.from_dict(header["privacy"])
+    header["privacy"] = Statement.from_dict(_whose(header["privacy"]))
     header["ledger"] = Ledger.from_dict(header["ledger"])
     header["parameters"]["epsilon"] = float(header["parameters"]["epsilon"])
     cuts = _split_cuts(arrays.pop("cuts"), arrays.pop("n_cuts"), schema)
@@ -173,6 +174,13 @@ def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Fore
     )
     check_structure(forest)
     return forest
+
+
+def _whose(privacy: dict[str, Any]) -> dict[str, Any]:
+    """A statement of an earlier version, which says nothing about parts: a recipe that is not listed was somebody's own."""
+    if "own_recipe" in privacy or any(recipe["name"] == privacy["recipe"] for recipe in list_recipes()):
+        return privacy
+    return privacy | {"own_recipe": True, "outside": [UNNAMED]}
 
 
 def _split_cuts(cuts: np.ndarray, n_cuts: np.ndarray, schema: Schema) -> tuple[np.ndarray, ...]:

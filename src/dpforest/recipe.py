@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +17,11 @@ from dpforest.rules import Facts
 from dpforest.sampling import Sampling
 from dpforest.schema import Classes, Schema, Target
 from dpforest.voting import Vote
+
+# Values that hold no code, and what holds values.
+PLAIN = (type(None), bool, int, float, complex, str, bytes)
+SEVERAL = (tuple, list, set, frozenset)
+NAMED = (dict, MappingProxyType)
 
 
 class Stop(Protocol):
@@ -224,3 +231,41 @@ def _replace_at(part: Any, path: list[str], value: Any) -> Any:
     if len(path) > 1:
         value = _replace_at(getattr(part, path[0]), path[1:], value)
     return replace(part, **{path[0]: value})
+
+
+def outside_parts(*parts: Any) -> tuple[str, ...]:
+    """Names of the types and functions in these parts, and in the parts of those, that are defined outside of the library.
+
+    Of a recipe it is what can run that counts, so not what its ``parameters`` could still be set to.
+    """
+    found, seen, waiting = set(), {}, list(parts)
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen or _is_plain(part):
+            continue
+        seen[id(part)] = part
+        if type(part) in SEVERAL:
+            waiting += part
+        elif type(part) in NAMED:
+            waiting += part.values()
+        elif isinstance(part, MethodType):
+            waiting += [part.__self__, part.__func__]
+        elif type(part) is partial:
+            waiting += [part.func, part.args, part.keywords]
+        else:
+            kind = part if isinstance(part, type | FunctionType | BuiltinFunctionType) else type(part)
+            home, name = str(kind.__module__), kind.__qualname__
+            if isinstance(kind, FunctionType):
+                # Not what it says of itself: a decorator may have copied that from what it wraps.
+                home, name = str(kind.__globals__.get("__name__")), kind.__code__.co_qualname
+            if home.partition(".")[0] != __name__.partition(".")[0]:
+                found.add(f"{home}.{name}")
+            if kind is type(part):
+                inside = getattr(part, "__dict__", {})
+                waiting += [value for name, value in inside.items() if kind is not Recipe or name != "parameters"]
+    return tuple(sorted(found))
+
+
+def _is_plain(value: Any) -> bool:
+    is_array = type(value) is np.ndarray and value.dtype.kind != "O"
+    return type(value) in PLAIN or is_array or (isinstance(value, np.generic) and type(value).__module__ == "numpy")

@@ -22,9 +22,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpforest.budget import Budget, Loss
 from dpforest.budget.fits import check_budget
-from dpforest.errors import ParameterError, SchemaError, TableError, shown
+from dpforest.errors import ParameterError, SchemaError, TableError, UncoveredWarning, shown
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.mechanisms import Entropy, Logarithmic
+from dpforest.pipelines import learnt_before
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.amounts import round_down
 from dpforest.privacy.base import Sensitivity
@@ -130,6 +131,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> "DPSearchCV":
         """Search on a table in memory and its target. Everything is checked before anything is spent."""
         law, schema = self._check_parameters()
+        for note in learnt_before():
+            warnings.warn(note, UncoveredWarning, stacklevel=2)
         entropy = Entropy(None)
         epsilon = law.of_one_run(self.epsilon)
         # The number of runs and their candidates do not depend on the records: all are drawn and checked first.
@@ -286,6 +289,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _ledger(self, training: Ledger, epsilon: float) -> Ledger:
         """Parts of one run in parallel, and what being the best of several costs on top."""
         ledger = Ledger(make_accountant(self.epsilon, 0.0))
+        ledger.proof = training.proof
         score = Charge("hits and misses", "geometric", epsilon)
         with ledger.scope("best run", "parallel") as run:
             run.children += [

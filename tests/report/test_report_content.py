@@ -4,14 +4,17 @@ import json
 import math
 import re
 import warnings
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from report_models import HOSTILE, SCRIPT, hostile_model, large_model, mean_model, small_model, table, wide_model
 
-from dpforest import Classes, DPForestClassifier, Numeric, Schema, list_recipes, load_model
+from dpforest import Classes, DPForestClassifier, Numeric, Schema, get_recipe, list_recipes, load_model
+from dpforest.audit import Subject, audit
 from dpforest.errors import LeakWarning, OutputError, ParameterError
+from dpforest.leaves import NoisyCounts
 from dpforest.model_file import model_digest
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
@@ -244,6 +247,75 @@ def test_broken_claims_are_shown_with_their_findings(tmp_path):
     assert SCRIPT in words.text
     assert words.elements.count("script") == 2
     assert twin["audit"]["entries"][0]["findings"] == [SCRIPT]
+
+
+class OwnLeaf(NoisyCounts):
+    """A leaf that the library knows nothing about."""
+
+
+def own_model(name="mine", **parts):
+    own = replace(get_recipe("jagannathan-2009"), name=name, title=SCRIPT, paper="My notebook", claim="proved", **parts)
+    return small_model.__wrapped__(own)  # a recipe with parameters has no hash to be kept by
+
+
+def top(words):
+    """What stands before the figures of the guarantee."""
+    return words.text.split("Privacy loss, epsilon")[0]
+
+
+def test_the_form_that_the_library_proves_is_that_of_the_catalogue_alone(tmp_path):
+    assert "the form that the library proves" in written(small_model(), tmp_path)[0].text
+    for model in (own_model(), own_model(leaf=OwnLeaf()), own_model("auto", leaf=OwnLeaf())):
+        words, _, twin = written(model, tmp_path)
+        assert "the form that the library proves" not in words.text
+        assert "as whoever trained the model wrote it" in words.text
+        assert "proved (according to whoever wrote the recipe)" in words.text
+        assert "My notebook (according to whoever wrote the recipe)" in words.text
+        assert twin["deployment"]["implementation"]["own_recipe"] is True
+        assert twin["deployment"]["implementation"]["status_of_published_claim"] is None
+        assert twin["deployment"]["differential_privacy"]["proof"] == twin["whole_ledger"]["proof"] == model.privacy_.proof
+
+
+def test_an_own_recipe_is_announced_above_the_guarantee(tmp_path):
+    words, _, twin = written(own_model(), tmp_path)
+    assert "An own recipe: not reviewed by the library." in top(words)
+    assert "none was attached" in top(words)
+    assert twin["guarantee"]["own_recipe"] is True
+    assert "not reviewed" not in top(written(small_model(), tmp_path)[0])
+
+
+def test_parts_from_outside_are_named_above_the_guarantee_also_of_a_model_from_a_file(tmp_path):
+    model = own_model("auto", leaf=OwnLeaf())
+    model.save(tmp_path / "m.dpf")
+    for each in (model, load_model(tmp_path / "m.dpf")):
+        words, page, twin = written(each, tmp_path)
+        assert "Not proved by the library." in top(words)
+        assert "OwnLeaf" in top(words)
+        assert "was paid for in a ledger" not in words.text
+        assert b'role="alert"' in page
+        assert twin["guarantee"]["outside"] == list(model.privacy_.outside)
+        assert twin["deployment"]["differential_privacy"]["not_proved"] == list(model.privacy_.outside)
+    # The file keeps the name only, and by that name the catalogue has another recipe.
+    assert (twin["making"]["title"], twin["making"]["paper"], twin["making"]["claim"]) == (None, None, None)
+
+
+def test_an_audit_of_an_own_recipe_is_told_from_one_of_the_catalogue_by_the_same_name(tmp_path):
+    own, listed = own_model("auto", leaf=OwnLeaf()), small_model()
+    of_both = {"audits": [entry(), entry(own=True, verdict="claim broken")]}
+    words = written(own, tmp_path, of_both)[0]
+    assert "An audit broke the claim of this algorithm. " in top(words)
+    assert "Do not rely on the figures below." in top(words)
+    assert "Nothing was found." in written(listed, tmp_path, of_both)[0].text
+    words = written(own, tmp_path, {"audits": [entry(own=True)]})[0]
+    assert "it found nothing, which does not prove the claim" in top(words)
+    words = written(own, tmp_path, {"audits": [entry()]})[0]
+    assert "the one that was attached is about other algorithms" in top(words)
+    assert "from dpforest.audit import Subject, audit" in words.text
+
+
+def test_an_audit_says_whether_its_recipe_is_an_own_one():
+    own = own_model("auto", leaf=OwnLeaf()).recipe
+    assert [audit(Subject(recipe), 1, 0).to_dict()["own"] for recipe in ("auto", own)] == [False, True]
 
 
 @pytest.mark.parametrize("audit", [[], {"recipe": "auto"}, {"audits": [{}]}, {"audits": [3]}, {"audits": [entry(replay=5)]}])

@@ -69,6 +69,7 @@ class Attack:
     allowed: float  # the most that the claim allows at 1 %
     n_fits: int
     seconds: float
+    own: bool = False  # see ``Audit``
 
     @property
     def exceeds(self) -> bool:
@@ -141,6 +142,7 @@ def attack(
         n_rows=len(world.added) - 1,
         recipe=subject.name,
         variant=subject.variant,
+        own=subject.is_own,
         epsilon=subject.epsilon,
         delta=subject.delta,
         canary=canary,

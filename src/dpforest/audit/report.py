@@ -64,7 +64,8 @@ def cells(audit: Content) -> tuple[str, ...]:
 
 
 def name_of(audit: Content) -> str:
-    return audit["recipe"] + (" (as printed)" if audit["variant"] == "published" else "")
+    own = " (own recipe)" if audit.get("own") else ""
+    return audit["recipe"] + (" (as printed)" if audit["variant"] == "published" else own)
 
 
 def found_in(audit: Content) -> list[str]:

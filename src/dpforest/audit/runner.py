@@ -23,6 +23,7 @@ class Audit:
     delta: float
     replays: Replays | None
     bound: LowerBound | None
+    own: bool = False  # not a recipe of the catalogue, or not run by the library's own estimators
 
     @property
     def kept(self) -> bool:
@@ -38,6 +39,7 @@ class Audit:
         return {
             "recipe": self.recipe,
             "variant": self.variant,
+            "own": self.own,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "replay": None if self.replays is None else self.replays.to_dict(),
@@ -57,7 +59,7 @@ def audit(
         )
     if n_fits:
         bound = lower_bound(subject, n_fits=n_fits, progress=progress)
-    return Audit(subject.name, subject.variant, subject.epsilon, subject.delta, replays, bound)
+    return Audit(subject.name, subject.variant, subject.epsilon, subject.delta, replays, bound, subject.is_own)
 
 
 def subjects(recipe: str = "all", variant: str = "private", epsilon: float = 1.0, delta: float = 0.0) -> list[Subject]:

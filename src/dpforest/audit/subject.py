@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
-from dpforest.recipe import Recipe
-from dpforest.recipes import get_recipe
+from dpforest.recipe import Recipe, outside_parts
+from dpforest.recipes import get_recipe, is_listed
 from dpforest.schema import Classes, Schema
 
 
@@ -30,6 +30,11 @@ class Subject:
     @property
     def parts(self) -> Recipe:
         return get_recipe(self.recipe) if isinstance(self.recipe, str) else self.recipe
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the recipe is not the catalogue's, or something from outside the library runs it."""
+        return not is_listed(self.parts) or bool(outside_parts(self.classifier, self.regressor))
 
     @property
     def tasks(self) -> tuple[str, ...]:

@@ -93,6 +93,7 @@ class Ledger:
         self.epsilon, self.delta, self.rows = accountant.epsilon, accountant.delta, accountant.rows
         self.books: list[Book] = []
         self.n_charges = 0  # made by this object
+        self.proof = ""  # who proved that the charges cover what is released, in words
         self._open_book(Book(accountant))
 
     def _open_book(self, book: Book) -> None:
@@ -222,7 +223,7 @@ class Ledger:
         self._open[-1].children.append(Leak(label, reason))
 
     def __eq__(self, other: object) -> bool:
-        names = ("epsilon", "delta", "rows", "books")
+        names = ("epsilon", "delta", "rows", "books", "proof")
         return isinstance(other, Ledger) and all(getattr(self, name) == getattr(other, name) for name in names)
 
     __hash__ = None  # type: ignore[assignment]
@@ -236,6 +237,7 @@ class Ledger:
             "delta": self.delta,
             "rows_of_unit": self.rows,
             "spent": _number(self.spent),
+            "proof": self.proof,
             "books": [
                 {
                     "epsilon": _number(book.accountant.epsilon),
@@ -254,7 +256,7 @@ class Ledger:
     def from_dict(cls, content: dict[str, Any]) -> "Ledger":
         rows = content.get("rows_of_unit", 1)
         ledger = cls(make_accountant(float(content["epsilon"]), content["delta"], rows))
-        ledger.books = []
+        ledger.books, ledger.proof = [], content.get("proof", "")
         for book in content["books"]:
             accountant = make_accountant(float(book["epsilon"]), book["delta"], rows)
             ledger._open_book(Book(accountant, _scope_from_dict(book["root"])))

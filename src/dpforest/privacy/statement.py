@@ -1,10 +1,12 @@
 """The privacy statement: what is guaranteed, for whom, and why it may not hold. Public values only."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from dpforest.privacy.accountants import is_whole
+from dpforest.tree import Estimate
 
 UNITS = ("record", "person")
 # Said with every statement, because no model can promise it.
@@ -12,7 +14,10 @@ NOT_COVERED = (
     "copies of the raw table, and whoever may read them",
     "other releases from the same records: their losses add up",
     "how long training took",
+    "what was learnt from the rows before the fit, such as by a scaler, an imputer, an encoder or a choice of columns",
 )
+# Stands for the parts of an own recipe in files that do not name them.
+UNNAMED = "parts that the file does not name"
 
 
 @dataclass(frozen=True)
@@ -36,10 +41,23 @@ class Statement:
     not_covered: tuple[str, ...] = NOT_COVERED
     seeded: bool = False  # whether the noise came from a seed instead of the operating system
     rows: int = 1  # of one unit that were used, at most
+    own_recipe: bool = False  # not one of the library's catalogue
+    outside: tuple[str, ...] = ()  # types and functions that ran and are not the library's
+
+    @property
+    def proof(self) -> str:
+        """Who proved what the ledger charges, in words."""
+        return proof_in_words(self.recipe, self.variant, self.own_recipe, self.outside)
 
     def __str__(self) -> str:
         if not self.holds:
             return "No privacy guarantee: " + "; ".join(self.reasons) + "."
+        if self.outside:
+            return f"Not proved by the library: {self.proof}. If what they declare is true: {self._promise}"
+        return f"{self._promise} {self.proof[0].upper()}{self.proof[1:]}." if self.own_recipe else self._promise
+
+    @property
+    def _promise(self) -> str:
         odds = _odds(self.epsilon)
         loss = f"epsilon = {self.epsilon:.4g}" + (f", delta = {self.delta:.3g}" if self.delta else "")
         used = f" (at most {self.rows} of whose rows are used)" if self.unit != "record" else ""
@@ -52,8 +70,9 @@ class Statement:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON (an infinite epsilon is the text "inf")."""
         content = asdict(self)
-        for name in ("reasons", "public", "notes", "not_covered"):
+        for name in ("reasons", "public", "notes", "not_covered", "outside"):
             content[name] = list(content[name])
+        content["proof"] = self.proof
         # A group of two records (or persons), the standard step to replace-one neighbours.
         replace = (2 * self.epsilon, self.delta * (1 + math.exp(min(self.epsilon, 700.0))))
         content["replace_one"] = {"epsilon": replace[0], "delta": min(1.0, replace[1]) if self.delta else 0.0}
@@ -77,8 +96,40 @@ class Statement:
             not_covered=tuple(content["not_covered"]),
             seeded=bool(content.get("seeded", False)),
             rows=rows,
+            own_recipe=bool(content.get("own_recipe", False)),
+            outside=tuple(content.get("outside", ())),
             **{name: content[name] for name in names},
         )
+
+
+def proof_in_words(recipe: str, variant: str, own_recipe: bool, outside: Sequence[str]) -> str:
+    """Who proved what a fit with this recipe charges."""
+    name = f"own recipe {recipe!r}" if own_recipe else f"recipe {recipe!r} of the library"
+    if outside:
+        return (
+            f"{name} with parts from outside the library ({', '.join(outside)}): the library composed what its parts "
+            "declare; they were not proved here"
+        )
+    if own_recipe:
+        return (
+            f"{name} made of the library's parts: each part is proved there, the combination was composed by its rules and "
+            "was not reviewed"
+        )
+    if variant == "published":
+        return f"{name} as its paper prints it: the library proves its own form of it, not the printed one"
+    return f"{name}: each part and their combination are proved beside the code"
+
+
+def large_delta(delta: float, declared: int | None, measured: Estimate | None) -> list[str]:
+    """What to say of a delta above one in the number of rows, if that is public or was released."""
+    rows = declared if declared is not None else 0 if measured is None else measured.value
+    if delta * rows <= 1:
+        return []
+    about = "" if declared is not None else "about "
+    return [
+        f"delta = {delta:.3g} is larger than 1 / (number of rows), {about}1 / {rows:,.0f}: so large a delta would also "
+        "allow to publish whole records, drawn by lot; choose delta well below 1 / rows"
+    ]
 
 
 def _odds(epsilon: float) -> float:

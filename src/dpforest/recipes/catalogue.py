@@ -3,12 +3,13 @@
 import importlib
 import pkgutil
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from dpforest import recipes
 from dpforest.criteria import Mixture
 from dpforest.errors import ParameterError, shown
-from dpforest.recipe import ByTarget, Recipe
+from dpforest.recipe import ByTarget, Recipe, outside_parts
 
 
 @cache
@@ -40,6 +41,27 @@ def get_recipe(name: str) -> Recipe:
     if not isinstance(name, str) or name not in catalogue:
         raise ParameterError(f"There is no recipe {shown(name)}. Known: {', '.join(catalogue)}.")
     return catalogue[name]
+
+
+def is_listed(recipe: Recipe) -> bool:
+    """Whether a recipe is the one that the catalogue has by its name, with parameters that ``with_parameters`` may set."""
+    try:
+        known = _catalogue()[recipe.name]
+        # A part from outside may say of itself that it equals any other.
+        return not outside_parts(recipe) and recipe == known.with_parameters(_settings(recipe, known))
+    except Exception:  # no such name, or parts that cannot be compared with those of the catalogue
+        return False
+
+
+def _settings(recipe: Recipe, known: Recipe) -> dict[str, Any]:
+    """The parameters in which a recipe differs from the one that the catalogue has."""
+    given = {}
+    for name, place in known.parameters.items():
+        path, words = place if isinstance(place, tuple) else (place, None)
+        value = attrgetter(path)(recipe)
+        if value != attrgetter(path)(known):
+            given[name] = value if words is None else next(word for word, part in words.items() if part == value)
+    return given
 
 
 def describe_recipes() -> list[dict[str, Any]]:

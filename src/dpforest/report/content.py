@@ -68,12 +68,15 @@ def group_delta(delta: float, epsilon: float, rows: int) -> float:
 
 
 def guarantee(statement: Statement) -> dict[str, Any]:
-    """The promise and what it means; odds only where the promise holds."""
+    """The promise, who stands for it and what it means; odds only where the promise holds."""
     epsilon, delta = statement.epsilon, statement.delta
     content: dict[str, Any] = {
         "holds": statement.holds,
         "sentence": str(statement),
         "reasons": list(statement.reasons),
+        "own_recipe": statement.own_recipe,
+        "outside": list(statement.outside),
+        "proof": statement.proof,
         "epsilon": epsilon,
         "delta": delta,
         "unit": statement.unit,
@@ -152,6 +155,7 @@ def making(model: Any) -> dict[str, Any]:
     return {
         "estimator": type(model).__name__,
         "recipe": model.privacy_.recipe,
+        "own_recipe": model.privacy_.own_recipe,
         "title": None if recipe is None else recipe.title,
         "paper": None if recipe is None else recipe.paper,
         "claim": None if recipe is None else recipe.claim,
@@ -166,9 +170,9 @@ def making(model: Any) -> dict[str, Any]:
 
 
 def known_recipe(model: Any) -> Recipe | None:
-    """The recipe, if it was given as an object or is in the catalogue; a file keeps the name only."""
-    if isinstance(model.recipe, Recipe):
-        return model.recipe
+    """The recipe, with the words of whoever wrote it; a file keeps only the name of an own one."""
+    if model.privacy_.own_recipe:
+        return model.recipe if isinstance(model.recipe, Recipe) else None
     try:
         return get_recipe(model.privacy_.recipe)
     except ParameterError:

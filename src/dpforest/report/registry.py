@@ -38,6 +38,8 @@ def _promise(content: dict[str, Any]) -> dict[str, Any]:
     return {
         "holds": promise["holds"],
         "why_not": promise["reasons"],
+        "proof": promise["proof"],
+        "not_proved": promise["outside"],
         "definition": "approximate differential privacy" if promise["delta"] else "pure differential privacy",
         "epsilon": promise["epsilon"],
         "delta": promise["delta"],
@@ -73,9 +75,11 @@ def _implementation(content: dict[str, Any]) -> dict[str, Any]:
         "version": making["versions"].get("dpforest"),
         "made_with": making["versions"],
         "algorithm": making["recipe"],
+        "own_recipe": making["own_recipe"],
+        # Of an own recipe these are the words of whoever wrote it.
         "paper": making["paper"],
         "variant": making["variant"],
-        "status_of_published_claim": making["claim"],
+        "status_of_published_claim": None if making["own_recipe"] else making["claim"],
         "samplers": "exact integer samplers",
         "randomness": "seeded, predictable" if making["seeded"] else "operating system's cryptographic generator",
         "model_sha256": making["digest"],
