@@ -10,9 +10,12 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
-from dpforest import Schema
+from dpforest import Schema, tables
 from dpforest.cli.main import commands
+from dpforest.domain import Domain, Grid
 from dpforest.errors import DPForestError, SchemaError
+from dpforest.records.columns import read_columns
+from dpforest.records.vault import encode
 from dpforest.schema import UNFILLED, unfilled
 
 FILLED = {
@@ -169,3 +172,111 @@ def test_who_vouches_is_kept_in_files(tmp_path, suffix):
     assert Schema.from_file(tmp_path / f"s{suffix}") == schema
     with pytest.raises(SchemaError):
         Schema.from_dict(content | {"vouched_by": 3})
+
+
+PEOPLE = {
+    "features": {
+        "age": {"kind": "numeric", "lower": 0, "upper": 100},
+        "city": {"kind": "categorical", "categories": ["Oslo", "Rome"]},
+        "code": {"kind": "categorical", "categories": [1, 2]},
+    },
+    "target": {"name": "ill", "kind": "classes", "labels": ["Nein", "Ja"]},
+}  # fmt: skip
+ROWS = """age,city,code,ill,note
+12,Oslo,1,Nein,
+abc,oslo ,2,nein,
+200,Atlantis,x,Ja,
+,,,,
+"3,14",Rome,1.0, nein,
+inf,Rome,7,Ja,
+nan,Rome,2,Ja,
+"""
+
+
+def count(folder, *arguments):
+    (folder / "p.json").write_text(json.dumps(PEOPLE), "utf-8")
+    done = run("schema", "check", "p.json", "--json", *arguments)
+    return done.exit_code, json.loads(done.stdout)["table"]
+
+
+def test_a_check_with_a_table_counts_what_is_readable_and_listed(folder):
+    (folder / "p.csv").write_text(ROWS, "utf-8")
+    code, found = count(folder, "--table", "p.csv")
+    assert (code, found["rows"]) == (0, 7)
+    assert "not for publication" in found["not_for_publication"]
+    counts = {column["name"]: [*column.values()][2:6] for column in found["columns"]}
+    # Within or listed, outside or other, missing, not readable.
+    assert counts == {"age": [1, 2, 2, 2], "city": [4, 2, 1, 0], "code": [4, 1, 1, 1], "ill": [4, 2, 1, 0]}
+    near = {column["name"]: [[*values.values()] for values in column["near"]] for column in found["columns"]}
+    assert near == {
+        "age": [],
+        "city": [["oslo ", "Oslo", 1]],
+        "code": [],
+        "ill": [["nein", "Nein", 1], [" nein", "Nein", 1]],
+    }
+
+
+def test_a_check_counts_as_a_fit_reads(folder):
+    """The counts of a table are those of the codes that a fit would see."""
+    (folder / "p.csv").write_text(ROWS, "utf-8")
+    facts = Schema.from_dict(PEOPLE)
+    X, _ = tables.read_table("p.csv", facts, with_target=True)
+    codes = encode(read_columns(X, facts), Domain.of(facts, Grid()))
+    city, code = ({place: int((row == place).sum()) for place in range(4)} for row in codes[1:])
+    found = {column["name"]: column for column in count(folder, "--table", "p.csv")[1]["columns"]}
+    assert [found["city"][name] for name in ("listed", "other", "missing")] == [city[0] + city[1], city[2], city[3]]
+    assert found["code"]["missing"] + found["code"]["unreadable"] == code[3]
+
+
+def test_labels_that_are_numbers_in_another_writing_are_near(folder):
+    (folder / "n.csv").write_text("x,y\n1,0.0\n1,1.0\n1,1\n", "utf-8")
+    content = {"features": {"x": {"kind": "numeric", "lower": 0, "upper": 1}}}
+    content |= {"target": {"name": "y", "kind": "classes", "labels": ["0", "1"]}}
+    (folder / "n.json").write_text(json.dumps(content), "utf-8")
+    found = json.loads(run("schema", "check", "n.json", "--table", "n.csv", "--json").stdout)["table"]["columns"][1]
+    assert (found["listed"], found["other"]) == (1, 2)
+    assert [(near["value"], near["would_match"]) for near in found["near"]] == [("0.0", "0"), ("1.0", "1")]
+
+
+def test_without_a_table_or_without_its_columns_nothing_is_counted(folder):
+    (folder / "p.csv").write_text("age,city\n1,Oslo\n", "utf-8")
+    assert count(folder) == (0, None)
+    assert count(folder, "--table", "p.csv") == (1, None)
+
+
+def test_parts_of_a_table_add_up(folder, monkeypatch):
+    monkeypatch.setattr(tables, "PART_ROWS", 7)
+    rows = pa.table({"age": [1.0, None, float("nan"), 500.0] * 10, "city": ["Oslo", "ROME", None, "x"] * 10})
+    rows = rows.append_column("code", pa.array([1, 2, 3, None] * 10)).append_column("ill", pa.array(["Ja"] * 40))
+    pyarrow.parquet.write_table(rows, "p.parquet")
+    code, found = count(folder, "--table", "p.parquet")
+    assert (code, found["rows"]) == (0, 40)
+    counts = {column["name"]: [*column.values()][2:6] for column in found["columns"]}
+    assert counts == {"age": [10, 10, 20, 0], "city": [10, 20, 10, 0], "code": [20, 10, 10, 0], "ill": [40, 0, 0, 0]}
+    assert found["columns"][1]["near"] == [{"value": "ROME", "would_match": "Rome", "values": 10}]
+
+
+def test_a_column_that_a_fit_would_refuse_by_its_type_is_said_to_be_one(folder):
+    rows = pa.table({"age": [1.0], "city": [3], "code": [1], "ill": ["Ja"]})
+    pyarrow.parquet.write_table(rows, "p.parquet")
+    code, found = count(folder, "--table", "p.parquet")
+    assert code == 1
+    assert [column["name"] for column in found["columns"] if column["problem"]] == ["city"]
+    done = run("schema", "check", "p.json", "--table", "p.parquet")
+    assert "Column 'city' holds numbers" in done.stderr
+
+
+def test_a_table_without_rows_is_counted(folder):
+    (folder / "p.csv").write_text("age,city,code,ill\n", "utf-8")
+    code, found = count(folder, "--table", "p.csv")
+    assert (code, found["rows"]) == (0, 0)
+
+
+def test_counts_are_shown_as_not_private_and_only_with_a_table(folder):
+    (folder / "p.csv").write_text(ROWS, "utf-8")
+    count(folder)
+    shown = run("schema", "check", "p.json", "--table", "p.csv").output
+    assert "Exact counts of the rows, not private" in shown
+    assert "ill: 'nein' (1) is not listed, but would match 'Nein'." in shown
+    assert "Atlantis" not in shown
+    assert "Exact counts" not in run("schema", "check", "p.json").output

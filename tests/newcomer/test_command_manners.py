@@ -504,7 +504,6 @@ NEIGHBOURS = {
 }
 TOLD = [
     "schema draft private.parquet --target ill --out d.json",
-    "schema check s.json --table private.csv",
     "fit private.csv --schema s.json --epsilon 1 --out n.dpf",
     "fit private.parquet --schema s.json --epsilon 1 --out n.dpf --recipe consul-2020",
     "fit private.csv --schema s.json --epsilon 1 --delta 1e-6 --out n.dpf --json",

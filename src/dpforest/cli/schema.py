@@ -8,8 +8,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from dpforest.cli.console import add_row, errors, output, print_json, refuse, say
+from dpforest.cli.console import add_row, errors, output, print_json, refuse, say, steps
 from dpforest.texts import shortened
+
+NOT_PRIVATE = "Exact counts of the rows, not private: for whoever holds the table, not for publication."
 
 schema = typer.Typer(help="Draft a schema from a table's header, or check one.", no_args_is_help=True)
 
@@ -57,10 +59,15 @@ def draft(
 @schema.command("check")
 def check(
     schema: Annotated[Path, typer.Argument(help="Public facts about a table, .json or .toml.")],
-    table: Annotated[Path | None, typer.Option(help="Also check that this table has the columns; reads no rows.")] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(help="Also read this table, and count what fits the schema: exact, for whoever holds it, not private."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Say what is still to be filled in, or show the schema; exit code 1 if it cannot be used yet.
+
+    With --table also how many values of each column are readable and listed. These counts are not for publication.
 
     Example: [bold]dpforest schema check adult.schema.toml --table adult.csv[/bold]
     """
@@ -69,10 +76,11 @@ def check(
     open_entries = unfilled(read_schema_file(schema))
     facts = None if open_entries else Schema.from_file(schema)
     missing, unused = ([], []) if facts is None or table is None else _columns(facts, table)
+    seen = None if facts is None or table is None or missing else _count(facts, table)
     if as_json:
         content = None if facts is None else facts.to_dict()
         found = {"to_fill_in": open_entries, "missing_columns": missing, "unused_columns": unused, "schema": content}
-        print_json(found)
+        print_json(found | {"table": seen})
     elif facts is None:
         refuse(f"{len(open_entries)} entries are still to be filled in:")
         for entry in open_entries:
@@ -81,7 +89,9 @@ def check(
         say("Take them from what is public, not from the rows.", errors)
     else:
         _show(facts, missing, unused)
-    if open_entries or missing:
+        if seen is not None:
+            _show_counts(seen)
+    if open_entries or missing or any(column["problem"] for column in (seen or {"columns": []})["columns"]):
         sys.exit(1)
 
 
@@ -91,6 +101,37 @@ def _columns(facts: Any, table: Path) -> tuple[list[str], list[str]]:
 
     given, wanted = header(table), [*facts.features, facts.target.name]
     return [name for name in wanted if name not in given], [name for name in given if name not in wanted]
+
+
+def _count(facts: Any, table: Path) -> dict[str, Any]:
+    """How many values of the table fit the schema, as plain values."""
+    from dpforest.records.readable import as_written, count_readable
+    from dpforest.tables import read_parts
+
+    with steps("Checking") as progress:
+        parts = read_parts(table, facts, with_target=True, progress=progress)
+        n_rows, readings = count_readable(
+            zip(parts, read_parts(table, as_written(facts), with_target=True), strict=True), facts
+        )
+    return {"not_for_publication": NOT_PRIVATE, "rows": n_rows, "columns": [reading.to_dict() for reading in readings]}
+
+
+def _show_counts(seen: dict[str, Any]) -> None:
+    say(f"\n{NOT_PRIVATE}")
+    table = Table("column", title=f"Values in {seen['rows']:,} rows", title_justify="left")
+    for head in ("within / listed", "outside / other", "missing", "not readable"):
+        table.add_column(head, justify="right")
+    for column in seen["columns"]:
+        fits, beyond = ("within", "outside") if "within" in column else ("listed", "other")
+        counts = [f"{column[name]:,}" for name in (fits, beyond, "missing", "unreadable")]
+        add_row(table, shortened(column["name"]), *(counts if column["problem"] is None else ["-"] * 4))
+    output.print(table)
+    for column in seen["columns"]:
+        for near in column["near"]:
+            value, label = shortened(repr(near["value"])), shortened(repr(near["would_match"]))
+            say(f"{shortened(column['name'])}: {value} ({near['values']:,}) is not listed, but would match {label}.")
+        if column["problem"] is not None:
+            refuse(column["problem"])
 
 
 def _show(facts: Any, missing: list[str], unused: list[str]) -> None:

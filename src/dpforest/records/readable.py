@@ -1,0 +1,111 @@
+"""How many values of each column a fit can use, for whoever holds the table. Sees rows.
+
+Privacy: none. The counts are exact, and near misses are values of the rows: this is for the eyes of the table's holder.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpforest.errors import TableError
+from dpforest.records.columns import distinct, read_columns, to_indices, to_numbers
+from dpforest.schema import Bounded, Categorical, Classes, Feature, Numeric, Schema
+
+Part = tuple[pa.Table, Any]  # features and target, as ``tables.read_parts`` gives them
+# Near misses of a column that are shown, the most frequent first.
+MOST_NEAR = 5
+
+
+@dataclass
+class Reading:
+    """What a fit makes of the values of a column. ``problem`` is why it would refuse the column, by its type."""
+
+    name: str
+    feature: Feature
+    counts: Counter[str] = field(default_factory=Counter)  # fits, beyond, missing, unreadable
+    near: Counter[tuple[str, str]] = field(default_factory=Counter)  # of values, and what they would match
+    problem: str | None = None
+
+    def add(self, column: Any, n_missing: int) -> None:
+        """Count the values of some rows, of which so many have nothing written in them."""
+        try:
+            (values,) = read_columns(pa.table({self.name: column}), _alone(self.name, self.feature))
+        except TableError as error:
+            self.problem = str(error)
+            return
+        # Text that reads as no number has become missing.
+        n_unreadable = max(column.null_count - n_missing, 0)
+        if isinstance(self.feature, Numeric):
+            numbers = to_numbers(values).astype(np.float64)
+            n_known = np.count_nonzero(~np.isnan(numbers))
+            n_fit = np.count_nonzero((numbers >= self.feature.lower) & (numbers <= self.feature.upper))
+        else:
+            listed = self.feature.categories
+            codes = to_indices(values, listed, len(listed), len(listed) + 1)
+            n_known, n_fit = np.count_nonzero(codes <= len(listed)), np.count_nonzero(codes < len(listed))
+            self._find_near(values)
+        self.counts["fits"] += int(n_fit)
+        self.counts["beyond"] += int(n_known - n_fit)
+        self.counts["unreadable"] += n_unreadable
+        self.counts["missing"] += max(len(column) - int(n_known) - n_unreadable, 0)
+
+    def _find_near(self, values: Any) -> None:
+        """Count texts that are not listed, but would be with other blanks, letters in another case, or as a number."""
+        assert isinstance(self.feature, Categorical)
+        listed = {label for label in self.feature.categories if isinstance(label, str)}
+        loosely = {_loosely(label): label for label in listed}
+        found, inverse = distinct(values)
+        for value, count in zip(found, np.bincount(inverse, minlength=len(found)).tolist(), strict=True):
+            if count and isinstance(value, str) and value not in listed and _loosely(value) in loosely:
+                self.near[value, loosely[_loosely(value)]] += count
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        fits, beyond = ("within", "outside") if isinstance(self.feature, Numeric) else ("listed", "other")
+        names = {"fits": fits, "beyond": beyond, "missing": "missing", "unreadable": "unreadable"}
+        counts = {shown: self.counts[name] for name, shown in names.items()}
+        near = [
+            {"value": value, "would_match": label, "values": count}
+            for (value, label), count in self.near.most_common(MOST_NEAR)
+        ]
+        return {"name": self.name, "kind": self.feature.kind, **counts, "near": near, "problem": self.problem}
+
+
+def count_readable(parts: Iterable[tuple[Part, Part]], schema: Schema) -> tuple[int, list[Reading]]:
+    """The number of rows, and a reading of each feature and the target.
+
+    Each part comes twice: as the schema reads it, and as it is written; see ``as_written``.
+    """
+    target = schema.target
+    as_feature = Categorical(target.labels) if isinstance(target, Classes) else Numeric(target.lower, target.upper)
+    readings = [*(Reading(name, part) for name, part in schema.features.items()), Reading(target.name, as_feature)]
+    n_rows = 0
+    for (features, labels), (written, written_labels) in parts:
+        n_rows += len(labels)
+        for reading in readings[:-1]:
+            reading.add(features.column(reading.name), written.column(reading.name).null_count)
+        readings[-1].add(labels, written_labels.null_count)
+    return n_rows, readings
+
+
+def as_written(schema: Schema) -> Schema:
+    """A schema with the same columns that has no numbers, so that nothing is turned into one."""
+    text = Categorical(["?"])
+    return Schema(dict.fromkeys(schema.features, text), Classes(["?"], name=schema.target.name))
+
+
+def _alone(name: str, feature: Feature) -> Schema:
+    return Schema({name: feature}, Bounded(0, 1, name=f"not {name}"))
+
+
+def _loosely(text: str) -> str:
+    """A text without what people do not see: blanks around it, the case of letters, how a number is written."""
+    plain = text.strip().casefold()
+    try:
+        return repr(float(plain))
+    except ValueError:
+        return plain
