@@ -109,3 +109,7 @@ class UncoveredWarning(UserWarning):
 
 class ChangedModelWarning(UserWarning):
     """A model was read from a file whose bytes are not those that were saved, so nothing that it says is guaranteed."""
+
+
+class NothingLearntWarning(UserWarning):
+    """What a fit released looks as if its schema did not fit the table; from released values alone."""

@@ -17,9 +17,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpforest.budget import Budget
 from dpforest.budget.fits import charged, check_budget, outcomes_of_fit
+from dpforest.doubts import released_doubts
 from dpforest.errors import (
     LeakWarning,
     ModelFileError,
+    NothingLearntWarning,
     ParameterError,
     SchemaError,
     TableError,
@@ -194,6 +196,8 @@ class _DPForest(BaseEstimator):
             warnings.warn(
                 f"The model is not private: {recipe.name!r} opened exact values ({reasons}).", LeakWarning, stacklevel=3
             )
+        for doubt in released_doubts(forest, schema):
+            warnings.warn(doubt, NothingLearntWarning, stacklevel=3)
         return self
 
     def _seal(self, X: Any, y: Any, recipe: Recipe, groups: Any, people: People | None) -> tuple[Schema, Source]:
@@ -361,7 +365,10 @@ class _DPForest(BaseEstimator):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Share of each feature in the decrease of impurity, from released counts; in the order of the fitted columns."""
+        """Share of each feature in the decrease of impurity, without what noise and chance give, by fitted column.
+
+        ``forest_.importance_estimates()`` has their standard deviations, in the order of the schema.
+        """
         check_is_fitted(self, "forest_")
         importances = self.forest_.importances()
         if not hasattr(self, "feature_names_in_"):

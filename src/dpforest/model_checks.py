@@ -30,6 +30,7 @@ def check_header(header: dict[str, Any]) -> None:
         and len(set(names or ())) == len(names or ())
         and isinstance(header["draws"], bool)
         and _is_estimate(header.get("n_records"))
+        and all(_are_factors(row) for row in header.get("noise", []))
         and _are_parameters(header["parameters"])
         and _is_amount(privacy["epsilon"])
         and _is_amount(privacy["delta"])
@@ -68,6 +69,10 @@ def _is_estimate(value: Any) -> bool:
     )
 
 
+def _are_factors(row: Any) -> bool:
+    return len(row) == 3 and all(isinstance(number, float) and abs(number) < 1e100 for number in row)
+
+
 def _is_amount(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return value == "inf" or (number and math.isfinite(value) and 0 <= value < 1e300)
@@ -100,6 +105,7 @@ def _has_shapes(forest: Forest) -> bool:
         and all(len(getattr(forest, name)) == n for name in PER_NODE)
         and all(getattr(forest, name).shape == (n, forest.target.n_values) for name in ("counts", "shares", "votes"))
         and forest.routes.shape[1] >= forest.domain.n_codes.max()
+        and len(forest.noise) in (0, forest.n_trees)
     )
 
 

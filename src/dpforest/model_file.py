@@ -97,6 +97,7 @@ def _content(model: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
         "draws": forest.draws,
         "link": forest.link,
         "n_records": None if forest.n_records is None else asdict(forest.n_records),
+        "noise": forest.noise.tolist(),
         "made_with": model.made_with_,
     }
     try:
@@ -163,13 +164,14 @@ def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Fore
     header["parameters"]["epsilon"] = float(header["parameters"]["epsilon"])
     cuts = _split_cuts(arrays.pop("cuts"), arrays.pop("n_cuts"), schema)
     domain = Domain(tuple(schema.features), tuple(schema.features.values()), cuts)
-    measured = header.get("n_records")  # files of earlier versions do not have it
+    measured = header.get("n_records")  # files of earlier versions have neither this nor "noise"
     forest = Forest(
         domain=domain,
         target=schema.target,
         draws=header["draws"],
         link=header["link"],
         n_records=None if measured is None else Estimate(**measured),
+        noise=np.array(header.get("noise") or [], dtype=float).reshape(-1, 3),
         **arrays,
     )
     check_structure(forest)

@@ -23,13 +23,15 @@ class PostProcess(Protocol):
 
 @dataclass(frozen=True)
 class NonNegative:
-    """Counts below 0 become 0.
+    """Class shares of counts below 0 taken as 0.
+
+    The counts stay as they were released: sums and squares of counts that were cut at 0 are too large.
 
     Privacy: none; input is released.
     """
 
     def refine(self, forest: Forest) -> Forest:
-        return replace(forest, counts=np.maximum(forest.counts, 0))
+        return plain_shares(forest)
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class EvenShrinkage:
     strength: float = 3.0
 
     def refine(self, forest: Forest) -> Forest:
-        shares = np.maximum(forest.counts, 0) + np.maximum(self.strength * np.sqrt(forest.variances), LEAST_WEIGHT)[:, None]
+        shares = _held(forest) + np.maximum(self.strength * np.sqrt(forest.variances), LEAST_WEIGHT)[:, None]
         return replace(forest, shares=shares / shares.sum(axis=1, keepdims=True))
 
 
@@ -120,8 +122,18 @@ def plain_shares(forest: Forest) -> Forest:
     return replace(forest, shares=_shares(forest, np.zeros(forest.n_nodes)))
 
 
+def _held(forest: Forest) -> np.ndarray:
+    """Counts that a node can hold: of at least 0 and, where sizes are rougher than leads, of a size of at least the lead."""
+    counts, n = forest.counts, forest.counts.shape[1]
+    rough = forest.factors[forest.trees, 2] > 0
+    sizes = counts.sum(axis=1, keepdims=True)
+    leads = (n * counts - sizes) / max(n - 1, 1)
+    sizes = np.maximum(sizes, np.abs(leads).max(axis=1, keepdims=True))
+    return np.maximum(np.where(rough[:, None], (sizes + (n - 1) * leads) / n, counts), 0)
+
+
 def _shares(forest: Forest, weights: np.ndarray) -> np.ndarray:
-    shares = np.maximum(forest.counts, 0)
+    shares = _held(forest)
     above = np.full((1, shares.shape[1]), 1 / shares.shape[1])
     for level in forest.level_slices():
         parents = forest.parents[level]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from dpforest.bands import INDEPENDENT, NORMAL_95, STANDS_OUT, Bands, count_words
 from dpforest.domain import Domain
 from dpforest.schema import Classes, Target
 from dpforest.texts import plain
@@ -58,6 +59,9 @@ class Forest:
     link: str = "shares"  # how summed votes become shares: scaled to sum 1, by softmax, or cut to 0 .. 1
     draws: bool = False  # whether a label is drawn by the votes instead of taking the largest
     released: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))  # which counts were; known while growing
+    noise: np.ndarray = field(
+        default_factory=lambda: np.empty((0, 3))
+    )  # factors of each tree, see ``bands``; () if independent
     n_records: Estimate | None = None  # records with a known target, as the fit measured them to plan by; None if it did not
 
     @property
@@ -146,12 +150,24 @@ class Forest:
         changed["trees"] = numbered("trees", [forest.n_trees for forest in forests])
         changed["splits"] = numbered("splits", [len(forest.routes) for forest in forests])
         changed["routes"] = np.concatenate([forest.routes for forest in forests])
+        changed["noise"] = np.concatenate([forest.factors for forest in forests])
         return replace(forests[0], **changed)
 
     def only(self, trees: np.ndarray) -> "Forest":
         """The forest with some of its trees, given as a mask."""
         kept = trees[self.trees]
-        return self._kept(kept, kept & ~self.is_leaf, (np.cumsum(trees) - 1)[self.trees[kept]])
+        some = self._kept(kept, kept & ~self.is_leaf, (np.cumsum(trees) - 1)[self.trees[kept]])
+        return replace(some, noise=self.factors[trees])
+
+    @property
+    def factors(self) -> np.ndarray:
+        """Factors of the noise of each tree, ``(n_trees, 3)``."""
+        return self.noise if len(self.noise) else np.tile(INDEPENDENT, (self.n_trees, 1))
+
+    @cached_property
+    def bands(self) -> Bands:
+        """How far released counts, and what is read off them, may be from the truth."""
+        return Bands(self.counts, self.variances, self.factors[self.trees])
 
     @cached_property
     def _steps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -213,21 +229,44 @@ class Forest:
         return (below > _coins(codes)[:, None] * below[:, -1:]).argmax(axis=1)
 
     def importances(self) -> np.ndarray:
-        """Decrease of impurity due to each feature, from released counts; sums to 1 (or all 0)."""
-        sizes = np.maximum(self.counts.sum(axis=1), 0)
-        impurity = sizes * (1 - np.square(self.shares).sum(axis=1))
-        below = np.zeros(self.n_nodes)
-        inner = np.flatnonzero(self.parents >= 0)
-        np.add.at(below, self.parents[inner], impurity[inner])
-        gains = np.where(self.is_leaf, 0, np.maximum(impurity - below, 0))
-        importances = np.bincount(self.features[~self.is_leaf], gains[~self.is_leaf], self.domain.n_features)
-        total = importances.sum()
-        return importances / total if total > 0 else importances
+        """Share of each feature in the decrease of impurity, without what noise and chance give; sums to 1 (or all 0)."""
+        return np.array([estimate.value for estimate in self.importance_estimates()])
+
+    def importance_estimates(self) -> list[Estimate]:
+        """As ``importances``, with standard deviations: of the noise and, for classes, of the draw of the records.
+
+        What noise of the known variance adds to a decrease is taken off, and what splits of records at random would add
+        (see ``Bands.gains``); the latter not for a bounded target, whose spread within a node is not released, and not for
+        the choice of the best of many splits. A feature whose decrease is within three
+        standard deviations of what noise and chance alone would give has 0.
+        """
+        gains = self.bands.gains(self.parents, self.level_slices(), self._weights()[self.trees])
+        inner, n_features = ~self.is_leaf, self.domain.n_features
+        found, doubts, by_luck = (np.bincount(self.features[inner], part[inner], n_features) for part in gains)
+        found = np.where(found > STANDS_OUT * np.sqrt(by_luck), found, 0.0)
+        total = float(found.sum())
+        if total <= 0:  # then a share may be anything
+            return [Estimate(0.0, float(doubt > 0)) for doubt in doubts]
+        shares = found / total
+        spread = np.square(1 - shares) * doubts + np.square(shares) * (doubts.sum() - doubts)
+        return [Estimate(*pair) for pair in zip(shares.tolist(), (np.sqrt(spread) / total).tolist(), strict=True)]
+
+    def _weights(self) -> np.ndarray:
+        """How much of a record each tree counts it for, at least; 0 for a bounded target, see ``importance_estimates``."""
+        if not isinstance(self.target, Classes):
+            return np.zeros(self.n_trees)
+        if self.link != "softmax":
+            return np.ones(self.n_trees)
+        # Later trees count a record by what is still missed of it.
+        sizes = np.maximum(self.bands.sizes[: self.n_trees], 0)
+        return np.minimum(sizes / max(float(sizes[0]), 1e-300), 1)
 
     def rules(self) -> list[dict[str, Any]]:
         """Every root-to-node rule: conditions, predicted class (or mean), its released confidence and support.
 
         A rule of additive trees says what it "adds": to the log-odds of its class, or to the mean of the first tree.
+        ``support_band`` and ``lead_band`` are half the width of 95 % bands, ``low`` and ``high`` the ends of that of the
+        confidence or mean; None where there is no noise, or none whose width is known.
         """
         conditions: list[tuple[str, ...]] = [()] * self.n_nodes
         for node in np.flatnonzero(self.parents >= 0):
@@ -243,7 +282,8 @@ class Forest:
                 "leaf": bool(self.is_leaf[node]),
                 "conditions": list(conditions[node]),
                 "rule": " and ".join(conditions[node]) or "always",
-                "support": max(0.0, float(self.counts[node].sum())),
+                "support": max(0.0, float(self.bands.sizes[node])),
+                "support_band": NORMAL_95 * float(self.bands.size_deviations[node]) if self.variances[node] else None,
                 **self._prediction(node),
             }
             for node in range(self.n_nodes)
@@ -255,29 +295,48 @@ class Forest:
         for rule in self.rules():
             if leaves and not rule["leaf"]:
                 continue
-            if "adds" in rule:
-                says = f"{rule['class']} {rule['adds']:+.3g}" if "class" in rule else f"{rule['adds']:+.6g}"
-            else:
-                says = f"{rule['class']} ({rule['confidence']:.0%})" if "class" in rule else f"{rule['mean']:.6g}"
             # Later trees count records by what is still missed of them.
-            size = f"{rule['support']:.0f} records" + (" by weight" if self.link == "softmax" and rule["tree"] else "")
+            what = "records by weight" if self.link == "softmax" and rule["tree"] else "records"
+            size = count_words(rule["support"], rule["support_band"], what)
             # A rule is one line, whatever its names hold.
-            lines.append(plain(f"tree {rule['tree']}: if {rule['rule']} then {says}, about {size}"))
+            lines.append(plain(f"tree {rule['tree']}: if {rule['rule']} then {said_words(rule)}, about {size}"))
         return "\n".join(lines)
 
     def _prediction(self, node: int) -> dict[str, Any]:
         shares, votes = self.shares[node], self.votes[node] if len(self.votes) else np.zeros(self.target.n_values)
         if isinstance(self.target, Classes):
             best = int(shares.argmax())
-            adds = float(votes[best] - np.delete(votes, best).mean()) if self.link == "softmax" else None
             says = {"class": self.target.labels[best], "confidence": float(shares[best])}
-            return says if adds is None else says | {"adds": adds}
+            if self.link != "softmax":
+                return says | self._ends(node, best)
+            lead, band = float(self.bands.leads[node]), NORMAL_95 * float(self.bands.lead_deviations[node])
+            says |= {"adds": float(votes[best] - np.delete(votes, best).mean()), "lead": lead}
+            return says | {"lead_band": band if self.variances[node] else None}
         if self.link == "sum" and votes.sum() < 0.5:  # votes of the first tree sum to 1, those that correct it to 0
             return {"mean": None, "confidence": None, "adds": float((self.target.upper - self.target.lower) * votes[1])}
-        return {"mean": float(self.target.mean_of(shares[1])), "confidence": None}
+        ends = {name: end if end is None else float(self.target.mean_of(end)) for name, end in self._ends(node, 1).items()}
+        return {"mean": float(self.target.mean_of(shares[1])), "confidence": None, **ends}
+
+    def _ends(self, node: int, value: int) -> dict[str, float | None]:
+        low, high = self.bands.shares
+        known = self.variances[node] > 0
+        return {"low": float(low[node, value]) if known else None, "high": float(high[node, value]) if known else None}
 
     def __repr__(self) -> str:
         return f"Forest(n_trees={self.n_trees}, depth={self.depth}, n_nodes={self.n_nodes})"
+
+
+def said_words(rule: dict[str, Any]) -> str:
+    """What a rule says, with the band of what it rests on."""
+    if "lead" in rule:
+        lead = "" if rule["lead_band"] is None else f" by a lead of {count_words(rule['lead'], rule['lead_band'])}"
+        return f"{rule['class']} {rule['adds']:+.3g}{lead}"
+    if "adds" in rule:
+        return f"{rule['adds']:+.6g}"
+    if "class" in rule:
+        band = "" if rule["low"] is None else f", {100 * rule['low']:.0f} to {100 * rule['high']:.0f}%"
+        return f"{rule['class']} ({rule['confidence']:.0%}{band})"
+    return f"{rule['mean']:.6g}" + ("" if rule["low"] is None else f" ({rule['low']:.6g} to {rule['high']:.6g})")
 
 
 def _coins(codes: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from dpforest.report.charges import MOST_BLOCKS, grouped_charges, picture
 from dpforest.report.content import certainty, group_delta, guarantee, report_content
 from dpforest.report.drawing import Drawing, said
 from dpforest.report.signal import Signal
-from dpforest.report.text import LabelWriter, figure, percent, plain, script_json, visible
+from dpforest.report.text import LabelWriter, figure, percent, plain, script_json, share_figure, visible
 
 TWO_MEGABYTES = 2_000_000
 RECIPES = [(recipe["name"], "private") for recipe in list_recipes()]
@@ -358,32 +358,25 @@ def test_drawn_conditions_are_those_of_the_forest():
         assert row[4] == pytest.approx(rules[row[1]]["support"], abs=0.01)
 
 
-def test_noise_bands_cover_the_truth():
-    X, y = table(2000, seed=5)
-    schema = Schema({f"x{place}": Numeric(0, 7, integer=True) for place in range(3)}, Classes([0, 1]))
-    inside = 0
-    for seed in range(60):
-        model = DPForestClassifier(schema, epsilon=0.5, recipe="consul-2020-ert", n_trees=1, random_state=seed).fit(X, y)
-        balance = Signal.of(model.forest_, model.ledger_).balance()
-        inside += abs(balance["size"] - len(y)) <= balance["size_band"]
-        first = balance["classes"][0]
-        assert abs(first["share"] - np.mean(y == 0)) <= 3 * first["band"]
-    # 95 of 100 are expected; fewer than 48 of 60 would happen once in 100,000 runs.
-    assert inside >= 48
-
-
-def test_lead_of_additive_trees_has_the_stated_noise():
-    X, y = table(2000, seed=5)
-    schema = Schema({f"x{place}": Numeric(0, 7, integer=True) for place in range(3)}, Classes([0, 1]))
-    truth, inside, n_seen = abs(np.sum(y == 0) - np.sum(y == 1)), 0, 0
-    for seed in range(60):
-        model = DPForestClassifier(schema, epsilon=2.0, random_state=seed).fit(X, y)
-        signal = Signal.of(model.forest_, model.ledger_)
-        assert signal.release == "lead"
-        balance = signal.balance()
-        inside += abs(balance["lead"] - truth) <= balance["lead_band"]
-        n_seen += 1
-    assert inside >= 0.8 * n_seen
+@pytest.mark.parametrize("model", [lambda: small_model(), lambda: small_model("consul-2020")], ids=["lead", "counts"])
+def test_every_noisy_figure_of_the_forest_has_a_band(model, tmp_path):
+    model = model()
+    words, _, twin = written(model, tmp_path)
+    forest = twin["forest"]
+    assert all(0 <= row["low"] <= row["high"] <= 1 for row in forest["balance"]["classes"])
+    assert forest["balance"]["size_band"] > 0
+    assert all(row["band"] >= 0 for row in forest["importances"])
+    assert forest["reliability"]["low"] <= forest["reliability"]["high"]
+    for row in forest["balance"]["classes"]:
+        assert f"{share_figure(row['low'])} to {share_figure(row['high'])}" in words.text
+    measured = model.forest_.n_records
+    if measured is None:
+        assert forest["records"] is None
+    else:
+        assert forest["records"] == {"value": measured.value, "band": pytest.approx(1.96 * measured.deviation)}
+        assert f"{figure(measured.value, 6)} ± {figure(forest['records']['band'], 2)} records with a known" in words.text
+    drawing = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict()
+    assert all(row[5] > 0 for row in drawing["rules"])
 
 
 def test_recipes_that_release_labels_show_no_counts(tmp_path):

@@ -23,10 +23,14 @@ from dpforest import (
     list_recipes,
     plots,
 )
+from dpforest.bands import count_words
 from dpforest.errors import DPForestError, LeakWarning, ParameterError
 from dpforest.plots.canvas import plain
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
+from dpforest.report.content import report_content
+from dpforest.report.signal import Signal
+from dpforest.report.text import percent
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -262,6 +266,8 @@ def test_bars_are_the_importances_the_largest_first():
     assert dict(zip(bar_names(ax), widths(ax), strict=True)) == dict(
         zip(model.feature_names_in_, model.feature_importances_, strict=True)
     )
+    for found in model.forest_.importance_estimates():
+        assert f"{found.value:.1%} ± {min(1.96 * found.deviation, 1):.1%}" in texts(ax)
 
 
 def test_only_the_largest_are_shown_and_the_plot_says_so():
@@ -280,20 +286,22 @@ def points(ax):
     return np.concatenate([np.asarray(dots.get_offsets()) for dots in ax.collections])
 
 
-@pytest.mark.parametrize("name", ["auto", "consul-2020", "jagannathan-2009", "li-2022"])
-def test_points_are_released_sizes_over_noise(name):
-    model = fitted(name)
-    forest = model.forest_
-    sizes = forest.counts[forest.is_leaf].sum(axis=1)
-    noise = np.sqrt(2 * forest.variances[forest.is_leaf])
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("name", ["auto", "consul-2020", "jagannathan-2009", "li-2022", "consul-2020-ert"])
+def test_the_plot_and_the_report_say_the_same_about_leaves(name, bounded):
+    if bounded and name in ("jagannathan-2009", "li-2022"):
+        pytest.skip("for classes only")
+    model = fitted(name, bounded=bounded)
+    signal, leaves = Signal.of(model.forest_, model.ledger_), model.forest_.is_leaf
     ax = plots.leaf_noise(model)
-    np.testing.assert_allclose(np.sort(points(ax)[:, 1]), np.sort((sizes / noise)[sizes > 0]))
-    clear = np.maximum(sizes, 0)[sizes >= 3 * noise].sum() / np.maximum(sizes, 0).sum()
-    assert f"{clear:.0%} of the released records" in ax.get_title(loc="left")
-    # Where the points pass 3 is the share that the title gives.
-    reached = points(ax)[points(ax)[:, 1] >= 3, 0]
-    assert reached.max(initial=0) == pytest.approx(clear)
-    assert {line.get_ydata()[0] for line in ax.lines[1:]} == {1.0, 3.0}
+    np.testing.assert_allclose(np.sort(points(ax)[:, 1]), np.sort(signal.ratios[leaves][signal.ratios[leaves] > 0]))
+    said = report_content(model)["forest"]["reliability"]
+    share, low, high = (percent(said[key]) for key in ("standing_out", "low", "high"))
+    assert f"{share} ({low} to {high}) of the released records" in ax.get_title(loc="left")
+    # Where the points pass 3 is the share that both give.
+    reached = points(ax)[points(ax)[:, 1] >= said["threshold"], 0]
+    assert reached.max(initial=0) == pytest.approx(said["standing_out"])
+    assert {line.get_ydata()[0] for line in ax.lines[1:]} == {1.0, said["threshold"]}
 
 
 def test_without_noise_points_are_the_counts():
@@ -315,15 +323,13 @@ def test_leaves_that_release_labels_have_no_size_to_show(name, epsilon):
 # Tree
 
 
-def test_leaves_show_class_share_size_and_noise():
+def test_leaves_show_class_share_and_size_with_their_bands():
     model = fitted("consul-2020", n_trees=2, max_depth=2)
     shown = texts(plots.tree(model, 1, max_depth=2))
-    forest = model.forest_
-    for rule in forest.rules():
+    for rule in model.forest_.rules():
         if rule["tree"] == 1 and rule["leaf"]:
-            noise = np.sqrt(2 * forest.variances[rule["node"]])
-            noise = f"{noise:.2g}" if noise < 10 else f"{noise:.0f}"
-            assert f"{rule['class']}  {rule['confidence']:.0%}\n{rule['support']:.0f} records, noise ±{noise}" in shown
+            share = f"{rule['class']}  {rule['confidence']:.0%}\n({rule['low']:.0%} to {rule['high']:.0%})"
+            assert f"{share}\n{count_words(rule['support'], rule['support_band'], 'records')}" in shown
     assert shown.count("yes") == shown.count("no") == 3
 
 

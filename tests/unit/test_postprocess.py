@@ -25,11 +25,19 @@ def small(leaf_a, leaf_b, leaf_c, **options):
     return naive.plant(DOMAIN, TARGET, (0, ROUTE_X, [(1, ROUTE_C, [leaf_a, leaf_b]), leaf_c]), **options)
 
 
-def test_counts_below_zero_become_zero():
-    forest = small([-3, 5], [0, -1], [2, 2])
-    refined = NonNegative().refine(forest.summed())
-    assert refined.counts.tolist() == np.maximum(forest.summed().counts, 0).tolist()
-    assert refined.counts.min() == 0
+def test_counts_below_zero_count_as_zero_in_shares_and_stay_as_released():
+    forest = small([-3, 5], [0, -1], [2, 2]).summed()
+    refined = NonNegative().refine(forest)
+    assert refined.counts.tolist() == forest.counts.tolist()
+    np.testing.assert_allclose(refined.shares[3:], [[0, 1], [0, 1]], atol=1e-8)
+
+
+def test_the_size_of_a_leaf_is_never_below_its_lead_where_sizes_are_rough():
+    # Leads -30, 20 and 0; sizes 10, 40 and -7.
+    forest = small([20, -10], [10, 30], [-3.5, -3.5], variance=1.0).summed()
+    forest = replace(forest, noise=np.array([[1.0, 1.0, 20.0]]))
+    shares = EvenShrinkage(10.0).refine(forest).shares
+    np.testing.assert_allclose(shares[[3, 4, 2]], [[40 / 50, 10 / 50], [20 / 60, 40 / 60], [0.5, 0.5]])
 
 
 @FIXED

@@ -132,15 +132,18 @@ def test_a_softmax_of_votes_of_any_size_is_finite(scale):
 
 def test_importances_are_shares_of_the_decrease_of_impurity():
     # n times Gini impurity: root 20 * 2 * 0.35 * 0.65; inner 10 * 2 * 0.7 * 0.3; leaf [1, 3] 4 * 2 * 0.25 * 0.75.
+    # A split of n records in two at random lowers it by that of one record, 1/(n - 1) of it.
     root, inner, leaf = 9.1, 4.2, 1.5
-    expected = np.array([root - inner, inner - leaf, 0]) / (root - leaf)
-    np.testing.assert_allclose(small().importances(), expected, atol=1e-8)
+    gains = np.array([root - inner - root / 19, inner - leaf - inner / 9, 0])
+    forest = small(variance=0.0)
+    np.testing.assert_allclose(forest.bands.gains(forest.parents, forest.level_slices(), np.ones(5))[0][[0, 1]], gains[:2])
+    np.testing.assert_allclose(forest.importances(), gains / gains.sum(), atol=1e-8)
 
 
 def test_importances_add_up_over_trees():
-    one, two = (0, [0, 1, 1], [[6, 0], [0, 6]]), (1, [0, 1, 1, 1], [[4, 2], [2, 4]])
-    gains = [12 * 0.5, 12 * 0.5 - 2 * 6 * 2 * (2 / 3) * (1 / 3)]
-    np.testing.assert_allclose(small(one, two).importances(), [*np.array(gains) / sum(gains), 0], atol=1e-8)
+    one, two = (0, [0, 1, 1], [[60, 0], [0, 60]]), (1, [0, 1, 1, 1], [[40, 20], [20, 40]])
+    gains = [120 * 0.5, 120 * 0.5 - 2 * 60 * 2 * (2 / 3) * (1 / 3)] - 60 / 119 * np.ones(2)
+    np.testing.assert_allclose(small(one, two, variance=0.0).importances(), [*gains / sum(gains), 0], atol=1e-8)
 
 
 @FIXED

@@ -55,18 +55,28 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
     ):
         found.add_row(name, f"{100 * sum(values) / len(values):.1f} %")
     output.print(found)
-    output.print(
-        f"The strongest of the {model.forest_.n_trees} trees' rules, and by how much they move the log-odds of an answer:"
-    )
-    every = model.forest_.rules()
+    _print_forest(model.forest_)
+    output.print(f"\nIn words: {model.privacy_}")
+    output.print("(The held-out accuracies are for this demonstration; they are not part of the private release.)")
+
+
+def _print_forest(forest: Any) -> None:
+    """Which columns matter, and the strongest rules."""
+    from dpforest.bands import NORMAL_95
+    from dpforest.tree import said_words
+
+    matter = Table("column", "importance", "95 % band", title="Which columns matter", title_justify="left")
+    named = zip(forest.domain.names, forest.importance_estimates(), strict=True)
+    for name, found in sorted(named, key=lambda pair: -pair[1].value)[:N_RULES]:
+        matter.add_row(name, f"{found.value:.1%}", f"± {min(NORMAL_95 * found.deviation, 1):.1%}")
+    output.print(matter)
+    output.print(f"The strongest of the {forest.n_trees} trees' rules, and by how much they move the log-odds of an answer:")
+    every = forest.rules()
     sizes = {rule["tree"]: rule["support"] for rule in every if not rule["conditions"]}
     # A leaf with next to no records says what its noise says.
     rules = [rule for rule in every if rule["leaf"] and rule["support"] > LEAST_SHARE * sizes[rule["tree"]]]
     for rule in sorted(rules, key=lambda rule: -rule.get("adds", rule["confidence"]))[:N_RULES]:
-        said = f"{rule['adds']:+.2f}" if "adds" in rule else f"{rule['confidence']:.0%}"
-        output.print(f"  if {rule['rule']}: affair {rule['class']} ({said})")
-    output.print(f"\nIn words: {model.privacy_}")
-    output.print("(The held-out accuracies are for this demonstration; they are not part of the private release.)")
+        output.print(f"  if {rule['rule']}: affair {said_words(rule)}")
 
 
 def _by_kind(ledger: Any) -> dict[tuple[str, str], list[float]]:

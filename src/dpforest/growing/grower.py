@@ -1,6 +1,7 @@
 """The level loop, all trees at once. Sees sealed counts and public trees; never rows."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -89,6 +90,8 @@ def grow(
             left += [*plan.splits[level + 1 :], *plan.counts[level + 1 : -1]]
             break
     forest = growth.finish(shards.target)
+    if hasattr(recipe.leaf, "noise"):
+        forest = replace(forest, noise=np.tile(recipe.leaf.noise(shards.target), (recipe.n_trees, 1)))
     for nodes, counts, variance in inner:
         forest = forest.with_counts(nodes, counts, variance)
     leaves = np.flatnonzero(forest.is_leaf)

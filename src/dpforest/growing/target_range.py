@@ -71,4 +71,11 @@ def widened(forest: Forest, window: tuple[int, int]) -> Forest:
         part = low * sums + (high - low) * table[:, 1]
         return np.stack([sums - part, part], axis=1)
 
-    return replace(forest, counts=widen(forest.counts), shares=widen(forest.shares), votes=widen(forest.votes))
+    # The covariance of (1 - low) c0 + (1 - high) c1 and low c0 + high c1, by the factors of ``bands``.
+    first, rest, common = forest.factors.T
+    both = (1 - low) * low * first + (1 - high) * high * rest + (2 - low - high) * (low + high) * common
+    of_low = (1 - low) ** 2 * first + (1 - high) ** 2 * rest + (2 - low - high) ** 2 * common
+    of_high = low**2 * first + high**2 * rest + (low + high) ** 2 * common
+    noise = np.stack([of_low - both, of_high - both, both], axis=1)
+    shares, votes = widen(forest.shares), widen(forest.votes)
+    return replace(forest, counts=widen(forest.counts), shares=shares, votes=votes, noise=noise)

@@ -10,7 +10,10 @@ from dpforest.schema import Target
 
 
 class LeafRelease(Protocol):
-    """Releases what leaves (or inner nodes) hold. Every node of the public structure is released, empty or not."""
+    """Releases what leaves (or inner nodes) hold. Every node of the public structure is released, empty or not.
+
+    Where the noises of the counts of a node depend on each other, a method ``noise(target)`` gives the factors of ``bands``.
+    """
 
     status: str
 

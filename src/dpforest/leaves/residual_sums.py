@@ -48,10 +48,16 @@ class ResidualSums:
         )
         lead = released[:, :-1] / (PARTS * unit)
         lead -= lead.mean(axis=1, keepdims=True)
-        size = np.maximum(released[:, -1] / (parts * unit), np.abs(lead).max(axis=1))
+        size = released[:, -1] / (parts * unit)
         counts = (size[:, None] + (n_classes - 1) * lead) / n_classes
         # Half the variance of a centred lead, as in ``Rotated``: what shrinkage should be measured by.
         return counts, variance / (PARTS * unit) ** 2 * (n_classes - 1) / n_classes / 2
+
+    def noise(self, target: Target) -> tuple[float, float, float]:
+        """Factors of the covariance (see ``bands``), in units of which a sum has 2C/(C-1), the size 1/mass**2 of that."""
+        n = target.n_values
+        own, of_size = 2 * (n - 1) / n, 2 * n / (n - 1) * (PARTS / round(PARTS * self.mass)) ** 2
+        return own, own, (of_size - n * own) / n**2
 
 
 def residual_sensitivity(parts: int, unit: int) -> Sensitivity:

@@ -20,8 +20,8 @@ class Rotated:
     """The lead of one of two classes over the other, precisely, and their sum, roughly.
 
     What a leaf says depends on its margin G = W1 - W0 first and on its mass W = W1 + W0 much less, so W is scaled by
-    ``mass`` before both get the same noise: its own noise is 1/mass times as wide. The counts are (W - G)/2 and (W + G)/2
-    with W at least abs(G). A bounded target has two classes too, low and high (see ``tree``).
+    ``mass`` before both get the same noise: its own noise is 1/mass times as wide. The counts are (W - G)/2 and (W + G)/2.
+    A bounded target has two classes too, low and high (see ``tree``).
 
     Privacy:
         Claim: all leaves of a tree together cost ``amount``.
@@ -54,9 +54,13 @@ class Rotated:
         )
         released, variance = gate.add_noise(rotated, rotated_sensitivity(parts, unit), amount, label)
         margin = released[:, 0] / (PARTS * unit)
-        size = np.maximum(released[:, 1] / (parts * unit), np.abs(margin))
+        size = released[:, 1] / (parts * unit)
         # The variance of a count, as if the margin were the difference of two.
         return np.stack([size - margin, size + margin], axis=1) / 2, variance / (PARTS * unit) ** 2 / 2
+
+    def noise(self, target: Target) -> tuple[float, float, float]:
+        """Factors of the covariance (see ``bands``): the size has 1/mass**2 times the variance of the margin, which is 2."""
+        return 1.0, 1.0, ((PARTS / round(PARTS * self.mass)) ** 2 - 1) / 2
 
 
 def check_mass(mass: float) -> None:

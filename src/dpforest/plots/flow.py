@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from dpforest.bands import count_words
 from dpforest.errors import ParameterError, shown
 from dpforest.plots.canvas import AS_IS, BLUE, GREY, PALE, axes, plain, runs_leftward, width
-from dpforest.plots.noise import noise_of, releases_labels
-from dpforest.schema import Classes
+from dpforest.report.signal import Signal
 from dpforest.tree import Forest
 
 # Letters in a line of a box and on an edge; letters in an inch. Inches of words, and of a line in a box.
@@ -37,8 +37,8 @@ def tree(model: Any, number: int = 0, *, ax: Any = None, max_depth: int = 3) -> 
     """One tree of the model: questions, answers, and what the leaves say, with released sizes and their noise.
 
     Trees that add up (of the recipe ``auto``) say what a leaf adds: to the log-odds of a class, or to the mean. Below
-    ``max_depth`` levels an ellipsis stands for what is there; of many children the largest few are shown. The noise is
-    the standard deviation of the noise in the lead of one class over another.
+    ``max_depth`` levels an ellipsis stands for what is there; of many children the largest few are shown. Bands (±, or "a to
+    b") are 95 % bands of the noise.
     """
     check_is_fitted(model, "forest_")
     n_trees = model.forest_.n_trees
@@ -64,7 +64,7 @@ class _Boxes:
         self.max_depth = max_depth
         # Nodes keep their numbers: those that are left out come last.
         self.rules = self.whole.without_children(np.flatnonzero(self.whole.levels == max_depth)).rules()
-        self.labels_only = releases_labels(model)
+        self.labels_only = Signal.of(forest, model.ledger_).release == "labels"
         self.gives_shares = forest.link == "shares" or (forest.link == "sum" and number == 0)
         self.by_weight = forest.link == "softmax" and number > 0
         self.nameless = replace(forest.domain, names=("",) * forest.domain.n_features)
@@ -102,22 +102,28 @@ class _Boxes:
 
     def _says(self, node: int) -> list[str]:
         rule = self.rules[node]
+        if self.labels_only:
+            return [plain(rule["class"], IN_BOX - 8), "(a label, no counts)"]
         if "class" in rule:
             label = plain(rule["class"], IN_BOX - 8)
             says = f"{label}  {rule['adds']:+.3g}" if "adds" in rule else f"{label}  {rule['confidence']:.0%}"
         else:
-            label = "mean"
             says = f"adds {rule['adds']:+.4g}" if "adds" in rule else f"mean {rule['mean']:.4g}"
-        return [label, "(a label, no counts)"] if self.labels_only else [says, *self._size(node)]
+        band = []
+        if rule.get("low") is not None:
+            percents = "class" in rule
+            band = [
+                f"({rule['low']:.0%} to {rule['high']:.0%})" if percents else f"({rule['low']:.4g} to {rule['high']:.4g})"
+            ]
+        elif rule.get("lead_band") is not None:
+            band = [f"lead {count_words(rule['lead'], rule['lead_band'])}"]
+        return [says, *band, *self._size(node)]
 
     def _size(self, node: int) -> list[str]:
         if self.labels_only:
             return []
-        noise = float(noise_of(self.whole, node))
-        size = f"{self.rules[node]['support']:,.0f} {'by weight' if self.by_weight else 'records'}"
-        if not noise:
-            return [size]
-        return [f"{size}, noise ±{noise:,.0f}" if noise >= 10 else f"{size}, noise ±{noise:.2g}"]
+        rule, what = self.rules[node], "by weight" if self.by_weight else "records"
+        return [count_words(rule["support"], rule["support_band"], what)]
 
 
 def _joined(name: str, condition: str) -> list[str]:
@@ -201,7 +207,6 @@ def _notes(model: Any, number: int) -> list[str]:
             notes.append("Later trees count a record by how much the trees before miss it.")
     elif forest.link == "sum" and forest.n_trees > 1:
         notes.append("The first tree gives a mean; each later one adds to it.")
-    if not releases_labels(model) and noise_of(forest, forest.is_leaf).any():
-        what = "one class over another" if isinstance(forest.target, Classes) else "high values over low ones"
-        notes.append(f"Noise: standard deviation in the lead of {what}.")
+    if forest.variances.any():
+        notes.append("± and “to” are 95 % bands of the noise.")
     return notes

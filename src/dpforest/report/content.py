@@ -4,6 +4,8 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
+from dpforest.bands import NORMAL_95
+from dpforest.doubts import measured_records, released_doubts, too_small_to_tell
 from dpforest.errors import ParameterError
 from dpforest.model_file import model_digest
 from dpforest.privacy.statement import Statement
@@ -183,7 +185,8 @@ def forest_content(model: Any) -> dict[str, Any]:
     """Figures about the released trees."""
     forest = model.forest_
     signal = Signal.of(forest, model.ledger_)
-    importances = zip(forest.domain.names, forest.importances().tolist(), strict=True)
+    importances = zip(forest.domain.names, forest.importance_estimates(), strict=True)
+    known = signal.release != "printed"  # how wide the noise of printed algorithms is was not recorded
     return {
         "n_trees": forest.n_trees,
         "n_nodes": forest.n_nodes,
@@ -192,7 +195,13 @@ def forest_content(model: Any) -> dict[str, Any]:
         "link": forest.link,
         "draws_labels": forest.draws,
         "release": signal.release,
-        "importances": [{"feature": name, "share": share} for name, share in sorted(importances, key=lambda pair: -pair[1])],
+        "records": measured_records(forest),
+        "too_small_to_tell": too_small_to_tell(forest),
+        "odd": released_doubts(forest, model.schema_),
+        "importances": [
+            {"feature": name, "share": found.value, "band": min(NORMAL_95 * found.deviation, 1.0) if known else None}
+            for name, found in sorted(importances, key=lambda pair: -pair[1].value)
+        ],
         "balance": signal.balance(),
         "reliability": signal.reliability(),
     }

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from dpforest.bands import NORMAL_95
 from dpforest.domain import Domain
-from dpforest.report.signal import NORMAL_95, Signal
+from dpforest.report.signal import Signal
 from dpforest.report.text import script_json, shortened
 from dpforest.schema import Bounded, Categorical
 from dpforest.tree import Forest
@@ -154,22 +155,32 @@ class Drawing:
         return path
 
     def _row(self, node: int) -> list[Any]:
-        """Size, its band, ratio, lead and its band, number of the label, value, shares; null where nothing is known."""
-        signal = self.signal
-        band = round(NORMAL_95 * float(signal.deviations[node]), 2) if signal.has_noise else None
-        by_lead = signal.release == "lead"
-        lead = round(float(signal.heights[node]), 2) if by_lead and not isinstance(self.forest.target, Bounded) else None
-        label, value = said(self.forest, node, int(self.best[node]))
+        """Size, its band, ratio, lead and its band, number of the label, value, ends of its band, shares; null: unknown."""
+        signal, bands = self.signal, self.forest.bands
+        lead = round(float(signal.heights[node]), 2) if signal.release == "lead" else None
+        best = int(self.best[node])
+        label, value = said(self.forest, node, best)
         return [
             round(float(signal.sizes[node]), 2),
-            None if by_lead else band,
+            round(NORMAL_95 * float(bands.size_deviations[node]), 2) if signal.has_noise else None,
             round(float(signal.ratios[node]), 2) if signal.has_noise else None,
             lead,
-            None if lead is None else band,
+            None if lead is None else round(NORMAL_95 * float(signal.deviations[node]), 2),
             None if label is None else self.texts.number(shortened(label)),
             value,
+            *self._ends(node, best),
             [round(float(share), 4) for share in self._bar(node)],
         ]
+
+    def _ends(self, node: int, best: int) -> list[float | None]:
+        """Ends of the band of a share or mean; what additive trees add has none of its own, the lead below it has."""
+        forest, target = self.forest, self.forest.target
+        adds = forest.link == "softmax" or (forest.link == "sum" and forest.trees[node] > 0)
+        if not self.signal.has_noise or adds:
+            return [None, None]
+        if isinstance(target, Bounded):
+            return [float(target.mean_of(end[node, 1])) for end in forest.bands.shares]
+        return [round(float(end[node, best]), 4) for end in forest.bands.shares]
 
     def _bar(self, node: int) -> np.ndarray:
         shares = self.forest.shares[node]

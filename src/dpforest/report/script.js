@@ -158,7 +158,7 @@
 
   /* ---- Nodes and rules: rows of numbers, see Drawing._row. ---- */
 
-  const ROW = ["size", "band", "ratio", "lead", "leadBand", "label", "value", "shares"];
+  const ROW = ["size", "band", "ratio", "lead", "leadBand", "label", "value", "low", "high", "shares"];
 
   function named(row, names) {
     return Object.fromEntries([...names, ...ROW].map((name, place) => [name, row[place]]));
@@ -172,16 +172,25 @@
     return forest.link === "softmax" && tree > 0 ? " by weight" : "";
   }
 
+  function counted(node) {
+    if (node.band === null) return figure(Math.round(node.size), 9);
+    return figure(Math.round(node.size), 9) + " ± " + figure(node.band, 2) + (node.size <= node.band ? " (may be 0)" : "");
+  }
+
   function sizeWords(node, tree) {
     if (forest.release === "labels") return figure(node.size, 6) + (node.size === 1 ? " leaf" : " leaves");
-    const about = forest.release === "lead" ? "about " : "";
-    return about + figure(Math.round(node.size), 9) + (node.band === null ? "" : " ± " + figure(node.band, 2)) + weighted(tree);
+    return counted(node) + weighted(tree);
+  }
+
+  function between(node, write) {
+    return node.low === null ? "" : ", " + write(node.low) + " to " + write(node.high);
   }
 
   function saidWords(node, tree) {
-    if (forest.bounded) return forest.link === "sum" && tree > 0 ? (node.value < 0 ? "" : "+") + figure(node.value) : "mean " + figure(node.value);
+    if (forest.bounded && forest.link === "sum" && tree > 0) return (node.value < 0 ? "" : "+") + figure(node.value);
+    if (forest.bounded) return "mean " + figure(node.value) + between(node, figure);
     if (forest.link === "softmax") return text(node.label) + " (" + (node.value < 0 ? "" : "+") + figure(node.value, 3) + ")";
-    return text(node.label) + " (" + percent(node.value) + ")";
+    return text(node.label) + " (" + percent(node.value) + between(node, percent) + ")";
   }
 
   /* ---- Trees ---- */
@@ -303,7 +312,8 @@
     { name: "If", key: (rule) => rule.words, cell: ruleCell },
     { name: "Then", key: (rule) => (forest.bounded ? "" : text(rule.label)), cell: (rule) => isolated(text(rule.label)), skip: forest.bounded },
     { name: valueName, number: true, key: (rule) => rule.value, cell: valueCell },
-    { name: forest.release === "labels" ? "Leaves" : "Records", number: true, key: (rule) => rule.size, cell: recordsCell },
+    { name: forest.release === "labels" ? "Leaves" : "Records", number: true, key: (rule) => rule.size, cell: counted },
+    { name: "Lead", number: true, key: (rule) => rule.lead, cell: leadCell, skip: forest.release !== "lead" },
     { name: "Signal ÷ noise", number: true, key: (rule) => rule.ratio, cell: (rule) => figure(rule.ratio, 3), skip: !["counts", "lead"].includes(forest.release) },
     { name: "Tree", number: true, key: (rule) => rule.tree, cell: (rule) => String(rule.tree + 1) },
   ].filter((column) => !column.skip);
@@ -326,13 +336,14 @@
     return cell;
   }
 
-  function recordsCell(rule) {
-    return figure(Math.round(rule.size), 9) + (rule.band === null ? "" : " ± " + figure(rule.band, 2));
-  }
-
   function valueCell(rule) {
     if (forest.bounded) return saidWords(rule, rule.tree).replace("mean ", "");
-    return forest.link === "softmax" ? (rule.value < 0 ? "" : "+") + figure(rule.value, 3) : percent(rule.value);
+    if (forest.link !== "softmax") return percent(rule.value) + between(rule, percent);
+    return (rule.value < 0 ? "" : "+") + figure(rule.value, 3);
+  }
+
+  function leadCell(rule) {
+    return figure(rule.lead, 4) + " ± " + figure(rule.leadBand, 2);
   }
 
   function matching() {

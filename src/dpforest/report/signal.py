@@ -1,4 +1,4 @@
-"""How far released counts stand out of their noise. Public values only.
+"""How far released counts stand out of their noise: one definition for report and plots. Public values only.
 
 What the noise of a node is about depends on what its leaves released:
 
@@ -17,24 +17,25 @@ from typing import Any
 
 import numpy as np
 
+from dpforest.bands import NORMAL_95, STANDS_OUT, ratio_band
 from dpforest.privacy.ledger import Ledger
 from dpforest.schema import Bounded, Classes
 from dpforest.tree import Forest
 
-NORMAL_95 = 1.96
-STANDS_OUT = 3.0
-EDGES = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, math.inf)
+EDGES = (0.0, 1.0, 2.0, STANDS_OUT, 5.0, 10.0, 30.0, math.inf)
+CHOICES = {"permute-and-flip", "exponential"}
 
 
 def leaf_release(forest: Forest, ledger: Ledger) -> str:
     """What the leaves released: see the top of the module."""
     if ledger.leaks:
         return "printed"
-    mechanisms = {entry["mechanism"] for entry in ledger.entries() if entry["label"] == "leaves"}
-    if "exact" in mechanisms or not forest.variances.any():
-        return "labels" if mechanisms & {"permute-and-flip", "exponential"} else "exact"
-    in_rho = any(book.accountant.unit == "rho" for book in ledger.books)
-    return "lead" if forest.link == "softmax" or (forest.link == "sum" and in_rho) else "counts"
+    if not forest.variances.any():
+        mechanisms = {entry["mechanism"] for entry in ledger.entries() if entry["label"] == "leaves"}
+        # Without privacy the mechanism is no sign; a label counts as one record.
+        ones = (forest.bands.sizes[forest.is_leaf] == 1).all()
+        return "labels" if mechanisms & CHOICES or ones else "exact"
+    return "lead" if isinstance(forest.target, Classes) and (forest.factors[:, 2] > 0).any() else "counts"
 
 
 @dataclass(frozen=True)
@@ -56,24 +57,17 @@ class Signal:
     @cached_property
     def sizes(self) -> np.ndarray:
         """Records of each node, by weight in later trees of a sequence; at least 0."""
-        return np.maximum(self.forest.counts.sum(axis=1), 0)
+        return np.maximum(self.forest.bands.sizes, 0)
 
     @cached_property
     def heights(self) -> np.ndarray:
         """What stands out: the size of a node, or the lead of its first class."""
-        if self.release != "lead" or isinstance(self.forest.target, Bounded):
-            return self.sizes
-        counts, n = self.forest.counts, self.forest.target.n_values
-        return np.maximum((n * counts.max(axis=1) - counts.sum(axis=1)) / max(n - 1, 1), 0)
+        return np.maximum(self.forest.bands.leads, 0) if self.release == "lead" else self.sizes
 
     @cached_property
     def deviations(self) -> np.ndarray:
-        """Standard deviation of the noise in ``heights``.
-
-        A sum of n independent counts has n times the variance of one. For a lead the forest keeps half of its variance.
-        """
-        columns = 2 if self.release == "lead" else self.forest.counts.shape[1]
-        return np.sqrt(columns * np.maximum(self.forest.variances, 0))
+        """Standard deviation of the noise in ``heights``."""
+        return self.forest.bands.lead_deviations if self.release == "lead" else self.forest.bands.size_deviations
 
     @cached_property
     def ratios(self) -> np.ndarray:
@@ -93,48 +87,45 @@ class Signal:
             inside = (ratios >= low) & (ratios < high)
             share = float(sizes[inside].sum()) / total
             bins.append({"from": low, "to": high, "leaves": int(inside.sum()), "share": share})
+        clear = ratios >= STANDS_OUT
+        released, variances = self.forest.bands.sizes[leaves], self.forest.bands.size_variances[leaves]
+        part, of_part = released[clear].sum(), variances[clear].sum()
+        low_end, high_end = ratio_band(part, released.sum(), of_part, of_part, variances.sum())
         return {
-            "standing_out": float(sizes[ratios > STANDS_OUT].sum()) / total,
+            "standing_out": float(sizes[clear].sum()) / total,
+            "low": float(low_end),
+            "high": float(high_end),
             "threshold": STANDS_OUT,
             "leaves": len(ratios),
-            "leaves_standing_out": int((ratios > STANDS_OUT).sum()),
+            "leaves_standing_out": int(clear.sum()),
             "bins": bins,
         }
 
     def balance(self) -> dict[str, Any] | None:
-        """Classes (or the mean) among the records of the first tree, from its root; None if no counts were released."""
-        counts, size = np.maximum(self.forest.counts[0], 0), float(self.sizes[0])
+        """Classes (or the mean) among the records of the first tree, from its root; None if no counts were released.
+
+        Bands are None where the noise is not known; a share that may be anything has the band 0 .. 1.
+        """
+        bands, size = self.forest.bands, float(self.sizes[0])
         if self.release == "labels" or size <= 0:
             return None
-        variance = float(self.forest.variances[0])
         content: dict[str, Any] = {"size": size, "size_band": None, "lead": None, "lead_band": None}
-        if self.release == "counts":
-            content["size_band"] = NORMAL_95 * float(self.deviations[0])
-        if self.release == "lead" and isinstance(self.forest.target, Classes):
+        if self.has_noise:
+            content["size_band"] = NORMAL_95 * float(bands.size_deviations[0])
+        if self.release == "lead":
             content |= {"lead": float(self.heights[0]), "lead_band": NORMAL_95 * float(self.deviations[0])}
-        shares = counts / max(float(counts.sum()), 1e-300)
-        bands = _share_bands(shares, variance, size) if self.release == "counts" else None
-        return content | self._described(shares, bands)
+        ends = [end[0].tolist() if self.has_noise else [None] * bands.n_values for end in bands.shares]
+        shares = np.clip(self.forest.counts[0] / size, 0, 1)
+        return content | self._described(shares.tolist(), *ends)
 
-    def _described(self, shares: np.ndarray, bands: np.ndarray | None) -> dict[str, Any]:
+    def _described(self, shares: list[float], lows: list[Any], highs: list[Any]) -> dict[str, Any]:
         target = self.forest.target
         if isinstance(target, Bounded):
-            width = target.upper - target.lower
-            band = None if bands is None else width * float(bands[1])
-            return {
-                "mean": float(target.mean_of(shares[1])),
-                "mean_band": band,
-                "lower": target.lower,
-                "upper": target.upper,
-            }
+            low, high = (None if end[1] is None else float(target.mean_of(end[1])) for end in (lows, highs))
+            mean = float(target.mean_of(shares[1]))
+            return {"mean": mean, "low": low, "high": high, "lower": target.lower, "upper": target.upper}
         rows = [
-            {"label": label, "share": float(share), "band": None if bands is None else float(bands[place])}
-            for place, (label, share) in enumerate(zip(target.labels, shares, strict=True))
+            {"label": label, "share": share, "low": low, "high": high}
+            for label, share, low, high in zip(target.labels, shares, lows, highs, strict=True)
         ]
-        return {"classes": rows, "leader": target.labels[int(shares.argmax())]}
-
-
-def _share_bands(shares: np.ndarray, variance: float, size: float) -> np.ndarray:
-    """Half the width of a 95 % band of each share: to first order, (noise of its count - share * noise of all) / size."""
-    n = len(shares)
-    return NORMAL_95 * np.sqrt(variance * ((1 - shares) ** 2 + (n - 1) * shares**2)) / size
+        return {"classes": rows, "leader": target.labels[int(np.argmax(shares))]}
