@@ -91,7 +91,8 @@ class Bands:
         np.add.at(counts, above, self.counts[children])
         total = np.bincount(above, n[children], n_nodes)
         least = STANDS_OUT * np.sqrt(np.bincount(above, self.size_variances[children], n_nodes))
-        held = np.maximum(np.maximum(total, least), 1e-100)
+        held = np.maximum(total, least)
+        held = np.where(held > 0, held, 1)
         shares = np.empty_like(counts)
         for level in levels:
             up = parents[level]

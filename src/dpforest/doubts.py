@@ -11,12 +11,12 @@ import numpy as np
 from dpforest.bands import NORMAL_95, STANDS_OUT, count_words
 from dpforest.domain import Domain
 from dpforest.schema import Categorical, Schema
-from dpforest.tree import Forest
+from dpforest.tree import Estimate, Forest
 
 # Where a table of this many rows would not stand out of the noise, that it does not stand out says nothing about labels.
 ORDINARY_ROWS = 1000
 # What is less than this part of what it should be is next to nothing.
-NEXT_TO_NOTHING = 0.05
+NEXT_TO_NOTHING = 0.1
 CHECK = "'dpforest schema check --table' shows it to the holder of the table."
 
 
@@ -37,12 +37,16 @@ def measured_records(forest: Forest) -> dict[str, Any] | None:
     return None if measured is None else {"value": measured.value, "band": NORMAL_95 * measured.deviation}
 
 
+def measured_words(measured: Estimate) -> str:
+    """The number of records that a fit measured, as a sentence."""
+    return f"The fit measured {count_words(measured.value, NORMAL_95 * measured.deviation, 'records with a known target')}."
+
+
 def _few_records(forest: Forest, schema: Schema) -> list[str]:
     why = f"Labels of the schema and of the table may differ (blanks, case, 0 against '0'). {CHECK}"
     measured = forest.n_records
     if measured is not None and measured.value < STANDS_OUT * measured.deviation and not too_small_to_tell(forest):
-        held = count_words(measured.value, NORMAL_95 * measured.deviation, "records with a known target")
-        return [f"The fit measured {held}. If the table has more, the model has learnt next to nothing. {why}"]
+        return [f"{measured_words(measured)} If the table has more, the model has learnt next to nothing. {why}"]
     if schema.n_rows is None or not forest.variances.any():
         return []
     # Every tree of a forest may have a part of the records; later trees of a sequence count them by weight.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dpforest.bands import NORMAL_95
 from dpforest.criteria import MaxOperator, Mixture, SoftAgreement
 from dpforest.errors import ParameterError
 from dpforest.forest import fit_forest, public_facts
@@ -18,6 +19,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.recipe import Recipe
 from dpforest.recipes import get_recipe
 from dpforest.records.vault import Vault
+from dpforest.report.signal import Signal
 from dpforest.rules import Facts
 from dpforest.schema import Schema
 
@@ -165,14 +167,16 @@ def _noise(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> lis
     public = replace(schema, n_rows=round(facts.n_rows))
     empty = Vault.seal(np.empty((0, schema.n_features), dtype=object), np.empty(0), public)
     forest = fit_forest(empty, recipe, gate)
+    signal = Signal.of(forest, gate.ledger)
     lines, first = [], 0
     kinds = [(phase.n_trees, name) for phase, name in _before(recipe)]
     for n_trees, name in [*kinds, (forest.n_trees - sum(n for n, _ in kinds), "trees")]:
         leaves = forest.is_leaf & (forest.trees >= first) & (forest.trees < first + n_trees)
         size = facts.n_rows * n_trees / leaves.sum()
-        deviation = float(np.sqrt(forest.variances[leaves].mean()))
-        ratio = f"{size / deviation:,.3g} times its noise, if all are alike" if deviation else "no noise"
-        lines.append(Line(f"leaf of {name}", f"{size:,.0f} ± {deviation:,.3g} records", ratio))
+        deviation = float(np.sqrt(np.square(signal.deviations[leaves]).mean()))
+        ratio = f"{size / deviation:,.3g} standard deviations of it, if all are alike" if deviation else "no noise"
+        noise = f"{'its lead ' if signal.release == 'lead' else ''}± {NORMAL_95 * deviation:,.3g}"
+        lines.append(Line(f"leaf of {name}", f"{size:,.0f} records, {noise}", ratio))
         first += n_trees
     return lines
 

@@ -240,7 +240,8 @@ class Forest:
         the choice of the best of many splits. A feature whose decrease is within three
         standard deviations of what noise and chance alone would give has 0.
         """
-        gains = self.bands.gains(self.parents, self.level_slices(), self._weights()[self.trees])
+        with np.errstate(over="ignore", invalid="ignore"):  # fourth powers of what a file may hold
+            gains = self.bands.gains(self.parents, self.level_slices(), self._weights()[self.trees])
         inner, n_features = ~self.is_leaf, self.domain.n_features
         found, doubts, by_luck = (np.bincount(self.features[inner], part[inner], n_features) for part in gains)
         found = np.where(found > STANDS_OUT * np.sqrt(by_luck), found, 0.0)

@@ -57,7 +57,8 @@ def fit(
     """
     from dpforest.cli.budget import open_budget
     from dpforest.connections import open_table
-    from dpforest.errors import LeakWarning, ParameterError
+    from dpforest.doubts import measured_words, released_doubts
+    from dpforest.errors import LeakWarning, NothingLearntWarning, ParameterError
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
     from dpforest.files import check_writable
     from dpforest.schema import Classes, Schema
@@ -85,7 +86,8 @@ def fit(
         max_rows_per_person=max_rows_per_person,
     )
     with steps("Training") as progress, _keeping_charges(model, out), warnings.catch_warnings():
-        warnings.simplefilter("ignore", LeakWarning)  # the statement says it below
+        for said_below in (LeakWarning, NothingLearntWarning):
+            warnings.simplefilter("ignore", said_below)
         if not is_file:
             model.fit_table(open_table(table, [*facts.features, facts.target.name]), progress=progress)
         elif scheduler is not None:
@@ -98,6 +100,8 @@ def fit(
             ids = None if groups is None else read_column(table, groups)
             model.fit(X, y, groups=ids, progress=progress)
         model.save(out)
+    for doubt in released_doubts(model.forest_, facts):
+        say(f"Odd: {doubt}", errors)
     if as_json:
         print_json({"model": str(out), "privacy": model.privacy_.to_dict()})
         return
@@ -105,6 +109,8 @@ def fit(
         say(f"Not in the schema, so not read: {', '.join(map(shortened, ignored))}")
     loss = f"epsilon = {model.ledger_.spent:.4g}" + (f", delta = {delta:.3g}" if delta else "")
     say(f"Spent {loss}. Model: {out}")
+    if model.forest_.n_records is not None:
+        say(measured_words(model.forest_.n_records))
     say(str(model.privacy_))
 
 
