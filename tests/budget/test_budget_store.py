@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -461,14 +462,32 @@ def test_a_file_of_immense_size_is_refused(path, budget):
         budget.reserve("fit", outcomes=ONE)
 
 
-def test_cost_per_release_does_not_grow_with_the_history(path):
-    """The bound is generous, since machines that test are busy; the guide has the figure of a quiet one."""
+def test_cost_per_release_does_not_grow_with_the_history(path, monkeypatch):
+    """Counted in calls of functions and steps of SQLite's machine, which are the same on every machine."""
+    done, connect = Counter(), store.Store._connect
+
+    def watched(self, mode):
+        connection = connect(self, mode)
+        connection.set_progress_handler(lambda: done.update(steps=1), 1)
+        return connection
+
+    def cost_of_one_release():
+        done.clear()
+        sys.setprofile(lambda frame, event, argument: done.update(calls=event in ("call", "c_call")))
+        try:
+            spend(pickle.loads(pickle.dumps(budget)))
+        finally:
+            sys.setprofile(None)
+        return dict(done)
+
+    monkeypatch.setattr(store.Store, "_connect", watched)
     budget = Budget.open(path, dataset="busy", epsilon=1e6)
-    for _ in range(300):
-        spend(pickle.loads(pickle.dumps(budget)), 1.0)
-    times = []
-    for _ in range(40):
-        start = time.perf_counter()
-        spend(pickle.loads(pickle.dumps(budget)), 1.0)
-        times.append(time.perf_counter() - start)
-    assert sorted(times)[len(times) // 2] < 0.1
+    costs = []
+    for n_releases in (20, 200):
+        for _ in range(n_releases):
+            spend(budget)
+        costs.append(cost_of_one_release())
+    few, many = costs
+    # Less than one for each of the 180 releases between.
+    assert many["steps"] < few["steps"] + 100
+    assert many["calls"] < few["calls"] + 100

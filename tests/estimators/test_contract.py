@@ -5,6 +5,8 @@ import json
 import math
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -90,7 +92,8 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
 
 
 def test_the_version_is_that_of_the_package():
-    assert dpforest.__version__.count(".") == 2
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+    assert dpforest.__version__ == project["version"]
 
 
 def test_importing_the_package_loads_no_estimator():

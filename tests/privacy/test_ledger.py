@@ -282,7 +282,7 @@ def leaky_model() -> DPForestClassifier:
     return DPForestClassifier(SCHEMA, epsilon=1.0, recipe=recipe_of(leaf=LeakyLeaf()))
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore::dpforest.errors.LeakWarning")
 def test_a_model_whose_fit_leaked_states_no_privacy_and_the_reason():
     model = leaky_model().fit(X, Y)
     assert model.privacy_.epsilon == math.inf
