@@ -61,7 +61,7 @@ class FloatGate(Gate):
     """Laplace and normal noise in floating point: which numbers can come out depends on the count that went in."""
 
     def _add_noise(self, values, spread):
-        rng = np.random.default_rng()
+        rng = self.entropy.generator()
         if isinstance(spread, Rate):
             return values + rng.laplace(scale=spread.denominator / spread.numerator, size=values.shape)
         return values + rng.normal(scale=float(spread) ** 0.5, size=values.shape)
