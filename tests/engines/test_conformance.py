@@ -297,7 +297,7 @@ def test_the_same_seed_gives_the_same_forest_where_all_trees_see_all_records(bac
 def test_disjoint_trees_learn_as_much_as_in_memory(backend, classes):
     table, schema = easy(600, classes, named=False)
     source = backend.seal(table, schema)
-    forest = fit_forest(source, get_recipe("consul-2020"), a_gate(20.0), n_trees=4, max_depth=3)
+    forest = fit_forest(source, get_recipe("consul-2020"), a_gate(20.0, 11), n_trees=4, max_depth=3)
     shares = forest.predict(in_memory(table, schema).encode(forest.domain)._codes)
     actual = table.column("y").to_numpy()
     if classes:
