@@ -3,6 +3,8 @@
 Column types come from the schema, never from values, so a stray value cannot turn a file into an error.
 """
 
+import csv
+import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,21 +12,24 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 from pyarrow import dataset
 
 from dpforest.errors import TableError
 from dpforest.progress import Step
+from dpforest.records.parquet import empty_table, open_files, read_batches
 from dpforest.records.text import read_numbers, text_to_numbers
 from dpforest.schema import Schema
 
-# A Parquet table that would take more memory is not read as a whole.
-LARGE_BYTES = 1 << 30
 PART_ROWS = 1 << 17
+# A text file is read so many bytes at a time. Where a row does not fit, blocks grow, as far as Arrow can address them.
 PART_BYTES = 1 << 24
-# A line break in quotes does not end a row, also where a part ends.
+MOST_BYTES = 1 << 30
+GROWTH = 8
+TOO_LONG = "straddling"  # so Arrow's error begins if a row ends in neither of two blocks
+# A line break in quotes does not end a row, also where a block ends.
 QUOTED = pyarrow.csv.ParseOptions(newlines_in_values=True)
 PACKED = (".gz", ".bz2", ".zst", ".lz4")
+BYTE_ORDER_MARK = "\ufeff".encode().decode("latin-1")
 # A draft looks at as many rows of a text file, and a column is one of numbers if nearly all of its values are.
 DRAFT_ROWS = 1000
 MOSTLY = 0.9
@@ -37,21 +42,19 @@ def _silent(step: str) -> None:
 
 
 def read_table(path: str | Path, schema: Schema, *, with_target: bool, progress: Progress = _silent) -> tuple[pa.Table, Any]:
-    """The features as a table and the target as a column (or None); columns outside the schema are not read."""
-    path, wanted = _checked(path, schema, with_target)
+    """The features of a text file as a table and the target as a column (or None); others are not read."""
+    path = Path(path)
     with _refusals(path):
-        table = pyarrow.parquet.read_table(path, columns=wanted) if is_parquet(path) else _read_csv(path, wanted, progress)
-    return _apart(text_to_numbers(table, schema), schema, with_target)
+        empty, parts = _csv_tables(path, schema, with_target, progress)
+        return _apart(pa.concat_tables([empty, *parts]), schema, with_target)
 
 
 def read_column(path: str | Path, name: str) -> pa.ChunkedArray:
-    """One column of a file that need not be in the schema, such as the ids of persons; as text if it is a text file."""
-    path, given = Path(path), header(path)
-    if name not in given:
-        raise TableError(f"Column {name!r} is missing from {path}; it has {', '.join(given)}.")
+    """One column of a text file that need not be in the schema, such as the ids of persons, as text."""
+    path = Path(path)
+    _check_columns([name], path)
     with _refusals(path):
-        table = pyarrow.parquet.read_table(path, columns=[name]) if is_parquet(path) else _read_csv(path, [name], _silent)
-    return table.column(name)
+        return pa.Table.from_batches(_csv_batches(path, [name], _silent), _text([name])).column(name)
 
 
 def _apart(table: pa.Table, schema: Schema, with_target: bool) -> tuple[pa.Table, Any]:
@@ -63,17 +66,20 @@ def _apart(table: pa.Table, schema: Schema, with_target: bool) -> tuple[pa.Table
 def read_parts(
     path: str | Path, schema: Schema, *, with_target: bool = False, progress: Progress = _silent
 ) -> Iterator[tuple[pa.Table, Any]]:
-    """As ``read_table``, for a file of any length, some rows at a time; one part without rows if it has none."""
-    path, wanted = _checked(path, schema, with_target)
-    is_empty = True
+    """As ``read_table``, for CSV or Parquet of any length, some rows at a time; one part without rows if it has none.
+
+    Each file of a folder is read with its own types.
+    """
+    path = Path(path)
     with _refusals(path):
-        batches = _parquet_batches(path, wanted, progress) if is_parquet(path) else _csv_batches(path, wanted, progress)
-        for batch in batches:
-            if batch.num_rows:
-                is_empty = False
-                yield _apart(text_to_numbers(pa.Table.from_batches([batch]), schema), schema, with_target)
-    if is_empty:
-        yield read_table(path, schema, with_target=with_target)
+        tables = _parquet_tables if is_parquet(path) else _csv_tables
+        empty, parts = tables(path, schema, with_target, progress)
+        is_empty = True
+        for part in parts:
+            is_empty = False
+            yield _apart(part, schema, with_target)
+        if is_empty:
+            yield _apart(empty, schema, with_target)
 
 
 def column_kinds(path: str | Path) -> dict[str, str]:
@@ -86,9 +92,7 @@ def column_kinds(path: str | Path) -> dict[str, str]:
         if is_parquet(path):
             return {field.name: _kind(field.type) for field in dataset.dataset(path, format="parquet").schema}
         names = header(path)
-        with _csv_stream(path) as (stream, _):
-            reader = pyarrow.csv.open_csv(stream, parse_options=QUOTED, convert_options=_as_text(names))
-            first = next(iter(reader), None)
+        first = next(_csv_batches(path, names, _silent), None)
     columns = [pa.nulls(0, pa.string())] * len(names) if first is None else first.slice(0, DRAFT_ROWS).columns
     return {name: _guessed(column) for name, column in zip(names, columns, strict=True)}
 
@@ -104,22 +108,15 @@ def _guessed(column: pa.Array) -> str:
     return "number" if len(known) and read_numbers(known).null_count <= (1 - MOSTLY) * len(known) else "text"
 
 
-def is_large(path: Path, schema: Schema) -> bool:
-    """Whether a Parquet table would take more than about a gigabyte of memory; looks at its footers only."""
-    if not is_parquet(path):
-        return False
-    with _refusals(path):
-        return 8 * schema.n_features * dataset.dataset(path, format="parquet").count_rows() > LARGE_BYTES
+def _wanted(schema: Schema, with_target: bool) -> list[str]:
+    return [*schema.features, *([schema.target.name] if with_target else [])]
 
 
-def _checked(path: str | Path, schema: Schema, with_target: bool) -> tuple[Path, list[str]]:
-    """The path and the columns to read, all of them there."""
-    path, wanted = Path(path), [*schema.features, *([schema.target.name] if with_target else [])]
+def _check_columns(wanted: list[str], path: Path) -> None:
     given = header(path)
     missing = [name for name in wanted if name not in given]
     if missing:
-        raise TableError(f"Column {missing[0]!r} of the schema is missing from {path}; it has {', '.join(given)}.")
-    return path, wanted
+        raise TableError(f"Column {missing[0]!r} is missing from {path}; it has {', '.join(given)}.")
 
 
 @contextmanager
@@ -130,7 +127,7 @@ def _refusals(path: Path) -> Iterator[None]:
         raise TableError(f"{path} cannot be read: {error.strerror or 'no such table'}.") from None
     except pa.ArrowException:
         # The reader's own message would quote the row that it stumbled over.
-        kind = "Parquet file" if is_parquet(path) else "CSV file in UTF-8"
+        kind = "Parquet file" if is_parquet(path) else "CSV file"
         raise TableError(f"{path} is not a well-formed {kind}.") from None
 
 
@@ -153,8 +150,34 @@ def column_names(path: Path) -> list[str]:
     """The columns of a file, as they stand there."""
     if is_parquet(path):
         return list(dataset.dataset(path, format="parquet").schema.names)
-    with _csv_stream(path) as (stream, _), pyarrow.csv.open_csv(stream, parse_options=QUOTED) as reader:
-        return list(reader.schema.names)
+    line, _ = _first_line(path)
+    try:
+        whole = pyarrow.csv.ReadOptions(block_size=len(line))
+        return list(pyarrow.csv.read_csv(io.BytesIO(line), whole, QUOTED).column_names)
+    except UnicodeDecodeError:
+        raise TableError(f"The names of columns in {path} are not in UTF-8.") from None
+
+
+def _first_line(path: Path) -> tuple[bytes, bool]:
+    """The line with the names of a text file, with a line break; and whether anything follows.
+
+    Rows are not looked at: what stands there must not decide whether names can be read.
+    """
+    lines = []
+
+    def read(text: io.TextIOWrapper) -> Iterator[str]:
+        for line in text:
+            lines.append(line)
+            yield line.removeprefix(BYTE_ORDER_MARK)
+
+    with _csv_stream(path) as (stream, _):
+        # One character a byte, so that nothing fails; a name may have line breaks in quotes.
+        text = io.TextIOWrapper(stream, "latin-1", newline="")
+        try:
+            next((row for row in csv.reader(read(text)) if row), None)
+        except csv.Error:
+            raise pa.ArrowInvalid("no header") from None
+        return ("".join(lines) + "\n").encode("latin-1"), bool(text.read(1))
 
 
 @contextmanager
@@ -165,14 +188,45 @@ def _csv_stream(path: Path) -> Iterator[tuple[pa.NativeFile, pa.NativeFile]]:
         yield pa.CompressedInputStream(file, pa.Codec.detect(str(path)).name) if packed else file, file
 
 
-def _read_csv(path: Path, wanted: list[str], progress: Progress) -> pa.Table:
-    return pa.Table.from_batches(_csv_batches(path, wanted, progress), pa.schema([(name, pa.string()) for name in wanted]))
+def _csv_tables(path: Path, schema: Schema, with_target: bool, progress: Progress) -> tuple[pa.Table, Iterator[pa.Table]]:
+    """The columns of a text file without rows, and some rows at a time."""
+    wanted = _wanted(schema, with_target)
+    _check_columns(wanted, path)
+    parts = (pa.Table.from_batches([batch]) for batch in _csv_batches(path, wanted, progress))
+    return text_to_numbers(_text(wanted).empty_table(), schema), (text_to_numbers(part, schema) for part in parts)
+
+
+def _text(names: list[str]) -> pa.Schema:
+    return pa.schema([(name, pa.string()) for name in names])
 
 
 def _csv_batches(path: Path, wanted: list[str], progress: Progress) -> Iterator[pa.RecordBatch]:
+    """Some rows at a time. Where a row is longer than a block, the file is read again in larger ones.
+
+    How long a cell is must not decide whether a file can be read, nor which rows are yielded.
+    """
+    n_yielded, block_size = 0, PART_BYTES
+    if not _first_line(path)[1]:
+        return
+    while True:
+        n_read = 0
+        try:
+            for batch in _csv_blocks(path, wanted, block_size, progress):
+                n_read += batch.num_rows
+                if n_read > n_yielded:
+                    fresh, n_yielded = batch.slice(batch.num_rows - (n_read - n_yielded)), n_read
+                    yield fresh
+            return
+        except pa.ArrowInvalid as error:
+            block_size *= GROWTH
+            if not str(error).startswith(TOO_LONG) or block_size > MOST_BYTES:
+                raise
+
+
+def _csv_blocks(path: Path, wanted: list[str], block_size: int, progress: Progress) -> Iterator[pa.RecordBatch]:
     n_bytes = path.stat().st_size
     with _csv_stream(path) as (stream, file):
-        options = pyarrow.csv.ReadOptions(block_size=PART_BYTES)
+        options = pyarrow.csv.ReadOptions(block_size=block_size)
         for batch in pyarrow.csv.open_csv(stream, options, QUOTED, _as_text(wanted)):
             progress(Step("reading the table", file.tell(), n_bytes))
             yield batch
@@ -184,13 +238,22 @@ def _as_text(wanted: list[str]) -> pyarrow.csv.ConvertOptions:
         include_columns=wanted,
         null_values=[""],
         strings_can_be_null=True,
+        check_utf8=False,  # a cell that is no text concerns its own record only
     )
 
 
-def _parquet_batches(path: Path, wanted: list[str], progress: Progress) -> Iterator[pa.RecordBatch]:
-    table = dataset.dataset(path, format="parquet")
-    n_done, n_rows = 0, table.count_rows()
-    for batch in table.scanner(columns=wanted, batch_size=PART_ROWS, batch_readahead=2, fragment_readahead=1).to_batches():
-        yield batch
-        n_done += batch.num_rows
-        progress(Step("reading the table", n_done, n_rows, "rows"))
+def _parquet_tables(
+    path: Path, schema: Schema, with_target: bool, progress: Progress
+) -> tuple[pa.Table, Iterator[pa.Table]]:
+    """The columns of a Parquet file or folder without rows, and some rows at a time."""
+    wanted = _wanted(schema, with_target)
+    files = open_files(path, schema, with_target=with_target)
+
+    def parts() -> Iterator[pa.Table]:
+        n_done, n_rows = 0, sum(file.count_rows() for file in files)
+        for part in read_batches(files, wanted, PART_ROWS):
+            yield part
+            n_done += part.num_rows
+            progress(Step("reading the table", n_done, n_rows, "rows"))
+
+    return empty_table(files[0], wanted), parts()

@@ -66,38 +66,20 @@ def fit(source="t.parquet", target="ill", *more):
     return run("fit", source, "--schema", f"{target}.schema.json", "--epsilon", 4, "--out", "m.dpf", "--n-trees", 3, *more)
 
 
-@pytest.fixture
-def streamed(monkeypatch):
-    """Every Parquet table is large; lists those that were streamed."""
-    sealed, seal = [], ParquetVault.seal
-    monkeypatch.setattr(tables, "LARGE_BYTES", 0)
-    monkeypatch.setattr(ParquetVault, "seal", lambda path, *rest: sealed.append(str(path)) or seal(path, *rest))
-    return sealed
-
-
 @pytest.mark.parametrize("target", SCHEMAS)
 @pytest.mark.parametrize("source", ["t.parquet", "parts"])
-def test_a_large_table_gives_a_model(folder, streamed, source, target):
+def test_a_parquet_table_gives_a_model_and_is_not_read_as_a_whole(folder, monkeypatch, source, target):
+    sealed, seal = [], ParquetVault.seal
+    monkeypatch.setattr(ParquetVault, "seal", lambda path, *rest: sealed.append(str(path)) or seal(path, *rest))
     done = fit(source, target)
     assert done.exit_code == 0, done.output
-    assert streamed == [source]
+    assert sealed == [source]
     model = load_model("m.dpf")
     assert model.privacy_.holds
     assert model.ledger_.spent == pytest.approx(4)
     assert "Spent epsilon = 4" in done.output
     assert "id" in done.output.split("so not read:")[1].splitlines()[0]
     assert not (folder / "m.dpf.charges.json").exists()
-
-
-@pytest.mark.parametrize("source", ["t.parquet", "t.csv", "parts"])
-def test_a_table_that_fits_in_memory_is_not_streamed(folder, monkeypatch, source):
-    monkeypatch.setattr(ParquetVault, "seal", lambda *_: pytest.fail("streamed"))
-    assert fit(source).exit_code == 0
-
-
-def test_a_csv_file_is_never_taken_for_a_large_parquet_table(folder, streamed):
-    assert fit("t.csv").exit_code == 0
-    assert not streamed
 
 
 def stop_at(monkeypatch, owner, name, n_calls, error):
@@ -116,7 +98,7 @@ def stop_at(monkeypatch, owner, name, n_calls, error):
     "error", [KeyboardInterrupt(), MemoryError(), SystemExit(3)], ids=lambda error: type(error).__name__
 )
 @pytest.mark.parametrize("source", ["t.parquet", "t.csv"])
-def test_an_interrupted_fit_writes_what_it_has_spent_and_no_model(folder, streamed, monkeypatch, source, error):
+def test_an_interrupted_fit_writes_what_it_has_spent_and_no_model(folder, monkeypatch, source, error):
     before = {path.name for path in folder.iterdir()}
     stop_at(monkeypatch, Shards, "descend", 1, error)
     done = fit(source)
@@ -138,7 +120,7 @@ def test_a_model_that_cannot_be_written_leaves_its_charges(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("source", ["t.parquet", "t.csv"])
-def test_a_fit_that_is_interrupted_before_it_charges_leaves_no_file(folder, streamed, monkeypatch, source):
+def test_a_fit_that_is_interrupted_before_it_charges_leaves_no_file(folder, monkeypatch, source):
     before = {path.name for path in folder.iterdir()}
     stop_at(monkeypatch, Shards, "deal", 0, KeyboardInterrupt())
     done = fit(source)
@@ -162,7 +144,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("spoil", REFUSALS.values(), ids=REFUSALS)
-def test_a_large_table_that_will_not_do_is_refused_and_leaves_nothing(folder, streamed, spoil):
+def test_a_parquet_table_that_will_not_do_is_refused_and_leaves_nothing(folder, spoil):
     spoil()
     before = {path.name for path in folder.iterdir()}
     done = fit()
@@ -174,21 +156,21 @@ def test_a_large_table_that_will_not_do_is_refused_and_leaves_nothing(folder, st
 @pytest.fixture
 def small_parts(monkeypatch):
     """Lists the rows of each part that is read."""
-    n_rows, read = [], tables.text_to_numbers
+    n_rows, apart = [], tables._apart
     monkeypatch.setattr(tables, "PART_ROWS", 37)
     monkeypatch.setattr(tables, "PART_BYTES", 512)
-    monkeypatch.setattr(tables, "text_to_numbers", lambda part, schema: n_rows.append(part.num_rows) or read(part, schema))
+    monkeypatch.setattr(tables, "_apart", lambda part, *rest: n_rows.append(part.num_rows) or apart(part, *rest))
     return n_rows
 
 
-def predictions(path):
-    return pq.read_table(path) if path.suffix == ".parquet" else pyarrow.csv.read_csv(path)
+def read_whole(path):
+    return pq.read_table(path) if tables.is_parquet(path) else pyarrow.csv.read_csv(path)
 
 
 def check_predictions(model, path, expected):
     """The columns of a written file are the estimator's predictions, row by row."""
-    found = predictions(path)
-    X, _ = tables.read_table(expected, model.schema_, with_target=False)
+    found = read_whole(path)
+    X = read_whole(expected).select([*model.schema_.features])
     # Numbers in text lose nothing that twelve digits show.
     near = pytest.approx if model.schema_.target.kind == "bounded" else list
     assert found.column("prediction").to_pylist() == near(model.predict(X).tolist())
@@ -275,7 +257,7 @@ def test_a_row_that_cannot_be_read_leaves_no_file_and_is_not_quoted(folder, smal
 
 def test_labels_that_are_drawn_by_the_votes_are_those_of_the_estimator(folder, small_parts):
     schema = SCHEMAS["ill"]
-    X, y = tables.read_table("t.parquet", schema, with_target=True)
+    X, y = table().select([*schema.features]), table().column("ill")
     model = DPForestClassifier(
         schema, epsilon=1.0, recipe="bojarski-2015", recipe_params={"vote": "probabilistic"}, n_trees=3
     ).fit(X, y)

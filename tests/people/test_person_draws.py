@@ -144,6 +144,6 @@ def test_groups_that_are_no_ids_are_refused_by_their_type(wrong):
 
 def test_rows_without_a_target_take_nobodys_place():
     target = np.array([-1, -1, -1, 1, 0], dtype=np.int16)
-    kept = People(2, Entropy()).leave_out(read_ids(["a"] * 5), target)
+    kept = People(2, Entropy()).leave_out([read_ids(["a"] * 5)], target)
     assert kept.tolist() == target.tolist()
     assert kept.dtype == target.dtype

@@ -1,6 +1,7 @@
 """One more record in a file changes nothing about the others, and what streams rows holds and shows none of them."""
 
 import copy
+import csv
 import pickle
 
 import numpy as np
@@ -8,20 +9,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema, tables
 from dpforest.domain import Domain, Grid
 from dpforest.errors import TableError
 from dpforest.records import parquet
 from dpforest.records.parquet import ParquetVault
+from dpforest.records.vault import Vault
 
 N_ROWS = 137
 SECRET_NUMBER, SECRET_WORD = 987654.321, "zebra-secret-category"
 FEATURES = {"age": Numeric(0, 100), "income": Numeric(0, 1), "sex": Categorical(["m", "f"]), "kind": Categorical([1, 2, 3])}
 CLASSES = Schema(FEATURES, Classes(["no", "yes"]))
 BOUNDED = Schema(FEATURES, Bounded(0, 1))
-TYPES = pa.schema(
-    {"age": pa.string(), "income": pa.float64(), "sex": pa.string(), "kind": pa.int64(), "target": pa.string()}
-)
+TYPES = {"age": pa.float64(), "income": pa.float64(), "sex": pa.string(), "kind": pa.int64(), "target": pa.string()}
 
 ODD_RECORDS = {
     "ordinary": ("50", 0.5, "m", 1, "yes"),
@@ -61,45 +61,70 @@ def base_records():
     ]
 
 
-def written(tmp_path, records, name="t.parquet"):
-    columns = [pa.array(list(column), kind) for column, kind in zip(zip(*records, strict=True), TYPES.types, strict=True)]
-    pq.write_table(pa.table(columns, schema=TYPES), tmp_path / name, row_group_size=29)
+def number(text):
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def written(tmp_path, records, name="t.parquet", types=TYPES):
+    """The records in a file: as Parquet ages are numbers, in a CSV they are text."""
+    if name.endswith(".csv"):
+        with (tmp_path / name).open("w", newline="") as file:
+            csv.writer(file).writerows([TYPES, *records])
+        return tmp_path / name
+    columns = zip(zip(*records, strict=True), types.values(), strict=True)
+    as_typed = [[number(v) if kind == pa.float64() else v for v in column] for column, kind in columns]
+    arrays = [pa.array(column, kind) for column, kind in zip(as_typed, types.values(), strict=True)]
+    pq.write_table(pa.table(arrays, names=list(types)), tmp_path / name, row_group_size=29)
     return tmp_path / name
 
 
 def encoded(path, schema=CLASSES):
-    shards = ParquetVault.seal(path, schema).encode(Domain.of(schema, Grid(9)))
-    return [tuple(record) for record in np.vstack([shards._codes, shards._target_codes]).T.tolist()]
+    domain = Domain.of(schema, Grid(9))
+    if path.suffix == ".parquet":
+        counters = [ParquetVault.seal(path, schema).encode(domain)]
+    else:
+        parts = tables.read_parts(path, schema, with_target=True)
+        counters = [Vault.seal(X, y, schema).encode(domain) for X, y in parts]
+    return [tuple(record) for own in counters for record in np.vstack([own._codes, own._target_codes]).T.tolist()]
 
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
     monkeypatch.setattr(parquet, "BATCH_ROWS", 20)
+    monkeypatch.setattr(tables, "PART_BYTES", 500)
 
 
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("place", [0, 10, 68, N_ROWS], ids=["first", "in the first batch", "in the middle", "last"])
 @pytest.mark.parametrize("odd", ODD_RECORDS.values(), ids=ODD_RECORDS)
-def test_one_more_record_does_not_change_the_codes_of_others(tmp_path, odd, place):
+def test_one_more_record_does_not_change_the_codes_of_others(tmp_path, odd, place, kind):
     records = base_records()
-    before = encoded(written(tmp_path, records))
-    after = encoded(written(tmp_path, [*records[:place], odd, *records[place:]], "u.parquet"))
+    before = encoded(written(tmp_path, records, f"t.{kind}"))
+    after = encoded(written(tmp_path, [*records[:place], odd, *records[place:]], f"u.{kind}"))
     if len(after) > len(before):  # its label is listed
         del after[place]
     assert after == before
 
 
-def test_one_more_record_does_not_change_the_codes_of_others_by_a_bounded_target(tmp_path):
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_one_more_record_does_not_change_the_codes_of_others_by_a_bounded_target(tmp_path, kind):
+    types = TYPES | {"target": pa.float64()}
     records = [(*record[:4], AGES[place % len(AGES)]) for place, record in enumerate(base_records())]
-    before = encoded(written(tmp_path, records), BOUNDED)
+    before = encoded(written(tmp_path, records, f"t.{kind}", types), BOUNDED)
     for odd in ("0.5", None, SECRET_WORD, "1_0", "9" * 400, ""):
-        after = encoded(written(tmp_path, [("50", 0.5, "m", 1, odd), *records], "u.parquet"), BOUNDED)
+        after = encoded(written(tmp_path, [("50", 0.5, "m", 1, odd), *records], f"u.{kind}", types), BOUNDED)
         assert after[len(after) - len(before) :] == before
 
 
-def test_codes_of_a_record_do_not_depend_on_the_batch_it_is_read_in(tmp_path, monkeypatch):
-    path, found = written(tmp_path, base_records()), set()
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_codes_of_a_record_do_not_depend_on_the_batch_it_is_read_in(tmp_path, monkeypatch, kind):
+    path, found = written(tmp_path, base_records(), f"t.{kind}"), set()
     for n_rows in (1, 7, 1000):
         monkeypatch.setattr(parquet, "BATCH_ROWS", n_rows)
+        monkeypatch.setattr(tables, "PART_BYTES", 40 * n_rows)
         found.add(tuple(encoded(path)))
     assert len(found) == 1
 

@@ -62,7 +62,7 @@ def fit(
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
     from dpforest.files import check_writable
     from dpforest.schema import Classes, Schema
-    from dpforest.tables import header, is_large, read_column, read_table
+    from dpforest.tables import header, is_parquet, read_column, read_table
 
     facts = Schema.from_file(schema)
     check_writable(out, table, schema)
@@ -93,7 +93,7 @@ def fit(
         elif scheduler is not None:
             with _cluster(scheduler) as client:
                 model.fit_dask(table, client, progress=progress)
-        elif is_large(Path(table), facts):
+        elif is_parquet(Path(table)):
             model.fit(table, groups=groups, progress=progress)
         else:
             X, y = read_table(table, facts, with_target=True, progress=progress)

@@ -17,8 +17,7 @@ from dpforest.progress import Step
 from dpforest.records.columns import read_columns, read_target
 from dpforest.records.memory import Shards, refuse_copy
 from dpforest.records.people import People, read_ids
-from dpforest.records.text import text_to_numbers
-from dpforest.records.vault import Vault, encode
+from dpforest.records.vault import encode, sealed_rows
 from dpforest.records.workers import Workers
 from dpforest.rows import Rows
 from dpforest.schema import Schema
@@ -33,12 +32,13 @@ class ParquetVault:
     Counting then passes over the codes of that file: one byte a value, of which the operating system keeps in memory what it
     has room for. The file vanishes with the process, however that ends.
 
-    Privacy: as ``Vault``; records have the same codes in the same order, so answers are the same to the last unit.
+    Privacy: as ``Vault``; records have the same codes in the same order, so answers are the same to the last unit. Each file
+    is read with its own types, so the codes of a record do not depend on what other files hold.
     """
 
     def __init__(
         self,
-        table: dataset.Dataset,
+        files: list[dataset.ParquetFileFragment],
         schema: Schema,
         workers: Workers,
         id_column: str | None = None,
@@ -46,7 +46,7 @@ class ParquetVault:
     ) -> None:
         self.schema = schema
         self._id_column, self._people = id_column, people
-        self._table = table
+        self._files = files
         self._workers = workers
         self._target: np.ndarray | None = None
 
@@ -55,27 +55,10 @@ class ParquetVault:
         cls, path: str | Path, schema: Schema, n_jobs: int = 1, groups: Any = None, people: People | None = None
     ) -> "ParquetVault":
         """Check columns and types, which are taken as public; no row is read. ``groups`` names the column of ids."""
-        try:
-            table = dataset.dataset(path, format="parquet")
-            given = table.schema.names
-        except (OSError, pa.ArrowException):
-            raise TableError(f"{path} cannot be read as a Parquet file or folder.") from None
-        wanted = [*schema.features, schema.target.name]
-        missing = [name for name in wanted if name not in given]
-        if missing:
-            raise TableError(f"Column {missing[0]!r} of the schema is missing from {path}; it has {', '.join(given)}.")
+        files = open_files(path, schema)
         if people is not None:
-            _check_id_column(groups, table, schema)
-        vault = cls(table, schema, Workers(n_jobs), groups, people)
-        read_columns(vault._empty(), schema)
-        target = pa.schema([table.schema.field(schema.target.name)]).empty_table()
-        read_target(text_to_numbers(target, schema).column(0), schema.target)
-        return vault
-
-    def _empty(self) -> pa.Table:
-        """The features, without a row."""
-        fields = [self._table.schema.field(name) for name in self.schema.features]
-        return text_to_numbers(pa.schema(fields).empty_table(), self.schema)
+            _check_id_column(groups, files, schema)
+        return cls(files, schema, Workers(n_jobs), groups, people)
 
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
@@ -92,7 +75,7 @@ class ParquetVault:
         n_kept, n_rows = int(np.count_nonzero(kept)), len(kept)
         codes = _spilled((domain.n_features, n_kept), domain.dtype)
         n_read = n_written = 0
-        for batch in self._batches(list(self.schema.features)):
+        for batch in read_batches(self._files, [*self.schema.features], BATCH_ROWS):
             own = encode(read_columns(batch, self.schema), domain, self._workers)
             stays = kept[n_read : n_read + batch.num_rows]
             own = own if stays.all() else own[:, stays]
@@ -105,36 +88,22 @@ class ParquetVault:
 
     def rows(self) -> Sealed[Rows]:
         """The sealed rows, for printed algorithms that open them: these must fit in memory."""
-        table = pa.concat_tables([self._empty(), *self._batches(list(self.schema.features))])
-        return Vault(read_columns(table, self.schema), self._target_codes(), self.schema, self._workers).rows()
+        batches = read_batches(self._files, [*self.schema.features], BATCH_ROWS)
+        parts = [
+            read_columns(table, self.schema) for table in (empty_table(self._files[0], [*self.schema.features]), *batches)
+        ]
+        return sealed_rows(parts, self._target_codes(), self.schema)
 
     def _target_codes(self) -> np.ndarray:
         if self._target is None:
-            name, target = self.schema.target.name, self.schema.target
-            parts = [read_target(batch.column(0), target) for batch in self._batches([name])]
+            target = self.schema.target
+            parts = [read_target(batch.column(0), target) for batch in read_batches(self._files, [target.name], BATCH_ROWS)]
             codes = np.concatenate(parts) if parts else np.empty(0, dtype=np.int16)
-            if self._people is not None and self._id_column is not None and len(codes):
-                ids = pa.chunked_array(
-                    [chunk for batch in self._batches([self._id_column]) for chunk in batch.column(0).chunks]
-                )
-                codes = self._people.leave_out(read_ids(ids), codes)
+            if self._people is not None and self._id_column is not None:
+                ids = [read_ids(batch.column(0)) for batch in read_batches(self._files, [self._id_column], BATCH_ROWS)]
+                codes = self._people.leave_out(ids, codes)
             self._target = codes
         return self._target
-
-    def _batches(self, names: list[str]) -> Iterator[pa.Table]:
-        try:
-            # Row group after row group: a scanner of the whole table would decode many of them ahead.
-            for file in self._table.get_fragments():
-                for group in file.split_by_row_group():
-                    scanner = group.scanner(self._table.schema, columns=names, batch_size=BATCH_ROWS, batch_readahead=1)
-                    for batch in scanner.to_batches():
-                        if batch.num_rows:
-                            table = pa.Table.from_batches([batch])
-                            # Ids are no feature of the schema: whoever is "1" is not "1.0".
-                            yield table if names == [self._id_column] else text_to_numbers(table, self.schema)
-        except (OSError, pa.ArrowException):
-            # The reader's own message could quote what it stumbled over.
-            raise TableError("The Parquet file is damaged, or was changed while it was read.") from None
 
     def close(self) -> None:
         """Nothing is left behind: what it holds goes with it."""
@@ -145,15 +114,77 @@ class ParquetVault:
     __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
 
 
-def _check_id_column(name: Any, table: dataset.Dataset, schema: Schema) -> None:
-    """Raise unless a column of this name can hold ids of persons."""
+def open_files(path: str | Path, schema: Schema, *, with_target: bool = True) -> list[dataset.ParquetFileFragment]:
+    """The files of a table, each of which has the columns of the schema and can hold its values; no row is read."""
+    wanted = [*schema.features, *([schema.target.name] if with_target else [])]
+    try:
+        files = list(dataset.dataset(path, format="parquet").get_fragments())
+        for file in files:
+            file.ensure_complete_metadata()
+    except (OSError, pa.ArrowException):
+        raise TableError(f"{path} cannot be read as a Parquet file or folder.") from None
+    if not files:
+        raise TableError(f"There is no Parquet file in {path}.")
+    checked = set()
+    for file in files:
+        for name in wanted:
+            _check_name(name, file, "of the schema")
+        empty = empty_table(file, wanted)
+        if empty.schema not in checked:
+            _check_types(empty, schema, with_target, file.path)
+            checked.add(empty.schema)
+    return files
+
+
+def _check_name(name: str, file: dataset.ParquetFileFragment, asked_by: str) -> None:
+    """Raise unless a file has one column of this name."""
+    given = file.physical_schema.names
+    if given.count(name) != 1:
+        there = "more than once in" if name in given else "missing from"
+        raise TableError(f"Column {name!r} {asked_by} is {there} {file.path}; it has {', '.join(given)}.")
+
+
+def _check_types(empty: pa.Table, schema: Schema, with_target: bool, path: str) -> None:
+    try:
+        read_columns(empty.select([*schema.features]), schema)
+        if with_target:
+            read_target(empty.column(schema.target.name), schema.target)
+    except TableError as error:
+        raise TableError(f"{path}: {error}") from None
+
+
+def empty_table(file: dataset.ParquetFileFragment, names: list[str]) -> pa.Table:
+    """Columns of a file without its rows."""
+    return pa.schema([file.physical_schema.field(name) for name in names]).empty_table()
+
+
+def read_batches(files: list[dataset.ParquetFileFragment], names: list[str], n_rows: int) -> Iterator[pa.Table]:
+    """Some columns, at most ``n_rows`` rows at a time, each file with its own types.
+
+    A cast to the types of another file would fail, or change a value, because of a single record.
+    """
+    try:
+        # Row group after row group: a scanner of the whole table would decode many of them ahead.
+        for file in files:
+            for group in file.split_by_row_group():
+                scanner = group.scanner(file.physical_schema, columns=names, batch_size=n_rows, batch_readahead=1)
+                for batch in scanner.to_batches():
+                    if batch.num_rows:
+                        yield pa.Table.from_batches([batch])
+    except (OSError, pa.ArrowException):
+        # The reader's own message could quote what it stumbled over.
+        raise TableError("The Parquet file is damaged, or was changed while it was read.") from None
+
+
+def _check_id_column(name: Any, files: list[dataset.ParquetFileFragment], schema: Schema) -> None:
+    """Raise unless a column of this name can hold ids of persons in every file."""
     if not isinstance(name, str):
         raise TableError("With a file, groups is the name of its column of ids.")
-    if name not in table.schema.names:
-        raise TableError(f"Column {name!r}, named by groups, is missing; the file has {', '.join(table.schema.names)}.")
     if name in schema.features or name == schema.target.name:
         raise TableError(f"Column {name!r}, named by groups, is in the schema; an id of a person is no feature.")
-    read_ids(pa.schema([table.schema.field(name)]).empty_table().column(0))
+    for file in files:
+        _check_name(name, file, "named by groups")
+        read_ids(empty_table(file, [name]).column(0))
 
 
 def _spilled(shape: tuple[int, ...], dtype: Any) -> np.ndarray:

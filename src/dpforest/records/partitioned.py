@@ -18,7 +18,7 @@ from dpforest.domain import Domain
 from dpforest.errors import TableError
 from dpforest.records.columns import column_kind, read_columns, read_target
 from dpforest.records.memory import Shards
-from dpforest.records.parquet import ParquetVault
+from dpforest.records.parquet import ParquetVault, open_files
 from dpforest.records.replayed import N_DIGEST_BYTES, Partition
 from dpforest.records.tasks import Packed, reporting
 from dpforest.records.vault import encode
@@ -59,7 +59,6 @@ class Files:
     """Records of some row groups of a Parquet file, which any worker can read."""
 
     fragment: dataset.ParquetFileFragment
-    columns: Any  # names and types, as an Arrow schema
     schema: Schema
     domain: Domain | None
     n_jobs: int
@@ -81,9 +80,8 @@ class Files:
 
     def _checked(self, read: Callable[[ParquetVault], Any]) -> Any:
         """What a file gives that is still the one that was sealed, before and after it is read."""
-        table = dataset.FileSystemDataset([self.fragment], self.columns, self.fragment.format, self.fragment.filesystem)
         before = self.stamp_of(self.fragment)
-        found = read(ParquetVault(table, self.schema, Workers(self.n_jobs)))
+        found = read(ParquetVault([self.fragment], self.schema, Workers(self.n_jobs)))
         if not before == self.stamp_of(self.fragment) == self.stamp:
             raise TableError("A Parquet file was changed while a forest was trained on it.")
         return found
@@ -206,12 +204,9 @@ class Folder:
 
     def __init__(self, path: str | os.PathLike[str], schema: Schema, n_jobs: int) -> None:
         self.schema = schema
-        path = os.fspath(path)
-        ParquetVault.seal(path, schema)
-        table = dataset.dataset(path, format="parquet")
         self._pieces = [
-            Files(piece, table.schema, schema, None, n_jobs, Files.stamp_of(piece))
-            for file in table.get_fragments()
+            Files(piece, schema, None, n_jobs, Files.stamp_of(piece))
+            for file in open_files(os.fspath(path), schema)
             for piece in _pieces(file)
         ]
 

@@ -1,6 +1,7 @@
-"""Text columns that the schema declares as numbers. Sees rows.
+"""Text cells of a CSV file that the schema declares as numbers. Sees rows.
 
-Column types come from the schema, never from values, so a stray value cannot turn a file into an error.
+A text file has no types: these come from the schema, never from values, so a stray value cannot turn a file into an error.
+Whatever has types is refused instead, where text is declared as numbers.
 """
 
 import pyarrow as pa
@@ -10,10 +11,9 @@ from dpforest.schema import Classes, Numeric, Schema
 
 
 def text_to_numbers(table: pa.Table, schema: Schema) -> pa.Table:
-    """The table with text read as numbers where the schema has numbers; null where it is none."""
+    """The table of text with numbers where the schema has numbers; null where a text is none."""
     for place, name in enumerate(table.column_names):
-        kind = table.schema.field(place).type
-        if is_number(schema, name) and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        if is_number(schema, name):
             read = read_truths if _is_truth(schema, name) else read_numbers
             table = table.set_column(place, name, read(table.column(place)))
     return table
@@ -36,22 +36,21 @@ def _is_truth(schema: Schema, name: str) -> bool:
 
 def read_truths(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Text such as true, False, 1 or 0 as numbers 1 and 0; null where it is none."""
-    lower = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+    lower = pc.ascii_lower(pc.ascii_trim_whitespace(column))
     numbers = pc.case_when(pc.make_struct(pc.equal(lower, "true"), pc.equal(lower, "false")), "1", "0", lower)
     return read_numbers(numbers)
 
 
 def read_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Text as numbers; null where it cannot be read as one."""
-    trimmed = pc.utf8_trim_whitespace(column)
+    """Text as numbers, as Python's ``float`` reads it; null where it cannot be read, or is no text in UTF-8."""
     try:
-        return pc.cast(trimmed, pa.float64())
+        return pc.cast(pc.ascii_trim_whitespace(column), pa.float64())
     except pa.ArrowInvalid:
-        return pa.chunked_array([pa.array([_number(text) for text in trimmed.to_pylist()], pa.float64())])
+        return pa.chunked_array([pa.array([_number(cell) for cell in column.cast(pa.binary()).to_pylist()], pa.float64())])
 
 
-def _number(text: str | None) -> float | None:
+def _number(cell: bytes | None) -> float | None:
     try:
-        return None if text is None else float(text)
-    except ValueError:
+        return None if cell is None else float(cell.decode())
+    except ValueError:  # no number, or no UTF-8
         return None

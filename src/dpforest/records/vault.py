@@ -66,7 +66,7 @@ class Vault:
     @cached_property
     def _target_codes(self) -> np.ndarray:
         """-1 for a record to leave out; drawn once, so that all answers are about the same records."""
-        return self._given_codes if self._people is None else self._people.leave_out(self._ids, self._given_codes)
+        return self._given_codes if self._people is None else self._people.leave_out([self._ids], self._given_codes)
 
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
@@ -103,11 +103,7 @@ class Vault:
 
     def rows(self) -> Sealed[Rows]:
         """The sealed rows, for printed algorithms that open them."""
-        kept = self._target_codes >= 0
-        features = self.schema.features.values()
-        columns = tuple(_raw(column, feature) for column, feature in zip(self._columns, features, strict=True))
-        target = self._target_codes if isinstance(self.schema.target, Classes) else self._target_codes / FINE_STEPS
-        return Sealed(Rows(columns, target, self.schema).take(kept))
+        return sealed_rows([self._columns], self._target_codes, self.schema)
 
     def close(self) -> None:
         """Nothing is left behind: what it holds goes with it."""
@@ -116,6 +112,14 @@ class Vault:
         return "Vault(...)"
 
     __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
+
+
+def sealed_rows(parts: list[list[Any]], target_codes: np.ndarray, schema: Schema) -> Sealed[Rows]:
+    """The sealed rows of a table whose columns were read in parts, those that the target leaves out dropped."""
+    raw = [[_raw(*pair) for pair in zip(part, schema.features.values(), strict=True)] for part in parts]
+    columns = tuple(np.concatenate(pieces) for pieces in zip(*raw, strict=True))
+    target = target_codes if isinstance(schema.target, Classes) else target_codes / FINE_STEPS
+    return Sealed(Rows(columns, target, schema).take(target_codes >= 0))
 
 
 def _raw(column: Any, feature: Feature) -> np.ndarray:
