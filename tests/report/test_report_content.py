@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from report_models import HOSTILE, SCRIPT, hostile_model, large_model, mean_model, small_model, table, wide_model
 
-from dpforest import Classes, DPForestClassifier, Numeric, Schema, get_recipe, list_recipes, load_model
+from dpforest import DPForestClassifier, get_recipe, list_recipes, load_model
 from dpforest.audit import Subject, audit
 from dpforest.errors import LeakWarning, OutputError, ParameterError
 from dpforest.leaves import NoisyCounts
