@@ -3,6 +3,7 @@
 Every extreme value of a type is a column of its own, and the odd record holds all of them at once.
 """
 
+import gc
 import itertools
 import math
 import re
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.engines.postgres_server import KEEPER, READER, as_root, connect
-from tests.one_record import assert_others_are_read_as_before, outcome, root_counts
+from tests.one_record import Outcome, assert_others_are_read_as_before, outcome, root_counts
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.connections import open_table
@@ -226,6 +227,15 @@ def temporary(request):
     return request.param
 
 
+def told_by(call: Callable[[], Any]) -> Outcome:
+    """How a call ended, without warnings about what an earlier failure left to the garbage collector."""
+    gc.disable()
+    try:
+        return outcome(call)
+    finally:
+        gc.enable()
+
+
 def tables(engine: Engine, kind: Kind) -> tuple[list[str], list[list[Any]]]:
     """Names of a table with the odd record and of one without, and the records of the former as Python holds them."""
     columns = {"record": "INTEGER", "y": "INTEGER"} | {f"v{place}": kind.name for place in range(len(kind.extremes))}
@@ -277,7 +287,7 @@ def test_an_extreme_value_is_its_records_own_matter_in_every_role(engines, tempo
     roles = [*feature_roles(kind), *target_roles(kind)]
     found: dict[int, dict[str, np.ndarray]] = {}
     more, fewer = (
-        outcome(lambda place=place: found.update({place: codes_of(engine, place, names[place], roles)}))
+        told_by(lambda place=place: found.update({place: codes_of(engine, place, names[place], roles)}))
         for place in range(2)
     )
     assert more == fewer
@@ -292,15 +302,10 @@ def test_an_extreme_value_is_its_records_own_matter_in_every_role(engines, tempo
         np.testing.assert_array_equal(found[0][f"k{n}"], expected, err_msg=f"{part} {[*kind.extremes][k]}")
 
 
-def numbered(kind: Kind) -> Schema:
-    """All roles that a number can have beside a target that is another column."""
-    return Schema({"v0": Numeric(0, 10), "v1": Categorical([1, 2]), "v2": Numeric(0, 1e-310)}, Classes([0, 1], name="y"))
-
-
-# The most of numbers, the least and none at all, in types that reach far.
+# Three numbers of each type that reaches far.
 FAR = {
     "duckdb": [floating("DOUBLE", "5e-324"), whole("HUGEINT", -(1 << 127), (1 << 127) - 1)],
-    "postgresql": [floating("double precision", "5e-324"), decimal("numeric", "1e400", "1e-400", unsigned=["NaN"])],
+    "postgresql": [floating("double precision", "5e-324"), decimal("numeric", unsigned=["NaN", "1e400", "1e-400"])],
 }
 WHOLE_PATH = [(name, kind) for name, kinds in FAR.items() for kind in kinds]
 
@@ -309,14 +314,15 @@ WHOLE_PATH = [(name, kind) for name, kinds in FAR.items() for kind in kinds]
 def test_a_vault_with_an_extreme_record_reads_all_others_as_before(engines, temporary, name, kind):
     engine = engines(name, temporary)
     names, _ = tables(engine, kind)
-    schemas = [numbered(kind)] + [
+    features = {"v0": Numeric(0, 10), "v1": Categorical([1, 2]), "v2": Numeric(0, 1e-310)}
+    schemas = [Schema(features, Classes([0, 1], name="y"))] + [
         Schema({"y": Categorical([0, 1])}, part)
-        for k in range(len(kind.extremes))
+        for k in range(3)
         for part in (Bounded(0, 10, name=f"v{k}"), Classes([1, 2], name=f"v{k}"))
     ]
     for schema in schemas:
         with engine.seal(0, names[0], schema) as with_record, engine.seal(1, names[1], schema) as without:
-            assert outcome(with_record.count) == outcome(without.count)
+            assert told_by(with_record.count) == told_by(without.count)
             assert_others_are_read_as_before(with_record, without)
 
 
@@ -347,7 +353,7 @@ def test_a_type_that_cannot_be_read_is_refused_whatever_it_holds(engines, name, 
         Schema({"odd": listed}, Classes([0, 1], name="y")),
         Schema({"y": Numeric(0, 1)}, Classes(["a", "b"], name="odd") if kind == "mood" else Bounded(0, 1, name="odd")),
     ):
-        told = {outcome(lambda name=name, schema=schema: engine.seal(0, name, schema)) for name in names}
+        told = {told_by(lambda name=name, schema=schema: engine.seal(0, name, schema)) for name in names}
         assert len(told) == 1
         error = told.pop().error
         assert error is not None
@@ -392,7 +398,7 @@ def test_parquet_files_of_different_types_are_refused_by_their_types_alone(tmp_p
             # The other column differs too, but nobody reads it.
             other = pa.array(["x"] * len(column)) if name == "a" else pa.nulls(len(column))
             pq.write_table(pa.table({"x": column, "y": [0] * len(column), "other": other}), tmp_path / f"{name}.parquet")
-        told.append(outcome(lambda: open_table(f"duckdb:///{tmp_path}/*.parquet", ["x", "y"])))
+        told.append(told_by(lambda: open_table(f"duckdb:///{tmp_path}/*.parquet", ["x", "y"])))
     assert told[0] == told[1]
     assert told[0].error is not None
     assert told[0].error.startswith("TableError: Column 'x' has the type ")
