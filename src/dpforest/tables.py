@@ -227,9 +227,28 @@ def _csv_blocks(path: Path, wanted: list[str], block_size: int, progress: Progre
     n_bytes = path.stat().st_size
     with _csv_stream(path) as (stream, file):
         options = pyarrow.csv.ReadOptions(block_size=block_size)
-        for batch in pyarrow.csv.open_csv(stream, options, QUOTED, _as_text(wanted)):
+        for batch in pyarrow.csv.open_csv(_LineEnds(stream), options, QUOTED, _as_text(wanted)):
             progress(Step("reading the table", file.tell(), n_bytes))
             yield batch
+
+
+class _LineEnds(io.RawIOBase):
+    """A stream of which no block ends between the two characters of a line end.
+
+    Arrow would take the second for a part of that end, and drop it also in a cell in quotes: how a record is read would
+    depend on how long the rows before it are.
+    """
+
+    def __init__(self, stream: pa.NativeFile) -> None:
+        self._stream, self._held = stream, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, n_bytes: int = -1) -> bytes:
+        block = self._held + self._stream.read(n_bytes - len(self._held))
+        self._held = b"\r" if len(block) > 1 and block.endswith(b"\r") else b""
+        return block[: len(block) - len(self._held)]
 
 
 def _as_text(wanted: list[str]) -> pyarrow.csv.ConvertOptions:

@@ -304,3 +304,10 @@ def test_names_that_are_not_in_utf_8_are_refused(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"a,\xff\n1,2\n")
     with pytest.raises(TableError, match="not in UTF-8"):
         tables.header(tmp_path / "t.csv")
+
+
+def test_where_a_block_ends_does_not_change_a_cell(tmp_path, monkeypatch):
+    path = csv_of(tmp_path / "t.csv", [[b"1", b'"a\r\nb"', b"1", b"p", b"note", b"yes"]] * 40, b"\r\n")
+    for n_bytes in range(64, 96):
+        monkeypatch.setattr(tables, "PART_BYTES", n_bytes)
+        assert tables.read_column(path, "c").to_pylist() == ["a\r\nb"] * 40

@@ -19,7 +19,8 @@ def fit(
     table: Annotated[
         str,
         typer.Argument(
-            help="CSV (also .gz); Parquet, which need not fit in memory; or duckdb:///FILE::TABLE, postgresql://…::TABLE."
+            help="CSV (also .gz), with numbers such as 3.14; Parquet, which need not fit in memory; or "
+            "duckdb:///FILE::TABLE, postgresql://…::TABLE."
         ),
     ],
     schema: Annotated[Path, typer.Option(help="Public facts about the table, .json or .toml.")],

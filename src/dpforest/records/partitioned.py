@@ -16,7 +16,8 @@ from pyarrow import dataset
 
 from dpforest.domain import Domain
 from dpforest.errors import TableError
-from dpforest.records.columns import column_kind, read_columns, read_target
+from dpforest.records.columns import column_kind, read_columns, read_target, read_values
+from dpforest.records.given import to_objects
 from dpforest.records.memory import Shards
 from dpforest.records.parquet import ParquetVault, open_files
 from dpforest.records.replayed import N_DIGEST_BYTES, Partition
@@ -129,7 +130,7 @@ class Reading:
         column = frame.get_column(given)
         if column_kind(column)[0] == self.kinds[name]:
             return column
-        return np.fromiter(column.to_list(), dtype=object, count=len(frame))
+        return to_objects(read_values(column))
 
 
 def _framed(frame: Any) -> "nw.DataFrame[Any]":
