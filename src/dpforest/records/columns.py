@@ -194,12 +194,10 @@ def to_indices(column: Any, listed: Sequence[Hashable], other: int, missing: int
             found = np.empty(len(column), dtype=dtype)
             look_up(column, low, table, found)
             return found
-    # Somebody may list a missing value: libraries mark it in different ways, all of which are that one.
-    none = next((place for value, place in places.items() if is_missing(value)), missing)
 
     def find(value: Any) -> int:
         place = places.get(value)
-        return place if place is not None else none if is_missing(value) else other
+        return place if place is not None else missing if is_missing(value) else other
 
     values, inverse = distinct(column)
     find_quietly = asking(find, other)
@@ -247,7 +245,7 @@ def distinct(column: Any) -> tuple[list[Any], np.ndarray]:
                 return _distinct_in_arrow(column) if _is_whole(column) else _distinct_sorted(column)
             return _distinct_in_table(column)
         except Exception:  # a type or a value that Arrow does not have must not show; Python has it
-            pass
+            column = to_objects([None if is_missing(value) else value for value in read_values(column)])  # as Arrow says it
     values = read_values(column)
     return values, np.arange(len(values))
 
