@@ -45,7 +45,7 @@ def measured_words(measured: Estimate) -> str:
 def _few_records(forest: Forest, schema: Schema) -> list[str]:
     why = f"Labels of the schema and of the table may differ (blanks, case, 0 against '0'). {CHECK}"
     measured = forest.n_records
-    if measured is not None and measured.value < STANDS_OUT * measured.deviation and not too_small_to_tell(forest):
+    if measured is not None and measured.value <= NORMAL_95 * measured.deviation and not too_small_to_tell(forest):
         return [f"{measured_words(measured)} If the table has more, the model has learnt next to nothing. {why}"]
     if schema.n_rows is None or not forest.variances.any():
         return []
