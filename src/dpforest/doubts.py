@@ -4,6 +4,7 @@ A fit may not say that no label matched, for that would tell rows apart. What it
 doubt is a function of released values, so it costs nothing.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -44,19 +45,27 @@ def measured_words(measured: Estimate) -> str:
 
 def _few_records(forest: Forest, schema: Schema) -> list[str]:
     why = f"Labels of the schema and of the table may differ (blanks, case, 0 against '0'). {CHECK}"
-    measured = forest.n_records
-    if measured is not None and measured.value <= NORMAL_95 * measured.deviation and not too_small_to_tell(forest):
+    measured, held = forest.n_records, _held(forest)
+    if measured is not None and not too_small_to_tell(forest) and all(map(_may_be_none, (measured, held))):
         return [f"{measured_words(measured)} If the table has more, the model has learnt next to nothing. {why}"]
-    if schema.n_rows is None or not forest.variances.any():
+    if schema.n_rows is None or held is None or held.value + STANDS_OUT * held.deviation >= NEXT_TO_NOTHING * schema.n_rows:
         return []
+    words = count_words(held.value, NORMAL_95 * held.deviation, "records")
+    return [f"The schema declares {schema.n_rows:,} rows, but the trees hold {words}. {why}"]
+
+
+def _held(forest: Forest) -> Estimate | None:
+    """The records that the trees hold, at least as many as there are; None if no noisy count was released."""
+    if not forest.variances.any():
+        return None
     # Every tree of a forest may have a part of the records; later trees of a sequence count them by weight.
     roots = slice(0, forest.n_trees if forest.link == "shares" else 1)
-    size = float(forest.bands.sizes[roots].sum())
-    deviation = float(np.sqrt(forest.bands.size_variances[roots].sum()))
-    if max(size, 0) + STANDS_OUT * deviation >= NEXT_TO_NOTHING * schema.n_rows:
-        return []
-    held = count_words(size, NORMAL_95 * deviation, "records")
-    return [f"The schema declares {schema.n_rows:,} rows, but the trees hold {held}. {why}"]
+    size, variance = forest.bands.sizes[roots].sum(), forest.bands.size_variances[roots].sum()
+    return Estimate(max(float(size), 0.0), math.sqrt(variance))
+
+
+def _may_be_none(estimate: Estimate | None) -> bool:
+    return estimate is None or estimate.value <= NORMAL_95 * estimate.deviation
 
 
 def _idle_columns(forest: Forest) -> list[str]:
