@@ -14,7 +14,18 @@ DPForestError
 └── ModelFileError   a model file is damaged, foreign, or cannot be written
 """
 
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any
+
+
+def shown_down(value: float, digits: int = 6) -> str:
+    """An amount that is left, rounded so that it is not too much."""
+    return f"{float(Context(digits, ROUND_FLOOR).create_decimal(repr(float(value)))):.{digits}g}"
+
+
+def shown_up(value: float, digits: int = 6) -> str:
+    """An amount that is asked for, rounded so that it is not too little."""
+    return f"{float(Context(digits, ROUND_CEILING).create_decimal(repr(float(value)))):.{digits}g}"
 
 
 def shown(value: Any) -> str:
@@ -33,7 +44,7 @@ class BudgetError(DPForestError):
     @classmethod
     def over(cls, label: str, asked: float, left: float, budget: float, unit: str) -> "BudgetError":
         return cls(
-            f"'{label}' asks for {unit} = {asked:.6g}, but {left:.6g} of {budget:.6g} is left. "
+            f"'{label}' asks for {unit} = {shown_up(asked)}, but {shown_down(left)} of {budget:.6g} is left. "
             "Nothing was released. Raise epsilon, or use fewer trees or levels."
         )
 
@@ -46,9 +57,10 @@ class BudgetError(DPForestError):
                 f"'{what}' has no epsilon without delta, and the budget of {dataset!r} has a cap with delta = 0. Nothing "
                 "was released. Use delta = 0."
             )
-        rest = f"{left[0]:.6g}" + (f" ({left[1]:.6g} for a release with delta)" if cap.delta else "")
+        with_delta = f" ({shown_down(left[1])} for a release with delta)" if cap.delta else ""
+        rest = f"{shown_down(left[0])}{with_delta}" if max(left) else "nothing"
         return cls(
-            f"'{what}' asks the budget of {dataset!r} for epsilon = {asked:.6g}{at}, but {rest} is left of a cap of "
+            f"'{what}' asks the budget of {dataset!r} for epsilon = {shown_up(asked)}{at}, but {rest} is left of a cap of "
             f"{cap.epsilon:.6g}{at}. Nothing was released."
         )
 

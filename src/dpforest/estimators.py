@@ -174,7 +174,7 @@ class _DPForest(BaseEstimator):
         shape = {"n_trees": self.n_trees, "max_depth": self.max_depth}
         printed = get_published(recipe.name) if self.variant == "published" else None
         sound = printed is not None and recipe.task(schema) in printed.sound_for
-        outcomes = [] if self.budget is None else outcomes_of_fit(recipe, schema, self.epsilon, self.delta, **shape)
+        outcomes = [] if self.budget is None else outcomes_of_fit(recipe, schema, ledger.epsilon, ledger.delta, **shape)
         what = f"fit own recipe {recipe.name}" if whose["own_recipe"] else f"fit {recipe.name}"
         with closing(vault), charged(self.budget, what, outcomes, ledger):
             # From here on charges are made. They stay on the estimator even if the fit fails, and no older model does.

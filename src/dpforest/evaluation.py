@@ -82,7 +82,7 @@ def evaluate_privately(
     """
     ledger = Ledger(make_accountant(epsilon, 0.0))
     check_budget(budget, "record", ["epsilon is infinite"] if math.isinf(epsilon) else [])
-    with charged(budget, "score", [] if budget is None else [Loss.pure(epsilon)], ledger):
+    with charged(budget, "score", [] if budget is None else [Loss.pure(ledger.epsilon)], ledger):
         counts, deviation = _noisy_hits(model, parts, Gate(ledger, Entropy(None)))
     hits, misses = counts.T
     target = model.schema_.target

@@ -3,13 +3,12 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 
 from dpforest.domain import Domain
 from dpforest.growing.target_range import widened
 from dpforest.growing.together import Together
 from dpforest.privacy.accountants import make_accountant
-from dpforest.privacy.amounts import divide, round_down
+from dpforest.privacy.amounts import divide, exact, round_down
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
@@ -100,7 +99,7 @@ def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[Estimate, floa
 
 def _begin(ledger: Ledger, delta: float) -> float:
     """A new book with all the epsilon that is left; returns its budget."""
-    left = round_down(Fraction(ledger.epsilon) - Fraction(ledger.spent))
+    left = round_down(exact(ledger.epsilon) - exact(ledger.spent))
     ledger.begin(make_accountant(left, delta, ledger.rows))
     return ledger.accountant.budget
 

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.mechanisms import Entropy, Logarithmic
 from dpforest.pipelines import learnt_before
 from dpforest.privacy.accountants import make_accountant
-from dpforest.privacy.amounts import round_down
+from dpforest.privacy.amounts import as_written, exact, round_down
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Charge, Ledger, Scope
@@ -134,7 +133,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         for note in learnt_before():
             warnings.warn(note, UncoveredWarning, stacklevel=2)
         entropy = Entropy(None)
-        epsilon = law.of_one_run(self.epsilon)
+        epsilon = law.of_one_run(as_written(self.epsilon))
         # The number of runs and their candidates do not depend on the records: all are drawn and checked first.
         listed = self._listed()
         candidates = self._draw_candidates(listed, law.draw(entropy), entropy)
@@ -233,7 +232,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         It is settled at once: how long a search took would tell how many runs there were.
         """
         if self.budget is not None:
-            loss = Loss.pure(float(self.epsilon))
+            loss = Loss.pure(as_written(self.epsilon))
             self.budget.settle(self.budget.reserve("search", outcomes=[loss]), loss)
 
     def _best(self, vault: Vault, candidates: list[dict[str, Any]], epsilon: float, entropy: Entropy) -> _Run:
@@ -275,7 +274,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         notes += [] if self.budget is None else [f"charged to the budget of {self.budget.dataset!r}"]
         model.privacy_ = replace(
             model.privacy_,
-            epsilon=float(self.epsilon),
+            epsilon=model.ledger_.epsilon,
             notes=(*model.privacy_.notes, *notes),
             not_covered=(*model.privacy_.not_covered, NOT_COVERED),
         )
@@ -296,7 +295,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
                 Scope("training part", children=training.root.children),
                 Scope("held-out part", children=[score]),
             ]
-        rest = round_down(Fraction(self.epsilon) - Fraction(epsilon))
+        rest = round_down(exact(ledger.epsilon) - exact(epsilon))
         ledger.charge("best of a random number of runs", SELECTION, rest)
         return ledger
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dpforest.budget.totals import NOTHING, Account, Cap, Loss
 from dpforest.errors import AccountingError, ParameterError
 from dpforest.privacy.accountants import ZCDP, Pure, make_accountant, zcdp_epsilon, zcdp_rho
+from dpforest.privacy.amounts import exact
 from dpforest.privacy.ledger import Ledger
 
 CAP = Cap(3.0, 1e-6)
@@ -38,13 +39,14 @@ def test_pure_losses_of_a_quarter_fill_a_cap_of_one_to_the_last():
     assert not account.admits([Loss.pure(2.0**-40)])
 
 
-def test_tenths_are_added_as_the_fractions_that_they_are():
+def test_tenths_are_added_as_the_decimals_that_people_write():
     account = Account(Cap(0.3, 0.0))
     for number in (1, 2):
         account.reserve(number, [Loss.pure(0.1)])
     # Three floats of 0.1 are more than the float 0.3.
     assert 3 * Fraction(0.1) > Fraction(0.3)
-    assert not account.admits([Loss.pure(0.1)])
+    assert account.admits([Loss.pure(0.1)])
+    assert not account.admits([Loss.pure(math.nextafter(0.1, 1))])
 
 
 def test_rho_by_hand():
@@ -99,8 +101,8 @@ def test_what_is_stated_of_gaussian_releases_is_not_below_the_exact_loss(rho):
 def test_total_is_the_smallest_of_the_ways_to_add_and_never_below_a_part(items):
     sums = total(CAP, items)
     stated = CAP.stated(sums)
-    pure = sum((Fraction(loss.epsilon) for loss in items), Fraction(0)) if all(x.epsilon < 9e9 for x in items) else math.inf
-    rho = sum((Fraction(loss.rho) for loss in items), Fraction(0))
+    pure = sum((exact(loss.epsilon) for loss in items), Fraction(0)) if all(x.epsilon < 9e9 for x in items) else math.inf
+    rho = sum((exact(loss.rho) for loss in items), Fraction(0))
     assert stated <= math.nextafter(float(pure), math.inf)
     assert stated <= zcdp_epsilon(math.nextafter(float(rho), math.inf), 1e-6)
     assert stated >= max(CAP.stated(CAP.sums(loss)) for loss in items) * (1 - 1e-12)

@@ -12,6 +12,7 @@ import pytest
 from dpforest.errors import AccountingError, ParameterError
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import ZCDP, Pure, make_accountant, zcdp_epsilon, zcdp_rho
+from dpforest.privacy.amounts import exact
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
@@ -49,8 +50,8 @@ def zcdp_loss(k, variance):
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_k_equal_rows_lose_the_stated_epsilon_and_nearly_all_of_it(k, epsilon):
     rate = spread(make_accountant(epsilon, 0.0, k))
-    assert pure_loss(k, rate) <= Fraction(epsilon)
-    assert pure_loss(k, rate) > Fraction(epsilon) * 999 / 1000
+    assert pure_loss(k, rate) <= exact(epsilon)
+    assert pure_loss(k, rate) > exact(epsilon) * 999 / 1000
 
 
 @pytest.mark.parametrize("k", KS[1:])
@@ -65,7 +66,7 @@ def test_the_noise_for_persons_with_one_row_fewer_is_too_little(k, epsilon):
 @pytest.mark.parametrize("k", [1, 2, 3, 7, 10, 500])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 8.0])
 def test_k_equal_rows_lose_the_stated_rho_and_nearly_all_of_it(k, epsilon):
-    rho = Fraction(zcdp_rho(epsilon, 1e-6))
+    rho = exact(zcdp_rho(epsilon, 1e-6))
     variance = spread(make_accountant(epsilon, 1e-6, k))
     assert zcdp_loss(k, variance) <= rho
     assert zcdp_loss(k, variance) > rho * 999 / 1000
@@ -105,9 +106,9 @@ def test_amounts_of_a_record_and_of_a_person_lead_to_each_other(k):
         assert accountant.epsilon_of(accountant.budget) <= 0.7
         assert accountant.epsilon_of(accountant.budget) == pytest.approx(0.7, rel=1e-9)
         assert accountant.epsilon_of(math.nextafter(accountant.budget, 1) * 1.01) > 0.7
-    assert Fraction(Pure(0.7, k).budget) * k <= Fraction(0.7) <= Fraction(math.nextafter(Pure(0.7, k).budget, 1)) * k
-    assert Fraction(Pure(0.7, k).of_unit(0.1)) >= Fraction(0.1) * k
-    assert Fraction(ZCDP(0.7, 1e-5, k).of_unit(0.1)) >= Fraction(0.1) * k * k
+    assert exact(Pure(0.7, k).budget) * k <= Fraction(7, 10) <= exact(math.nextafter(Pure(0.7, k).budget, 1)) * k
+    assert exact(Pure(0.7, k).of_unit(0.1)) >= Fraction(k, 10)
+    assert exact(ZCDP(0.7, 1e-5, k).of_unit(0.1)) >= Fraction(k * k, 10)
     assert Pure(math.inf, k).epsilon_of(math.inf) == ZCDP(1.0, 1e-5, k).epsilon_of(math.inf) == math.inf
 
 

@@ -16,6 +16,7 @@ from scipy.stats import norm
 from dpforest.errors import AccountingError, ParameterError
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import ZCDP, Pure, make_accountant, zcdp_epsilon, zcdp_log_delta, zcdp_rho
+from dpforest.privacy.amounts import exact
 from dpforest.privacy.base import Bound
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
@@ -140,7 +141,7 @@ def test_the_conversion_grows_with_rho_and_falls_with_delta():
 @given(st.floats(1e-12, 1e6))
 def test_strengths_under_zcdp_are_never_above_what_the_amount_pays_for_and_nearly_that(amount):
     accountant = ZCDP(1.0, 1e-6)
-    rho = Fraction(amount)
+    rho = exact(amount)
     for mechanism, factor in (("exponential", 8), ("permute-and-flip", 2), ("geometric", 2)):
         squared = accountant.strength(mechanism, amount) ** 2 / factor
         assert (1 - Fraction(1, 10**12)) * rho < squared <= rho
@@ -151,7 +152,7 @@ def test_strengths_under_zcdp_are_never_above_what_the_amount_pays_for_and_nearl
 @given(st.floats(1e-12, 1e6))
 def test_strengths_under_pure_epsilon_are_the_amount(amount):
     for mechanism in ("permute-and-flip", "exponential", "geometric"):
-        assert Pure(1.0).strength(mechanism, amount) == Fraction(amount)
+        assert Pure(1.0).strength(mechanism, amount) == exact(amount)
 
 
 def renyi(first: np.ndarray, second: np.ndarray, alpha: float) -> float:

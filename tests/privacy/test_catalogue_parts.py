@@ -54,6 +54,7 @@ from dpforest.leaves import PrivateLabel, TwoBinMean
 from dpforest.mechanisms import Entropy
 from dpforest.postprocess import plain_shares
 from dpforest.privacy.accountants import Pure, make_accountant
+from dpforest.privacy.amounts import exact
 from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger, Scope, _cost
@@ -662,8 +663,8 @@ def test_the_ledger_of_selective_aggregation_has_both_parts_beside_each_other(sa
     assert (training.label, held.label) == ("training part", "held-out part")
     assert outline(held) == ["held-out part: sequential", "drop tree, round 1", "drop tree, round 2", "choose ensemble"]
     assert len({charge.amount for charge in held.children}) == 1
-    assert cost(ledger, training) <= ledger.accountant.budget
-    assert cost(ledger, held) <= ledger.accountant.budget
+    assert cost(ledger, training) <= exact(ledger.accountant.budget)
+    assert cost(ledger, held) <= exact(ledger.accountant.budget)
     assert_exact_total(ledger)
 
 
@@ -864,7 +865,7 @@ BY_RELEASED_VALUES = {"friedman-schuster-2010", "fletcher-islam-2015-dpdf", "li-
 def test_neighbouring_tables_have_the_same_charges_in_the_same_order(name, delta):
     if delta and isinstance(get_recipe(name).sample, PoissonBootstrap):
         pytest.skip("a bootstrap has no zCDP analysis")
-    for n_rows, seed in itertools.product([0, 120], range(3)):
+    for n_rows, seed in itertools.product([0, 120], range(2, 5)):
         one, entries = charges(name, n_rows, seed, delta)
         two, more = charges(name, n_rows + 1, seed, delta)
         assert one == two

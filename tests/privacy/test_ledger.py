@@ -21,6 +21,7 @@ from dpforest.mechanisms import Gaussian as GaussianNoise
 from dpforest.mechanisms import Geometric as GeometricNoise
 from dpforest.privacy import gate as gate_module
 from dpforest.privacy.accountants import Pure, make_accountant
+from dpforest.privacy.amounts import divide_evenly, exact
 from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
@@ -127,13 +128,14 @@ def test_the_smallest_amount_beyond_the_budget_is_refused():
         ledger.charge("more", "geometric", 5e-324)
 
 
-def test_ten_tenths_as_floats_are_more_than_one_and_the_last_is_refused():
-    # The float 0.1 is above a tenth, which rounded sums would hide.
+def test_ten_tenths_are_one_and_no_more_fits():
+    # The float 0.1 is above a tenth, but stands for the decimal.
     ledger = ledger_of(1.0)
-    for _ in range(9):
+    for _ in range(10):
         ledger.charge("step", "geometric", 0.1)
-    with pytest.raises(BudgetError):
-        ledger.charge("step", "geometric", 0.1)
+    assert ledger.total == ledger.spent == 1.0
+    with pytest.raises(BudgetError, match="but 0 of 1 is left"):
+        ledger.charge("step", "geometric", 1e-300)
 
 
 @pytest.mark.parametrize("amount", [-0.1, -math.inf, math.nan])
@@ -239,7 +241,7 @@ def test_a_scope_that_the_ledger_does_not_know_is_refused(kind, copies):
 def test_the_total_under_zcdp_is_in_rho_and_spent_is_the_converted_epsilon():
     ledger = ledger_of(1.0, 1e-6)
     assert ledger.unit == "rho"
-    half = ledger.accountant.budget / 2
+    half = divide_evenly(ledger.accountant.budget, 2)
     ledger.charge("splits", "exponential", half)
     assert ledger.total == half
     assert 0.6 < ledger.spent < 0.8
@@ -441,8 +443,8 @@ def test_no_allocation_depth_or_number_of_trees_overspends_or_leaves_a_rest(acco
             assert amount >= 0
             if amount:
                 ledger.charge("step", "geometric", amount)
-    budget = Fraction(accountant.budget)
-    assert (1 - Fraction(1, 10**9)) * budget < Fraction(ledger.total) <= budget
+    budget = exact(accountant.budget)
+    assert (1 - Fraction(1, 10**9)) * budget < exact(ledger.total) <= budget
     assert ledger.spent <= accountant.epsilon
 
 

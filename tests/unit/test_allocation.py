@@ -11,6 +11,7 @@ from tests.strategies import FIXED
 
 from dpforest.allocation import Arithmetic, Geometric, Harmonic, LeavesOnly, Linear, Uniform, spread
 from dpforest.errors import ParameterError
+from dpforest.privacy.amounts import exact
 
 ALLOCATIONS = [
     Uniform(),
@@ -35,8 +36,8 @@ def check_spends(plan, amount, depth):
     assert len(plan.counts) == depth + 1
     assert min(parts) >= 0
     assert plan.leaves > 0
-    total = sum(map(Fraction, parts))
-    assert Fraction(amount) * (1 - Fraction(1, 10**12)) <= total <= Fraction(amount)
+    total = sum(map(exact, parts))
+    assert exact(amount) * (1 - Fraction(1, 10**12)) <= total <= exact(amount)
 
 
 @pytest.mark.parametrize("allocation", [*ALLOCATIONS, LeavesOnly()], ids=repr)

@@ -13,10 +13,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any
 
 from dpforest.budget.totals import Account, Cap, Loss
 from dpforest.errors import AccountingError, BudgetDamagedError, BudgetStoreError, ParameterError
+from dpforest.privacy.amounts import round_up
 
 FIRST = "0" * 64  # stands for the hash before the first entry
 UNITS = ("record", "person")
@@ -34,13 +36,20 @@ class DataSet:
     account: Account
 
 
-def losses_to_json(losses: Sequence[Loss]) -> list[list[float | str]]:
-    """JSON has no infinity."""
-    return [[x if math.isfinite(x) else "inf" for x in (loss.epsilon, loss.rho)] for loss in losses]
+def losses_to_json(losses: Sequence[Loss]) -> list[list[str]]:
+    """Decimals as text, which is how the accounting reads floats."""
+    return [[repr(float(x)) for x in (loss.epsilon, loss.rho)] for loss in losses]
 
 
 def losses_from_json(content: Any) -> tuple[Loss, ...]:
-    return tuple(Loss(*(math.inf if x == "inf" else _number(x) for x in pair)) for pair in content)
+    return tuple(Loss(*map(_amount, pair)) for pair in content)
+
+
+def _amount(value: Any) -> float:
+    if isinstance(value, str):
+        return float(value)
+    # Entries of earlier versions hold numbers, which stood for floats: the decimal may be a little less than what was lost.
+    return round_up(Fraction(_number(value)))
 
 
 def _number(value: Any) -> float:

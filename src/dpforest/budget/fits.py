@@ -3,13 +3,12 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from fractions import Fraction
 
 from dpforest.budget.handle import Budget
 from dpforest.budget.totals import Loss
 from dpforest.errors import DPForestError, ParameterError, shown
 from dpforest.privacy.accountants import zcdp_rho
-from dpforest.privacy.amounts import divide, round_down
+from dpforest.privacy.amounts import divide, exact, round_down
 from dpforest.privacy.ledger import Ledger
 from dpforest.recipe import Recipe
 from dpforest.schema import Schema
@@ -42,14 +41,14 @@ def outcomes_of_fit(
     ``forest.fit_forest``).
     """
     if delta == 0:
-        return [Loss.pure(float(epsilon))]
-    own, rho = 0.0, zcdp_rho(float(epsilon), float(delta))
+        return [Loss.pure(epsilon)]
+    own, rho = 0.0, zcdp_rho(epsilon, delta)
     if schema.n_rows is None and recipe.shaped(n_trees, max_depth).needs_rows:
-        own = divide(float(epsilon), [recipe.n_rows_share, 1 - recipe.n_rows_share])[0]
-        rho = zcdp_rho(round_down(Fraction(epsilon) - Fraction(own)), float(delta)) * (1 + MARGIN)
+        own = divide(epsilon, [recipe.n_rows_share, 1 - recipe.n_rows_share])[0]
+        rho = zcdp_rho(round_down(exact(epsilon) - exact(own)), delta) * (1 + MARGIN)
     with_delta = Loss.pure(own) + Loss(math.inf, rho)
     may_be_pure = recipe.planner is not None or recipe.without_delta
-    return [Loss.pure(float(epsilon)), with_delta] if may_be_pure else [with_delta]
+    return [Loss.pure(epsilon), with_delta] if may_be_pure else [with_delta]
 
 
 @contextmanager

@@ -8,8 +8,17 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from dpforest.errors import AccountingError, ParameterError
-from dpforest.privacy.accountants import ROUNDING, best_orders, log_delta_at, make_accountant, zcdp_epsilon, zcdp_rho
-from dpforest.privacy.amounts import round_down, round_up
+from dpforest.privacy.accountants import (
+    ROUNDING,
+    SMALLEST,
+    best_orders,
+    log_delta_at,
+    log_of,
+    make_accountant,
+    zcdp_epsilon,
+    zcdp_rho,
+)
+from dpforest.privacy.amounts import exact, round_down, round_up
 from dpforest.privacy.ledger import Ledger
 
 Exact = Fraction | float  # a fraction, or infinity
@@ -18,7 +27,10 @@ CLOSE = 1e-9
 
 @dataclass(frozen=True)
 class Loss:
-    """What a release costs, both ways: ``epsilon`` (infinite if it is not pure) and ``rho`` of zCDP."""
+    """What a release costs, both ways: ``epsilon`` (infinite if it is not pure) and ``rho`` of zCDP.
+
+    As everywhere in the accounting the floats stand for their decimals (``amounts.exact``).
+    """
 
     epsilon: float
     rho: float
@@ -35,8 +47,8 @@ class Loss:
         """
         if math.isinf(epsilon):
             return cls(math.inf, math.inf)
-        exact = Fraction(epsilon)
-        return cls(float(epsilon), round_up(min(exact * exact / 2, exact)))
+        loss = exact(epsilon)
+        return cls(epsilon, round_up(min(loss * loss / 2, loss)))
 
     @classmethod
     def of_ledger(cls, ledger: Ledger) -> "Loss":
@@ -59,7 +71,7 @@ class Loss:
 
 
 def _sum(a: float, b: float) -> float:
-    return math.inf if math.inf in (a, b) else round_up(Fraction(a) + Fraction(b))
+    return math.inf if math.inf in (a, b) else round_up(exact(a) + exact(b))
 
 
 class Sums(NamedTuple):
@@ -92,6 +104,8 @@ class Cap:
             P(S) <= e**epsilon Q(S) + delta. A release that is rho-zCDP has divergence at most order * rho, one that is
             e-DP at most e: the smaller counts. With the order that is best for rho-zCDP alone, (2) accepts all
             that zCDP composition accepts. There is one rule with a delta, so delta counts once.
+            Losses, ``epsilon`` and ``delta`` are decimals (``amounts.exact``), added and compared as fractions; only
+            ``divergence`` and ``order`` come out of arithmetic with floats, whose errors ``ROUNDING`` covers.
         Assumes: the losses of releases hold for whatever was released before them; all releases are in the sums.
     """
 
@@ -99,9 +113,11 @@ class Cap:
     delta: float
 
     def __post_init__(self) -> None:
-        make_accountant(self.epsilon, self.delta)
-        if math.isinf(self.epsilon):
+        accountant = make_accountant(self.epsilon, self.delta)
+        if math.isinf(accountant.epsilon):
             raise ParameterError("The cap of a budget must be a finite epsilon.")
+        object.__setattr__(self, "epsilon", accountant.epsilon)
+        object.__setattr__(self, "delta", accountant.delta)
 
     @cached_property
     def order(self) -> float:
@@ -114,16 +130,16 @@ class Cap:
     @cached_property
     def divergence(self) -> Fraction:
         """The most that divergences may sum to."""
-        return Fraction(self.order) * Fraction(zcdp_rho(self.epsilon, self.delta)) if self.delta else Fraction(0)
+        return Fraction(self.order) * exact(zcdp_rho(self.epsilon, self.delta)) if self.delta else Fraction(0)
 
     def sums(self, loss: Loss) -> Sums:
         """A loss as summands."""
-        epsilon, rho = (amount if math.isinf(amount) else Fraction(amount) for amount in (loss.epsilon, loss.rho))
+        epsilon, rho = (amount if math.isinf(amount) else exact(amount) for amount in (loss.epsilon, loss.rho))
         by_rho = rho if math.isinf(rho) else Fraction(self.order) * rho
         return Sums(epsilon, rho, min(epsilon, by_rho))
 
     def admits(self, sums: Sums) -> bool:
-        return sums.epsilon <= self.epsilon or (self.delta > 0 and sums.divergence <= self.divergence)
+        return sums.epsilon <= exact(self.epsilon) or (self.delta > 0 and sums.divergence <= self.divergence)
 
     def stated(self, sums: Sums) -> float:
         """The sums as one epsilon at the delta of the cap, rounded up."""
@@ -145,7 +161,7 @@ def _order(epsilon: float, delta: float) -> float:
     if not delta:
         return 0.0
     rho = zcdp_rho(epsilon, delta)
-    found = [order for order in best_orders(rho, epsilon) if log_delta_at(order, rho, epsilon) <= math.log(delta)]
+    found = [order for order in best_orders(rho, epsilon) if log_delta_at(order, rho, epsilon) <= log_of(delta)]
     if not found:
         raise AccountingError(f"No Rényi order serves epsilon = {epsilon!r}, delta = {delta!r}.")
     return found[0]
@@ -153,7 +169,7 @@ def _order(epsilon: float, delta: float) -> float:
 
 def _renyi_epsilon(divergence: float, order: float, delta: float) -> float:
     """The epsilon that a divergence of this order has at delta, rounded up."""
-    terms = (divergence, -math.log(delta) / (order - 1), math.log1p(-1 / order), -math.log(order) / (order - 1))
+    terms = (divergence, -log_of(delta) / (order - 1), math.log1p(-1 / order), -math.log(order) / (order - 1))
     return max(0.0, math.fsum(terms) + ROUNDING * math.fsum(map(abs, terms)))
 
 
@@ -207,10 +223,12 @@ class Account:
 
     @property
     def left(self) -> float:
-        """The largest epsilon that one more release without delta may have, rounded down."""
-        taken = [end.epsilon for end in self._ends() if end.epsilon <= self.cap.epsilon]
-        plain = round_down(Fraction(self.cap.epsilon) - Fraction(max(taken))) if taken else 0.0
-        return max(plain if self.admits([Loss.pure(plain)]) else 0.0, self._largest(Loss.pure, self.cap.epsilon))
+        """The largest epsilon that one more release without delta may have, rounded down; 0 if it is too little for any."""
+        cap = exact(self.cap.epsilon)
+        taken = [end.epsilon for end in self._ends() if end.epsilon <= cap]
+        plain = round_down(cap - Fraction(max(taken))) if taken else 0.0
+        left = max(plain if self.admits([Loss.pure(plain)]) else 0.0, self._largest(Loss.pure, self.cap.epsilon))
+        return left if left >= SMALLEST["epsilon"] else 0.0
 
     @property
     def left_with_delta(self) -> float:
@@ -218,7 +236,9 @@ class Account:
         if not self.cap.delta:
             return 0.0
         rho = self._largest(lambda rho: Loss(math.inf, rho), zcdp_rho(self.cap.epsilon, self.cap.delta))
-        return min(self.left, self.cap.epsilon, zcdp_epsilon(rho, self.cap.delta) * (1 - CLOSE) if rho else 0.0)
+        if rho < SMALLEST["rho"]:
+            return 0.0
+        return min(self.left, self.cap.epsilon, zcdp_epsilon(rho, self.cap.delta) * (1 - CLOSE))
 
     def _largest(self, loss: Callable[[float], Loss], most: float) -> float:
         """The largest amount whose loss fits, rounded down to a part in a billion of ``most``."""

@@ -63,6 +63,7 @@ def show(
     Example: [bold]dpforest budget show budget.db::ward-7[/bold]
     """
     from dpforest.budget import Budget
+    from dpforest.errors import shown_down
 
     found = [open_budget(name)] if "::" in name else Budget.open_all(name)
     facts = [_facts(item) for item in found]
@@ -73,8 +74,9 @@ def show(
         delta = f" at delta = {item['delta']:g}" if item["delta"] else ""
         say(f"{shortened(item['dataset'])}, for each {item['unit']}")
         say(f"  {_bar(item['spent'], item['epsilon'])}  {_shown(item['spent'])} of epsilon = {item['epsilon']:g}{delta}")
-        with_delta = f" ({item['left_with_delta']:.4g} with delta)" if item["delta"] else ""
-        say(f"  one more release may have epsilon = {item['left']:.4g}{with_delta}")
+        with_delta = f" ({shown_down(item['left_with_delta'], 4)} with delta)" if item["delta"] else ""
+        left = f"one more release may have epsilon = {shown_down(item['left'], 4)}{with_delta}"
+        say(f"  {left if max(item['left'], item['left_with_delta']) else 'nothing is left'}")
         if item["reserved"]:
             say(f"  {item['reserved']} of {item['releases']} releases are not settled yet; they count in full")
 

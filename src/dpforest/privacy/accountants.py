@@ -15,11 +15,12 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from dpforest.errors import AccountingError, ParameterError, shown
-from dpforest.privacy.amounts import divide_evenly, round_up
+from dpforest.privacy.amounts import as_written, divide_evenly, exact, float_above, float_below, round_up, round_up_short
 
 # Budgets that no sampler could serve: noise would not fit 64-bit integers once levels and trees have had their shares.
 SMALLEST = {"epsilon": 2.0**-30, "rho": 2.0**-26}
-# More than the relative error of a term of the conversion: a few roundings of 2**-53 each.
+# More than the relative error of a term of the conversion: a few roundings of 2**-53 each, one of them since a float stands
+# for its decimal.
 ROUNDING = 2.0**-48
 
 
@@ -57,23 +58,30 @@ def best_orders(rho: float, epsilon: float) -> tuple[float, float]:
 @lru_cache
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """The least epsilon for which rho-zCDP implies (epsilon, delta)-DP, rounded up."""
-    low, high = 0.0, rho + 2 * math.sqrt(rho * -math.log(delta)) + 1e-300
+    log_delta = log_of(delta)
+    low, high = 0.0, rho + 2 * math.sqrt(rho * -log_delta) + 1e-300
     for _ in range(100):
         middle = (low + high) / 2
-        low, high = (low, middle) if zcdp_log_delta(rho, middle) <= math.log(delta) else (middle, high)
+        low, high = (low, middle) if zcdp_log_delta(rho, middle) <= log_delta else (middle, high)
     return high
 
 
 @lru_cache
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """The largest rho for which rho-zCDP implies (epsilon, delta)-DP, rounded down."""
+    log_delta = log_of(delta)
     low, high = 0.0, epsilon + 1.0
-    while zcdp_log_delta(high, epsilon) <= math.log(delta):
+    while zcdp_log_delta(high, epsilon) <= log_delta:
         high *= 2
     for _ in range(200):
         middle = (low + high) / 2
-        low, high = (middle, high) if zcdp_log_delta(middle, epsilon) <= math.log(delta) else (low, middle)
+        low, high = (middle, high) if zcdp_log_delta(middle, epsilon) <= log_delta else (low, middle)
     return low
+
+
+def log_of(delta: float) -> float:
+    """Logarithm of the decimal of a delta, not above it but for the rounding of the logarithm."""
+    return math.log(float_below(delta))
 
 
 @dataclass(frozen=True)
@@ -86,7 +94,8 @@ class Pure:
         Because: basic adaptive composition; the strength of a choice and of geometric noise is its
             epsilon (see the mechanisms). A group of ``rows`` records is as many steps to a neighbour, each of
             which changes probabilities by a factor of at most exp(budget), and ``rows * budget <= epsilon``.
-            It is attained: ``rows`` equal records move a count by ``rows``.
+            It is attained: ``rows`` equal records move a count by ``rows``. Amounts, ``budget`` and ``epsilon`` are the
+            decimals of floats (``amounts.exact``), and strengths are exactly these.
         Assumes: amounts are public or depend on released values only.
     """
 
@@ -107,14 +116,17 @@ class Pure:
         return self.budget
 
     def of_unit(self, amount: float) -> float:
-        """What the protected unit loses where a record loses ``amount``; rounded up."""
-        return amount if math.isinf(amount) else round_up(Fraction(amount) * self.rows)
+        """What the protected unit loses where a record loses ``amount``; rounded up, but not above what it may lose."""
+        if math.isinf(amount):
+            return amount
+        loss = round_up_short(exact(amount) * self.rows)
+        return min(loss, self.epsilon) if amount <= self.budget else loss
 
     def strength(self, mechanism: str, amount: float) -> Fraction:
         """Rate times width (choices) or rate times L1 sensitivity (geometric noise)."""
         if mechanism not in ("permute-and-flip", "exponential", "geometric"):
             raise AccountingError(f"'{mechanism}' has no pure-epsilon guarantee. Set delta > 0, or use another mechanism.")
-        return Fraction(amount)
+        return exact(amount)
 
     def bootstrap(self, amount: float) -> float:
         """Loss of a step that costs ``amount`` when it runs on a Poisson(1) bootstrap.
@@ -122,7 +134,9 @@ class Pure:
         A record comes k ~ Poisson(1) times, so output probabilities change by at most
         E[exp(k amount)] = exp(exp(amount) - 1). Rounded up.
         """
-        return math.nextafter(math.nextafter(math.expm1(amount), math.inf), math.inf) if amount < 700 else math.inf
+        if amount >= 700:
+            return math.inf
+        return math.nextafter(math.nextafter(math.expm1(float_above(amount)), math.inf), math.inf)
 
     def inside_bootstrap(self, amount: float) -> float:
         """What a step on a Poisson(1) bootstrap may cost inside, to cost ``amount`` outside. Rounded down."""
@@ -146,7 +160,8 @@ class ZCDP:
         Because: rho adds under adaptive composition [bun2016]; an exponential-mechanism choice of
             strength s costs s**2/8 [cesar2021]; any e-DP step costs e**2/2 [bun2016]; Gaussian noise
             costs l2**2/(2 sigma2); a group of k records costs k**2 times the rho of one [bun2016, Proposition 1.9], which
-            k equal records attain with Gaussian noise; the conversion is ``zcdp_log_delta``, of the group's rho.
+            k equal records attain with Gaussian noise; the conversion is ``zcdp_log_delta``, of the group's rho. All amounts
+            are the decimals of floats (``amounts.exact``): ``ROUNDING`` is more than the difference.
         Assumes: amounts are public or depend on released values only.
     """
 
@@ -168,16 +183,16 @@ class ZCDP:
 
     def of_unit(self, amount: float) -> float:
         """What the protected unit loses where a record loses ``amount``; rounded up."""
-        return amount if math.isinf(amount) else round_up(Fraction(amount) * self.rows**2)
+        return amount if math.isinf(amount) else round_up(exact(amount) * self.rows**2)
 
     def strength(self, mechanism: str, amount: float) -> Fraction:
         """As ``Pure.strength``; for Gaussian noise L2 sensitivity squared over variance."""
         if mechanism == "gaussian":
-            return 2 * Fraction(amount)
+            return 2 * exact(amount)
         factors = {"exponential": 8, "permute-and-flip": 2, "geometric": 2}
         if mechanism not in factors:
             raise AccountingError(f"'{mechanism}' has no zCDP guarantee here. Use another mechanism, or delta = 0.")
-        root = math.sqrt(factors[mechanism] * amount)
+        root = math.sqrt(factors[mechanism] * float_below(amount))
         # math.sqrt rounds to nearest; one step down keeps the square below the amount.
         return Fraction(math.nextafter(root, 0))
 
@@ -205,35 +220,33 @@ def make_accountant(epsilon: float, delta: float, rows: int = 1) -> Accountant:
 
     An infinite epsilon means no privacy at all.
     """
-    if not _is_number(epsilon) or not epsilon > 0 or not _fits_a_float(epsilon):
+    loss, failure = _as_written(epsilon), _as_written(delta)
+    if not loss > 0:
         raise ParameterError(f"epsilon must be a positive number (or inf for no privacy), not {shown(epsilon)}.")
-    if not _is_number(delta) or not 0 <= delta < 1:
+    if not 0 <= failure < 1:
         raise ParameterError(f"delta must be a number in [0, 1), not {shown(delta)}.")
     if not is_whole(rows) or rows < 1:
         raise ParameterError(f"The most rows of a person must be a whole number of at least 1, not {shown(rows)}.")
-    pure = delta == 0 or epsilon == math.inf
+    pure = failure == 0 or loss == math.inf
     rows = int(rows)
-    accountant: Accountant = Pure(float(epsilon), rows) if pure else ZCDP(float(epsilon), float(delta), rows)
+    accountant: Accountant = Pure(loss, rows) if pure else ZCDP(loss, failure, rows)
     if accountant.budget < SMALLEST[accountant.unit]:
         of_each, remedy = (f" of each of a person's {rows} rows", ", or allow a person fewer rows") if rows > 1 else ("", "")
         raise ParameterError(
-            f"epsilon = {float(epsilon):.3g} gives {accountant.unit} = {accountant.budget:.3g} for all releases{of_each}, "
+            f"epsilon = {loss:.3g} gives {accountant.unit} = {accountant.budget:.3g} for all releases{of_each}, "
             f"too little for noise that fits 64 bits (least: {SMALLEST[accountant.unit]:.3g}). Raise epsilon{remedy}."
         )
     return accountant
 
 
-def _fits_a_float(value: Any) -> bool:
+def _as_written(value: Any) -> float:
+    """A number as a float, ``nan`` if it is none."""
     try:
-        return float(value) > 0
-    except OverflowError:
-        return False
+        return as_written(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def is_whole(value: Any) -> bool:
     """Whether a value is a whole number, of Python or numpy."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)

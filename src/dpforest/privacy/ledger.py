@@ -21,7 +21,7 @@ from typing import Any
 
 from dpforest.errors import AccountingError, BudgetError
 from dpforest.privacy.accountants import Accountant, make_accountant
-from dpforest.privacy.amounts import round_up
+from dpforest.privacy.amounts import exact, round_up
 
 KINDS = ("sequential", "parallel", "bootstrap")
 
@@ -79,7 +79,8 @@ class Ledger:
 
     Privacy:
         Claim: what was charged covers what was released, and never passes the budget.
-        Because: the gate charges before it draws; sums are exact fractions; a charge that would
+        Because: the gate charges before it draws; amounts are the decimals of floats, which mechanisms run at
+            (``amounts.exact``), and their sums exact fractions; a charge that would
             pass the budget raises ``BudgetError`` and is not entered. Parallel scopes are opened by
             samplings and stages, which prove that their children are about different records.
             Books: whatever was released before, a book's releases are (e, d)-DP for its own e and d, so together they
@@ -109,10 +110,10 @@ class Ledger:
         books = [book for book in self.books if book.root.children]
         for unit, taken, asked, most in (
             ("epsilon", sum(map(_taken, books), Fraction(0)), accountant.epsilon, self.epsilon),
-            ("delta", sum((Fraction(book.accountant.delta) for book in books), Fraction(0)), accountant.delta, self.delta),
+            ("delta", sum((exact(book.accountant.delta) for book in books), Fraction(0)), accountant.delta, self.delta),
         ):
-            if taken + Fraction(asked) > most:
-                raise BudgetError.over("a new book", asked, float(most - taken), most, unit)
+            if taken + exact(asked) > exact(most):
+                raise BudgetError.over("a new book", asked, float(exact(most) - taken), most, unit)
         self.books = books
         self._open_book(Book(accountant))
 
@@ -145,7 +146,7 @@ class Ledger:
     def spent(self) -> float:
         """The total loss of the protected unit as epsilon, at the ledger's delta; rounded up."""
         losses = [book.accountant.epsilon_of(book.total) for book in self.books]
-        return math.inf if math.inf in losses else round_up(sum(map(Fraction, losses), Fraction(0)))
+        return math.inf if math.inf in losses else round_up(sum(map(exact, losses), Fraction(0)))
 
     @property
     def leaks(self) -> list[Leak]:
@@ -203,13 +204,13 @@ class Ledger:
         children, budget = self._open[-1].children, self.accountant.budget
         children.append(Charge(label, mechanism, amount))
         try:
-            fits = self._charged() <= budget
+            fits = math.isinf(budget) or self._charged() <= exact(budget)
         except Exception:
             children.pop()
             raise
         if not fits:
             children.pop()
-            left = Fraction(budget) - Fraction(self._charged())
+            left = exact(budget) - Fraction(self._charged())
             raise BudgetError.over(label, amount, float(left), budget, self.unit)
         self.n_charges += 1
         _settle(self._open[-1], self.accountant)
@@ -272,7 +273,7 @@ class Ledger:
 def _taken(book: Book) -> Fraction:
     """The epsilon that later books cannot have."""
     accountant = book.accountant
-    return Fraction(accountant.epsilon if accountant.delta else accountant.epsilon_of(book.total))
+    return exact(accountant.epsilon if accountant.delta else accountant.epsilon_of(book.total))
 
 
 def _cost(entry: Charge | Leak | Scope, accountant: Accountant, with_leaks: bool = True) -> Fraction | float:
@@ -280,7 +281,7 @@ def _cost(entry: Charge | Leak | Scope, accountant: Accountant, with_leaks: bool
     if isinstance(entry, Leak) and not with_leaks:
         return Fraction(0)
     if not isinstance(entry, Scope):
-        return entry.amount if math.isinf(entry.amount) else Fraction(entry.amount)
+        return entry.amount if math.isinf(entry.amount) else exact(entry.amount)
     if entry.known is not None and not with_leaks:
         return entry.known
     if not entry.children:
@@ -296,7 +297,7 @@ def _cost(entry: Charge | Leak | Scope, accountant: Accountant, with_leaks: bool
         outside = accountant.bootstrap(round_up(total))
         if math.isinf(outside):
             return math.inf
-        total = Fraction(outside)
+        total = exact(outside)
     return entry.copies * total
 
 

@@ -1,0 +1,266 @@
+"""A budget counts in decimals: 0.2 is a fifth, whatever the float is, and what is lost is never more."""
+
+import json
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpforest import Budget, Classes, DPForestClassifier, DPSearchCV, Numeric, Schema, load_model
+from dpforest.budget import Cap, Loss, handle
+from dpforest.budget.chain import losses_from_json, losses_to_json
+from dpforest.budget.totals import Account
+from dpforest.errors import BudgetError, ParameterError, shown_down, shown_up
+from dpforest.mechanisms import Entropy, Rate
+from dpforest.privacy.accountants import ZCDP, Pure, make_accountant
+from dpforest.privacy.amounts import (
+    as_written,
+    divide,
+    divide_evenly,
+    exact,
+    float_above,
+    float_below,
+    round_down,
+    round_up,
+    round_up_short,
+)
+from dpforest.privacy.gate import Gate
+
+rng = np.random.default_rng(0)
+X = rng.random((300, 1))
+Y = (X[:, 0] > 0.5).astype(int)
+SCHEMA = Schema({"x": Numeric(0, 1)}, Classes([0, 1]))
+floats = st.floats(1e-9, 1e6)
+fractions = st.fractions(Fraction(1, 10**9), 10**6)
+
+
+def small(**parameters):
+    return DPForestClassifier(SCHEMA, **{"n_trees": 1, "max_depth": 1, "recipe": "jagannathan-2009", **parameters})
+
+
+def spend(budget, epsilon):
+    budget.settle(budget.reserve("fit", outcomes=[Loss.pure(epsilon)]), Loss.pure(epsilon))
+
+
+# Numbers
+
+
+@given(floats)
+def test_a_float_stands_for_the_shortest_decimal_that_reads_as_it(value):
+    assert exact(value) == Fraction(Decimal(repr(value)))
+    assert exact(np.float64(value)) == exact(value)
+    assert float(exact(value)) == value
+
+
+@given(fractions)
+def test_rounded_decimals_are_on_their_side_and_next_to_the_value(value):
+    low, high = round_down(value), round_up(value)
+    assert exact(low) <= value < exact(math.nextafter(low, math.inf))
+    assert exact(math.nextafter(high, 0)) < value <= exact(high)
+    assert value <= exact(round_up_short(value)) <= value * (1 + Fraction(1, 10**14))
+
+
+@given(floats, floats)
+def test_larger_floats_have_larger_decimals(one, two):
+    assert (one < two) == (exact(one) < exact(two))
+
+
+@given(floats)
+def test_floats_for_functions_enclose_the_decimal(value):
+    assert Fraction(float_below(value)) <= exact(value) <= Fraction(float_above(value))
+    assert math.nextafter(float_below(value), math.inf) >= float_above(value)
+
+
+@given(floats, st.lists(st.floats(0.01, 1), min_size=1, max_size=9), st.integers(1, 50))
+def test_shares_sum_to_at_most_the_decimal(amount, weights, n):
+    assert sum(map(exact, divide(amount, weights))) <= exact(amount)
+    assert n * exact(divide_evenly(amount, n)) <= exact(amount)
+
+
+def test_a_fraction_that_equals_a_float_is_not_its_decimal():
+    assert exact(0.1) == Fraction(1, 10)
+    assert exact(Fraction(0.1)) == Fraction(0.1) != Fraction(1, 10)
+    assert exact(0.1) == Fraction(1, 10)
+
+
+@pytest.mark.parametrize(
+    "value", [0.2, np.float64(0.2), np.float32(0.2), np.longdouble("0.2"), Decimal("0.2"), Fraction(1, 5)]
+)
+def test_a_fifth_of_any_type_is_a_fifth(value):
+    assert as_written(value) == 0.2
+    assert make_accountant(value, 0.0).epsilon == make_accountant(1.0, value).delta == 0.2
+    assert Cap(value, 0.0) == Cap(0.2, 0.0)
+
+
+@given(fractions)
+def test_a_number_that_is_no_float_is_rounded_down(value):
+    assert exact(as_written(value)) <= value
+
+
+@pytest.mark.parametrize(
+    "wrong", ["1", None, True, 1j, math.nan, 10**400, Decimal("nan"), Decimal("snan"), -1, np.array([1.0])]
+)
+def test_what_is_no_positive_number_is_refused(wrong):
+    with pytest.raises(ParameterError, match="epsilon must be"):
+        make_accountant(wrong, 0.0)
+
+
+# What runs is at most what is counted
+
+
+@given(st.floats(2.0**-20, 50))
+@settings(deadline=None)
+def test_mechanisms_run_at_no_more_than_the_decimal(amount):
+    for mechanism in ("permute-and-flip", "exponential", "geometric"):
+        rate = Rate.below(Pure(1.0).strength(mechanism, amount))
+        assert Fraction(rate.numerator, rate.denominator) <= exact(amount)
+    zcdp = ZCDP(1.0, 1e-6)
+    for mechanism, factor in (("exponential", 8), ("permute-and-flip", 2), ("geometric", 2)):
+        assert zcdp.strength(mechanism, amount) ** 2 / factor <= exact(amount)
+    assert zcdp.strength("gaussian", amount) / 2 <= exact(amount)
+
+
+class Watching(Gate):
+    """Writes down the exact rate of all noise."""
+
+    def _add_noise(self, values, spread):
+        self.__dict__.setdefault("rates", []).append(Fraction(spread.numerator, spread.denominator))
+        return super()._add_noise(values, spread)
+
+
+@pytest.mark.parametrize("rows", [None, 3])
+@pytest.mark.parametrize("epsilon", [0.1, 0.2, 0.7, 0.3333333333333333])
+def test_a_fit_loses_at_most_the_decimal_and_states_it(epsilon, rows, monkeypatch):
+    gates = []
+
+    def watched(ledger, random_state):
+        gates.append(Watching(ledger, Entropy(random_state)))
+        return gates[-1]
+
+    monkeypatch.setattr(DPForestClassifier, "_make_gate", staticmethod(watched))
+    groups = None if rows is None else np.arange(300)
+    model = small(epsilon=epsilon, max_rows_per_person=rows).fit(X, Y, groups=groups)
+    # One tree of which only the leaves are noisy: the rate is what a record loses.
+    (rate,) = gates[0].rates
+    assert (rows or 1) * rate <= Fraction(repr(epsilon))
+    assert model.ledger_.spent == model.privacy_.epsilon == epsilon
+
+
+# What fits under a cap
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [[0.2] * 5, [0.1] * 10, [0.1, 0.2, 0.7], [0.3, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.05] * 20, [1 / 3] * 3],
+    ids=str,
+)
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_decimals_that_sum_to_one_fill_a_cap_of_one(path, amounts, delta):
+    budget = Budget.open(path, dataset="a", epsilon=1, delta=delta)
+    for amount in amounts:
+        spend(budget, amount)
+    assert budget.spent == pytest.approx(1.0, rel=1e-15)
+    assert budget.spent <= 1
+    if delta == 0:
+        assert budget.left == 0.0
+        with pytest.raises(BudgetError, match="but nothing is left of a cap of 1"):
+            budget.reserve("fit", outcomes=[Loss.pure(1e-8)])
+    with pytest.raises(BudgetError):
+        budget.reserve("fit", outcomes=[Loss.pure(amounts[0])])
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 0.1])
+def test_fits_fill_a_cap_of_one(path, epsilon):
+    budget = Budget.open(path, dataset="a", epsilon=1)
+    for _ in range(round(1 / epsilon)):
+        small(epsilon=epsilon, budget=budget, n_trees=3, max_depth=2).fit(X, Y)
+    assert budget.spent == 1.0
+    with pytest.raises(BudgetError, match=f"asks .* epsilon = {epsilon}, but nothing is left"):
+        small(epsilon=epsilon, budget=budget).fit(X, Y)
+
+
+def test_fits_for_persons_fill_a_cap_of_one(path):
+    budget = Budget.open(path, dataset="a", epsilon=1, unit="person")
+    for _ in range(5):
+        small(epsilon=0.2, budget=budget, max_rows_per_person=3, n_trees=3).fit(X, Y, groups=np.arange(300) // 2)
+    assert (budget.spent, budget.left) == (1.0, 0.0)
+
+
+def test_searches_fill_a_cap_of_one(path):
+    budget = Budget.open(path, dataset="a", epsilon=1)
+    for _ in range(5):
+        search = DPSearchCV(small(), {"n_trees": [1, 2]}, epsilon=0.2, mean_runs=1.5, budget=budget).fit(X, Y)
+        assert search.privacy_.epsilon == search.ledger_.spent == 0.2
+    assert (budget.spent, budget.left) == (1.0, 0.0)
+
+
+def test_fits_with_delta_at_tenths_are_within_what_they_reserve(path):
+    budget = Budget.open(path, dataset="a", epsilon=1, delta=1e-6)
+    for epsilon in (0.1, 0.2, 0.3):
+        model = DPForestClassifier(SCHEMA, epsilon=epsilon, delta=1e-6, budget=budget).fit(X, Y)
+        assert model.privacy_.epsilon <= epsilon
+    assert budget.spent <= 1.0
+    assert {release["state"] for release in budget.history()} == {"settled"}
+
+
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=12))
+@settings(deadline=None, max_examples=50)
+def test_thousandths_are_admitted_exactly_while_their_sum_is_at_most_one(thousandths):
+    account, total = Account(Cap(1.0, 0.0)), 0
+    for number, part in enumerate(thousandths, 1):
+        fits = total + part <= 1000
+        assert account.admits([Loss.pure(part / 1000)]) == fits
+        if fits:
+            account.reserve(number, [Loss.pure(part / 1000)])
+            total += part
+    assert account.spent == total / 1000
+
+
+def test_a_model_with_a_decimal_epsilon_can_be_saved(tmp_path):
+    model = small(epsilon=Decimal("0.2"), delta=Fraction(0)).fit(X, Y)
+    model.save(tmp_path / "m.dpf")
+    assert load_model(tmp_path / "m.dpf").epsilon == model.privacy_.epsilon == 0.2
+
+
+# What is written down
+
+
+@given(st.one_of(floats, st.just(math.inf)), floats)
+def test_losses_are_written_as_the_decimals_that_they_are(epsilon, rho):
+    loss = Loss(epsilon, rho)
+    text = json.dumps(losses_to_json([loss]))
+    assert losses_from_json(json.loads(text)) == (loss,)
+
+
+def test_entries_of_earlier_versions_count_as_the_floats_that_they_were(path, monkeypatch):
+    """They were written as numbers, and what was lost was up to the float: a little more than its decimal."""
+    monkeypatch.setattr(handle, "losses_to_json", lambda losses: [[loss.epsilon, loss.rho] for loss in losses])
+    budget = Budget.open(path, dataset="a", epsilon=1)
+    for _ in range(4):
+        spend(budget, 0.2)
+    monkeypatch.undo()
+    budget.verify()
+    assert {type(x) for entry in budget.export()["entries"] if entry["kind"] == "settle" for x in entry["loss"]} == {float}
+    assert exact(budget.spent) >= 4 * Fraction(0.2) > Fraction(4, 5)
+    # A fifth one would be beyond the cap, by less than anybody can see.
+    with pytest.raises(BudgetError, match=r"asks .* epsilon = 0\.2, but 0\.199999 is left"):
+        spend(budget, 0.2)
+    spend(budget, 0.19)
+    assert budget.spent <= 1
+
+
+def test_what_is_shown_to_people_is_rounded_to_the_safe_side():
+    assert (shown_down(0.19999999999999998), shown_up(0.20000000000000004)) == ("0.199999", "0.200001")
+    assert (shown_down(0.2), shown_up(0.2), shown_down(2.0, 4), shown_up(math.inf)) == ("0.2", "0.2", "2", "inf")
+
+
+def test_a_rest_that_no_release_can_use_is_nothing(path):
+    budget = Budget.open(path, dataset="a", epsilon=1)
+    for _ in range(3):
+        spend(budget, 0.3333333333333333)
+    assert budget.spent < 1
+    assert budget.left == 0.0
