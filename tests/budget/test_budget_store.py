@@ -347,8 +347,6 @@ def test_an_older_copy_in_place_of_the_file_is_refused_by_who_saw_the_newer(path
     spend(budget, 2.0)
     anchor = budget.verify()
     os.replace(tmp_path / "old.db", path)
-    for suffix in ("-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
     with pytest.raises(BudgetDamagedError, match="lacks entry"):
         budget.reserve("fit", outcomes=ONE)
     forget()

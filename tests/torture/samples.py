@@ -1,14 +1,15 @@
 """Sound files to start mutations from, and what a reader does with them."""
 
-import sqlite3
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.budget import Budget, Loss
+from dpforest.budget import Budget, Loss, store
 
 FEATURES = {"age": Numeric(0, 100, integer=True), "pay": Numeric(-1.5, 9e4), "sex": Categorical(["m", "f"])}
 
@@ -64,23 +65,31 @@ def schema_files():
     return contents
 
 
+def with_log():
+    """Stores that are opened inside are as earlier versions made them: with a log beside the file."""
+    return mock.patch.object(store, "PRAGMAS", (*store.PRAGMAS[:-1], "journal_mode = WAL"))
+
+
 def budget_files():
-    """Stores, each with the log beside it: closed ones, and one that was copied while it was open."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "b.db")
-        contents = []
-        for n_releases in (0, 3, 60):
-            budget = Budget.open(path, dataset="ward-7", epsilon=50.0, delta=1e-6)
-            for place in range(n_releases):
-                reservation = budget.reserve(f"fit {place}", outcomes=[Loss.pure(0.1)])
-                if place % 5:
-                    budget.settle(reservation, Loss.pure(0.05))
-            contents.append((path.read_bytes(), Path(f"{path}-wal").read_bytes()))
-            closed = sqlite3.connect(path)
-            closed.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            closed.close()
-            contents.append((path.read_bytes(), b""))
+    """Stores, each with the log beside it, if there is one: of earlier versions, copied while open, and of this."""
+    contents = []
+    for n_releases in (0, 3, 60):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, versions in (("log.db", with_log()), ("plain.db", nullcontext())):
+                path = Path(folder, name)
+                with versions:
+                    spend_some(Budget.open(path, dataset="ward-7", epsilon=50.0, delta=1e-6), n_releases)
+                    log = Path(f"{path}-wal")
+                    contents.append((path.read_bytes(), log.read_bytes() if log.exists() else b""))
+                    store._close(store._kept.pop(str(path)))
     return contents
+
+
+def spend_some(budget, n_releases):
+    for place in range(n_releases):
+        reservation = budget.reserve(f"fit {place}", outcomes=[Loss.pure(0.1)])
+        if place % 5:
+            budget.settle(reservation, Loss.pure(0.05))
 
 
 def use_budget(path):

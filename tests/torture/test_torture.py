@@ -109,7 +109,7 @@ def test_a_full_disk_stops_fits_before_they_begin_and_loses_nothing(disk, releas
 
 
 def test_a_file_that_is_mounted_alone_is_refused(disk, tmp_path, releases):
-    """Into a container, say: the log would be written beside the mount, where nobody else sees it."""
+    """Into a container, say: the journal would be written beside the mount, where nobody else sees it."""
     for name, folder in (("same", tmp_path), ("other", disk)):
         budget = Budget.open(folder / f"{name} one.db", dataset="ward-7", epsilon=1.0)
         close_connections()
@@ -144,9 +144,7 @@ def removed(path):
 
 
 def overwritten(path):
-    for name in (path, Path(f"{path}-wal")):
-        if name.exists():
-            name.write_bytes(b"\xa5" * name.stat().st_size)
+    path.write_bytes(b"\xa5" * path.stat().st_size)
 
 
 def emptied(path):

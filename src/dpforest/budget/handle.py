@@ -125,7 +125,7 @@ class Budget:
         Raises ``BudgetError``, and enters nothing, if one of them would pass the cap.
         """
         check_outcomes(outcomes)
-        with self._store.appending(durable=True) as (chain, append):
+        with self._store.appending() as (chain, append):
             account = self._of(chain).account
             if not account.admits(outcomes):
                 asked = max(account.cap.stated(account.cap.sums(loss)) for loss in outcomes)
@@ -142,7 +142,7 @@ class Budget:
 
     def settle(self, reservation: Reservation, loss: Loss) -> None:
         """Enter what a release has cost, in place of what was reserved for it."""
-        with self._store.appending(durable=False) as (chain, append):
+        with self._store.appending() as (chain, append):
             if reservation.number not in self._of(chain).account.open:
                 raise AccountingError(f"Entry {reservation.number} is no open reservation of this budget.")
             (content,) = losses_to_json([loss])
@@ -240,7 +240,7 @@ def _check_name(dataset: Any) -> None:
 
 
 def _begin_dataset(store: Store, dataset: str, cap: Cap, unit: str) -> None:
-    with store.appending(durable=True) as (chain, append):
+    with store.appending() as (chain, append):
         if dataset not in chain.datasets:
             content = {"kind": "create", "dataset": dataset, "unit": unit}
             append({**content, "epsilon": float(cap.epsilon), "delta": float(cap.delta)})

@@ -1,10 +1,11 @@
 """The file that holds the entries: SQLite, append-only, durable. Data, never code; public values only.
 
-A reservation is on the disk before its release begins. What ends it is in the file at once and on the disk with the next
-reservation: if the power fails between, the reservation stands in full, which is the safe side.
+Every entry is on the disk, in the one file, before whoever wrote it goes on. While an entry is written the pages that it
+changes are kept in a journal beside the file; it is deleted when the entry is there.
 """
 
 import os
+import random
 import re
 import sqlite3
 import stat
@@ -28,6 +29,16 @@ SCHEMA = (
     "(SELECT coalesce(max(number), 0) + 1 FROM entries) BEGIN SELECT RAISE(ABORT, 'entries follow each other'); END",
     "CREATE TRIGGER never_change BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'entries never change'); END",
     "CREATE TRIGGER never_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'entries are never deleted'); END",
+)
+# A file may come from anywhere: nothing in it is run, and its pages are not trusted. An entry is on the disk, and so is that
+# its journal is gone, when it is entered. A file of an earlier version may have entries in a log beside it: they are put in
+# the file, and the log goes.
+PRAGMAS = (
+    "trusted_schema = OFF",
+    "cell_size_check = ON",
+    "mmap_size = 0",
+    "synchronous = EXTRA",
+    "journal_mode = DELETE",
 )
 Append = Callable[[dict[str, Any]], int]
 
@@ -90,7 +101,6 @@ class Store:
                 connection.close()
 
     def _fill(self, connection: sqlite3.Connection) -> None:
-        _write_ahead(connection)
         connection.execute("BEGIN IMMEDIATE")
         if not _has_tables(connection):
             for statement in SCHEMA:
@@ -110,12 +120,12 @@ class Store:
             yield kept.chain
 
     @contextmanager
-    def appending(self, *, durable: bool) -> Iterator[tuple[Chain, Append]]:
+    def appending(self) -> Iterator[tuple[Chain, Append]]:
         """The entries as they are now and a function that adds one. While the block runs nobody else adds any.
 
-        What the block adds is there when it has ended well, and not at all otherwise; if ``durable``, on the disk.
+        What the block adds is on the disk when it has ended well, and not there at all otherwise.
         """
-        with self._transaction("BEGIN IMMEDIATE", durable) as (kept, connection):
+        with self._transaction("BEGIN IMMEDIATE") as (kept, connection):
 
             def append(content: dict[str, Any]) -> int:
                 number, text, found = kept.chain.next_entry(content, late=content["kind"] == "settle")
@@ -137,12 +147,11 @@ class Store:
             return [{**chain.add(*row), "hash": row[2]} for row in rows]
 
     @contextmanager
-    def _transaction(self, begin: str, durable: bool = False) -> Iterator[tuple[_Kept, sqlite3.Connection]]:
+    def _transaction(self, begin: str) -> Iterator[tuple[_Kept, sqlite3.Connection]]:
         with _lock, self._errors():
             kept = self._open()
             connection = kept.connection
             assert connection is not None
-            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             connection.execute(begin)
             try:
                 self._catch_up(connection, kept)
@@ -166,7 +175,8 @@ class Store:
         if kept is None:
             if _is_mounted(self.path, identity[0]):
                 raise BudgetStoreError(
-                    f"{self.path} is mounted as a file of its own: its log would be elsewhere, and lost. Mount its folder."
+                    f"{self.path} is mounted as a file of its own: its journal would be elsewhere, and undo what others "
+                    "have written. Mount its folder."
                 )
             kept = _Kept(identity)
         if kept.connection is None:
@@ -218,15 +228,23 @@ class Store:
             raise BudgetStoreError(f"The budget {self.path} was replaced while it was written to. Nothing was released.")
 
     def _connect(self, mode: str) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            f"{Path(self.path).as_uri()}?mode={mode}",
-            uri=True, isolation_level=None, timeout=SECONDS_TO_WAIT, check_same_thread=False,
-        )  # fmt: skip
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES_OF_AN_ENTRY)
-        # A file may come from anywhere: nothing in it is run, and its pages are not trusted.
-        for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
-            connection.execute(f"PRAGMA {pragma}")
-        return connection
+        end = time.monotonic() + SECONDS_TO_WAIT
+        while True:
+            connection = sqlite3.connect(
+                f"{Path(self.path).as_uri()}?mode={mode}",
+                uri=True, isolation_level=None, timeout=SECONDS_TO_WAIT, check_same_thread=False,
+            )  # fmt: skip
+            try:
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES_OF_AN_ENTRY)
+                for pragma in PRAGMAS:
+                    connection.execute(f"PRAGMA {pragma}")
+                return connection
+            except sqlite3.Error as error:
+                connection.close()
+                # SQLite does not wait where a log is to be put in the file and others use it.
+                if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > end:
+                    raise
+                time.sleep(random.uniform(0.01, 0.05))
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -259,7 +277,7 @@ REASONS = {
 
 
 def _is_mounted(path: str, device: int) -> bool:
-    """Whether a file is mounted alone, such as into a container: others then see the file, but not the log beside it."""
+    """Whether a file is mounted alone, such as into a container: others then see it, but not the journal beside it."""
     if device != os.stat(os.path.dirname(path)).st_dev:
         return True
     try:
@@ -273,20 +291,6 @@ def _is_mounted(path: str, device: int) -> bool:
 
 def _has_tables(connection: sqlite3.Connection) -> bool:
     return bool(connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
-
-
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Entries are first written to a log beside the file, which takes one wait for the disk instead of four."""
-    end = time.monotonic() + SECONDS_TO_WAIT
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            # SQLite does not wait here for others who do the same.
-            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > end:
-                raise
-            time.sleep(0.02)
 
 
 def _close(kept: _Kept) -> None:
