@@ -19,7 +19,7 @@ from dpforest.archive import is_packed, packed, unpacked
 from dpforest.domain import Domain
 from dpforest.errors import ChangedModelWarning, DPForestError, ModelFileError, OutputError
 from dpforest.files import read_whole, whole_file
-from dpforest.model_checks import check_header, check_structure
+from dpforest.model_checks import check_header, check_size, check_structure
 from dpforest.privacy.amounts import as_written
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import UNNAMED, Statement
@@ -53,13 +53,14 @@ ARRAYS = {
 def save_model(model: Any, path: str | Path) -> None:
     """Write a fitted estimator."""
     header, blobs = _content(model)
+    check_size(header["ledger"])
     text = _header_text(header)
     if len(text) > MOST_HEADER_BYTES or len(text) + sum(map(len, blobs.values())) > MOST_BYTES:
         raise ModelFileError(
             f"The model is larger than a file of models can be ({MOST_BYTES} bytes). Use fewer trees or levels."
         )
     try:
-        with whole_file(path) as file:
+        with whole_file(path, over_models=True) as file:
             for piece in packed({HEADER: text, **blobs}):
                 file.write(piece)
     except OutputError as error:

@@ -47,7 +47,10 @@ def test_fit_and_evaluate_are_charged_until_the_cap(folder):
     score = ["evaluate", "ward.dpf", "ward.csv", "--epsilon", 0.5, "--budget", "budget.db::ward-7"]
     ended = run(*score, cwd=folder)
     assert ended.returncode == 0, ended.stderr
-    refused = run(*fit, cwd=folder)
+    taken = run(*fit, cwd=folder)
+    assert taken.returncode == 1
+    assert "ward.dpf is there already" in taken.stderr
+    refused = run(*["more.dpf" if word == "ward.dpf" else word for word in fit], cwd=folder)
     assert refused.returncode == 1
     assert "0.5" in refused.stderr
     assert "cap of 2" in refused.stderr

@@ -72,6 +72,12 @@ def made(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def no_model_yet(made):
+    """A fit never writes over a file, and many tests fit."""
+    (made / "n.dpf").unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_says_what_a_command_does_with_an_example(name):
     found = run(*name.split(), "--help")
@@ -457,8 +463,8 @@ ON_PRIVATE = [
     "schema check s.json --table private.csv",
     "plan --schema s.json --epsilon 1 --rows 400",
     "fit private.csv --schema s.json --epsilon 1 --out n.dpf",
-    "fit private.parquet --schema s.json --epsilon 1 --out n.dpf --json",
-    "fit private.csv --schema s.json --epsilon 1 --out n.dpf --recipe fletcher-islam-2015-dpdf",
+    "fit private.parquet --schema s.json --epsilon 1 --out n2.dpf --json",
+    "fit private.csv --schema s.json --epsilon 1 --out n3.dpf --recipe fletcher-islam-2015-dpdf",
     "predict n.dpf private.csv --out p.csv",
     "evaluate n.dpf private.csv --epsilon 1",
     "report n.dpf --out r.html",
@@ -467,12 +473,12 @@ ON_PRIVATE = [
     "export n.dpf --out e.json",
     "export n.dpf --out e.sql",
     # Refused: the table is torn, or not what the schema says.
-    "fit torn.csv --schema s.json --epsilon 1 --out n.dpf",
-    "fit swapped.parquet --schema s.json --epsilon 1 --out n.dpf",
+    "fit torn.csv --schema s.json --epsilon 1 --out n4.dpf",
+    "fit swapped.parquet --schema s.json --epsilon 1 --out n4.dpf",
     "predict n.dpf torn.csv --out q.csv",
     "evaluate n.dpf torn.csv --public",
     "schema draft torn.csv --out torn.toml",
-    "fit private.csv --schema wrong.json --epsilon 1 --out n.dpf",
+    "fit private.csv --schema wrong.json --epsilon 1 --out n4.dpf",
 ]
 
 
@@ -488,7 +494,7 @@ def test_nothing_that_is_said_or_written_holds_a_value_of_a_record(made, tmp_pat
     Schema({**schema.features, "height": Numeric(0, 1)}, schema.target).to_file("wrong.json")
     assert len(SECRETS.findall((tmp_path / "private.csv").read_text())) == 3
     said = {words: call(monkeypatch, capsys, *words.split()) for words in ON_PRIVATE}
-    refused = ON_PRIVATE.index("fit torn.csv --schema s.json --epsilon 1 --out n.dpf")
+    refused = ON_PRIVATE.index("fit torn.csv --schema s.json --epsilon 1 --out n4.dpf")
     assert [code for code, _, _ in said.values()] == [0] * refused + [1] * (len(ON_PRIVATE) - refused)
     texts = {words: out + err for words, (_, out, err) in said.items()} | read_all(tmp_path)
     assert {"d.toml", "d.json", "r.html", "r.json", "u.txt", "e.json", "e.sql"} <= {*texts}
@@ -505,8 +511,8 @@ NEIGHBOURS = {
 TOLD = [
     "schema draft private.parquet --target ill --out d.json",
     "fit private.csv --schema s.json --epsilon 1 --out n.dpf",
-    "fit private.parquet --schema s.json --epsilon 1 --out n.dpf --recipe consul-2020",
-    "fit private.csv --schema s.json --epsilon 1 --delta 1e-6 --out n.dpf --json",
+    "fit private.parquet --schema s.json --epsilon 1 --out n2.dpf --recipe consul-2020",
+    "fit private.csv --schema s.json --epsilon 1 --delta 1e-6 --out n3.dpf --json",
     "report n.dpf --out r.html",
     "evaluate n.dpf private.csv --epsilon 0.5 --json",
 ]

@@ -61,12 +61,14 @@ def fit(
     from dpforest.doubts import measured_words, released_doubts
     from dpforest.errors import LeakWarning, NothingLearntWarning, ParameterError
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
-    from dpforest.files import check_writable
+    from dpforest.files import check_writable, free_place
     from dpforest.schema import Classes, Schema
     from dpforest.tables import header, is_parquet, read_column, read_table
 
     facts = Schema.from_file(schema)
-    check_writable(out, table, schema)
+    check_writable(out, table, schema, over_models=True)
+    if out.exists():
+        raise ParameterError(f"{out} is there already. Move it away, or choose another --out. Nothing was spent.")
     kind = DPForestClassifier if isinstance(facts.target, Classes) else DPForestRegressor
     is_file = "://" not in table
     if groups is not None and (not is_file or scheduler is not None):
@@ -100,16 +102,17 @@ def fit(
             X, y = read_table(table, facts, with_target=True, progress=progress)
             ids = None if groups is None else read_column(table, groups)
             model.fit(X, y, groups=ids, progress=progress)
-        model.save(out)
+        with free_place(out) as place:
+            model.save(place)
     for doubt in released_doubts(model.forest_, facts):
         say(f"Odd: {doubt}", errors)
     if as_json:
-        print_json({"model": str(out), "privacy": model.privacy_.to_dict()})
+        print_json({"model": str(place), "privacy": model.privacy_.to_dict()})
         return
     if ignored:
         say(f"Not in the schema, so not read: {', '.join(map(shortened, ignored))}")
     loss = f"epsilon = {model.ledger_.spent:.4g}" + (f", delta = {delta:.3g}" if delta else "")
-    say(f"Spent {loss}. Model: {out}")
+    say(f"Spent {loss}. Model: {place}")
     if model.forest_.n_records is not None:
         say(measured_words(model.forest_.n_records))
     say(str(model.privacy_))
@@ -152,7 +155,7 @@ def _params(given: list[str] | None) -> dict[str, Any] | None:
 def _keeping_charges(model: Any, out: Path) -> Iterator[None]:
     """If the run ends early, write what it has spent beside the model that is not there."""
     from dpforest.errors import OutputError
-    from dpforest.files import write_whole
+    from dpforest.files import free_place, write_whole
 
     try:
         yield
@@ -160,8 +163,8 @@ def _keeping_charges(model: Any, out: Path) -> Iterator[None]:
         ledger = getattr(model, "ledger_", None)
         if ledger is not None and ledger.n_entries:
             say(f"Stopped. epsilon = {ledger.spent:.4g} was spent and stays spent; no model was written.", errors)
-            charges = out.with_name(f"{out.name}.charges.json")
             with suppress(OutputError):  # of the model that could not be written either, the error tells
-                write_whole(charges, ledger.to_json().encode())
+                with free_place(out.with_name(f"{out.name}.charges.json")) as charges:
+                    write_whole(charges, ledger.to_json().encode())
                 say(f"Charges: {charges}", errors)
         raise
