@@ -11,6 +11,9 @@ from dpforest.tree import LINKS, Forest
 PER_NODE = ("trees", "parents", "levels", "first_children", "features", "splits", "variances", "counts", "shares", "votes")
 # No fit opens scopes inside scopes more often.
 MOST_SCOPES = 50
+# A fit makes two books at most; each takes a search for its rho, and each charge a fraction that is added up.
+MOST_BOOKS = 8
+MOST_CHARGES = 1 << 18
 MOST_JOBS = 1 << 12
 WHOLE = ("n_trees", "max_depth", "max_rows_per_person", "n_jobs")
 
@@ -40,6 +43,21 @@ def check_header(header: dict[str, Any]) -> None:
     )
     if not sound:
         raise ModelFileError("The header of the model has an entry of the wrong type.")
+    check_size(header["ledger"])
+
+
+def check_size(ledger: dict[str, Any]) -> None:
+    """Raise if a ledger holds more than a file may."""
+    books = ledger["books"]
+    if len(books) > MOST_BOOKS or sum(_n_charges(book["root"]) for book in books) > MOST_CHARGES:
+        raise ModelFileError(
+            f"The ledger of a model that is kept in a file has at most {MOST_BOOKS} books and {MOST_CHARGES} charges. Use "
+            "fewer trees or levels."
+        )
+
+
+def _n_charges(entry: dict[str, Any]) -> int:
+    return sum(map(_n_charges, entry["children"])) if "scope" in entry else 1
 
 
 def _are_parameters(parameters: dict[str, Any]) -> bool:
@@ -120,11 +138,13 @@ def _has_numbers(forest: Forest) -> bool:
 
 
 def _has_splits(forest: Forest) -> bool:
+    """Each split with a route of its own: what is said of all nodes is then not much larger than the file."""
     inner = ~forest.is_leaf
     features, splits = forest.features[inner], forest.splits[inner]
     return bool(
         ((features >= 0) & (features < forest.domain.n_features)).all()
         and ((splits >= 0) & (splits < len(forest.routes))).all()
+        and len(np.unique(splits)) == len(splits)
         and (forest.first_children[~inner] == -1).all()
         and (forest.features[~inner] == -1).all()
         and (forest.splits[~inner] == -1).all()

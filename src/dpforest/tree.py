@@ -15,6 +15,7 @@ from numba import njit
 
 from dpforest.bands import INDEPENDENT, NORMAL_95, STANDS_OUT, Bands, count_words
 from dpforest.domain import Domain
+from dpforest.errors import ParameterError
 from dpforest.schema import Classes, Target
 from dpforest.texts import plain
 
@@ -22,6 +23,7 @@ from dpforest.texts import plain
 SCORE_STEPS = 1024
 LINKS = ("shares", "softmax", "sum")
 ROWS_AT_ONCE = 1 << 10
+MOST_CHARACTERS_OF_RULES = 1 << 26
 PER_NODE = ("levels", "counts", "variances", "shares", "votes", "released")
 
 
@@ -269,19 +271,13 @@ class Forest:
         ``support_band`` and ``lead_band`` are half the width of 95 % bands, ``low`` and ``high`` the ends of that of the
         confidence or mean; None where there is no noise, or none whose width is known.
         """
-        conditions: list[tuple[str, ...]] = [()] * self.n_nodes
-        for node in np.flatnonzero(self.parents >= 0):
-            parent = self.parents[node]
-            feature = self.features[parent]
-            n_codes = self.domain.n_codes[feature]
-            side = self.routes[self.splits[parent], :n_codes] == node - self.first_children[parent]
-            conditions[node] = (*conditions[parent], self.domain.describe(feature, side))
+        conditions = self._conditions()
         return [
             {
                 "tree": int(self.trees[node]),
                 "node": node,
                 "leaf": bool(self.is_leaf[node]),
-                "conditions": list(conditions[node]),
+                "conditions": conditions[node],
                 "rule": " and ".join(conditions[node]) or "always",
                 "support": max(0.0, float(self.bands.sizes[node])),
                 "support_band": NORMAL_95 * float(self.bands.size_deviations[node]) if self.variances[node] else None,
@@ -289,6 +285,27 @@ class Forest:
             }
             for node in range(self.n_nodes)
         ]
+
+    def _conditions(self) -> list[list[str]]:
+        """What holds at each node, from its root on; a long path is told at all its nodes, so the length is watched."""
+        conditions: list[list[str]] = [[] for _ in range(self.n_nodes)]
+        lengths = np.zeros(self.n_nodes, dtype=np.int64)
+        total = 0
+        for node in np.flatnonzero(self.parents >= 0):
+            parent = self.parents[node]
+            feature = self.features[parent]
+            n_codes = self.domain.n_codes[feature]
+            side = self.routes[self.splits[parent], :n_codes] == node - self.first_children[parent]
+            condition = self.domain.describe(feature, side)
+            lengths[node] = lengths[parent] + len(condition)
+            total += int(lengths[node])
+            if total > MOST_CHARACTERS_OF_RULES:
+                raise ParameterError(
+                    f"The rules of this forest, {self.n_nodes} of up to {self.depth} conditions, have more than "
+                    f"{MOST_CHARACTERS_OF_RULES} characters. Take some of its trees with forest.only, or export it."
+                )
+            conditions[node] = [*conditions[parent], condition]
+        return conditions
 
     def rules_text(self, leaves: bool = False) -> str:
         """All rules as sentences, one a line; with ``leaves`` only those that end at a leaf."""
