@@ -33,7 +33,6 @@ def check_header(header: dict[str, Any]) -> None:
         and len(set(names or ())) == len(names or ())
         and isinstance(header["draws"], bool)
         and _is_estimate(header.get("n_records"))
-        and all(_are_factors(row) for row in header.get("noise", []))
         and _are_parameters(header["parameters"])
         and _is_amount(privacy["epsilon"])
         and _is_amount(privacy["delta"])
@@ -87,10 +86,6 @@ def _is_estimate(value: Any) -> bool:
     )
 
 
-def _are_factors(row: Any) -> bool:
-    return len(row) == 3 and all(isinstance(number, float) and abs(number) < 1e100 for number in row)
-
-
 def _is_amount(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return value == "inf" or (number and math.isfinite(value) and 0 <= value < 1e300)
@@ -123,7 +118,7 @@ def _has_shapes(forest: Forest) -> bool:
         and all(len(getattr(forest, name)) == n for name in PER_NODE)
         and all(getattr(forest, name).shape == (n, forest.target.n_values) for name in ("counts", "shares", "votes"))
         and forest.routes.shape[1] >= forest.domain.n_codes.max()
-        and len(forest.noise) in (0, forest.n_trees)
+        and forest.noise.shape in ((0, 3), (forest.n_trees, 3))
     )
 
 
@@ -131,7 +126,9 @@ def _has_numbers(forest: Forest) -> bool:
     """Far from where sums and squares overflow."""
     return bool(
         forest.link in LINKS
-        and all((np.abs(getattr(forest, name)) < 1e100).all() for name in ("counts", "variances", "shares", "votes"))
+        and all(
+            (np.abs(getattr(forest, name)) < 1e100).all() for name in ("counts", "variances", "shares", "votes", "noise")
+        )
         and (forest.variances >= 0).all()
         and ((forest.votes >= 0).all() or forest.link != "shares")
     )

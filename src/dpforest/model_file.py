@@ -46,7 +46,7 @@ CHANGED = "the bytes of its file do not match their digest: it was damaged, or c
 ARRAYS = {
     "trees": ("<i8", 1), "parents": ("<i8", 1), "levels": ("<i8", 1), "first_children": ("<i8", 1), "features": ("<i8", 1),
     "splits": ("<i8", 1), "routes": ("<u2", 2), "counts": ("<f8", 2), "variances": ("<f8", 1), "shares": ("<f8", 2),
-    "votes": ("<f8", 2), "cuts": ("<f8", 1), "n_cuts": ("<i8", 1),
+    "votes": ("<f8", 2), "noise": ("<f8", 2), "cuts": ("<f8", 1), "n_cuts": ("<i8", 1),
 }  # fmt: skip
 
 
@@ -99,7 +99,6 @@ def _content(model: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
         "draws": forest.draws,
         "link": forest.link,
         "n_records": None if forest.n_records is None else asdict(forest.n_records),
-        "noise": forest.noise.tolist(),
         "made_with": model.made_with_,
     }
     try:
@@ -143,7 +142,9 @@ def read_model(path: str | Path, allow_changed: bool = False) -> tuple[dict[str,
 
 def _unpack(content: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, memoryview], bool]:
     """Header and arrays as they stand in the file, and whether any byte of it is not what was saved."""
-    entries = unpacked(content, {HEADER, *(f"{name}.npy" for name in ARRAYS)})
+    # Files of earlier versions have no array of that name.
+    arrays = [name for name in ARRAYS if name != "noise" or b"noise.npy" in content]
+    entries = unpacked(content, {HEADER, *(f"{name}.npy" for name in arrays)})
     text = bytes(entries[HEADER])
     if len(text) > MOST_HEADER_BYTES:
         raise ModelFileError(f"{path} is not a dpforest model: its header is larger than {MOST_HEADER_BYTES} bytes.")
@@ -159,21 +160,20 @@ def _unpack(content: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str,
 def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Forest:
     """The forest of a file, checked; entries of the header become what they stand for."""
     check_header(header)
-    arrays = {name: _read_array(blobs[f"{name}.npy"], *form) for name, form in ARRAYS.items()}
+    arrays = {name: _read_array(blobs[f"{name}.npy"], *form) for name, form in ARRAYS.items() if f"{name}.npy" in blobs}
     header["schema"] = schema = Schema.from_dict(header["schema"])
     header["privacy"] = Statement.from_dict(_whose(header["privacy"]))
     header["ledger"] = Ledger.from_dict(header["ledger"])
     header["parameters"]["epsilon"] = float(header["parameters"]["epsilon"])
     cuts = _split_cuts(arrays.pop("cuts"), arrays.pop("n_cuts"), schema)
     domain = Domain(tuple(schema.features), tuple(schema.features.values()), cuts)
-    measured = header.get("n_records")  # files of earlier versions have neither this nor "noise"
+    measured = header.get("n_records")  # files of earlier versions do not have it
     forest = Forest(
         domain=domain,
         target=schema.target,
         draws=header["draws"],
         link=header["link"],
         n_records=None if measured is None else Estimate(**measured),
-        noise=np.array(header.get("noise") or [], dtype=float).reshape(-1, 3),
         **arrays,
     )
     check_structure(forest)

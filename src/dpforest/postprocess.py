@@ -123,13 +123,22 @@ def plain_shares(forest: Forest) -> Forest:
 
 
 def _held(forest: Forest) -> np.ndarray:
-    """Counts that a node can hold: of at least 0 and, where sizes are rougher than leads, of a size of at least the lead."""
+    """Counts that a node can hold: of at least 0 and, where sizes are rougher than leads, of a size of at least the lead.
+
+    There a node that was not released itself holds what its leaves hold.
+    """
     counts, n = forest.counts, forest.counts.shape[1]
     rough = forest.factors[forest.trees, 2] > 0
     sizes = counts.sum(axis=1, keepdims=True)
     leads = (n * counts - sizes) / max(n - 1, 1)
     sizes = np.maximum(sizes, np.abs(leads).max(axis=1, keepdims=True))
-    return np.maximum(np.where(rough[:, None], (sizes + (n - 1) * leads) / n, counts), 0)
+    held = np.maximum(np.where(rough[:, None], (sizes + (n - 1) * leads) / n, counts), 0)
+    above = rough & ~forest.is_leaf & ~(forest.released if len(forest.released) else forest.is_leaf)
+    held[above] = 0
+    for level in reversed(forest.level_slices()[1:]):
+        below = np.flatnonzero(above[forest.parents[level]]) + level.start
+        np.add.at(held, forest.parents[below], held[below])
+    return held
 
 
 def _shares(forest: Forest, weights: np.ndarray) -> np.ndarray:

@@ -8,7 +8,17 @@ import pandas as pd
 import pytest
 from tests import naive
 
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest import (
+    Bounded,
+    Categorical,
+    Classes,
+    DPForestClassifier,
+    DPForestRegressor,
+    Numeric,
+    Schema,
+    load_model,
+    model_file,
+)
 from dpforest.bands import ratio_band
 from dpforest.domain import Domain, Grid
 from dpforest.growing.target_range import widened
@@ -218,3 +228,15 @@ def test_bands_hold_the_truth_in_95_of_100_fits(name):
             inside.setdefault(figure, []).extend(held)
     for figure, held in inside.items():
         assert 0.9 <= np.mean(held) <= 0.995, figure
+
+
+def test_a_saved_model_keeps_its_bands_and_a_file_without_them_is_read(tmp_path, monkeypatch):
+    X, y, _, features = table_with_noise(4, n_rows=2000)
+    model = DPForestClassifier(Schema(features, Classes([0, 1])), 2.0, random_state=1).fit(X, y)
+    assert (model.forest_.noise[:, 2] > 0).all()
+    model.save(tmp_path / "m.dpf")
+    assert load_model(tmp_path / "m.dpf").forest_.rules() == model.forest_.rules()
+    monkeypatch.setattr(model_file, "ARRAYS", {name: form for name, form in model_file.ARRAYS.items() if name != "noise"})
+    model.save(tmp_path / "old.dpf")
+    monkeypatch.undo()
+    assert load_model(tmp_path / "old.dpf").forest_.votes.tolist() == model.forest_.votes.tolist()

@@ -37,13 +37,13 @@ def leaf_noise(model: Any, *, ax: Any = None) -> Any:
     if signal.release in NOTHING:
         return say(ax, *NOTHING[signal.release])
     leaves = np.flatnonzero(model.forest_.is_leaf)
-    sizes, ratios = signal.sizes[leaves], (signal.ratios if signal.has_noise else signal.sizes)[leaves]
-    seen = ratios > 0
-    if not seen.any() or not sizes.any():
-        return say(ax, "No leaf has a released size above 0.")
-    order = np.argsort(-ratios[seen], kind="stable")
-    reached = sizes[seen][order].cumsum() / sizes.sum()
-    _draw(ax, reached, ratios[seen][order], signal)
+    sizes, ratios = model.forest_.bands.sizes[leaves], (signal.ratios if signal.has_noise else signal.sizes)[leaves]
+    order = np.argsort(-ratios, kind="stable")[: np.count_nonzero(ratios > 0)]
+    if not len(order) or sizes.sum() <= 0:
+        return say(ax, "The leaves hold no more records than noise could give.")
+    # Sizes of nothing but noise may be below 0; the way along the axis does not go back for them.
+    reached = np.clip(np.maximum.accumulate(sizes[order].cumsum() / sizes.sum()), 0, 1)
+    _draw(ax, reached, ratios[order], signal)
     _write(ax, ratios, signal)
     return ax
 

@@ -109,9 +109,9 @@ def _histogram(reliability: dict[str, Any] | None) -> list[dict[str, Any]]:
     return [
         {
             "label": f"{group['from']:g} to {group['to']:g}" if math.isfinite(group["to"]) else f"over {group['from']:g}",
-            "share": group["share"],
+            "share": max(group["share"], 0.0),
             "leaves": group["leaves"],
-            "height": group["share"] / highest,
+            "height": max(group["share"], 0.0) / highest,
             "out": group["from"] >= reliability["threshold"],
         }
         for group in reliability["bins"]

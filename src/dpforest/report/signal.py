@@ -76,9 +76,12 @@ class Signal:
         return np.divide(self.heights, self.deviations, out=found, where=self.deviations > 0)
 
     def reliability(self) -> dict[str, Any] | None:
-        """Leaves by how far they stand out: their number and their part of the records; None where noise is not known."""
-        leaves = self.forest.is_leaf
-        sizes, ratios = self.sizes[leaves], self.ratios[leaves]
+        """Leaves by how far they stand out: their number and their part of the records; None where noise is not known.
+
+        Parts are of sizes as released, so that those of nothing but noise may be a little below 0.
+        """
+        leaves, bands = self.forest.is_leaf, self.forest.bands
+        sizes, variances, ratios = bands.sizes[leaves], bands.size_variances[leaves], self.ratios[leaves]
         total = float(sizes.sum())
         if not self.has_noise or total <= 0:
             return None
@@ -88,11 +91,10 @@ class Signal:
             share = float(sizes[inside].sum()) / total
             bins.append({"from": low, "to": high, "leaves": int(inside.sum()), "share": share})
         clear = ratios >= STANDS_OUT
-        released, variances = self.forest.bands.sizes[leaves], self.forest.bands.size_variances[leaves]
-        part, of_part = released[clear].sum(), variances[clear].sum()
-        low_end, high_end = ratio_band(part, released.sum(), of_part, of_part, variances.sum())
+        part, of_part = sizes[clear].sum(), variances[clear].sum()
+        low_end, high_end = ratio_band(part, np.asarray(total), of_part, of_part, variances.sum())
         return {
-            "standing_out": float(sizes[clear].sum()) / total,
+            "standing_out": float(np.clip(part / total, 0, 1)),
             "low": float(low_end),
             "high": float(high_end),
             "threshold": STANDS_OUT,
