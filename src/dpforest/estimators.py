@@ -214,9 +214,7 @@ class _DPForest(BaseEstimator):
         X, schema = self._resolve_schema(X, y)
         recipe.check(schema)
         vault = Vault.seal(X, y, schema, n_jobs, groups, people)
-        # A list has no names to keep and, without a row, no columns to count.
-        has_shape = len(getattr(X, "shape", ())) == 2
-        validate_data(self, X if has_shape else np.empty((0, schema.n_features)), skip_check_array=True)
+        keep_names(self, X, schema)
         return schema, vault
 
     def _seal_elsewhere(self, seal: Callable[[Any, Schema], Source], table: Any, recipe: Recipe) -> tuple[Schema, Source]:
@@ -256,7 +254,9 @@ class _DPForest(BaseEstimator):
 
     def _whose(self, recipe: Recipe) -> dict[str, Any]:
         """Whether a recipe is somebody's own, and what runs that is not the library's, for the statement."""
-        return {"own_recipe": not is_listed(recipe), "outside": outside_parts(type(self), recipe)}
+        facts = self.schema if isinstance(self.schema, Schema) else None
+        kinds = [] if facts is None else [type(part) for part in (facts, facts.target, *facts.features.values())]
+        return {"own_recipe": not is_listed(recipe), "outside": outside_parts(type(self), recipe, kinds)}
 
     @property
     def _unit(self) -> str:
@@ -511,6 +511,13 @@ class DPForestRegressor(RegressorMixin, _DPForest):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def keep_names(estimator: Any, X: Any, schema: Schema) -> None:
+    """Set what scikit-learn keeps of a table: the number of its columns, and their names if it has any."""
+    # A list has no names to keep and, without a row, no columns to count.
+    has_shape = len(getattr(X, "shape", ())) == 2
+    validate_data(estimator, X if has_shape else np.empty((0, schema.n_features)), skip_check_array=True)
 
 
 def load_model(path: str | Path, *, allow_changed: bool = False) -> DPForestClassifier | DPForestRegressor:

@@ -165,7 +165,7 @@ def _noise(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> lis
     epsilon = facts.epsilon if is_public else facts.epsilon * (1 - recipe.n_rows_share)
     gate = Gate(Ledger(make_accountant(epsilon, facts.delta)), Entropy(None))
     public = replace(schema, n_rows=round(facts.n_rows))
-    empty = Vault.seal(np.empty((0, schema.n_features), dtype=object), np.empty(0), public)
+    empty = Vault.seal([], [], public)
     forest = fit_forest(empty, recipe, gate)
     signal = Signal.of(forest, gate.ledger)
     lines, first = [], 0

@@ -1,8 +1,10 @@
 """Recipes: a published algorithm is a list of parts. Public values only."""
 
+import inspect
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property, lru_cache, partial
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any, Protocol
 
@@ -253,17 +255,38 @@ def outside_parts(*parts: Any) -> tuple[str, ...]:
         elif type(part) is partial:
             waiting += [part.func, part.args, part.keywords]
         else:
-            kind = part if isinstance(part, type | FunctionType | BuiltinFunctionType) else type(part)
+            kind: Any = part if isinstance(part, type | FunctionType | BuiltinFunctionType) else type(part)
             home, name = str(kind.__module__), kind.__qualname__
             if isinstance(kind, FunctionType):
                 # Not what it says of itself: a decorator may have copied that from what it wraps.
                 home, name = str(kind.__globals__.get("__name__")), kind.__code__.co_qualname
-            if home.partition(".")[0] != __name__.partition(".")[0]:
+            if not _is_at(home, name, kind):
                 found.add(f"{home}.{name}")
             if kind is type(part):
                 inside = getattr(part, "__dict__", {})
                 waiting += [value for name, value in inside.items() if kind is not Recipe or name != "parameters"]
+                # What is set on a value hides what its class says.
+                said = _said_by(kind)  # type: ignore[arg-type]  # classes can be hashed
+                found |= {f"{home}.{name}.{other}" for other in said & inside.keys()}
     return tuple(sorted(found))
+
+
+def _is_at(home: str, name: str, kind: Any) -> bool:
+    """Whether the library has this very class or function by this name; one that was made inside another has none."""
+    if home.partition(".")[0] != __name__.partition(".")[0]:
+        return False
+    found: Any = sys.modules.get(home)
+    for step in name.split("."):
+        found = getattr(found, step, None)
+    return found is kind
+
+
+@lru_cache(maxsize=512)
+def _said_by(kind: Any) -> frozenset[str]:
+    """What a class says for all its values: not their fields, nor what is computed once for each."""
+    own = {item.name for item in fields(kind)} if is_dataclass(kind) else set()
+    once = {name for name in dir(kind) if isinstance(inspect.getattr_static(kind, name), cached_property)}
+    return frozenset(dir(kind)) - own - once
 
 
 def _is_plain(value: Any) -> bool:

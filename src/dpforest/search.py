@@ -17,12 +17,12 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dpforest.budget import Budget, Loss
 from dpforest.budget.fits import check_budget
 from dpforest.errors import ParameterError, SchemaError, TableError, UncoveredWarning, shown
-from dpforest.estimators import DPForestClassifier, DPForestRegressor
+from dpforest.estimators import DPForestClassifier, DPForestRegressor, keep_names
 from dpforest.mechanisms import Entropy, Logarithmic
 from dpforest.pipelines import learnt_before
 from dpforest.privacy.accountants import make_accountant
@@ -31,6 +31,7 @@ from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Charge, Ledger, Scope
 from dpforest.privacy.statement import Statement
+from dpforest.recipe import outside_parts
 from dpforest.records.vault import Vault
 from dpforest.schema import TARGET_STEPS, Classes, Schema
 
@@ -137,16 +138,38 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         # The number of runs and their candidates do not depend on the records: all are drawn and checked first.
         listed = self._listed()
         candidates = self._draw_candidates(listed, law.draw(entropy), entropy)
-        for candidate in listed or candidates:
-            self._model(candidate, epsilon)._check_parameters().check(schema)
+        checked = [self._model(candidate, epsilon) for candidate in listed or candidates]
+        for model in checked:
+            model._check_parameters().check(schema)
+        whose = self._whose(checked if listed else [])
         if y is None:
             raise ValueError("DPSearchCV requires y to be passed, but the target y is None.")
         vault = self._seal(X, y, schema)
-        self._charge()
+        self._charge(whose["own_recipe"])
         for name in ("best_estimator_", "best_params_", "best_score_", "privacy_", "ledger_"):
             self.__dict__.pop(name, None)
-        self._keep(self._best(vault, candidates, epsilon, entropy), schema, epsilon)
+        self._keep(self._best(vault, candidates, epsilon, entropy), schema, epsilon, whose)
         return self
+
+    def _whose(self, models: list[Model]) -> dict[str, Any]:
+        """As that of an estimator, for all candidates together: which run is the best depends on what each of them loses.
+
+        By what could be drawn, since what was drawn is secret. Of distributions that is known for none but the recipe.
+        """
+        if not models:
+            given = self.param_distributions
+            spaces = [given] if isinstance(given, Mapping) else given
+            recipes = [space.get("recipe", [self.estimator.recipe]) for space in spaces]
+            drawn = outside_parts(*(type(recipe) for recipe in recipes if hasattr(recipe, "rvs")))
+            listed = [recipe for some in recipes if not hasattr(some, "rvs") for recipe in some]
+            models = [clone(self.estimator).set_params(recipe=recipe) for recipe in listed]
+        else:
+            drawn = ()
+        found = [model._whose(model._check_parameters()) for model in models]
+        return {
+            "own_recipe": bool(drawn) or any(each["own_recipe"] for each in found),
+            "outside": tuple(sorted({*drawn, *(name for each in found for name in each["outside"])})),
+        }
 
     def _check_parameters(self) -> tuple[Logarithmic, Schema]:
         estimator = self.estimator
@@ -223,17 +246,18 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         if schema.n_rows is not None:
             schema = replace(schema, n_rows=max(1, round((1 - self.held_out) * schema.n_rows)))
         vault = Vault.seal(X, y, schema, effective_n_jobs(self.estimator.n_jobs))
-        validate_data(self, X, skip_check_array=True)
+        keep_names(self, X, schema)
         return vault
 
-    def _charge(self) -> None:
+    def _charge(self, is_own: bool) -> None:
         """The whole search is in the store before a record is used, and stays charged however it ends.
 
         It is settled at once: how long a search took would tell how many runs there were.
         """
         if self.budget is not None:
             loss = Loss.pure(as_written(self.epsilon))
-            self.budget.settle(self.budget.reserve("search", outcomes=[loss]), loss)
+            what = "search with own recipes" if is_own else "search"
+            self.budget.settle(self.budget.reserve(what, outcomes=[loss]), loss)
 
     def _best(self, vault: Vault, candidates: list[dict[str, Any]], epsilon: float, entropy: Entropy) -> _Run:
         """The best run, the first of those that tie; all others are forgotten."""
@@ -262,10 +286,11 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         """The most that a record adds to hits and misses together."""
         return 1 if isinstance(schema.target, Classes) else TARGET_STEPS
 
-    def _keep(self, best: _Run, schema: Schema, epsilon: float) -> None:
+    def _keep(self, best: _Run, schema: Schema, epsilon: float, whose: dict[str, Any]) -> None:
         """The best run, with a statement and a ledger of the whole search."""
         model = best.model
-        model.ledger_ = self._ledger(model.ledger_, epsilon)
+        model.privacy_ = replace(model.privacy_, **whose)
+        model.ledger_ = self._ledger(model.ledger_, epsilon, model.privacy_.proof)
         model.schema_ = schema
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
@@ -285,10 +310,10 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         target = schema.target
         self.best_score_ = share if isinstance(target, Classes) else (target.upper - target.lower) * (share - 1)
 
-    def _ledger(self, training: Ledger, epsilon: float) -> Ledger:
+    def _ledger(self, training: Ledger, epsilon: float, proof: str) -> Ledger:
         """Parts of one run in parallel, and what being the best of several costs on top."""
         ledger = Ledger(make_accountant(self.epsilon, 0.0))
-        ledger.proof = training.proof
+        ledger.proof = proof
         score = Charge("hits and misses", "geometric", epsilon)
         with ledger.scope("best run", "parallel") as run:
             run.children += [

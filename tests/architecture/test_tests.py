@@ -61,6 +61,6 @@ def test_what_is_not_wanted_is_found(find, text):
 
 def test_a_warning_that_all_tests_hide_is_named_with_its_module():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]["ini_options"]
-    for entry in settings["filterwarnings"]:
+    for entry in settings.get("filterwarnings", []):
         action, message, category, module = entry.split(":")
         assert action == "error" or (message and category and module and not module.startswith("dpforest"))

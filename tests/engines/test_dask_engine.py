@@ -356,7 +356,7 @@ def test_what_fails_on_a_worker_shows_no_value_in_errors_or_logs(client, monkeyp
 
 def test_a_partition_that_cannot_be_made_is_an_error_without_its_words(client):
     frame = dd.from_map(broken, range(2), meta=table().iloc[:0])
-    with pytest.raises(TableError, match=r"gave no answer \(ValueError\)") as caught:
+    with pytest.raises(TableError, match=r"gave no answer") as caught:
         DaskVault.seal(frame, CLASSES, client).count()
     assert SECRET not in str(caught.value)
     assert caught.value.__suppress_context__

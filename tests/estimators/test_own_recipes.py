@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpforest import Budget, Classes, DPForestClassifier, Numeric, Schema, get_recipe, list_recipes, load_model
-from dpforest.criteria import GiniCount
+from dpforest.criteria import GiniCount, MaxOperator
 from dpforest.errors import ParameterError, SchemaError
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.leaves import NoisyCounts
@@ -20,6 +20,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import UNNAMED, Statement
 from dpforest.recipe import ByTarget, Recipe, outside_parts
 from dpforest.recipes import is_listed
+from dpforest.records.columns import asking
 from dpforest.rules import HalfTheFeatures
 
 SCHEMA = Schema({"a": Numeric(0, 7, integer=True), "b": Numeric(0, 7, integer=True)}, Classes([0, 1]))
@@ -117,6 +118,37 @@ OUTSIDE = {
     "class": (replace(BASE, refine=(TwoReleases,)), "TwoReleases"),
     "recipe": (OwnRecipe(**vars(BASE)), "OwnRecipe"),
 }  # fmt: skip
+
+
+def hidden_method():
+    criterion = GiniCount()
+    object.__setattr__(criterion, "bound", MaxOperator().bound)  # declares less than it needs
+    return replace(get_recipe("guan-2020"), criterion=criterion)
+
+
+HIDDEN = {
+    "method set on a value": (hidden_method(), "GiniCount.bound"),
+    "class that says it is the library's": (
+        replace(BASE, leaf=type("NoisyCounts", (NoisyCounts,), {**NoisyCounts.__dict__})()), "NoisyCounts"
+    ),
+    "function inside one of the library's": (replace(BASE, planner=asking(lambda *_: BASE, None)), "asking"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("title", HIDDEN)
+def test_what_looks_like_a_part_of_the_library_and_is_none_is_found(title):
+    recipe, name = HIDDEN[title]
+    assert any(name in part for part in outside_parts(recipe))
+    assert not is_listed(recipe)
+
+
+def test_a_schema_of_a_class_from_outside_is_named():
+    class OwnClasses(Classes):
+        pass
+
+    schema = Schema(dict(SCHEMA.features), OwnClasses([0, 1]))
+    model = DPForestClassifier(schema).fit([[1.0, 2.0]], [1])
+    assert any("OwnClasses" in part for part in model.privacy_.outside)
 
 
 @pytest.mark.parametrize("title", OUTSIDE)

@@ -4,6 +4,8 @@ Where a value would change the type of a column, both tables have the type that 
 whoever made the table.
 """
 
+import subprocess
+import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from tests.odd_values import INF, NAN, OBJECTS, PLAIN, SECRET, signalling
 from tests.one_record import assert_others_are_read_as_before, outcome, root_counts
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.people import People
 from dpforest.records.vault import Vault
@@ -350,7 +353,6 @@ EMPTY = {
     "tuple": (),
     "deque": deque(),
     "numpy": np.array([]),
-    "numpy of two columns": np.empty((0, 2)),
     "numpy objects": np.empty((0, 2), dtype=object),
     "pandas": pd.DataFrame({"f": pd.Series(dtype=float), "g": pd.Series(dtype=object)}),
     "polars": pl.DataFrame(schema={"f": pl.Float64, "g": pl.String}),
@@ -359,13 +361,44 @@ EMPTY = {
 
 
 @pytest.mark.parametrize("X", EMPTY.values(), ids=EMPTY.keys())
-@pytest.mark.parametrize("y", [[], np.array([]), deque()], ids=["list", "numpy", "deque"])
+@pytest.mark.parametrize("y", [[], np.empty(0, dtype=object), deque()], ids=["list", "numpy", "deque"])
 def test_an_empty_table_gives_a_model(X, y):
     features = {"f": Numeric(0, 4), "g": Categorical(["a", "b"])}
     model = DPForestClassifier(Schema(features, Classes(["a", "b"])), max_depth=2).fit(X, y)
     assert model.n_features_in_ == 2
     assert set(model.predict([[1.0, "a"]])) <= {"a", "b"}
     assert DPForestRegressor(Schema(features, Bounded(0, 1)), max_depth=2).fit(X, y).predict([[1.0, "a"]]).shape == (1,)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1])
+def test_a_type_that_does_not_fit_is_refused_with_and_without_a_record(n_rows):
+    schema = Schema({"f": Categorical(["a", "b"])}, Classes(["a", "b"]))
+    for X, y in ((np.zeros((n_rows, 1)), ["a"] * n_rows), ([["a"]] * n_rows, np.zeros(n_rows))):
+        with pytest.raises(TableError, match="holds numbers"):
+            DPForestClassifier(schema).fit(X, y)
+
+
+def test_a_column_of_categories_without_any_value_is_not_refused():
+    """pandas writes categories of which none is there as numbers; with one they are text."""
+    schema = Schema({"f": Categorical(["a", "b"])}, Classes(["a", "b"]))
+    for value in (None, "a"):
+        frame = pd.DataFrame({"f": pd.Categorical([value, None])})
+        assert DPForestClassifier(schema).fit(pa.Table.from_pandas(frame), ["a", "b"]).n_features_in_ == 1
+
+
+def test_what_is_nested_deeply_does_not_end_the_process():
+    deep = ()
+    for _ in range(10**6):
+        deep = (deep,)
+    schema = Schema({"f": Categorical(["a", "b"])}, Classes(["a", "b"]))
+    more, fewer = (Vault.seal([["a"], ["b"], *([[deep]] * n)], ["a", "b", *(["a"] * n)], schema) for n in (1, 0))
+    assert_others_are_read_as_before(more, fewer)
+
+
+def test_bytes_that_look_like_a_category_give_no_warning():
+    code = "from dpforest.records.columns import *; print(to_indices(to_objects([b'yes', 'yes']), ['yes'], 1, 2))"
+    ended = subprocess.run([sys.executable, "-b", "-c", code], capture_output=True, text=True, check=True)
+    assert (ended.stdout, "BytesWarning" in ended.stderr) == ("[1 0]\n", False)
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])

@@ -3,6 +3,7 @@
 import math
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -22,9 +23,11 @@ from dpforest import (
     DPSearchCV,
     Numeric,
     Schema,
+    get_recipe,
     load_model,
 )
 from dpforest.errors import BudgetError, DPForestError, ParameterError, SchemaError, TableError
+from dpforest.leaves import NoisyCounts
 from dpforest.mechanisms import Entropy, Logarithmic
 from dpforest.records.scoring import hits_and_misses
 from dpforest.records.vault import Vault
@@ -361,5 +364,37 @@ def test_a_declared_number_of_rows_is_that_of_the_training_part():
 
 def test_a_table_without_rows_gives_a_model_and_no_error():
     X, y = table(10)
-    search = make().fit(X[:0], y[:0])
-    assert search.predict(X).shape == (10,)
+    for search in (make().fit(X[:0], y[:0]), make().fit([], [])):
+        assert search.predict(X).shape == (10,)
+
+
+class OwnLeaf(NoisyCounts):
+    """Somebody's own, of which nothing is known."""
+
+
+class OwnRecipes:
+    """A distribution of recipes."""
+
+    def rvs(self, random_state=None):
+        return "jagannathan-2009"
+
+
+OWN = replace(get_recipe("jagannathan-2009"), name="mine", leaf=OwnLeaf())
+SPACES = {
+    "list": {"recipe": ["auto", "mu-2016", OWN]},
+    "lists": [{"recipe": ["auto"]}, {"recipe": [OWN]}],
+    "list beside a distribution": {"recipe": ["auto", OWN], "max_depth": stats.randint(1, 3)},
+    "distribution": {"recipe": OwnRecipes()},
+}
+
+
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES.keys())
+def test_own_recipes_among_the_candidates_are_said_whichever_is_the_best(space, tmp_path):
+    budget = Budget.open(tmp_path / "budget.db", dataset="d", epsilon=9.0)
+    X, y = table(20)
+    for _ in range(5):  # whatever the draws
+        search = make(param_distributions=space, mean_runs=1.5, budget=budget, epsilon=1.0).fit(X, y)
+        assert search.privacy_.own_recipe
+        assert any("OwnLeaf" in part or "OwnRecipes" in part for part in search.privacy_.outside)
+        assert search.ledger_.proof == search.privacy_.proof
+    assert {entry["what"] for entry in budget.history()} == {"search with own recipes"}

@@ -419,7 +419,7 @@ def test_a_listed_none_is_a_label_like_any_other():
     assert read_target(["a", None, "?"], Classes([None, "a"])).tolist() == [1, 0, -1]
 
 
-@pytest.mark.parametrize("y", [[], np.array([]), pd.Series([], dtype=object), pl.Series([]), pa.nulls(0)])
+@pytest.mark.parametrize("y", [[], np.empty(0, dtype=object), pd.Series([], dtype=object), pl.Series([]), pa.nulls(0)])
 @pytest.mark.parametrize("target", [Classes(["a", "b"]), Bounded(0, 1)], ids=["classes", "bounded"])
 def test_a_target_without_rows_has_no_codes(y, target):
     assert read_target(y, target).tolist() == []

@@ -33,7 +33,7 @@ def round_down(value: Fraction) -> float:
 
 def round_up(value: Fraction) -> float:
     """The smallest float whose decimal is not below ``value``."""
-    return -round_down(-value)
+    return -round_down(-value) + 0.0  # no minus zero
 
 
 def round_up_short(value: Fraction) -> float:

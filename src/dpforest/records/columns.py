@@ -88,9 +88,6 @@ def _check_listed(what: str, listed: Sequence[Hashable], noun: str, column: Any,
 def column_kind(column: Any) -> tuple[str, str]:
     """What the values of a column can be: number, text, bytes, category, mixed or other; and the type as people write it."""
     if isinstance(column, np.ndarray):
-        if len(column) == 0 and column.dtype == np.float64:
-            # What numpy makes of an empty list, whatever was to be in it.
-            return "mixed", "object"
         kinds = {"b": "number", "i": "number", "u": "number", "f": "number", "O": "mixed", "U": "text", "S": "bytes"}
         names = {"U": "text", "S": "bytes", "O": "object"}  # without a length, which is that of the longest value
         return kinds.get(column.dtype.kind, "other"), names.get(column.dtype.kind, column.dtype.name)
@@ -122,8 +119,10 @@ def _kind_of_values(column: Any) -> tuple[str, str]:
         return "text", shown
     import pyarrow as pa
 
-    empty = pa.chunked_array([], column.to_native().type.value_type)
-    return column_kind(nw.from_native(empty, series_only=True))[0], shown
+    # Categories that are no text may be what a library made of a column without any.
+    values = column.to_native().type.value_type
+    is_text = pa.types.is_string(values) or pa.types.is_large_string(values) or pa.types.is_string_view(values)
+    return "text" if is_text else "mixed", shown
 
 
 def asking(read: Callable[..., Any], otherwise: Any) -> Callable[..., Any]:
@@ -195,7 +194,13 @@ def to_indices(column: Any, listed: Sequence[Hashable], other: int, missing: int
             look_up(column, low, table, found)
             return found
 
+    # Not even looked up where nothing of the kind is listed: to hash what is nested deeply can end the process, and to
+    # compare bytes with text can be told to warn.
+    unlisted = tuple(kind for kind in (tuple, frozenset, bytes) if not any(isinstance(value, kind) for value in listed))
+
     def find(value: Any) -> int:
+        if issubclass(type(value), unlisted):
+            return other
         place = places.get(value)
         return place if place is not None else missing if is_missing(value) else other
 

@@ -288,10 +288,10 @@ def _public_errors() -> Iterator[None]:
     """Whatever the cluster raises becomes an error with public facts only: its messages may quote rows."""
     try:
         yield
-    except Exception as error:
+    except Exception:
         raise TableError(
-            f"The Dask cluster gave no answer ({type(error).__name__}). What was charged stays charged. The logs of workers "
-            "say more; they need the same versions of the library and of dask as the trainer."
+            "The Dask cluster gave no answer. What was charged stays charged. The logs of workers say more; they need the "
+            "same versions of the library and of dask as the trainer."
         ) from None
 
 
