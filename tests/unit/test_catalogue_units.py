@@ -27,6 +27,7 @@ from dpforest.growing.two_phase import TwoPhase
 from dpforest.leaves import NoisyCounts, TwoBinMean
 from dpforest.postprocess import PruneByGini, PruneBySignal, plain_shares
 from dpforest.privacy.accountants import Pure
+from dpforest.privacy.amounts import exact
 from dpforest.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
 from dpforest.recipe import ByTarget
 from dpforest.recipes import get_recipe, list_recipes
@@ -192,8 +193,8 @@ def test_every_query_gives_the_shares_that_the_paper_prints(n_trees):
 def test_every_query_sums_to_the_amount_and_an_infinite_one_goes_everywhere(depth):
     for amount in (0.1, 1 / 3, 7.0):
         plan = EveryQuery().plan(amount, depth)
-        total = sum(map(Fraction, (*plan.splits, *plan.counts)))
-        assert (1 - Fraction(1, 10**15)) * Fraction(amount) <= total <= Fraction(amount)
+        total = sum(map(exact, (*plan.splits, *plan.counts)))
+        assert (1 - Fraction(1, 10**15)) * exact(amount) <= total <= exact(amount)
     assert set(EveryQuery().plan(math.inf, depth).counts) == {math.inf}
 
 

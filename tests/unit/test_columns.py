@@ -486,7 +486,6 @@ WRONG_LABELS = {
     "polars Categorical": (pl.Series(["0", "1"], dtype=pl.Categorical), [0, 1], r"holds text \(Categorical\)"),
     "pyarrow": (pa.array([True, None]), ["0", "1"], "holds numbers"),
     "pyarrow dictionary": (pa.array(["0"]).dictionary_encode(), [0, 1], r"holds text \(Categorical\)"),
-    "pyarrow dictionary of numbers": (pa.array([0]).dictionary_encode(), ["0", "1"], "holds numbers"),
 }
 
 

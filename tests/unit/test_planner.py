@@ -16,7 +16,7 @@ from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
 from dpforest.mechanisms import Gaussian
 from dpforest.planner import plan_forest
 from dpforest.privacy.accountants import make_accountant, zcdp_rho
-from dpforest.privacy.amounts import divide, divide_evenly
+from dpforest.privacy.amounts import divide, divide_evenly, exact
 from dpforest.recipes import get_recipe
 from dpforest.records.residuals import MOST_CLASSES, MOST_WEIGHT
 from dpforest.rules import Facts
@@ -167,7 +167,7 @@ def test_shares_of_phases_sum_to_the_whole_and_each_phase_gets_its_own(facts, as
     assert math.fsum(shares) == pytest.approx(1, abs=1e-12)
     assert all(0 < share <= 1 for share in shares)
     amounts = divide(0.7, shares)
-    assert sum(map(Fraction, amounts)) <= Fraction(0.7)
+    assert sum(map(exact, amounts)) <= exact(0.7)
     np.testing.assert_allclose(amounts, 0.7 * np.array(shares), rtol=1e-12)
 
 
@@ -181,13 +181,13 @@ def test_every_plan_can_be_paid_to_the_last_bit(facts, asked):
     total, left, phases = Fraction(0), budget, phases_of(recipe)
     if recipe.target_range is not None:
         own, left = divide(budget, [recipe.target_range.share, 1 - recipe.target_range.share])
-        total += Fraction(own)
+        total += exact(own)
     for phase, own in zip(phases, divide(left, [phase.share for phase in phases]), strict=True):
         step = replace(recipe, **phase.parts)
         plan = step.allocate.plan(divide_evenly(own, phase.n_trees), step.depth)
         assert min(*plan.splits, *plan.counts) >= 0
-        total += phase.n_trees * sum(map(Fraction, [*plan.splits, *plan.counts]))
-    assert Fraction(budget) * (1 - Fraction(1, 10**9)) < total <= Fraction(budget)
+        total += phase.n_trees * sum(map(exact, [*plan.splits, *plan.counts]))
+    assert exact(budget) * (1 - Fraction(1, 10**9)) < total <= exact(budget)
 
 
 @pytest.mark.parametrize("n_classes", N_CLASSES)
