@@ -854,10 +854,17 @@ def charges(name, n_rows, seed, delta):
     return [(entry["scope"], entry["label"], entry["mechanism"]) for entry in entries], entries
 
 
-# Whether the first two ask below the root follows released counts; with one seed their noise is the same, and the
-# tables below agree. The amounts of the third follow released weights, its labels do not at this shape. That charges
-# are functions of releases and public facts is shown by replaying, above.
-BY_RELEASED_VALUES = {"friedman-schuster-2010", "fletcher-islam-2015-dpdf", "li-2022"}
+# Whether the first two ask below the root follows released counts, so only what they ask of the root is compared. The amounts
+# of the third follow released weights, its labels do not at this shape. That charges are functions of releases and public
+# facts is shown by replaying, above.
+BY_RELEASED_COUNTS = {"friedman-schuster-2010", "fletcher-islam-2015-dpdf"}
+BY_RELEASED_VALUES = {*BY_RELEASED_COUNTS, "li-2022"}
+
+
+def asked_of_roots(charges):
+    found = [charge for charge in charges if charge[1].endswith("level 0")]
+    assert found
+    return found
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
@@ -865,9 +872,11 @@ BY_RELEASED_VALUES = {"friedman-schuster-2010", "fletcher-islam-2015-dpdf", "li-
 def test_neighbouring_tables_have_the_same_charges_in_the_same_order(name, delta):
     if delta and isinstance(get_recipe(name).sample, PoissonBootstrap):
         pytest.skip("a bootstrap has no zCDP analysis")
-    for n_rows, seed in itertools.product([0, 120], range(2, 5)):
+    for n_rows, seed in itertools.product([0, 120], range(3)):
         one, entries = charges(name, n_rows, seed, delta)
         two, more = charges(name, n_rows + 1, seed, delta)
+        if name in BY_RELEASED_COUNTS:
+            one, two = asked_of_roots(one), asked_of_roots(two)
         assert one == two
         if name not in BY_RELEASED_VALUES:
             assert entries == more
