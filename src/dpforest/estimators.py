@@ -28,6 +28,7 @@ from dpforest.errors import (
     UncoveredWarning,
     shown,
 )
+from dpforest.fingerprint import fingerprint
 from dpforest.forest import fit_forest, fit_published
 from dpforest.mechanisms import Entropy
 from dpforest.model_file import DAMAGE, read_model, save_model, versions
@@ -168,7 +169,7 @@ class _DPForest(BaseEstimator):
         check_budget(self.budget, self._unit, self._broken(recipe))
         ledger = Ledger(make_accountant(self.epsilon, self.delta, self.max_rows_per_person or 1))
         whose = self._whose(recipe)
-        ledger.proof = proof_in_words(recipe.name, self.variant, **whose)
+        ledger.proof, parts = proof_in_words(recipe.name, self.variant, **whose), fingerprint(recipe, type(self))
         gate = self._make_gate(ledger, self.random_state)
         schema, vault = seal(recipe, None if groups is None else People(ledger.rows, gate.entropy))
         shape = {"n_trees": self.n_trees, "max_depth": self.max_depth}
@@ -187,7 +188,7 @@ class _DPForest(BaseEstimator):
                 forest = fit_published(vault, recipe, printed, gate, **shape)
         self.schema_ = schema
         self.forest_ = forest
-        self.privacy_ = replace(self._state(recipe, schema, ledger, gate.entropy, uncovered), **whose)
+        self.privacy_ = replace(self._state(recipe, schema, ledger, gate.entropy, uncovered), fingerprint=parts, **whose)
         self.made_with_ = versions()
         if isinstance(schema.target, Classes):
             self.classes_ = forest.labels

@@ -10,9 +10,9 @@ import sys
 from typing import Any
 
 UNCOVERED = (
-    "the guarantee covers the forest alone; steps of the Pipeline around it learn from the same rows without noise: {}. "
+    "The guarantee covers the forest alone; steps of the Pipeline around it learn from the same rows without noise: {}. "
     "What they learn is not covered. Fit them on public rows and freeze them, or leave them out: a forest needs no scaling, "
-    "and takes missing values and categories as they are"
+    "and takes missing values and categories as they are."
 )
 
 

@@ -127,3 +127,13 @@ def test_plan_shows_where_the_budget_goes_without_data(tmp_path):
     refused = run(*asked, cwd=tmp_path)
     assert refused.returncode == 1
     assert "how many you expect" in refused.stderr
+
+
+def test_fit_prints_every_note_once(folder):
+    done = run("fit", "t.csv", "--schema", "ill.schema.json", "--epsilon", 8, "--delta", 0.1, "--groups", "id",
+               "--max-rows-per-person", 1, "--out", "m.dpf", cwd=folder)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    notes = load_model(folder / "m.dpf").privacy_.notes
+    # Fails if 400 rows are measured as 10 or fewer, with noise of epsilon 0.02 * 8: below exp(-0.16 * 390) = 1e-27.
+    assert any("larger than 1 / (number of rows)" in note for note in notes)
+    assert [line for line in done.stdout.splitlines() if "Note:" in line] == [f"Note: {note}." for note in notes]

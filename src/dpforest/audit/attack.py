@@ -70,6 +70,7 @@ class Attack:
     n_fits: int
     seconds: float
     own: bool = False  # see ``Audit``
+    fingerprint: str = ""
 
     @property
     def exceeds(self) -> bool:
@@ -143,6 +144,7 @@ def attack(
         recipe=subject.name,
         variant=subject.variant,
         own=subject.is_own,
+        fingerprint=subject.fingerprint,
         epsilon=subject.epsilon,
         delta=subject.delta,
         canary=canary,

@@ -147,5 +147,5 @@ def _attack_text(attacks: Sequence[Content]) -> str:
     return (
         f"<p>A record was planted in the table {planted}. An attacker who knows all other records and the recipe, and "
         "who has trained many forests with and without it, decides from the published forest whether it was there. Of "
-        f"forests that had it, at 1 % false alarms, he finds:</p><ul>{lines}</ul>"
+        f"forests that had it, at 1 % false alarms, this finds:</p><ul>{lines}</ul>"
     )

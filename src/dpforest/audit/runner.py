@@ -24,6 +24,7 @@ class Audit:
     replays: Replays | None
     bound: LowerBound | None
     own: bool = False  # not a recipe of the catalogue, or not run by the library's own estimators
+    fingerprint: str = ""  # of the recipe's parts
 
     @property
     def kept(self) -> bool:
@@ -40,6 +41,7 @@ class Audit:
             "recipe": self.recipe,
             "variant": self.variant,
             "own": self.own,
+            "fingerprint": self.fingerprint,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "replay": None if self.replays is None else self.replays.to_dict(),
@@ -59,7 +61,8 @@ def audit(
         )
     if n_fits:
         bound = lower_bound(subject, n_fits=n_fits, progress=progress)
-    return Audit(subject.name, subject.variant, subject.epsilon, subject.delta, replays, bound, subject.is_own)
+    claim = (subject.name, subject.variant, subject.epsilon, subject.delta)
+    return Audit(*claim, replays, bound, subject.is_own, subject.fingerprint)
 
 
 def subjects(recipe: str = "all", variant: str = "private", epsilon: float = 1.0, delta: float = 0.0) -> list[Subject]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
+from dpforest.fingerprint import fingerprint
 from dpforest.recipe import Recipe, outside_parts
 from dpforest.recipes import get_recipe, is_listed
 from dpforest.schema import Classes, Schema
@@ -35,6 +36,11 @@ class Subject:
     def is_own(self) -> bool:
         """Whether the recipe is not the catalogue's, or something from outside the library runs it."""
         return not is_listed(self.parts) or bool(outside_parts(self.classifier, self.regressor))
+
+    @property
+    def fingerprint(self) -> str:
+        """What a model has whose fit this is an audit of."""
+        return fingerprint(self.parts, self.classifier, self.regressor)
 
     @property
     def tasks(self) -> tuple[str, ...]:

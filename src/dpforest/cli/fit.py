@@ -115,7 +115,9 @@ def fit(
     say(f"Spent {loss}. Model: {place}")
     if model.forest_.n_records is not None:
         say(measured_words(model.forest_.n_records))
-    say(str(model.privacy_))
+    say(model.privacy_.sentence)
+    for note in model.privacy_.notes:
+        say(f"Note: {note.removesuffix('.')}.")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from dpforest.pipelines import UNCOVERED
 from dpforest.privacy.accountants import is_whole
 from dpforest.tree import Estimate
 
@@ -16,6 +17,9 @@ NOT_COVERED = (
     "how long training took",
     "what was learnt from the rows before the fit, such as by a scaler, an imputer, an encoder or a choice of columns",
 )
+# How notes begin that weaken the promise; the others only explain it.
+LARGE_DELTA = "delta = {:.3g} is larger than 1 / (number of rows)"
+WEAKENING = (UNCOVERED.partition(";")[0], LARGE_DELTA.partition("{")[0])
 # Stands for the parts of an own recipe in files that do not name them.
 UNNAMED = "parts that the file does not name"
 
@@ -43,18 +47,30 @@ class Statement:
     rows: int = 1  # of one unit that were used, at most
     own_recipe: bool = False  # not one of the library's catalogue
     outside: tuple[str, ...] = ()  # types and functions that ran and are not the library's
+    fingerprint: str = ""  # of the recipe's parts; files of earlier versions have none
 
     @property
     def proof(self) -> str:
         """Who proved what the ledger charges, in words."""
         return proof_in_words(self.recipe, self.variant, self.own_recipe, self.outside)
 
-    def __str__(self) -> str:
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """The notes that weaken the promise."""
+        return tuple(note for note in self.notes if note.startswith(WEAKENING))
+
+    @property
+    def sentence(self) -> str:
+        """The promise and who stands for it, or why there is none."""
         if not self.holds:
             return "No privacy guarantee: " + "; ".join(self.reasons) + "."
         if self.outside:
             return f"Not proved by the library: {self.proof}. If what they declare is true: {self._promise}"
         return f"{self._promise} {self.proof[0].upper()}{self.proof[1:]}." if self.own_recipe else self._promise
+
+    def __str__(self) -> str:
+        cautions = self.cautions if self.holds else ()
+        return " ".join([self.sentence, *(f"Note: {note.removesuffix('.')}." for note in cautions)])
 
     @property
     def _promise(self) -> str:
@@ -98,6 +114,7 @@ class Statement:
             rows=rows,
             own_recipe=bool(content.get("own_recipe", False)),
             outside=tuple(content.get("outside", ())),
+            fingerprint=str(content.get("fingerprint", "")),
             **{name: content[name] for name in names},
         )
 
@@ -127,8 +144,8 @@ def large_delta(delta: float, declared: int | None, measured: Estimate | None) -
         return []
     about = "" if declared is not None else "about "
     return [
-        f"delta = {delta:.3g} is larger than 1 / (number of rows), {about}1 / {rows:,.0f}: so large a delta would also "
-        "allow to publish whole records, drawn by lot; choose delta well below 1 / rows"
+        f"{LARGE_DELTA.format(delta)}, {about}1 / {rows:,.0f}: so large a delta would also allow whole records, drawn by "
+        "lot, to be published; choose delta well below 1 / rows"
     ]
 
 

@@ -3,7 +3,9 @@
 from typing import Any
 
 from dpforest.errors import ParameterError
+from dpforest.fingerprint import fingerprint
 from dpforest.privacy.statement import Statement
+from dpforest.recipes import get_recipe
 
 # For a recipe that the command does not know by name.
 OWN = 'model.save_report(path, {"audits": [audit(Subject(recipe)).to_dict()]})'
@@ -13,16 +15,15 @@ WANTED = "audit must be what `dpforest audit --json` prints: a dictionary with t
 def audit_content(audit: dict[str, Any] | None, statement: Statement) -> dict[str, Any]:
     """The entries about this recipe and variant, and the names of the others.
 
-    What an audit says of a recipe of the catalogue says nothing of an own one by the same name, nor the other way round.
+    What an audit says of a recipe of the catalogue says nothing of an own one by the same name, nor of other parts under it.
     """
-    is_own = statement.own_recipe or bool(statement.outside)
-    wanted = (statement.recipe, statement.variant, is_own)
     content: dict[str, Any] = {
         "attached": audit is not None,
-        "command": OWN if is_own else f"dpforest audit --recipe {statement.recipe or 'NAME'} --json",
+        "command": _command(statement),
         "entries": [],
         "others": [],
         "attacks": [],
+        "by_name_only": False,
         "found": "none was attached",
         "broken": False,
     }
@@ -32,18 +33,56 @@ def audit_content(audit: dict[str, Any] | None, statement: Statement) -> dict[st
         raise ParameterError(f"{WANTED}.")
     try:
         for entry in audit["audits"]:
-            if (entry["recipe"], entry["variant"], bool(entry.get("own", False))) == wanted:
+            if _is_about(entry, statement):
                 content["entries"].append(_entry(entry))
+                content["by_name_only"] |= not (entry.get("fingerprint") and statement.fingerprint)
             else:
-                content["others"].append({"recipe": str(entry["recipe"]), "variant": str(entry["variant"])})
-        for attack in audit.get("attacks") or []:
-            if (attack["recipe"], attack["variant"], bool(attack.get("own", False))) == wanted:
-                content["attacks"].append(_attack(attack))
+                other = {"recipe": str(entry["recipe"]), "variant": str(entry["variant"])}
+                content["others"].append(other | {"which": _which(entry, statement)})
+        content["attacks"] = [_attack(attack) for attack in audit.get("attacks") or [] if _is_about(attack, statement)]
     except (KeyError, TypeError, AttributeError, ValueError):
         raise ParameterError(f"{WANTED}; an entry of this one is incomplete.") from None
     content["broken"] = any(entry["broken"] for entry in content["entries"])
     content["found"] = _in_words(content)
     return content
+
+
+def _is_about(entry: dict[str, Any], statement: Statement) -> bool:
+    """Whether an entry is about the algorithm of a model: by its name, and by its fingerprint where both have one."""
+    found = entry.get("fingerprint")
+    return _is_named(entry, statement) and (not found or statement.fingerprint in ("", found))
+
+
+def _is_named(entry: dict[str, Any], statement: Statement) -> bool:
+    wanted = (statement.recipe, statement.variant, _is_own(statement))
+    return (entry["recipe"], entry["variant"], bool(entry.get("own"))) == wanted
+
+
+def _is_own(statement: Statement) -> bool:
+    return statement.own_recipe or bool(statement.outside)
+
+
+def _which(entry: dict[str, Any], statement: Statement) -> str:
+    """What tells another algorithm from the model's, beside its name."""
+    if _is_named(entry, statement):
+        return "with other parts"
+    if entry["variant"] == "published":
+        return "as printed"
+    if entry.get("own"):
+        return "own recipe"
+    return "the library's" if entry["recipe"] == statement.recipe else ""
+
+
+def _command(statement: Statement) -> str:
+    """How to make an audit of the algorithm: by a command, if the catalogue has it as it ran."""
+    try:
+        is_known = statement.fingerprint in ("", fingerprint(get_recipe(statement.recipe)))
+    except ParameterError:
+        is_known = False
+    if _is_own(statement) or not is_known:
+        return OWN
+    variant = " --variant published" if statement.variant == "published" else ""
+    return f"dpforest audit --recipe {statement.recipe}{variant} --json"
 
 
 def _in_words(content: dict[str, Any]) -> str:

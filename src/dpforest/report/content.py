@@ -74,7 +74,8 @@ def guarantee(statement: Statement) -> dict[str, Any]:
     epsilon, delta = statement.epsilon, statement.delta
     content: dict[str, Any] = {
         "holds": statement.holds,
-        "sentence": str(statement),
+        "sentence": statement.sentence,
+        "cautions": list(statement.cautions),
         "reasons": list(statement.reasons),
         "own_recipe": statement.own_recipe,
         "outside": list(statement.outside),

@@ -22,6 +22,7 @@ def page(content: dict[str, Any], drawing: dict[str, Any], twin: str) -> str:
     style, script = _part("style.css"), _part("script.js")
     data: dict[str, Any] = {"ledger": _labelled(plain(content["ledger"]["picture"])), "forest": drawing}
     data["bounded"] = math.isfinite(content["ledger"]["spent"])
+    data["declared"] = bool(content["guarantee"]["outside"])
     return _template().render(
         content,
         text=LabelWriter(),

@@ -35,9 +35,11 @@ def _product(content: dict[str, Any]) -> dict[str, Any]:
 def _promise(content: dict[str, Any]) -> dict[str, Any]:
     promise, ledger = content["guarantee"], content["ledger"]
     accounting = "zero-concentrated DP, converted once to (epsilon, delta)" if ledger["in_rho"] else "pure epsilon"
+    accounting += "; sequential, parallel and bootstrap composition in an exact ledger"
+    is_broken = content["audit"]["broken"]
     return {
-        "holds": promise["holds"],
-        "why_not": promise["reasons"],
+        "holds": promise["holds"] and not is_broken,
+        "why_not": [*promise["reasons"], *(["an audit broke the claim"] if is_broken else [])],
         "proof": promise["proof"],
         "not_proved": promise["outside"],
         "definition": "approximate differential privacy" if promise["delta"] else "pure differential privacy",
@@ -51,7 +53,7 @@ def _promise(content: dict[str, Any]) -> dict[str, Any]:
         "trust": "whoever trains the model sees the table and is trusted; whoever sees the model is not",
         "release": "one model, released once; losses of further releases from the same records add up",
         "mechanisms": [mechanism["name"] for mechanism in content["making"]["mechanisms"]],
-        "accounting": f"{accounting}; sequential, parallel and bootstrap composition in an exact ledger",
+        "accounting": accounting + ("; parts from outside charge what they declare" if promise["outside"] else ""),
         "budget": ledger["budget"],
         "charges": ledger["groups"],
         "assumed_public": _assumed(content["inputs"]),
@@ -70,6 +72,8 @@ def _assumed(inputs: dict[str, Any]) -> dict[str, Any]:
 
 def _implementation(content: dict[str, Any]) -> dict[str, Any]:
     making = content["making"]
+    randomness = "seeded, predictable" if making["seeded"] else "operating system's cryptographic generator"
+    of_parts = "; not known of the parts from outside" if content["guarantee"]["outside"] else ""
     return {
         "library": "dpforest",
         "version": making["versions"].get("dpforest"),
@@ -80,8 +84,8 @@ def _implementation(content: dict[str, Any]) -> dict[str, Any]:
         "paper": making["paper"],
         "variant": making["variant"],
         "status_of_published_claim": None if making["own_recipe"] else making["claim"],
-        "samplers": "exact integer samplers",
-        "randomness": "seeded, predictable" if making["seeded"] else "operating system's cryptographic generator",
+        "samplers": "exact integer samplers" + of_parts,
+        "randomness": randomness + of_parts,
         "model_sha256": making["digest"],
     }
 

@@ -43,7 +43,7 @@
 
   const WAYS = {
     sequential: "Its parts use the same records, so their losses add up.",
-    parallel: "Its parts use different records, so only the largest loss counts.",
+    parallel: (data.declared ? "As declared, its" : "Its") + " parts use different records, so only the largest loss counts.",
     bootstrap: "It works on a random sample in which a record can come several times: a sum s inside costs exp(s) − 1.",
     book: "Books are kept in different units; as epsilon they add up.",
   };
