@@ -109,11 +109,32 @@ def test_every_part_counts_for_a_fingerprint(parts):
     assert changed != fingerprint(BASE)
 
 
-def test_parts_that_hold_one_another_have_a_fingerprint():
-    first, second = OwnLeaf(), OwnLeaf()
-    for part, other in ((first, second), (second, first)):
-        object.__setattr__(part, "other", other)
-    assert len(fingerprint(replace(BASE, leaf=first))) == 64
+class Keeper:
+    """A part that is no dataclass and may hold anything."""
+
+    def __init__(self, kept):
+        self.kept = kept
+
+
+def test_parts_that_hold_one_another_or_much_else_have_a_fingerprint():
+    first, second = Keeper(1), Keeper(2)
+    first.kept, second.kept = second, first
+    doubled = Keeper(3)
+    for _ in range(60):  # 2 ** 60 ways lead to the innermost
+        doubled = Keeper([doubled, doubled])
+    for part in (first, doubled, Keeper(json), Keeper(sys.stdout)):
+        assert len(fingerprint(replace(BASE, stop=part))) == 64
+
+
+def test_parts_that_cannot_be_read_have_no_fingerprint_and_no_error():
+    endless = Keeper(None)
+    for _ in range(5000):
+        endless = Keeper(endless)
+    leaf = OwnLeaf()
+    object.__setattr__(leaf, "endless", endless)
+    deep = replace(BASE, name="mine", leaf=leaf, parameters={})
+    assert len(fingerprint(deep)) == 64  # no field of the leaf
+    assert fingerprint(replace(deep, stop=endless)) == ""
 
 
 def test_a_claim_that_an_audit_broke_is_no_longer_promised(tmp_path):

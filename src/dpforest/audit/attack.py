@@ -124,7 +124,7 @@ def attack(
     """
     if n_fits < LEAST_FITS:
         raise ParameterError(f"An attack needs at least {LEAST_FITS} fits, not {shown(n_fits)}.")
-    start = time.perf_counter()
+    start, parts = time.perf_counter(), subject.fingerprint
     canary = dict(exposed_record(X, y, schema) if canary is None else canary)
     if set(canary) != {*schema.features, schema.target.name}:
         raise ParameterError("The canary needs a value for each feature of the schema and for its target, and no others.")
@@ -144,7 +144,7 @@ def attack(
         recipe=subject.name,
         variant=subject.variant,
         own=subject.is_own,
-        fingerprint=subject.fingerprint,
+        fingerprint=parts,
         epsilon=subject.epsilon,
         delta=subject.delta,
         canary=canary,

@@ -47,7 +47,7 @@ class Statement:
     rows: int = 1  # of one unit that were used, at most
     own_recipe: bool = False  # not one of the library's catalogue
     outside: tuple[str, ...] = ()  # types and functions that ran and are not the library's
-    fingerprint: str = ""  # of the recipe's parts; files of earlier versions have none
+    fingerprint: str = ""  # of the recipe's parts; empty if not known, as in files of earlier versions
 
     @property
     def proof(self) -> str:
