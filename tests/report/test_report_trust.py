@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,7 +10,7 @@ import pytest
 from report_models import small_model
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_report_content import OwnLeaf, entry, own_model, written
+from test_report_content import OwnLeaf, entry, own_model, silently, written
 
 from dpforest import DPForestClassifier, get_recipe, list_recipes, load_model
 from dpforest.audit import Subject, audit
@@ -200,10 +199,5 @@ def test_small_words_of_the_page_are_right(tmp_path):
     words = written(small_model("jagannathan-2009", max_depth=1), tmp_path)[0]
     assert "not declared; it stays protected." in words.text
     assert "at most 1 question deep" in words.text
-    assert "--recipe li-2020 --variant published --json" in published(tmp_path)
-
-
-def published(folder):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return written(small_model("li-2020", "published", max_depth=2), folder)[0].text
+    words = written(silently(small_model, "li-2020", "published", max_depth=2), tmp_path)[0]
+    assert "--recipe li-2020 --variant published --json" in words.text
