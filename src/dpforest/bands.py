@@ -29,6 +29,11 @@ class Bands:
     def n_values(self) -> int:
         return self.counts.shape[1]
 
+    def summed(self, nodes: slice) -> "Bands":
+        """Bands of one node that holds what some nodes with independent noise hold together."""
+        factors = (self.variances[nodes, None] * self.factors[nodes]).sum(axis=0, keepdims=True)
+        return Bands(self.counts[nodes].sum(axis=0, keepdims=True), np.ones(1), factors)
+
     @cached_property
     def _own(self) -> np.ndarray:
         """The factor that each count has for itself, ``(n_nodes, n_values)``."""

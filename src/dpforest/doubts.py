@@ -4,7 +4,6 @@ A fit may not say that no label matched, for that would tell rows apart. What it
 doubt is a function of released values, so it costs nothing.
 """
 
-import math
 from typing import Any
 
 import numpy as np
@@ -58,10 +57,7 @@ def _held(forest: Forest) -> Estimate | None:
     """The records that the trees hold, at least as many as there are; None if no noisy count was released."""
     if not forest.variances.any():
         return None
-    # Every tree of a forest may have a part of the records; later trees of a sequence count them by weight.
-    roots = slice(0, forest.n_trees if forest.link == "shares" else 1)
-    size, variance = forest.bands.sizes[roots].sum(), forest.bands.size_variances[roots].sum()
-    return Estimate(max(float(size), 0.0), math.sqrt(variance))
+    return Estimate(max(float(forest.held.sizes[0]), 0.0), float(forest.held.size_deviations[0]))
 
 
 def _may_be_none(estimate: Estimate | None) -> bool:

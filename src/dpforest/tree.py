@@ -172,6 +172,15 @@ class Forest:
         return Bands(self.counts, self.variances, self.factors[self.trees])
 
     @cached_property
+    def held(self) -> Bands:
+        """Bands of what the trees hold together, a record once for each tree that it is in.
+
+        Trees may have a part of the records each, drawn by lot, so that no single one tells of the table. Of a sequence it
+        is the first tree alone, since later ones count records by weight.
+        """
+        return self.bands.summed(slice(0, self.n_trees if self.link == "shares" else 1))
+
+    @cached_property
     def _steps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What a walk needs: for each node its feature, where its routes begin and its first child; all routes; depths.
 

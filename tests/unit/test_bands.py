@@ -230,6 +230,39 @@ def test_bands_hold_the_truth_in_95_of_100_fits(name):
         assert 0.9 <= np.mean(held) <= 0.995, figure
 
 
+@pytest.mark.parametrize("kind", [DPForestClassifier, DPForestRegressor])
+def test_the_balance_of_trees_on_parts_is_that_of_the_table(kind):
+    # Fits are seeded by 0, 1, 2 .., so the test cannot fail by chance.
+    rng = np.random.default_rng(5)
+    X = rng.integers(0, 8, size=(2000, 2)).astype(float)
+    target = Classes([0, 1]) if kind is DPForestClassifier else Bounded(0, 1)
+    y = (X[:, 0] + X[:, 1] > 7).astype(int)
+    schema = Schema({"a": Numeric(0, 7, integer=True), "b": Numeric(0, 7, integer=True)}, target)
+    inside, sizes = [], []
+    for seed in range(200):
+        settings = {"recipe": "consul-2020", "epsilon": 4.0, "n_trees": 20, "max_depth": 2, "random_state": seed}
+        model = kind(schema, **settings).fit(X, y)
+        balance = Signal.of(model.forest_, model.ledger_).balance()
+        row = balance["classes"][1] if kind is DPForestClassifier else balance
+        inside.append(row["low"] <= y.mean() <= row["high"])
+        sizes.append(abs(balance["size"] - len(y)) <= balance["size_band"])
+    assert 0.9 <= np.mean(inside) <= 0.995
+    assert 0.9 <= np.mean(sizes) <= 0.995
+
+
+@pytest.mark.parametrize("recipe", ["auto", "consul-2020", "consul-2020-ert", "jagannathan-2009", "li-2020"])
+def test_the_part_of_the_records_that_stands_out_lies_within_its_band(recipe):
+    X, y, _, features = table_with_noise(50, n_rows=3000)
+    found = []
+    for seed in range(6):
+        model = DPForestClassifier(Schema(features, Classes([0, 1])), 0.5 + seed, recipe=recipe, random_state=seed).fit(X, y)
+        said = Signal.of(model.forest_, model.ledger_).reliability()
+        found += [] if said is None else [said]
+    assert found
+    for said in found:
+        assert said["low"] - 1e-12 <= said["standing_out"] <= said["high"] + 1e-12
+
+
 def test_a_saved_model_keeps_its_bands_and_a_file_without_them_is_read(tmp_path, monkeypatch):
     X, y, _, features = table_with_noise(4, n_rows=2000)
     model = DPForestClassifier(Schema(features, Classes([0, 1])), 2.0, random_state=1).fit(X, y)

@@ -104,20 +104,21 @@ class Signal:
         }
 
     def balance(self) -> dict[str, Any] | None:
-        """Classes (or the mean) among the records of the first tree, from its root; None if no counts were released.
+        """Classes (or the mean) among the records that the trees hold together; None if no counts were released.
 
         Bands are None where the noise is not known; a share that may be anything has the band 0 .. 1.
         """
-        bands, size = self.forest.bands, float(self.sizes[0])
+        held = self.forest.held
+        size = float(held.sizes[0])
         if self.release == "labels" or size <= 0:
             return None
         content: dict[str, Any] = {"size": size, "size_band": None, "lead": None, "lead_band": None}
         if self.has_noise:
-            content["size_band"] = NORMAL_95 * float(bands.size_deviations[0])
+            content["size_band"] = NORMAL_95 * float(held.size_deviations[0])
         if self.release == "lead":
-            content |= {"lead": float(self.heights[0]), "lead_band": NORMAL_95 * float(self.deviations[0])}
-        ends = [end[0].tolist() if self.has_noise else [None] * bands.n_values for end in bands.shares]
-        shares = np.clip(self.forest.counts[0] / size, 0, 1)
+            content |= {"lead": max(float(held.leads[0]), 0.0), "lead_band": NORMAL_95 * float(held.lead_deviations[0])}
+        ends = [end[0].tolist() if self.has_noise else [None] * held.n_values for end in held.shares]
+        shares = np.clip(held.counts[0] / size, 0, 1)
         return content | self._described(shares.tolist(), *ends)
 
     def _described(self, shares: list[float], lows: list[Any], highs: list[Any]) -> dict[str, Any]:
