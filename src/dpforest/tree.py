@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from dpforest.bands import INDEPENDENT, NORMAL_95, STANDS_OUT, Bands, count_words
+from dpforest.bands import INDEPENDENT, NORMAL_95, STANDS_OUT, Bands, count_words, in_brackets, mean_words, share_words
 from dpforest.domain import Domain
 from dpforest.errors import ParameterError
 from dpforest.schema import Classes, Target
@@ -263,6 +263,11 @@ class Forest:
         spread = np.square(1 - shares) * doubts + np.square(shares) * (doubts.sum() - doubts)
         return [Estimate(*pair) for pair in zip(shares.tolist(), (np.sqrt(spread) / total).tolist(), strict=True)]
 
+    @cached_property
+    def asked(self) -> np.ndarray:
+        """Whether some split asks about each feature."""
+        return np.bincount(self.features[~self.is_leaf], minlength=self.domain.n_features) > 0
+
     def _weights(self) -> np.ndarray:
         """How much of a record each tree counts it for, at least; 0 for a bounded target, see ``importance_estimates``."""
         if not isinstance(self.target, Classes):
@@ -287,7 +292,7 @@ class Forest:
                 "node": node,
                 "leaf": bool(self.is_leaf[node]),
                 "conditions": conditions[node],
-                "rule": " and ".join(conditions[node]) or "always",
+                "rule": " and ".join(conditions[node]) or "all records",
                 "support": max(0.0, float(self.bands.sizes[node])),
                 "support_band": NORMAL_95 * float(self.bands.size_deviations[node]) if self.variances[node] else None,
                 **self._prediction(node),
@@ -326,7 +331,8 @@ class Forest:
             what = "records by weight" if self.link == "softmax" and rule["tree"] else "records"
             size = count_words(rule["support"], rule["support_band"], what)
             # A rule is one line, whatever its names hold.
-            lines.append(plain(f"tree {rule['tree']}: if {rule['rule']} then {said_words(rule)}, about {size}"))
+            where = f"if {rule['rule']} then" if rule["conditions"] else "all records:"
+            lines.append(plain(f"tree {rule['tree']}: {where} {said_words(rule)}, about {size}"))
         return "\n".join(lines)
 
     def _prediction(self, node: int) -> dict[str, Any]:
@@ -361,9 +367,8 @@ def said_words(rule: dict[str, Any]) -> str:
     if "adds" in rule:
         return f"{rule['adds']:+.6g}"
     if "class" in rule:
-        band = "" if rule["low"] is None else f", {100 * rule['low']:.0f} to {100 * rule['high']:.0f}%"
-        return f"{rule['class']} ({rule['confidence']:.0%}{band})"
-    return f"{rule['mean']:.6g}" + ("" if rule["low"] is None else f" ({rule['low']:.6g} to {rule['high']:.6g})")
+        return f"{rule['class']} ({', '.join(share_words(rule['confidence'], rule['low'], rule['high']))})"
+    return in_brackets(mean_words(rule["mean"], rule["low"], rule["high"]))
 
 
 def _coins(codes: np.ndarray) -> np.ndarray:

@@ -13,6 +13,8 @@ from report_models import HOSTILE, SCRIPT, hostile_model, large_model, mean_mode
 
 from dpforest import DPForestClassifier, get_recipe, list_recipes, load_model
 from dpforest.audit import Subject, audit
+from dpforest.bands import percent
+from dpforest.doubts import measured_words
 from dpforest.errors import LeakWarning, OutputError, ParameterError
 from dpforest.leaves import NoisyCounts
 from dpforest.model_file import model_digest
@@ -23,7 +25,7 @@ from dpforest.report.charges import MOST_BLOCKS, grouped_charges, picture
 from dpforest.report.content import certainty, group_delta, guarantee, report_content
 from dpforest.report.drawing import Drawing, said
 from dpforest.report.signal import Signal
-from dpforest.report.text import LabelWriter, figure, percent, plain, script_json, share_figure, visible
+from dpforest.report.text import MINUS, LabelWriter, figure, plain, script_json, share_figure, visible
 
 TWO_MEGABYTES = 2_000_000
 RECIPES = [(recipe["name"], "private") for recipe in list_recipes()]
@@ -374,9 +376,42 @@ def test_every_noisy_figure_of_the_forest_has_a_band(recipe, tmp_path):
         assert forest["records"] is None
     else:
         assert forest["records"] == {"value": measured.value, "band": pytest.approx(1.96 * measured.deviation)}
-        assert f"{figure(measured.value, 6)} ± {figure(forest['records']['band'], 2)} records with a known" in words.text
+        assert measured_words(measured).removesuffix(".") in words.text
     drawing = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict()
-    assert all(row[5] > 0 for row in drawing["rules"])
+    assert all("±" in row[5] for row in drawing["rules"])
+
+
+@pytest.mark.parametrize("make", [small_model, mean_model])
+@pytest.mark.parametrize("recipe", ["auto", "consul-2020"])
+def test_the_page_says_of_a_rule_what_its_sentence_says(make, recipe):
+    # Little budget, so that leads and sizes may be 0; seeded, so that some are.
+    model = make(recipe, epsilon=0.1, random_state=1)
+    drawing = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict()
+    sentences = {
+        rule["node"]: said for rule, said in zip(model.forest_.rules(), model.forest_.rules_text().split("\n"), strict=True)
+    }
+    corrects = {rule["node"] for rule in model.forest_.rules() if "adds" in rule}
+    shown = [row[1:2] + row[4:] for row in drawing["rules"]]
+    assert any("(may be 0)" in (lead or size) for _, _, size, _, _, lead, *_ in shown)
+    for node, _, size, _, _, lead, _, _, value, _ in shown:
+        sentence = sentences[node].replace("-", MINUS)
+        number, _, unsure = size.partition(" (")
+        assert f", about {number} records" in sentence
+        assert sentence.endswith("(may be 0)") == bool(unsure)
+        assert lead is None or f" by a lead of {lead}, about" in sentence
+        if node not in corrects:
+            assert value in sentence.replace(" (", ", ").replace(")", "") or f"({value})" in sentence
+
+
+def test_one_tree_is_not_said_to_add_up_and_columns_in_no_split_are_not_asked(tmp_path):
+    model = mean_model(n_trees=1, max_depth=1, random_state=1)
+    words, _, twin = written(model, tmp_path)
+    assert model.forest_.link == "sum"
+    assert "trees add up" not in words.text
+    (idle,) = [row["feature"] for row in twin["forest"]["importances"] if not row["asked"]]
+    assert idle == model.forest_.domain.names[1 - int(model.forest_.features[0])]
+    assert "not asked" in words.text
+    assert "whose band reaches 0" in words.text
 
 
 def test_recipes_that_release_labels_show_no_counts(tmp_path):

@@ -23,14 +23,13 @@ from dpforest import (
     list_recipes,
     plots,
 )
-from dpforest.bands import count_words
+from dpforest.bands import count_words, in_brackets, percent, share_words
 from dpforest.errors import DPForestError, LeakWarning, ParameterError
 from dpforest.plots.canvas import plain
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
 from dpforest.report.content import report_content
 from dpforest.report.signal import Signal
-from dpforest.report.text import percent
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -296,8 +295,8 @@ def test_the_plot_and_the_report_say_the_same_about_leaves(name, bounded):
     ax = plots.leaf_noise(model)
     np.testing.assert_allclose(np.sort(points(ax)[:, 1]), np.sort(signal.ratios[leaves][signal.ratios[leaves] > 0]))
     said = report_content(model)["forest"]["reliability"]
-    share, low, high = (percent(said[key]) for key in ("standing_out", "low", "high"))
-    assert f"{share} ({low} to {high}) of the released records" in ax.get_title(loc="left")
+    part = in_brackets(share_words(said["standing_out"], said["low"], said["high"]))
+    assert f"{part} of the released records" in ax.get_title(loc="left")
     # Where the points pass 3 is the share that both give.
     reached = points(ax)[points(ax)[:, 1] >= said["threshold"], 0]
     assert reached.max(initial=0) == pytest.approx(said["standing_out"])
@@ -328,7 +327,7 @@ def test_leaves_show_class_share_and_size_with_their_bands():
     shown = texts(plots.tree(model, 1, max_depth=2))
     for rule in model.forest_.rules():
         if rule["tree"] == 1 and rule["leaf"]:
-            share = f"{rule['class']}  {rule['confidence']:.0%}\n({rule['low']:.0%} to {rule['high']:.0%})"
+            share = f"{rule['class']}  {percent(rule['confidence'])}\n({percent(rule['low'])} to {percent(rule['high'])})"
             assert f"{share}\n{count_words(rule['support'], rule['support_band'], 'records')}" in shown
     assert shown.count("yes") == shown.count("no") == 3
 
@@ -339,7 +338,7 @@ def test_questions_are_those_of_the_tree():
     yes, no = (rule for rule in model.forest_.rules() if rule["leaf"])
     assert f"{yes['rule']}?\n{model.forest_.counts[0].sum():.0f} records" in shown
     assert shown.index("yes") < shown.index("no")
-    assert any(f"{no['class']}  {no['confidence']:.0%}" in text for text in shown)
+    assert any(f"{no['class']}  {percent(no['confidence'])}" in text for text in shown)
 
 
 def test_additive_trees_say_what_they_add():

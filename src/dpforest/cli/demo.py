@@ -66,9 +66,10 @@ def _print_forest(forest: Any) -> None:
     from dpforest.tree import said_words
 
     matter = Table("column", "importance", "95 % band", title="Which columns matter", title_justify="left")
-    named = zip(forest.domain.names, forest.importance_estimates(), strict=True)
-    for name, found in sorted(named, key=lambda pair: -pair[1].value)[:N_RULES]:
-        matter.add_row(name, f"{found.value:.1%}", f"± {min(NORMAL_95 * found.deviation, 1):.1%}")
+    named = zip(forest.domain.names, forest.importance_estimates(), forest.asked, strict=True)
+    for name, found, asked in sorted(named, key=lambda row: -row[1].value)[:N_RULES]:
+        cells = (f"{found.value:.1%}", f"± {min(NORMAL_95 * found.deviation, 1):.1%}") if asked else ("not asked", "")
+        matter.add_row(name, *cells)
     output.print(matter)
     output.print(f"The strongest of the {forest.n_trees} trees' rules, and by how much they move the log-odds of an answer:")
     every = forest.rules()

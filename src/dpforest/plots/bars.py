@@ -34,8 +34,10 @@ def importances(model: Any, *, ax: Any = None, most: int = 20) -> Any:
     ax.barh(
         range(len(order)), values[order], color=BLUE, xerr=around, error_kw={"ecolor": GREY, "elinewidth": 1, "capsize": 2}
     )
+    asked = dict(zip(model.schema_.features, model.forest_.asked, strict=True))
     for row, place in enumerate(order):
         words = f"{values[place]:.1%}" + (f" ± {bands[place]:.1%}" if bands[place] else "")
+        words = words if asked[str(names[place])] else "not asked"
         style = {"textcoords": "offset points", "va": "center", "color": GREY, "fontsize": "small"}
         ax.annotate(words, (ends[place], row), (5, 0), annotation_clip=False, **style, **AS_IS)
     ax.set_yticks(range(len(order)), [plain(names[place], LONGEST) for place in order], **AS_IS)

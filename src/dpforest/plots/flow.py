@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dpforest.bands import count_words
+from dpforest.bands import count_words, mean_words, share_words
 from dpforest.errors import ParameterError, shown
 from dpforest.plots.canvas import AS_IS, BLUE, GREY, PALE, axes, plain, runs_leftward, width
 from dpforest.report.signal import Signal
@@ -106,16 +106,15 @@ class _Boxes:
             return [plain(rule["class"], IN_BOX - 8), "(a label, no counts)"]
         if "class" in rule:
             label = plain(rule["class"], IN_BOX - 8)
-            says = f"{label}  {rule['adds']:+.3g}" if "adds" in rule else f"{label}  {rule['confidence']:.0%}"
+            words = (
+                [f"{rule['adds']:+.3g}"] if "adds" in rule else share_words(rule["confidence"], rule["low"], rule["high"])
+            )
+            says = f"{label}  {words[0]}"
         else:
-            says = f"adds {rule['adds']:+.4g}" if "adds" in rule else f"mean {rule['mean']:.4g}"
-        band = []
-        if rule.get("low") is not None:
-            percents = "class" in rule
-            band = [
-                f"({rule['low']:.0%} to {rule['high']:.0%})" if percents else f"({rule['low']:.4g} to {rule['high']:.4g})"
-            ]
-        elif rule.get("lead_band") is not None:
+            words = [f"{rule['adds']:+.4g}"] if "adds" in rule else mean_words(rule["mean"], rule["low"], rule["high"])
+            says = f"{'adds' if 'adds' in rule else 'mean'} {words[0]}"
+        band = [f"({word})" for word in words[1:]]
+        if rule.get("lead_band") is not None:
             band = [f"lead {count_words(rule['lead'], rule['lead_band'])}"]
         return [says, *band, *self._size(node)]
 

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dpforest.bands import STANDS_OUT
+from dpforest.bands import STANDS_OUT, in_brackets, share_words
 from dpforest.plots.canvas import AS_IS, BLUE, GREY, ORANGE, VERMILION, axes, in_percent, load, say
 from dpforest.report.signal import Signal
-from dpforest.report.text import percent
 
 # Marker, colour and bounds of signal over noise.
 KINDS = (("o", BLUE, STANDS_OUT, math.inf), ("s", ORANGE, 1.0, STANDS_OUT), ("x", VERMILION, 0.0, 1.0))
@@ -82,8 +81,8 @@ def _write(ax: Any, ratios: np.ndarray, signal: Signal) -> None:
             ax.axhline(level, color="black", linewidth=1, linestyle="-" if level == 1 else "--")
             style = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": "small"}
             ax.annotate(name, (1.015, level), annotation_clip=False, **style, **AS_IS)
-        share, low, high = (percent(reliability[name]) for name in ("standing_out", "low", "high"))
-        title = f"{share} ({low} to {high}) of the released records are in leaves above {STANDS_OUT:g} standard deviations"
+        part = in_brackets(share_words(*(reliability[name] for name in ("standing_out", "low", "high"))))
+        title = f"{part} of the released records are in leaves above {STANDS_OUT:g} standard deviations"
         hidden, reason = ratios < LOWEST, f"are below {LOWEST:g} and not shown"
     n_hidden = int(np.count_nonzero(hidden))
     words = f", of which {n_hidden:,} {reason}" if n_hidden else ""

@@ -186,7 +186,7 @@ def forest_content(model: Any) -> dict[str, Any]:
     """Figures about the released trees."""
     forest = model.forest_
     signal = Signal.of(forest, model.ledger_)
-    importances = zip(forest.domain.names, forest.importance_estimates(), strict=True)
+    importances = zip(forest.domain.names, forest.importance_estimates(), forest.asked, strict=True)
     known = signal.release != "printed"  # how wide the noise of printed algorithms is was not recorded
     return {
         "n_trees": forest.n_trees,
@@ -200,8 +200,13 @@ def forest_content(model: Any) -> dict[str, Any]:
         "too_small_to_tell": too_small_to_tell(forest),
         "odd": released_doubts(forest, model.schema_),
         "importances": [
-            {"feature": name, "share": found.value, "band": min(NORMAL_95 * found.deviation, 1.0) if known else None}
-            for name, found in sorted(importances, key=lambda pair: -pair[1].value)
+            {
+                "feature": name,
+                "share": found.value,
+                "band": min(NORMAL_95 * found.deviation, 1.0) if known else None,
+                "asked": bool(asked),
+            }
+            for name, found, asked in sorted(importances, key=lambda row: -row[1].value)
         ],
         "balance": signal.balance(),
         "reliability": signal.reliability(),

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.bands import NORMAL_95
+from dpforest.bands import NORMAL_95, count_words, mean_words, share_words
 from dpforest.domain import Domain
 from dpforest.report.signal import Signal
-from dpforest.report.text import script_json, shortened
+from dpforest.report.text import MINUS, figure, script_json, shortened
 from dpforest.schema import Bounded, Categorical
 from dpforest.tree import Forest
 
@@ -155,39 +155,42 @@ class Drawing:
         return path
 
     def _row(self, node: int) -> list[Any]:
-        """Size, its band, ratio, lead and its band, number of the label, value, ends of its band, shares; null: unknown."""
+        """Size, lead and value, each as a number and in words; ratio, number of the label, shares; null: unknown."""
         signal, bands = self.signal, self.forest.bands
-        lead = round(float(signal.heights[node]), 2) if signal.release == "lead" else None
+        size, lead = float(signal.sizes[node]), float(signal.heights[node]) if signal.release == "lead" else None
+        size_band = NORMAL_95 * float(bands.size_deviations[node]) if signal.has_noise else None
         best = int(self.best[node])
         label, value = said(self.forest, node, best)
         return [
-            round(float(signal.sizes[node]), 2),
-            round(NORMAL_95 * float(bands.size_deviations[node]), 2) if signal.has_noise else None,
+            round(size, 2),
+            count_words(size, size_band),
             round(float(signal.ratios[node]), 2) if signal.has_noise else None,
-            lead,
-            None if lead is None else round(NORMAL_95 * float(signal.deviations[node]), 2),
+            None if lead is None else round(lead, 2),
+            None if lead is None else count_words(lead, NORMAL_95 * float(signal.deviations[node])),
             None if label is None else self.texts.number(shortened(label)),
             value,
-            *self._ends(node, best),
+            self._value_words(node, best, value),
             [round(float(share), 4) for share in self._bar(node)],
         ]
 
-    def _ends(self, node: int, best: int) -> list[float | None]:
-        """Ends of the band of a share or mean; what additive trees add has none of its own, the lead below it has."""
+    def _value_words(self, node: int, best: int, value: float) -> str:
+        """A share or mean with its band; what additive trees add has none of its own, the lead beside it has."""
         forest, target = self.forest, self.forest.target
-        adds = forest.link == "softmax" or (forest.link == "sum" and forest.trees[node] > 0)
-        if not self.signal.has_noise or adds:
-            return [None, None]
+        if forest.link == "softmax" or (forest.link == "sum" and forest.trees[node] > 0):
+            return ("" if value < 0 else "+") + figure(value, 3 if forest.link == "softmax" else 4)
+        bounded = isinstance(target, Bounded)
+        ends = [float(end[node, 1 if bounded else best]) for end in forest.bands.shares] if self.signal.has_noise else []
         if isinstance(target, Bounded):
-            return [float(target.mean_of(end[node, 1])) for end in forest.bands.shares]
-        return [round(float(end[node, best]), 4) for end in forest.bands.shares]
+            words = mean_words(value, *(float(target.mean_of(end)) for end in ends)) if ends else [figure(value)]
+            return ", ".join(words).replace("-", MINUS)
+        return ", ".join(share_words(value, *(ends or (None, None))))
 
     def _bar(self, node: int) -> np.ndarray:
         shares = self.forest.shares[node]
         return shares[1:] if isinstance(self.forest.target, Bounded) else shares[self.coloured]
 
 
-def said(forest: Forest, node: int, best: int) -> tuple[Any, float | None]:
+def said(forest: Forest, node: int, best: int) -> tuple[Any, float]:
     """The label of a node and its share; for additive trees what it adds. A bounded target has no label but a mean."""
     votes, target = forest.votes[node], forest.target
     if isinstance(target, Bounded):

@@ -10,7 +10,8 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from dpforest.report.text import LabelWriter, figure, percent, plain, script_json, share_figure, shortened
+from dpforest.bands import count_words, in_brackets, mean_words, percent, share_words
+from dpforest.report.text import LabelWriter, figure, plain, script_json, share_figure, shortened
 
 # How much of a long list is on the page; the twin has all.
 MOST_FEATURES, MOST_CATEGORIES, MOST_CLASSES, MOST_LINES = 150, 12, 40, 40
@@ -52,6 +53,10 @@ def _template() -> Template:
         "most_classes": MOST_CLASSES,
         "most_lines": MOST_LINES,
         "units": UNITS,
+        "count_words": count_words,
+        "in_brackets": in_brackets,
+        "mean_words": mean_words,
+        "share_words": share_words,
     }
     return environment.from_string(_part("template.html"))
 

@@ -158,7 +158,7 @@
 
   /* ---- Nodes and rules: rows of numbers, see Drawing._row. ---- */
 
-  const ROW = ["size", "band", "ratio", "lead", "leadBand", "label", "value", "low", "high", "shares"];
+  const ROW = ["size", "sizeWords", "ratio", "lead", "leadWords", "label", "value", "valueWords", "shares"];
 
   function named(row, names) {
     return Object.fromEntries([...names, ...ROW].map((name, place) => [name, row[place]]));
@@ -172,25 +172,14 @@
     return forest.link === "softmax" && tree > 0 ? " by weight" : "";
   }
 
-  function counted(node) {
-    if (node.band === null) return figure(Math.round(node.size), 9);
-    return figure(Math.round(node.size), 9) + " ± " + figure(node.band, 2) + (node.size <= node.band ? " (may be 0)" : "");
-  }
-
   function sizeWords(node, tree) {
-    if (forest.release === "labels") return figure(node.size, 6) + (node.size === 1 ? " leaf" : " leaves");
-    return counted(node) + weighted(tree);
-  }
-
-  function between(node, write) {
-    return node.low === null ? "" : ", " + write(node.low) + " to " + write(node.high);
+    if (forest.release === "labels") return node.sizeWords + (node.size === 1 ? " leaf" : " leaves");
+    return node.sizeWords + weighted(tree);
   }
 
   function saidWords(node, tree) {
-    if (forest.bounded && forest.link === "sum" && tree > 0) return (node.value < 0 ? "" : "+") + figure(node.value);
-    if (forest.bounded) return "mean " + figure(node.value) + between(node, figure);
-    if (forest.link === "softmax") return text(node.label) + " (" + (node.value < 0 ? "" : "+") + figure(node.value, 3) + ")";
-    return text(node.label) + " (" + percent(node.value) + between(node, percent) + ")";
+    if (!forest.bounded) return text(node.label) + " (" + node.valueWords + ")";
+    return (forest.link === "sum" && tree > 0 ? "" : "mean ") + node.valueWords;
   }
 
   /* ---- Trees ---- */
@@ -229,7 +218,7 @@
     const middle = element("span", {}, isolated(text(node.condition)), " ");
     middle.append(element("span", { class: "says" }, isolated("→ " + saidWords(node, tree))));
     const size = element("span", { class: "size" }, sizeWords(node, tree));
-    if (node.lead !== null) size.append(element("br"), "lead " + figure(node.lead, 4) + " ± " + figure(node.leadBand, 2));
+    if (node.lead !== null) size.append(element("br"), "lead " + node.leadWords);
     item.append(element("div", { class: "node" }, element("span", { class: "twist", "aria-hidden": "true" }), middle, shareBar(node, tree), size));
     if (node.children.length || node.left) {
       item.setAttribute("aria-expanded", "false");
@@ -311,16 +300,16 @@
   const COLUMNS = [
     { name: "If", key: (rule) => rule.words, cell: ruleCell },
     { name: "Then", key: (rule) => (forest.bounded ? "" : text(rule.label)), cell: (rule) => isolated(text(rule.label)), skip: forest.bounded },
-    { name: valueName, number: true, key: (rule) => rule.value, cell: valueCell },
-    { name: forest.release === "labels" ? "Leaves" : "Records", number: true, key: (rule) => rule.size, cell: counted },
-    { name: "Lead", number: true, key: (rule) => rule.lead, cell: leadCell, skip: forest.release !== "lead" },
+    { name: valueName, number: true, key: (rule) => rule.value, cell: (rule) => rule.valueWords },
+    { name: forest.release === "labels" ? "Leaves" : "Records", number: true, key: (rule) => rule.size, cell: (rule) => rule.sizeWords },
+    { name: "Lead", number: true, key: (rule) => rule.lead, cell: (rule) => rule.leadWords, skip: forest.release !== "lead" },
     { name: "Signal ÷ noise", number: true, key: (rule) => rule.ratio, cell: (rule) => figure(rule.ratio, 3), skip: !["counts", "lead"].includes(forest.release) },
     { name: "Tree", number: true, key: (rule) => rule.tree, cell: (rule) => String(rule.tree + 1) },
   ].filter((column) => !column.skip);
 
   const rules = forest.rules.map((row) => {
     const rule = named(row, ["tree", "node", "leaf", "conditions"]);
-    rule.words = rule.conditions.map(text).join(" and ") || "always";
+    rule.words = rule.conditions.map(text).join(" and ") || "all records";
     rule.found = (rule.words + " " + (rule.label === null ? "" : text(rule.label))).toLowerCase();
     return rule;
   });
@@ -328,22 +317,12 @@
 
   function ruleCell(rule) {
     const cell = document.createDocumentFragment();
-    if (!rule.conditions.length) cell.append("always");
+    if (!rule.conditions.length) cell.append("all records");
     rule.conditions.forEach((condition, place) => {
       if (place) cell.append(element("span", { class: "and" }, " and "));
       cell.append(isolated(text(condition)));
     });
     return cell;
-  }
-
-  function valueCell(rule) {
-    if (forest.bounded) return saidWords(rule, rule.tree).replace("mean ", "");
-    if (forest.link !== "softmax") return percent(rule.value) + between(rule, percent);
-    return (rule.value < 0 ? "" : "+") + figure(rule.value, 3);
-  }
-
-  function leadCell(rule) {
-    return figure(rule.lead, 4) + " ± " + figure(rule.leadBand, 2);
   }
 
   function matching() {

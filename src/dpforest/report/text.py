@@ -103,17 +103,6 @@ def _superscript(number: int) -> str:
     return str(number).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def percent(share: float | None) -> str:
-    """A share for people; never 0 % or 100 % unless it is."""
-    if share is None:
-        return NOTHING
-    if 0 < share < 0.001:
-        return "under 0.1 %"
-    if 0.999 < share < 1:
-        return "over 99.9 %"
-    return f"{share:.1%}".replace(".0%", "%").replace("%", " %")
-
-
 def share_figure(share: float) -> str:
     """A share for a column of shares: always with one decimal."""
     return f"{share:.1%}".replace("%", " %")
