@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dpforest.bands import NORMAL_95
 from dpforest.budget import Budget, Loss
 from dpforest.budget.fits import charged, check_budget
 from dpforest.mechanisms import Entropy
@@ -21,8 +22,6 @@ from dpforest.privacy.sealed import Sealed
 from dpforest.records.scoring import count_hits, sum_errors, true_places, true_values
 from dpforest.schema import TARGET_STEPS, Classes
 
-# Of a normal distribution, on both sides.
-QUANTILE_95 = 1.96
 LEAST_SHARE = 2.0**-53
 
 
@@ -42,6 +41,7 @@ class Evaluation:
     scores: tuple[Score, ...]
     n_rows: float
     ledger: Ledger | None = None
+    n_rows_margin: float = 0.0
 
     @property
     def epsilon(self) -> float:
@@ -52,7 +52,8 @@ class Evaluation:
         scores = [{name: _finite(value) for name, value in asdict(score).items()} for score in self.scores]
         ledger = None if self.ledger is None else self.ledger.to_dict()
         epsilon = self.epsilon if math.isfinite(self.epsilon) else "inf"
-        return {"n_rows": self.n_rows, "epsilon": epsilon, "scores": scores, "ledger": ledger}
+        rows = {"n_rows": self.n_rows, "n_rows_margin": self.n_rows_margin}
+        return {**rows, "epsilon": epsilon, "scores": scores, "ledger": ledger}
 
 
 def evaluate_public(model: Any, parts: Iterable[tuple[Any, Any]]) -> Evaluation:
@@ -84,18 +85,19 @@ def evaluate_privately(
     check_budget(budget, "record", ["epsilon is infinite"] if math.isinf(epsilon) else [])
     with charged(budget, "score", [] if budget is None else [Loss.pure(ledger.epsilon)], ledger):
         counts, deviation = _noisy_hits(model, parts, Gate(ledger, Entropy(None)))
-    hits, misses = counts.T
+    # Sums are of counts as released: cut at 0, the noise in those of rare classes would add up.
+    n_rows, margin = max(float(counts.sum()), 0.0), NORMAL_95 * deviation * math.sqrt(counts.size)
+    hits, misses = np.maximum(counts, 0).T
     target = model.schema_.target
-    accuracy = _share("accuracy", hits.sum(), misses.sum(), deviation * math.sqrt(len(hits)))
+    accuracy = _share("accuracy", counts[:, 0].sum(), counts[:, 1].sum(), deviation * math.sqrt(len(hits)))
     if not isinstance(target, Classes):
         width = target.upper - target.lower
         error = Score("mean absolute error", width * (1 - accuracy.value), width * accuracy.margin)
-        return Evaluation((error,), float(hits.sum() + misses.sum()), ledger)
+        return Evaluation((error,), n_rows, ledger, margin)
     recalls = [
-        _share(f"found of {label}", hit, miss, deviation)
-        for label, hit, miss in zip(target.labels, hits, misses, strict=True)
+        _share(_found(label), hit, miss, deviation) for label, hit, miss in zip(target.labels, hits, misses, strict=True)
     ]
-    return Evaluation((accuracy, *recalls), float(hits.sum() + misses.sum()), ledger)
+    return Evaluation((accuracy, *recalls), n_rows, ledger, margin)
 
 
 def _noisy_hits(model: Any, parts: Iterable[tuple[Any, Any]], gate: Gate) -> tuple[np.ndarray, float]:
@@ -115,7 +117,7 @@ def _noisy_hits(model: Any, parts: Iterable[tuple[Any, Any]], gate: Gate) -> tup
     total = Sealed.concatenate(sums).map(lambda counts: counts.sum(axis=0))
     amount = gate.ledger.accountant.budget
     counts, variance = gate.add_noise(total, Sensitivity(unit, unit**2), amount, "hits and misses")
-    return np.maximum(counts, 0) / unit, math.sqrt(variance) / unit
+    return counts / unit, math.sqrt(variance) / unit
 
 
 def _shares_and_places(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -132,13 +134,17 @@ def predicted_places(model: Any, X: Any, shares: np.ndarray) -> np.ndarray:
     return np.array([places[label] for label in model.predict(X).tolist()])
 
 
+def _found(label: Any) -> str:
+    return f"share of {str(label)!r} that is found (recall)"
+
+
 def _share(name: str, hits: float, misses: float, deviation: float) -> Score:
     """hits / (hits + misses), where both have noise of the same standard deviation."""
     n = hits + misses
     if n <= 0:
         return Score(name, math.nan, math.nan)
-    share = hits / n
-    return Score(name, float(share), float(QUANTILE_95 * deviation * math.hypot(share, 1 - share) / n))
+    share = min(max(hits / n, 0.0), 1.0)
+    return Score(name, float(share), float(NORMAL_95 * deviation * math.hypot(share, 1 - share) / n))
 
 
 def _class_scores(model: Any, shares: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> Evaluation:
@@ -155,7 +161,7 @@ def _class_scores(model: Any, shares: np.ndarray, predicted: np.ndarray, true: n
         scores.append(Score("area under the curve", float(roc_auc_score(true, shares[:, 1]))))
     for place, label in enumerate(model.schema_.target.labels):
         own = true == place
-        scores.append(Score(f"found of {label}", float(hit[own].mean()) if own.any() else math.nan))
+        scores.append(Score(_found(label), float(hit[own].mean()) if own.any() else math.nan))
     return Evaluation(tuple(scores), float(len(true)))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.bands import NORMAL_95
+from dpforest.bands import NORMAL_95, decimals
 from dpforest.criteria import MaxOperator, Mixture, SoftAgreement
 from dpforest.errors import ParameterError
 from dpforest.forest import fit_forest, public_facts
@@ -173,9 +173,12 @@ def _noise(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> lis
     for n_trees, name in [*kinds, (forest.n_trees - sum(n for n, _ in kinds), "trees")]:
         leaves = forest.is_leaf & (forest.trees >= first) & (forest.trees < first + n_trees)
         size = facts.n_rows * n_trees / leaves.sum()
-        deviation = float(np.sqrt(np.square(signal.deviations[leaves]).mean()))
+        own = signal.deviations[leaves]
+        deviation = float(np.sqrt(np.square(own).mean()))
         ratio = f"{size / deviation:,.3g} standard deviations of it, if all are alike" if deviation else "no noise"
-        noise = f"{'its lead ' if signal.release == 'lead' else ''}± {NORMAL_95 * deviation:,.3g}"
+        band = NORMAL_95 * deviation
+        noise = f"{'its lead ' if signal.release == 'lead' else ''}± {band:,.{decimals(band)}f}"
+        noise += "" if np.allclose(own, deviation) else " on average"
         lines.append(Line(f"leaf of {name}", f"{size:,.0f} records, {noise}", ratio))
         first += n_trees
     return lines

@@ -28,6 +28,7 @@ GROWTH = 8
 TOO_LONG = "straddling"  # so Arrow's error begins if a row ends in neither of two blocks
 # A line break in quotes does not end a row, also where a block ends.
 QUOTED = pyarrow.csv.ParseOptions(newlines_in_values=True)
+WELL_FORMED = "every row must have as many cells as there are names, and every quote must be closed"
 PACKED = (".gz", ".bz2", ".zst", ".lz4")
 BYTE_ORDER_MARK = "\ufeff".encode().decode("latin-1")
 # A draft looks at as many rows of a text file, and a column is one of numbers if nearly all of its values are.
@@ -123,11 +124,13 @@ def _check_columns(wanted: list[str], path: Path) -> None:
 def _refusals(path: Path) -> Iterator[None]:
     try:
         yield
+    except FileNotFoundError:
+        raise TableError(f"There is no file {path}.") from None
     except OSError as error:
         raise TableError(f"{path} cannot be read: {error.strerror or 'no such table'}.") from None
     except pa.ArrowException:
         # The reader's own message would quote the row that it stumbled over.
-        kind = "Parquet file" if is_parquet(path) else "CSV file"
+        kind = "Parquet file" if is_parquet(path) else f"CSV file: {WELL_FORMED}"
         raise TableError(f"{path} is not a well-formed {kind}.") from None
 
 

@@ -69,6 +69,7 @@ def test_show_and_history_tell_of_what_is_reserved(folder):
     listed = run("budget", "history", "budget.db::ward-7", cwd=folder).stdout
     assert "fit [bold]x" in listed
     assert "not settled" in listed
+    assert "time (UTC)" in listed
     history = json.loads(run("budget", "history", "budget.db::ward-7", "--json", cwd=folder).stdout)
     assert [item["spent"] for item in history] == [0.5, 0.75]
     assert history[1]["loss"] is None
@@ -77,6 +78,7 @@ def test_show_and_history_tell_of_what_is_reserved(folder):
 def test_verify_finds_the_anchor_or_refuses(folder):
     ended = run("budget", "verify", "budget.db", cwd=folder)
     assert ended.returncode == 0
+    assert "for 1 data set." in ended.stdout
     head = ended.stdout.split("Head: ")[1].strip()
     assert run("budget", "verify", "budget.db", "--anchor", head, cwd=folder).returncode == 0
     refused = run("budget", "verify", "budget.db", "--anchor", "0" * 64, cwd=folder)

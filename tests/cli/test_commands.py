@@ -99,6 +99,19 @@ def test_a_damaged_table_is_refused_without_quoting_its_rows(folder):
     done = run("fit", "bad.csv", "--schema", "ill.schema.json", "--epsilon", 1, "--out", "m.dpf", cwd=folder)
     assert done.returncode == 1
     assert "secret-value" not in done.stderr + done.stdout
+    assert "bad.csv is not a well-formed CSV file: every row must have as many cells as there are names" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["nope.csv", "nope.csv.gz", "nope.parquet"])
+def test_a_table_that_is_not_there_is_said_not_to_be(folder, name):
+    done = run("fit", name, "--schema", "ill.schema.json", "--epsilon", 1, "--out", "m.dpf", cwd=folder)
+    assert done.stderr == f"Refused. There is no file {name}.\n"
+
+
+def test_a_doubt_is_told_in_a_sentence(folder):
+    (folder / "odd.csv").write_text("age,city,ill\n" + "1,Oslo,NO\n" * 500)
+    done = run("fit", "odd.csv", "--schema", "ill.schema.json", "--epsilon", 5, "--out", "m.dpf", cwd=folder)
+    assert "This looks odd: The fit measured" in done.stderr
 
 
 def test_a_stray_value_is_not_an_error(folder):
@@ -122,6 +135,7 @@ def test_plan_shows_where_the_budget_goes_without_data(tmp_path):
     done = run(*asked, "--rows", "50000", cwd=tmp_path)
     assert done.returncode == 0
     assert "Where the budget goes" in done.stdout
+    assert done.stdout.count(" value ") == 3
     shares = json.loads(run(*asked, "--rows", "50000", "--json", cwd=tmp_path).stdout)["shares"]
     assert {line["what"] for line in shares} >= {"number of rows (2% of epsilon)", "splits", "leaves"}
     refused = run(*asked, cwd=tmp_path)

@@ -1,6 +1,7 @@
 """Scores on the command line: exact only if the table is said to be public, else charged."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.cli.main import commands
 from dpforest.errors import ParameterError, TableError
+from dpforest.evaluation import evaluate_privately
 
 FEATURES = {"age": Numeric(0, 100), "city": Categorical(["Oslo", "Rome"])}
 
@@ -69,3 +71,22 @@ def test_it_must_be_said_whether_the_table_is_public(folder, options):
 def test_a_table_without_the_target_is_refused(folder):
     pyarrow.csv.write_csv(pyarrow.csv.read_csv("t.csv").drop_columns(["ill"]), "features.csv")
     assert isinstance(run("evaluate", "ill.dpf", "features.csv", "--public").exception, TableError)
+
+
+def test_the_number_of_rows_has_a_band_and_scores_have_the_digits_of_theirs(folder):
+    found = run("evaluate", "ill.dpf", "t.csv", "--epsilon", 1).stdout
+    assert re.search(r"^\s?[\d,.]+ ± 5\.3 rows +\n", found)  # 1.96 standard deviations of four counts
+    assert re.search(r"accuracy +│ 0\.\d{4} ± 0\.00\d\d |accuracy +│ 1\.0000 ± 0\.00\d\d ", found)
+    assert "share of 'yes' that is found (recall)" in found
+    assert "in 95 of 100 runs the exact score lies within ±" in found
+    assert re.search(r"accuracy +│ \d\.\d{4} ", run("evaluate", "ill.dpf", "t.csv", "--public").stdout)
+
+
+def test_rows_of_many_classes_are_not_counted_up_by_noise():
+    # Noise is not seeded: of 200 bands at least 160 hold the truth, which fails with a chance below 1e-9 if each does so
+    # with a chance of 0.93 (binomial tail).
+    labels = [f"label {place}" for place in range(100)]
+    X = pa.table({"age": [50.0] * 40, "city": ["Oslo"] * 40})
+    model = DPForestClassifier(Schema(FEATURES, Classes(labels, name="ill")), epsilon=20).fit(X, labels[:1] * 40)
+    found = [evaluate_privately(model, [(X, labels[:1] * 40)], 1.0) for _ in range(200)]
+    assert sum(abs(one.n_rows - 40) <= one.n_rows_margin for one in found) >= 160

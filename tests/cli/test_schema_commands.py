@@ -280,3 +280,41 @@ def test_counts_are_shown_as_not_private_and_only_with_a_table(folder):
     assert "ill: 'nein' (1) is not listed, but would match 'Nein'." in shown
     assert "Atlantis" not in shown
     assert "Exact counts" not in run("schema", "check", "p.json").output
+
+
+def shown(folder, content, rows, encoding="utf-8"):
+    (folder / "s.json").write_text(json.dumps(content), "utf-8")
+    (folder / "s.csv").write_text(rows, encoding)
+    done = run("schema", "check", "s.json", "--table", "s.csv")
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_a_check_says_loudly_that_no_label_is_listed_and_that_the_number_of_rows_differs(folder):
+    small = {"features": {"age": PEOPLE["features"]["age"]}, "target": PEOPLE["target"], "n_rows": 400}
+    done = shown(folder, small, "age,ill\n" + "1,0\n" * 5)
+    assert "No label of 'ill' is listed: a fit would learn nothing." in done.stderr
+    assert "The schema declares 400 rows; the table has 5." in done.output
+    done = shown(folder, small | {"n_rows": 5}, "age,ill\n" + "1,Ja\n" * 5)
+    assert "a fit would learn nothing" not in done.output
+    assert "The schema declares" not in done.output
+
+
+def test_text_in_another_encoding_is_not_readable(folder):
+    content = {
+        "features": {"city": {"kind": "categorical", "categories": ["Köln", "Ulm"]}},
+        "target": PEOPLE["target"],
+    }
+    rows = "city,ill\n" + "Köln,Ja\n" * 3 + "Ulm,Ja\nBonn,Ja\n,Ja\n"
+    shown(folder, content, rows, "latin-1")
+    (city, _) = json.loads(run("schema", "check", "s.json", "--table", "s.csv", "--json").stdout)["table"]["columns"]
+    assert [city[name] for name in ("listed", "other", "missing", "unreadable")] == [1, 1, 1, 3]
+
+
+def test_labels_that_look_alike_are_told_apart(folder):
+    city = {"kind": "categorical", "categories": ["0", "JA", "JA ", "", "a b"]}
+    content = {"features": {"city": city, "code": {"kind": "categorical", "categories": [0, 1]}}, "target": PEOPLE["target"]}
+    done = shown(folder, content | {"vouched_by": "w" * 100}, "city,code,ill\n0,0,Ja\n")
+    assert '"0", JA, "JA ", "", a b' in done.output
+    assert "0, 1 " in done.output
+    assert "www….\n" not in done.output

@@ -74,6 +74,14 @@ def test_the_kind_of_release_is_named():
     ]  # fmt: skip
 
 
+def test_noise_that_differs_between_leaves_is_said_to_be_an_average():
+    mixed = Schema({"x": Numeric(0, 1), "c": Categorical(list("abcdefgh"))}, Classes([0, 1]), n_rows=5000)
+    marginal, own = explain(mixed, None, 1.0).noise
+    assert marginal.what == "leaf of marginal trees"
+    assert marginal.value.endswith(" on average")
+    assert not own.value.endswith(" on average")
+
+
 def test_a_plan_needs_a_number_of_rows_and_a_budget():
     with pytest.raises(ParameterError, match="how many you expect"):
         explain(schema_of("two"), None, 1.0)

@@ -95,7 +95,7 @@ def history(
     if as_json:
         print_json([_plain(release) for release in releases])
         return
-    table = Table("entry", "time", "release", "cost", "spent so far", title=f"Budget of {shortened(found.dataset)}")
+    table = Table("entry", "time (UTC)", "release", "cost", "spent so far", title=f"Budget of {shortened(found.dataset)}")
     for release in releases:
         cost = "not settled" if release["loss"] is None else _cost(release["loss"])
         cells = (str(release["number"]), release["time"][:19], shortened(release["what"]), cost, _shown(release["spent"]))
@@ -118,7 +118,8 @@ def verify(
 
     found = Budget.open_all(path)
     heads = {item.verify(anchor) for item in found}
-    say(f"All entries are as they were written, for {len(found)} data sets." + (" The anchor is there." if anchor else ""))
+    sets = "1 data set" if len(found) == 1 else f"{len(found)} data sets"
+    say(f"All entries are as they were written, for {sets}." + (" The anchor is there." if anchor else ""))
     for head in heads:
         say(f"Head: {head}")
 

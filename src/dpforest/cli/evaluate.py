@@ -29,6 +29,7 @@ def evaluate(
 
     Example: [bold]dpforest evaluate adult.dpf ward.csv --epsilon 0.1[/bold]
     """
+    from dpforest.bands import count_words, with_band
     from dpforest.cli.budget import open_budget
     from dpforest.errors import ParameterError
     from dpforest.estimators import load_model
@@ -51,10 +52,11 @@ def evaluate(
     if as_json:
         print_json(found.to_dict())
         return
-    shown = Table("score", "value", title=f"About {found.n_rows:,.0f} rows" if epsilon else f"{found.n_rows:,.0f} rows")
+    title = count_words(found.n_rows, found.n_rows_margin if epsilon else None, "rows")
+    shown = Table("score", "value", title=title, title_justify="left")
     for score in found.scores:
-        noise = f" ± {score.margin:.2g}" if epsilon and math.isfinite(score.margin) else ""
-        add_row(shown, shortened(score.name), "none" if math.isnan(score.value) else f"{score.value:.4f}{noise}")
+        value = with_band(score.value, score.margin) if score.margin > 0 else f"{score.value:.4f}"
+        add_row(shown, shortened(score.name), "none" if math.isnan(score.value) else value)
     output.print(shown)
     if epsilon is None:
         say("Exact scores: publish them only if the table is public or they are paid for.")
@@ -62,6 +64,7 @@ def evaluate(
         promise = forest.privacy_
         persons = "" if promise.unit == "record" else " Someone with several rows in this table spends it for each of them."
         say(
-            f"Spent epsilon = {found.epsilon:.4g} of the records of this table; ± is the noise, in 95 of 100 runs. If they "
-            f"also trained the model (epsilon = {promise.epsilon:.4g} for each {promise.unit}), the two add up.{persons}"
+            f"Spent epsilon = {found.epsilon:.4g} of the records of this table; in 95 of 100 runs the exact score lies "
+            f"within ±. If they also trained the model (epsilon = {promise.epsilon:.4g} for each {promise.unit}), the two "
+            f"add up.{persons}"
         )

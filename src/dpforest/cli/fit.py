@@ -105,7 +105,7 @@ def fit(
         with free_place(out) as place:
             model.save(place)
     for doubt in released_doubts(model.forest_, facts):
-        say(f"Odd: {doubt}", errors)
+        say(f"This looks odd: {doubt}", errors)
     if as_json:
         print_json({"model": str(place), "privacy": model.privacy_.to_dict()})
         return

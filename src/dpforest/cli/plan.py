@@ -35,7 +35,7 @@ def plan(
         ("Where the budget goes", "step", found.shares),
         ("Leaf size against noise", "leaf", found.noise),
     ):
-        table = Table(head, "", "why", title=title, title_justify="left")
+        table = Table(head, "value", "why", title=title, title_justify="left")
         for line in lines:
             add_row(table, line.what, line.value, line.why)
         output.print(table)

@@ -90,7 +90,7 @@ def check(
     else:
         _show(facts, missing, unused)
         if seen is not None:
-            _show_counts(seen)
+            _show_counts(seen, facts)
     if open_entries or missing or any(column["problem"] for column in (seen or {"columns": []})["columns"]):
         sys.exit(1)
 
@@ -106,17 +106,18 @@ def _columns(facts: Any, table: Path) -> tuple[list[str], list[str]]:
 def _count(facts: Any, table: Path) -> dict[str, Any]:
     """How many values of the table fit the schema, as plain values."""
     from dpforest.records.readable import as_written, count_readable
-    from dpforest.tables import read_parts
+    from dpforest.tables import is_parquet, read_parts
 
     with steps("Checking") as progress:
-        parts = read_parts(table, facts, with_target=True, progress=progress)
-        n_rows, readings = count_readable(
-            zip(parts, read_parts(table, as_written(facts), with_target=True), strict=True), facts
-        )
+        # Parquet has types of its own, whatever the schema declares, and is read as it is written.
+        read_as = as_written(facts) if is_parquet(table) else facts
+        parts = read_parts(table, read_as, with_target=True, progress=progress)
+        written = read_parts(table, as_written(facts), with_target=True)
+        n_rows, readings = count_readable(zip(parts, written, strict=True), facts)
     return {"not_for_publication": NOT_PRIVATE, "rows": n_rows, "columns": [reading.to_dict() for reading in readings]}
 
 
-def _show_counts(seen: dict[str, Any]) -> None:
+def _show_counts(seen: dict[str, Any], facts: Any) -> None:
     say(f"\n{NOT_PRIVATE}")
     table = Table("column", title=f"Values in {seen['rows']:,} rows", title_justify="left")
     for head in ("within / listed", "outside / other", "missing", "not readable"):
@@ -132,6 +133,12 @@ def _show_counts(seen: dict[str, Any]) -> None:
             say(f"{shortened(column['name'])}: {value} ({near['values']:,}) is not listed, but would match {label}.")
         if column["problem"] is not None:
             refuse(column["problem"])
+    if facts.n_rows is not None and facts.n_rows != seen["rows"]:
+        say(f"The schema declares {facts.n_rows:,} rows; the table has {seen['rows']:,}.")
+    *_, target = seen["columns"]
+    if target["problem"] is None and target.get("listed") == 0 and facts.target.other is None:
+        errors.print("[bold]Warning.[/bold]", end=" ")
+        say(f"No label of {shortened(target['name'])!r} is listed: a fit would learn nothing.", errors)
 
 
 def _show(facts: Any, missing: list[str], unused: list[str]) -> None:
@@ -149,7 +156,7 @@ def _show(facts: Any, missing: list[str], unused: list[str]) -> None:
     rows = "measured with noise by a fit" if facts.n_rows is None else f"{facts.n_rows:,}, declared public"
     say(f"Number of rows: {rows}.")
     vouched_by = shortened(facts.vouched_by) if facts.vouched_by else "nobody; add vouched_by to the file"
-    say(f"Vouched for by: {vouched_by}.")
+    say(f"Vouched for by: {vouched_by}" + ("" if vouched_by.endswith((".", "…")) else "."))
     for name in missing:
         refuse(f"The table has no column {shortened(name)!r}.")
     if unused:
@@ -157,5 +164,17 @@ def _show(facts: Any, missing: list[str], unused: list[str]) -> None:
 
 
 def _listed(values: Any) -> str:
-    shown = ", ".join(shortened(str(value)) for value in values[:6])
+    shown = ", ".join(map(_label, values[:6]))
     return shown + (f" and {len(values) - 6} more" if len(values) > 6 else "")
+
+
+def _label(value: Any) -> str:
+    """A category, in quotes where it would else be taken for a number or for one without its blanks."""
+    text = shortened(value)
+    if not isinstance(value, str):
+        return text
+    try:
+        float(value)
+    except ValueError:
+        return text if value and value == value.strip() else f'"{text}"'
+    return f'"{text}"'

@@ -37,8 +37,9 @@ class Reading:
         except TableError as error:
             self.problem = str(error)
             return
-        # Text that reads as no number has become missing.
-        n_unreadable = max(column.null_count - n_missing, 0)
+        # Text that reads as no number has become missing; text that is not UTF-8 is none that is listed.
+        n_undecodable = _count_undecodable(column)
+        n_unreadable = max(column.null_count - n_missing, 0) + n_undecodable
         if isinstance(self.feature, Numeric):
             numbers = to_numbers(values).astype(np.float64)
             n_known = np.count_nonzero(~np.isnan(numbers))
@@ -49,9 +50,9 @@ class Reading:
             n_known, n_fit = np.count_nonzero(codes <= len(listed)), np.count_nonzero(codes < len(listed))
             self._find_near(values)
         self.counts["fits"] += int(n_fit)
-        self.counts["beyond"] += int(n_known - n_fit)
+        self.counts["beyond"] += int(n_known - n_fit) - n_undecodable
         self.counts["unreadable"] += n_unreadable
-        self.counts["missing"] += max(len(column) - int(n_known) - n_unreadable, 0)
+        self.counts["missing"] += max(len(column) - int(n_known) - (n_unreadable - n_undecodable), 0)
 
     def _find_near(self, values: Any) -> None:
         """Count texts that are not listed, but would be with other blanks, letters in another case, or as a number."""
@@ -93,9 +94,27 @@ def count_readable(parts: Iterable[tuple[Part, Part]], schema: Schema) -> tuple[
 
 
 def as_written(schema: Schema) -> Schema:
-    """A schema with the same columns that has no numbers, so that nothing is turned into one."""
-    text = Categorical(["?"])
-    return Schema(dict.fromkeys(schema.features, text), Classes(["?"], name=schema.target.name))
+    """A schema with the same columns that lists text and numbers, so that nothing is turned into either."""
+    return Schema(dict.fromkeys(schema.features, Categorical(["?", 0])), Classes(["?", 0], name=schema.target.name))
+
+
+def _count_undecodable(column: pa.ChunkedArray) -> int:
+    """How many texts are not in UTF-8. The cells of a CSV file are not checked when they are read."""
+    if not pa.types.is_string(column.type):
+        return 0
+    try:
+        column.validate(full=True)
+        return 0
+    except pa.ArrowInvalid:
+        return sum(cell is not None and not _is_text(cell) for cell in column.cast(pa.binary()).to_pylist())
+
+
+def _is_text(cell: bytes) -> bool:
+    try:
+        cell.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _alone(name: str, feature: Feature) -> Schema:
