@@ -104,7 +104,7 @@ class DaskCounter:
             A partition that is made again from other rows, or in another order, refuses. Those of a dataframe are known by
             digests of their codes, which stay here, as rows do in a table in memory, and are sent to workers only.
         Assumes: workers, scheduler and what connects them may see rows and keys; see ``KeyedEntropy``. Nobody reads digests
-            in the memory of the trainer: by one he could tell whether he guessed all rows of a partition.
+            in the memory of the trainer: by one they could tell whether they guessed all rows of a partition.
     """
 
     def __init__(self, partitions: list[Any], empty: Shards, client: Any, log: tuple[Operation, ...] = ()) -> None:
