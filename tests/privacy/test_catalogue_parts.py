@@ -854,9 +854,9 @@ def charges(name, n_rows, seed, delta):
     return [(entry["scope"], entry["label"], entry["mechanism"]) for entry in entries], entries
 
 
-# Whether the first two ask below the root follows released counts, so only what they ask of the root is compared. The amounts
-# of the third follow released weights, its labels do not at this shape. That charges are functions of releases and public
-# facts is shown by replaying, above.
+# Whether the first two ask below the root follows released counts, so only what they ask of the root is compared. The
+# amounts of the third follow released weights, its labels do not at this shape. That charges are functions of releases and
+# public facts is shown by replaying, above.
 BY_RELEASED_COUNTS = {"friedman-schuster-2010", "fletcher-islam-2015-dpdf"}
 BY_RELEASED_VALUES = {*BY_RELEASED_COUNTS, "li-2022"}
 
