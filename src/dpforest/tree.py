@@ -292,7 +292,7 @@ class Forest:
                 "node": node,
                 "leaf": bool(self.is_leaf[node]),
                 "conditions": conditions[node],
-                "rule": " and ".join(conditions[node]) or "all records",
+                "rule": " and ".join(conditions[node]) or "always",
                 "support": max(0.0, float(self.bands.sizes[node])),
                 "support_band": NORMAL_95 * float(self.bands.size_deviations[node]) if self.variances[node] else None,
                 **self._prediction(node),

@@ -20,6 +20,7 @@ from tests.one_record import outcome
 from dpforest import Bounded, Budget, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.allocation import LeavesOnly
 from dpforest.criteria import GiniCount
+from dpforest.errors import BudgetError
 from dpforest.leaves import NoisyCounts
 from dpforest.proposals import Menu
 from dpforest.recipe import Recipe
@@ -260,7 +261,7 @@ def test_a_budget_of_one_allows_as_many_decimal_fits_as_people_count(epsilon, n_
     for _ in range(n_fits):
         fit()
         said += [str(budget.left), run("budget", "show", f"{tmp_path}/budget.db::ward").stdout if n_fits == 5 else ""]
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(BudgetError) as refused:
         fit()
     assert len(budget.history()) == n_fits
     assert budget.left == 0
@@ -301,7 +302,7 @@ def test_fit_refuses_to_overwrite_a_model(folder):
     assert again.returncode == 1
     assert "m.dpf" in again.stderr
     assert (folder / "m.dpf").read_bytes() == model
-    assert Budget.open(folder / "b.db", dataset="ward").spent == 1
+    assert Budget.open(folder / "b.db", dataset="ward").spent == 20
 
 
 @pytest.mark.parametrize("odd", [3.5, NAN, INF, 1e300], ids=repr)

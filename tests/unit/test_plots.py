@@ -327,7 +327,8 @@ def test_leaves_show_class_share_and_size_with_their_bands():
     shown = texts(plots.tree(model, 1, max_depth=2))
     for rule in model.forest_.rules():
         if rule["tree"] == 1 and rule["leaf"]:
-            share = f"{rule['class']}  {percent(rule['confidence'])}\n({percent(rule['low'])} to {percent(rule['high'])})"
+            words = share_words(rule["confidence"], rule["low"], rule["high"])
+            share = "\n".join([f"{rule['class']}  {words[0]}", *(f"({word})" for word in words[1:])])
             assert f"{share}\n{count_words(rule['support'], rule['support_band'], 'records')}" in shown
     assert shown.count("yes") == shown.count("no") == 3
 

@@ -181,7 +181,7 @@ def test_rules_word_every_way_from_the_root_with_released_support_and_confidence
         (0, 0, False), (0, 1, False), (0, 2, True), (0, 3, True), (0, 4, True),
     ]  # fmt: skip
     assert [rule["rule"] for rule in rules] == [
-        "all records",
+        "always",
         "x < 1",
         "(1 <= x or missing)",
         "x < 1 and c != a",
