@@ -83,7 +83,11 @@ def _holds_nearly_all(forest: Forest, nodes: np.ndarray, codes: list[int]) -> bo
     for node in nodes.tolist():
         routes = forest.routes[forest.splits[node], : forest.domain.n_codes[forest.features[node]]]
         children = forest.first_children[node] + np.arange(int(routes.max()) + 1)
-        within = ~np.isin(np.arange(len(children)), np.delete(routes, codes)).astype(bool)
+        within, others = np.ones(len(children), dtype=bool), np.ones(len(routes), dtype=bool)
+        others[codes] = False
+        within[routes[others]] = False
+        if not within.any():  # all records of this root are beside, so it cannot be nearly all
+            return False
         sizes += np.bincount(within, forest.bands.sizes[children], 2)
         variances += np.bincount(within, forest.bands.size_variances[children], 2)
     noise = STANDS_OUT * np.sqrt(variances)

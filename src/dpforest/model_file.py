@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,13 @@ def model_digest(model: Any) -> str | None:
 
 def versions() -> dict[str, str]:
     """What a model is made with."""
-    return {"dpforest": version("dpforest"), "python": platform.python_version(), "numpy": np.__version__}
+    return {"dpforest": _own_version(), "python": platform.python_version(), "numpy": np.__version__}
+
+
+@cache
+def _own_version() -> str:
+    """As the installed package says, which takes as long to look up as a small fit."""
+    return version("dpforest")
 
 
 def _content(model: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
