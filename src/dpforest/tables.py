@@ -156,7 +156,8 @@ def column_names(path: Path) -> list[str]:
     line, _ = _first_line(path)
     try:
         whole = pyarrow.csv.ReadOptions(block_size=len(line))
-        return list(pyarrow.csv.read_csv(io.BytesIO(line), whole, QUOTED).column_names)
+        # A buffer of Arrow's own: one of Python is given back by a thread, and ends a process that ends meanwhile.
+        return list(pyarrow.csv.read_csv(pa.BufferReader(line), whole, QUOTED).column_names)
     except UnicodeDecodeError:
         raise TableError(f"The names of columns in {path} are not in UTF-8.") from None
 
@@ -230,9 +231,10 @@ def _csv_blocks(path: Path, wanted: list[str], block_size: int, progress: Progre
     n_bytes = path.stat().st_size
     with _csv_stream(path) as (stream, file):
         options = pyarrow.csv.ReadOptions(block_size=block_size)
-        for batch in pyarrow.csv.open_csv(_LineEnds(stream), options, QUOTED, _as_text(wanted)):
-            progress(Step("reading the table", file.tell(), n_bytes))
-            yield batch
+        with pyarrow.csv.open_csv(_LineEnds(stream), options, QUOTED, _as_text(wanted)) as reader:
+            for batch in reader:
+                progress(Step("reading the table", file.tell(), n_bytes))
+                yield batch
 
 
 class _LineEnds(io.RawIOBase):

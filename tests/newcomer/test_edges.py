@@ -390,8 +390,7 @@ def test_an_own_recipe_is_said_to_be_the_persons_own_everywhere(tmp_path):
         assert [bool(re.search(r"own recipe", text, re.IGNORECASE)) for text in said] == [is_own] * len(said)
 
 
-@pytest.mark.parametrize("n_categories", [1_000, 10_000])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(("n_categories", "delta"), [(1_000, 0.0), (10_000, 0.0), (1_000, 1e-6)])
 def test_a_column_of_pure_noise_with_many_categories_gets_little_importance(n_categories, delta):
     rng = np.random.default_rng(0)
     x, c = rng.random(4000), rng.integers(0, n_categories, 4000)
