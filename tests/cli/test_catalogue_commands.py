@@ -22,7 +22,7 @@ def test_the_catalogue_is_printed_and_its_rows_are_json(tmp_path):
 @pytest.mark.parametrize("name", ["auto", "consul-2020", "li-2022"])
 def test_a_recipe_is_shown_with_a_ledger_that_sums_to_the_budget(name, tmp_path):
     shown = run("recipes", name, "--epsilon", 0.5, cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    assert (shown.returncode, shown.stderr) == (0, "")
     assert "Total: epsilon = 0.5" in shown.stdout
     assert json.loads(run("recipes", name, "--epsilon", 0.5, "--json", cwd=tmp_path).stdout)["ledger"]["spent"] == 0.5
 
