@@ -150,8 +150,8 @@ def _noting_strength(method):
 def facts_of(domain, target, n_rows=3000.0, n_trees=3, epsilon=1.0, delta=0.0):
     n_classes = len(target.labels) if isinstance(target, Classes) else None
     n_numeric = int(domain.is_numeric.sum())
-    mean_domain = float(domain.n_codes.mean() - 1)
-    return Facts(n_rows, epsilon, delta, domain.n_features, n_numeric, mean_domain, n_classes, n_trees)
+    mean_children = float(domain.n_codes.mean() - 1)
+    return Facts(n_rows, epsilon, delta, domain.n_features, n_numeric, mean_children, n_classes, n_trees)
 
 
 def random_table(schema, grid, n_rows, seed):

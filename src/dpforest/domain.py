@@ -108,6 +108,11 @@ class Domain:
             ]
         )
 
+    @property
+    def n_values(self) -> np.ndarray:
+        """Bins or listed categories of each feature; "other" and "missing" are codes, but not values that a paper counts."""
+        return self.n_codes - 1 - ~self.is_numeric
+
     @cached_property
     def offsets(self) -> np.ndarray:
         return np.concatenate([[0], np.cumsum(self.n_codes)])

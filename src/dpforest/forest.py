@@ -113,7 +113,6 @@ def public_facts(schema: Schema, recipe: Recipe, epsilon: float, delta: float) -
         delta=delta,
         n_features=schema.n_features,
         n_numeric=int(domain.is_numeric.sum()),
-        # "Other" and "missing" are codes, but not values that a paper would count.
-        mean_domain=float((domain.n_codes - 1 - ~domain.is_numeric).mean()),
+        mean_children=float(recipe.propose.n_children(domain).mean()),
         n_classes=len(schema.target.labels) if isinstance(schema.target, Classes) else None,
     )

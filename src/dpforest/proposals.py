@@ -196,6 +196,15 @@ class Menu:
         if self.n_features is not None and not self.n_features > 0:
             raise ParameterError(f"n_features must be positive, not {self.n_features!r}.")
 
+    def n_children(self, domain: Domain) -> np.ndarray:
+        """Children of a split of each feature, as papers count them: 2, or the values of a feature that is split by value."""
+        counts = np.full(domain.n_features, 2)
+        for kind in self.kinds:
+            if isinstance(kind, OneChildPerValue):
+                own = ~domain.is_numeric | kind.numeric
+                counts[own] = domain.n_values[own]
+        return counts
+
     def fixed(self, domain: Domain) -> Routes | None:
         """Routes that every node is offered; made once for a fit."""
         tables = [routes for kind in self.kinds if (routes := kind.fixed(domain)) is not None]

@@ -17,7 +17,7 @@ class Facts:
     delta: float
     n_features: int
     n_numeric: int
-    mean_domain: float  # mean number of codes of a feature
+    mean_children: float  # mean number of children of a split, over features
     n_classes: int | None  # None for a bounded target
     n_trees: int = 1
 
@@ -71,14 +71,17 @@ class LogRows:
 
 @dataclass(frozen=True)
 class SupportedTrees:
-    """The largest number of trees t <= m for which sqrt(2) C t / epsilon < rows / domain**2 [suihkonen2023, eq. 4.38]."""
+    """The largest number of trees t <= m for which sqrt(2) C t / epsilon < rows / d**2 [suihkonen2023, eq. 4.38].
+
+    d is the mean number of values of a feature, each of which is a child of its split.
+    """
 
     needs_rows = True
 
     def value(self, facts: Facts) -> int:
         if math.isinf(facts.epsilon):
             return facts.n_features
-        room = facts.n_rows * facts.epsilon / (math.sqrt(2) * (facts.n_classes or 2) * facts.mean_domain**2)
+        room = facts.n_rows * facts.epsilon / (math.sqrt(2) * (facts.n_classes or 2) * facts.mean_children**2)
         return min(max(math.ceil(room) - 1, 1), facts.n_features)
 
 

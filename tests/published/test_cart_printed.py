@@ -222,7 +222,7 @@ def test_layers_sum_to_the_budget_of_a_tree(q, slope, h):
 
 
 def facts():
-    return Facts(n_rows=100.0, epsilon=1.0, delta=0.0, n_features=3, n_numeric=1, mean_domain=2.0, n_classes=2)
+    return Facts(n_rows=100.0, epsilon=1.0, delta=0.0, n_features=3, n_numeric=1, mean_children=2.0, n_classes=2)
 
 
 @pytest.mark.parametrize("share", [0.01, 1.0, 20.0])

@@ -53,7 +53,7 @@ ROUTE_X, ROUTE_C = [0, 1, 1], [0, 1, 1]
 
 def facts_of(**given):
     defaults = {
-        "n_rows": 1000.0, "epsilon": 1.0, "delta": 0.0, "n_features": 8, "n_numeric": 4, "mean_domain": 5.0,
+        "n_rows": 1000.0, "epsilon": 1.0, "delta": 0.0, "n_features": 8, "n_numeric": 4, "mean_children": 5.0,
         "n_classes": 2,
     }  # fmt: skip
     return Facts(**defaults | given)
@@ -88,7 +88,7 @@ def test_log_rows_is_the_natural_logarithm_of_the_rows_and_at_least_one():
 def test_supported_trees_is_the_largest_number_whose_support_threshold_is_below_rows_over_the_squared_domain(
     n_rows, epsilon, n_classes
 ):
-    facts = facts_of(n_rows=n_rows, epsilon=epsilon, n_classes=n_classes, n_features=12, mean_domain=4.2)
+    facts = facts_of(n_rows=n_rows, epsilon=epsilon, n_classes=n_classes, n_features=12, mean_children=4.2)
     fitting = [t for t in range(1, 13) if math.sqrt(2) * n_classes / (epsilon / t) < n_rows / 4.2**2]
     assert SupportedTrees().value(facts) == max([1, *fitting])
 

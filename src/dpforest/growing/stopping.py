@@ -47,7 +47,7 @@ class NoisySize:
 class AboveNoise:
     """Splits nodes whose average cell after the split would still hold more than one standard deviation of the noise.
 
-    The rule of DiffPID3: stop when size / (values * classes) < sqrt(2) / epsilon.
+    The rule of DiffPID3: stop when size / (values * classes) < sqrt(2) / epsilon. A binary split of numbers has two values.
 
     Privacy:
         Claim: costs nothing.
@@ -57,7 +57,7 @@ class AboveNoise:
 
     def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
         assert counts is not None, "AboveNoise needs counts at every level"
-        return counts.sum(axis=1) / (facts.mean_domain * counts.shape[1]) >= math.sqrt(variance)
+        return counts.sum(axis=1) / (facts.mean_children * counts.shape[1]) >= math.sqrt(variance)
 
 
 @dataclass(frozen=True)
@@ -76,4 +76,4 @@ class EstimatedSupport:
 
     def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
         threshold = math.sqrt(2) * (facts.n_classes or 2) * facts.n_trees / facts.epsilon
-        return facts.n_rows * reached / facts.mean_domain > threshold
+        return facts.n_rows * reached / facts.mean_children > threshold

@@ -1,12 +1,15 @@
 """DPRF_thesis as its §5.1 prints it [suihkonen2023]. NOT private: for research.
 
-As printed: parts of equal size; at a node K random features of those with more than one value in it, for each a split
-that halves the node among ten points between its smallest and largest value, or each category that it holds against
-the rest (eqs. 5.1, 5.2), then the feature by its squared error (eq. 5.3); B / (4 d_m) for each of these two steps,
-however many features take part in the first, and B / 2 for the label by permute-and-flip. A node with one class, fewer
-than 4 records or no feature left is a leaf, and so is one whose split leaves a child empty; a leaf with one class keeps
-it. The signs of eqs. 5.1 to 5.3 are turned: as they stand they ask for the least balanced split and the largest error.
-Not in the paper: with more than two classes the error is that of the class's place, scaled to [0, 1].
+As printed: parts of equal size; at a node K random features, for each a split that halves the node among ten points of
+the feature's set range, or each category against the rest (eqs. 5.1, 5.2), then the feature by its squared error
+(eq. 5.3); B / (4 d_m) for each of these two steps, however many features take part in the first, and B / 2 for the label
+of every leaf by permute-and-flip. A node is a leaf at the maximum depth, with one class, with no feature left, or if its
+split would leave a child with fewer than 4 records.
+Readings, where the print leaves a choice: the set range is the public one, the same at every node, and the ten points lie
+evenly inside it; the categories are those that the node holds; features are drawn among those with more than one value
+in the node, so that "all attribute values match" is "no feature left".
+Departs: the signs of eqs. 5.1 to 5.3 are turned, for as they stand they ask for the least balanced split and the largest
+error. Not in the paper: with more than two classes the error is that of the class's index, scaled to [0, 1].
 """
 
 from dataclasses import dataclass
@@ -17,7 +20,7 @@ import numpy as np
 from dpforest.published.base import Node, Published, equal_parts, exponential_choice
 from dpforest.recipe import Recipe
 from dpforest.rows import Rows
-from dpforest.schema import Categorical
+from dpforest.schema import Categorical, Feature
 
 N_POINTS = 10
 LEAST_RECORDS = 4
@@ -55,16 +58,14 @@ class Offers:
     n_records: int
 
     @classmethod
-    def of(cls, column: np.ndarray, is_categorical: bool) -> "Offers":
-        """Each category in the column, or points between its ends; numbers that are missing are never in child 0."""
-        if is_categorical:
+    def of(cls, column: np.ndarray, feature: Feature) -> "Offers":
+        """Each category in the column, or points of the set range; numbers that are missing are never in child 0."""
+        if isinstance(feature, Categorical):
             sizes = np.bincount(column)
             values = np.flatnonzero(sizes)
             return cls(values, sizes[values], len(column))
-        known = column[~np.isnan(column)]
-        low, high = (known.min(), known.max()) if len(known) else (0.0, 0.0)
-        values = np.linspace(low, high, N_POINTS + 2)[1:-1]
-        n_below = np.searchsorted(np.sort(known), values)
+        values = np.linspace(feature.lower, feature.upper, N_POINTS + 2)[1:-1]
+        n_below = np.searchsorted(np.sort(column[~np.isnan(column)]), values)
         return cls(values, n_below, len(column))
 
     @property
@@ -82,8 +83,10 @@ class Split:
     first: np.ndarray
 
     @property
-    def has_empty_child(self) -> bool:
-        return bool(self.first.all() or not self.first.any())
+    def least_child(self) -> int:
+        """The number of records of the smaller child."""
+        n_first = int(self.first.sum())
+        return min(n_first, len(self.first) - n_first)
 
 
 def squared_error(targets: np.ndarray, first: np.ndarray) -> float:
@@ -104,22 +107,21 @@ class Grower:
     rng: np.random.Generator
 
     @cached_property
-    def categorical(self) -> list[Categorical | None]:
-        features = self.part.schema.features.values()
-        return [feature if isinstance(feature, Categorical) else None for feature in features]
+    def features(self) -> list[Feature]:
+        return list(self.part.schema.features.values())
 
     def grow(self, records: np.ndarray, depth: int = 0) -> Node:
         """The node of some records and all below."""
         class_counts = np.bincount(self.part.target[records], minlength=self.part.n_classes)
-        if depth == self.max_depth or np.count_nonzero(class_counts) == 1 or len(records) < LEAST_RECORDS:
+        if depth == self.max_depth or np.count_nonzero(class_counts) == 1:
             return self._leaf(class_counts)
         split = self._choose(records)
-        if split is None or split.has_empty_child:
+        if split is None or split.least_child < LEAST_RECORDS:
             return self._leaf(class_counts)
         children = [self.grow(part, depth + 1) for part in (records[split.first], records[~split.first])]
         counts = children[0].counts + children[1].counts
-        feature = self.categorical[split.feature]
-        if feature is None:
+        feature = self.features[split.feature]
+        if not isinstance(feature, Categorical):
             return Node(counts, split.feature, cuts=(float(split.value),), children=children)
         rest = tuple(value for value in range(len(feature.categories) + 2) if value != split.value)
         return Node(counts, split.feature, groups=((int(split.value),), rest), children=children)
@@ -136,17 +138,15 @@ class Grower:
         return splits[exponential_choice(-errors, self.budgets.feature_rate, self.rng)]
 
     def _halve(self, feature: int, records: np.ndarray) -> Split:
-        column, is_categorical = self.part.columns[feature][records], self.categorical[feature] is not None
-        offers = Offers.of(column, is_categorical)
+        column, part = self.part.columns[feature][records], self.features[feature]
+        offers = Offers.of(column, part)
         value = offers.values[exponential_choice(offers.balances, self.budgets.split_rate, self.rng)]
-        return Split(feature, value, column == value if is_categorical else column < value)
+        return Split(feature, value, column == value if isinstance(part, Categorical) else column < value)
 
     def _leaf(self, class_counts: np.ndarray) -> Node:
-        """One record of the label, which is exact if there is one class only."""
-        noisy = class_counts.astype(float)
-        if np.count_nonzero(class_counts) != 1:
-            # Permute-and-flip is the largest count after one-sided exponential noise.
-            noisy += self.rng.exponential(1 / self.budgets.label, len(noisy))
+        """One record of the label."""
+        # Permute-and-flip is the largest count after one-sided exponential noise.
+        noisy = class_counts + self.rng.exponential(1 / self.budgets.label, len(class_counts))
         return Node(np.eye(len(noisy))[noisy.argmax()])
 
 
@@ -173,10 +173,9 @@ def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) 
 PUBLISHED = Published(
     train=train,
     leaks=(
-        "nodes stop by exact values: one class, fewer than 4 records, nothing to split (docs/review.md, 2.4)",
+        "nodes stop by exact values: one class, a child with fewer than 4 records, nothing to split (docs/review.md, 2.4)",
         "each of K features has its split drawn from the same records, but one draw is charged (docs/review.md, 2.7)",
         "parts have equal sizes, so one more record can change two of them (docs/review.md, 2.8)",
-        "thresholds and categories are read off the records of the node (docs/review.md, 2.11)",
-        "a leaf with one class keeps its exact label (docs/review.md, 2.14)",
+        "the categories that can be split on are those that the node holds (docs/review.md, 2.11)",
     ),
 )
