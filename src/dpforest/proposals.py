@@ -197,7 +197,7 @@ class Menu:
             raise ParameterError(f"n_features must be positive, not {self.n_features!r}.")
 
     def n_children(self, domain: Domain) -> np.ndarray:
-        """Children of a split of each feature, as papers count them: 2, or the values of a feature that is split by value."""
+        """Children of a split of each feature, as papers count them: 2, or its values if it is split by value."""
         counts = np.full(domain.n_features, 2)
         for kind in self.kinds:
             if isinstance(kind, OneChildPerValue):

@@ -22,7 +22,7 @@ from dpforest.rows import Rows
 SECTIONS = {
     "fletcher-islam-2015-dpdf": ["2.1", "2.1"],
     "fletcher-islam-2017": ["2.13", "2.8"],
-    "suihkonen-2023": ["2.4", "2.7", "2.8", "2.11", "2.14"],
+    "suihkonen-2023": ["2.4", "2.7", "2.8", "2.11"],
 }
 LETTERS = ["a", "b", "c"]
 
@@ -396,15 +396,22 @@ class TestThesis:
         assert (budgets.split, budgets.feature, budgets.label) == (0.1, 0.1, 1.0)
         assert 5 * (budgets.split + budgets.feature) + budgets.label == pytest.approx(2.0)
 
-    def test_offers_of_a_number_lie_between_its_ends(self):
-        column = np.array([3.0, 14.0, 5.0, np.nan, 5.0])
-        offers = thesis.Offers.of(column, is_categorical=False)
-        assert np.allclose(offers.values, np.arange(4, 14))
+    def test_offers_of_a_number_lie_in_its_set_range(self):
+        column = np.array([3.0, 9.0, 5.0, np.nan, 5.0])
+        offers = thesis.Offers.of(column, Numeric(0, 11))
+        assert np.allclose(offers.values, np.arange(1, 11))
         lefts = np.array([(column < value).sum() for value in offers.values])
         assert offers.balances.tolist() == (-abs(5 - 2 * lefts)).tolist()
 
+    def test_points_are_the_same_at_every_node(self):
+        rng = np.random.default_rng(0)
+        rows = rows_of(rng.uniform(2, 4, (2, 500)), rng.integers(0, 2, 500), [Numeric(0, 11)] * 2)
+        roots = [train(self.NAME, rows, 1.0, seed, depth=6)[0] for seed in range(5)]
+        assert max(len(path) for root in roots for path in paths(root)) > 1
+        assert {cut for root in roots for cut in cuts_of(root)} <= set(np.linspace(0, 11, 12)[1:-1])
+
     def test_offers_of_a_category_are_those_that_occur(self):
-        offers = thesis.Offers.of(np.array([4, 1, 1, 4, 4]), is_categorical=True)
+        offers = thesis.Offers.of(np.array([4, 1, 1, 4, 4]), Categorical(LETTERS))
         assert offers.values.tolist() == [1, 4]
         assert offers.balances.tolist() == [-1, -1]
 
@@ -426,7 +433,7 @@ class TestThesis:
         assert root.feature == 0
         assert root.cuts[0] == pytest.approx(0.5, abs=0.1)
         right = [walk(root, record).counts[int(record[0] > 0.5)] for record in zip(*columns, strict=True)]
-        assert np.mean(right) > 0.97
+        assert np.mean(right) > 0.95
 
     def test_a_pure_table_shows(self):
         """Records of one class, and one more of the other: a single leaf or never (docs/review.md, 2.4)."""
@@ -439,18 +446,27 @@ class TestThesis:
     def test_a_pure_table_shows_in_the_released_model(self):
         X, _, schema = make_table("mixed", 2, n_rows=60)
         y = np.array([*["class 0"] * 59, "class 1"])
-        model = DPForestClassifier(schema, recipe=self.NAME, variant="published", epsilon=0.1, n_trees=3)
         sizes = []
-        for n_rows in (59, 60):
+        for n_rows, seed in product((59, 60), range(10)):
+            model = DPForestClassifier(
+                schema, recipe=self.NAME, variant="published", epsilon=0.1, n_trees=3, random_state=seed
+            )
             with pytest.warns(LeakWarning):
                 model.fit(X[:n_rows], y[:n_rows])
             sizes.append(model.forest_.n_nodes)
-        assert sizes[0] == 3 < sizes[1]
+        assert set(sizes[:10]) == {3}
+        assert max(sizes[10:]) > 3
 
-    def test_a_small_table_shows(self):
-        """Three records, and a fourth (docs/review.md, 2.4)."""
-        rows = rows_of([[0.1, 0.5, 0.9]], [0, 1, 0], [Numeric(0, 1)])
-        more = with_one_more(rows, [0.3], 1)
+    @pytest.mark.parametrize(("sizes", "is_split"), [((4, 4), True), ((3, 5), False), ((5, 3), False), ((3, 30), False)])
+    def test_a_split_that_leaves_a_child_fewer_than_four_records_is_not_made(self, sizes, is_split):
+        values = np.repeat([0, 1], sizes)
+        rows = rows_of([values], np.arange(len(values)) % 2, [Categorical(LETTERS)])
+        assert {bool(train(self.NAME, rows, 0.1, seed)[0].children) for seed in range(20)} == {is_split}
+
+    def test_a_small_child_shows(self):
+        """Three records beside ten, and a fourth (docs/review.md, 2.4)."""
+        rows = rows_of([np.repeat([0, 1], [3, 10])], np.arange(13) % 2, [Categorical(LETTERS)])
+        more = with_one_more(rows, [0], 1)
         assert not any(train(self.NAME, rows, 0.1, seed)[0].children for seed in range(50))
         assert all(train(self.NAME, more, 0.1, seed)[0].children for seed in range(50))
 
@@ -465,29 +481,28 @@ class TestThesis:
         assert loss > 2 * charged
         assert loss <= k * budgets.split + budgets.feature
 
-    def test_thresholds_show_the_largest_value(self):
-        """Values in [0, 1], and one of 100 (docs/review.md, 2.11)."""
-        rows = rows_of([np.linspace(0, 1, 20)], np.arange(20) % 2, [Numeric(0, 100)])
-        more = with_one_more(rows, [100.0], 1)
-        cuts = [{train(self.NAME, table, 1.0, seed, depth=1)[0].cuts for seed in range(40)} for table in (rows, more)]
-        assert max(cuts[0]) < (1,) < (9,) < min(cuts[1])
+    @pytest.mark.parametrize("record", [(2, 0), (0, 1)], ids=["category", "feature"])
+    def test_splits_show_what_occurs(self, record):
+        """Two categories and a feature that does not vary, and one record of another value (docs/review.md, 2.11).
 
-    def test_splits_show_which_categories_occur(self):
-        """Two categories, and one record of a third (docs/review.md, 2.11)."""
-        rows = rows_of([np.arange(20) % 2], np.arange(20) // 2 % 2, [Categorical(LETTERS)])
-        more = with_one_more(rows, [2], 1)
-        firsts = [
-            {train(self.NAME, table, 0.01, seed, depth=1)[0].groups[0] for seed in range(40)} for table in (rows, more)
-        ]
-        assert firsts == [{(0,), (1,)}, {(0,), (1,), (2,)}]
+        Without it the first feature halves the table. With it the other value may be split off, which leaves one record.
+        """
+        columns = [np.arange(20) % 2, np.zeros(20)]
+        rows = rows_of(columns, np.arange(20) // 2 % 2, [Categorical(LETTERS)] * 2)
+        more = with_one_more(rows, record, 1)
+        assert all(train(self.NAME, rows, 0.01, seed, depth=1)[0].children for seed in range(60))
+        assert not all(train(self.NAME, more, 0.01, seed, depth=1)[0].children for seed in range(60))
 
-    def test_a_pure_leaf_shows_its_label(self):
-        """One record, and another of the other class (docs/review.md, 2.14)."""
-        rows = rows_of([[0.5]], [0], [Numeric(0, 1)])
-        more = with_one_more(rows, [0.5], 1)
-        labels = [[train(self.NAME, table, 0.1, seed)[0].counts[1] for seed in range(200)] for table in (rows, more)]
-        assert sum(labels[0]) == 0
-        assert sum(labels[1]) > 60
+    def test_a_label_is_noisy_in_a_pure_leaf_too(self):
+        """Three records of one class: the other label has chance exp(-3 epsilon_l) / 2."""
+        rows = rows_of([[0.5] * 3], [0, 0, 0], [Numeric(0, 1)])
+        labels = [train(self.NAME, rows, 0.2, seed)[0].counts[1] for seed in range(4000)]
+        assert np.mean(labels) == pytest.approx(math.exp(-0.3) / 2, abs=0.03)
+
+
+def cuts_of(node):
+    """The cuts of a node and of all below."""
+    return [*node.cuts, *(cut for child in node.children for cut in cuts_of(child))]
 
 
 def table_for_k_splits(k, m, h):
@@ -507,7 +522,7 @@ def chance_of_first_feature(rows, k, budgets):
     targets = rows.target.astype(float)
     laws, errors = [], []
     for column in rows.columns[:2]:
-        offers = thesis.Offers.of(column, is_categorical=True)
+        offers = thesis.Offers.of(column, Categorical(LETTERS))
         laws.append(chances(offers.balances, budgets.split_rate))
         errors.append(np.array([thesis.squared_error(targets, column == value) for value in offers.values]))
     total = 0.0

@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from dpforest.allocation import EveryQuery, Harmonic, LeavesOnly, Uniform, Weigh
 from dpforest.criteria import GiniCount, MaxOperator, SquaredError, WeightedMajority
 from dpforest.domain import Domain, Grid
 from dpforest.errors import DPForestError, ParameterError, SchemaError
+from dpforest.forest import public_facts
 from dpforest.growing import growth as growth_module
 from dpforest.growing.growth import Growth
 from dpforest.growing.out_of_bag import OutOfBag, feature_weights
@@ -138,6 +140,30 @@ def test_above_noise_splits_nodes_whose_average_cell_would_hold_the_standard_dev
     # Five values and two classes: ten cells, each to hold sqrt(4) = 2 records.
     counts = np.array([[10, 10], [10, 9], [25, -5], [0, 0]])
     assert AboveNoise().may_split(counts, 4.0, np.ones(4), facts_of()).tolist() == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("features", "least"),
+    [
+        ({"x": Numeric(0, 1), "y": Numeric(0, 9, integer=True)}, 8),
+        ({"x": Numeric(0, 1), "c": Categorical([*"abcd"])}, 12),
+    ],
+    ids=["numbers", "a number and four categories"],
+)
+def test_above_noise_counts_two_values_for_a_number_that_is_cut_in_two(features, least):
+    # Two classes and a standard deviation of 2: with a mean of 2 or 3 children, 8 or 12 records fill the cells.
+    facts = public_facts(Schema(features, TARGET), get_recipe("friedman-schuster-2010"), epsilon=1.0, delta=0.0)
+    counts = np.array([[least, 0], [least - 1, 0], [1, least - 1]])
+    assert AboveNoise().may_split(counts, 4.0, np.ones(3), facts).tolist() == [True, False, True]
+
+
+def test_diffpid3_splits_a_table_of_numbers_at_a_moderate_budget():
+    # Each of the root's two counts has noise of about 9 * sqrt(2) / 0.5 = 25, and 4 * 25 of its 1000 records suffice.
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.random(1000), "y": rng.random(1000)})
+    schema = Schema({"x": Numeric(0, 1), "y": Numeric(0, 1)}, TARGET)
+    model = DPForestClassifier(schema, epsilon=0.5, recipe="friedman-schuster-2010", random_state=0)
+    assert model.fit(X, np.where(X["x"] > 0.5, "yes", "no")).forest_.depth > 0
 
 
 def test_estimated_support_splits_nodes_whose_children_would_hold_more_than_the_threshold():

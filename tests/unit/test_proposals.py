@@ -56,6 +56,22 @@ def splits_of(kind, domain, held):
     return Counter(parts for _, parts in offered(offer(Menu((kind,)), domain, reach), domain, reach))
 
 
+@pytest.mark.parametrize(
+    ("kinds", "n_children"),
+    [
+        ((Thresholds(), OneAgainstRest()), [2, 2, 2]),
+        ((RandomSubsets(), Thresholds()), [2, 2, 2]),
+        ((OneChildPerValue(numeric=False), Thresholds()), [2, 3, 4]),
+        ((Thresholds(), OneChildPerValue(numeric=False)), [2, 3, 4]),
+        ((OneChildPerValue(),), [6, 3, 4]),
+    ],
+    ids=str,
+)
+def test_a_menu_counts_two_children_or_as_many_as_a_feature_that_is_split_by_value_has_values(kinds, n_children):
+    domain = domain_of(Numeric(0, 1), Categorical(["a", "b", "c"]), Categorical(["a", "b", "c", "d"]))
+    assert Menu(kinds).n_children(domain).tolist() == n_children
+
+
 @pytest.mark.parametrize("missing", [set(), {6}], ids=["never missing", "may be missing"])
 def test_thresholds_are_every_cut_between_held_bins_and_missing_against_the_rest_once_each(missing):
     for lowest, highest in combinations_with_replacement(range(7), 2):

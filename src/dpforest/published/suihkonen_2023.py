@@ -1,15 +1,29 @@
 """DPRF_thesis as its §5.1 prints it [suihkonen2023]. NOT private: for research.
 
-As printed: parts of equal size; at a node K random features, for each a split that halves the node among ten points of
-the feature's set range, or each category against the rest (eqs. 5.1, 5.2), then the feature by its squared error
-(eq. 5.3); B / (4 d_m) for each of these two steps, however many features take part in the first, and B / 2 for the label
-of every leaf by permute-and-flip. A node is a leaf at the maximum depth, with one class, with no feature left, or if its
-split would leave a child with fewer than 4 records.
-Readings, where the print leaves a choice: the set range is the public one, the same at every node, and the ten points lie
-evenly inside it; the categories are those that the node holds; features are drawn among those with more than one value
-in the node, so that "all attribute values match" is "no feature left".
+As printed: a tree on each of disjoint parts; at a node K random features, for each a split that halves the node among ten
+points of the feature's set range, under against over or equal, or each category against the rest (eqs. 5.1, 5.2), then the
+feature by its squared error (eq. 5.3); B / (4 d_m) for each of these two steps, however many features take part in the
+first, and B / 2 for the label of every leaf by permute-and-flip. A node is a leaf at the maximum depth, with one class, if a
+child of its split would have fewer than 4 records, and if no feature has two values in it.
+
+Readings, where the print leaves a choice (accuracies are means of 10 splits, five fits each, known to 2 points):
+
+- Parts have equal sizes.
+- The set range [a_L, a_U] is that of the schema, the same at every node; the ten points lie evenly inside it, for no
+  value is under a_L. At a budget of 0.01, 0.25 and 1 banknote gets 52, 62 and 78 %; with the range of the training
+  table 53, 70 and 82, with the range of each node 50, 75 and 88, with a_L and a_U among the ten 52, 60 and 75.
+- Eq. 5.2 takes C from the records of the node, so the categories are those that the node holds. At 0.1 and 1 mushroom
+  gets 83 and 94 %; with all that are listed 67 and 86.
+- "When the child node would have ... less than 4 records" stops the node, whichever child it is. If the child were made and
+  became a leaf, mushroom would get 94 and 99 %, banknote 51, 66 and 80.
+- A are the features with more than one value in the node, of which K are drawn, and a child without any is a leaf. K is the
+  caller's; the thesis keeps it below the number of features.
+- The two classes are the targets 0 and 1, which lie in [-P, P] with P = 1.
+- Labels have weights as in its example, exp(epsilon f_c), so the parameter of the noise is all of B / 2.
+
 Departs: the signs of eqs. 5.1 to 5.3 are turned, for as they stand they ask for the least balanced split and the largest
-error. Not in the paper: with more than two classes the error is that of the class's index, scaled to [0, 1].
+error. Not in the paper: with more than two classes the error is that of the class's index, scaled to [0, 1]; a number that
+is missing counts as over every point, a category that is missing or not listed as one of two more.
 """
 
 from dataclasses import dataclass
@@ -64,9 +78,9 @@ class Offers:
             sizes = np.bincount(column)
             values = np.flatnonzero(sizes)
             return cls(values, sizes[values], len(column))
-        values = np.linspace(feature.lower, feature.upper, N_POINTS + 2)[1:-1]
-        n_below = np.searchsorted(np.sort(column[~np.isnan(column)]), values)
-        return cls(values, n_below, len(column))
+        points = np.linspace(feature.lower, feature.upper, N_POINTS + 2)[1:-1]
+        n_below = np.searchsorted(np.sort(column[~np.isnan(column)]), points)
+        return cls(points, n_below, len(column))
 
     @property
     def balances(self) -> np.ndarray:
@@ -113,7 +127,7 @@ class Grower:
     def grow(self, records: np.ndarray, depth: int = 0) -> Node:
         """The node of some records and all below."""
         class_counts = np.bincount(self.part.target[records], minlength=self.part.n_classes)
-        if depth == self.max_depth or np.count_nonzero(class_counts) == 1:
+        if depth == self.max_depth or np.count_nonzero(class_counts) <= 1:
             return self._leaf(class_counts)
         split = self._choose(records)
         if split is None or split.least_child < LEAST_RECORDS:
@@ -176,6 +190,6 @@ PUBLISHED = Published(
         "nodes stop by exact values: one class, a child with fewer than 4 records, nothing to split (docs/review.md, 2.4)",
         "each of K features has its split drawn from the same records, but one draw is charged (docs/review.md, 2.7)",
         "parts have equal sizes, so one more record can change two of them (docs/review.md, 2.8)",
-        "the categories that can be split on are those that the node holds (docs/review.md, 2.11)",
+        "features are offered if they vary in the node, and categories if it holds them (docs/review.md, 2.11)",
     ),
 )

@@ -3,9 +3,9 @@
 Paper: disjoint parts; at each node the best of ten cuts for each of K features by balance, then the feature with the least
 squared error (eqs. 5.1 to 5.3), half of the budget; labels by permute-and-flip, the other half; stop at pure, small
 or constant nodes; majority vote.
-Kept: parts, ten cuts, K, half and half, permute-and-flip labels, depth m/2, majority vote.
-Departs: one choice a node that weighs balance and Gini alike; the grid is public, not of the node's data; no stop but
-depth; records dealt by a draw each (docs/review.md, §2.4, §2.7, §2.8, §2.14).
+Kept: parts, ten cuts of a set range, K, half and half, permute-and-flip labels, depth m/2, majority vote.
+Departs: one choice a node that weighs balance and Gini alike; listed categories, not those of the node; no stop but
+depth; records dealt by a draw each (docs/review.md, §2.4, §2.7, §2.8, §2.11, §2.14).
 """
 
 from dpforest.allocation import Uniform
@@ -33,5 +33,5 @@ RECIPE = Recipe(
     depth=HalfTheFeatures(),
     parameters={"k": "propose.n_features"},
     has_published_variant=True,
-    claim="fails: data-dependent stopping and grid, K medians charged once",
+    claim="fails: data-dependent stopping and categories, K medians charged once",
 )
