@@ -248,7 +248,9 @@ class _DPForest(BaseEstimator):
         if self.recipe_params is not None and not isinstance(self.recipe_params, dict):
             raise ParameterError(f"recipe_params must be a dictionary or None, not {shown(self.recipe_params)}.")
         if self.variant == "published":
-            lacking = [name for name in self.recipe_params or {} if name in get_published(recipe.name).lacks]
+            given = self.recipe_params or {}
+            words = {f"{name}={value}" for name, value in given.items() if isinstance(value, str)}
+            lacking = [text for text in get_published(recipe.name).lacks if text in {*given, *words}]
             if lacking:
                 raise ParameterError(f"The published variant of {recipe.name!r} takes no parameter {lacking[0]!r}.")
         return recipe.with_parameters(self.recipe_params)

@@ -1,90 +1,26 @@
-"""Printed forms of DPDF, of smooth-sensitivity trees and of DPRF_thesis: what they do, and where their claims break."""
+"""Printed forms: what several have in common; smooth-sensitivity trees and DPRF_thesis, and where their claims break."""
 
 import math
 import warnings
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
+from tests.published.opened import LETTERS, chances, make_table, nodes_of, paths, rows_of, train, walk, with_one_more
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema, get_recipe, load_model
-from dpforest.allocation import EveryQuery
 from dpforest.errors import LeakWarning
-from dpforest.published import fletcher_islam_2015_dpdf as dpdf
 from dpforest.published import fletcher_islam_2017 as smooth
 from dpforest.published import suihkonen_2023 as thesis
-from dpforest.published.base import Node, equal_parts
+from dpforest.published.base import equal_parts
 from dpforest.published.registry import get_published
-from dpforest.rows import Rows
 
 SECTIONS = {
     "fletcher-islam-2015-dpdf": ["2.1", "2.1"],
+    "friedman-schuster-2010": ["2.1", "2.18"],
     "fletcher-islam-2017": ["2.13", "2.8"],
     "suihkonen-2023": ["2.4", "2.7", "2.8", "2.11"],
 }
-LETTERS = ["a", "b", "c"]
-
-
-def make_table(kind, n_classes, n_rows=400):
-    rng = np.random.default_rng(7)
-    labels = [f"class {place}" for place in range(n_classes)]
-    target = rng.integers(0, n_classes, n_rows)
-    columns, features = {}, {}
-    if kind != "numeric":
-        for name in ("x", "y"):
-            kept = rng.random(n_rows) < 0.8
-            columns[name] = np.where(kept, np.array(LETTERS)[target % 3], rng.choice(LETTERS, n_rows)).astype(object)
-            features[name] = Categorical(LETTERS)
-    if kind != "categorical":
-        columns["u"], features["u"] = target + rng.normal(0, 0.4, n_rows), Numeric(-1, n_classes)
-        columns["v"], features["v"] = rng.integers(0, 30, n_rows).astype(float), Numeric(0, 30, integer=True)
-    if kind == "mixed":
-        columns["x"][rng.random(n_rows) < 0.1] = None
-        columns["y"][rng.random(n_rows) < 0.1] = "elsewhere"
-        columns["u"][rng.random(n_rows) < 0.1] = np.nan
-    return pd.DataFrame(columns), np.array(labels)[target], Schema(features, Classes(labels))
-
-
-def rows_of(columns, target, features, n_classes=2):
-    """An opened table."""
-    named = {f"f{place}": feature for place, feature in enumerate(features)}
-    schema = Schema(named, Classes([f"c{place}" for place in range(n_classes)]))
-    arrays = [
-        np.asarray(column, dtype=np.int64 if isinstance(feature, Categorical) else float)
-        for column, feature in zip(columns, features, strict=True)
-    ]
-    return Rows(tuple(arrays), np.asarray(target, dtype=np.int64), schema)
-
-
-def with_one_more(rows, record, label):
-    columns = tuple(np.append(column, value) for column, value in zip(rows.columns, record, strict=True))
-    return Rows(columns, np.append(rows.target, label), rows.schema)
-
-
-def chances(scores, rate):
-    weights = np.exp(rate * (scores - scores.max()))
-    return weights / weights.sum()
-
-
-def walk(node, values):
-    """The leaf of one record."""
-    while node.children:
-        node = node.children[int(node.route(np.array([values[node.feature]]))[0])]
-    return node
-
-
-def paths(node, above=()):
-    """The features on the way to each leaf."""
-    if not node.children:
-        return [above]
-    return [path for child in node.children for path in paths(child, (*above, node.feature))]
-
-
-def train(name, rows, epsilon, seed=0, n_trees=1, depth=4):
-    recipe = replace(get_recipe(name), n_trees=n_trees, depth=depth)
-    return get_published(name).train(rows, epsilon, recipe, np.random.default_rng(seed))
 
 
 class TestEveryPrintedForm:
@@ -143,6 +79,20 @@ class TestEveryPrintedForm:
             model = DPForestClassifier(schema, recipe=name, variant="published", n_trees=5).fit(X[:n_rows], y[:n_rows])
         assert len(model.predict(X)) == len(X)
 
+    @pytest.mark.parametrize("name", ["fletcher-islam-2015-dpdf", "friedman-schuster-2010", "fletcher-islam-2017"])
+    def test_a_split_has_a_child_for_each_listed_value_and_no_more(self, name):
+        """Records whose value is missing or not listed are in the last child, for which line 20 of DPDF has "all v in a"."""
+        rng = np.random.default_rng(0)
+        features = [Categorical(LETTERS), Categorical(["a"]), Categorical([*LETTERS, "d"])]
+        columns = [rng.integers(0, len(feature.categories) + 2, 4000) for feature in features]
+        rows = rows_of(columns, rng.integers(0, 2, 4000), features)
+        roots = train(name, rows, 100.0, n_trees=4, depth=2)
+        nodes = [node for root in roots for node in nodes_of(root) if node.children]
+        assert {(node.feature, len(node.children)) for node in nodes} == {(0, 3), (2, 4)}
+        for node in nodes:
+            last = len(node.children) - 1
+            assert node.route(np.arange(last + 3)).tolist() == [*range(last), last, last, last]
+
     @pytest.mark.parametrize("name", ["fletcher-islam-2017", "suihkonen-2023"])
     def test_parts_of_equal_size_lose_more_than_dealing_record_by_record(self, name):
         """k records of class 0 in each of two parts, and one more of class 1 (docs/review.md, 2.8).
@@ -187,126 +137,6 @@ def says_one(counts, epsilon):
     return wrong if counts[0] >= counts[1] else 1 - wrong
 
 
-class TestDpdf:
-    RECIPE = get_recipe("fletcher-islam-2015-dpdf")
-
-    @pytest.mark.parametrize(
-        ("tau", "printed"), [(1, [0.011, 0.028, 0.056, 0.111, 0.222]), (4, [0.003, 0.007, 0.014, 0.028, 0.056])]
-    )
-    def test_budget_of_a_query_is_table_1_of_the_paper(self, tau, printed):
-        for beta, epsilon in zip([0.1, 0.25, 0.5, 1.0, 2.0], printed, strict=True):
-            plan = EveryQuery().plan(beta / tau, depth=4)
-            assert len(plan.splits) + len(plan.counts) == 9
-            assert [round(amount, 3) for amount in (*plan.splits, *plan.counts)] == [epsilon] * 9
-            assert round(dpdf.epsilon_per_query(beta, tau, delta=5), 3) == epsilon
-
-    def test_what_is_spent_is_the_budget_of_table_1(self, monkeypatch):
-        scales, plain = [], dpdf.laplace
-        monkeypatch.setattr(dpdf, "laplace", lambda *given: scales.append(given[1]) or plain(*given))
-        X, y, schema = make_table("categorical", 2)
-        with pytest.warns(LeakWarning):
-            DPForestClassifier(schema, recipe=self.RECIPE.name, variant="published", epsilon=2.0).fit(X, y)
-        assert np.allclose(scales, 36 / 2.0)
-
-    def test_gini_and_its_sensitivity_are_those_of_the_paper(self):
-        rng = np.random.default_rng(0)
-        columns = [rng.integers(0, 3, 50), rng.random(50)]
-        rows = rows_of(columns, rng.integers(0, 3, 50), [Categorical(LETTERS), Numeric(0, 1)], n_classes=3)
-        records = np.arange(10, 45)
-        table = dpdf.Values.of(rows, self.RECIPE)
-        values = [columns[0], np.floor(columns[1] * 5)]
-        naive = [-sum(gini_of(rows.target[records][v[records] == k]) for k in np.unique(v)) / 35 for v in values]
-        assert np.allclose(table.gini(records), naive)
-        assert (table.gini(records[:0]) == 0).all()
-        assert dpdf.local_sensitivity(1) == 0.5
-        assert dpdf.local_sensitivity(100) == pytest.approx(0.0196, abs=5e-5)
-
-    def test_missing_values(self):
-        rows = rows_of([[0, 3, 4], [0.0, np.nan, 1.0]], [0, 1, 1], [Categorical(LETTERS), Numeric(0, 1)])
-        first, second = dpdf.Values.of(rows, self.RECIPE).attributes
-        assert (first.n_values, first.values.tolist()) == (5, [0, 3, 4])
-        assert (second.n_values, second.values.tolist()) == (5, [0, 4, 4])
-
-    def test_stops_below_a_hundred_records_and_at_pure_nodes(self):
-        two = [Categorical(LETTERS)] * 2
-        for n_rows, target, depth in [(99, [0, 1], 0), (100, [0, 1], 1), (100, [0, 0], 0)]:
-            rows = rows_of([np.arange(n_rows) % 2] * 2, np.resize(target, n_rows), two)
-            root = train(self.RECIPE.name, rows, math.inf)[0]
-            assert max(len(path) for path in paths(root)) == depth
-
-    def test_an_attribute_is_used_once_on_a_path_and_by_one_root(self):
-        rng = np.random.default_rng(1)
-        rows = rows_of(rng.integers(0, 3, (5, 20_000)), rng.integers(0, 2, 20_000), [Categorical(LETTERS)] * 5)
-        roots = train(self.RECIPE.name, rows, 50.0, n_trees=4)
-        assert len({root.feature for root in roots}) == 4
-        for root in roots:
-            assert all(len(set(path)) == len(path) for path in paths(root))
-
-    def test_pruning_is_strict(self):
-        def parent(*children):
-            counts = [Node(np.array(child, dtype=float)) for child in children]
-            return Node(np.array([50.0, 50.0]), 0, cuts=(0.5,), children=counts)
-
-        cases = [([50, 50], [(25, 25), (25, 25)], True), ([50, 50], [(30, 20), (20, 30)], True)]
-        cases += [([10, 90], [(30, 30), (10, 30)], False), ([10, 90], [(60, 60), (-5, 45)], False)]
-        for counts, children, kept in cases:
-            node = parent(*children)
-            node.counts = np.array(counts, dtype=float)
-            dpdf.prune_tree(node)
-            assert bool(node.children) is kept
-        above = Node(np.array([5.0, 95.0]), 0, cuts=(0.5,), children=[parent((50, 51), (51, 50)), Node(np.ones(2))])
-        above.children[0].counts = np.array([20.0, 80.0])
-        dpdf.prune_tree(above)
-        assert not above.children
-
-    @pytest.mark.parametrize(("n_attributes", "printed"), [(2, 2.20), (20, 2.79)])
-    def test_choice_with_noisy_sizes_loses_more_than_its_charge(self, n_attributes, printed):
-        """One record, and another that shares only its first attribute (docs/review.md, 2.1)."""
-        features = [Categorical([0, 1])] * n_attributes
-        rows = rows_of([[0]] * n_attributes, [0], features)
-        more = with_one_more(rows, [0, *[1] * (n_attributes - 1)], 1)
-        epsilon, noisy_size = 0.222, 100
-        laws = [
-            chances(table.gini(np.arange(len(table.target))), dpdf.choice_rate(epsilon, noisy_size))
-            for table in (dpdf.Values.of(rows, self.RECIPE), dpdf.Values.of(more, self.RECIPE))
-        ]
-        loss = math.log(laws[0][0] / laws[1][0])
-        assert loss == pytest.approx(printed, abs=0.01)
-        assert loss > 9 * epsilon
-
-    def test_loss_of_the_choice_has_no_bound(self):
-        rates = [dpdf.choice_rate(0.01, noisy_size) for noisy_size in (100, 10_000, 1_000_000)]
-        assert rates[2] > 50 * rates[1] > 2500 * rates[0]
-
-    def test_line_16_asks_a_level_too_many(self):
-        """A path of records that no attribute tells apart, and one more of them (docs/review.md, 2.1).
-
-        Outputs above both counts have a log-ratio of epsilon at each of delta + 1 nodes; the budget pays for delta.
-        """
-        delta = self.RECIPE.depth + 1
-        rows = rows_of(np.zeros((7, 300)), np.arange(300) % 2, [Categorical(LETTERS)] * 7)
-        more = with_one_more(rows, [0] * 7, 1)
-        path = [train(self.RECIPE.name, table, math.inf)[0] for table in (rows, more)]
-        epsilon, loss, n_choices = dpdf.epsilon_per_query(1.0, 1, delta), 0.0, 0
-        while True:
-            output = path[1].counts + 10
-            distances = [np.abs(output - node.counts).sum() for node in path]
-            loss += epsilon * (distances[0] - distances[1])
-            if not path[0].children:
-                break
-            n_choices += 1
-            path = [node.children[0] for node in path]
-        assert loss == pytest.approx((delta + 1) * epsilon)
-        assert loss > delta * epsilon * 1.19
-        assert n_choices == delta
-        assert loss + n_choices * epsilon == pytest.approx(11 / 9)
-
-
-def gini_of(target):
-    shares = np.bincount(target) / max(len(target), 1)
-    return len(target) * (1 - np.square(shares).sum())
-
-
 class TestSmoothSensitivity:
     RECIPE = get_recipe("fletcher-islam-2017")
 
@@ -335,10 +165,10 @@ class TestSmoothSensitivity:
         spaces = self.spaces(*[Categorical(LETTERS)] * 6)
         rng = np.random.default_rng(0)
         whole, capped = (smooth.RandomTree.draw(spaces, 4, most, rng) for most in (10_000, 100))
-        assert len(whole.features) == (5**5 - 1) // 4
+        assert len(whole.features) == (3**5 - 1) // 2
         assert len(capped.features) <= 100
         spent = smooth.RandomTree.draw(self.spaces(Categorical(LETTERS)), 4, 10_000, rng)
-        assert len(spent.features) == 6
+        assert len(spent.features) == 4
 
     def test_records_and_predictions_take_the_same_way(self):
         rng = np.random.default_rng(4)
@@ -408,7 +238,7 @@ class TestThesis:
         rows = rows_of(rng.uniform(2, 4, (2, 500)), rng.integers(0, 2, 500), [Numeric(0, 11)] * 2)
         roots = [train(self.NAME, rows, 1.0, seed, depth=6)[0] for seed in range(5)]
         assert max(len(path) for root in roots for path in paths(root)) > 1
-        assert {cut for root in roots for cut in cuts_of(root)} <= set(np.linspace(0, 11, 12)[1:-1])
+        assert {cut for root in roots for node in nodes_of(root) for cut in node.cuts} <= set(np.linspace(0, 11, 12)[1:-1])
 
     def test_offers_of_a_category_are_those_that_occur(self):
         offers = thesis.Offers.of(np.array([4, 1, 1, 4, 4]), Categorical(LETTERS))
@@ -498,11 +328,6 @@ class TestThesis:
         rows = rows_of([[0.5] * 3], [0, 0, 0], [Numeric(0, 1)])
         labels = [train(self.NAME, rows, 0.2, seed)[0].counts[1] for seed in range(4000)]
         assert np.mean(labels) == pytest.approx(math.exp(-0.3) / 2, abs=0.03)
-
-
-def cuts_of(node):
-    """The cuts of a node and of all below."""
-    return [*node.cuts, *(cut for child in node.children for cut in cuts_of(child))]
 
 
 def table_for_k_splits(k, m, h):

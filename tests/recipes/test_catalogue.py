@@ -69,7 +69,7 @@ def test_the_catalogue_is_complete():
     assert set(NAMES) == SYSTEMS
     assert set(PUBLISHED) == {
         "fletcher-islam-2015-dpdf", "fletcher-islam-2017", "li-2020", "consul-2020", "consul-2020-ert", "dong-2022",
-        "li-2022", "suihkonen-2023",
+        "li-2022", "suihkonen-2023", "friedman-schuster-2010",
     }  # fmt: skip
 
 

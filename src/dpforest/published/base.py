@@ -51,7 +51,7 @@ class Published:
     train: Callable[[Rows, float, Recipe, np.random.Generator], list[Node]]
     leaks: tuple[str, ...]
     sound_for: tuple[str, ...] = ()
-    lacks: tuple[str, ...] = ()  # parameters of the recipe that the paper does not have
+    lacks: tuple[str, ...] = ()  # parameters of the recipe, or "name=word", that the paper does not have
 
 
 def laplace(counts: np.ndarray, scale: float, rng: np.random.Generator) -> np.ndarray:

@@ -4,7 +4,8 @@ As printed: parts of equal size; random splits from public values, one child for
 inside what is still possible of a numeric feature; in each leaf the exponential mechanism over labels with u = 1 for
 the commonest class, else 0, and the smooth sensitivity exp(-j epsilon) for a margin of j records [suihkonen2023, eqs.
 4.21 and 4.22]. Their addendum of 2021 takes the last step back.
-Not in the paper: thresholds lie on the public grid, and a forest has a public cap on nodes, as in the private variant.
+Not in the paper: thresholds lie on the public grid, and a forest has a public cap on nodes, as in the private variant; a
+record whose value is missing or not listed counts as one of the last value, in training and in prediction.
 """
 
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ class Spaces:
         for feature in schema.features.values():
             if isinstance(feature, Categorical):
                 cuts.append(np.empty(0))
-                n_values.append(len(feature.categories) + 2)
+                n_values.append(len(feature.categories))
             else:
                 cuts.append(recipe.grid.cuts(feature))
                 n_values.append(len(cuts[-1]) + 1)
@@ -44,13 +45,13 @@ class Spaces:
         return cls(tuple(cuts), is_numeric, np.array(n_values))
 
     def encode(self, rows: Rows) -> np.ndarray:
-        """Values ``(n_records, n_features)``; a number that is missing has the largest."""
+        """Values ``(n_records, n_features)``; what is missing or not listed has the largest, as ``Node.route`` has it."""
         codes = np.empty((rows.n_rows, len(self.cuts)), dtype=np.int64)
         for place, (column, cuts) in enumerate(zip(rows.columns, self.cuts, strict=True)):
             codes[:, place] = (
                 np.where(np.isnan(column), len(cuts), np.searchsorted(cuts, column, side="right"))
                 if self.is_numeric[place]
-                else column
+                else np.minimum(column, self.n_values[place] - 1)
             )
         return codes
 
