@@ -18,7 +18,7 @@ PARTS = {
     "leaves": {"release"},
     "domain.py": {"cuts"},
     "privacy": {"strength", "charge", "add_noise"},
-    "growing": {"train", "narrow", "may_split", "turn", "look"},
+    "growing": {"train", "narrow", "choose", "may_split", "turn", "look"},
 }
 FUNCTIONS = {"growing": {"grow"}, "allocation.py": {"spread"}}
 FREE = {"postprocess.py": {"refine"}}

@@ -125,16 +125,38 @@ class OneChildPerValue(_Fixed):
 
 
 @dataclass(frozen=True)
+class AllSubsets(_Fixed):
+    """Categorical features with up to ``most`` categories: every way to divide the list in two, once.
+
+    "Other" and missing go with the last category, and each is offered against the rest, as ``Thresholds`` offer missing.
+    """
+
+    most: int = 6  # 31 ways, as many as the cuts of a number in 32 bins
+
+    def fixed(self, domain: Domain) -> Routes | None:
+        tables, width = [], int(domain.n_codes.max())
+        for feature in np.flatnonzero(~domain.is_numeric & (domain.n_values <= self.most)):
+            n = int(domain.n_values[feature])
+            inside = (np.arange(1, 1 << max(n - 1, 0))[:, None] >> np.arange(n)) & 1 == 1
+            alone = np.arange(n, n + 2)[:, None] == np.arange(width)
+            children = ~np.concatenate([np.pad(inside, ((0, 0), (0, width - n))), alone])
+            tables.append(Routes.of_table(domain, np.full(len(children), feature), children))
+        return Routes.join(tables) if tables else None
+
+
+@dataclass(frozen=True)
 class RandomSubsets:
-    """Categorical features: ``n_subsets`` random subsets of the values against the rest, for each node anew."""
+    """Categorical features with more than ``beyond`` categories: ``n_subsets`` random subsets, for each node anew."""
 
     n_subsets: int = 4
+    beyond: int = 0
 
     def fixed(self, domain: Domain) -> None:
         return None
 
     def drawn(self, domain: Domain, n_nodes: int, rng: np.random.Generator) -> Routes | None:
-        features = np.tile(np.repeat(np.flatnonzero(~domain.is_numeric), self.n_subsets), n_nodes)
+        features = np.flatnonzero(~domain.is_numeric & (domain.n_values > self.beyond))
+        features = np.tile(np.repeat(features, self.n_subsets), n_nodes)
         if not len(features):
             return None
         children = rng.integers(0, 2, size=(len(features), int(domain.n_codes.max())), dtype=np.uint16)

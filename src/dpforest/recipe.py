@@ -42,6 +42,12 @@ class Narrow(Protocol):
     def narrow(self, candidates: Any, shards: Any, first: int, amount: float, gate: Any, label: str) -> Any: ...
 
 
+class Choose(Protocol):
+    """How a node chooses among its candidates; see ``growing.choosing``."""
+
+    def choose(self, level: Any, amount: float) -> Any: ...
+
+
 class Centres(Protocol):
     """Shows a bounded target as two sides of a released centre; see ``growing.centres``."""
 
@@ -107,7 +113,7 @@ class Recipe:
     depth: Any = 5
     stop: Stop | None = None
     distinct_roots: bool = False
-    two_step: bool = False  # first a feature, then one of its splits, each for half of the level's budget
+    choose: Choose | None = None  # None: one joint choice a node
     narrow: Narrow | None = None  # buys a smaller choice with a share of the level's budget
     centres: Centres | None = None  # shows a bounded target as two sides of a centre that each node buys
     target_range: TargetRange | None = None  # buys the range that trees look at
@@ -175,9 +181,8 @@ class Recipe:
             if isinstance(value := getattr(recipe, item.name), ByTarget)
         }
         recipe = recipe.shaped(n_trees, depth)
-        shape = {"n_trees": recipe.n_trees, "depth": recipe.depth}
-        numbers = {name: rule.value(facts) if hasattr(rule, "value") else int(rule) for name, rule in shape.items()}
-        return replace(recipe, **(parts | numbers))
+        number = _number(recipe.n_trees, facts)
+        return replace(recipe, **parts, n_trees=number, depth=_number(recipe.depth, replace(facts, n_trees=number)))
 
     @staticmethod
     def task(schema: Schema) -> str:
@@ -213,7 +218,8 @@ class Recipe:
             raise ParameterError(f"{type(self.leaf).__name__} of recipe {self.name!r} needs the stages Sequential.")
         if getattr(self.leaf, "residuals", False) and any(self.allocate.plan(1.0, 1).counts[:-1]):
             raise ParameterError(f"{type(self.leaf).__name__} of recipe {self.name!r} cannot count inner nodes.")
-        getattr(self.stages, "check", lambda recipe: None)(self)
+        for part in (self.choose, self.stages):
+            getattr(part, "check", lambda recipe: None)(self)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``list_recipes`` shows."""
@@ -226,6 +232,10 @@ class Recipe:
             "claim": self.claim,
             "parameters": sorted(self.parameters),
         }
+
+
+def _number(rule: Any, facts: Facts) -> int:
+    return int(rule.value(facts) if hasattr(rule, "value") else rule)
 
 
 def _replace_at(part: Any, path: list[str], value: Any) -> Any:

@@ -62,7 +62,7 @@ def first_findings(subject, n_pairs=60):
 
 # --- broken twins ---------------------------------------------------------------------------------------------------
 
-COUNTING, CHOOSING, TWIN = "dpforest/leaves/noisy_counts.py", "dpforest/growing/grower.py", "tests/audit/broken.py"
+COUNTING, CHOOSING, TWIN = "dpforest/leaves/noisy_counts.py", "dpforest/growing/choosing.py", "tests/audit/broken.py"
 # The kind of finding that each twin must have, those that may come with it, and the file whose question gives it away.
 SEEN = {
     "noise too small": ("charge", {"loss"}, COUNTING),

@@ -44,8 +44,8 @@ from dpforest.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Squ
 from dpforest.criteria.weighted_majority import UNITS
 from dpforest.domain import Domain, Grid
 from dpforest.errors import DPForestError
+from dpforest.growing.choosing import FeatureFirst, Medians, _best_of_each_feature, score
 from dpforest.growing.class_means import STEPS, ClassMeans
-from dpforest.growing.grower import _best_of_each_feature, score
 from dpforest.growing.out_of_bag import OutOfBag
 from dpforest.growing.selective import SelectiveAggregation
 from dpforest.growing.stopping import AboveNoise, EstimatedSupport, NoisySize
@@ -59,7 +59,7 @@ from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger, Scope, _cost
 from dpforest.privacy.sealed import Sealed
-from dpforest.proposals import Menu, OneChildPerValue, Thresholds
+from dpforest.proposals import AllSubsets, Menu, OneChildPerValue, Thresholds
 from dpforest.records.memory import COIN_SIDES, Shards
 from dpforest.sampling import Disjoint, EveryRecord, PoissonBootstrap
 from dpforest.voting import Majority
@@ -151,12 +151,25 @@ COMPANIES = {
     "out-of-bag on disjoint parts": {"stages": OutOfBag(n_first=4, held_out=0.5), "sample": Disjoint()},
     "out-of-bag on bootstraps": {"stages": OutOfBag(n_first=2, held_out=0.5), "sample": PoissonBootstrap()},
     "class means on disjoint parts": {"narrow": ClassMeans(0.3), "sample": Disjoint()},
-    "class means before two steps": {"narrow": ClassMeans(), "two_step": True},
+    "class means before two steps": {"narrow": ClassMeans(), "choose": FeatureFirst()},
+    "medians on disjoint parts": {"choose": Medians(), "sample": Disjoint()},
+    "medians of some features, distinct roots": {
+        "choose": Medians(),
+        "distinct_roots": True,
+        "propose": Menu((Thresholds(), AllSubsets()), n_features=2),
+    },
+    "medians after class means": {"narrow": ClassMeans(), "choose": Medians()},
+    "medians jointly with a stop": {
+        "choose": Medians(jointly=True, weight=3),
+        "allocate": EveryQuery(),
+        "stop": NoisySize(50),
+    },
+    "two steps with distinct roots": {"choose": FeatureFirst(), "distinct_roots": True},
     "distinct roots after class means": {"narrow": ClassMeans(), "distinct_roots": True},
     "distinct roots in two phases": {"distinct_roots": True, "stages": TwoPhase()},
-    "counts, two steps and a stop": {"allocate": EveryQuery(), "two_step": True, "stop": NoisySize(50)},
+    "counts, two steps and a stop": {"allocate": EveryQuery(), "choose": FeatureFirst(), "stop": NoisySize(50)},
     "above the noise, labels": {"allocate": Uniform(count_share=0.4), "stop": AboveNoise(), "leaf": PrivateLabel()},
-    "weighted majority in two steps": {"criterion": WeightedMajority(), "two_step": True, "sample": Disjoint()},
+    "weighted majority in two steps": {"criterion": WeightedMajority(), "choose": FeatureFirst(), "sample": Disjoint()},
 }
 
 
@@ -330,7 +343,7 @@ def test_a_feature_without_a_valid_split_is_not_offered_in_the_first_step_and_th
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpforest.estimators.Gate", KeptGate)
-        recipe = recipe_of(two_step=True, propose=Menu(n_features=2), depth=3)
+        recipe = recipe_of(choose=FeatureFirst(), propose=Menu(n_features=2), depth=3)
         model = DPForestClassifier(TWO, recipe=recipe, random_state=1).fit(X, y)
     pairs = [(first, second) for first, second in itertools.pairwise(gates) if first[0].endswith(": feature")]
     assert len(pairs) == 3
@@ -342,6 +355,35 @@ def test_a_feature_without_a_valid_split_is_not_offered_in_the_first_step_and_th
     labels = [entry["label"] for entry in model.ledger_.entries()]
     assert labels == [f"splits of level {n}: {step}" for n in range(3) for step in ("feature", "split")] + ["leaves"]
     assert model.ledger_.total == 1.0
+
+
+# --- medians --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_features", "n_charges"), [(None, 5), (3, 4), (1, 1)])
+def test_each_median_of_a_level_is_paid_and_so_is_the_choice_among_them(n_features, n_charges):
+    X, y, _ = mixed_table(80, seed=3)
+    recipe = recipe_of(choose=Medians(), propose=Menu(n_features=n_features), depth=1, allocate=Uniform(split_share=0.5))
+    model = DPForestClassifier(TWO, recipe=recipe, random_state=1).fit(X, y)
+    entries = [(entry["label"], entry["epsilon"]) for entry in model.ledger_.entries()]
+    shares = [pytest.approx(0.5 / n_charges)] * n_charges
+    labels = ["splits of level 0: median"] * max(n_charges - 1, 1) + ["splits of level 0: feature"] * (n_charges > 1)
+    assert entries == [*zip(labels, shares, strict=True), ("leaves", pytest.approx(0.5))]
+    assert model.ledger_.total == 1.0
+
+
+def test_a_feature_with_one_split_has_no_median_to_pay():
+    schema = Schema({"x": Numeric(0, 1), "y": Numeric(0, 1)}, Classes([0, 1]))
+    recipe = recipe_of(choose=Medians(), propose=Menu((OneChildPerValue(),)), depth=1)
+    model = DPForestClassifier(schema, recipe=recipe, random_state=1).fit(np.zeros((9, 2)), [0] * 9)
+    assert [entry["label"] for entry in model.ledger_.entries()] == ["splits of level 0: feature", "leaves"]
+    assert model.ledger_.total == 1.0
+
+
+def test_medians_taken_jointly_are_one_choice_of_a_level():
+    X, y, _ = mixed_table(80, seed=3)
+    model = DPForestClassifier(TWO, recipe=recipe_of(choose=Medians(jointly=True)), random_state=1).fit(X, y)
+    assert [entry["label"] for entry in model.ledger_.entries()] == ["splits of level 0", "splits of level 1", "leaves"]
 
 
 # --- records kept apart ---------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ script, and the noise records its rate and is 0. Running all scripts gives the p
 import itertools
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numba
 import numpy as np
@@ -19,6 +19,7 @@ from dpforest.allocation import Geometric as GeometricAllocation
 from dpforest.allocation import Uniform
 from dpforest.criteria import EntropyCount, GiniCount, MaxOperator, Mixture
 from dpforest.forest import fit_forest
+from dpforest.growing.choosing import Medians
 from dpforest.leaves import NoisyCounts, NoisyMargin, PrivateLabel
 from dpforest.mechanisms import Entropy, Geometric
 from dpforest.privacy import gate as gate_module
@@ -310,6 +311,17 @@ def test_a_tree_with_private_labels_comes_within_a_fifth_of_epsilon_and_never_be
             before, after = (trace(world, part, script, recipe, epsilon) for part in (table, more))
             assert before.charged <= epsilon
             worst = max(worst, abs(after.log_structure - before.log_structure))
+    assert 0.8 * epsilon < worst <= epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 2.0])
+def test_a_tree_of_medians_comes_within_a_fifth_of_epsilon_and_never_beyond(epsilon, trace):
+    # A record moves the balance of all three features, so each median has to be paid: charged once they would lose 1.25.
+    world = World(3)
+    laws = Laws(trace, world, replace(recipe_of(GiniCount(), depth=1), choose=Medians()), epsilon)
+    laws.scripts = list(itertools.product(range(2), range(2), range(2), range(3)))
+    pairs = separating_pairs(world)[:: 4 if SLOW else 1] + random_pairs(world, 10, seed=66)
+    worst = max(laws.worst_ratio(*pair) for pair in pairs)
     assert 0.8 * epsilon < worst <= epsilon
 
 

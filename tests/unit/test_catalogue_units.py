@@ -22,6 +22,7 @@ from dpforest.domain import Domain, Grid
 from dpforest.errors import DPForestError, ParameterError, SchemaError
 from dpforest.forest import public_facts
 from dpforest.growing import growth as growth_module
+from dpforest.growing.choosing import FeatureFirst
 from dpforest.growing.growth import Growth
 from dpforest.growing.out_of_bag import OutOfBag, feature_weights
 from dpforest.growing.stopping import AboveNoise, EstimatedSupport, NoisySize
@@ -274,10 +275,10 @@ def test_huge_counts_do_not_overflow_the_weighted_majority():
 def test_without_noise_two_steps_choose_what_one_joint_step_chooses(criterion):
     X, y, _ = mixed_table(200, seed=7)
     one, two = (
-        DPForestClassifier(
-            TWO, math.inf, recipe=recipe_of(criterion=criterion, two_step=two_step, depth=4), random_state=0
-        ).fit(X, y)
-        for two_step in (False, True)
+        DPForestClassifier(TWO, math.inf, recipe=recipe_of(criterion=criterion, choose=choose, depth=4), random_state=0).fit(
+            X, y
+        )
+        for choose in (None, FeatureFirst())
     )
     assert one.forest_.depth == 4
     assert one.forest_.features.tolist() == two.forest_.features.tolist()

@@ -31,7 +31,7 @@ from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric,
 from dpforest.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SquaredError, children_of
 from dpforest.criteria.entropy import UNITS as ENTROPY_UNITS
 from dpforest.domain import Domain, Grid
-from dpforest.growing import grower
+from dpforest.growing import choosing
 from dpforest.records import kernels, vault, workers
 from dpforest.records.columns import read_target
 from dpforest.records.memory import Shards
@@ -388,7 +388,7 @@ def fitted(n_rows=80):
 def test_a_forest_does_not_depend_on_the_size_of_blocks(monkeypatch):
     whole, n_queries = fitted().forest_, []
     count_codes = Shards.count_codes
-    monkeypatch.setattr(grower, "BLOCK_CELLS", 1)
+    monkeypatch.setattr(choosing, "BLOCK_CELLS", 1)
     monkeypatch.setattr(Shards, "count_codes", lambda *query: n_queries.append(len(query[2])) or count_codes(*query))
     blocks = fitted().forest_
     assert n_queries == [1] * int((~whole.is_leaf).sum())

@@ -15,7 +15,7 @@ from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.allocation import LeavesOnly
 from dpforest.domain import Domain, Grid
 from dpforest.errors import ParameterError
-from dpforest.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Routes, Thresholds
+from dpforest.proposals import AllSubsets, Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Routes, Thresholds
 
 # Every chi-square test below fails by chance with this probability, over the choice of its fixed seed.
 RARE = 1e-6
@@ -92,6 +92,26 @@ def test_one_against_rest_is_every_held_value_against_the_other_held_ones():
         assert splits_of(OneAgainstRest(), domain_of(Categorical(["a", "b", "c"])), held) == expected
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_all_subsets_are_every_way_to_divide_the_list_once_and_other_and_missing_against_the_rest(n):
+    domain, other, missing = domain_of(Categorical([*"abcd"][:n])), {n}, {n + 1}
+    # Each way once: the side without the last category, which the unlisted and missing values go with.
+    lists = [some for some in subsets(n - 1) if some]
+    everything = set(range(n + 2))
+    expected = Counter(two_parts(some, everything - some) for some in [*lists, other, missing])
+    assert splits_of(AllSubsets(4), domain, everything) == expected
+    listed = Counter(two_parts(some, set(range(n)) - some) for some in lists)
+    assert splits_of(AllSubsets(4), domain, set(range(n))) == listed
+
+
+def test_long_lists_have_random_subsets_and_short_ones_all():
+    domain = domain_of(Categorical([*"ab"]), Numeric(0, 1), Categorical([*"abcde"]), Categorical([*"abcdefgh"]))
+    kinds = AllSubsets(5), RandomSubsets(7, beyond=5)
+    assert Counter(kinds[0].fixed(domain).features.tolist()) == {0: 1 + 2, 2: 15 + 2}
+    assert Counter(kinds[1].drawn(domain, 3, np.random.default_rng(0)).features.tolist()) == {3: 3 * 7}
+    assert AllSubsets(1).fixed(domain) is None
+
+
 def test_one_child_per_value_is_one_split_into_single_held_values():
     for held in subsets(5):
         expected = Counter([frozenset(frozenset([code]) for code in held)]) if len(held) > 1 else Counter()
@@ -110,6 +130,9 @@ def test_one_child_per_value_leaves_numbers_out_when_told_to(numeric):
     [
         (Thresholds(), Categorical(["a"])),
         (OneAgainstRest(), Numeric(0, 1)),
+        (AllSubsets(), Numeric(0, 1)),
+        (AllSubsets(2), Categorical(["a", "b", "c"])),
+        (RandomSubsets(beyond=1), Categorical(["a"])),
         (OneChildPerValue(numeric=False), Numeric(0, 1)),
         (RandomSubsets(), Numeric(0, 1)),
     ],

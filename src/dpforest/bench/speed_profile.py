@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from dpforest.growing import grower
+from dpforest.growing import choosing
 from dpforest.growing.growth import Growth
 from dpforest.privacy.gate import Gate
 from dpforest.proposals import Menu
@@ -19,7 +19,7 @@ WATCHED: dict[str, tuple[tuple[Any, str], ...]] = {
     "encoding": ((Vault, "encode"),),
     "dealing": ((Shards, "deal"),),
     "counting": ((Shards, "count_codes"), (Shards, "count_nodes")),
-    "scoring": ((grower, "score"),),
+    "scoring": ((choosing, "score"),),
     "selection": ((Gate, "select"),),
     "noise": ((Gate, "add_noise"),),
     "residuals": ((Shards, "weigh_residuals"), (Shards, "sum_residuals"), (Shards, "add_scores")),

@@ -2,29 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from dpforest.allocation import Plan
-from dpforest.criteria import Criterion, children_of
+from dpforest.growing.choosing import Joint, Level, choose
 from dpforest.growing.growth import Growth
 from dpforest.privacy.amounts import add, divide
 from dpforest.privacy.gate import Gate
-from dpforest.privacy.sealed import Sealed
 from dpforest.progress import Step
-from dpforest.proposals import Candidates
 from dpforest.recipe import Recipe
 from dpforest.records.base import Counter
 from dpforest.records.residuals import MOST_WEIGHT
 from dpforest.rules import Facts
-from dpforest.schema import Target
 from dpforest.tree import Forest
-
-# Cells of sealed statistics held at once: 64 MB of 64-bit counts.
-BLOCK_CELLS = 1 << 23
-# Cells of children that are scored at once: they stay in the processor's cache.
-SCORED_CELLS = 1 << 17
 
 
 def grow(
@@ -78,9 +69,9 @@ def grow(
             share, rest = divide(amount, [recipe.narrow.share, 1 - recipe.narrow.share])
             candidates = recipe.narrow.narrow(candidates, shards, growth.first, share, gate, f"splits of level {level}")
             amount = rest if gate.ledger.n_charges > n_before else amount
-        choice = _Choice(shards, recipe, growth.first, gate, f"splits of level {level}", apart=level == 0)
-        n_before = gate.ledger.n_charges
-        chosen = choice.choose(candidates, amount)
+        n_before, apart = gate.ledger.n_charges, recipe.distinct_roots and level == 0
+        parts = (shards, growth.first, gate, f"splits of level {level}", recipe.criterion, recipe.select, apart)
+        chosen = choose(recipe.choose or Joint(), Level(candidates, *parts), amount)
         if gate.ledger.n_charges == n_before:
             left.append(amount)
         first = growth.first
@@ -103,62 +94,3 @@ def grow(
     counts, variance = recipe.leaf.release(statistics, amount, gate, shards.target, "leaves", unit)
     progress("leaves")
     return forest.with_counts(leaves, counts, variance)
-
-
-class _Choice:
-    """The choice of one level: scores are sealed, what is chosen is released."""
-
-    def __init__(self, shards: Counter, recipe: Recipe, first: int, gate: Gate, label: str, apart: bool) -> None:
-        self.shards, self.recipe, self.first, self.gate, self.label = shards, recipe, first, gate, label
-        self.apart = apart and recipe.distinct_roots
-
-    def choose(self, candidates: Candidates, amount: float) -> np.ndarray:
-        """The chosen candidate of each open node; -1 where none divides it."""
-        n_offered = candidates.valid.sum(axis=1)
-        if candidates.n_candidates == 1 or n_offered.max(initial=0) <= 1:
-            return np.where(n_offered > 0, candidates.valid.argmax(axis=1), -1)
-        scores = self._scores(candidates)
-        select = partial(
-            self.gate.select, bound=self.recipe.criterion.bound(self.shards.code_unit), mechanism=self.recipe.select
-        )
-        features = candidates.features if self.apart or self.recipe.two_step else None
-        if not self.recipe.two_step:
-            return select(scores, candidates.valid, amount=amount, label=self.label, apart=features)
-        # A feature's score is that of its best split: the largest of scores that move within a bound moves within it.
-        first_amount, second_amount = divide(amount, [1, 1])
-        n_features = self.shards.domain.n_features
-        best = scores.map(partial(_best_of_each_feature, features, candidates.valid, n_features))
-        chosen = select(best, candidates.wanted(n_features), amount=first_amount, label=f"{self.label}: feature")
-        valid = candidates.valid & (features == chosen[:, None])
-        return select(scores, valid, amount=second_amount, label=f"{self.label}: split")
-
-    def _scores(self, candidates: Candidates) -> Sealed[np.ndarray]:
-        target, domain = self.shards.target, self.shards.domain
-        per_node = self.shards.code_width * (domain.total_codes + candidates.n_candidates * candidates.routes.most_children)
-        n_block = max(1, BLOCK_CELLS // per_node)
-        scores = []
-        for start in range(0, len(candidates.places), n_block):
-            block = candidates.block(start, start + n_block)
-            counts = self.shards.count_codes(self.first + start, block.wanted(domain.n_features))
-            scores.append(counts.map(partial(score, self.recipe.criterion, domain.offsets, target, block)))
-        return Sealed.concatenate(scores)
-
-
-def score(
-    criterion: Criterion, offsets: np.ndarray, target: Target, candidates: Candidates, counts: np.ndarray
-) -> np.ndarray:
-    """Scores ``(n_nodes, n_candidates)`` of sealed counts; 0 where a candidate is not valid."""
-    scores = np.zeros(candidates.valid.shape, dtype=np.int64)
-    per_node = candidates.n_candidates * candidates.routes.most_children * counts.shape[2]
-    n_block = max(1, SCORED_CELLS // max(per_node, 1))
-    for start in range(0, len(scores), n_block):
-        block = candidates.block(start, start + n_block)
-        children = children_of(counts[start : start + n_block], block, offsets)
-        scores[start : start + n_block][block.valid] = criterion.score(children, target)
-    return scores
-
-
-def _best_of_each_feature(features, valid, n_features, scores):
-    best = np.full((len(scores), n_features), np.iinfo(np.int64).min // 2)
-    np.maximum.at(best, (np.arange(len(scores))[:, None], features), np.where(valid, scores, best[0, 0]))
-    return best

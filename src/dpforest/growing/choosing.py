@@ -1,0 +1,194 @@
+"""How a node chooses among the splits that it is offered: scores are sealed, what is chosen is released."""
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from dpforest.criteria import Balance, Criterion, Mixture, children_of
+from dpforest.errors import ParameterError
+from dpforest.privacy.amounts import divide
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.sealed import Sealed
+from dpforest.proposals import Candidates
+from dpforest.recipe import Choose, Recipe
+from dpforest.records.base import Counter
+from dpforest.schema import Target
+
+# Cells of sealed statistics held at once: 64 MB of 64-bit counts.
+BLOCK_CELLS = 1 << 23
+# Cells of children that are scored at once: they stay in the processor's cache.
+SCORED_CELLS = 1 << 17
+# The weight of balance is rounded to this part of the criterion's.
+WEIGHT_STEPS = 64
+
+
+@dataclass(frozen=True)
+class Level:
+    """What may be asked about the candidates of the open nodes of one level, and how."""
+
+    candidates: Candidates
+    shards: Counter
+    first: int
+    gate: Gate
+    label: str
+    criterion: Criterion
+    mechanism: str | None = None
+    apart: bool = False  # no two nodes may take the same feature
+
+    def scores(self, *criteria: Criterion) -> list[Sealed[np.ndarray]]:
+        """Sealed scores ``(n_nodes, n_candidates)`` by each criterion."""
+        candidates, domain = self.candidates, self.shards.domain
+        per_node = self.shards.code_width * (domain.total_codes + candidates.n_candidates * candidates.routes.most_children)
+        n_block = max(1, BLOCK_CELLS // per_node)
+        blocks: list[list[Sealed[np.ndarray]]] = [[] for _ in criteria]
+        for start in range(0, len(candidates.places), n_block):
+            block = candidates.block(start, start + n_block)
+            counts = self.shards.count_codes(self.first + start, block.wanted(domain.n_features))
+            for scored, criterion in zip(blocks, criteria, strict=True):
+                scored.append(counts.map(partial(score, criterion, domain.offsets, self.shards.target, block)))
+        return [Sealed.concatenate(scored) for scored in blocks]
+
+    def select(
+        self,
+        scores: Sealed[np.ndarray],
+        valid: np.ndarray,
+        criterion: Criterion,
+        amount: float,
+        step: str = "",
+        features: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """One of the valid ones for each node, -1 where there is none; ``features`` are those of what is chosen among."""
+        bound, label = criterion.bound(self.shards.code_unit), self.label + step
+        apart = features if self.apart else None
+        return self.gate.select(scores, valid, bound, amount, label, mechanism=self.mechanism, apart=apart)
+
+
+@dataclass(frozen=True)
+class Joint:
+    """One choice among all splits of all features.
+
+    Privacy:
+        Claim: the choices of a level cost ``amount`` once.
+        Because: a record is in one node of a level and moves its scores within the bound of the criterion.
+        Assumes: that bound; nodes hold different records; candidates are public.
+    """
+
+    def choose(self, level: Level, amount: float) -> np.ndarray:
+        """The chosen candidate of each open node."""
+        (scores,) = level.scores(level.criterion)
+        candidates = level.candidates
+        return level.select(scores, candidates.valid, level.criterion, amount, features=candidates.features)
+
+
+@dataclass(frozen=True)
+class FeatureFirst:
+    """First a feature, by the score of its best split, then one of its splits, each for half of the level's amount.
+
+    Privacy:
+        Claim: the choices of a level cost ``amount`` once.
+        Because: the largest of scores that move within a bound moves within it, so each step is a choice by the criterion;
+            the second is made among splits that follow from the first, which is released, and the two add up.
+        Assumes: as ``Joint``.
+    """
+
+    def choose(self, level: Level, amount: float) -> np.ndarray:
+        """The chosen candidate of each open node."""
+        candidates, n_features = level.candidates, level.shards.domain.n_features
+        first_amount, second_amount = divide(amount, [1, 1])
+        (scores,) = level.scores(level.criterion)
+        best = scores.map(partial(_best_of_each_feature, candidates.features, candidates.valid, n_features))
+        offered = candidates.wanted(n_features)
+        own = np.broadcast_to(np.arange(n_features), offered.shape)
+        chosen = level.select(best, offered, level.criterion, first_amount, ": feature", features=own)
+        valid = candidates.valid & (candidates.features == chosen[:, None])
+        return replace(level, apart=False).select(scores, valid, level.criterion, second_amount, ": split")
+
+
+@dataclass(frozen=True)
+class Medians:
+    """First the most balanced split of each feature, then one of these by the criterion [consul2020, Algorithm 3].
+
+    With K features a level makes K + 1 choices, each for the same share. ``jointly`` it makes one choice by a mixture in
+    which balance weighs ``weight`` times as much as the criterion, both scaled to width 1: on a small budget one choice
+    finds more than K + 1. What it chooses is no longer a median, and an infinite amount has no use for the saving: there
+    the two stages are taken.
+
+    Privacy:
+        Claim: the choices of a level cost ``amount`` once.
+        Because: a choice by ``Balance``, made in the nodes that hold the feature whose turn it is, costs its share, for a
+            record is in one node; the last choice is made by the criterion among splits that were released. Turns and the
+            last choice add up (adaptive sequential composition), and their shares sum to at most ``amount``. How many turns
+            there are follows from the candidates. Jointly it is a ``Joint`` choice by a ``Mixture``.
+        Assumes: as ``Joint``; whether the amount is infinite is public.
+    """
+
+    jointly: bool = False
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 1 / WEIGHT_STEPS <= self.weight <= WEIGHT_STEPS:
+            raise ParameterError(f"balance must lie between 1/{WEIGHT_STEPS} and {WEIGHT_STEPS}, not {self.weight!r}.")
+
+    def check(self, recipe: Recipe) -> None:
+        """Raise if balance has no meaning beside the criterion."""
+        self.mixed(recipe.criterion)
+
+    def mixed(self, criterion: Criterion) -> Mixture:
+        """What the joint choice scores by."""
+        weight = Fraction(round(self.weight * WEIGHT_STEPS), WEIGHT_STEPS)
+        return Mixture(((criterion, weight.denominator), (Balance(), weight.numerator)))
+
+    def choose(self, level: Level, amount: float) -> np.ndarray:
+        """The chosen candidate of each open node."""
+        if self.jointly and not math.isinf(amount):
+            return Joint().choose(replace(level, criterion=self.mixed(level.criterion)), amount)
+        candidates = level.candidates
+        features, n_splits = candidates.features, np.zeros((len(candidates.places), level.shards.domain.n_features), int)
+        nodes = np.arange(len(n_splits))[:, None]
+        np.add.at(n_splits, (nodes, features), candidates.valid)
+        # A feature with one split has nothing to choose; the others of a node take turns.
+        has_turn = n_splits > 1
+        turns = np.where(has_turn, has_turn.cumsum(axis=1), 0)[nodes, features]
+        n_turns, is_chosen_among = int(has_turn.sum(axis=1).max()), bool(((n_splits > 0).sum(axis=1) > 1).any())
+        amounts = divide(amount, [1] * (n_turns + is_chosen_among))
+        balance, scores = level.scores(Balance(), level.criterion)
+        kept = candidates.valid & (turns == 0)
+        for turn in range(n_turns):
+            valid = candidates.valid & (turns == turn + 1)
+            median = replace(level, apart=False).select(balance, valid, Balance(), amounts[turn], ": median")
+            found = np.flatnonzero(median >= 0)
+            kept[found, median[found]] = True
+        if not is_chosen_among:
+            return np.where(kept.any(axis=1), kept.argmax(axis=1), -1)
+        return level.select(scores, kept, level.criterion, amounts[-1], ": feature", features=features)
+
+
+def choose(part: Choose, level: Level, amount: float) -> np.ndarray:
+    """The chosen candidate of each open node; -1 where none divides it. Where no node has two, nothing is asked."""
+    n_offered = level.candidates.valid.sum(axis=1)
+    if level.candidates.n_candidates == 1 or n_offered.max(initial=0) <= 1:
+        return np.where(n_offered > 0, level.candidates.valid.argmax(axis=1), -1)
+    return part.choose(level, amount)
+
+
+def score(
+    criterion: Criterion, offsets: np.ndarray, target: Target, candidates: Candidates, counts: np.ndarray
+) -> np.ndarray:
+    """Scores ``(n_nodes, n_candidates)`` of sealed counts; 0 where a candidate is not valid."""
+    scores = np.zeros(candidates.valid.shape, dtype=np.int64)
+    per_node = candidates.n_candidates * candidates.routes.most_children * counts.shape[2]
+    n_block = max(1, SCORED_CELLS // max(per_node, 1))
+    for start in range(0, len(scores), n_block):
+        block = candidates.block(start, start + n_block)
+        children = children_of(counts[start : start + n_block], block, offsets)
+        scores[start : start + n_block][block.valid] = criterion.score(children, target)
+    return scores
+
+
+def _best_of_each_feature(features, valid, n_features, scores):
+    best = np.full((len(scores), n_features), np.iinfo(np.int64).min // 2)
+    np.maximum.at(best, (np.arange(len(scores))[:, None], features), np.where(valid, scores, best[0, 0]))
+    return best
