@@ -171,12 +171,12 @@ PARAMETERS = {
     "bojarski-2015": [{"vote": word} for word in ("majority", "threshold", "probabilistic")],
     "li-2020": [{"k": 2}],
     "guan-2020": [{"held_out": 0.3, "n_rounds": 2}],
-    "consul-2020": [{"part": False, "rho": 0.3, "k": 2}],
+    "consul-2020": [{"part": False, "rho": 0.3, "k": 2}, {"medians": "first"}, {"medians": "joint", "balance": 2.5}],
     "consul-2020-ert": [{"part": False}],
     "dong-2022": [{"q": 1.2, "d": 0.5, "k": 2}, {"q": 1.0, "d": 0.0}],
     "li-2022": [{"eps_oob": 0.5, "k": 3, "n_first": 4}],
     "liu-2022": [{"alpha": 0.3}],
-    "suihkonen-2023": [{"k": 2}],
+    "suihkonen-2023": [{"k": 2, "p": 0.3}, {"medians": "first"}],
 }
 CASES = [(name, parameters) for name, listed in PARAMETERS.items() for parameters in listed]
 
@@ -199,6 +199,8 @@ BAD = [
     ("consul-2020", {"rho": 0}),
     ("consul-2020", {"rho": "half"}),
     ("consul-2020", {"part": "yes"}),
+    ("consul-2020", {"medians": "last"}),
+    ("consul-2020", {"balance": 0}),
     ("consul-2020", {"depth": 5}),
     ("dong-2022", {"q": 0.5}),
     ("dong-2022", {"d": 1.0}),
@@ -210,6 +212,7 @@ BAD = [
     ("liu-2022", {"alpha": 0}),
     ("guan-2020", {"held_out": 1.0}),
     ("suihkonen-2023", {"k": -1}),
+    ("suihkonen-2023", {"p": 1.0}),
     ("rana-2015", {"threshold_share": 1}),
     ("auto", {"k": 3}),
 ]

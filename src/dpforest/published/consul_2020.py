@@ -204,4 +204,5 @@ PUBLISHED = Published(
         "each node draws K private candidates and pays for one (docs/review.md, 2.7)",
         "with part=True, equal parts of a shuffle: an added record moves others between trees (docs/review.md, 2.8)",
     ),
+    lacks=("medians", "balance"),
 )

@@ -2,9 +2,9 @@
 
 As printed: a tree on each of disjoint parts; at a node K random features, for each a split that halves the node among ten
 points of the feature's set range, under against over or equal, or each category against the rest (eqs. 5.1, 5.2), then the
-feature by its squared error (eq. 5.3); B / (4 d_m) for each of these two steps, however many features take part in the
-first, and B / 2 for the label of every leaf by permute-and-flip. A node is a leaf at the maximum depth, with one class, if a
-child of its split would have fewer than 4 records, and if no feature has two values in it.
+feature by its squared error (eq. 5.3); p B / (2 d_m) for each of these two steps, however many features take part in the
+first, p = 0.5, and B / 2 for the label of every leaf by permute-and-flip. A node is a leaf at the maximum depth, with one
+class, if a child of its split would have fewer than 4 records, and if no feature has two values in it.
 
 Readings, where the print leaves a choice (accuracies are means of 10 splits, five fits each, known to 2 points):
 
@@ -19,7 +19,8 @@ Readings, where the print leaves a choice (accuracies are means of 10 splits, fi
 - A are the features with more than one value in the node, of which K are drawn, and a child without any is a leaf. K is the
   caller's; the thesis keeps it below the number of features.
 - The two classes are the targets 0 and 1, which lie in [-P, P] with P = 1.
-- Labels have weights as in its example, exp(epsilon f_c), so the parameter of the noise is all of B / 2.
+- Labels have weights as in its example, exp(epsilon f_c), so the parameter of the noise is all of B / 2. With another p
+  than 0.5 it is (1 - p) B, for "p B = B / 2" and "the total is B" are both true there only.
 
 Departs: the signs of eqs. 5.1 to 5.3 are turned, for as they stand they ask for the least balanced split and the largest
 error. Not in the paper: with more than two classes the error is that of the class's index, scaled to [0, 1]; a number that
@@ -49,8 +50,8 @@ class Budgets:
     label: float
 
     @classmethod
-    def of(cls, budget: float, max_depth: int) -> "Budgets":
-        return cls(budget / (4 * max_depth), budget / (4 * max_depth), budget / 2)
+    def of(cls, budget: float, max_depth: int, p: float = 0.5) -> "Budgets":
+        return cls(p * budget / (2 * max_depth), p * budget / (2 * max_depth), (1 - p) * budget)
 
     @property
     def split_rate(self) -> float:
@@ -175,7 +176,7 @@ def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) 
     """A tree on each part, each with the whole budget."""
     n_all, wanted = len(rows.columns), recipe.propose.n_features or len(rows.columns)
     n_drawn = int(np.ceil(wanted * n_all)) if wanted < 1 else min(int(wanted), n_all)
-    budgets = Budgets.of(epsilon, recipe.depth)
+    budgets = Budgets.of(epsilon, recipe.depth, recipe.allocate.split_share)  # type: ignore[attr-defined]  # is uniform
     roots = []
     for part in equal_parts(rows, recipe.n_trees, rng):
         targets = part.target / max(part.n_classes - 1, 1)
@@ -192,4 +193,5 @@ PUBLISHED = Published(
         "parts have equal sizes, so one more record can change two of them (docs/review.md, 2.8)",
         "features are offered if they vary in the node, and categories if it holds them (docs/review.md, 2.11)",
     ),
+    lacks=("medians",),
 )

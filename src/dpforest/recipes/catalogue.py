@@ -8,8 +8,8 @@ from operator import attrgetter
 from typing import Any
 
 from dpforest import recipes
-from dpforest.criteria import Mixture
 from dpforest.errors import ParameterError, shown
+from dpforest.growing.choosing import Medians
 from dpforest.recipe import ByTarget, Recipe, outside_parts
 
 
@@ -83,8 +83,8 @@ def _splits(recipe: Recipe) -> str:
     if recipe.propose.random:
         return f"random, {shape}"
     part = recipe.criterion.classes if isinstance(recipe.criterion, ByTarget) else recipe.criterion
-    parts = [item for item, _ in part.parts] if isinstance(part, Mixture) else [part]
-    return f"{' + '.join(type(item).__name__ for item in parts)}, {shape}"
+    balance = " + Balance" if isinstance(recipe.choose, Medians) else ""
+    return f"{type(part).__name__}{balance}, {shape}"
 
 
 def _budget(recipe: Recipe) -> str:

@@ -1,20 +1,28 @@
 """DiPriMe: median trees, after Consul and Williamson (2020).
 
-Paper: trees on disjoint parts (``part=True``) or on all records; at each node the median of each of K features by the
-exponential mechanism, then the feature with the least squared error; rho of the budget to splits, the rest to noisy
-counts or means (Algorithms 1 to 3).
-Kept: parts, balance, squared error (Gini for classes), K, rho, mean of the trees.
-Departs: one choice among all cuts of K features that weighs balance and quality alike, instead of K medians charged once; a
-public grid instead of a draw between data points; two-bin means instead of noise scaled by the leaf's size; records
-dealt by a draw each (docs/review.md, §2.2, §2.3, §2.7, §2.8).
+Paper: trees on disjoint parts (``part=True``) or on all records at epsilon/N_T; at each node a median of each of K features
+by exp(-epsilon_1 |N - 2j| / 2), the point uniform between two records, or one of all subsets of the categories by the same
+law; then the feature with the least squared error; rho of the budget to splits, evenly over the levels, the rest to
+Laplace counts or means; a leaf at the depth or where nothing can be split (Algorithms 1 to 3).
+Kept: parts, K, rho, levels, balance as exp(-epsilon |left - right| / 2), sum of squares (Gini for classes, which is twice it
+for two), all subsets of up to 6 categories, ranges that shrink with the splits, depth. At an infinite epsilon, and by
+``medians="first"``, the two stages: a median of each feature, then one of these.
+Departs: by default, ``medians="joint"``, one choice among all splits of K features that weighs balance and error alike, each
+by what one record can move it; ``balance`` is lambda, the weight of balance (the paper has none). In two stages each
+of the K medians is paid, so a choice has 1/(K + 1) of a level, not 1/2 (docs/review.md, §2.7). 32 public bins and no draw
+between records (§2.3); where none is better the first cut is taken, a random one with noise. 8 random subsets of more
+than 6 categories; unlisted and missing values, unknown to the paper, go with the last. Permute-and-flip, whole numbers
+of noise (§2.18); the error at rate epsilon/R^2 instead of epsilon/8B^2, two-bin means instead of noise scaled by the
+leaf's size (§2.2); records dealt by a draw each (§2.8). What Theorems 1 to 3 promise: ``rules.FilledLeaves``, §2.19.
 """
 
 from dpforest.allocation import Uniform
-from dpforest.criteria import Balance, GiniCount, Mixture, SquaredError
+from dpforest.criteria import GiniCount, SquaredError
 from dpforest.domain import Grid
+from dpforest.growing.choosing import Medians
 from dpforest.leaves import NoisyCounts, TwoBinMean
 from dpforest.postprocess import NonNegative
-from dpforest.proposals import Menu, OneAgainstRest, RandomSubsets, Thresholds
+from dpforest.proposals import AllSubsets, Menu, RandomSubsets, Thresholds
 from dpforest.recipe import ByTarget, Recipe
 from dpforest.sampling import Disjoint, EveryRecord
 from dpforest.voting import MeanOfShares
@@ -25,10 +33,9 @@ RECIPE = Recipe(
     paper="Consul and Williamson, 2020",
     sample=Disjoint(),
     grid=Grid(bins=32),
-    propose=Menu((Thresholds(), OneAgainstRest(), RandomSubsets(2)), n_features=5),
-    criterion=ByTarget(
-        classes=Mixture(((GiniCount(), 1), (Balance(), 1))), bounded=Mixture(((SquaredError(), 1), (Balance(), 1)))
-    ),
+    propose=Menu((Thresholds(), AllSubsets(6), RandomSubsets(8, beyond=6)), n_features=5),
+    criterion=ByTarget(classes=GiniCount(), bounded=SquaredError()),
+    choose=Medians(jointly=True),
     allocate=Uniform(split_share=0.5),
     leaf=ByTarget(classes=NoisyCounts(), bounded=TwoBinMean()),
     refine=(NonNegative(),),
@@ -40,6 +47,8 @@ RECIPE = Recipe(
         "part": ("sample", {True: Disjoint(), False: EveryRecord()}),
         "rho": "allocate.split_share",
         "k": "propose.n_features",
+        "medians": ("choose.jointly", {"joint": True, "first": False}),
+        "balance": "choose.weight",
     },
     has_published_variant=True,
     claim="fails: a median drawn between data points, K medians charged once, means scaled by the leaf's size",

@@ -1,8 +1,10 @@
 """DP-ERT: extremely random trees, the baseline of Consul and Williamson (2020).
 
-Paper: random splits; all of the budget to noisy counts or means; on disjoint parts or all records.
-Kept: all of it.
-Departs: thresholds from public bounds; two-bin means instead of noise scaled by the leaf's size (docs/review.md, §2.2).
+Paper: "a privatized version of the Extremely Randomized Trees algorithm": splits drawn without looking at records, all of
+the budget to noisy counts or means, on disjoint parts or on all records at epsilon/N_T.
+Kept: all of it. A feature that can still be split is drawn, then one of its cuts, or a subset of its categories.
+Departs: 32 public bins instead of any threshold of the range; two-bin means instead of noise scaled by the leaf's size,
+whole numbers of noise, records dealt by a draw each (docs/review.md, §2.2, §2.8, §2.18).
 """
 
 from dataclasses import replace
@@ -16,6 +18,7 @@ RECIPE = replace(
     MEDIANS,
     name="consul-2020-ert",
     title="DP-ERT: random splits, budget in the leaves",
+    choose=None,
     propose=Menu((Thresholds(), RandomSubsets(1)), random=True),
     allocate=LeavesOnly(),
     parameters={"part": ("sample", {True: Disjoint(), False: EveryRecord()})},

@@ -1,16 +1,23 @@
 """DPRF_thesis: median splits and private labels, after Suihkonen (2023).
 
-Paper: disjoint parts; at each node the best of ten cuts for each of K features by balance, then the feature with the least
-squared error (eqs. 5.1 to 5.3), half of the budget; labels by permute-and-flip, the other half; stop at pure, small
-or constant nodes; majority vote.
-Kept: parts, ten cuts of a set range, K, half and half, permute-and-flip labels, depth m/2, majority vote.
-Departs: one choice a node that weighs balance and Gini alike; listed categories, not those of the node; no stop but
-depth; records dealt by a draw each (docs/review.md, §2.4, §2.7, §2.8, §2.11, §2.14).
+Paper: disjoint random parts, each tree the whole budget; at each node, for each of K < m features, a split that halves the
+node among ten even points of a set range, or one category against the rest (eqs. 5.1 and 5.2), then the feature by its
+squared error (eq. 5.3), p B / (2 d_m) each, p = 0.5; the label of a leaf by permute-and-flip on class counts, p B = B / 2; a
+leaf at depth d_m = m / 2, with one class, with a child below 4 records, with no feature left; majority vote (§5.1).
+Kept: parts, ten cuts, one category against the rest, K, balance and sum of squares (Gini, which is twice it for two
+classes), p, labels, depth, majority vote. At an infinite epsilon, and by ``medians="first"``, the two stages.
+Departs: the signs of eqs. 5.1 to 5.3, which ask for the worst; by default, ``medians="joint"``, one choice a node that
+weighs balance and error alike; in two stages each of the K halvings is paid, so a choice has 1/(K + 1) of a level
+(docs/review.md, §2.7). The set range is the schema's, and so are the categories, not those of the node (§2.11). Labels
+have (1 - p) B, for p B leaves the total at B only if p is 0.5; choices by permute-and-flip too, at the rates of their
+bounds (§3) instead of eps/8P^2. No stop but depth and what can be split (§2.4, §2.14); records dealt by a draw each
+(§2.8); K is not held below m.
 """
 
 from dpforest.allocation import Uniform
-from dpforest.criteria import Balance, GiniCount, Mixture
+from dpforest.criteria import GiniCount
 from dpforest.domain import Grid
+from dpforest.growing.choosing import Medians
 from dpforest.leaves import PrivateLabel
 from dpforest.proposals import Menu
 from dpforest.recipe import Recipe
@@ -25,13 +32,18 @@ RECIPE = Recipe(
     sample=Disjoint(),
     grid=Grid(bins=11),
     propose=Menu(n_features=5),
-    criterion=Mixture(((GiniCount(), 1), (Balance(), 1))),
+    criterion=GiniCount(),
+    choose=Medians(jointly=True),
     allocate=Uniform(split_share=0.5),
     leaf=PrivateLabel(),
     vote=Majority(),
     n_trees=9,
     depth=HalfTheFeatures(),
-    parameters={"k": "propose.n_features"},
+    parameters={
+        "k": "propose.n_features",
+        "p": "allocate.split_share",
+        "medians": ("choose.jointly", {"joint": True, "first": False}),
+    },
     has_published_variant=True,
     claim="fails: data-dependent stopping and categories, K medians charged once",
 )
