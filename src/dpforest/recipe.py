@@ -43,7 +43,7 @@ class Narrow(Protocol):
 
 
 class Choose(Protocol):
-    """How a node chooses among its candidates; see ``growing.choosing``."""
+    """How a node chooses among its candidates; see ``growing.choosing`` and ``growing.noisy_gain``."""
 
     def choose(self, level: Any, amount: float) -> Any: ...
 
@@ -197,7 +197,7 @@ class Recipe:
         if self.task(schema) not in self.tasks:
             raise SchemaError(f"Recipe {self.name!r} is for {' and '.join(self.tasks)}, not for {self.task(schema)}.")
         if self.planner is None:
-            for part in (self.criterion, self.leaf, self.narrow, self.centres, self.stages):
+            for part in (self.criterion, self.leaf, self.choose, self.narrow, self.centres, self.stages):
                 # Parts that do not say which targets they accept accept all.
                 if part is not None and not getattr(part, "accepts", lambda target: True)(schema.target):
                     name = type(part).__name__

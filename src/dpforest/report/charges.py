@@ -24,6 +24,7 @@ PURPOSES = {
     "splits of level #: split": "Which question each node asks: the split",
     "splits of level #: median": "Which question each node asks: the most even split of a feature",
     "splits of level #: class means": "Which question each node asks: class means",
+    "splits of level #: noisy counts": "Which question each node asks: noisy counts",
     "splits of level #: centres": "Which question each node asks: the centre",
     "counts of level #": "How many records inner nodes hold",
     "leaves": "What the leaves hold",

@@ -1,0 +1,60 @@
+"""The best split by noisy counts: released first, scored in the open."""
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpforest.errors import ParameterError
+from dpforest.growing import choosing
+from dpforest.growing.choosing import Level
+from dpforest.privacy.base import Sensitivity
+from dpforest.recipe import Recipe
+from dpforest.schema import Classes, Target
+
+# Criteria take counts from 0 to here.
+MOST_COUNT = 1 << 40
+
+
+@dataclass(frozen=True)
+class NoisyGain:
+    """Takes the candidate whose noisy counts score best: SuLQ [suihkonen2023, eq. 4.1 and 4.2].
+
+    The class counts of every value of every feature that a node may use are released. A value's size is the sum of its
+    counts, so it needs no query of its own. Counts below 0 count as 0.
+
+    Privacy:
+        Claim: the choices of a level cost ``amount`` once.
+        Because: an added record raises one count of each feature that its node may use, so with m of those at most
+            L1 moves by at most m times ``code_unit`` and L2**2 by m times its square. Scores follow from released counts.
+            Nodes are released in blocks, each at ``amount``: a record is in one node of a tree, hence in
+            one block of it, and blocks compose in parallel.
+        Assumes: nodes of a tree hold different records; the features that a node may use are public.
+    """
+
+    def accepts(self, target: Target) -> bool:
+        return isinstance(target, Classes)
+
+    def check(self, recipe: Recipe) -> None:
+        """Raise for company that wants another way to choose."""
+        if recipe.distinct_roots:
+            raise ParameterError(f"NoisyGain of recipe {recipe.name!r} cannot keep the features of roots apart.")
+
+    def choose(self, level: Level, amount: float) -> np.ndarray:
+        """The chosen candidate of each open node; -1 where none divides it."""
+        shards, gate, domain = level.shards, level.gate, level.shards.domain
+        wanted, unit = level.candidates.wanted(domain.n_features), shards.code_unit
+        most = int(wanted.sum(axis=1).max())
+        sensitivity = Sensitivity(most * unit, most * unit**2)
+        n_block = max(1, choosing.BLOCK_CELLS // (shards.code_width * domain.total_codes))
+        lowest, chosen = np.iinfo(np.int64).min, []
+        with gate.ledger.scope(level.label, "parallel") if n_block < len(wanted) else nullcontext():
+            for start in range(0, len(wanted), n_block):
+                block = level.candidates.block(start, start + n_block)
+                counts = shards.count_codes(level.first + start, wanted[start : start + n_block])
+                noisy, _ = gate.add_noise(counts, sensitivity, amount, f"{level.label}: noisy counts")
+                counted = np.clip(noisy, 0, MOST_COUNT)
+                scores = choosing.score(level.criterion, domain.offsets, shards.target, block, counted)
+                best = np.where(block.valid, scores, lowest).argmax(axis=1)
+                chosen.append(np.where(block.valid.any(axis=1), best, -1))
+        return np.concatenate(chosen)
