@@ -119,14 +119,16 @@ def test_the_chosen_feature_has_the_best_gain_of_the_released_counts_which_may_b
     assert len(found) > 1
 
 
-def test_a_released_count_beyond_all_tables_does_not_turn_the_gain_over():
+@pytest.mark.parametrize("criterion", [EntropyCount(), GiniCount()], ids=lambda part: type(part).__name__)
+@pytest.mark.parametrize("digits", [40, 54, 60, 62])
+def test_a_released_count_beyond_all_tables_does_not_turn_the_gain_over(digits, criterion):
     domain, codes, labels = random_table(FEATURES, Grid(3), 10, seed=2)
     released = np.zeros((1, domain.total_codes, 3), dtype=np.int64)
     released[0, :, 0] = 10
-    released[0, domain.offsets[0] : domain.offsets[1]] = 1 << 60  # as impure as can be
+    released[0, domain.offsets[0] : domain.offsets[1]] = 1 << digits  # as impure as can be
     reach, positions = np.ones((1, domain.total_codes), dtype=bool), np.zeros((1, 10), dtype=np.int32)
     menu, gate = MENUS["a child per value"], KeepingGate(released)
-    candidates, chosen = choose(codes, labels, positions, reach, gate, menu, EntropyCount())
+    candidates, chosen = choose(codes, labels, positions, reach, gate, menu, criterion)
     assert candidates.features[0, chosen[0]] != 0
 
 
