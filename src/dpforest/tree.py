@@ -8,6 +8,7 @@ the share of high is the mean, and everything below works for both targets.
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numba import njit
 
 from dpforest.bands import INDEPENDENT, NORMAL_95, STANDS_OUT, Bands, count_words, in_brackets, mean_words, share_words
 from dpforest.domain import Domain
-from dpforest.errors import ParameterError
+from dpforest.errors import ParameterError, shown
 from dpforest.schema import Classes, Target
 from dpforest.texts import plain
 
@@ -278,14 +279,16 @@ class Forest:
         sizes = np.maximum(self.bands.sizes[: self.n_trees], 0)
         return np.minimum(sizes / max(float(sizes[0]), 1e-300), 1)
 
-    def rules(self) -> list[dict[str, Any]]:
+    def rules(self, min_confidence: float | None = None, min_support: float | None = None) -> list[dict[str, Any]]:
         """Every root-to-node rule: conditions, predicted class (or mean), its released confidence and support.
 
+        ``distribution`` has the released count of each class, noise and all, and its share after post-processing. Only
+        rules with at least ``min_confidence`` and ``min_support`` are given, judged by released values, noise and all.
         A rule of additive trees says what it "adds": to the log-odds of its class, or to the mean of the first tree.
         ``support_band`` and ``lead_band`` are half the width of 95 % bands, ``low`` and ``high`` the ends of that of the
         confidence or mean; None where there is no noise, or none whose width is known.
         """
-        conditions = self._conditions()
+        chosen, conditions = self._chosen(min_confidence, min_support), self._conditions()
         return [
             {
                 "tree": int(self.trees[node]),
@@ -297,8 +300,24 @@ class Forest:
                 "support_band": NORMAL_95 * float(self.bands.size_deviations[node]) if self.variances[node] else None,
                 **self._prediction(node),
             }
-            for node in range(self.n_nodes)
+            for node in np.flatnonzero(chosen).tolist()
         ]
+
+    def _chosen(self, min_confidence: float | None, min_support: float | None) -> np.ndarray:
+        """Which nodes have a rule of at least that confidence and support."""
+        chosen = np.ones(self.n_nodes, dtype=bool)
+        if min_confidence is not None:
+            if not isinstance(self.target, Classes):
+                raise ParameterError("Rules of a bounded target have no confidence; choose them by min_support.")
+            if not _is_number(min_confidence) or not 0 <= min_confidence <= 1:
+                raise ParameterError(f"min_confidence must be a number from 0 to 1, not {shown(min_confidence)}.")
+            # Shares are pulled by a hair to those of the parent, so that 3 of 4 records are a little less or more.
+            chosen &= self.shares.max(axis=1) >= min_confidence - 1e-9
+        if min_support is not None:
+            if not _is_number(min_support) or not 0 <= min_support < np.inf:
+                raise ParameterError(f"min_support must be a number of records of at least 0, not {shown(min_support)}.")
+            chosen &= np.maximum(self.bands.sizes, 0) >= min_support
+        return chosen
 
     def _conditions(self) -> list[list[str]]:
         """What holds at each node, from its root on; a long path is told at all its nodes, so the length is watched."""
@@ -321,10 +340,10 @@ class Forest:
             conditions[node] = [*conditions[parent], condition]
         return conditions
 
-    def rules_text(self, leaves: bool = False) -> str:
-        """All rules as sentences, one a line; with ``leaves`` only those that end at a leaf."""
+    def rules_text(self, leaves: bool = False, min_confidence: float | None = None, min_support: float | None = None) -> str:
+        """The rules as sentences, one a line, chosen as by ``rules``; with ``leaves`` only those that end at a leaf."""
         lines = []
-        for rule in self.rules():
+        for rule in self.rules(min_confidence, min_support):
             if leaves and not rule["leaf"]:
                 continue
             # Later trees count records by what is still missed of them.
@@ -339,7 +358,9 @@ class Forest:
         shares, votes = self.shares[node], self.votes[node] if len(self.votes) else np.zeros(self.target.n_values)
         if isinstance(self.target, Classes):
             best = int(shares.argmax())
-            says = {"class": self.target.labels[best], "confidence": float(shares[best])}
+            each = zip(self.target.labels, self.counts[node].tolist(), shares.tolist(), strict=True)
+            distribution = [{"class": label, "count": count, "share": share} for label, count, share in each]
+            says = {"class": self.target.labels[best], "confidence": float(shares[best]), "distribution": distribution}
             if self.link != "softmax":
                 return says | self._ends(node, best)
             lead, band = float(self.bands.leads[node]), NORMAL_95 * float(self.bands.lead_deviations[node])
@@ -357,6 +378,10 @@ class Forest:
 
     def __repr__(self) -> str:
         return f"Forest(n_trees={self.n_trees}, depth={self.depth}, n_nodes={self.n_nodes})"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
 def said_words(rule: dict[str, Any]) -> str:

@@ -48,8 +48,30 @@ def test_rules_are_printed_and_written(folder):
     assert run("rules", "m.dpf", "--out", "r.xls", cwd=folder).returncode == 1
 
 
+def test_rules_are_chosen_by_released_confidence_and_support(folder):
+    run("fit", "t.csv", "--schema", "ill.schema.json", "--epsilon", 8, "--out", "m.dpf", cwd=folder)
+    every = json.loads(run("rules", "m.dpf", "--json", cwd=folder).stdout)
+    least = sorted(rule["confidence"] for rule in every)[len(every) // 2]
+    kept = [rule for rule in every if rule["confidence"] >= least and rule["support"] >= 20]
+    assert 0 < len(kept) < len(every)
+    chosen = ("--min-confidence", least, "--min-support", 20)
+    assert json.loads(run("rules", "m.dpf", "--json", *chosen, cwd=folder).stdout) == kept
+    assert len(run("rules", "m.dpf", *chosen, cwd=folder).stdout.splitlines()) == len(kept)
+    assert run("rules", "m.dpf", "--out", "r.csv", *chosen, cwd=folder).returncode == 0
+    rows = list(csv.DictReader((folder / "r.csv").open(encoding="utf-8")))
+    assert [json.loads(row["distribution"]) for row in rows] == [rule["distribution"] for rule in kept]
+    assert run("rules", "m.dpf", "--min-support", 1e9, cwd=folder).stdout == "No rule is left.\n"
+    assert run("rules", "m.dpf", "--min-support", 1e9, "--out", "r.csv", cwd=folder).returncode == 0
+    assert list(csv.DictReader((folder / "r.csv").open(encoding="utf-8"))) == []
+    refused = run("rules", "m.dpf", "--min-confidence", 90, cwd=folder)
+    assert refused.returncode == 1
+    assert "min_confidence must be a number from 0 to 1, not 90.0." in refused.stderr
+
+
 def test_rules_of_a_regression_say_the_mean(folder):
     run("fit", "t.csv", "--schema", "cost.schema.toml", "--epsilon", 8, "--out", "m.dpf", cwd=folder)
     shown = run("rules", "m.dpf", "--out", "r.csv", cwd=folder)
     assert shown.returncode == 0, shown.stderr
     assert "mean" in (folder / "r.csv").read_text().splitlines()[0]
+    assert "distribution" not in (folder / "r.csv").read_text()
+    assert "have no confidence" in run("rules", "m.dpf", "--min-confidence", 0.5, cwd=folder).stderr
