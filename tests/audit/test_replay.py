@@ -122,7 +122,7 @@ def test_replay_sees_all_twins_but_the_one_whose_mistake_is_in_its_coins():
 
 # Criteria of these recipes reach their width in small tables, or all of their budget is in counts and labels.
 REACHED = {
-    "jagannathan-2009", "friedman-schuster-2010", "patil-singh-2014", "bojarski-2015",
+    "blum-2005", "jagannathan-2009", "friedman-schuster-2010", "patil-singh-2014", "bojarski-2015",
     "fletcher-islam-2015-dpdf", "fletcher-islam-2015-snr", "fletcher-islam-2017", "consul-2020-ert", "auto",
 }  # fmt: skip
 WORDS = [
