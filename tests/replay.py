@@ -112,7 +112,7 @@ class WatchedGrowth(Growth):
 
 def _trees_of(label):
     """The tree of each row that is asked about; None for questions about whole trees or all records."""
-    if label.startswith(("errors", "drop", "choose", "range")):
+    if label.startswith(("errors", "drop", "choose", "range", "first look")):
         return None
     if label != "leaves":
         return WatchedGrowth.current.open_trees
@@ -176,6 +176,8 @@ def train(recipe, schema, codes, labels, script=None, seed=5, delta=0.0):
     ledger = Ledger(_accountant(delta))
     gate, amount = WatchedGate(ledger, CoupledEntropy(seed), script), ledger.accountant.budget
     shards = Shards(codes, labels, domain, schema.target)
+    if recipe.first_look is not None:
+        recipe, amount = recipe.first_look.look(shards, recipe, amount, gate)
     stages = recipe.stages or Together()
     facts = facts_of(domain, schema.target, n_trees=recipe.n_trees)
     window = (0, FINE_STEPS)

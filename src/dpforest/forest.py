@@ -48,6 +48,8 @@ def fit_forest(
     facts = replace(facts, n_trees=recipe.n_trees)
     shards = vault.encode(Domain.of(vault.schema, recipe.grid), progress)
     progress("encoded")
+    if recipe.first_look is not None:
+        recipe, amount = recipe.first_look.look(shards, recipe, amount, gate)
     stages = recipe.stages or Together()
     if recipe.target_range is None:
         forest = stages.train(shards, recipe, amount, gate, facts, progress)

@@ -4,6 +4,7 @@ A *route* sends each code of one feature to a child. A binary split has the chil
 each code. A *menu* offers each node the routes that divide the codes it can still hold.
 """
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
@@ -145,6 +146,27 @@ class AllSubsets(_Fixed):
 
 
 @dataclass(frozen=True)
+class Intervals(_Fixed):
+    """Multiway splits of numeric features: a child for each interval of bins, and one for missing.
+
+    ``borders[feature]`` are the bins at which its intervals after the first begin. A feature without borders has one value,
+    so nothing divides a node by it.
+    """
+
+    borders: tuple[tuple[int, ...], ...]
+
+    def fixed(self, domain: Domain) -> Routes | None:
+        features = np.flatnonzero(domain.is_numeric)
+        children = np.zeros((len(features), int(domain.n_codes.max())), dtype=np.int64)
+        for row, feature in enumerate(features):
+            if self.borders[feature]:
+                missing = domain.n_codes[feature] - 1
+                borders = (*self.borders[feature], missing)
+                children[row, : missing + 1] = np.searchsorted(borders, np.arange(missing + 1), side="right")
+        return Routes.of_table(domain, features, children) if len(features) else None
+
+
+@dataclass(frozen=True)
 class RandomSubsets:
     """Categorical features with more than ``beyond`` categories: ``n_subsets`` random subsets, for each node anew."""
 
@@ -202,17 +224,19 @@ class Menu:
     """The listed kinds of split, of ``n_features`` random features of each node (all by default).
 
     ``n_features`` is a number, or a share of the features if below 1. With ``random`` a node gets one candidate only, drawn
-    without looking at records: nothing is left to choose, and the level costs nothing.
+    without looking at records: nothing is left to choose, and the level costs nothing. ``only`` leaves all other features
+    out, by released values.
 
     Privacy:
         Claim: what is offered reveals nothing about records.
-        Because: it is a function of the schema, of earlier released splits and of coins.
+        Because: it is a function of the schema, of earlier releases and of coins.
         Assumes: the schema is public.
     """
 
     kinds: tuple[Kind, ...] = (Thresholds(), OneAgainstRest())
     n_features: float | None = None
     random: bool = False
+    only: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.n_features is not None and not self.n_features > 0:
@@ -271,6 +295,8 @@ class Menu:
         valid = np.empty(joined.shape, dtype=bool)
         if allowed is None:
             allowed = self._draw_features(domain.n_features, n_nodes, rng)
+        if self.only is not None:
+            allowed = allowed & np.isin(np.arange(domain.n_features), self.only)
         _divides(
             reach, domain.offsets, routes.features, routes.children, routes.starts, routes.stops, routes.ends,
             joined, allowed, valid,
@@ -278,12 +304,17 @@ class Menu:
         candidates = Candidates(routes, joined, valid)
         return candidates.one_at_random(domain.n_features, rng) if self.random else candidates
 
+    def n_drawn(self, n_features: int) -> int:
+        """How many features a node may use."""
+        if self.n_features is None:
+            return n_features
+        return min(math.ceil(self.n_features * n_features if self.n_features < 1 else self.n_features), n_features)
+
     def _draw_features(self, n_features: int, n_nodes: int, rng: np.random.Generator) -> np.ndarray:
         """Which features each node may use, ``(n_nodes, n_features)``."""
         if self.n_features is None:
             return np.ones((n_nodes, n_features), dtype=bool)
-        n_drawn = np.ceil(self.n_features * n_features) if self.n_features < 1 else self.n_features
-        return rng.random((n_nodes, n_features)).argsort(axis=1).argsort(axis=1) < n_drawn
+        return rng.random((n_nodes, n_features)).argsort(axis=1).argsort(axis=1) < self.n_drawn(n_features)
 
 
 @njit(cache=True, nogil=True)

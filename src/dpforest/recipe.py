@@ -68,6 +68,12 @@ class TargetRange(Protocol):
     def look(self, shards: Any, amount: float, gate: Any) -> tuple[tuple[int, int], float]: ...
 
 
+class FirstLook(Protocol):
+    """Buys what the menu is made by; see ``growing.first_look``."""
+
+    def look(self, shards: Any, recipe: "Recipe", amount: float, gate: Any) -> "tuple[Recipe, float]": ...
+
+
 class Stages(Protocol):
     """How trees follow one another; see ``growing``."""
 
@@ -117,6 +123,7 @@ class Recipe:
     narrow: Narrow | None = None  # buys a smaller choice with a share of the level's budget
     centres: Centres | None = None  # shows a bounded target as two sides of a centre that each node buys
     target_range: TargetRange | None = None  # buys the range that trees look at
+    first_look: FirstLook | None = None  # buys cuts and a choice of features before trees grow
     stages: Stages | None = None  # None: all trees together
     tasks: tuple[str, ...] = ("classification",)
     planner: Callable[[Facts, int | None, int | None], "Recipe"] | None = None
@@ -197,7 +204,7 @@ class Recipe:
         if self.task(schema) not in self.tasks:
             raise SchemaError(f"Recipe {self.name!r} is for {' and '.join(self.tasks)}, not for {self.task(schema)}.")
         if self.planner is None:
-            for part in (self.criterion, self.leaf, self.choose, self.narrow, self.centres, self.stages):
+            for part in (self.criterion, self.leaf, self.choose, self.narrow, self.centres, self.first_look, self.stages):
                 # Parts that do not say which targets they accept accept all.
                 if part is not None and not getattr(part, "accepts", lambda target: True)(schema.target):
                     name = type(part).__name__

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -242,6 +243,16 @@ def test_every_recipe_fits_with_the_answers_and_the_ledger_of_memory_or_is_a_dec
         return
     fit_forest(source, get_recipe(name), gate, n_trees=2, max_depth=2)
     assert 0.0 < gate.ledger.spent <= 1.0
+
+
+@pytest.mark.parametrize("name", ["patil-singh-2014", "liu-2022"])
+def test_a_first_look_sees_the_tables_of_memory(backend, name):
+    """Its recipes have bootstraps, which not every backend draws; the look itself asks for no more than counts."""
+    table, schema = easy(24, True)
+    recipe = replace(get_recipe(name), sample=EveryRecord(), stages=None)
+    gate = a_gate(1.0)
+    fit_forest(twin_source(backend, table, schema), recipe, gate, n_trees=2, max_depth=2)
+    assert gate.ledger.entries()[0]["label"] == "first look"
 
 
 @pytest.mark.parametrize(("name", "task"), RECIPES)

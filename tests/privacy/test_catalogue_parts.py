@@ -46,6 +46,7 @@ from dpforest.domain import Domain, Grid
 from dpforest.errors import DPForestError
 from dpforest.growing.choosing import FeatureFirst, Medians, _best_of_each_feature, score
 from dpforest.growing.class_means import STEPS, ClassMeans
+from dpforest.growing.first_look import FirstLook
 from dpforest.growing.out_of_bag import OutOfBag
 from dpforest.growing.selective import SelectiveAggregation
 from dpforest.growing.stopping import AboveNoise, EstimatedSupport, NoisySize
@@ -166,6 +167,15 @@ COMPANIES = {
     },
     "two steps with distinct roots": {"choose": FeatureFirst(), "distinct_roots": True},
     "distinct roots after class means": {"narrow": ClassMeans(), "distinct_roots": True},
+    "cuts and a choice of features": {
+        "first_look": FirstLook(0.3, cuts=True, select=True, pairs=True),
+        "propose": Menu((OneChildPerValue(), Thresholds()), n_features=2),
+    },
+    "a choice of features out of bag": {
+        "first_look": FirstLook(0.3, select=True),
+        "propose": Menu(n_features=2),
+        "stages": OutOfBag(n_first=2, held_out=0.5),
+    },
     "distinct roots in two phases": {"distinct_roots": True, "stages": TwoPhase()},
     "counts, two steps and a stop": {"allocate": EveryQuery(), "choose": FeatureFirst(), "stop": NoisySize(50)},
     "above the noise, labels": {"allocate": Uniform(count_share=0.4), "stop": AboveNoise(), "leaf": PrivateLabel()},

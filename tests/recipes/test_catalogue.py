@@ -164,7 +164,8 @@ def test_the_ledger_of_a_fixed_shape_is_as_recorded(name):
 
 PARAMETERS = {
     "friedman-schuster-2010": [{"criterion": word} for word in ("gini", "max", "entropy")],
-    "patil-singh-2014": [{"criterion": word} for word in ("infogain", "max", "gini")] + [{"bins": 3}],
+    "patil-singh-2014": [{"criterion": word} for word in ("infogain", "max", "gini")]
+    + [{"bins": 3}, {"cuts": "even"}, {"cuts": "mdl"}],
     "rana-2015": [{"k": 2, "threshold_share": 0.3}],
     "fletcher-islam-2015-dpdf": [{"min_size": 50, "bins": 4}],
     "fletcher-islam-2015-snr": [{"least_snr": 2.0}],
@@ -175,7 +176,7 @@ PARAMETERS = {
     "consul-2020-ert": [{"part": False}],
     "dong-2022": [{"q": 1.2, "d": 0.5, "k": 2}, {"q": 1.0, "d": 0.0}],
     "li-2022": [{"eps_oob": 0.5, "k": 3, "n_first": 4}],
-    "liu-2022": [{"alpha": 0.3}],
+    "liu-2022": [{"alpha": 0.3}] + [{"selection": word} for word in ("nig", "su", "off")],
     "suihkonen-2023": [{"k": 2, "p": 0.3}, {"medians": "first"}],
 }
 CASES = [(name, parameters) for name, listed in PARAMETERS.items() for parameters in listed]
@@ -210,6 +211,7 @@ BAD = [
     ("bojarski-2015", {"vote": "loud"}),
     ("li-2022", {"eps_oob": 2.0}),
     ("liu-2022", {"alpha": 0}),
+    ("liu-2022", {"selection": "best"}),
     ("guan-2020", {"held_out": 1.0}),
     ("suihkonen-2023", {"k": -1}),
     ("suihkonen-2023", {"p": 1.0}),

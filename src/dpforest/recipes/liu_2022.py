@@ -1,14 +1,21 @@
 """TpDPRF: two phases, after Liu et al. (2022).
 
 Paper: alpha of 90 trees on bootstraps, the rest on samples weighted by misclassification (Algorithm 4.1 of the thesis);
-layer weights 1/(d-i+1) (eqs. 4.31 and 4.32); features chosen by symmetric uncertainty and interaction gain.
-Kept: two phases, layer weights, shape, majority vote.
-Departs: in the second phase a record takes part at most once, with a probability that depends on itself alone; feature
-selection is off, for it looks at records without paying (docs/review.md, §2.10, §2.11).
+layer weights 1/(d-i+1) (eqs. 4.31 and 4.32); features that symmetric uncertainty calls irrelevant are deleted, and of the
+rest the top p by weight, from it and from normalised interaction gain (IG-RFE), take the place of the random subset
+(eqs. 4.23 to 4.26).
+Kept: two phases, layer weights, shape, majority vote; the selection, on noisy class counts of features and of pairs of
+features, for a twentieth of the budget each. ``selection="su"`` looks at single features alone, for a tenth; ``"off"`` draws
+a random subset at each node.
+Departs: in the second phase a record takes part at most once, with a probability that depends on itself alone; one selection
+for all trees, not one for each sample; the thesis names no threshold (here what chance and noise show) and no weight (here
+the sum of the uncertainty and the mean gain, the lightest feature removed first); pairs of the twelve most relevant
+features only, their values in runs that stand out of the noise (docs/review.md, §2.10, §2.11).
 """
 
 from dpforest.allocation import Harmonic
 from dpforest.criteria import GiniCount
+from dpforest.growing.first_look import FirstLook
 from dpforest.growing.two_phase import TwoPhase
 from dpforest.leaves import NoisyCounts
 from dpforest.postprocess import NonNegative
@@ -28,9 +35,16 @@ RECIPE = Recipe(
     leaf=NoisyCounts(),
     refine=(NonNegative(),),
     vote=Majority(),
+    first_look=FirstLook(select=True, pairs=True),
     stages=TwoPhase(alpha=0.5),
     n_trees=90,
     depth=5,
-    parameters={"alpha": "stages.alpha"},
+    parameters={
+        "alpha": "stages.alpha",
+        "selection": (
+            "first_look",
+            {"nig": FirstLook(select=True, pairs=True), "su": FirstLook(select=True), "off": None},
+        ),
+    },
     claim="fails: raw feature selection, one record may be drawn n times",
 )

@@ -2,14 +2,19 @@
 
 Paper: 20 trees of depth 5 on bootstraps, B/T each; numeric features discretised by class entropy (MDL) on the data; a node
 that is pure stops; information gain, max operator or Gini in the exponential mechanism [suihkonen2023, §4.3].
-Kept: bootstrap, shape, multiway splits, the three criteria, uniform budget, majority vote.
-Departs: public equal-width bins; no stop on pure nodes; a bootstrap multiplies a record, so a tree gets ln(1 + B/T); the
+Kept: bootstrap, shape, multiway splits, the three criteria, uniform budget, majority vote; cuts by class entropy and MDL
+(eq. 4.4) on class counts of ``bins`` public bins, noisy, for a tenth of the budget; missing is a value of its own, and a
+feature without a cut is not split. Without numeric features nothing is bought. ``cuts="even"`` gives each bin a child
+instead; with five bins it was right about adult for 75.5, 81.5 and 82.7 % at epsilon .1, 1 and infinity, MDL for 70.9, 82.7
+and 84.9 % (mean of three splits).
+Departs: cuts lie between public bins, not between data, and all trees share them; no stop on pure nodes; a bootstrap multiplies a record, so a tree gets ln(1 + B/T); the
 inner counts of the paper are never read and get nothing; monotone constants (docs/review.md, §2.4, §2.9, §2.11).
 """
 
 from dpforest.allocation import Uniform
 from dpforest.criteria import EntropyCount, GiniCount, MaxOperator
 from dpforest.domain import Grid
+from dpforest.growing.first_look import FirstLook
 from dpforest.leaves import NoisyCounts
 from dpforest.postprocess import NonNegative
 from dpforest.proposals import Menu, OneChildPerValue
@@ -22,7 +27,8 @@ RECIPE = Recipe(
     title="DiffPRF: bootstrap forest of multiway ID3 trees",
     paper="Patil and Singh, ICACCI 2014",
     sample=PoissonBootstrap(),
-    grid=Grid(bins=5),
+    grid=Grid(bins=32),
+    first_look=FirstLook(cuts=True),
     propose=Menu((OneChildPerValue(),), n_features=0.5),
     criterion=MaxOperator(),
     allocate=Uniform(),
@@ -34,6 +40,7 @@ RECIPE = Recipe(
     parameters={
         "criterion": ("criterion", {"infogain": EntropyCount(), "max": MaxOperator(), "gini": GiniCount()}),
         "bins": "grid.bins",
+        "cuts": ("first_look", {"mdl": FirstLook(cuts=True), "even": None}),
     },
     claim="fails: data-dependent cut points and stopping, bootstrap not charged",
 )

@@ -19,6 +19,8 @@ MOST_BLOCKS = 2000  # in the whole picture
 PURPOSES = {
     "number of rows": "How many rows there are",
     "range of the target": "Where the target lies",
+    "first look": "How the classes lie in each feature",
+    "first look: pairs": "How the classes lie in pairs of features",
     "splits of level #": "Which question each node asks",
     "splits of level #: feature": "Which question each node asks: the feature",
     "splits of level #: split": "Which question each node asks: the split",

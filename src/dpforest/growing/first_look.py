@@ -1,0 +1,192 @@
+"""A first look: class counts of every feature, bought once before trees grow, say how to cut and which features to offer."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dpforest.domain import Domain
+from dpforest.errors import ParameterError
+from dpforest.growing import information
+from dpforest.privacy.amounts import add, divide
+from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.sealed import Sealed
+from dpforest.proposals import Intervals, Menu, OneChildPerValue
+from dpforest.recipe import Recipe
+from dpforest.records.base import Counter
+from dpforest.sampling import Deal, EveryRecord
+from dpforest.schema import Classes, Target
+
+# Public caps: features whose pairs are looked at, and runs of codes of each.
+MOST_PAIRED, MOST_RUNS = 12, 64
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """Cuts and features for all trees, from noisy class counts of each code of each feature that it needs.
+
+    With ``cuts``, splits with a child for each value get one for each interval that class entropy and description length
+    leave of the grid's bins [suihkonen2023, eq. 4.4], and one for missing; a feature without a cut has one value and is not
+    split. With ``select``, features with more symmetric uncertainty (eq. 4.24) than chance and noise show are relevant. The
+    heaviest of them are offered, no more than the menu would draw. A weight is the symmetric uncertainty. With ``pairs`` it
+    is also the mean normalised interaction gain (eqs. 4.25 and 4.26) with the other features that are left, of the
+    MOST_PAIRED most relevant ones, and the lightest is removed until few enough are left.
+
+    Privacy:
+        Claim: costs at most ``share`` of the amount, and nothing if no table is needed.
+        Because: an added record changes, by 1, one cell in the table of each of m features: L1 and L2**2 move by at most m.
+            The tables of P pairs, in runs of codes that follow from the tables of features, move by at most P likewise;
+            each kind gets half of the share. Cuts and features are functions of released tables and of the schema.
+        Assumes: records count once; codes are public.
+    """
+
+    share: float = 0.1
+    cuts: bool = False
+    select: bool = False
+    pairs: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise ParameterError(f"The share of the first look must lie in (0, 1), not {self.share!r}.")
+
+    def accepts(self, target: Target) -> bool:
+        return isinstance(target, Classes)
+
+    def look(self, shards: Counter, recipe: Recipe, amount: float, gate: Gate) -> tuple[Recipe, float]:
+        """The recipe with a menu by what was seen, and what is left of the amount."""
+        domain, menu = shards.domain, recipe.propose
+        wanted = domain.is_numeric & self.cuts & any(map(_by_bins, menu.kinds)) | self.select
+        if not wanted.any():
+            return recipe, amount
+        # A sampling that the accountant has no proof for is refused before anything is charged.
+        recipe.sample.share(gate.ledger.accountant, amount, recipe.n_trees)
+        own, rest = divide(amount, [self.share, 1 - self.share])
+        first, second = divide(own, [1, 1]) if self.pairs else (own, 0.0)
+        tables, variance = _tables(shards, np.flatnonzero(wanted), first, gate)
+        if self.cuts:
+            menu = replace(menu, kinds=_with_intervals(menu, _borders(domain, tables, variance)))
+        if self.select:
+            weights, kept = relevance([tables[feature] for feature in range(domain.n_features)], variance)
+            n_kept = menu.n_drawn(domain.n_features)
+            paired = kept[:MOST_PAIRED]
+            if self.pairs and n_kept < len(paired):
+                gains = _gains(shards, paired, tables, variance, second, gate)
+                kept = paired[eliminated(weights[paired], gains, n_kept)]
+            else:
+                rest = add(rest, second)
+            menu = replace(menu, n_features=None, only=tuple(sorted(kept[:n_kept].tolist())))
+        return replace(recipe, propose=menu), rest
+
+
+def _by_bins(kind: object) -> bool:
+    return isinstance(kind, OneChildPerValue) and kind.numeric
+
+
+def _with_intervals(menu: Menu, borders: tuple[tuple[int, ...], ...]) -> tuple[Any, ...]:
+    """The kinds of a menu, intervals in the place of bins."""
+    kinds: list[Any] = []
+    for kind in menu.kinds:
+        kinds += [OneChildPerValue(numeric=False), Intervals(borders)] if _by_bins(kind) else [kind]
+    return tuple(kinds)
+
+
+def _tables(shards: Counter, features: np.ndarray, amount: float, gate: Gate) -> tuple[dict[int, np.ndarray], float]:
+    """Released counts ``(n_codes, n_classes)`` of each feature, and the variance of a cell."""
+    domain = shards.domain
+    shards.deal(Deal(EveryRecord(), 1, gate.entropy))
+    wanted = np.isin(np.arange(domain.n_features), features)
+    columns = np.flatnonzero(np.repeat(wanted, domain.n_codes))
+    cells = shards.count_codes(0, wanted[None]).map(lambda counts: counts[0, columns])
+    sensitivity = Sensitivity(len(features), len(features))
+    released, variance = gate.add_noise(cells, sensitivity, amount, "first look")
+    parts = np.split(released.astype(float), np.cumsum(domain.n_codes[features])[:-1])
+    return dict(zip(features.tolist(), parts, strict=True)), variance
+
+
+def _borders(domain: Domain, tables: dict[int, np.ndarray], variance: float) -> tuple[tuple[int, ...], ...]:
+    """Borders of intervals of each feature; missing values take no part."""
+    return tuple(
+        tuple(information.mdl_cuts(tables[feature][:-1], variance)) if domain.is_numeric[feature] else ()
+        for feature in range(domain.n_features)
+    )
+
+
+def relevance(tables: Sequence[np.ndarray], variance: float) -> tuple[np.ndarray, np.ndarray]:
+    """The symmetric uncertainty of each feature, and which are relevant, the most relevant one first; all if none is."""
+    weights, is_relevant = np.zeros(len(tables)), np.zeros(len(tables), dtype=bool)
+    for feature, table in enumerate(tables):
+        noise = variance * table.size
+        counts = information.together(table, information.runs(table.sum(axis=1), noise / len(table)))
+        weights[feature] = information.symmetric_uncertainty(counts, noise)
+        is_relevant[feature] = information.mutual_information(counts, noise) > information.chance(counts, noise)
+    order = np.argsort(-weights, kind="stable")
+    return weights, order[is_relevant[order]] if is_relevant.any() else order
+
+
+def eliminated(weights: np.ndarray, gains: np.ndarray, n_kept: int) -> np.ndarray:
+    """Places of the features that are left when the lightest has been removed again and again.
+
+    A weight is a feature's own and its mean gain (``gains``, 0 with itself) with the others that are left.
+    """
+    left = list(range(len(weights)))
+    while len(left) > n_kept:
+        means = gains[np.ix_(left, left)].sum(axis=1) / (len(left) - 1)
+        left.pop(int(np.argmin(weights[left] + means)))
+    return np.array(left)
+
+
+def _gains(
+    shards: Counter, features: np.ndarray, tables: dict[int, np.ndarray], variance: float, amount: float, gate: Gate
+) -> np.ndarray:
+    """Normalised interaction gains of all pairs of features with the class, 0 on the diagonal."""
+    pairs = list(itertools.combinations(range(len(features)), 2))
+    # A cell of a pair has the noise of a feature's as many times as there are more pairs than features, or less.
+    deviation = math.sqrt(variance) * len(pairs) / len(tables)
+    numbers = [_runs_of(tables[feature], variance, deviation) for feature in features]
+    cells = [_pair_cells(shards, features, numbers, place, gate) for place in range(len(features) - 1)]
+    sensitivity = Sensitivity(len(pairs), len(pairs))
+    released, variance = gate.add_noise(Sealed.concatenate(cells), sensitivity, amount, "first look: pairs")
+    gains, start = np.zeros((len(features), len(features))), 0
+    for one, other in pairs:
+        shape = (numbers[one][-1] + 1, numbers[other][-1] + 1, shards.target.n_values)
+        table = np.maximum(released[start : start + math.prod(shape)], 0.0).reshape(shape)
+        gains[one, other] = gains[other, one] = information.normalised_interaction_gain(table, variance * table.size)
+        start += table.size
+    return gains
+
+
+def _runs_of(table: np.ndarray, variance: float, deviation: float) -> np.ndarray:
+    """Runs of codes so long that a cell of a pair of features holds more than noise on average, and not too many of them."""
+    (n_codes, n_classes), sizes = table.shape, table.sum(axis=1)
+    n = max(float(sizes.sum()), 0.0)
+    least = math.sqrt(information.STRENGTH * deviation * n_classes * n)
+    least = max(least, n / MOST_RUNS) if n_codes > MOST_RUNS else least
+    return np.minimum(information.runs(sizes, n_classes * variance, least), MOST_RUNS - 1)
+
+
+def _pair_cells(
+    shards: Counter, features: np.ndarray, numbers: list[np.ndarray], place: int, gate: Gate
+) -> Sealed[np.ndarray]:
+    """Sealed counts of the pairs of one feature with all that come after it: a tree of one split, by its runs."""
+    domain, feature, others = shards.domain, features[place], features[place + 1 :]
+    shards.deal(Deal(EveryRecord(), 1, gate.entropy))
+    route = np.zeros((1, int(domain.n_codes.max())), dtype=np.uint16)
+    route[0, : domain.n_codes[feature]] = numbers[place]
+    shards.descend(0, features[place : place + 1], route, np.array([1]))
+    wanted = np.tile(np.isin(np.arange(domain.n_features), others), (int(numbers[place][-1]) + 1, 1))
+    spans = [(domain.offsets[other], domain.offsets[other + 1]) for other in others]
+    return shards.count_codes(1, wanted).map(partial(_joined, spans, numbers[place + 1 :]))
+
+
+def _joined(spans: list[tuple[int, int]], numbers: list[np.ndarray], counts: np.ndarray) -> np.ndarray:
+    """The cells of all pairs, the runs of the other feature's codes summed."""
+    parts = []
+    for (start, stop), own in zip(spans, numbers, strict=True):
+        begins = np.searchsorted(own, np.arange(own[-1] + 1))
+        parts.append(np.add.reduceat(counts[:, start:stop], begins, axis=1).ravel())
+    return np.concatenate(parts)

@@ -1,0 +1,121 @@
+"""Information in tables of counts by value and class: MDL cuts, symmetric uncertainty, interaction gain. Public values only.
+
+Tables are released, so they may carry noise; ``noise`` is the variance of a table's sum. A sum of n then tells as much as
+n**2 / (n + noise) exact records would (``worth``), what noise adds to an information on average is taken off, and values
+that it would drown are taken together (``runs``). Without noise all is as printed.
+"""
+
+import math
+
+import numpy as np
+
+# Standard deviations of noise that a sum must reach to count for itself.
+STRENGTH = 4
+
+
+def entropy(counts: np.ndarray) -> np.ndarray:
+    """Entropy in bits over the last axis; 0 where nothing is counted."""
+    sums = counts.sum(axis=-1, keepdims=True)
+    shares = counts / np.where(sums > 0, sums, 1)
+    return -(shares * np.log2(np.where(shares > 0, shares, 1))).sum(axis=-1) + 0.0
+
+
+def mutual_information(table: np.ndarray, noise: float = 0.0) -> float:
+    """I(X; Z) of a table ``(n_values, n_classes)`` [suihkonen2023, eq. 4.23]."""
+    own, classes, n = entropy(table.sum(axis=1)), entropy(table.sum(axis=0)), float(table.sum())
+    by_noise = _freedom(table) * noise / n**2 if n else 0.0
+    return max(float(own + classes - entropy(table.ravel())) - by_noise, 0.0)
+
+
+def chance(table: np.ndarray, noise: float = 0.0) -> float:
+    """The information that a value which has nothing to do with the class shows on average, by chance and by noise."""
+    n = worth(float(table.sum()), noise)
+    return _freedom(table) / n if n else math.inf
+
+
+def _freedom(table: np.ndarray) -> float:
+    """Degrees of freedom, in bits for each record."""
+    n_values, n_classes = (int((table.sum(axis=axis) > 0).sum()) for axis in (1, 0))
+    return max(n_values - 1, 0) * max(n_classes - 1, 0) / (2 * math.log(2))
+
+
+def worth(n: float, noise: float) -> float:
+    """The number of exact records that are as certain as a noisy sum of ``n``; ``n`` without noise."""
+    return n * n / (n + noise) if n > 0 else 0.0
+
+
+def symmetric_uncertainty(table: np.ndarray, noise: float = 0.0) -> float:
+    """SU(X, Z) of a table ``(n_values, n_classes)`` [suihkonen2023, eq. 4.24]; 0 if neither varies."""
+    both = float(entropy(table.sum(axis=1)) + entropy(table.sum(axis=0)))
+    return 2 * mutual_information(table, noise) / both if both else 0.0
+
+
+def normalised_interaction_gain(table: np.ndarray, noise: float = 0.0) -> float:
+    """NIG(X, Y, Z) of a table ``(n_values, n_other_values, n_classes)`` [suihkonen2023, eqs. 4.25 and 4.26]."""
+    first, second, pairs = table.sum(axis=1), table.sum(axis=0), table.reshape(-1, table.shape[2])
+    gain = mutual_information(pairs, noise) - mutual_information(first, noise) - mutual_information(second, noise)
+    both = float(entropy(first.sum(axis=1)) + entropy(second.sum(axis=1)))
+    return 0.5 + gain / (2 * both) if both else 0.5
+
+
+def runs(sizes: np.ndarray, noise: float, least: float = 0.0) -> np.ndarray:
+    """Numbers of neighbours taken together, so that each run sums to ``least`` and stands out of its own noise.
+
+    ``noise`` is the variance of each size. Without noise and ``least`` each is its own run.
+    """
+    numbers, number, held, length = np.zeros(len(sizes), dtype=np.int64), 0, 0.0, 0
+    for place, size in enumerate(sizes.tolist()):
+        numbers[place], held, length = number, held + size, length + 1
+        if held >= max(least, STRENGTH * math.sqrt(noise * length)):
+            number, held, length = number + 1, 0.0, 0
+    return np.minimum(numbers, max(number - 1, 0))  # what is left over joins the last run
+
+
+def together(table: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The table with the rows of each run summed, and sums below 0 taken as 0."""
+    sums = np.zeros((int(numbers.max(initial=-1)) + 1, *table.shape[1:]), dtype=table.dtype)
+    np.add.at(sums, numbers, table)
+    return np.maximum(sums, 0)
+
+
+def mdl_cuts(table: np.ndarray, variance: float = 0.0) -> list[int]:
+    """Rows of a table ``(n_bins, n_classes)`` at which new intervals begin, by class entropy [suihkonen2023, eq. 4.4].
+
+    An interval is cut where the entropy of its parts is least, and its parts again, until the gain is below the description
+    length. ``variance`` is that of each cell.
+    """
+    numbers = runs(table.sum(axis=1), table.shape[1] * variance)
+    counts, noise = together(table, numbers), table.shape[1] * variance * np.bincount(numbers)
+    begins = np.searchsorted(numbers, np.arange(len(counts)))
+    found, waiting = [], [(0, len(counts))]
+    while waiting:
+        start, stop = waiting.pop()
+        place = _cut(counts[start:stop], noise[start:stop])
+        if place is not None:
+            found.append(int(begins[start + place]))
+            waiting += [(start, start + place), (start + place, stop)]
+    return sorted(found)
+
+
+def _cut(counts: np.ndarray, noise: np.ndarray) -> int | None:
+    """The best place to cut an interval of rows in two, or None if the gain is below the description length."""
+    whole = counts.sum(axis=0)
+    if len(counts) < 2 or not whole.sum():
+        return None
+    left = np.cumsum(counts, axis=0)[:-1]
+    right = whole - left
+    parts = (left.sum(axis=1) * entropy(left) + right.sum(axis=1) * entropy(right)) / whole.sum()
+    place = int(parts.argmin())
+    before, gain = float(entropy(whole)), float(entropy(whole) - parts[place])
+    sides = [(left[place], noise[: place + 1]), (right[place], noise[place + 1 :])]
+    # The less certain of the parts says how many exact records the interval is worth.
+    shares = [worth(float(side.sum()), float(own.sum())) / max(float(side.sum()), 1) for side, own in sides]
+    n = min(shares) * float(whole.sum())
+    if not gain > 0 or n <= 1:
+        return None
+    k, described = int((whole > 0).sum()), 0.0
+    for side, _ in sides:
+        described += int((side > 0).sum()) * float(entropy(side))
+    # log2(3**k - 2) without a large power.
+    length = math.log2(n - 1) + k * math.log2(3) + math.log2(1 - 2 * 3.0**-k) - (k * before - described)
+    return place + 1 if gain >= length / n else None
