@@ -48,7 +48,7 @@ def test_a_thousand_classes_are_no_overflow():
 
 
 def test_noise_alone_is_seldom_cut():
-    # One class is a fifth of every bin, half of the bins are empty. Eq. 4.4 on the noisy counts as they are cuts most tables.
+    # One class is a fifth of every bin, half of the bins are empty. Eq. 4.4 on the noisy counts as they are cuts most.
     # The seed was not chosen by the result.
     rng, deviation, n_cut, n_plain = np.random.default_rng(0), 60.0, 0, 0
     for _ in range(200):

@@ -5,12 +5,15 @@ layer weights 1/(d-i+1) (eqs. 4.31 and 4.32); features that symmetric uncertaint
 rest the top p by weight, from it and from normalised interaction gain (IG-RFE), take the place of the random subset
 (eqs. 4.23 to 4.26).
 Kept: two phases, layer weights, shape, majority vote; the selection, on noisy class counts of features and of pairs of
-features, for a twentieth of the budget each. ``selection="su"`` looks at single features alone, for a tenth; ``"off"`` draws
-a random subset at each node.
+features, for a twentieth of the budget each.
 Departs: in the second phase a record takes part at most once, with a probability that depends on itself alone; one selection
 for all trees, not one for each sample; the thesis names no threshold (here what chance and noise show) and no weight (here
-the sum of the uncertainty and the mean gain, the lightest feature removed first); pairs of the twelve most relevant
-features only, their values in runs that stand out of the noise (docs/review.md, §2.10, §2.11).
+the uncertainty and the mean gain, the lightest feature removed first); pairs of the twelve most relevant features only,
+their values in runs that stand out of the noise (docs/review.md, §2.10, §2.11).
+``selection="su"`` looks at single features alone, ``"off"`` draws a random subset at each node. At epsilon .1, 1 and
+infinity the default was right about 76.1, 79.4 and 78.1 % of adult, "off" about 77.2, 79.5 and 81.1 %; of mushroom about
+74.6, 92.3 and 99.9 against 64.3, 90.1 and 99.8 % (90 trees, 4 levels of splits, three splits of the data; mushroom at
+epsilon .1 has a standard deviation of 9 points).
 """
 
 from dpforest.allocation import Harmonic
