@@ -3,8 +3,8 @@
 Paper: 20 trees of depth 5 on bootstraps, B/T each; numeric features discretised by class entropy (MDL) on the data; a node
 that is pure stops; information gain, max operator or Gini in the exponential mechanism [suihkonen2023, §4.3].
 Kept: bootstrap, shape, multiway splits, the three criteria, uniform budget, majority vote; cuts by class entropy that stop
-by MDL (eq. 4.4), on noisy class counts of ``bins`` public bins for a tenth of the budget. A feature without a cut has one value
-and is not split; missing is a value of its own. Without numeric features nothing is bought.
+by MDL (eq. 4.4), on noisy class counts of ``bins`` public bins for a tenth of the budget. A feature without a cut has one
+value and is not split; missing is a value of its own. Without numeric features nothing is bought.
 Departs: cuts lie between public bins, once for all trees, and noise counts against a cut; no stop on pure nodes; a bootstrap
 multiplies a record, so a tree gets ln(1 + B/T); the inner counts of the paper are never read and get nothing; monotone
 constants (docs/review.md, §2.4, §2.9, §2.11).
