@@ -4,12 +4,14 @@ Each part has one method, ``refine(forest) -> forest``. Privacy: none is at stak
 released.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
+from dpforest.errors import ParameterError
 from dpforest.schema import Classes
 from dpforest.tree import Forest
 
@@ -198,25 +200,38 @@ class PruneByGini:
 
 @dataclass(frozen=True)
 class PruneBySignal:
-    """Closes a node over leaves whose average signal-to-noise ratio is below ``least`` [suihkonen2023, eq. 4.39].
+    """Prunes every node whose signal-to-noise ratio is below ``least``, and what is below it [suihkonen2023, eq. 4.40].
 
-    The ratio of a node is the sum of its released counts over the standard deviation of their noise; adding leaves up
-    averages the noise, so a parent has more signal than its children. Departs from eq. 4.40, which divides by the number of
-    classes and of leaves instead of their roots, as if all noises of a node were equal.
+    The ratio is the sum of all class counts of the leaves under a node over C sqrt(n) s, for C classes, n leaves and a noise
+    of standard deviation s in each count. The root covers the number of leaves as in eq. 4.39, from which eq. 4.40 is
+    made: with n itself, as it is set there, a node would have no more signal than its leaves on average, and adding
+    leaves up would gain nothing. A pruned node beside one that stays says what its parent says. Roots stay.
 
     Privacy: none; input is released.
     """
 
     least: float = 1.0
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.least < math.inf:
+            raise ParameterError(f"least_snr must be a number of at least 0, not {self.least!r}.")
+
     def refine(self, forest: Forest) -> Forest:
-        noise = np.sqrt(np.maximum(forest.counts.shape[1] * forest.variances, 1e-18))
-        ratio = forest.counts.sum(axis=1) / noise
-
-        def is_idle(nodes: np.ndarray, place: np.ndarray, level: slice) -> np.ndarray:
-            return np.bincount(place, ratio[level]) < self.least * np.bincount(place)
-
-        return _closed(forest, is_idle)
+        signal = np.where(forest.is_leaf, forest.counts.sum(axis=1), 0.0)
+        squares = np.where(forest.is_leaf, forest.counts.shape[1] ** 2 * forest.variances, 0.0)
+        levels = forest.level_slices()
+        for level in reversed(levels[1:]):
+            np.add.at(signal, forest.parents[level], signal[level])
+            np.add.at(squares, forest.parents[level], squares[level])
+        # Without noise, whoever holds a record has signal.
+        pruned = (signal < np.maximum(self.least * np.sqrt(squares), 1e-9)) & (forest.parents >= 0)
+        for level in levels[1:]:
+            pruned[level] |= pruned[forest.parents[level]]
+        shares, stays = forest.shares.copy(), forest.is_leaf.copy()
+        stays[forest.parents[~pruned & (forest.parents >= 0)]] = True
+        beside = np.flatnonzero(pruned & stays[forest.parents])
+        shares[beside] = shares[forest.parents[beside]]
+        return replace(forest, shares=shares).without_children(np.flatnonzero(~stays))
 
 
 def _closed(forest: Forest, is_idle: Callable[[np.ndarray, np.ndarray, slice], np.ndarray]) -> Forest:

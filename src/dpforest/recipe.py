@@ -245,10 +245,19 @@ def _number(rule: Any, facts: Facts) -> int:
     return int(rule.value(facts) if hasattr(rule, "value") else rule)
 
 
+def part_at(part: Any, path: str) -> Any:
+    """What lives at a place such as "allocate.q", or "refine.0.least" in a tuple of parts."""
+    for step in path.split("."):
+        part = part[int(step)] if isinstance(part, tuple) else getattr(part, step)
+    return part
+
+
 def _replace_at(part: Any, path: list[str], value: Any) -> Any:
-    """A copy of nested frozen dataclasses with one field set."""
+    """A copy of nested frozen dataclasses, and tuples of them, with one field set."""
     if len(path) > 1:
-        value = _replace_at(getattr(part, path[0]), path[1:], value)
+        value = _replace_at(part_at(part, path[0]), path[1:], value)
+    if isinstance(part, tuple):
+        return (*part[: int(path[0])], value, *part[int(path[0]) + 1 :])
     return replace(part, **{path[0]: value})
 
 

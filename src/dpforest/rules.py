@@ -42,6 +42,16 @@ class HalfTheFeatures:
 
 
 @dataclass(frozen=True)
+class AllFeatures:
+    """m levels for m features, the most that a tree can have if each feature is used once on a path."""
+
+    needs_rows = False
+
+    def value(self, facts: Facts) -> int:
+        return facts.n_features
+
+
+@dataclass(frozen=True)
 class HalfUntested:
     """The least depth at which under half of the numeric features are expected to be untested [suihkonen2023, eq. 4.37].
 

@@ -4,6 +4,7 @@ import ast
 import inspect
 import json
 import os
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from dpforest import (
     load_model,
 )
 from dpforest.errors import LeakWarning, ParameterError, SchemaError
+from dpforest.postprocess import PruneBySignal
+from dpforest.recipes import is_listed
 
 LEDGERS = Path(__file__).parent / "ledgers"
 NAMES = [recipe["name"] for recipe in list_recipes()]
@@ -168,7 +171,7 @@ PARAMETERS = {
     + [{"bins": 3}, {"cuts": "even"}, {"cuts": "mdl"}],
     "rana-2015": [{"k": 2, "threshold_share": 0.3}],
     "fletcher-islam-2015-dpdf": [{"min_size": 50, "bins": 4}],
-    "fletcher-islam-2015-snr": [{"least_snr": 2.0}],
+    "fletcher-islam-2015-snr": [{"least_snr": least} for least in (0, 0.7, 1.0, 25.5)] + [{"bins": 3}],
     "bojarski-2015": [{"vote": word} for word in ("majority", "threshold", "probabilistic")],
     "li-2020": [{"k": 2}],
     "guan-2020": [{"held_out": 0.3, "n_rounds": 2}],
@@ -187,6 +190,28 @@ def test_parameters_of_the_papers_are_reachable(name, parameters):
     X, y, schema = labelled("mixed", 2)
     model = DPForestClassifier(schema, epsilon=2.0, recipe=name, recipe_params=parameters, n_trees=4, max_depth=2)
     assert model.fit(X, y).ledger_.spent == pytest.approx(2.0, rel=1e-9)
+
+
+@pytest.mark.parametrize(("name", "parameters"), CASES, ids=lambda value: str(value))
+def test_a_recipe_with_parameters_of_its_paper_is_still_the_listed_one(name, parameters):
+    assert is_listed(get_recipe(name).with_parameters(parameters))
+
+
+def test_a_step_into_a_tuple_of_parts_sets_one_of_them():
+    plain = get_recipe("fletcher-islam-2015-snr")
+    assert plain.with_parameters({"least_snr": 2.5}) == replace(plain, refine=(PruneBySignal(2.5),))
+
+
+def test_support_alone_ends_a_signal_to_noise_tree():
+    """Ten features of two values and 5000 rows, without noise: every path uses every feature; with noise it is shorter."""
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame({f"c{place}": rng.integers(0, 2, 5000) for place in range(10)})
+    schema = Schema({name: Categorical([0, 1]) for name in X}, Classes([0, 1]), n_rows=5000)
+    # sqrt(2) * 2 * t / epsilon records must be left to a child: 5000 / 2**level > 283 for one tree at epsilon = 0.01.
+    for epsilon, depth in ((np.inf, 10), (0.01, 4)):
+        model = DPForestClassifier(schema, epsilon, recipe="fletcher-islam-2015-snr", n_trees=1, random_state=0,
+                                   recipe_params={"least_snr": 0})  # fmt: skip
+        assert model.fit(X, X["c0"].to_numpy()).forest_.depth == depth
 
 
 def test_every_parameter_is_tried_above():
@@ -209,6 +234,8 @@ BAD = [
     ("patil-singh-2014", {"criterion": "accuracy"}),
     ("patil-singh-2014", {"bins": 0}),
     ("bojarski-2015", {"vote": "loud"}),
+    ("fletcher-islam-2015-snr", {"least_snr": -1.0}),
+    ("fletcher-islam-2015-snr", {"least_snr": "high"}),
     ("li-2022", {"eps_oob": 2.0}),
     ("liu-2022", {"alpha": 0}),
     ("liu-2022", {"selection": "best"}),

@@ -35,6 +35,7 @@ from dpforest.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSub
 from dpforest.recipe import ByTarget
 from dpforest.recipes import get_recipe, list_recipes
 from dpforest.rules import (
+    AllFeatures,
     Facts,
     HalfTheFeatures,
     HalfUntested,
@@ -68,6 +69,10 @@ def facts_of(**given):
 def test_half_the_features_is_at_least_one_level():
     depths = [HalfTheFeatures().value(facts_of(n_features=m)) for m in (1, 2, 3, 9, 14)]
     assert depths == [1, 1, 1, 4, 7]
+
+
+def test_all_features_are_as_many_levels():
+    assert [AllFeatures().value(facts_of(n_features=m)) for m in (1, 8)] == [1, 8]
 
 
 @pytest.mark.parametrize("n_numeric", [0, 1, 2, 3, 6, 25])
@@ -174,17 +179,17 @@ def test_estimated_support_splits_nodes_whose_children_would_hold_more_than_the_
     assert EstimatedSupport().may_split(None, 0.0, reached, facts).tolist() == [True, False, True, False]
 
 
-def test_the_rows_that_reach_a_node_are_divided_evenly_at_every_split_above():
-    domain, rng = Domain.of(TWO, Grid(5)), np.random.default_rng(2)
-    growth, menu = Growth(domain, 2), Menu((OneChildPerValue(),), random=True)
-    for _ in range(2):
+def test_the_rows_that_reach_a_node_are_divided_evenly_among_the_listed_values_of_every_split_above():
+    domain = Domain.of(Schema({"c": Categorical(["a", "b", "c"]), "x": Numeric(0, 1)}, TARGET), Grid(5))
+    growth, menu, rng = Growth(domain, 1), Menu((OneChildPerValue(),)), np.random.default_rng(2)
+    shares = []
+    for feature in (0, 1):
         candidates = menu.propose(domain, menu.fixed(domain), growth.reach, rng)
-        growth.split(candidates, np.where(candidates.valid[:, 0], 0, -1))
-    forest = growth.finish(TWO.target)
-    n_children = np.bincount(forest.parents[2:], minlength=forest.n_nodes)
-    for node, reached in enumerate(growth.reached, start=growth.first):
-        above = [forest.parents[node], forest.parents[forest.parents[node]]]
-        assert reached == pytest.approx(1 / np.prod(n_children[above]))
+        growth.split(candidates, np.where(candidates.valid[:, feature], feature, -1))
+        shares.append(growth.reached)
+    # Children for "other" and "missing" are expected to get no rows.
+    np.testing.assert_allclose(shares[0], [1 / 3] * 3 + [0, 0])
+    np.testing.assert_allclose(shares[1], ([1 / 15] * 5 + [0]) * 3 + [0] * 12)
 
 
 @pytest.mark.parametrize("n_rows", [None, 3000])
@@ -329,28 +334,49 @@ def test_gini_pruning_weighs_children_by_their_released_sizes_and_takes_counts_b
     assert forest.n_nodes == 3
 
 
-def test_signal_pruning_closes_a_split_whose_children_have_too_little_signal_on_average():
-    # Two counts of variance 2: the noise of a leaf's size has standard deviation 2.
-    at_the_threshold = (0, ROUTE_X, [[1, 0], [2, 1]])  # ratios 0.5 and 1.5
-    below = (0, ROUTE_X, [[1, 0], [1, 1]])  # 0.5 and 1
-    forest = PruneBySignal(1.0).refine(planted(at_the_threshold, below, variance=2.0))
-    assert forest.is_leaf.tolist() == [False, True, True, True]
-    assert forest.counts.tolist() == [[3, 1], [2, 1], [1, 0], [2, 1]]
-    assert PruneBySignal(2.0).refine(planted(at_the_threshold, below, variance=2.0)).n_nodes == 2
+def pruned_by_signal(*trees, least=1.0, variance=2.0):
+    return PruneBySignal(least).refine(plain_shares(planted(*trees, variance=variance)))
 
 
-def test_signal_pruning_goes_on_upwards_with_the_averaged_signal_of_closed_nodes():
-    weak = (1, ROUTE_C, [[1, 0], [1, 1]])
-    # Closed, the weak node has 3 / sqrt(2 * 4) = 1.06; beside 0.5 that is 0.78 on average, beside 1 it is 1.03.
-    assert PruneBySignal().refine(planted((0, ROUTE_X, [weak, [1, 0]]), variance=2.0)).n_nodes == 1
-    kept = PruneBySignal().refine(planted((0, ROUTE_X, [weak, [1, 1]]), variance=2.0))
-    assert sizes_of(kept) == (3, 1)
-    assert kept.counts.tolist() == [[3, 2], [2, 1], [1, 1]]
+def test_signal_pruning_is_equation_4_40():
+    # epsilon = 1: a count has Laplace noise of variance 2, and two classes make the noise of one leaf 2 sqrt(2) = 2.83.
+    assert pruned_by_signal((0, ROUTE_X, [[2, 0], [1, 1]])).n_nodes == 1  # 0.71 and 0.71
+    kept = pruned_by_signal((0, ROUTE_X, [[2, 1], [1, 2]]))  # 1.06 and 1.06
+    assert kept.n_nodes == 3
+    # A node over two leaves needs sqrt(2) times as much: 4.
+    weak, strong = [(1, ROUTE_C, leaves) for leaves in ([[1, 0], [1, 1]], [[1, 1], [1, 1]])]
+    assert pruned_by_signal((0, ROUTE_X, [weak, [0, 0]])).n_nodes == 1
+    forest = pruned_by_signal((0, ROUTE_X, [strong, [0, 0]]), least=0.99)
+    assert sizes_of(forest) == (3, 1)  # both leaves under it go, the node itself stays
+    assert forest.counts.tolist() == [[2, 2], [2, 2], [0, 0]]
 
 
-def test_signal_pruning_keeps_a_weak_split_above_a_strong_one():
-    strong = (1, ROUTE_C, [[9, 0], [9, 1]])
-    assert PruneBySignal(4.0).refine(planted((0, ROUTE_X, [strong, [-40, 0]]), variance=2.0)).n_nodes == 5
+def test_a_pruned_node_beside_one_that_stays_says_what_its_parent_says():
+    forest = pruned_by_signal((0, ROUTE_X, [[9, 3], [0, 2]]))
+    np.testing.assert_allclose(forest.shares, [[9 / 14, 5 / 14], [0.75, 0.25], [9 / 14, 5 / 14]])
+    assert forest.counts.tolist() == [[9, 5], [9, 3], [0, 2]]  # as released
+
+
+def test_a_pruned_node_takes_with_it_what_is_below_it():
+    # The first leaf alone would stay (1.41), but with the other the node has no signal.
+    weak = (1, ROUTE_C, [[4, 0], [0, -4]])
+    forest = pruned_by_signal((0, ROUTE_X, [weak, [9, 0]]))
+    assert sizes_of(forest) == (3, 1)
+    np.testing.assert_allclose(forest.shares[1], forest.shares[0])
+
+
+def test_signal_pruning_without_noise_prunes_what_holds_nothing():
+    forest = pruned_by_signal(
+        (0, ROUTE_X, [(1, ROUTE_C, [[0, 0], [0, 0]]), [1, 0]]), (0, ROUTE_X, [[1, 0], [0, 1]]), variance=0.0
+    )
+    assert forest.n_nodes == 6
+    assert forest.is_leaf.tolist() == [False, False, True, True, True, True]
+
+
+@pytest.mark.parametrize("least", [-0.1, math.nan, math.inf])
+def test_signal_pruning_refuses_what_is_no_ratio(least):
+    with pytest.raises(ParameterError, match="least_snr"):
+        PruneBySignal(least)
 
 
 def kept_paths(forest, is_idle):
@@ -368,19 +394,33 @@ def kept_paths(forest, is_idle):
 
 
 @FIXED
-@given(forests(classes), st.sampled_from([0.5, 1.0, 3.0]))
+@given(forests(classes), st.sampled_from([0.0, 0.5, 1.0, 3.0]))
 def test_pruning_by_signal_equals_its_twin(forest, least):
-    forest = forest.summed()
+    forest = plain_shares(forest.summed())
+    children = {node: np.flatnonzero(forest.parents == node).tolist() for node in range(forest.n_nodes)}
+
+    def leaves(node):
+        return [leaf for child in children[node] for leaf in leaves(child)] or [node]
 
     def ratio(node):
-        noise = math.sqrt(forest.counts.shape[1] * forest.variances[node])
-        return forest.counts[node].sum() / max(noise, 1e-9)
+        below = leaves(node)
+        noise = forest.counts.shape[1] * math.sqrt(forest.variances[below].mean() * len(below))
+        return forest.counts[below].sum() / max(noise, 1e-9)
 
-    def is_idle(node, below):
-        return sum(map(ratio, below)) < least * len(below)
-
+    ratios = [ratio(node) for node in range(forest.n_nodes)]
+    assume(all(abs(value - least) > 1e-6 for value in ratios))
+    kept, shares, ahead = [], [], [(node, forest.shares[node], True) for node in range(forest.n_trees)]
+    while ahead:
+        node, says, stays = ahead.pop(0)
+        kept.append(node)
+        shares.append(says.tolist())
+        below = children[node] if stays and any(ratios[child] >= least for child in children[node]) else []
+        for child in below:
+            stays = ratios[child] >= least
+            ahead.append((child, forest.shares[child if stays else node], stays))
     pruned = PruneBySignal(least).refine(forest)
-    assert pruned.counts.tolist() == forest.counts[kept_paths(forest, is_idle)].tolist()
+    assert pruned.counts.tolist() == forest.counts[kept].tolist()
+    assert pruned.shares.tolist() == shares
 
 
 @FIXED

@@ -37,7 +37,18 @@ def check_split(growth, candidates, chosen, most_nodes):
     assert growth.first == first + len(reach)
     assert growth.reach.tolist() == [held for _, held in children]
     assert growth.open_trees.tolist() == [parent for parent, _ in children]  # the open nodes were roots
-    assert growth.reached.tolist() == [reached[parent] / n_children[parent] for parent, _ in children]
+    listed = [holds_listed_value(growth.domain, expected[parent][0], held) for parent, held in children]
+    n_listed = [sum(listed[row] for row, (parent, _) in enumerate(children) if parent == node) for node in range(len(reach))]
+    assert growth.reached.tolist() == [
+        reached[parent] / n_listed[parent] if is_listed else 0.0
+        for (parent, _), is_listed in zip(children, listed, strict=True)
+    ]
+
+
+def holds_listed_value(domain, feature, held):
+    """Whether a node can hold a value of a feature that the schema lists: not "other", not missing."""
+    n_unlisted = 1 if domain.is_numeric[feature] else 2
+    return any(held[domain.offsets[feature] : domain.offsets[feature + 1] - n_unlisted])
 
 
 @FIXED

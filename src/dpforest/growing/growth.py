@@ -16,7 +16,8 @@ class Growth:
     """Nodes so far; the open ones are ``first`` .. ``first + n_open - 1``.
 
     ``reach[open, code]`` says whether a record with that code can come to an open node: public, since it follows from the
-    schema and released splits. ``reached[open]`` is the share of the rows that an even division at every split would bring.
+    schema and released splits. ``reached[open]`` is the share of the rows that an even division among listed values at every
+    split would bring; a child for nothing but "other" or "missing" is expected to get none.
     """
 
     def __init__(self, domain: Domain, n_trees: int) -> None:
@@ -59,11 +60,12 @@ class Growth:
         self._routes.append(own_routes[nodes])
 
         parents = np.repeat(np.arange(n_open), n_children)
-        reach = self.reach[parents]
-        _narrow(self.domain.offsets, features, own_routes, n_children, reach)
+        reach, listed = self.reach[parents], np.zeros(len(parents), dtype=bool)
+        _narrow(self.domain.offsets, self.domain.n_values, features, own_routes, n_children, reach, listed)
         self._trees.append(self._trees[-1][parents])
         self._parents.append(self.first + parents)
-        self.reached = self.reached[parents] / n_children[parents]
+        n_listed = np.bincount(parents, listed, minlength=n_open)
+        self.reached = np.where(listed, self.reached[parents] / np.maximum(n_listed[parents], 1), 0.0)
         self.first += n_open
         self.reach = reach
         return features, own_routes, first_children
@@ -119,12 +121,16 @@ def _renumber(reach, offsets, features, children, places, chosen, most, own_feat
 
 
 @njit(cache=True, nogil=True)
-def _narrow(offsets, features, routes, n_children, reach):
-    """Leave to each child (a row of ``reach``) only the codes of its parent's feature that are routed to it."""
+def _narrow(offsets, n_values, features, routes, n_children, reach, listed):
+    """Leave to each child (a row of ``reach``) only the codes of its parent's feature that are routed to it.
+
+    ``listed`` says whether a value that the schema lists is among them.
+    """
     row = 0
     for node in range(features.size):
         for child in range(n_children[node]):
             offset = offsets[features[node]]
             for code in range(offsets[features[node] + 1] - offset):
                 reach[row, offset + code] &= routes[node, code] == child
+                listed[row] |= reach[row, offset + code] and code < n_values[features[node]]
             row += 1

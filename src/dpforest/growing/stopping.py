@@ -17,7 +17,7 @@ class Stop(Protocol):
         """Mask ``(n_open,)``.
 
         ``counts`` ``(n_open, n_values)`` and ``variance`` are what was released at this level, if anything; ``reached`` is
-        the share of the rows that an even division at every split above would bring to each node.
+        the share of the rows that an even division among listed values at every split above would bring to each node.
         """
 
 
@@ -62,9 +62,10 @@ class AboveNoise:
 
 @dataclass(frozen=True)
 class EstimatedSupport:
-    """Splits nodes that an even division of the rows would fill with more than sqrt(2) C t / epsilon records.
+    """Splits nodes whose children an even division of the rows would fill with more than sqrt(2) C t / epsilon records.
 
-    The support threshold of the signal-to-noise forest [suihkonen2023, eq. 4.38 and §4.5.3]; rows are public or released.
+    The support threshold of the signal-to-noise forest [suihkonen2023, eq. 4.38 and §4.5.3], which every node must pass; the
+    feature of the next split is not drawn yet, so it has the mean number of values. Rows are public or released.
 
     Privacy:
         Claim: costs nothing.

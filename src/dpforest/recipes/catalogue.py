@@ -4,13 +4,12 @@ import importlib
 import pkgutil
 from dataclasses import replace
 from functools import cache
-from operator import attrgetter
 from typing import Any
 
 from dpforest import recipes
 from dpforest.errors import ParameterError, shown
 from dpforest.growing.choosing import Medians
-from dpforest.recipe import ByTarget, Recipe, outside_parts
+from dpforest.recipe import ByTarget, Recipe, outside_parts, part_at
 
 
 @cache
@@ -61,8 +60,8 @@ def _settings(recipe: Recipe, known: Recipe) -> dict[str, Any]:
     given = {}
     for name, place in known.parameters.items():
         path, words = place if isinstance(place, tuple) else (place, None)
-        value = attrgetter(path)(recipe)
-        if value != attrgetter(path)(known):
+        value = part_at(recipe, path)
+        if value != part_at(known, path):
             given[name] = value if words is None else next(word for word, part in words.items() if part == value)
     return given
 

@@ -1,11 +1,16 @@
 """Random trees by signal-to-noise ratio, after Fletcher and Islam (2015, reference [14] of the thesis).
 
-Paper: random multiway trees on all records; the number of trees is the largest t <= m with sqrt(2) C t/B < n/d**2 (eq.
-4.38); a node stops when its estimated support falls below sqrt(2) C t/B; one noisy count for each leaf; nodes with a
-signal-to-noise ratio below 1 are pruned (eq. 4.40); the most confident node of a path predicts.
-Kept: all of that.
-Departs: the number of rows is bought with 2 % of the budget or declared; children of a node are pruned together; class
-shares of the most confident nodes are averaged over trees (docs/review.md, §2.17).
+Paper: numbers are cut into 5 bins of equal width (§4.3.1 of the thesis); B/t for each tree; t is the largest number <= m for
+which theta = sqrt(2) C t/B < n/d**2, d the mean number of values (eq. 4.38); random trees on all records, a child for each
+value, a feature once on a path; rows are taken to divide evenly, and growth stops where a node would hold theta or
+less (§4.5.3); noisy class counts of each leaf, those above are sums; nodes with a signal-to-noise ratio below 1 are
+pruned (eq. 4.40); the most confident node of a path predicts, and the class of highest confidence wins (§4.5.2).
+Kept: all of that but the last step; no other limit of depth. Readings: a node is split if its children are expected to hold
+more than theta, so that eq. 4.38 gives the three layers that the paper wants; the root in eq. 4.40 covers the number of
+leaves, as in eq. 4.39 (see ``PruneBySignal``); a pruned node takes with it what is below it, its parent then speaks.
+Departs: the number of rows is bought with 2 % of the budget or declared; class shares of the most confident nodes are
+averaged over trees, for a forest adds up votes; values outside of the lists and missing ones have children of their
+own, which are expected to hold nothing and not split; a public cap on nodes (docs/review.md, §2.17).
 """
 
 from dpforest.allocation import LeavesOnly
@@ -13,10 +18,10 @@ from dpforest.criteria import GiniCount
 from dpforest.domain import Grid
 from dpforest.growing.stopping import EstimatedSupport
 from dpforest.leaves import NoisyCounts
-from dpforest.postprocess import NonNegative, PruneBySignal
+from dpforest.postprocess import PruneBySignal
 from dpforest.proposals import Menu, OneChildPerValue
 from dpforest.recipe import Recipe
-from dpforest.rules import SupportedTrees
+from dpforest.rules import AllFeatures, SupportedTrees
 from dpforest.sampling import EveryRecord
 from dpforest.voting import MostConfidentNode
 
@@ -31,12 +36,10 @@ RECIPE = Recipe(
     allocate=LeavesOnly(),
     leaf=NoisyCounts(),
     stop=EstimatedSupport(),
-    refine=(PruneBySignal(), NonNegative()),
+    refine=(PruneBySignal(),),
     vote=MostConfidentNode(),
     n_trees=SupportedTrees(),
-    depth=8,
-    parameters={
-        "least_snr": ("refine", {1.0: (PruneBySignal(1.0), NonNegative()), 2.0: (PruneBySignal(2.0), NonNegative())})
-    },
+    depth=AllFeatures(),
+    parameters={"least_snr": "refine.0.least", "bins": "grid.bins"},
     claim="holds if the number of rows is public",
 )
