@@ -3,7 +3,6 @@
 import inspect
 import json
 from dataclasses import fields
-from functools import reduce
 from importlib import import_module
 from typing import Any
 
@@ -13,7 +12,7 @@ from typer.testing import CliRunner
 
 from dpforest.cli.main import commands
 from dpforest.privacy.ledger import Ledger
-from dpforest.recipe import ByTarget, Recipe
+from dpforest.recipe import ByTarget, Recipe, part_at
 from dpforest.recipes import get_recipe, list_recipes
 from dpforest.recipes.catalogue import describe_recipes
 
@@ -96,7 +95,7 @@ def parameters(recipe: Recipe) -> list[str]:
     rows = []
     for name, place in sorted(recipe.parameters.items()):
         place, words = place if isinstance(place, tuple) else (place, None)
-        value = reduce(getattr, place.split("."), recipe)
+        value = part_at(recipe, place)
         default = next((word for word, part in (words or {}).items() if part == value), value)
         choices = ", ".join(code(repr(word)) for word in words) if words else ""
         rows.append((code(name), code(repr(default)), choices, code(place)))

@@ -116,6 +116,8 @@ class Recipe:
     select: str | None = None
     refine: tuple[PostProcess, ...] = ()
     n_trees: Any = 1  # a number or a Rule
+    # Levels of splits. Leaves are one layer more, so a tree of h layers of a paper that counts them (DPDF's delta, h of Dong
+    # et al., d_m in eqs. 4.28 to 4.32 of the thesis) has depth h - 1 here.
     depth: Any = 5
     stop: Stop | None = None
     distinct_roots: bool = False

@@ -33,12 +33,12 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class HalfTheFeatures:
-    """m/2 levels for m features [jagannathan2009; suihkonen2023, §4.5.1]."""
+    """m/2 levels for m features, rounded up: 7 for 13 [jagannathan2009; suihkonen2023, §4.5.1 and Table 5.1]."""
 
     needs_rows = False
 
     def value(self, facts: Facts) -> int:
-        return max(1, facts.n_features // 2)
+        return max(1, (facts.n_features + 1) // 2)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class HalfUntested:
     """The least depth at which under half of the numeric features are expected to be untested [suihkonen2023, eq. 4.37].
 
     On a path of depth d of random splits, s ((s-1)/s)**d of s numeric features are untested. Categorical features can be
-    tested once, so half of them adds its number; this is the m/2 of ``HalfTheFeatures``.
+    tested once, so half of them adds its number, rounded down; this is the m/2 of ``HalfTheFeatures``.
     """
 
     needs_rows = False

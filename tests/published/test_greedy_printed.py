@@ -165,7 +165,7 @@ class TestSmoothSensitivity:
         spaces = self.spaces(*[Categorical(LETTERS)] * 6)
         rng = np.random.default_rng(0)
         whole, capped = (smooth.RandomTree.draw(spaces, 4, most, rng) for most in (10_000, 100))
-        assert len(whole.features) == (3**5 - 1) // 2
+        assert len(whole.features) == (3**5 - 1) // 2  # three letters, and no child for what is not listed
         assert len(capped.features) <= 100
         spent = smooth.RandomTree.draw(self.spaces(Categorical(LETTERS)), 4, 10_000, rng)
         assert len(spent.features) == 4

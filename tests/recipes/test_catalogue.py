@@ -168,11 +168,12 @@ def test_the_ledger_of_a_fixed_shape_is_as_recorded(name):
 PARAMETERS = {
     "friedman-schuster-2010": [{"criterion": word} for word in ("gini", "max", "entropy")],
     "patil-singh-2014": [{"criterion": word} for word in ("infogain", "max", "gini")]
-    + [{"bins": 3}, {"cuts": "even"}, {"cuts": "mdl"}],
+    + [{"bins": 3, "k": 2}, {"cuts": "even"}, {"cuts": "mdl"}],
     "rana-2015": [{"k": 2, "threshold_share": 0.3}],
     "fletcher-islam-2015-dpdf": [{"min_size": 50, "bins": 4}],
     "fletcher-islam-2015-snr": [{"least_snr": least} for least in (0, 0.7, 1.0, 25.5)] + [{"bins": 3}],
     "bojarski-2015": [{"vote": word} for word in ("majority", "threshold", "probabilistic")],
+    "hou-2019": [{"k": 2}, {"k": 0.3}],
     "li-2020": [{"k": 2}],
     "guan-2020": [{"held_out": 0.3, "n_rounds": 2}],
     "consul-2020": [{"part": False, "rho": 0.3, "k": 2}, {"medians": "first"}, {"medians": "joint", "balance": 2.5}],

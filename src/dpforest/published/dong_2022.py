@@ -6,8 +6,9 @@ exact majority (line 9). The Laplace noise of line 12 is added to counts that no
 here. So layers, q and d reach the output only through the test that the budget is not used up (line 8), which eq. 12
 never fails: the budget changes nothing.
 
-Where the text is open: m features are drawn at every node, also where all are discrete; a node that none of them
-divides is a leaf; nodes keep their exact class counts, of which only the majority votes.
+Where the text is open: the least number of samples of a node that is split is two, for the paper gives none; m features
+are drawn at every node, also where all are discrete; a node that none of them divides is a leaf; nodes keep their exact
+class counts, of which only the majority votes.
 """
 
 from typing import Any

@@ -1,10 +1,12 @@
 """dpRFMV, dpRFTA and dpRFPA: complete random binary trees, after Bojarski et al. (2015).
 
-Paper: O(log n) complete random binary trees of depth 14 on all records; noisy counts of both classes in each leaf; majority
-vote, threshold averaging or probabilistic averaging [suihkonen2023, §4.5.1].
-Kept: all of it, for any number of classes.
+Paper: O(log n) complete random binary trees of depth 14 (also 6) on all records, B/t each; every node draws its feature
+evenly; two classes; noisy counts in each leaf; majority vote, threshold averaging (the mean share of class 1 is above a
+half) or probabilistic averaging (class 1 is drawn by it) [suihkonen2023, §4.2, §4.5.1 and Figure 4.4].
+Kept: all of it, for any number of classes; log n is the natural logarithm, rounded.
 Departs: log n from a bought or declared number of rows; both class counts get noise, not a count and a total, whose L1
-sensitivity is 2 (docs/review.md, §0, §2.17).
+sensitivity is 2; the cut, of which the sources say nothing, is drawn from a public grid; a public cap on nodes, which
+17 trees of depth 14 would pass (docs/review.md, §2.17).
 """
 
 from dpforest.allocation import LeavesOnly

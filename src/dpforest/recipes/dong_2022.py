@@ -1,11 +1,14 @@
 """DiffPRF_linear: linear budgets over layers, after Dong et al. (2022).
 
-Paper: 25 CART trees of 9 layers on bootstraps; layer i gets e1*q**(i-1) + (i-1)*d (eqs. 7 to 12). As printed, nothing that
-reaches the output is randomised.
+Paper: 25 CART trees of 9 layers on bootstraps, B/T each; layer i gets e1*q**(i-1) + (i-1)*d (eqs. 7 to 12), half of it for
+class counts with Laplace noise, half shared by the numeric features drawn and one more share for discrete ones; pure or
+small nodes stop; the mode of the trees' labels wins (Algorithms 3 and 4). As printed, nothing that reaches the output
+is randomised.
 Kept: eq. 12 with q and d (as a share of its largest value; q = 1 and d = 0 is uniform, q = 1 arithmetic, d = 0
-geometric), CART, Gini, shape, majority vote.
-Departs: one private choice a node, noisy leaves, no stop on pure nodes, ln(1 + B/T) for each tree
-(docs/review.md, §2.4, §2.5).
+geometric), CART, Gini, shape, m (``k``, for which the paper has no number), majority vote.
+Departs: one private choice a node among all splits of the drawn features, for the whole of its layer: the half for counts
+buys what no line reads, and features that are compared need no shares of their own. Noisy leaves; public cuts; no stop
+on pure or small nodes; ln(1 + B/T) for each tree (docs/review.md, §2.4, §2.5, §2.9, §2.11).
 """
 
 from dataclasses import replace

@@ -1,11 +1,14 @@
 """DPDF: a forest with distinct roots, after Fletcher and Islam (AusDM 2015).
 
 Paper: tau trees on all records, class counts at every node and a choice of the attribute, each at beta/(tau (2 delta - 1))
-(eqs. 9 and 10); a root attribute is used once; stop at noisy size < 100 or a noisy pure node; prune by Gini (eq.
-27); votes weighted by confidence; all rules and sub-rules are printed.
-Kept: all of that.
+(eqs. 9 and 10); a child for each value, a feature once on a path; a root attribute is used once; stop at noisy size
+< 100 or a noisy pure node; prune by Gini (eq. 27); votes weighted by confidence; all rules and sub-rules are printed.
+Kept: all of that, with tau = 4 and delta = 5. A size is the sum of the noisy counts as they are (line 15 of Algorithm 1),
+not of their absolute values (eq. 26); a tie is pruned (eq. 27, not line 43).
 Departs: the Gini count with its global width 2 instead of the normalised Gini with a sensitivity read off noisy sizes
-(eq. 11), whose loss is unbounded; delta levels of counts, not delta + 1 as line 16 of Algorithm 1 (docs/review.md, §2.1).
+(eq. 11), whose loss is unbounded; delta levels of counts, not delta + 1 as line 16 of Algorithm 1; numbers, which the
+paper does not have, are cut into ``bins`` of equal width; values outside of the lists and missing ones have children of
+their own (docs/review.md, §2.1).
 """
 
 from dpforest.allocation import EveryQuery

@@ -1,9 +1,11 @@
 """Random trees with private labels, after Fletcher and Islam (2017), in the form of their addendum of 2021.
 
-Paper: 100 random trees on disjoint parts, depth by the expected number of untested numeric features (eq. 4.37 of the
-thesis); each leaf releases its commonest label by the exponential mechanism with smooth sensitivity.
-Kept: all but the last; the addendum's one-sided noisy arg max is permute-and-flip.
-Departs: records are dealt by a draw each (docs/review.md, §2.8, §2.13).
+Paper: 100 random trees on disjoint parts, all of the budget each; depth by the expected number of untested numeric features
+(eq. 4.37 of the thesis), m/2 for categorical ones; each leaf releases its commonest label by the exponential mechanism
+with smooth sensitivity (eqs. 4.21 and 4.22), since the addendum by one-sided noisy arg max on class counts (§4.3.3).
+Kept: all of it in the addendum's form: weights exp(epsilon f) of monotone counts, by permute-and-flip.
+Departs: records are dealt by a draw each; thresholds are drawn from a public grid; values outside of the category lists and
+missing ones have children of their own; a public cap on nodes (docs/review.md, §2.8, §2.13).
 """
 
 from dpforest.allocation import LeavesOnly

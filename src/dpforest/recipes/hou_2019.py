@@ -1,11 +1,13 @@
 """IG_GR hybrid trees with weighted layers, after Hou et al. (2019).
 
-Paper: 50 trees of depth 7 on bootstraps; the score mixes information gain and gain ratio (eqs. 4.8 and 4.9 of the thesis);
-layer i gets a weight 2/(d-i+1), the leaves 1 (eq. 4.29).
-Kept: entropy, layer weights, shape, bootstrap, majority vote.
-Departs: gain ratio moves by its whole range with one record, so it cannot be used; its purpose, to correct the bias towards
-many values, is met by binary splits, which have none. No stop on pure nodes; ln(1 + B/T) for each tree
-(docs/review.md, §2.15).
+Paper: 50 trees of 7 layers on bootstraps, B/t each; the score of the exponential mechanism mixes information gain and gain
+ratio (eqs. 4.8 and 4.9 of the thesis); layer i of d gets a weight 2/(d-i+1), half for class counts and half for the
+choice, the leaves 1 (eqs. 4.28 to 4.30); Laplace noise on counts (eq. 4.19).
+Kept: entropy, the shares of the layers, shape, bootstrap, noisy leaves, majority vote.
+Departs: gain ratio moves by its whole range with one record, so it cannot be used, nor can its weights w1 and w2; its
+purpose, to correct the bias towards many values, is met by binary splits, which have none. Counts of inner nodes are
+never read, so their half of a layer goes to its choice. No stop on pure nodes; public cuts; ln(1 + B/T) for each tree.
+How many features a node draws is in no source: half of them, ``k`` (docs/review.md, §2.4, §2.9, §2.11, §2.15).
 """
 
 from dpforest.allocation import Harmonic
@@ -29,6 +31,7 @@ RECIPE = Recipe(
     refine=(NonNegative(),),
     vote=Majority(),
     n_trees=50,
-    depth=6,
+    depth=6,  # d = 7 layers, of which the last is leaves
+    parameters={"k": "propose.n_features"},
     claim="fails: gain ratio has no useful bound, bootstrap not charged",
 )

@@ -1,9 +1,12 @@
 """Private-RDT: random decision trees with noisy leaves, after Jagannathan, Pillaipakkamnatt and Wright (2009).
 
-Paper: ten random trees on all records, one child for each value, depth m/2, counts with Laplace(T/epsilon) noise; the
-prediction is the mean of the class shares [suihkonen2023, §4.2 and §4.5.1].
+Paper: ten random trees on all records (five will do), one child for each value, a feature once on a path, depth m/2, B/t for
+each tree; class counts of leaves with Laplace(t/B) noise; the prediction is the mean of the class shares
+[suihkonen2023, §4.2, §4.4.1 and §4.5.1].
 Kept: all of it; the claim holds.
-Departs: category lists come from the schema; a public cap on nodes; geometric noise on integers.
+Departs: category lists come from the schema, and values outside of them and missing ones have children of their own;
+numbers, which the paper does not have, are split at a random public cut, more than once on a path; m/2 is rounded
+up; a public cap on nodes; geometric noise on integers.
 """
 
 from dpforest.allocation import LeavesOnly

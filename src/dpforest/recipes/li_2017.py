@@ -1,10 +1,13 @@
 """DPRF-Gini, after Li et al. (2017).
 
 Paper: bootstrap forest of CART trees; candidate cuts are midpoints of neighbouring data values (eq. 4.5 of the thesis) and
-the best one is taken exactly (eq. 4.6); the exponential mechanism with Gini chooses the attribute.
-Kept: CART, Gini, bootstrap, uniform budget, majority vote.
+the best one is taken exactly (eq. 4.6); the exponential mechanism with Gini chooses the attribute; Laplace noise on leaf
+counts. It reports no shape; the thesis takes that of Patil and Singh, 20 trees of depth 5, for likely (Table 4.1).
+Kept: CART, Gini, bootstrap, that shape, noisy leaves, majority vote.
 Departs: one choice among all public cuts of all drawn features. Cuts are equally far apart, so each stands for an interval
-of the same length: the base measure that a private choice of a point needs (docs/review.md, §2.3, §2.11).
+of the same length: the base measure that a private choice of a point needs. The division of the budget is in no source:
+equal layers, ln(1 + B/T) for each tree; nor is the number of features that a node draws, ``k``
+(docs/review.md, §2.3, §2.9, §2.11).
 """
 
 from dataclasses import replace
@@ -19,7 +22,6 @@ RECIPE = replace(
     paper="Li et al., 2017",
     grid=Grid(bins=64),
     n_trees=20,
-    depth=4,
     has_published_variant=False,
     claim="fails: cuts at data values, exact choice of the cut",
 )

@@ -1,8 +1,9 @@
-"""RFDPP-Gini, after Li et al. (2020), as seeds 003 and 004 describe it.
+"""RFDPP-Gini, after Li et al. (2020), as two later papers describe it [li2022, §1, §3 and §4; dong2022, §1].
 
-Paper: 25 CART trees on bootstraps, B/T each, equal layers; the exponential mechanism for numeric features and an exact
-choice among discrete ones; noisy counts.
-Kept: CART, Gini, shape, bootstrap, uniform budget, majority vote.
+Paper: CART trees on bootstraps, B/T each, equal layers; one call of the exponential mechanism for numeric features, and the
+Laplace mechanism for discrete ones, whose Gini indices are compared exactly; noisy counts. [li2022] runs 50 trees of
+depth 5 that draw 5 features at a node, [dong2022] 25 trees of 5 to 10 layers.
+Kept: CART, Gini, bootstrap, uniform budget, majority vote; the shape and ``k`` of [li2022].
 Departs: one choice among all cuts and categories of the drawn features instead of an exact comparison; public cuts; no
 stop on pure nodes; ln(1 + B/T) for each tree; inner counts are never read and get nothing
 (docs/review.md, §2.4, §2.5, §2.9).
@@ -28,7 +29,7 @@ RECIPE = Recipe(
     leaf=NoisyCounts(),
     refine=(NonNegative(),),
     vote=Majority(),
-    n_trees=25,
+    n_trees=50,
     depth=5,
     parameters={"k": "propose.n_features"},
     has_published_variant=True,

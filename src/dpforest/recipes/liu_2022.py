@@ -41,7 +41,7 @@ RECIPE = Recipe(
     first_look=FirstLook(select=True, pairs=True),
     stages=TwoPhase(alpha=0.5),
     n_trees=90,
-    depth=5,
+    depth=4,  # d = 5 layers, of which the last is leaves
     parameters={
         "alpha": "stages.alpha",
         "selection": (

@@ -1,9 +1,12 @@
 """DPRFMaxTree: the criterion F_Max, after Zhang et al. (2021).
 
-Paper: 50 CART trees on bootstraps; F_Max weighs the max operator by class sizes (eq. 4.11 of the thesis).
-Kept: one reading of F_Max, CART, bootstrap, shape, majority vote.
+Paper: 50 CART trees on bootstraps, B/t each; numbers are cut by the exponential mechanism; F_Max weighs the max operator by
+class sizes and picks the best attribute of a random subset (eqs. 4.11 to 4.13 of the thesis); a new division of the
+budget (§4.6.2). The depth is not reported (Table 4.1); the experiments use two attributes of each table (§4.6.2).
+Kept: one reading of F_Max (``WeightedMajority``), CART, random subsets, bootstrap, number of trees, majority vote.
 Departs: F_Max is not monotone, so its width is 2 and the rate half of what a monotone score has; public cuts; no stop on
-pure nodes; ln(1 + B/T) for each tree (docs/review.md, §3.1).
+pure nodes; ln(1 + B/T) for each tree. What the new division is, no source says: layers have equal shares. Depth and
+``k`` are those of ``li-2020``; which two attributes were used is not said (docs/review.md, §2.4, §2.9, §2.11, §3).
 """
 
 from dataclasses import replace
@@ -18,7 +21,6 @@ RECIPE = replace(
     paper="Zhang et al., 2021",
     criterion=WeightedMajority(),
     n_trees=50,
-    depth=4,
     has_published_variant=False,
     claim="fails: the score is not monotone, data-dependent stopping",
 )
