@@ -341,7 +341,8 @@ def _factor(query: Query, pairs: list[tuple[Query, Query]]) -> Fraction:
     factor = Fraction(1)
     for place, scope in enumerate(query.scopes):
         if scope.kind == "bootstrap":
-            inside = sum(one.amount for one, _ in pairs if one.scopes[place : place + 1] == (scope,))
+            # The very scope: bootstraps of several trees may be charged alike.
+            inside = sum(one.amount for one, _ in pairs if len(one.scopes) > place and one.scopes[place] is scope)
             factor *= Fraction(math.expm1(inside)) / Fraction(inside)
     return factor
 
