@@ -234,6 +234,28 @@ class PruneBySignal:
         return replace(forest, shares=shares).without_children(np.flatnonzero(~stays))
 
 
+@dataclass(frozen=True)
+class LeastLeaf:
+    """Undoes splits that give a child less than ``share`` of what its tree holds [suihkonen2023, §4.5.1 on Rana et al.].
+
+    Sizes are sums of released counts. A split that is undone takes those below it along, so that what is left is the tree
+    that would have stopped there; its counts have the noise of all leaves that it takes the place of.
+
+    Privacy: none; input is released.
+    """
+
+    share: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share < 1:
+            raise ParameterError(f"least_leaf is a share of the records and must lie in [0, 1), not {self.share!r}.")
+
+    def refine(self, forest: Forest) -> Forest:
+        sizes, children = forest.counts.sum(axis=1), np.flatnonzero(forest.parents >= 0)
+        small = sizes[children] < self.share * sizes[forest.trees[children]]  # a tree's root has its number
+        return forest.without_children(forest.parents[children[small]])
+
+
 def _closed(forest: Forest, is_idle: Callable[[np.ndarray, np.ndarray, slice], np.ndarray]) -> Forest:
     """From the bottom up, nodes over leaves lose their children where ``is_idle(nodes, place of each child, children)``."""
     closed = forest.is_leaf.copy()

@@ -47,7 +47,7 @@ from dpforest.errors import DPForestError
 from dpforest.growing.choosing import FeatureFirst, Medians, _best_of_each_feature, score
 from dpforest.growing.class_means import STEPS, ClassMeans
 from dpforest.growing.first_look import FirstLook
-from dpforest.growing.out_of_bag import OutOfBag
+from dpforest.growing.out_of_bag import OutOfBag, count_tested
 from dpforest.growing.selective import SelectiveAggregation
 from dpforest.growing.stopping import AboveNoise, EstimatedSupport, NoisySize
 from dpforest.growing.two_phase import TwoPhase
@@ -149,6 +149,7 @@ COMPANIES = {
     "two-phase on all records": {"stages": TwoPhase(), "vote": Majority()},
     "two-phase on disjoint parts": {"stages": TwoPhase(0.4), "sample": Disjoint()},
     "selective on all records": {"stages": SelectiveAggregation(0.5, 2), "vote": Majority()},
+    "selective in subsets": {"stages": SelectiveAggregation(0.5, subset_size=2), "vote": Majority()},
     "out-of-bag on disjoint parts": {"stages": OutOfBag(n_first=4, held_out=0.5), "sample": Disjoint()},
     "out-of-bag on bootstraps": {"stages": OutOfBag(n_first=2, held_out=0.5), "sample": PoissonBootstrap()},
     "class means on disjoint parts": {"narrow": ClassMeans(0.3), "sample": Disjoint()},
@@ -480,8 +481,34 @@ def test_errors_are_those_of_the_majority_of_an_ensemble():
     assert opened(whole.count_errors(forest, ensembles)).tolist() == wrong
 
 
+def test_each_class_is_tested_tree_by_tree_on_the_released_splits():
+    recipe = recipe_of(n_trees=4, depth=3, grid=Grid(6), vote=Majority())
+    whole = shards_of(300, schema=THREE)
+    forest = train(recipe, THREE, whole._codes, whole._target_codes).forest
+    assert forest.depth == 3
+    tested = opened(count_tested(whole, forest, Entropy(0)))
+    for tree, choices in enumerate(forest.choices(whole._codes)):
+        for label in range(3):
+            own = choices[whole._target_codes == label]
+            assert tested[tree, label].tolist() == [(own == label).sum(), (own != label).sum()]
+
+
+@pytest.mark.parametrize("n_trees", [1, 4])
+def test_any_added_record_adds_one_to_one_number_of_each_tree_that_is_tested(n_trees):
+    forest, whole = hand_made(n_trees), shards_of(40)
+    before, cells = opened(count_tested(whole, forest, Entropy(0))), set()
+    for record, label in itertools.product(naive.all_records(whole.domain)[::13], range(2)):
+        more = Shards(*with_one_more(whole._codes, whole._target_codes, record, label), whole.domain, whole.target)
+        move = opened(count_tested(more, forest, Entropy(0))) - before
+        assert move.min() == 0
+        assert move.sum(axis=(1, 2)).tolist() == [1] * n_trees  # so L1 and L2**2 are the number of trees, and never less
+        assert move[:, 1 - label].sum() == 0
+        cells |= set(map(tuple, np.argwhere(move).tolist()))
+    assert len(cells) == n_trees * 2 * 2
+
+
 @pytest.mark.usefixtures("coupled")
-def test_a_record_that_every_first_tree_gets_wrong_raises_all_their_errors_by_one():
+def test_a_record_that_every_first_tree_gets_wrong_raises_all_their_errors_of_its_class_by_one():
     recipe = recipe_of(stages=OutOfBag(n_first=6, held_out=0.5), n_trees=2, depth=1)
     _, codes, _ = random_table(TWO, recipe.grid, 6000, seed=3)
     labels, moved = np.zeros(6000, dtype=np.int64), set()
@@ -490,9 +517,75 @@ def test_a_record_that_every_first_tree_gets_wrong_raises_all_their_errors_by_on
         two = train(recipe, TWO, *with_one_more(codes, labels, codes[:, 0], 1), one.released, seed)
         (before,), (after,) = ([q for q in gate.queries if q.label == "errors of trees"] for gate in (one, two))
         assert before.stated == Sensitivity(6, 6)
-        moved.add(tuple((after.values - before.values).tolist()))
+        moved.add(tuple(map(tuple, (after.values - before.values).reshape(6, -1).tolist())))
     # All trees say 0: a record of class 1 that is held out is an error of each, one that is not changes nothing.
-    assert moved == {(0,) * 6, (1,) * 6}
+    assert moved == {((0, 0, 0, 0),) * 6, ((0, 0, 0, 1),) * 6}
+
+
+@pytest.mark.usefixtures("coupled")
+def test_first_trees_choose_among_as_many_features_at_a_node_as_second_ones_draw():
+    parts = {"propose": Menu((OneChildPerValue(),)), "stages": OutOfBag(n_first=3, n_features=2)}
+    recipe = recipe_of(n_trees=2, depth=2, **parts)
+    _, codes, labels = random_table(TWO, recipe.grid, 400, seed=1)
+    queries = [q for q in train(recipe, TWO, codes, labels).queries if "first stage" in q.scope and q.valid is not None]
+    # One split for each of the four features is listed, of which a node may choose among two; further down, some are idle.
+    assert [query.valid.sum(axis=1).max() for query in queries] == [2, 2]
+
+
+# --- trees dropped by their errors ----------------------------------------------------------------------------------
+
+
+def errors_of(forest, whole, trees):
+    """Records that the majority of some trees gets wrong; the first class wins a tie."""
+    choices = forest.choices(whole._codes)[sorted(trees)]
+    votes = (choices[..., None] == np.arange(whole.target.n_values)).sum(axis=0)
+    return int((votes.argmax(axis=1) != whole._target_codes).sum())
+
+
+def aggregated(forest, whole, trees):
+    """Algorithm 4.2, line by line; of a single tree it says nothing."""
+    if len(trees) == 1:
+        return set(trees)
+    ensembles = [sorted(trees)]
+    for _ in range(len(trees) - 1):
+        smaller = [[tree for tree in ensembles[-1] if tree != dropped] for dropped in ensembles[-1]]
+        ensembles.append(min(smaller, key=lambda trees: errors_of(forest, whole, trees)))
+    return set(min(ensembles[1:], key=lambda trees: errors_of(forest, whole, trees)))
+
+
+@pytest.mark.parametrize("subset_size", [7, 3, 2])
+def test_without_noise_selective_aggregation_is_the_printed_algorithm_on_random_subsets(subset_size):
+    differing = 0
+    for seed in range(12):
+        forest, whole = hand_made(7, seed), shards_of(80, seed)
+        gate = Gate(Ledger(Pure(math.inf)), CoupledEntropy(seed))
+        kept = SelectiveAggregation(subset_size=subset_size)._keep(forest, whole, math.inf, gate)
+        order = np.random.default_rng([seed, 1, 1]).permutation(7)  # what the coins of the gate give first
+        subsets = np.array_split(order, -(-7 // subset_size))
+        expected = set().union(*(aggregated(forest, whole, subset.tolist()) for subset in subsets))
+        assert set(np.flatnonzero(kept).tolist()) == expected
+        differing += len(expected) not in (1, 7)
+    assert differing
+
+
+def test_every_round_and_last_choice_of_every_subset_has_the_same_share():
+    stages = SelectiveAggregation(0.3, subset_size=3)
+    held = fitted(n_trees=7, stages=stages, vote=Majority()).ledger_.root.children[0].children[1]
+    # Of seven trees, subsets of three, two and two: where one round is played, nothing is left to choose.
+    assert [charge.label for charge in held.children] == [
+        "drop tree of subset 1, round 1",
+        "drop tree of subset 1, round 2",
+        "choose ensemble of subset 1",
+        "drop tree of subset 2, round 1",
+        "drop tree of subset 3, round 1",
+    ]
+    assert [charge.amount for charge in held.children] == pytest.approx([0.7 / 5] * 5)
+
+
+def test_without_rounds_all_trees_stay_and_held_out_records_pay_nothing():
+    model = fitted(n_trees=7, stages=SelectiveAggregation(0.3, 0), vote=Majority())
+    assert model.forest_.n_trees == 7
+    assert model.ledger_.root.children[0].children[1].children == []
 
 
 # --- records dealt by errors ----------------------------------------------------------------------------------------
@@ -714,7 +807,8 @@ def test_the_ledger_of_selective_aggregation_has_both_parts_beside_each_other(sa
     assert outline(parts)[0] == "records by a coin each: parallel"
     training, held = parts.children
     assert (training.label, held.label) == ("training part", "held-out part")
-    assert outline(held) == ["held-out part: sequential", "drop tree, round 1", "drop tree, round 2", "choose ensemble"]
+    rounds = [f"drop tree of subset 1, round {n}" for n in (1, 2)]
+    assert outline(held) == ["held-out part: sequential", *rounds, "choose ensemble of subset 1"]
     assert len({charge.amount for charge in held.children}) == 1
     assert cost(ledger, training) <= exact(ledger.accountant.budget)
     assert cost(ledger, held) <= exact(ledger.accountant.budget)
@@ -749,6 +843,16 @@ def test_the_ledger_of_out_of_bag_puts_both_stages_in_the_training_part(held_out
     assert float(cost(ledger, training.children[0])) == pytest.approx(0.3 * budget)
     assert float(cost(ledger, held)) == pytest.approx(held_out_budget * budget)
     assert_exact_total(ledger)
+
+
+@pytest.mark.parametrize(("leaf_share", "expected"), [(None, 1 / 3), (0.75, 0.75)])
+def test_the_leaves_of_a_second_tree_get_their_share_of_what_the_tree_has(leaf_share, expected):
+    stages = OutOfBag(n_first=2, leaf_share=leaf_share)
+    ledger = fitted(stages=stages, n_trees=3, vote=Majority()).ledger_
+    for tree in ledger.root.children[0].children[0].children[1].children:
+        amounts = {charge.label: charge.amount for charge in tree.children[0].children}
+        # Two levels of splits: by default the leaves are one part of three.
+        assert amounts["leaves"] / sum(amounts.values()) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("stages", [SelectiveAggregation(0.4, 2), OutOfBag(3, held_out=0.4)], ids=["drop", "bag"])

@@ -24,11 +24,11 @@ from dpforest.forest import public_facts
 from dpforest.growing import growth as growth_module
 from dpforest.growing.choosing import FeatureFirst
 from dpforest.growing.growth import Growth
-from dpforest.growing.out_of_bag import OutOfBag, feature_weights
+from dpforest.growing.out_of_bag import OutOfBag, feature_weights, tree_errors
 from dpforest.growing.stopping import AboveNoise, EstimatedSupport, NoisySize
 from dpforest.growing.two_phase import TwoPhase
 from dpforest.leaves import NoisyCounts, TwoBinMean
-from dpforest.postprocess import PruneByGini, PruneBySignal, plain_shares
+from dpforest.postprocess import LeastLeaf, PruneByGini, PruneBySignal, plain_shares
 from dpforest.privacy.accountants import Pure
 from dpforest.privacy.amounts import exact
 from dpforest.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
@@ -334,6 +334,18 @@ def test_gini_pruning_weighs_children_by_their_released_sizes_and_takes_counts_b
     assert forest.n_nodes == 3
 
 
+def test_a_split_with_a_child_below_the_least_leaf_is_undone_with_all_that_is_below_it():
+    large, small = (1, ROUTE_C, [[20, 20], [9, 1]]), (1, ROUTE_C, [[20, 25], [4, 1]])
+    # The least leaf is a tenth of 100 records: of the second tree one child of the small node has five.
+    forest = planted((0, ROUTE_X, [large, [25, 25]]), (0, ROUTE_X, [small, [25, 25]]), (0, ROUTE_X, [small, [-2, 2]]))
+    kept = LeastLeaf(0.1).refine(forest)
+    assert kept.counts[kept.is_leaf & (kept.trees == 0)].tolist() == [[25, 25], [20, 20], [9, 1]]
+    assert kept.counts[kept.is_leaf & (kept.trees == 1)].tolist() == [[24, 26], [25, 25]]
+    # The third tree's root has a child without records.
+    assert kept.counts[kept.trees == 2].tolist() == [[22, 28]]
+    assert LeastLeaf(0).refine(forest).n_nodes == forest.n_nodes
+
+
 def pruned_by_signal(*trees, least=1.0, variance=2.0):
     return PruneBySignal(least).refine(plain_shares(planted(*trees, variance=variance)))
 
@@ -545,8 +557,9 @@ def test_a_joined_forest_is_saved_and_loaded_as_it_is(tmp_path):
 @given(forests(classes), SEEDS)
 def test_feature_weights_are_positive_and_sum_to_one_whatever_the_noise(forest, seed):
     forest, rng = voting(forest), np.random.default_rng(seed)
-    for low, high in [(-500, 500), (0, 1), (1, 9)]:
-        errors = rng.integers(low, high, forest.n_trees)
+    for low, high in [(-500, 500), (0, 1), (1, 9), (-9, 0)]:
+        errors = tree_errors(rng.integers(low, high, (forest.n_trees, len(forest.target.labels), 2)))
+        assert ((errors > 0) & (errors <= 1)).all()
         weights = feature_weights(forest, errors)
         assert weights.shape == (forest.domain.n_features,)
         assert (weights > 0).all()
@@ -559,6 +572,32 @@ def test_features_of_trees_with_few_errors_weigh_more():
     weights = feature_weights(forest, np.array([10.0, 40.0]))
     # 1/10 against 1/40, and a hundredth of the larger for both.
     assert weights == pytest.approx(np.array([0.1 + 0.001, 0.025 + 0.001]) / 0.127)
+
+
+def test_the_error_of_a_tree_is_the_mean_of_the_rates_of_its_classes():
+    # Right and wrong of 90 records of one class and 10 of the other: the second tree misses the small class.
+    tested = np.array([[[81, 9], [9, 1]], [[90, 0], [0, 10]], [[0, 90], [0, 10]], [[90, 0], [10, 0]]])
+    # The last makes no error: it gets the weight of one among the hundred records.
+    assert tree_errors(tested).tolist() == pytest.approx([0.1, 0.5, 1.0, 0.01])
+
+
+def test_the_sizes_of_classes_are_averaged_over_trees_and_a_class_that_seems_absent_says_nothing():
+    noisy = np.array([[[30, 10], [4, -9], [1, 9]], [[28, 12], [-2, 3], [4, 6]]])
+    assert tree_errors(noisy).tolist() == pytest.approx([(10 / 40 + 9 / 10) / 2, (12 / 40 + 6 / 10) / 2])
+
+
+def test_the_weight_of_a_feature_is_the_sum_of_its_decreases_of_the_gini_index_whatever_the_sizes_of_nodes():
+    # Of 1000 records, ten come to a node where the other feature divides them cleanly.
+    small = (1, ROUTE_C, [[5, 0], [0, 5]], [5, 5])
+    pure, even = 0.0, 0.5
+    root = 1 - (495 / 1000) ** 2 - (505 / 1000) ** 2
+    side = 1 - (490 / 990) ** 2 - (500 / 990) ** 2
+    on_x, on_c = root - (10 * even + 990 * side) / 1000, even - pure
+    forest = voting(planted((0, ROUTE_X, [small, [490, 500]], [495, 505]), (0, ROUTE_X, [[9, 1], [1, 9]])))
+    # The second tree errs four times as often; trees whose decreases are small have a smaller say in eq. 9.
+    expected = np.array([on_x / 0.1 + 0.32 / 0.4, on_c / 0.1])
+    expected += 0.01 * expected.max()
+    assert feature_weights(forest, np.array([0.1, 0.4])) == pytest.approx(expected / expected.sum())
 
 
 def test_a_tree_of_the_second_stage_splits_on_one_feature_a_level_from_the_heaviest_down():
@@ -775,6 +814,8 @@ def test_an_array_instead_of_a_number_is_refused_and_nothing_is_charged(name, pa
 OUTSIDE = [
     ("consul-2020", {"rho": 1.5}), ("consul-2020", {"k": 0}), ("dong-2022", {"q": 0.5}), ("dong-2022", {"d": 1.0}),
     ("guan-2020", {"held_out": 0.0}), ("guan-2020", {"n_rounds": -1}), ("guan-2020", {"n_rounds": 1.5}),
+    ("guan-2020", {"subset_size": 1}), ("guan-2020", {"split_share": 1.0}), ("rana-2015", {"least_leaf": 1.0}),
+    ("rana-2015", {"least_leaf": -0.1}), ("li-2022", {"leaf_share": 0.0}), ("li-2022", {"held_out": 1.0}),
     ("li-2022", {"eps_oob": 0.0}), ("li-2022", {"eps_oob": 1.5}), ("li-2022", {"k": 0}), ("li-2022", {"n_first": 2.5}),
     ("li-2022", {"n_first": True}), ("liu-2022", {"alpha": 0.0}), ("liu-2022", {"alpha": math.nan}),
     ("rana-2015", {"threshold_share": 1.0}), ("patil-singh-2014", {"bins": 0}),

@@ -2,18 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from dpforest.allocation import Weighted
 from dpforest.errors import ParameterError
 from dpforest.growing.together import Together
+from dpforest.mechanisms import Entropy
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
+from dpforest.privacy.sealed import Sealed
 from dpforest.recipe import Recipe
 from dpforest.records.base import Counter
 from dpforest.rules import Facts
+from dpforest.sampling import Deal, EveryRecord
 from dpforest.schema import Classes, Target
 from dpforest.tree import Forest
 
@@ -22,31 +26,37 @@ from dpforest.tree import Forest
 class OutOfBag:
     """Weights of trees and features from a first forest and held-out records; a second forest that follows them.
 
-    First stage: ``n_first`` trees on the training part. Their error counts on the held-out part give tree weights Q = 1/B
-    [li2022, eq. 5]; impurity decreases of released counts, weighted by Q, give feature weights (eqs. 6 to 9); features
-    below mean - 3 sd are removed, those below mean - 1.5 sd pruned (eqs. 11 and 12). Second stage: each tree draws
+    First stage: ``n_first`` trees on the training part, which choose among ``n_features`` features at each node. The mean
+    over classes of their rates of errors on the held-out part (eq. 4 of [li2022]) gives tree weights Q = 1/B (eq. 5);
+    decreases of the Gini index of released counts, summed over nodes and weighted by Q, give feature weights (eqs. 6 to 9);
+    features below mean - 3 sd are removed, those below mean - 1.5 sd pruned (eqs. 11 and 12). Second stage: each tree draws
     ``n_features`` features, splits on them in the order of their weight, and gets its share of the budget by their sum
-    (eqs. 10 and 13), a level by its feature's weight (eqs. 14 and 15).
+    (eqs. 10 and 13), a level by its feature's weight (eqs. 14 and 15). Its leaves get ``leaf_share``, by default the
+    1/(d + 1) of section 4.1 of the paper for trees of depth d.
 
     Privacy:
         Claim: costs at most ``amount``.
         Because: a coin for each record says whether it is held out; the two parts compose in parallel. The training part
-            spends ``first_share`` on the first stage and the rest on the second, which add up. Held-out records pay
-            for the error counts: one record is an error of at most ``n_first`` trees, so L1 is n_first and L2**2 is
-            n_first. Weights follow from released values. Tree shares sum to the second stage's amount.
+            spends ``first_share`` on the first stage and the rest on the second, which add up. Held-out records pay for
+            the numbers of each class that each tree gets right and wrong: a record is in one leaf of a tree, so it adds 1
+            to one of these numbers for each tree; L1 is n_first and L2**2 is n_first. Weights follow from released values.
+            Tree shares sum to the second stage's amount.
         Assumes: coins are exact.
     """
 
     n_first: int = 10
     first_share: float = 0.3
-    held_out: float = 0.1
+    held_out: float = 1 / 3
     held_out_budget: float = 1.0  # share of the budget that held-out records pay; they are other records, so 1 is free
     n_features: int = 5
+    leaf_share: float | None = None
 
     def __post_init__(self) -> None:
-        shares = (self.first_share, self.held_out)
+        shares = (self.first_share, self.held_out, 0.5 if self.leaf_share is None else self.leaf_share)
         if not all(0 < share < 1 for share in shares) or not 0 < self.held_out_budget <= 1:
-            raise ParameterError("first_share and held_out must lie in (0, 1), eps_oob (a share of the budget) in (0, 1].")
+            raise ParameterError(
+                "first_share, held_out and leaf_share must lie in (0, 1), eps_oob (a share of the budget) in (0, 1]."
+            )
         if not all(type(number) is int and number >= 1 for number in (self.n_first, self.n_features)):
             raise ParameterError("n_first and k must be whole numbers of at least 1.")
 
@@ -62,13 +72,13 @@ class OutOfBag:
         ledger = gate.ledger
         with ledger.scope("records by a coin each", "parallel"):
             with ledger.scope("training part") as part, ledger.scope("first stage"):
-                first = Together().train(
-                    training, replace(recipe, n_trees=self.n_first), first_amount, gate, facts, progress
-                )
+                propose = replace(recipe.propose, n_features=self.n_features)
+                whole = replace(recipe, n_trees=self.n_first, propose=propose)
+                first = Together().train(training, whole, first_amount, gate, facts, progress)
             with ledger.scope("held-out part"):
-                errors = held.count_errors(first, np.eye(self.n_first, dtype=bool))
-                noisy, _ = gate.add_noise(errors, Sensitivity(self.n_first, self.n_first), held_amount, "errors of trees")
-            weights = feature_weights(first, noisy)
+                tested, unit = count_tested(held, first, gate.entropy), Sensitivity(self.n_first, self.n_first)
+                noisy, _ = gate.add_noise(tested, unit, held_amount, "errors of trees")
+            weights = feature_weights(first, tree_errors(noisy))
             with ledger.inside(part), ledger.scope("second stage"):
                 return self._second(training, recipe, second_amount, gate, facts, progress, weights)
 
@@ -85,9 +95,11 @@ class OutOfBag:
         rng = gate.entropy.generator()
         orders = [self._order(weights, recipe.depth, rng) for _ in range(recipe.n_trees)]
         amounts = divide(amount, [float(weights[order].sum()) for order in orders])
+        leaf_share = 1 / (recipe.depth + 1) if self.leaf_share is None else self.leaf_share
         trees = []
         for place, (order, share) in enumerate(zip(orders, amounts, strict=True)):
-            single = replace(recipe, n_trees=1, depth=len(order), allocate=Weighted(tuple(weights[order].tolist())))
+            allocate = Weighted(tuple(weights[order].tolist()), leaf_share)
+            single = replace(recipe, n_trees=1, depth=len(order), allocate=allocate)
             with gate.ledger.scope(f"tree {place + 1}"):
                 trees.append(Together().train(training, single, share, gate, facts, progress, order[None]))
         return Forest.join(trees)
@@ -102,23 +114,61 @@ class OutOfBag:
         return chosen[np.argsort(-weights[chosen], kind="stable")][:depth]
 
 
+def count_tested(held: Counter, forest: Forest, entropy: Entropy) -> Sealed[np.ndarray]:
+    """Sealed numbers of records ``(n_trees, n_classes, 2)`` of each class that each tree gets right, and wrong."""
+    held.deal(Deal(EveryRecord(), forest.n_trees, entropy))
+    for level in forest.level_slices()[:-1]:
+        routes = forest.routes[forest.splits[level]]  # of no meaning at leaves, which have no feature to follow
+        held.descend(level.start, forest.features[level], routes, forest.first_children[level])
+    return held.count_nodes(0, forest.n_nodes).map(partial(_right_and_wrong, forest))
+
+
+def _right_and_wrong(forest: Forest, counts: np.ndarray) -> np.ndarray:
+    leaves, values = np.flatnonzero(forest.is_leaf)[:, None], np.arange(counts.shape[1])
+    is_wrong = (forest.votes.argmax(axis=1)[leaves] != values).astype(np.int64)
+    tested = np.zeros((forest.n_trees, len(values), 2), dtype=np.int64)
+    np.add.at(tested, (forest.trees[leaves], values, is_wrong), counts[leaves[:, 0]])
+    return tested
+
+
+def tree_errors(tested: np.ndarray) -> np.ndarray:
+    """The mean over classes of the share of records that each tree gets wrong, by noisy counts [li2022, eq. 4].
+
+    All trees are tested on the same records, so the size of a class is the mean of what they say of it. A class that seems
+    to be absent says nothing. Errors that seem to be less than one record are taken as one, so that no tree is perfect.
+    """
+    sizes = tested.sum(axis=2).mean(axis=0)
+    rates = np.clip(tested[..., 1] / np.maximum(sizes, 1), 0, 1)
+    is_there = sizes >= 1
+    errors = rates @ is_there / max(np.count_nonzero(is_there), 1)
+    return np.asarray(np.maximum(errors, 1 / max(sizes.sum(), 1)))
+
+
 def feature_weights(forest: Forest, errors: np.ndarray) -> np.ndarray:
-    """Weight of each feature, above 0 and with sum 1, from released trees and their noisy errors [li2022, eq. 5-9]."""
-    tree_weights = 1 / np.maximum(errors, 1.0)
-    weights = tree_weights @ _decreases(forest)
+    """Weight of each feature, above 0 and with sum 1, from released trees and their errors [li2022, eqs. 5 to 9].
+
+    The printed weights have another sum, which no later equation depends on.
+    """
+    weights = 1 / errors @ _importances(forest)
     # A feature that no tree used still gets a little, so that every level has a budget.
     weights = weights + 0.01 * max(float(weights.max()), 1e-12)
-    return weights / weights.sum()
+    return np.asarray(weights / weights.sum())
 
 
-def _decreases(forest: Forest) -> np.ndarray:
-    """Decrease of impurity due to each feature in each tree, as the counts have it, noise and all; as shares of a tree."""
-    impurity = np.maximum(forest.counts, 0).sum(axis=1) * (1 - np.square(forest.shares).sum(axis=1))
-    below = np.zeros(forest.n_nodes)
+def _importances(forest: Forest) -> np.ndarray:
+    """The sum of decreases of the Gini index over the nodes that split on each feature, ``(n_trees, n_features)``.
+
+    Eqs. 6 to 8 of [li2022], as the released counts have it, noise and all: a node counts whatever its size, and its
+    children are weighed by their sizes within it.
+    """
+    gini = 1 - np.square(forest.shares).sum(axis=1)
+    sizes = np.maximum(forest.counts, 0).sum(axis=1)
     children = np.flatnonzero(forest.parents >= 0)
-    np.add.at(below, forest.parents[children], impurity[children])
+    parents, n_nodes = forest.parents[children], forest.n_nodes
+    below = np.bincount(parents, sizes[children] * gini[children], n_nodes)
+    held = np.bincount(parents, sizes[children], n_nodes)
+    decreases = np.where(held > 0, np.maximum(gini - below / np.maximum(held, 1e-9), 0), 0)
     inner = np.flatnonzero(~forest.is_leaf)
-    decreases = np.zeros((forest.n_trees, forest.domain.n_features))
-    np.add.at(decreases, (forest.trees[inner], forest.features[inner]), np.maximum(impurity - below, 0)[inner])
-    totals = decreases.sum(axis=1, keepdims=True)
-    return np.divide(decreases, totals, out=decreases, where=totals > 0)
+    importances = np.zeros((forest.n_trees, forest.domain.n_features))
+    np.add.at(importances, (forest.trees[inner], forest.features[inner]), decreases[inner])
+    return importances

@@ -19,26 +19,32 @@ from dpforest.tree import Forest
 
 @dataclass(frozen=True)
 class SelectiveAggregation:
-    """Trains on most records, then ``n_rounds`` times drops the tree without which the rest errs least on the others.
+    """Trains on most records, then drops trees by their errors on the others [suihkonen2023, §4.5.2 and Algorithm 4.2].
 
-    At the end the best of all ensembles met on the way is chosen [suihkonen2023, Algorithm 4.2].
+    The trees are split at random into subsets of at most ``subset_size``. In each, round after round drops the tree without
+    which the rest of the subset errs least, until one is left or ``n_rounds`` are over, and the best of the ensembles that
+    rounds have left stays. What stays of all subsets is the forest.
 
     Privacy:
         Claim: costs at most ``amount``.
         Because: a coin for each record says whether it is held out, so training and aggregation are about different records
             (parallel). A choice scores ensembles by minus their errors; an added record lowers each score by 0 or
-            1, so the width is 1. The choices share ``amount`` evenly and add up.
+            1, so the width is 1. The choices of all subsets share ``amount`` evenly and add up; their number follows from
+            the number of trees.
         Assumes: coins are exact; the trees are released.
     """
 
     held_out: float = 0.2
-    n_rounds: int = 5
+    n_rounds: int | None = None
+    subset_size: int = 10
 
     def __post_init__(self) -> None:
-        if not 0 < self.held_out < 1 or type(self.n_rounds) is not int or self.n_rounds < 0:
-            raise ParameterError(
-                f"held_out must lie in (0, 1) and n_rounds be at least 0: {self.held_out!r}, {self.n_rounds!r}."
-            )
+        if not 0 < self.held_out < 1:
+            raise ParameterError(f"held_out must lie in (0, 1), not {self.held_out!r}.")
+        if self.n_rounds is not None and (type(self.n_rounds) is not int or self.n_rounds < 0):
+            raise ParameterError(f"n_rounds must be a whole number of at least 0, not {self.n_rounds!r}.")
+        if type(self.subset_size) is not int or self.subset_size < 2:
+            raise ParameterError(f"subset_size must be a whole number of at least 2, not {self.subset_size!r}.")
 
     def accepts(self, target: Target) -> bool:
         return isinstance(target, Classes)
@@ -51,16 +57,32 @@ class SelectiveAggregation:
             with gate.ledger.scope("training part"):
                 forest = Together().train(training, recipe, amount, gate, facts, progress)
             with gate.ledger.scope("held-out part"):
-                return forest.only(self._choose(forest, held, amount, gate))
+                return forest.only(self._keep(forest, held, amount, gate))
 
-    def _choose(self, forest: Forest, held: Counter, amount: float, gate: Gate) -> np.ndarray:
-        n_rounds = min(self.n_rounds, forest.n_trees - 1)
-        share = divide_evenly(amount, n_rounds + 1)
-        ensembles = [np.ones(forest.n_trees, dtype=bool)]
-        for place in range(n_rounds):
-            smaller = ensembles[-1] & ~np.eye(forest.n_trees, dtype=bool)
-            scores = held.count_errors(forest, smaller).map(lambda errors: -errors[None])
-            dropped = gate.select(scores, ensembles[-1][None], Bound(-1, 0), share, f"drop tree, round {place + 1}")
-            ensembles.append(smaller[dropped[0]])
-        scores = held.count_errors(forest, np.array(ensembles)).map(lambda errors: -errors[None])
-        return ensembles[gate.select(scores, None, Bound(-1, 0), share, "choose ensemble")[0]]
+    def _keep(self, forest: Forest, held: Counter, amount: float, gate: Gate) -> np.ndarray:
+        """Mask of the trees that stay."""
+        n_subsets = -(-forest.n_trees // self.subset_size)
+        subsets = np.array_split(gate.entropy.generator().permutation(forest.n_trees), n_subsets)
+        most = forest.n_trees if self.n_rounds is None else self.n_rounds
+        n_rounds = [min(most, len(subset) - 1) for subset in subsets]
+        share = divide_evenly(amount, max(sum(n + (n > 1) for n in n_rounds), 1))
+        kept = np.zeros(forest.n_trees, dtype=bool)
+        for place, (subset, n) in enumerate(zip(subsets, n_rounds, strict=True)):
+            trees = np.isin(np.arange(forest.n_trees), subset)
+            kept[trees] = _aggregate(forest.only(trees), held, n, share, gate, f"subset {place + 1}")
+        return kept
+
+
+def _aggregate(forest: Forest, held: Counter, n_rounds: int, share: float, gate: Gate, label: str) -> np.ndarray:
+    """Mask of the trees of one subset that stay; the whole subset is no choice once a round was played."""
+    ensemble, met = np.ones(forest.n_trees, dtype=bool), []
+
+    def choose(ensembles: np.ndarray, what: str) -> np.ndarray:
+        scores = held.count_errors(forest, ensembles).map(lambda errors: -errors[None])
+        return np.asarray(ensembles[gate.select(scores, None, Bound(-1, 0), share, what)[0]])
+
+    for place in range(n_rounds):
+        smaller = ensemble & ~np.eye(forest.n_trees, dtype=bool)[ensemble]
+        ensemble = choose(smaller, f"drop tree of {label}, round {place + 1}")
+        met.append(ensemble)
+    return choose(np.array(met), f"choose ensemble of {label}") if n_rounds > 1 else ensemble

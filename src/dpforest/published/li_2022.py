@@ -9,9 +9,11 @@ printed: tree budgets sum to epsilon/T (eq. 13), a level's counts get a 1/(d+1) 
 sign, which favours impure splits.
 
 Where the text is open: splits are binary, as eq. 7 has it, of one value against the rest for discrete features (the
-exact best); t = T; a = b, at most the number of features; with more than two classes eq. 4 averages the error rates
-of all that are out of bag; an error of exactly 0 counts as a very small one; a feature that does not divide a node,
-or without budget, ends the branch.
+exact best); the children of eq. 7 are weighed by their share of the node; t = T; a = b, at most the number of features,
+drawn once for a tree of Algorithm 1 (step 1; its input says at splitting); the budget of out-of-bag counts is epsilon
+(section 4.1), that of step 9 the feature's; with more than two classes eq. 4 averages the error rates of all that are
+out of bag; an error of exactly 0 counts as a very small one; a feature that does not divide a node, or without budget,
+ends the branch.
 """
 
 from collections.abc import Iterator
@@ -160,7 +162,7 @@ def _second_tree(sample: Sample, order: np.ndarray, budgets: np.ndarray, depth: 
 
 
 PUBLISHED = Published(
-    lacks=("n_first",),
+    lacks=("n_first", "first_share", "held_out", "leaf_share"),
     train=train,
     leaks=(
         "whether a node is split depends on whether its records are exactly pure (docs/review.md, 2.4)",

@@ -1,12 +1,22 @@
 """Out-of-bag weights, after Li, Qin, Luo and Zheng (2022).
 
-Paper: a bootstrap forest gives out-of-bag errors and feature importances; features are sorted into best, pruned and
-removable; a second forest splits on features in order of importance and shares its budget by tree and feature weights
-(eqs. 4 to 15, Algorithms 1 to 3).
-Kept: the two stages, all weights and sets, cuts by a private choice, noisy leaves, majority vote.
-Departs: the first forest is private and its importances come from released counts; held-out records are drawn by a coin
-each and compose in parallel, out-of-bag records do not; tree shares sum to the budget (eq. 13 spends 1/T of it)
-(docs/review.md, §2.6).
+Paper: Algorithm 1 grows t trees on bootstraps, each node by the best of a random features; about a third of the records
+are out of a tree's bag. Algorithm 2 tests each tree on these: the noisy mean over classes of its error rates (eq. 4) gives
+its weight (eq. 5), decreases of the Gini index, summed over nodes and weighted by trees, those of the features (eqs. 6 to
+9), which are sorted into best, pruned and removable (eqs. 11 and 12). Algorithm 3 grows T trees on new bootstraps: a tree
+draws b features that were not removed, leaves out those that are pruned, gets a budget by its weight (eqs. 10 and 13) and
+splits on the others in the order of their weight, with budgets by weight (eqs. 14 and 15); the exponential mechanism cuts
+numbers, the Laplace mechanism protects the counts of leaves, and the trees vote. Experiments: T = 50, depth 5, five
+features.
+Kept: both stages on bootstraps, ln(1 + e) inside for e outside; noise on all class counts of the test, e/t a tree, by a
+third of the records; eqs. 4 to 12, 14 and 15 on released counts; a = b = k; the order of features; binary splits, as eq. 7
+has them; leaves get 1/(d + 1) of a tree's budget (section 4.1; ``leaf_share``); majority vote.
+Departs: the first forest is private too, on ``first_share`` of the budget, and has 10 trees (the paper does not say how
+many). The records that test are held out by a coin each and train no tree: those out of one bag are in another, so their
+losses would add up. Tree shares sum to the budget (eq. 13 spends 1/T of it). Splits of discrete features are private choices
+too, all among public cuts and values. Nodes do not stop when they are pure. Noise may not make an error or a weight
+negative: an error is at least that of one record, a weight at least a hundredth of the largest; and a tree whose features
+are all pruned, or which finds fewer than b, takes what there is (docs/review.md, §2.4, §2.5, §2.6, §2.9, §2.11).
 """
 
 from dpforest.allocation import Uniform
@@ -16,14 +26,14 @@ from dpforest.leaves import NoisyCounts
 from dpforest.postprocess import NonNegative
 from dpforest.proposals import Menu, OneAgainstRest, Thresholds
 from dpforest.recipe import Recipe
-from dpforest.sampling import EveryRecord
+from dpforest.sampling import PoissonBootstrap
 from dpforest.voting import Majority
 
 RECIPE = Recipe(
     name="li-2022",
     title="Out-of-bag weights: features in order of importance",
     paper="Li, Qin, Luo and Zheng, Mathematics 2022",
-    sample=EveryRecord(),
+    sample=PoissonBootstrap(),
     propose=Menu((Thresholds(), OneAgainstRest()), n_features=5),
     criterion=GiniCount(),
     allocate=Uniform(),
@@ -33,7 +43,14 @@ RECIPE = Recipe(
     stages=OutOfBag(),
     n_trees=50,
     depth=5,
-    parameters={"eps_oob": "stages.held_out_budget", "k": "stages.n_features", "n_first": "stages.n_first"},
+    parameters={
+        "eps_oob": "stages.held_out_budget",
+        "k": "stages.n_features",
+        "n_first": "stages.n_first",
+        "first_share": "stages.first_share",
+        "held_out": "stages.held_out",
+        "leaf_share": "stages.leaf_share",
+    },
     has_published_variant=True,
     claim="fails: weights from a forest that is not private, false parallel composition",
 )

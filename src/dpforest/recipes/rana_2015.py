@@ -1,18 +1,24 @@
 """A relaxed forest made private, after Rana, Gupta and Venkatesh (2015).
 
-Paper: each tree gets the whole epsilon, which protects variances and not records; a numeric feature is cut half-way between
-noisy class means (eq. 4.7 of the thesis), information gain chooses; leaves hold a least share of the rows; eqs. 4.35
-and 4.36 bound the number of trees.
-Kept: class-mean thresholds, information gain, majority vote, bootstrap. ``dpforest.rules`` has the two bounds.
-Departs: the budget is shared among trees, ln(1 + B/T) each; class means are ratios of noisy two-bin sums; depth instead of a
-least number of records (docs/review.md, §1, §3.2).
+Paper: trees for two classes on bootstraps, each with the whole epsilon, which protects variances and not records: eqs. 4.35
+and 4.36 of the thesis bound the number of trees for which it does. Information gain chooses; a numeric feature is cut
+half-way between the noisy means of its classes (eq. 4.7). There is no depth: a node is not split if a child would hold
+fewer records than a least leaf size, a small fraction of all.
+Kept: bootstrap, information gain, cuts between noisy class means, noisy leaves, majority vote; the least leaf size, as a
+share ``least_leaf`` of the records (1 %; the thesis gives no value). ``dpforest.rules`` has the two bounds.
+Departs: the budget is shared among trees, ln(1 + B/T) each, and the bounds say nothing about it (5 trees); class means
+are ratios of noisy two-bin sums, their middle is taken over all classes, and every numeric feature that a node may use
+offers its cut, for half of the level's budget (``threshold_share``). Splits are undone by the released counts of their
+children, after all leaves are counted: how many records a child would hold is not known before, and the counts of leaves
+have less noise than the sums behind class means. So depth bounds the trees too (4). A node may use 4 features, about the
+root of the 15 of the paper's credit table (docs/review.md, §1, §2.9, §2.11).
 """
 
 from dpforest.allocation import Uniform
 from dpforest.criteria import EntropyCount
 from dpforest.growing.class_means import ClassMeans
 from dpforest.leaves import NoisyCounts
-from dpforest.postprocess import NonNegative
+from dpforest.postprocess import LeastLeaf, NonNegative
 from dpforest.proposals import Menu
 from dpforest.recipe import Recipe
 from dpforest.sampling import PoissonBootstrap
@@ -28,10 +34,10 @@ RECIPE = Recipe(
     criterion=EntropyCount(),
     allocate=Uniform(),
     leaf=NoisyCounts(),
-    refine=(NonNegative(),),
+    refine=(LeastLeaf(), NonNegative()),
     vote=Majority(),
     n_trees=5,
     depth=4,
-    parameters={"k": "propose.n_features", "threshold_share": "narrow.share"},
+    parameters={"k": "propose.n_features", "threshold_share": "narrow.share", "least_leaf": "refine.0.share"},
     claim="not differential privacy by design: losses of trees are not added up",
 )
