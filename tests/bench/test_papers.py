@@ -4,6 +4,7 @@ import importlib.util
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +13,17 @@ import pytest
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.bench import papers, papers_report
 from dpforest.bench.harness import Case, Folds, HeldOut, finished, read_rows, run, run_all
-from dpforest.bench.papers import QUESTIONS
+from dpforest.bench.papers import QUESTIONS, balance, views
+from dpforest.bench.papers.lines import is_printed_for
+from dpforest.bench.papers.sources import OUR_OWN, SHOWN
+from dpforest.recipes import list_recipes
 
 TABLES = [(question, table) for question in QUESTIONS for table in question.tables]
 METRICS = {
     "accuracy",
     "error",
     "mse_range",
+    "tail",
     "epsilon per query",
     "accuracy above friedman-schuster-2010",
     "accuracy below random-forest",
@@ -63,7 +68,7 @@ def test_every_printed_number_names_its_source():
             "value",
         } <= set(row)
         assert row["seed"] in {"000", "001", "002", "003", "004"}
-        assert row["source"].startswith(("Table ", "Figure ", "read off the text, §", "caption of "))
+        assert row["source"].startswith(("Table ", "Figure ", "read off the text, §", "caption of ", "Theorem "))
         assert row["metric"] in METRICS
         assert math.isfinite(row["value"])
         assert row["table"] in names | {None}
@@ -73,7 +78,7 @@ def test_every_printed_number_of_a_table_stands_beside_a_cell():
     for _, table in TABLES:
         for row in papers.printed():
             if (row["table"], row["metric"]) == (table.name, table.metric):
-                assert any(papers_report._is_printed_for(row, cell, table.metric) for cell in table.cells), row
+                assert any(is_printed_for(row, cell, table.metric) for cell in table.cells), row
 
 
 def test_numbers_at_known_places_are_those_of_the_papers():
@@ -114,6 +119,7 @@ def test_cells_of_every_question_run_on_a_small_table(question, tmp_path):
     assert {row["variant"] for row in rows} == {"private", "published", "no privacy"}
     for row in rows:
         assert all(0 <= value <= 1 for value in row["metrics"].values())
+        assert ("auc" in row["metrics"]) == ("accuracy" in row["metrics"])  # the made-up classes are two
         if row["variant"] == "private":
             assert row["holds"]
             assert row["epsilon_spent"] == pytest.approx(row["parameters"]["epsilon"])
@@ -138,7 +144,7 @@ def test_parts_of_tables_are_those_of_the_papers(monkeypatch):
     y = pa.chunked_array([["no", "yes", "no", "yes"]])
     features = {"native-country": Categorical(["Cuba", "United-States"]), "sex": Categorical(["a", "b"])}
     schema = Schema(features, Classes(["no", "yes"]))
-    monkeypatch.setattr(papers, "load_dataset", lambda name: (X, y, schema))
+    monkeypatch.setattr(views, "load_dataset", lambda name: (X, y, schema))
     papers.load_view.cache_clear()
     try:
         us, target, us_schema = papers.load_view("adult:us")
@@ -150,6 +156,10 @@ def test_parts_of_tables_are_those_of_the_papers(monkeypatch):
         assert len(papers.load_view("adult:data")[0]) == 4
     finally:
         papers.load_view.cache_clear()
+    degrees = pa.chunked_array([["0", "3", "1"]])
+    _, target, disease = papers.VIEWS["disease"](X, degrees, schema)
+    assert target.to_pylist() == ["no", "yes", "yes"]
+    assert disease.target.labels == ("no", "yes")
     assert papers.VIEWS["range"](X, pa.chunked_array([[2.0, 5.0]]), schema)[2].target == Bounded(2.0, 5.0)
 
 
@@ -246,7 +256,8 @@ def test_the_page_shows_means_of_rows_beside_printed_numbers(tmp_path):
     assert shown["splits"] == "2"
     page = papers_report.write(results, tmp_path).read_text("utf-8")
     assert "| 77.2 | 85.0 ± 7.1 | 85.0 ± 7.1 |" in page
-    assert "| linear-depth | 1 | 1 of 1 (+7.8) |" in page
+    assert "| [linear-depth](#linear-depth) | adult:us | dong-2022 | 77.2 | **1 of 1** (+7.8) |" in page
+    assert '<a id="linear-depth"></a>' in page
 
 
 def test_less_error_is_better(tmp_path):
@@ -254,7 +265,8 @@ def test_less_error_is_better(tmp_path):
     cell = next(cell for cell in table.cells if (cell.dataset, cell.system) == ("banknote", "consul-2020"))
     results = tmp_path / "rows.jsonl"
     results.write_text("".join(json.dumps(row) + "\n" for row in made_up(question, table, cell, (0.9,))))
-    assert "| diprime-classification | 1 | 0 of 1 (-2.8) |" in papers_report.write(results, tmp_path).read_text("utf-8")
+    page = papers_report.write(results, tmp_path).read_text("utf-8")
+    assert "(#diprime-classification) | banknote | consul-2020 | 7.2 | 0 of 1 (-2.8) |" in page
 
 
 def test_printed_differences_and_charges_are_compared(tmp_path):
@@ -267,8 +279,8 @@ def test_printed_differences_and_charges_are_compared(tmp_path):
     results = tmp_path / "rows.jsonl"
     results.write_text("".join(json.dumps(row) + "\n" for row in rows))
     page = papers_report.write(results, tmp_path).read_text("utf-8")
-    assert "25 points above friedman-schuster-2010" in page
-    assert "Here: 20.0 (as printed), 20.0 (private)" in page
+    assert "lies 25 points above friedman-schuster-2010 (almost 25 points, the biggest improvement)" in page
+    assert "| 20.0 points |" in page
     assert "| DPDF, τ = 1 | 0.1 | 0.011 | 0.100 |" in page
 
 
@@ -281,3 +293,79 @@ def test_curves_are_drawn_where_matplotlib_is(tmp_path):
     page = papers_report.write(results, tmp_path).read_text("utf-8")
     plot = tmp_path / "papers-out-of-bag-epsilon.png"
     assert plot.exists() == (plot.name in page) == (importlib.util.find_spec("matplotlib") is not None)
+
+
+# Every table and figure of the sources
+
+CAPTIONS = {
+    "000": {
+        *(f"Figure {number}" for number in ("2.1", "2.2", "3.1", "5.1", "5.2", "5.3")),
+        *(f"Figure 4.{number}" for number in range(1, 13)),
+        "Table 4.1",
+        "Table 5.1",
+    },
+    "001": {*(f"Figure {number}" for number in range(1, 8)), "Table 1"},
+    "002": {*(f"Figure {number}" for number in range(1, 8)), "Table 1", "Table 2"},
+    "003": {*(f"Figure {number}" for number in range(1, 8)), "Table 1"},
+    "004": {*(f"Figure {number}" for number in range(1, 7)), "Table 1", "Table 2", "Table 3"},
+}
+
+
+def test_every_caption_of_the_sources_is_listed_once():
+    listed = [(shown.source, shown.number) for shown in SHOWN]
+    assert len(set(listed)) == len(listed)
+    assert set(listed) == {(source, number) for source, numbers in CAPTIONS.items() for number in numbers}
+
+
+def test_every_caption_is_run_or_says_why_not_and_every_table_has_one():
+    names = {table.name for _, table in TABLES}
+    assert all(shown.tables or shown.why for shown in SHOWN)
+    assert {name for shown in SHOWN for name in shown.tables} | set(OUR_OWN) == names
+
+
+def test_every_recipe_is_measured():
+    measured = {cell.system for _, table in TABLES for cell in table.cells} | {"auto"}
+    assert {recipe["name"] for recipe in list_recipes()} <= measured
+
+
+# How even splits are
+
+
+def test_shares_of_children_and_sizes_of_leaves_are_counted(monkeypatch):
+    # The root sends 6 records to the left, where a split sends 1 of them to the left; 4 records end on the right.
+    first, second = [0, 0, 0, 0, 0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1, 0, 0, 0, 0]
+    forest = SimpleNamespace(
+        n_nodes=5,
+        depth=2,
+        domain=None,
+        is_leaf=np.array([False, False, True, True, True]),
+        parents=np.array([-1, 0, 0, 1, 1]),
+        first_children=np.array([1, 3, -1, -1, -1]),
+        features=np.array([0, 1, -1, -1, -1]),
+        splits=np.array([0, 0, -1, -1, -1]),
+        routes=np.array([[0, 1]]),
+    )
+    model = SimpleNamespace(forest_=forest, privacy_=SimpleNamespace(holds=False))
+    asked = []
+    monkeypatch.setattr(balance, "fit", lambda case, *rest: asked.append(case) or model)
+    monkeypatch.setattr(balance, "encode", lambda columns, domain: np.array([first, second]))
+    monkeypatch.setattr(balance, "read_columns", lambda X, schema: None)
+    case = Case.of("diprime-balance", "toy", "consul-2020", "private", 0, depth=2, t=2)
+    row = balance.evenness(case, pa.table({"x": range(10)}), None, None, np.arange(10), None)
+    assert dict(asked[0].parameters) == {"depth": 2}  # t is not a parameter of the recipe
+    assert row["metrics"]["smaller_child"] == pytest.approx((4 / 10 + 1 / 6) / 2)
+    assert row["metrics"]["tail"] == pytest.approx(1 / 3)  # leaves of 4, 1 and 5 records, 2.5 on the mean
+    assert not row["holds"]
+
+
+def test_the_bound_on_tails_is_that_of_the_theorem():
+    # By hand: gamma = 8/3 nearly, so 8/3 / (0.25 * 20)**2 by Chebyshev; far out the exponential bound is tighter.
+    assert balance.tail_bound(0.25, 20, 10) == pytest.approx(8 / 3 / 25, rel=1e-5)
+    assert balance.tail_bound(0.25, 80, 10) == pytest.approx(2 * math.exp(-0.25 * 0.8702 * 80 / 2), rel=1e-2)
+    assert balance.tail_bound(0.25, 1, 10) == 1
+    tails = [row for row in papers.printed() if row["metric"] == "tail"]
+    assert [row["parameters"]["t"] for row in tails] == list(balance.DISTANCES)
+    for row in tails:
+        given = row["parameters"]
+        bound = balance.tail_bound(given["epsilon"] * 0.5 / (2 * given["depth"]), given["t"], given["depth"])
+        assert row["value"] == pytest.approx(bound, abs=1e-6)

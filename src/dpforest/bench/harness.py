@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from dpforest.errors import DPForestError, LeakWarning
@@ -36,6 +37,8 @@ FIELDS = ("question", "dataset", "system", "variant", "parameters", "seed")
 
 Row = dict[str, Any]
 Loaded = tuple[Any, Any, Schema]  # features, target, schema
+# From a case, features, target, schema, rows for training and rows for testing.
+Measured = Callable[["Case", Any, Any, Schema, np.ndarray, np.ndarray], Row]
 
 
 @dataclass(frozen=True)
@@ -102,31 +105,39 @@ class HeldOut:
         return order[n_test:], order[:n_test]
 
 
-def run(case: Case, load: Callable[[str], Loaded], split: Split) -> Row:
-    """Train and test one case, with fresh noise."""
+def run(case: Case, load: Callable[[str], Loaded], split: Split, measure: Measured | None = None) -> Row:
+    """Train and test one case, with fresh noise; ``measure`` says what is measured, by default predictions."""
     try:
         X, y, schema = load(case.dataset)
-        target = np.asarray(y)
-        train, test = split.rows(target, case.seed)
+        train, test = split.rows(np.asarray(y), case.seed)
         start = time.perf_counter()
-        if (case.system, isinstance(schema.target, Classes)) in FORESTS:
-            predicted, spent = _usual_forest(case, X, target, schema, train, test)
-        else:
-            predicted, spent = _recipe(case, X, y, schema, train, test)
+        measured = (measure or predictions)(case, X, y, schema, train, test)
     except DPForestError as error:
         return case.to_dict() | {"absent": str(error)}
     except Exception as error:  # one case that fails must not stop the others
         return case.to_dict() | {"absent": f"failed with {type(error).__name__}: {error}"}
-    measured = {
-        "metrics": _metrics(predicted, target[test], target, schema),
-        "guess": _metrics(_guess(target[train], schema), target[test], target, schema),
-        "n_train": len(train),
-        "seconds": round(time.perf_counter() - start, 3),
-    }
-    return case.to_dict() | measured | spent
+    return case.to_dict() | measured | {"n_train": len(train), "seconds": round(time.perf_counter() - start, 3)}
 
 
-def _recipe(case: Case, X: Any, y: Any, schema: Schema, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, Row]:
+def predictions(case: Case, X: Any, y: Any, schema: Schema, train: np.ndarray, test: np.ndarray) -> Row:
+    """How good the predictions are, and those of one who does not look at features."""
+    target = np.asarray(y)
+    if (case.system, isinstance(schema.target, Classes)) in FORESTS:
+        numbers = as_numbers(X, schema)
+        model, asked, spent = _usual_forest(case, numbers[train], target[train], schema), numbers[test], {"holds": False}
+    else:
+        model, asked = fit(case, X, y, schema, train), X.take(test)
+        spent = spent_by(model)
+    metrics = _metrics(model.predict(asked), target[test], target, schema)
+    if isinstance(schema.target, Classes) and len(model.classes_) == len(set(target[test])) == 2:
+        is_second = target[test] == model.classes_[1]
+        metrics["auc"] = float(roc_auc_score(is_second, model.predict_proba(asked)[:, 1]))
+    guess = _metrics(_guess(target[train], schema), target[test], target, schema)
+    return {"metrics": metrics, "guess": guess | ({"auc": 0.5} if "auc" in metrics else {})} | spent
+
+
+def fit(case: Case, X: Any, y: Any, schema: Schema, train: np.ndarray) -> DPForestClassifier | DPForestRegressor:
+    """The forest of a case that names a recipe."""
     kind = DPForestClassifier if isinstance(schema.target, Classes) else DPForestRegressor
     parameters = dict(case.parameters)
     model = kind(
@@ -140,20 +151,22 @@ def _recipe(case: Case, X: Any, y: Any, schema: Schema, train: np.ndarray, test:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeakWarning)
-        model.fit(X.take(train), y.take(train))
-    holds, charges = model.privacy_.holds, [entry["epsilon"] for entry in model.ledger_.entries()]
-    spent = {"epsilon_spent": model.privacy_.epsilon, "epsilon_least_charge": min(charges)} if holds else {}
-    return model.predict(X.take(test)), {"holds": holds} | spent
+        return model.fit(X.take(train), y.take(train))
 
 
-def _usual_forest(
-    case: Case, X: Any, target: np.ndarray, schema: Schema, train: np.ndarray, test: np.ndarray
-) -> tuple[np.ndarray, Row]:
+def spent_by(model: DPForestClassifier | DPForestRegressor) -> Row:
+    """Whether a forest is private, and if so what it spent in all and by its smallest charge."""
+    if not model.privacy_.holds:
+        return {"holds": False}
+    least = min(entry["epsilon"] for entry in model.ledger_.entries())
+    return {"holds": True, "epsilon_spent": model.privacy_.epsilon, "epsilon_least_charge": least}
+
+
+def _usual_forest(case: Case, numbers: np.ndarray, target: np.ndarray, schema: Schema) -> Any:
     parameters = dict(case.parameters)
     kind = FORESTS[case.system, isinstance(schema.target, Classes)]
     model = kind(parameters["n_trees"], max_depth=parameters.get("depth"), random_state=case.seed)
-    numbers = as_numbers(X, schema)
-    return model.fit(numbers[train], target[train]).predict(numbers[test]), {"holds": False}
+    return model.fit(numbers, target)
 
 
 def as_numbers(X: Any, schema: Schema) -> np.ndarray:

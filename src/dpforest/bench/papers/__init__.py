@@ -1,0 +1,33 @@
+"""The experiments of five papers, run again.
+
+A question is one paper's experiments: how rows are split and which tables it prints. A table is a list of cells: a
+system on a data set with parameters. Each cell is trained as printed, privately, by ``auto`` at the same budget, and
+without privacy. The notes say where grids or repetitions are smaller than in the papers; they go on the page.
+
+Depth is levels of splits everywhere; a paper that counts layers and its leaves among them has one more.
+"""
+
+from dpforest.bench.harness import Case
+from dpforest.bench.harness import run as run_case
+from dpforest.bench.papers.base import DIFFPID3, DIPRIME, DP_ERT, DPDF, Cell, Question, Table
+from dpforest.bench.papers.runner import QUESTIONS, all_cases, cases_of, printed, run
+from dpforest.bench.papers.views import VIEWS, load_view
+
+__all__ = [
+    "DIFFPID3",
+    "DIPRIME",
+    "DPDF",
+    "DP_ERT",
+    "QUESTIONS",
+    "VIEWS",
+    "Case",
+    "Cell",
+    "Question",
+    "Table",
+    "all_cases",
+    "cases_of",
+    "load_view",
+    "printed",
+    "run",
+    "run_case",
+]
