@@ -4,6 +4,7 @@ import importlib.util
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -293,6 +294,28 @@ def test_curves_are_drawn_where_matplotlib_is(tmp_path):
     page = papers_report.write(results, tmp_path).read_text("utf-8")
     plot = tmp_path / "papers-out-of-bag-epsilon.png"
     assert plot.exists() == (plot.name in page) == (importlib.util.find_spec("matplotlib") is not None)
+
+
+# What is quoted
+
+
+def test_the_reading_page_quotes_what_was_measured():
+    folder = Path(__file__).parents[2] / "docs" / "bench"
+    assert papers_report.misquoted((folder / "reading.md").read_text("utf-8"), folder / "papers.jsonl") == []
+
+
+def test_a_wrong_quotation_is_found(tmp_path):
+    question, table = next(pair for pair in TABLES if pair[1].name == "linear-depth")
+    results = tmp_path / "rows.jsonl"
+    rows = made_up(question, table, table.cells[0], (0.8, 0.9))
+    results.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    quotation = '[{}](papers.md#linear-depth "adult:us; dong-2022; depth = 4, d = 0, q = 1; {}")'
+    for figure in ("85.0", "85"):
+        assert papers_report.misquoted(quotation.format(figure, "private"), results) == []
+    (wrong,) = papers_report.misquoted(quotation.format("86.0", "private"), results)
+    assert "86.0 is quoted" in wrong
+    assert "there is 85.0" in wrong
+    assert "there is nothing" in papers_report.misquoted(quotation.format("85.0", "privately"), results)[0]
 
 
 # Every table and figure of the sources

@@ -1,5 +1,6 @@
 """Makes the page on the papers from rows: tables side by side, plots, and which printed figures are reached."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
@@ -12,10 +13,11 @@ from dpforest.bench.papers.plots import parameters_shown, plot, varying
 from dpforest.bench.papers.sentences import said
 from dpforest.bench.papers.sources import NAMES, SHOWN
 
-__all__ = ["Figure", "side_by_side", "write"]
+__all__ = ["Figure", "misquoted", "side_by_side", "write"]
 
 # Longer tables are folded away.
 MOST_OPEN_LINES = 24
+QUOTATION = re.compile(r'\[([^\]]+)\]\(papers\.md#([\w-]+) "([^"]+)"\)')
 
 
 def shown_figure(metric: str, figure: Figure | None) -> str:
@@ -53,6 +55,35 @@ def side_by_side(results: Path) -> list[dict[str, str]]:
         for table in question.tables
         for line in lines_of(question, table, rows)
     ]
+
+
+def misquoted(text: str, results: Path) -> list[str]:
+    """Figures that a text quotes of the page and that are not there.
+
+    A quotation is a link, [figure](papers.md#experiment "data; system; parameters; column"), in the words of the page; the
+    figure may have fewer digits.
+    """
+    rows = list(finished(read_rows(Path(results))).values())
+    shown: dict[tuple[str, str], str] = {}
+    for question in papers.QUESTIONS:
+        for table in question.tables:
+            for line in lines_of(question, table, rows) if f"papers.md#{table.name} " in text else ():
+                entry = cells_shown(table, line)
+                place = "; ".join((entry["data"], entry["system"], entry["parameters"]))
+                shown |= {(table.name, f"{place}; {head}"): figure for head, figure in entry.items()}
+    wrong = []
+    for figure, table_name, place in QUOTATION.findall(text):
+        found = shown.get((table_name, place), "nothing")
+        if not _is_rounded(figure, found.partition(" ±")[0]):
+            wrong.append(f"{figure} is quoted of {table_name}, {place}; there is {found}")
+    return wrong
+
+
+def _is_rounded(quoted: str, figure: str) -> bool:
+    try:
+        return quoted == f"{float(figure):.{len(quoted.partition('.')[2])}f}"
+    except ValueError:  # not a number
+        return False
 
 
 def write(results: Path, folder: Path) -> Path:

@@ -75,9 +75,10 @@ def _(rule: Above, reader: Reader) -> list[bool]:
 def _(rule: Halves, reader: Reader) -> list[bool]:
     found = []
     for one, other in reader.pairs(rule.one, rule.other):
-        reference = reader.value(other, rule.reference)
-        lacking = reference - reader.value(other, rule.other)
-        found.append(reference - reader.value(one, rule.one) <= lacking / 2)
+        if (rule.reference.column or reader.column) in other.figures:
+            reference = reader.value(other, rule.reference)
+            lacking = reference - reader.value(other, rule.other)
+            found.append(reference - reader.value(one, rule.one) <= lacking / 2)
     return found
 
 
