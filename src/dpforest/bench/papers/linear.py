@@ -49,7 +49,7 @@ def linear() -> Question:
         "only; its trees do not depend on the budget.",
         cells=_cells(tables, 25.0, LAYERS, COEFFICIENTS),
         published=_cells(tables, 25.0, (5, 7, 9), thin),
-        quick=_cells("bank_additional", 25.0, (5,), thin),
+        quick=_cells("bank_additional", 25.0, (5,), thin[1:]),
         x="depth",
         sentences=(
             _better("adult:us", "Figure 5", 5, 6, 7, 9),
@@ -67,7 +67,7 @@ def linear() -> Question:
         note="What a total budget of 1 gives; h = 5, 7 and 9. The printed form does not depend on the budget.",
         cells=_cells(tables, 1.0, (5, 7, 9), COEFFICIENTS),
         published=(),
-        quick=_cells("bank_additional", 1.0, (5,), thin),
+        quick=_cells("bank_additional", 1.0, (5,), thin[1:]),
         x="depth",
     )
     q_and_d = Table(

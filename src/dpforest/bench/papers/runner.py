@@ -7,8 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from dpforest.bench.harness import FORESTS, Case, Loaded, Row, run_all
-from dpforest.bench.papers.base import N_QUICK, Cell, Question, Table
+from dpforest.bench.harness import FORESTS, Case, Loaded, Row, Split, run_all
+from dpforest.bench.papers.base import N_QUICK, Cell, Measure, Question, Table
 from dpforest.bench.papers.diprime import diprime, evenness
 from dpforest.bench.papers.dpdf import dpdf
 from dpforest.bench.papers.linear import linear
@@ -73,9 +73,9 @@ def printed() -> list[Row]:
     return json.loads((files("dpforest.bench") / "printed.json").read_text(encoding="utf-8"))
 
 
-def _measure(case: Case, load: Callable[[str], Loaded], questions: tuple[Question, ...]) -> Row:
-    question = next(question for question in questions if question.name == case.question)
-    return question.measure(case, load, question.split)
+def _measure(case: Case, load: Callable[[str], Loaded], ways: dict[str, tuple[Measure, Split]]) -> Row:
+    measure, split = ways[case.question]
+    return measure(case, load, split)
 
 
 def run(
@@ -88,5 +88,7 @@ def run(
     load: Callable[[str], Loaded] = load_view,
 ) -> Iterator[Row]:
     """Run what ``results`` does not have yet, in ``n_jobs`` processes, and yield the new rows as they come."""
-    measure = partial(_measure, load=load, questions=questions)
+    # Not the questions themselves: what is sent to another process for each case is small.
+    ways = {question.name: (question.measure, question.split) for question in questions}
+    measure = partial(_measure, load=load, ways=ways)
     yield from run_all(all_cases(questions, quick), measure, Path(results), progress, n_jobs)
