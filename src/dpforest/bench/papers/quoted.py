@@ -48,6 +48,7 @@ def _random_trees() -> tuple[Table, ...]:
             + grid(("banknote", "mushroom", "car", "breast_cancer_wisconsin"), RDT, epsilon=BUDGETS, n_trees=10),
             quick=grid("banknote", SNR, epsilon=1.0),
             n_seeds=N_THESIS,
+            forest=(("n_trees", 10),),
             sentences=(
                 Sentence(
                     "§4.6.1", "DP-RF is better than Private-RDT on average", Above(pick(SNR), pick(RDT), on_average=True)
@@ -99,6 +100,7 @@ def _medians() -> Table:
         + grid("banknote", DPDF, epsilon=budgets, n_trees=10, depth=5)
         + grid("banknote", DIFFPRF, epsilon=budgets, criterion="max", **SHAPE_20),
         n_seeds=N_THESIS,
+        forest=(("n_trees", 10), ("depth", 8)),
         sentences=tuple(
             Sentence(
                 "§4.6.1",
@@ -121,6 +123,7 @@ def _shared_budgets() -> tuple[Table, ...]:
             note="50 trees; d_m = 7 layers, leaves included, are six levels of splits. DiffPRF chooses by the max operator; "
             "DiffP-RFs of Yin et al. is not in the sources, mu-2016, of the same name, stands in for it.",
             cells=hou + others,
+            forest=tuple(SHAPE_HOU.items()),
             sentences=(
                 Sentence(
                     "§4.6.2",
@@ -137,6 +140,7 @@ def _shared_budgets() -> tuple[Table, ...]:
             "not named; here on all. MaxTree is not described in the sources.",
             cells=grid(TWO, ZHANG, epsilon=BUDGETS, n_trees=50, depth=4) + hou,
             quick=grid("mushroom", ZHANG, epsilon=1.0, n_trees=50, depth=4),
+            forest=tuple(SHAPE_HOU.items()),
             sentences=(
                 Sentence(
                     "§4.6.2",
@@ -169,6 +173,7 @@ def _two_phases() -> Table:
         + grid(six, SNR, epsilon=BUDGETS),
         quick=grid("car", LIU, epsilon=1.0, **shape),
         n_seeds=N_THESIS,
+        forest=tuple(shape.items()),
         sentences=(Sentence("§6", "the smaller the budget, the less accurate", Trend(pick(LIU), "epsilon")),),
     )
 
@@ -184,6 +189,7 @@ def _selected() -> Table:
         + grid(two, DPDF, epsilon=BUDGETS, n_trees=4, depth=4)
         + grid(two, FI_2017, epsilon=BUDGETS, n_trees=100),
         quick=grid("heart_cleveland:disease", GUAN, epsilon=1.0, n_trees=50),
+        forest=(("n_trees", 50),),
         sentences=(
             *(
                 Sentence(
