@@ -281,7 +281,7 @@ def test_printed_differences_and_charges_are_compared(tmp_path):
     results.write_text("".join(json.dumps(row) + "\n" for row in rows))
     page = papers_report.write(results, tmp_path).read_text("utf-8")
     assert "lies 25 points above friedman-schuster-2010 (almost 25 points, the biggest improvement)" in page
-    assert "| 20.0 points |" in page
+    assert "| 20.0 at ε = 0.1 |" in page
     assert "| DPDF, τ = 1 | 0.1 | 0.011 | 0.100 |" in page
 
 

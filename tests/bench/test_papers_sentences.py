@@ -127,7 +127,7 @@ def test_a_lead_is_of_the_printed_form_over_the_printed_form():
     other = line(papers.DIFFPID3, "nursery", figures={"published": 0.65, "private": 0.79}, epsilon=1.0, depth=4)
     table = TABLES["dpdf-accuracy"]
     (lead,) = (row for row in said(table, {table.name: [dpdf, other]}) if "25 points above" in row["what it says"])
-    assert (lead["holds as printed"], lead["holds privately"]) == ("25.0 points", "1.0 points")
+    assert (lead["holds as printed"], lead["holds privately"]) == ("25.0 at ε = 1", "1.0 at ε = 1")
 
 
 def test_a_sentence_that_cannot_be_looked_at_is_left_out():

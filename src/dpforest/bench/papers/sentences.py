@@ -153,22 +153,18 @@ def said(table: Table, tables: Tables) -> list[dict[str, str]]:
 
 
 def _lead(row: Row, lines: list[Line]) -> tuple[str, str, dict[str, str]] | None:
-    """A printed difference between systems: the largest lead, or the smallest gap, over the budgets."""
+    """A printed difference between systems, and ours at each budget; both systems in the same column."""
     side, _, against = row["metric"].removeprefix("accuracy ").partition(" ")
     if side not in ("above", "below"):
         return None
-    found = {}
-    for column in ("published", "private"):
-        leads = _leads(lines, row, against, column)
-        found[column] = f"{100 * (max(leads) if side == 'above' else -max(leads)):.1f} points" if leads else "-"
-    says = f"{row['dataset']}: {row['printed_as']} at its best lies {100 * row['value']:.0f} points {side} {against} "
-    return row["source"].removeprefix("read off the text, "), f"{says}({row['note']})", found
-
-
-def _leads(lines: list[Line], row: Row, against: str, column: str) -> list[float]:
-    """Accuracy of a system above another at each budget, both in the same column."""
     one = Pick(row["system"], (row["dataset"],), tuple(row["parameters"].items()))
     is_forest = against == "random-forest"
     other = Pick(row["system"] if is_forest else against, column="random forest" if is_forest else None)
-    reader = Reader({"": lines}, "", column)
-    return [reader.value(a, one) - reader.value(b, other) for a, b in reader.pairs(one, other)]
+    sign = 100 if side == "above" else -100
+    found = {}
+    for column in ("published", "private"):
+        reader = Reader({"": lines}, "", column)
+        leads = {a.cell.epsilon: reader.value(a, one) - reader.value(b, other) for a, b in reader.pairs(one, other)}
+        found[column] = ", ".join(f"{sign * lead:.1f} at ε = {epsilon:g}" for epsilon, lead in leads.items()) or "-"
+    says = f"{row['dataset']}: {row['printed_as']} lies {100 * row['value']:.0f} points {side} {against} ({row['note']})"
+    return row["source"].removeprefix("read off the text, "), says, found
