@@ -7,7 +7,7 @@ aggregation: trees are split into random subsets; of each, t - 1 rounds drop the
 and the best ensemble of the rounds stays (Algorithm 4.2); what is left is combined, and this is repeated until a
 criterion is met.
 Kept: disjoint parts, Gini, half and half (``split_share``), 50 trees, depth m/2, random subsets, all rounds of Algorithm
-4.2 and its last choice, noisy leaf counts, majority vote.
+4.2 (``n_rounds`` asks for fewer) and its last choice, noisy leaf counts, majority vote.
 Departs: records are dealt by a draw each; public cuts; a record is in one leaf, so every leaf gets all of the leaf half
 (eq. 4.34 as printed sums to 1.59 of it); errors are those on held-out records, and each round is a private choice by
 permute-and-flip; one pass over the subsets, since each costs as much as the first and no criterion is given. The thesis

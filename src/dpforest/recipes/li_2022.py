@@ -10,7 +10,8 @@ numbers, the Laplace mechanism protects the counts of leaves, and the trees vote
 features.
 Kept: both stages on bootstraps, ln(1 + e) inside for e outside; noise on all class counts of the test, e/t a tree, by a
 third of the records; eqs. 4 to 12, 14 and 15 on released counts; a = b = k; the order of features; binary splits, as eq. 7
-has them; leaves get 1/(d + 1) of a tree's budget (section 4.1; ``leaf_share``); majority vote.
+has them; leaves get 1/(d + 1) of a tree's budget, as section 4.1 is read here (``leaf_share``; at small budgets 0.5 does
+much better); majority vote.
 Departs: the first forest is private too, on ``first_share`` of the budget, and has 10 trees (the paper does not say how
 many). The records that test are held out by a coin each and train no tree: those out of one bag are in another, so their
 losses would add up. Tree shares sum to the budget (eq. 13 spends 1/T of it). Splits of discrete features are private choices
