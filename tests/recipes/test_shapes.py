@@ -8,6 +8,7 @@ from dpforest.rules import AllFeatures, HalfTheFeatures, HalfUntested, LogRows, 
 # Recipe: depth, trees, and where its source says so. A depth is levels of splits, leaves are one layer more: h layers of a
 # source that counts them are h - 1 here. "Table" is Table 4.1 of the thesis.
 SHAPES = {
+    "blum-2005": (4, 1, "none; as friedman-schuster-2010, with which it is compared"),
     "jagannathan-2009": (HalfTheFeatures(), 10, "Table: m/2 and 10"),
     "friedman-schuster-2010": (4, 1, "DPDF, §5: delta = 5 with the leaves (eq. 9); §4: a single tree"),
     "patil-singh-2014": (5, 20, "Table: 5 and 20"),
