@@ -17,7 +17,6 @@ from dpforest.bench.papers.base import (
     grid,
     pick,
 )
-from dpforest.recipes import list_recipes
 
 RDT, SNR, BINARY, FI_2017 = "jagannathan-2009", "fletcher-islam-2015-snr", "bojarski-2015", "fletcher-islam-2017"
 HOU, ZHANG, LIU, GUAN, RANA = "hou-2019", "zhang-2021", "liu-2022", "guan-2020", "rana-2015"
@@ -276,16 +275,33 @@ def _criteria() -> tuple[Table, ...]:
     )
 
 
-def _single_trees() -> tuple[Table, ...]:
-    """Nobody prints a figure for SuLQ-ID3; it stands beside the tree that followed it."""
-    listed = {recipe["name"] for recipe in list_recipes()}
-    trees = tuple(name for name in ("blum-2005", DIFFPID3) if name in listed)
+def _own() -> tuple[Table, ...]:
+    """What no source prints: SuLQ-ID3 beside the tree that followed it, and what a private form may choose otherwise."""
+    drawn = grid(TWO, LIU, epsilon=(0.1, 1.0), n_trees=90, depth=4, selection=("nig", "su", "off"))
+    cut = {"epsilon": (0.1, 1.0), "criterion": "max", **SHAPE_20}
+    medians = grid("wall_following", DIPRIME, epsilon=2.0, k=5, medians=("joint", "first"))
+    medians += grid(("banknote", "mushroom:complete"), "suihkonen-2023", epsilon=1.0, medians=("joint", "first"))
     return (
         Table(
             name="thesis-single-trees",
             title="§4.1: single trees, SuLQ-ID3 (Blum et al., 2005) and DiffPID3",
             note="The sources describe SuLQ-ID3 and print no figure of it. Depth 4.",
-            cells=grid(("mushroom", "nursery", "car"), trees, epsilon=BUDGETS, depth=4),
+            cells=grid(("mushroom", "nursery", "car"), ("blum-2005", DIFFPID3), epsilon=BUDGETS, depth=4),
+            n_seeds=N_THESIS,
+        ),
+        Table(
+            name="thesis-choices",
+            title="Parameters of private forms: what is near the paper, and what else can be chosen",
+            note="Cuts by MDL or even ones, features selected or drawn, medians in two stages or jointly, the share of the "
+            "leaves, the least leaf. The printed forms have no such choice.",
+            cells=grid("adult:data", DIFFPRF, cuts="mdl", **cut)
+            + grid("adult:data", DIFFPRF, cuts="even", bins=5, **cut)
+            + drawn
+            + medians
+            + grid("mushroom", "li-2022", epsilon=(0.25, 1.0), n_trees=50, depth=5)
+            + grid("mushroom", "li-2022", epsilon=(0.25, 1.0), n_trees=50, depth=5, leaf_share=0.5)
+            + grid("mushroom", RANA, epsilon=(0.25, 1.0), least_leaf=(0.0, 0.01)),
+            published=(),
             n_seeds=N_THESIS,
         ),
     )
@@ -293,4 +309,4 @@ def _single_trees() -> tuple[Table, ...]:
 
 def quoted() -> tuple[Table, ...]:
     hou, zhang = _shared_budgets()
-    return (*_random_trees(), _medians(), _relaxed(), hou, zhang, _two_phases(), _selected(), *_criteria(), *_single_trees())
+    return (*_random_trees(), _medians(), _relaxed(), hou, zhang, _two_phases(), _selected(), *_criteria(), *_own())

@@ -114,4 +114,4 @@ SHOWN = (
     Shown("004", "Table 3", "methods compared in words", why="no numbers"),
 )
 # Tables of the page that no table or figure of a source has.
-OUR_OWN = ("thesis-single-trees",)
+OUR_OWN = ("thesis-single-trees", "thesis-choices")
