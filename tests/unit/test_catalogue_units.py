@@ -711,7 +711,7 @@ def test_resolving_takes_the_part_for_the_target_and_numbers_from_rules():
     )
     for_classes = recipe.resolve(facts_of(n_rows=1000.0, n_features=9), None, None)
     assert (for_classes.criterion, for_classes.leaf) == (GiniCount(), NoisyCounts())
-    assert (for_classes.n_trees, for_classes.depth) == (7, 4)
+    assert (for_classes.n_trees, for_classes.depth) == (7, 5)
     for_means = recipe.resolve(facts_of(n_classes=None), None, None)
     assert (for_means.criterion, for_means.leaf) == (SquaredError(), TwoBinMean())
     assert recipe.criterion.accepts(TARGET)
