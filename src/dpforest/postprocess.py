@@ -203,9 +203,9 @@ class PruneBySignal:
     """Prunes every node whose signal-to-noise ratio is below ``least``, and what is below it [suihkonen2023, eq. 4.40].
 
     The ratio is the sum of all class counts of the leaves under a node over C sqrt(n) s, for C classes, n leaves and a noise
-    of standard deviation s in each count. The root covers the number of leaves as in eq. 4.39, from which eq. 4.40 is
-    made: with n itself, as it is set there, a node would have no more signal than its leaves on average, and adding
-    leaves up would gain nothing. A pruned node beside one that stays says what its parent says. Roots stay.
+    of standard deviation s in each count. The square root covers the number of leaves as in eq. 4.39, from which eq. 4.40
+    is made: with n itself, as it is set there, a node would have no more signal than its leaves on average, and adding
+    leaves up would gain nothing. A pruned node beside one that stays says what its parent says. Roots of trees stay.
 
     Privacy: none; input is released.
     """

@@ -8,7 +8,7 @@ Kept: eq. 12 with q and d (as a share of its largest value; q = 1 and d = 0 is u
 geometric), CART, Gini, shape, m (``k``, for which the paper has no number), majority vote.
 Departs: one private choice a node among all splits of the drawn features, for the whole of its layer: the half for counts
 buys what no line reads, and features that are compared need no shares of their own. Noisy leaves; public cuts; no stop
-on pure or small nodes; ln(1 + B/T) for each tree (docs/review.md, §2.4, §2.5, §2.9, §2.11).
+on pure or small nodes; ln(1 + B/T) for each tree (docs/review.md, §2.4, §2.5, §2.9, §2.11, §2.16).
 """
 
 from dataclasses import replace

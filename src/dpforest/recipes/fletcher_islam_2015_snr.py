@@ -6,8 +6,8 @@ value, a feature once on a path; rows are taken to divide evenly, and growth sto
 less (§4.5.3); noisy class counts of each leaf, those above are sums; nodes with a signal-to-noise ratio below 1 are
 pruned (eq. 4.40); the most confident node of a path predicts, and the class of highest confidence wins (§4.5.2).
 Kept: all of that but the last step; no other limit of depth. Readings: a node is split if its children are expected to hold
-more than theta, so that eq. 4.38 gives the three layers that the paper wants; the root in eq. 4.40 covers the number of
-leaves, as in eq. 4.39 (see ``PruneBySignal``); a pruned node takes with it what is below it, its parent then speaks.
+more than theta, so that eq. 4.38 gives the three layers that the paper wants; the square root of eq. 4.40 covers the
+number of leaves, as in eq. 4.39 (see ``PruneBySignal``); a pruned node takes with it what is below it, its parent speaks.
 Departs: the number of rows is bought with 2 % of the budget or declared; class shares of the most confident nodes are
 averaged over trees, for a forest adds up votes; values outside of the lists and missing ones have children of their
 own, which are expected to hold nothing and not split; a public cap on nodes (docs/review.md, §2.17).

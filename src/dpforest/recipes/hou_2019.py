@@ -7,7 +7,7 @@ Kept: entropy, the shares of the layers, shape, bootstrap, noisy leaves, majorit
 Departs: gain ratio moves by its whole range with one record, so it cannot be used, nor can its weights w1 and w2; its
 purpose, to correct the bias towards many values, is met by binary splits, which have none. Counts of inner nodes are
 never read, so their half of a layer goes to its choice. No stop on pure nodes; public cuts; ln(1 + B/T) for each tree.
-How many features a node draws is in no source: half of them, ``k`` (docs/review.md, §2.4, §2.9, §2.11, §2.15).
+How many features a node draws is in no source: half of them, ``k`` (docs/review.md, §2.4, §2.9, §2.11, §2.15, §2.16).
 """
 
 from dpforest.allocation import Harmonic
