@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from dpforest.cli.main import commands
 from dpforest.privacy.ledger import Ledger
-from dpforest.recipe import ByTarget, Recipe, part_at
+from dpforest.published.registry import get_published
+from dpforest.recipe import ByTarget, Recipe
 from dpforest.recipes import get_recipe, list_recipes
 from dpforest.recipes.catalogue import describe_recipes
 
@@ -60,6 +61,7 @@ def page(name: str, entries: dict[str, str]) -> str:
             "\n".join(f"* **{what}:** {value}" for what, value in facts.items()),
             "## What it does",
             *description(name, entries),
+            *printed(recipe, entries),
             f"```python\n{example(name)}```",
             *parameters(recipe),
             *parts(recipe),
@@ -69,13 +71,26 @@ def page(name: str, entries: dict[str, str]) -> str:
 
 
 def description(name: str, entries: dict[str, str]) -> list[str]:
-    """The docstring of the recipe's module, a paragraph for each label."""
-    text = inspect.getdoc(import_module(f"dpforest.recipes.{name.replace('-', '_')}")) or ""
-    text = text.replace("docs/review.md", "the review")
-    paragraphs = labelled(text, ("Paper", "Kept", "Departs"))
-    shown = [(f"**{label}:** " if label else "") + cite(piece, entries, "../") for label, piece in paragraphs]
-    shown = [piece.replace("the review", "[the review](../review.md)") for piece in shown]
+    """What the recipe's module says of it."""
+    shown = said(f"dpforest.recipes.{name.replace('-', '_')}", ("Paper", "Kept", "Departs"), entries)
     return [*shown, "[How it plans](../guide/default.md), and why it is private."] if name == "auto" else shown
+
+
+def printed(recipe: Recipe, entries: dict[str, str]) -> list[str]:
+    """What the module of the printed form says of it, and why its claim does not hold."""
+    if not recipe.has_published_variant:
+        return []
+    labels = ("As printed", "Readings", "Departs", "Not in the paper")
+    shown = said(f"dpforest.published.{recipe.name.replace('-', '_')}", labels, entries)
+    leaks = "\n".join(f"* {prose(leak)}" for leak in get_published(recipe.name).leaks)
+    return ["## As printed", *shown, "Why it is not private:", leaks.replace("docs/review.md", "[the review](../review.md)")]
+
+
+def said(module: str, labels: tuple[str, ...], entries: dict[str, str]) -> list[str]:
+    """The docstring of a module, a paragraph for each label."""
+    text = (inspect.getdoc(import_module(module)) or "").replace("docs/review.md", "the review")
+    shown = [(f"**{label}:** " if label else "") + cite(piece, entries, "../") for label, piece in labelled(text, labels)]
+    return [piece.replace("the review", "[the review](../review.md)") for piece in shown]
 
 
 def example(name: str) -> str:
@@ -93,11 +108,10 @@ def example(name: str) -> str:
 def parameters(recipe: Recipe) -> list[str]:
     """What ``recipe_params`` may set, with what it is unless set."""
     rows = []
-    for name, place in sorted(recipe.parameters.items()):
-        place, words = place if isinstance(place, tuple) else (place, None)
-        value = part_at(recipe, place)
-        default = next((word for word, part in (words or {}).items() if part == value), value)
-        choices = ", ".join(code(repr(word)) for word in words) if words else ""
+    for name, default in recipe.settings().items():
+        place = recipe.parameters[name]
+        place, words = place if isinstance(place, tuple) else (place, ())
+        choices = ", ".join(code(repr(word)) for word in words)
         rows.append((code(name), code(repr(default)), choices, code(place)))
     shape = "`n_trees=` and `max_depth=` of the estimator set the shape of the forest."
     if not rows:

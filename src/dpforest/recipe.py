@@ -157,6 +157,15 @@ class Recipe:
                 raise ParameterError(f"{name} of recipe {self.name!r} cannot be {shown(value)}.") from None
         return recipe
 
+    def settings(self) -> dict[str, Any]:
+        """The value that each of the recipe's parameters has, in the words in which it is set."""
+        found = {}
+        for name, place in sorted(self.parameters.items()):
+            path, words = place if isinstance(place, tuple) else (place, None)
+            value = part_at(self, path)
+            found[name] = value if words is None else next(word for word, part in words.items() if part == value)
+        return found
+
     def shaped(self, n_trees: int | None, depth: int | None) -> "Recipe":
         """The recipe with the shape that the user asks for; a rule that is not needed asks for no rows."""
         return replace(self, n_trees=n_trees or self.n_trees, depth=depth or self.depth)

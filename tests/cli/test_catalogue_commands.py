@@ -27,6 +27,15 @@ def test_a_recipe_is_shown_with_a_ledger_that_sums_to_the_budget(name, tmp_path)
     assert json.loads(run("recipes", name, "--epsilon", 0.5, "--json", cwd=tmp_path).stdout)["ledger"]["spent"] == 0.5
 
 
+def test_a_recipe_is_shown_with_its_printed_form_and_the_values_of_its_parameters(tmp_path):
+    shown = run("recipes", "consul-2020", cwd=tmp_path).stdout
+    assert "As printed (variant='published')" in shown
+    assert "Where the print leaves something open" in shown
+    assert "  rho = 0.5\n" in shown
+    assert "  medians = 'joint' (of 'joint', 'first')\n" in shown
+    assert "As printed" not in run("recipes", "hou-2019", cwd=tmp_path).stdout
+
+
 def test_an_unknown_recipe_is_refused(tmp_path):
     done = run("recipes", "nobody-1900", cwd=tmp_path)
     assert done.returncode == 1

@@ -44,8 +44,15 @@ def recipes(
     output.print(f"[bold]{escape(recipe.name)}[/bold]: {escape(recipe.title)}\n")
     output.print(escape(inspect.getdoc(_module(name)) or ""), soft_wrap=True)
     output.print(f"\nPublished claim: {escape(recipe.claim)}")
+    if recipe.has_published_variant:
+        output.print("\n[bold]As printed[/bold] (variant='published'), for research:\n")
+        output.print(escape(inspect.getdoc(_module(name, "published")) or ""), soft_wrap=True)
     if recipe.parameters:
-        output.print(f"recipe_params: {escape(', '.join(sorted(recipe.parameters)))}")
+        output.print("\nrecipe_params, with their defaults:")
+    for parameter, value in recipe.settings().items():
+        place = recipe.parameters[parameter]
+        words = f" (of {', '.join(map(repr, place[1]))})" if isinstance(place, tuple) else ""
+        output.print(escape(f"  {parameter} = {value!r}{words}"), soft_wrap=True)
     table = Table("scope", "what", "mechanism", ledger.unit, title=f"Ledger at epsilon = {epsilon:g}, five mixed features")
     for entry in ledger.entries():
         cells = (entry["scope"], entry["label"], entry["mechanism"], f"{entry[ledger.unit]:.4g}")
@@ -54,10 +61,10 @@ def recipes(
     output.print(f"Total: epsilon = {ledger.spent:.6g}")
 
 
-def _module(name: str) -> Any:
+def _module(name: str, package: str = "recipes") -> Any:
     from importlib import import_module
 
-    return import_module(f"dpforest.recipes.{name.replace('-', '_')}")
+    return import_module(f"dpforest.{package}.{name.replace('-', '_')}")
 
 
 def _ledger(name: str, epsilon: float) -> Any:

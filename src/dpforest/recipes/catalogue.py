@@ -9,7 +9,7 @@ from typing import Any
 from dpforest import recipes
 from dpforest.errors import ParameterError, shown
 from dpforest.growing.choosing import Medians
-from dpforest.recipe import ByTarget, Recipe, outside_parts, part_at
+from dpforest.recipe import ByTarget, Recipe, outside_parts
 
 
 @cache
@@ -50,20 +50,19 @@ def is_listed(recipe: Recipe) -> bool:
         if set(recipe.tasks) < set(known.tasks):  # whoever uses it for less needs no other proof
             recipe = replace(recipe, tasks=known.tasks)
         # A part from outside may say of itself that it equals any other.
-        return not outside_parts(recipe) and recipe == known.with_parameters(_settings(recipe, known))
+        return not outside_parts(recipe) and recipe == known.with_parameters(_changed(recipe, known))
     except Exception:  # no such name, or parts that cannot be compared with those of the catalogue
         return False
 
 
-def _settings(recipe: Recipe, known: Recipe) -> dict[str, Any]:
+def _changed(recipe: Recipe, known: Recipe) -> dict[str, Any]:
     """The parameters in which a recipe differs from the one that the catalogue has."""
-    given = {}
-    for name, place in known.parameters.items():
-        path, words = place if isinstance(place, tuple) else (place, None)
-        value = part_at(recipe, path)
-        if value != part_at(known, path):
-            given[name] = value if words is None else next(word for word, part in words.items() if part == value)
-    return given
+    usual = known.settings()
+    return {
+        name: value
+        for name, value in replace(recipe, parameters=known.parameters).settings().items()
+        if value != usual[name]
+    }
 
 
 def describe_recipes() -> list[dict[str, Any]]:
