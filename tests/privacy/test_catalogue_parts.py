@@ -44,6 +44,7 @@ from dpforest.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Squ
 from dpforest.criteria.weighted_majority import UNITS
 from dpforest.domain import Domain, Grid
 from dpforest.errors import DPForestError
+from dpforest.growing import out_of_bag
 from dpforest.growing.choosing import FeatureFirst, Medians, _best_of_each_feature, score
 from dpforest.growing.class_means import STEPS, ClassMeans
 from dpforest.growing.first_look import FirstLook
@@ -845,14 +846,22 @@ def test_the_ledger_of_out_of_bag_puts_both_stages_in_the_training_part(held_out
     assert_exact_total(ledger)
 
 
-@pytest.mark.parametrize(("leaf_share", "expected"), [(None, 1 / 3), (0.75, 0.75)])
-def test_the_leaves_of_a_second_tree_get_their_share_of_what_the_tree_has(leaf_share, expected):
-    stages = OutOfBag(n_first=2, leaf_share=leaf_share)
-    ledger = fitted(stages=stages, n_trees=3, vote=Majority()).ledger_
-    for tree in ledger.root.children[0].children[0].children[1].children:
-        amounts = {charge.label: charge.amount for charge in tree.children[0].children}
-        # Two levels of splits: by default the leaves are one part of three.
-        assert amounts["leaves"] / sum(amounts.values()) == pytest.approx(expected)
+@pytest.mark.parametrize(("given", "leaf_share"), [({}, 0.5), ({"leaf_share": 0.75}, 0.75)])
+def test_a_second_tree_gets_its_share_by_all_its_features_its_levels_by_their_own_and_the_leaves_theirs(
+    given, leaf_share, monkeypatch
+):
+    weights, orders = np.array([0.1, 0.2, 0.3, 0.4]), iter([[3, 2, 1], [3, 1, 0], [2, 1, 0]])
+    monkeypatch.setattr(out_of_bag, "feature_weights", lambda forest, errors: weights)
+    monkeypatch.setattr(OutOfBag, "_order", lambda *drawn: np.array(next(orders)))
+    ledger = fitted(stages=OutOfBag(n_first=2, **given), n_trees=3, vote=Majority()).ledger_
+    second = ledger.root.children[0].children[0].children[1]
+    # Three features a tree, two levels: eq. 10 is about all that are drawn, eqs. 14 and 15 about those that have a level.
+    totals = [float(cost(ledger, tree)) for tree in second.children]
+    assert totals == pytest.approx(0.7 * ledger.accountant.budget * np.array([0.9, 0.7, 0.6]) / 2.2)
+    for tree, total, shares in zip(second.children, totals, [(4 / 7, 3 / 7), (2 / 3, 1 / 3), (3 / 5, 2 / 5)], strict=True):
+        amounts = {charge.label: charge.amount / total for charge in tree.children[0].children}
+        splits = [(1 - leaf_share) * share for share in shares]
+        assert [amounts[label] for label in TREE] == pytest.approx([*splits, leaf_share])
 
 
 @pytest.mark.parametrize("stages", [SelectiveAggregation(0.4, 2), OutOfBag(3, held_out=0.4)], ids=["drop", "bag"])

@@ -31,17 +31,18 @@ class OutOfBag:
     decreases of the Gini index of released counts, summed over nodes and weighted by Q, give feature weights (eqs. 6 to 9);
     features below mean - 3 sd are removed, those below mean - 1.5 sd pruned (eqs. 11 and 12). Second stage: each tree draws
     ``n_features`` features, splits on them in the order of their weight, and gets its share of the budget by their sum
-    (eqs. 10 and 13), a level by its feature's weight (eqs. 14 and 15). Its leaves get ``leaf_share``, by default the
-    1/(d + 1) of section 4.1 of the paper for trees of depth d.
+    (eqs. 10 and 13). Of that the leaves get ``leaf_share``, the levels the rest, each by its feature's weight (eqs. 14 and
+    15); features for which no level is left get nothing.
 
     Privacy:
         Claim: costs at most ``amount``.
-        Because: a coin for each record says whether it is held out; the two parts compose in parallel. The training part
-            spends ``first_share`` on the first stage and the rest on the second, which add up. Held-out records pay for
-            the numbers of each class that each tree gets right and wrong: a record is in one leaf of a tree, so it adds 1
-            to one of these numbers for each tree; L1 is n_first and L2**2 is n_first. Weights follow from released values.
-            Tree shares sum to the second stage's amount.
-        Assumes: coins are exact.
+        Because: a coin for each record says whether it is held out; given the coins an added record is in one part, so the
+            two compose in parallel, whatever the second stage takes from what the held-out part released. The training
+            part spends ``first_share`` on the first stage and the rest on the second, which add up. Held-out records pay
+            for the numbers of each class that each tree gets right and wrong: a record is in one leaf of a tree, so it
+            adds 1 to one of these numbers for each tree; L1 is n_first and L2**2 is n_first. Weights follow from released
+            values. Tree shares sum to the second stage's amount, and each tree draws its sample anew.
+        Assumes: the coin of a record does not depend on other records; the sampling's own proof.
     """
 
     n_first: int = 10
@@ -49,10 +50,10 @@ class OutOfBag:
     held_out: float = 1 / 3
     held_out_budget: float = 1.0  # share of the budget that held-out records pay; they are other records, so 1 is free
     n_features: int = 5
-    leaf_share: float | None = None
+    leaf_share: float = 0.5
 
     def __post_init__(self) -> None:
-        shares = (self.first_share, self.held_out, 0.5 if self.leaf_share is None else self.leaf_share)
+        shares = (self.first_share, self.held_out, self.leaf_share)
         if not all(0 < share < 1 for share in shares) or not 0 < self.held_out_budget <= 1:
             raise ParameterError(
                 "first_share, held_out and leaf_share must lie in (0, 1), eps_oob (a share of the budget) in (0, 1]."
@@ -93,25 +94,25 @@ class OutOfBag:
         weights: np.ndarray,
     ) -> Forest:
         rng = gate.entropy.generator()
-        orders = [self._order(weights, recipe.depth, rng) for _ in range(recipe.n_trees)]
+        orders = [self._order(weights, rng) for _ in range(recipe.n_trees)]
         amounts = divide(amount, [float(weights[order].sum()) for order in orders])
-        leaf_share = 1 / (recipe.depth + 1) if self.leaf_share is None else self.leaf_share
         trees = []
-        for place, (order, share) in enumerate(zip(orders, amounts, strict=True)):
-            allocate = Weighted(tuple(weights[order].tolist()), leaf_share)
+        for place, (drawn, share) in enumerate(zip(orders, amounts, strict=True)):
+            order = drawn[: recipe.depth]
+            allocate = Weighted(tuple(weights[order].tolist()), self.leaf_share)
             single = replace(recipe, n_trees=1, depth=len(order), allocate=allocate)
             with gate.ledger.scope(f"tree {place + 1}"):
                 trees.append(Together().train(training, single, share, gate, facts, progress, order[None]))
         return Forest.join(trees)
 
-    def _order(self, weights: np.ndarray, depth: int, rng: np.random.Generator) -> np.ndarray:
+    def _order(self, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """The features of one tree, from the heaviest down."""
         mean, spread = weights.mean(), weights.std()
         kept = np.flatnonzero(weights >= mean - 3 * spread)
         drawn = rng.permutation(kept)[: self.n_features]
         best = drawn[weights[drawn] >= mean - 1.5 * spread]
         chosen = best if len(best) else drawn
-        return chosen[np.argsort(-weights[chosen], kind="stable")][:depth]
+        return chosen[np.argsort(-weights[chosen], kind="stable")]
 
 
 def count_tested(held: Counter, forest: Forest, entropy: Entropy) -> Sealed[np.ndarray]:
@@ -151,7 +152,7 @@ def feature_weights(forest: Forest, errors: np.ndarray) -> np.ndarray:
     """
     weights = 1 / errors @ _importances(forest)
     # A feature that no tree used still gets a little, so that every level has a budget.
-    weights = weights + 0.01 * max(float(weights.max()), 1e-12)
+    weights = np.maximum(weights, 0.01 * max(float(weights.max()), 1e-12))
     return np.asarray(weights / weights.sum())
 
 

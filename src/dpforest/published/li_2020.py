@@ -6,8 +6,11 @@ discrete ones. Each continuous feature gets an interval between neighbouring dat
 weighted by its length; discrete features are judged by their exact Gini index; the least of all is taken exactly.
 Counts get Laplace noise.
 
-Where the texts are open: the cut is drawn evenly inside the chosen interval, as the weight by length suggests; leaves
-get the half for counts of their layer, as all nodes do; a node that no drawn feature divides is a leaf.
+Where the texts are open: what they do not say of it is taken from DiffPRF_linear, which becomes it for q = 1 and d = 0
+[dong2022, Algorithm 3], but for the exponential mechanism, which is that of [li2022, step 9 of Algorithm 3] with a minus:
+sensitivity 2, the cut drawn evenly inside the chosen interval. [li2022] has the Laplace mechanism deal with discrete
+features; [dong2022] reserves a share for them and compares them exactly, as here. Leaves get the half for counts of
+their layer, as all nodes do; a node that no drawn feature divides is a leaf; trees vote by majority.
 """
 
 import numpy as np

@@ -11,9 +11,10 @@ sign, which favours impure splits.
 Where the text is open: splits are binary, as eq. 7 has it, of one value against the rest for discrete features (the
 exact best); the children of eq. 7 are weighed by their share of the node; t = T; a = b, at most the number of features,
 drawn once for a tree of Algorithm 1 (step 1; its input says at splitting); the budget of out-of-bag counts is epsilon
-(section 4.1), that of step 9 the feature's; with more than two classes eq. 4 averages the error rates of all that are
-out of bag; an error of exactly 0 counts as a very small one; a feature that does not divide a node, or without budget,
-ends the branch.
+(section 4.1), that of step 9 the feature's, its sensitivity 2, the cut drawn evenly inside the chosen interval; a leaf
+has no feature, so its counts get the share of the split above it; with more than two classes eq. 4 averages the error
+rates of all that are out of bag; an error of exactly 0 counts as a very small one; a feature that does not divide a
+node, or without budget, ends the branch; trees vote by majority.
 """
 
 from collections.abc import Iterator
@@ -170,5 +171,6 @@ PUBLISHED = Published(
         "weights, order of features and budgets follow from a forest grown without noise (docs/review.md, 2.6)",
         "out-of-bag records also train, so the two budgets do not compose in parallel (docs/review.md, 2.6)",
         "a bootstrap may hold a record many times, and only one is charged (docs/review.md, 2.9)",
+        "cuts lie between the smallest and the largest value of the records (docs/review.md, 2.11)",
     ),
 )
