@@ -21,14 +21,14 @@ from tests.naive import plant
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema, get_recipe, list_recipes
 from dpforest.audit.cases import generate
-from dpforest.audit.replay import replay, replay_many, run_fit
+from dpforest.audit.replay import _factor, replay, replay_many, run_fit
 from dpforest.audit.subject import Subject
-from dpforest.audit.tape import Tape, TapeEntropy
+from dpforest.audit.tape import Query, Tape, TapeEntropy
 from dpforest.criteria import MaxOperator, SquaredError
 from dpforest.domain import Domain, Grid
 from dpforest.errors import TableError
 from dpforest.leaves import NoisyCounts, TwoBinMean
-from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.accountants import Pure, make_accountant
 from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
@@ -633,6 +633,17 @@ class FreeBootstrap(PoissonBootstrap):
 def test_a_bootstrap_that_is_charged_as_if_no_record_came_twice_is_caught():
     kinds = {finding.kind for finding in first_findings(Subject(replace(COUNTS, sample=FreeBootstrap())))}
     assert kinds == {"bound", "charge", "loss"}
+
+
+def test_what_a_bootstrap_costs_is_found_by_its_own_charges_also_where_another_is_charged_alike():
+    ledger, queries = Ledger(Pure(10.0)), []
+    for _ in range(2):
+        with ledger.scope("Poisson bootstrap", "bootstrap"):
+            for label in ("splits", "leaves"):
+                ledger.charge(label, "geometric", 0.25)
+                queries.append(Query(label, None, 0.25, None, "", ledger.books[-1], ledger.open_scopes))
+    factors = [float(_factor(query, [(query, query) for query in queries])) for query in queries]
+    assert factors == pytest.approx([math.expm1(0.5) / 0.5] * 4)
 
 
 # --- leaks of the gate ----------------------------------------------------------------------------------------------
