@@ -298,8 +298,7 @@ def _own() -> tuple[Table, ...]:
             + grid("adult:data", DIFFPRF, cuts="even", bins=5, **cut)
             + drawn
             + medians
-            + grid("mushroom", "li-2022", epsilon=(0.25, 1.0), n_trees=50, depth=5)
-            + grid("mushroom", "li-2022", epsilon=(0.25, 1.0), n_trees=50, depth=5, leaf_share=0.5)
+            + grid("mushroom", "li-2022", epsilon=(0.25, 1.0), n_trees=50, depth=5, leaf_share=(0.5, 1 / 6))
             + grid("mushroom", RANA, epsilon=(0.25, 1.0), least_leaf=(0.0, 0.01)),
             published=(),
             n_seeds=N_THESIS,
