@@ -11,14 +11,14 @@ Kept: both stages on (Poisson) bootstraps, ln(1 + e) inside for e outside; noise
 by a third of the records; eqs. 4 to 12, 14 and 15 on released counts; a = b = k; the order of features; binary splits, as
 eq. 7 has them; majority vote.
 Departs: the first forest is private too, on ``first_share`` of the budget, has 10 trees (the paper does not say how many)
-and draws features at each node (step 1 says for each tree, the input at splitting). The records that test are held out by
-a coin each and train no tree: those out of one bag are in another, so their losses would add up. Tree shares sum to the
-budget (eq. 13 spends 1/T of it). Leaves have half of a tree's (``leaf_share``), levels the rest: section 4.1 names 1/(d + 1)
-of a feature's budget for the nodes of its level, and leaves have no feature. Discrete features are split by private
-choices too, all among public cuts and values, by permute-and-flip for the least Gini index times size (step 9 asks for
-the largest index). Nodes do not stop when they are pure. Noise may not make an error or a weight negative: an error is at
-least that of one record, a weight a hundredth of the largest; and a tree whose features are all pruned, or which finds
-fewer than b, takes what there is (docs/review.md, §2.4, §2.5, §2.6, §2.9, §2.11, §3).
+and draws features at each node (step 1 says for each tree, the input at splitting). The records that test are held out by a
+coin each and train no tree: those out of one bag are in another, so their losses would add up. Tree shares sum to the budget
+(eq. 13 spends 1/T of it). Leaves have half of a tree's (``leaf_share``), levels the rest, also what features beyond the
+depth would have: section 4.1 names 1/(d + 1) of a feature's budget for the nodes of its level, and leaves have no feature.
+Discrete features are split by private choices too, all among public cuts and values, by permute-and-flip for the least Gini
+index times size (step 9 asks for the largest index). Nodes do not stop when they are pure. Noise may not make an error or a
+weight negative: an error is at least that of one record, a weight a hundredth of the largest; and a tree whose features are
+all pruned, or which finds fewer than b, takes what there is (docs/review.md, §2.4, §2.5, §2.6, §2.9, §2.11, §3).
 """
 
 from dpforest.allocation import Uniform
