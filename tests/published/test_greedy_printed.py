@@ -17,7 +17,7 @@ from dpforest.published.registry import get_published
 
 SECTIONS = {
     "fletcher-islam-2015-dpdf": ["2.1", "2.1"],
-    "friedman-schuster-2010": ["2.1", "2.18"],
+    "friedman-schuster-2010": ["2.1, 2.18"],
     "fletcher-islam-2017": ["2.13", "2.8"],
     "suihkonen-2023": ["2.4", "2.7", "2.8", "2.11"],
 }

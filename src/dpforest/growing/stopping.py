@@ -47,7 +47,8 @@ class NoisySize:
 class AboveNoise:
     """Splits nodes whose average cell after the split would still hold more than one standard deviation of the noise.
 
-    The rule of DiffPID3: stop when size / (values * classes) < sqrt(2) / epsilon. A binary split of numbers has two values.
+    The rule of DiffPID3: stop when size / (values * classes) < sqrt(2) / epsilon, but with the mean number of values over
+    features instead of the largest. A binary split of numbers has two.
 
     Privacy:
         Claim: costs nothing.

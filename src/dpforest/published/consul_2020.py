@@ -13,9 +13,13 @@ Where the print leaves something open:
   of the squared errors of their indicators, which is the same thing for two.
 - j runs over 1 .. N. "In case of error" means that there is no (j+1)-th value: an empty node, j = N, or only missing
   values left, which sort last and go right.
-- A split of categories counts once, not as B and as its complement; unlisted and missing values go right.
-- A noisy mean is clipped to the range of the target; an empty leaf gets a uniform draw from it.
+- A split of categories counts once, not as B and as its complement; unlisted and missing values go right. Of more than 10
+  categories, 512 random subsets are weighed, since all of them would take too long.
+- A noisy mean is clipped to the range of the target; an empty leaf, whose mean has no sensitivity, gets a uniform draw.
+- Votes are averaged: class shares, with counts below 0 taken as 0, or means.
 - An inner node keeps the sum of what its leaves keep.
+- The thesis (eqs. 4.14 to 4.16) writes the exponents without their minus signs, and the threshold as a choice among all
+  points of the range.
 """
 
 import math
@@ -31,8 +35,6 @@ from dpforest.rows import Rows
 from dpforest.sampling import EveryRecord
 from dpforest.schema import Categorical, Classes, Numeric, Schema
 
-# Up to this many categories all subsets are weighed. The paper does so for longer lists too, which would take too long:
-# there the choice is among random subsets.
 MOST_ENUMERATED = 10
 N_RANDOM_SUBSETS = 512
 

@@ -3,7 +3,7 @@
 Each node splits a random feature that can still be split: at a random threshold of its public range, or into a random
 subset of its categories and the others. All of the budget (``part=True``), or epsilon/N_T, goes to the leaves, which
 are those of DiPriMe. Nothing but the leaves looks at records, so for classes the claim holds, and the private variant
-is what runs.
+is what runs, with its 32 bins.
 
 The paper says "randomly partition" and not how. Here each record is dealt by its own draw, since the claim for classes
 holds only then; ``consul_2020`` has the equal parts.

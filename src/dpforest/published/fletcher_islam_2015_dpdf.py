@@ -11,6 +11,8 @@ Readings, where the paper says two things or none:
   noise of an empty node would pass for records, and no class could ever be all of a node, for which line 16 stops.
 - Eq. 27 prunes at equal quality too; line 43 does not.
 - The ``end if`` of line 34 closes an ``if root`` that line 33 is in: other nodes leave the root attributes alone.
+- The confidence that weighs a vote is a share of noisy counts, those below 0 taken as 0; a leaf with none above 0 votes as
+  its parent.
 
 Not in the paper, where every record has a listed value: a record whose value is missing or not listed counts as one of the
 last value, in training and in prediction; an attribute with one value is left out; numeric features are cut into bins of
