@@ -180,7 +180,7 @@ class Prune:
 class PruneByGini:
     """Closes a node over leaves whose average Gini impurity is not below its own, again and again [fletcher2015, eq. 27].
 
-    Impurities are those of released counts; sizes are the released sizes of the children.
+    Impurities and sizes are those of released counts, with counts below 0 taken as 0.
 
     Privacy: none; input is released.
     """

@@ -168,7 +168,10 @@ class Intervals(_Fixed):
 
 @dataclass(frozen=True)
 class RandomSubsets:
-    """Categorical features with more than ``beyond`` categories: ``n_subsets`` random subsets, for each node anew."""
+    """Categorical features with more than ``beyond`` categories: ``n_subsets`` random subsets, for each node anew.
+
+    "Other" and missing are values like any other here: each falls on either side with equal chance.
+    """
 
     n_subsets: int = 4
     beyond: int = 0
@@ -221,7 +224,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Menu:
-    """The listed kinds of split, of ``n_features`` random features of each node (all by default).
+    """The listed kinds of split, of ``n_features`` random features of each node (all by default), split before or not.
 
     ``n_features`` is a number, or a share of the features if below 1. With ``random`` a node gets one candidate only, drawn
     without looking at records: nothing is left to choose, and the level costs nothing. ``only`` leaves all other features
