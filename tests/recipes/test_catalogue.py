@@ -175,12 +175,12 @@ PARAMETERS = {
     "bojarski-2015": [{"vote": word} for word in ("majority", "threshold", "probabilistic")],
     "hou-2019": [{"k": 2}, {"k": 0.3}],
     "li-2020": [{"k": 2}],
-    "guan-2020": [{"held_out": 0.3, "n_rounds": 2, "subset_size": 3, "split_share": 0.3}],
+    "guan-2020": [{"held_out": 0.3, "n_rounds": 2, "subset_size": 3, "split_share": 0.3, "k": 2}],
     "consul-2020": [{"part": False, "rho": 0.3, "k": 2}, {"medians": "first"}, {"medians": "joint", "balance": 2.5}],
     "consul-2020-ert": [{"part": False}],
     "dong-2022": [{"q": 1.2, "d": 0.5, "k": 2}, {"q": 1.0, "d": 0.0}],
     "li-2022": [{"eps_oob": 0.5, "k": 3, "n_first": 4, "leaf_share": 0.5}, {"first_share": 0.5, "held_out": 0.1}],
-    "liu-2022": [{"alpha": 0.3}] + [{"selection": word} for word in ("nig", "su", "off")],
+    "liu-2022": [{"alpha": 0.3, "p": 3}] + [{"selection": word} for word in ("nig", "su", "off")],
     "suihkonen-2023": [{"k": 2, "p": 0.3}, {"medians": "first"}],
 }
 CASES = [(name, parameters) for name, listed in PARAMETERS.items() for parameters in listed]
@@ -201,6 +201,16 @@ def test_a_recipe_with_parameters_of_its_paper_is_still_the_listed_one(name, par
 def test_a_step_into_a_tuple_of_parts_sets_one_of_them():
     plain = get_recipe("fletcher-islam-2015-snr")
     assert plain.with_parameters({"least_snr": 2.5}) == replace(plain, refine=(PruneBySignal(2.5),))
+
+
+def test_p_says_how_many_features_liu_selects():
+    """Five columns whose majority is the class: all are relevant."""
+    X = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (500, 5)), columns=list("abcde"))
+    schema = Schema({name: Categorical([0, 1]) for name in X}, Classes([0, 1]))
+    for p in (1, 4):
+        model = DPForestClassifier(schema, np.inf, recipe="liu-2022", n_trees=20, random_state=0, recipe_params={"p": p})
+        forest = model.fit(X, (X.sum(axis=1) > 2).astype(int).to_numpy()).forest_
+        assert len(set(forest.features[~forest.is_leaf].tolist())) == p
 
 
 def test_support_alone_ends_a_signal_to_noise_tree():

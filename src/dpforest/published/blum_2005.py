@@ -7,7 +7,8 @@ Readings: d counts the layer of the leaves, so that B/d is left for them; d laye
 is the entropy that is left, so the smallest is the best gain. n_i divides it alike for all attributes and is left out. A
 term whose noisy n^{v,c}/n^v is no share, that is not in (0, 1], adds nothing. A tree ends at its depth or where all
 attributes are used; no other stop is printed. Several trees share B.
-Not in the thesis: numeric features are cut into bins of equal width; a record without a value goes to the last bin.
+Not in the thesis: a depth; numeric features are cut into bins of equal width; a value that is missing or not listed counts
+as the last one; an attribute with one value is left out, also of m.
 """
 
 from dataclasses import dataclass

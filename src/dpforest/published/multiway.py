@@ -1,6 +1,6 @@
 """Tables of attributes with few values, and trees that have a child for each of them. NOT private.
 
-Shared by the printed forms of DPDF and of DiffPID3, as [fletcher2015] has them.
+Shared by the printed forms of DPDF and DiffPID3, as [fletcher2015] has them, and of SuLQ-ID3.
 """
 
 from dataclasses import dataclass

@@ -1,19 +1,21 @@
 """TpDPRF: two phases, after Liu et al. (2022).
 
-Paper: alpha of 90 trees on bootstraps, the rest on samples weighted by misclassification (Algorithm 4.1 of the thesis);
-layer weights 1/(d-i+1) (eqs. 4.31 and 4.32); features that symmetric uncertainty calls irrelevant are deleted, and of the
-rest the top p by weight, from it and from normalised interaction gain (IG-RFE), take the place of the random subset
-(eqs. 4.23 to 4.26).
+Paper: alpha of 90 trees of 5 layers on bootstraps, the rest on samples of n records weighted by misclassification,
+B/t each (Algorithm 4.1 and Table 4.1 of the thesis; Figure 4.9 has 30 trees of depth 8); layer weights 1/(d-i+1), not
+divided further (eqs. 4.31 and 4.32); features that symmetric uncertainty calls irrelevant are deleted, and of the rest the
+top p by weight, from normalised interaction gain (IG-RFE), take the place of the random subset of a node (eqs. 4.23
+to 4.26).
 Kept: two phases, layer weights, shape, majority vote; the selection, on noisy class counts of features and of pairs of
 features, for a twentieth of the budget each.
-Departs: in the second phase a record takes part at most once, with a probability that depends on itself alone; one selection
-for all trees, not one for each sample; the thesis names no threshold (here what chance and noise show) and no weight (here
-the uncertainty and the mean gain, the lightest feature removed first); pairs of the twelve most relevant features only,
-their values in runs that stand out of the noise (docs/review.md, §2.10, §2.11).
-``selection="su"`` looks at single features alone, ``"off"`` draws a random subset at each node. At epsilon .1, 1 and
-infinity the default was right about 76.1, 79.4 and 78.1 % of adult, "off" about 77.2, 79.5 and 81.1 %; of mushroom about
-74.6, 92.3 and 99.9 against 64.3, 90.1 and 99.8 % (90 trees, 4 levels of splits, three splits of the data; mushroom at
-epsilon .1 has a standard deviation of 9 points).
+Departs: in the second phase a record takes part at most once, with a probability that depends on itself alone, so samples
+are smaller; ln(1 + B/T) for each tree of the first; one selection for all nodes of all trees; pairs of the twelve most
+relevant features only, their values in runs that stand out of the noise; public cuts, permute-and-flip
+(docs/review.md, §2.9, §2.10, §2.11).
+The thesis names no criterion (here Gini on binary splits), no ``alpha`` (half), no ``p`` (half of the features), no
+threshold of relevance (what chance and noise show), no weight (the uncertainty and the mean gain, the lightest feature
+removed first), and does not say what eta and gamma of Algorithm 4.1 are.
+``selection="su"`` looks at single features alone, ``"off"`` draws a random subset at each node; the table
+``thesis-choices`` of docs/bench/papers.md has all three.
 """
 
 from dpforest.allocation import Harmonic
@@ -44,6 +46,7 @@ RECIPE = Recipe(
     depth=4,  # d = 5 layers, of which the last is leaves
     parameters={
         "alpha": "stages.alpha",
+        "p": "propose.n_features",
         "selection": (
             "first_look",
             {"nig": FirstLook(select=True, pairs=True), "su": FirstLook(select=True), "off": None},
