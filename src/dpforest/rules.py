@@ -56,7 +56,7 @@ class HalfUntested:
     """The least depth at which under half of the numeric features are expected to be untested [suihkonen2023, eq. 4.37].
 
     On a path of depth d of random splits, s ((s-1)/s)**d of s numeric features are untested. Categorical features can be
-    tested once, so half of them adds its number, rounded down; this is the m/2 of ``HalfTheFeatures``.
+    tested once, so half of their number is added, rounded down (``HalfTheFeatures`` rounds up).
     """
 
     needs_rows = False

@@ -293,6 +293,15 @@ class TestThesis:
         rows = rows_of([values], np.arange(len(values)) % 2, [Categorical(LETTERS)])
         assert {bool(train(self.NAME, rows, 0.1, seed)[0].children) for seed in range(20)} == {is_split}
 
+    def test_a_discrete_feature_is_split_on_once_on_a_path_and_a_number_again(self):
+        rng = np.random.default_rng(0)
+        rows = rows_of(
+            [rng.integers(0, 3, 400), rng.random(400)], rng.integers(0, 2, 400), [Categorical(LETTERS), Numeric(0, 1)]
+        )
+        found = [path for seed in range(20) for path in paths(train(self.NAME, rows, math.inf, seed)[0])]
+        assert max(path.count(0) for path in found) == 1
+        assert max(path.count(1) for path in found) > 1
+
     def test_a_small_child_shows(self):
         """Three records beside ten, and a fourth (docs/review.md, 2.4)."""
         rows = rows_of([np.repeat([0, 1], [3, 10])], np.arange(13) % 2, [Categorical(LETTERS)])

@@ -23,6 +23,7 @@ from dpforest.errors import DPForestError, ParameterError, SchemaError
 from dpforest.forest import public_facts
 from dpforest.growing import growth as growth_module
 from dpforest.growing.choosing import FeatureFirst
+from dpforest.growing.class_means import ClassMeans
 from dpforest.growing.growth import Growth
 from dpforest.growing.out_of_bag import OutOfBag, feature_weights, tree_errors
 from dpforest.growing.stopping import AboveNoise, EstimatedSupport, NoisySize
@@ -639,6 +640,17 @@ def test_a_feature_far_below_the_mean_is_removed_and_one_somewhat_below_it_is_le
     for weights, taken in [(somewhat, {0, 1, 2, 3, 4}), (far, set(range(1, 20)))]:
         rngs = map(np.random.default_rng, range(400))
         assert {int(OutOfBag(n_features=1)._order(weights, rng)[0]) for rng in rngs} == taken
+
+
+# --- class means ----------------------------------------------------------------------------------------------------
+
+
+def test_a_class_that_a_node_does_not_hold_leaves_the_middle_of_class_means_to_the_others():
+    schema = Schema({"a": Numeric(0, 1)}, Classes(["low", "mid", "high"]))
+    X, y = np.repeat([[0.4], [0.8]], 50, axis=0), np.repeat(["mid", "high"], 50)
+    recipe = recipe_of(narrow=ClassMeans(), grid=Grid(10), depth=1)
+    model = DPForestClassifier(schema, math.inf, recipe=recipe, random_state=0).fit(X, y)
+    assert {rule["rule"] for rule in model.forest_.rules()} == {"always", "a < 0.6", "(0.6 <= a or missing)"}
 
 
 # --- probabilistic averaging ----------------------------------------------------------------------------------------

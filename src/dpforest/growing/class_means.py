@@ -20,6 +20,8 @@ STEPS = 1024  # a bin's place between the bounds, as a whole number
 class ClassMeans:
     """Offers each numeric feature's cut nearest to the middle of its class means [suihkonen2023, eq. 4.7].
 
+    The middle is the mean of the means of all classes whose released sums are above 0.
+
     Privacy:
         Claim: what a level offers costs ``amount`` once.
         Because: for each feature that a node may use a record adds s to one sum and STEPS - s to another (its bin's
@@ -50,8 +52,10 @@ class ClassMeans:
         sensitivity = Sensitivity(n_drawn * STEPS, n_drawn * STEPS**2)
         released, _ = gate.add_noise(sums, sensitivity, amount, f"{label}: class means")
         low, high = np.maximum(released[..., 0], 0), np.maximum(released[..., 1], 0)
-        means = high / np.maximum(low + high, 1)
-        middle = means.mean(axis=2) * (domain.n_codes - 2)  # in bins, (n_nodes, n_features)
+        # A class of which nothing is seen has no mean that could draw the middle to an end of the range.
+        held = low + high
+        means = high / np.maximum(held, 1)
+        middle = means.sum(axis=2) / np.maximum((held > 0).sum(axis=2), 1) * (domain.n_codes - 2)  # in bins
         features = candidates.features
         stops = candidates.routes.stops[candidates.places]
         is_cut = domain.is_numeric[features] & (candidates.routes.starts[candidates.places] == 0)

@@ -65,8 +65,8 @@ class AboveNoise:
 class EstimatedSupport:
     """Splits nodes whose children an even division of the rows would fill with more than sqrt(2) C t / epsilon records.
 
-    The support threshold of the signal-to-noise forest [suihkonen2023, eq. 4.38 and §4.5.3], which every node must pass; the
-    feature of the next split is not drawn yet, so it has the mean number of values. Rows are public or released.
+    The support threshold of the signal-to-noise forest [suihkonen2023, eq. 4.38 and §4.5.3]. Splits above count with
+    the values that they have, the next one with the mean number of values, as in eq. 4.38. Rows are public or released.
 
     Privacy:
         Claim: costs nothing.

@@ -1,9 +1,10 @@
 """Random trees with labels by smooth sensitivity, as Fletcher and Islam (2017) print it. NOT private: for research.
 
-As printed: parts of equal size; random splits from public values, one child for each category, a random threshold
-inside what is still possible of a numeric feature; in each leaf the exponential mechanism over labels with u = 1 for
-the commonest class, else 0, and the smooth sensitivity exp(-j epsilon) for a margin of j records [suihkonen2023, eqs.
-4.21 and 4.22]. Their addendum of 2021 takes the last step back.
+As printed: a random tree on each of disjoint parts, with the whole budget; in each leaf the exponential mechanism over
+labels with smooth sensitivity [suihkonen2023, eqs. 4.21 and 4.22]. Their addendum of 2021 takes the last step back.
+Readings, where the thesis is silent: parts of equal size; one child for each category, a random threshold inside what is
+still possible of a numeric feature; u = 1 for the commonest class, else 0, and so the smooth sensitivity exp(-j epsilon) for
+a margin of j records; the depth of the private variant, and its vote, that of the majority.
 Not in the paper: thresholds lie on the public grid, and a forest has a public cap on nodes, as in the private variant; a
 record whose value is missing or not listed counts as one of the last value, in training and in prediction.
 """

@@ -4,27 +4,30 @@ As printed: a tree on each of disjoint parts; at a node K random features, for e
 points of the feature's set range, under against over or equal, or each category against the rest (eqs. 5.1, 5.2), then the
 feature by its squared error (eq. 5.3); p B / (2 d_m) for each of these two steps, however many features take part in the
 first, p = 0.5, and B / 2 for the label of every leaf by permute-and-flip. A node is a leaf at the maximum depth, with one
-class, if a child of its split would have fewer than 4 records, and if no feature has two values in it.
+class, if a child of its split would have fewer than 4 records, and if no feature is left that has two values in it.
 
-Readings, where the print leaves a choice (accuracies are means of 10 splits, five fits each, known to 2 points):
+Readings, where the print leaves a choice:
 
 - Parts have equal sizes.
 - The set range [a_L, a_U] is that of the schema, the same at every node; the ten points lie evenly inside it, for no
-  value is under a_L. At a budget of 0.01, 0.25 and 1 banknote gets 52, 62 and 78 %; with the range of the training
-  table 53, 70 and 82, with the range of each node 50, 75 and 88, with a_L and a_U among the ten 52, 60 and 75.
-- Eq. 5.2 takes C from the records of the node, so the categories are those that the node holds. At 0.1 and 1 mushroom
-  gets 83 and 94 %; with all that are listed 67 and 86.
+  value is under a_L. The range of the training table or, more so, of each node would do better from a budget of 0.25 on.
+- Eq. 5.2 takes C from the records of the node, so the categories are those that the node holds. With all that are listed
+  mushroom would do worse.
 - "When the child node would have ... less than 4 records" stops the node, whichever child it is. If the child were made and
-  became a leaf, mushroom would get 94 and 99 %, banknote 51, 66 and 80.
-- A are the features with more than one value in the node, of which K are drawn, and a child without any is a leaf. K is the
-  caller's; the thesis keeps it below the number of features.
+  became a leaf, mushroom and banknote would do better, and mushroom much as the thesis says.
+- "When |A| = 0 would apply to the child node" is another stop than "when all the attribute values in the node data match",
+  so A loses members on the way down: the discrete features that were split on, which §4.5.1 says are selected once on a
+  path. The K features are drawn from those of A with more than one value in the node, and a child without any is a
+  leaf. K is the caller's; the thesis keeps it below the number of features.
 - The two classes are the targets 0 and 1, which lie in [-P, P] with P = 1.
-- Labels have weights as in its example, exp(epsilon f_c), so the parameter of the noise is all of B / 2. With another p
-  than 0.5 it is (1 - p) B, for "p B = B / 2" and "the total is B" are both true there only.
+- Labels have weights as in its example, exp(epsilon f_c), so the parameter of the noise is all of B / 2, and so is the cost;
+  that the mechanism "provides epsilon/2" is true of exp(epsilon f_c / 2), with which the total would not be B. With
+  another p than 0.5 it is (1 - p) B, for "p B = B / 2" and "the total is B" are both true there only.
 
 Departs: the signs of eqs. 5.1 to 5.3 are turned, for as they stand they ask for the least balanced split and the largest
-error. Not in the paper: with more than two classes the error is that of the class's index, scaled to [0, 1]; a number that
-is missing counts as over every point, a category that is missing or not listed as one of two more.
+error. Not in the paper, which removes records with missing values: a number that is missing counts as over every point, a
+category that is missing or not listed as one of two more; with more than two classes the error is that of the
+class's index, scaled to [0, 1].
 """
 
 from dataclasses import dataclass
@@ -125,26 +128,27 @@ class Grower:
     def features(self) -> list[Feature]:
         return list(self.part.schema.features.values())
 
-    def grow(self, records: np.ndarray, depth: int = 0) -> Node:
-        """The node of some records and all below."""
+    def grow(self, records: np.ndarray, depth: int = 0, used: frozenset[int] = frozenset()) -> Node:
+        """The node of some records and all below; ``used`` are the discrete features that were split on above."""
         class_counts = np.bincount(self.part.target[records], minlength=self.part.n_classes)
         if depth == self.max_depth or np.count_nonzero(class_counts) <= 1:
             return self._leaf(class_counts)
-        split = self._choose(records)
+        split = self._choose(records, used)
         if split is None or split.least_child < LEAST_RECORDS:
             return self._leaf(class_counts)
-        children = [self.grow(part, depth + 1) for part in (records[split.first], records[~split.first])]
-        counts = children[0].counts + children[1].counts
         feature = self.features[split.feature]
+        used |= {split.feature} if isinstance(feature, Categorical) else set()
+        children = [self.grow(part, depth + 1, used) for part in (records[split.first], records[~split.first])]
+        counts = children[0].counts + children[1].counts
         if not isinstance(feature, Categorical):
             return Node(counts, split.feature, cuts=(float(split.value),), children=children)
         rest = tuple(value for value in range(len(feature.categories) + 2) if value != split.value)
         return Node(counts, split.feature, groups=((int(split.value),), rest), children=children)
 
-    def _choose(self, records: np.ndarray) -> Split | None:
-        """A split for each of K random features, then one of these; None where no feature has two values."""
+    def _choose(self, records: np.ndarray, used: frozenset[int]) -> Split | None:
+        """A split for each of K random features, then one of these; None where no feature is left with two values."""
         columns = enumerate(self.part.columns)
-        left = [feature for feature, column in columns if not _is_constant(column[records])]
+        left = [feature for feature, column in columns if feature not in used and not _is_constant(column[records])]
         drawn = self.rng.permutation(left)[: self.n_features].astype(int)
         if not len(drawn):
             return None

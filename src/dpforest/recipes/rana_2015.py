@@ -1,17 +1,20 @@
 """A relaxed forest made private, after Rana, Gupta and Venkatesh (2015).
 
 Paper: trees for two classes on bootstraps, each with the whole epsilon, which protects variances and not records: eqs. 4.35
-and 4.36 of the thesis bound the number of trees for which it does. Information gain chooses; a numeric feature is cut
-half-way between the noisy means of its classes (eq. 4.7). There is no depth: a node is not split if a child would hold
-fewer records than a least leaf size, a small fraction of all.
-Kept: bootstrap, information gain, cuts between noisy class means, noisy leaves, majority vote; the least leaf size, as a
-share ``least_leaf`` of the records (1 %; the thesis gives no value). ``dpforest.rules`` has the two bounds.
-Departs: the budget is shared among trees, ln(1 + B/T) each, and the bounds say nothing about it (5 trees); class means
-are ratios of noisy two-bin sums, their middle is taken over all classes, and every numeric feature that a node may use
-offers its cut, for half of the level's budget (``threshold_share``). Splits are undone by the released counts of their
-children, after all leaves are counted: how many records a child would hold is not known before, and the counts of leaves
-have less noise than the sums behind class means. So depth bounds the trees too (4). A node may use 4 features, about the
-root of the 15 of the paper's credit table (docs/review.md, §1, §2.9, §2.11).
+and 4.36 of the thesis bound the number of trees for which it does. Information gain chooses; a numeric feature that is
+chosen is cut half-way between the noisy means of its classes (eq. 4.7). There is no depth: a node is not split if a child
+would hold fewer records than a least leaf size, a small fraction of all.
+Kept: bootstrap, information gain, cuts between noisy class means; the least leaf size, as a share ``least_leaf`` of the
+records (1 %; the thesis gives no value). ``dpforest.rules`` has the two bounds. Readings, where the thesis is silent: noisy
+class counts in leaves, majority vote, and 4 features for a node, about the root of the 15 of the paper's credit table, for
+eq. 4.35 counts a feature in one of sqrt(M) trees.
+Departs: the budget is shared among trees, and the bounds say nothing about it (5 trees); a record comes k ~ Poisson(1)
+times, so a tree has ln(1 + B/T). Class means are ratios of noisy two-bin sums, on a public grid; their middle is taken over
+all classes with a sum above 0; and every numeric feature that a node may use offers its cut before one is chosen, for half
+of the level's budget (``threshold_share``). Splits are undone by the released counts of their children, after all leaves are
+counted: how many records a child would hold is not known before, and the counts of leaves have less noise than the sums
+behind class means. So depth bounds the trees too (4). For shares counts below 0 are taken as 0, and a leaf with none above 0
+says what its parent says (docs/review.md, §1, §2.9, §2.11).
 """
 
 from dpforest.allocation import Uniform
