@@ -41,7 +41,7 @@ PRINTED = [
     ("fletcher-islam-2017", "classification", "leaf margin", 2_000, (0.4, 0)),
     ("li-2020", "classification", "pure node", 800, (0.5, 0)),
     ("li-2022", "classification", "pure node", 2_000, (0.17, 0)),
-    ("suihkonen-2023", "classification", "pure node", 400, (0.9, 0)),
+    ("suihkonen-2023", "classification", "small child", 400, (0.9, 0)),
 ]
 
 

@@ -136,5 +136,10 @@ PAIRS = (
         "noise in many counts makes a node of one record look large, and a choice that trusts its size sharp",
         TWO_VALUES, MANY_CLASSES, [(0, 0, 0)], (1, 0, 1), epsilon=0.1,
     ),
+    _pair(
+        "small child",
+        "one record makes a child large enough for a rule that asks for a least number",
+        TWO_VALUES, TWO_CLASSES, [(0, 0, 0)] * 10 + [(1, 0, 1)] * 3, (1, 0, 1),
+    ),
     *_of_both_tasks(0.0, 1.0, SHARE),
 )  # fmt: skip

@@ -8,8 +8,8 @@ ratio below 1 are pruned (eq. 4.40); the most confident node of a path predicts,
 (§4.5.2).
 Kept: all of that but the last step; no other limit of depth. Readings: trees on all records, as B/t says; a node is split if
 children of a feature with the mean number of values would hold more than theta, so that eq. 4.38 gives three layers (asked
-of the node itself, it would give three levels of splits); the square root of eq. 4.40 covers the number of leaves, as in eq. 4.39
-(see ``PruneBySignal``); a pruned node takes with it what is below it, its parent then speaks.
+of the node itself, it would give three levels of splits); the square root of eq. 4.40 covers the number of leaves, as in
+eq. 4.39 (see ``PruneBySignal``); a pruned node takes with it what is below it, its parent then speaks.
 Departs: the number of rows is bought with 2 % of the budget or declared (docs/review.md, §2.17); there is one tree even if
 eq. 4.38 allows none; class shares of the most confident nodes, counts below 0 taken as 0, are averaged over trees, for a
 forest adds up votes; values outside of the lists and missing ones have children of their own, which are expected to hold
