@@ -16,7 +16,9 @@ from dpforest.allocation import Arithmetic, Geometric, Harmonic, LeavesOnly, Lin
 from dpforest.criteria import Balance, EntropyCount, MaxOperator, Mixture, SquaredError
 from dpforest.domain import Domain, Grid
 from dpforest.errors import AccountingError, ParameterError
+from dpforest.growing import choosing as choosing_module
 from dpforest.growing import growth as growth_module
+from dpforest.growing.choosing import FeatureFirst, Medians
 from dpforest.growing.grower import grow
 from dpforest.growing.growth import Growth
 from dpforest.leaves import NoisyMargin, PrivateLabel, TwoBinMean
@@ -25,9 +27,10 @@ from dpforest.mechanisms.geometric import Geometric as GeometricNoise
 from dpforest.mechanisms.rates import Rate
 from dpforest.postprocess import Consistency, NonNegative, Prune, Shrinkage
 from dpforest.privacy.accountants import Pure
+from dpforest.privacy.amounts import exact
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
+from dpforest.proposals import Candidates, Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
 from dpforest.records.memory import Shards
 from dpforest.sampling import Disjoint, EveryRecord, PoissonBootstrap
 from dpforest.voting import ConfidenceWeighted, Majority, MostConfidentNode, PooledMargins
@@ -323,3 +326,38 @@ def test_every_part_works_without_privacy_too(n_trees):
         model = DPForestClassifier(TWO, epsilon=math.inf, recipe=recipe_of(sample=sample, n_trees=n_trees)).fit(X, y)
         assert model.ledger_.spent == math.inf
         assert (model.forest_.variances == 0).all()
+
+
+# --- public caps ----------------------------------------------------------------------------------------------------
+
+
+def test_a_level_has_no_more_open_nodes_than_there_is_room_for_the_codes_that_they_can_hold(monkeypatch):
+    monkeypatch.setattr(growth_module, "MOST_REACH", 10 * Domain.of(TWO, recipe_of().grid).total_codes)
+    X, y, _ = mixed_table(90, seed=6)
+    recipe = recipe_of(propose=Menu(random=True), allocate=LeavesOnly(), n_trees=3, depth=9)
+    forest = DPForestClassifier(TWO, math.inf, recipe=recipe, random_state=1).fit(X, y).forest_
+    assert max(level.stop - level.start for level in forest.level_slices()) == 10
+
+
+@pytest.mark.parametrize("part", [None, FeatureFirst(), Medians()], ids=lambda part: type(part).__name__)
+def test_nodes_beyond_the_most_scores_of_a_level_stay_leaves_and_the_budget_is_spent(part, monkeypatch):
+    X, y, _ = mixed_table(90, seed=6)
+    recipe = recipe_of(choose=part, n_trees=3, depth=3)
+    n_candidates = recipe.propose.fixed(Domain.of(TWO, recipe.grid)).n_routes
+    whole = DPForestClassifier(TWO, math.inf, recipe=recipe, random_state=1).fit(X, y).forest_
+    monkeypatch.setattr(choosing_module, "MOST_SCORES", 3 * n_candidates + 1)  # of three nodes
+    forest = DPForestClassifier(TWO, math.inf, recipe=recipe, random_state=1).fit(X, y).forest_
+    n_split = [np.count_nonzero(forest.features[level] >= 0) for level in forest.level_slices()]
+    assert n_split == [3, 3, 3, 0]
+    assert forest.features[:6].tolist() == whole.features[:6].tolist()  # the roots and the first nodes below are as before
+    assert (forest.features[6:9] == -1).all()
+    assert exact(DPForestClassifier(TWO, 0.7, recipe=recipe, random_state=1).fit(X, y).ledger_.total) <= exact(0.7)
+
+
+def test_a_choice_among_all_splits_makes_no_table_of_features_as_large_as_its_scores(monkeypatch):
+    def refuse(candidates):
+        raise MemoryError
+
+    monkeypatch.setattr(Candidates, "features", property(refuse))
+    X, y, _ = mixed_table(30, seed=6)
+    assert DPForestClassifier(TWO, recipe=recipe_of()).fit(X, y).forest_.depth == 2

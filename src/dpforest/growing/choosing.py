@@ -19,6 +19,8 @@ from dpforest.schema import Target
 
 # Cells of sealed statistics held at once: 64 MB of 64-bit counts.
 BLOCK_CELLS = 1 << 23
+# A public cap: scores of a level, 512 MB of them. Nodes that would pass it stay leaves.
+MOST_SCORES = 1 << 26
 # Cells of children that are scored at once: they stay in the processor's cache.
 SCORED_CELLS = 1 << 17
 # The weight of balance is rounded to this part of the criterion's.
@@ -80,7 +82,8 @@ class Joint:
         """The chosen candidate of each open node."""
         (scores,) = level.scores(level.criterion)
         candidates = level.candidates
-        return level.select(scores, candidates.valid, level.criterion, amount, features=candidates.features)
+        features = candidates.features if level.apart else None  # as large as the scores
+        return level.select(scores, candidates.valid, level.criterion, amount, features=features)
 
 
 @dataclass(frozen=True)
@@ -171,6 +174,11 @@ def choose(part: Choose, level: Level, amount: float) -> np.ndarray:
     n_offered = level.candidates.valid.sum(axis=1)
     if level.candidates.n_candidates == 1 or n_offered.max(initial=0) <= 1:
         return np.where(n_offered > 0, level.candidates.valid.argmax(axis=1), -1)
+    n_most = max(1, MOST_SCORES // level.candidates.n_candidates)
+    if n_most < len(n_offered):
+        chosen = np.full(len(n_offered), -1)
+        chosen[:n_most] = choose(part, replace(level, candidates=level.candidates.block(0, n_most)), amount)
+        return chosen
     return part.choose(level, amount)
 
 

@@ -8,8 +8,9 @@ from dpforest.proposals import Candidates
 from dpforest.schema import Target
 from dpforest.tree import Forest
 
-# A public cap. Multiway splits multiply nodes; those that would pass the cap stay leaves.
-MOST_NODES = 1 << 19
+# Public caps. Multiway splits multiply nodes; those that would pass a cap stay leaves. What the open nodes can hold is a
+# byte for each code.
+MOST_NODES, MOST_REACH = 1 << 19, 1 << 30
 
 
 class Growth:
@@ -49,7 +50,7 @@ class Growth:
         routes, n_open = candidates.routes, self.n_open
         features, n_children = np.full(n_open, -1), np.zeros(n_open, dtype=np.int64)
         own_routes = np.zeros((n_open, routes.children.shape[1]), dtype=np.uint16)
-        most = MOST_NODES - self.first - n_open
+        most = min(MOST_NODES - self.first - n_open, MOST_REACH // self.domain.total_codes)
         known = (self.reach, self.domain.offsets, routes.features, routes.children, candidates.places, chosen)
         _renumber(*known, most, features, own_routes, n_children)
         nodes = np.flatnonzero(features >= 0)
