@@ -43,6 +43,7 @@ from dpforest.errors import AccountingError, DPForestError, ParameterError
 from dpforest.growing.centres import Centres, _weights
 from dpforest.growing.choosing import FeatureFirst, Medians
 from dpforest.growing.class_means import ClassMeans
+from dpforest.growing.noisy_gain import NoisyGain
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
 from dpforest.growing.target_range import CELLS, TargetRange, range_bound, range_scores, widened
 from dpforest.leaves import NoisyCounts, NoisyMargin, PrivateLabel, ResidualSums, Rotated, TwoBinMean
@@ -609,6 +610,7 @@ PLANS = {
     "medians": (TINY_TWO, {"choose": Medians(), "propose": Menu(), "leaf": Rotated()}),
     "medians jointly": (TINY_TWO, {"choose": Medians(jointly=True, weight=0.5), "propose": Menu(), "leaf": Rotated()}),
     "feature first": (TINY_TWO, {"choose": FeatureFirst(), "propose": Menu(), "leaf": Rotated()}),
+    "noisy counts": (TINY_TWO, {"choose": NoisyGain(), "leaf": Rotated()}),
     "gini first": (
         TINY_THREE,
         {"stages": Sequential((Phase(0.5, 1, {"criterion": GINI}), Phase(0.5, 1))), "leaf": ResidualSums()},
