@@ -242,8 +242,8 @@ class Menu:
     only: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.n_features is not None and not self.n_features > 0:
-            raise ParameterError(f"n_features must be positive, not {self.n_features!r}.")
+        if self.n_features is not None and not 0 < self.n_features < math.inf:
+            raise ParameterError(f"n_features must be positive and finite, not {self.n_features!r}.")
 
     def n_children(self, domain: Domain) -> np.ndarray:
         """Children of a split of each feature, as papers count them: 2, or its values if it is split by value."""

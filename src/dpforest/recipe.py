@@ -149,7 +149,7 @@ class Recipe:
                 if not is_plain or value not in words:
                     raise ParameterError(f"{name} must be one of {', '.join(map(repr, words))}, not {shown(value)}.")
                 value = words[value]
-            elif not is_plain:
+            elif not is_plain or (isinstance(value, int) and abs(value) >= 1 << 63):
                 raise ParameterError(f"{name} of recipe {self.name!r} cannot be {shown(value)}.")
             try:
                 recipe = _replace_at(recipe, place.split("."), value)
