@@ -250,6 +250,7 @@ BAD = [
     ("fletcher-islam-2015-snr", {"least_snr": "high"}),
     ("fletcher-islam-2015-snr", {"least_snr": 10**400}),
     ("li-2022", {"eps_oob": 2.0}),
+    ("li-2022", {"leaf_share": 1e-20}),
     ("liu-2022", {"alpha": 0}),
     ("liu-2022", {"selection": "best"}),
     ("guan-2020", {"held_out": 1.0}),

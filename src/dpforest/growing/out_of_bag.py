@@ -54,7 +54,8 @@ class OutOfBag:
 
     def __post_init__(self) -> None:
         shares = (self.first_share, self.held_out, self.leaf_share)
-        if not all(0 < share < 1 for share in shares) or not 0 < self.held_out_budget <= 1:
+        # What is left beside a share must be less than all, in floating point too.
+        if not all(0 < 1 - share < 1 for share in shares) or not 0 < self.held_out_budget <= 1:
             raise ParameterError(
                 "first_share, held_out and leaf_share must lie in (0, 1), eps_oob (a share of the budget) in (0, 1]."
             )
