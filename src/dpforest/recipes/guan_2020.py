@@ -10,9 +10,9 @@ Kept: disjoint parts, Gini, half and half (``split_share``), 50 trees, depth m/2
 4.2 (``n_rounds`` asks for fewer) and its last choice, noisy leaf counts, majority vote.
 Departs: records are dealt by a draw each; binary splits at public cuts; a record is in one leaf, so every leaf gets all of
 the leaf half (eq. 4.34 as printed sums to 1.59 of it); errors are those on held-out records, and each round is a private
-choice; choices by permute-and-flip; a public cap on nodes; one pass over the subsets, since each costs as much as the first and no criterion is
-given. The thesis gives no size of the subsets (here 10), no test records (a fifth is held out) and no number of features
-at a node (half of them, ``k``) (docs/review.md, §2.8, §2.11, §2.12, §2.16).
+choice; choices by permute-and-flip; a public cap on nodes; one pass over the subsets, since each costs as much as the
+first and no criterion is given. The thesis gives no size of the subsets (here 10), no test records (a fifth is held out)
+and no number of features at a node (half of them, ``k``) (docs/review.md, §2.8, §2.11, §2.12, §2.16).
 """
 
 from dpforest.allocation import Uniform
