@@ -132,10 +132,22 @@ def records_with_a_cut():
     return codes.astype(np.uint8), np.where(rng.random(4000) < 0.9, codes[0] >= 3, 1 - (codes[0] >= 3)).astype(int)
 
 
-@pytest.mark.parametrize("epsilon", [np.inf, 20.0])
-def test_bins_become_the_intervals_between_cuts_and_a_feature_without_a_cut_is_not_split(epsilon):
+def test_where_noise_leaves_no_cut_intervals_are_even():
     codes, labels = records_with_a_cut()
-    menu, _ = looked(FirstLook(cuts=True), codes, labels, a_gate(epsilon), grid=Grid(8), menu=replace(MENU, n_features=None))
+    menu = replace(MENU, n_features=None)
+    # The third feature tells nothing: at a large budget only it has no cut, at a tiny one nothing can be seen. There a cut
+    # needs two runs of bins that stand four deviations out of the noise each: at most 8 * 7 pairs, each below 4e-5 ** 2.
+    for epsilon, expected in ((20.0, ((3,), (), (1, 3, 4, 6))), (1e-6, ((1, 3, 4, 6), (), (1, 3, 4, 6)))):
+        found, _ = looked(FirstLook(cuts=True), codes, labels, a_gate(epsilon), grid=Grid(8), menu=menu)
+        assert found.kinds == (OneChildPerValue(numeric=False), Intervals(expected))
+    # A feature with fewer bins than intervals has a child for each.
+    found, _ = looked(FirstLook(cuts=True), codes % 2, labels, a_gate(1e-6), grid=Grid(2), menu=menu)
+    assert found.kinds == (OneChildPerValue(numeric=False), Intervals(((1,), (), (1,))))
+
+
+def test_bins_become_the_intervals_between_cuts_and_a_feature_without_a_cut_is_not_split():
+    codes, labels = records_with_a_cut()
+    menu, _ = looked(FirstLook(cuts=True), codes, labels, a_gate(np.inf), grid=Grid(8), menu=replace(MENU, n_features=None))
     assert menu.kinds == (OneChildPerValue(numeric=False), Intervals(((3,), (), ())))
     domain = Domain.of(SCHEMA, Grid(8))
     routes = menu.fixed(domain)

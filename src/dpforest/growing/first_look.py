@@ -24,6 +24,8 @@ from dpforest.schema import Classes, Target
 
 # Public caps: features whose pairs are looked at, and runs of codes of each.
 MOST_PAIRED, MOST_RUNS = 12, 64
+# Even intervals of a feature of which noise leaves no cut.
+N_EVEN = 5
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,12 @@ class FirstLook:
     """Cuts and features for all trees, from noisy class counts of each code of each feature that it needs.
 
     With ``cuts``, splits with a child for each value get one for each interval that class entropy and description length
-    leave of the grid's bins [suihkonen2023, eq. 4.4], and one for missing; a feature without a cut has one value and is not
-    split. With ``select``, features with more symmetric uncertainty (eq. 4.24) than chance and noise show are relevant. The
-    heaviest of them are offered, no more than the menu would draw. A weight is the symmetric uncertainty. With ``pairs`` it
-    is also the mean normalised interaction gain (eqs. 4.25 and 4.26) with the other features that are left, of the
-    MOST_PAIRED most relevant ones, and the lightest is removed until few enough are left.
+    leave of the grid's bins [suihkonen2023, eq. 4.4], and one for missing. A feature without a cut has one value and is not
+    split; if there is noise, which may have drowned the cuts, it has N_EVEN even intervals. With ``select``, features with
+    more symmetric uncertainty (eq. 4.24) than chance and noise show are relevant. The heaviest of them are offered, no more
+    than the menu would draw. A weight is the symmetric uncertainty. With ``pairs`` it is also the mean normalised
+    interaction gain (eqs. 4.25 and 4.26) with the other features that are left, of the MOST_PAIRED most relevant ones, and
+    the lightest is removed until few enough are left.
 
     Privacy:
         Claim: costs at most ``share`` of the amount, and nothing if no table is needed.
@@ -110,10 +113,14 @@ def _tables(shards: Counter, features: np.ndarray, amount: float, gate: Gate) ->
 
 def _borders(domain: Domain, tables: dict[int, np.ndarray], variance: float) -> tuple[tuple[int, ...], ...]:
     """Borders of intervals of each feature; missing values take no part."""
-    return tuple(
-        tuple(information.mdl_cuts(tables[feature][:-1], variance)) if domain.is_numeric[feature] else ()
-        for feature in range(domain.n_features)
-    )
+    borders: list[tuple[int, ...]] = [()] * domain.n_features
+    for feature in np.flatnonzero(domain.is_numeric).tolist():
+        bins = tables[feature][:-1]
+        borders[feature] = tuple(information.mdl_cuts(bins, variance))
+        if variance and not borders[feature]:
+            even = np.unique(np.arange(1, N_EVEN) * len(bins) // N_EVEN)
+            borders[feature] = tuple(even[even > 0].tolist())
+    return tuple(borders)
 
 
 def relevance(tables: Sequence[np.ndarray], variance: float) -> tuple[np.ndarray, np.ndarray]:

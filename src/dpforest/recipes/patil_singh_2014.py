@@ -6,9 +6,9 @@ beforehand: of all values the one with the least class entropy cuts an interval 
 until the gain is below the description length (eq. 4.4).
 Kept: bootstrap, shape, equal layers, a child for each value, the three criteria (``criterion``, by default the max
 operator), noisy leaves, majority vote; cuts and their stop by eq. 4.4, once for all trees, on noisy class counts of
-``bins`` public bins for a tenth of the budget. A feature without a cut has one value and is not split; missing is a value
-of its own. Without numeric features nothing is bought.
-Departs: cuts lie between public bins, of which those that noise would drown are one, and noise counts against a cut;
+``bins`` public bins for a tenth of the budget. Missing is a value of its own. Without numeric features nothing is bought.
+Departs: cuts lie between public bins, of which those that noise would drown are one, and noise counts against a cut; a
+feature of which it leaves none has five even intervals, while without noise it has one value and is not split;
 permute-and-flip at the rates of monotone scores; no stop on pure nodes, common as it is (§3.1); a bootstrap
 multiplies a record, so a tree gets ln(1 + B/T) (docs/review.md, §2.4, §2.9, §2.11).
 How many features a node draws is in no source: half of them, ``k``. ``cuts="even"`` makes a child of every bin instead;
