@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 from dataclasses import fields
 from importlib import import_module
 from typing import Any
@@ -87,10 +88,17 @@ def printed(recipe: Recipe, entries: dict[str, str]) -> list[str]:
 
 
 def said(module: str, labels: tuple[str, ...], entries: dict[str, str]) -> list[str]:
-    """The docstring of a module, a paragraph for each label."""
+    """The docstring of a module, with a paragraph for each label and its lists as lists."""
     text = (inspect.getdoc(import_module(module)) or "").replace("docs/review.md", "the review")
-    shown = [(f"**{label}:** " if label else "") + cite(piece, entries, "../") for label, piece in labelled(text, labels)]
-    return [piece.replace("the review", "[the review](../review.md)") for piece in shown]
+    shown = []
+    for label, piece in labelled(text, labels):
+        blocks = [block for block in piece.split("\n\n") if block.strip()]
+        for place, block in enumerate(blocks):
+            head, *items = re.split(r"^- ", block, flags=re.MULTILINE)
+            start = f"**{label}:** " if label and not place else ""
+            lines = [start + cite(head, entries, "../")] if head.strip() else []
+            shown.append("\n".join(lines + [f"* {cite(item, entries, '../')}" for item in items]))
+    return [block.replace("the review", "[the review](../review.md)") for block in shown]
 
 
 def example(name: str) -> str:
