@@ -32,7 +32,7 @@ speed: $(VENV)/dev.ready
 # Everything that is tried to break the claims. Printed algorithms are among them, so something is found: exit code 1.
 audit: $(VENV)/dev.ready
 	mkdir -p docs/audit
-	$(BIN)/dpforest audit --recipe all --variant all --pairs 1000 --trials 8000 --attack survey --json \
+	$(BIN)/dpforest audit --recipe all --variant all --pairs 1000 --trials 20000 --attack survey --json \
 		> docs/audit/results.json || test $$? -eq 1
 	$(BIN)/python scripts/audit_page.py
 	DPFOREST_AUDIT=full $(BIN)/pytest -n 2 tests/audit

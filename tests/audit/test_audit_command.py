@@ -53,7 +53,7 @@ def test_both_variants_are_audited_where_both_exist():
     assert [subject.variant for subject in subjects("consul-2020", "all")] == ["private", "published"]
     assert [subject.variant for subject in subjects("mu-2016", "all")] == ["private"]
     every = subjects("all", "all", 0.5, 1e-6)
-    assert len({(subject.name, subject.variant) for subject in every}) == len(every) == 22 + 9
+    assert len({(subject.name, subject.variant) for subject in every}) == len(every) == 22 + 10
     assert {(subject.epsilon, subject.delta) for subject in every} == {(0.5, 1e-6)}
 
 
