@@ -156,7 +156,7 @@ def test_books_of_a_person_add_up_as_persons_lose():
 def test_a_statement_about_persons_survives_and_one_that_makes_no_sense_is_refused():
     statement = Statement(1.0, 0.0, holds=True, unit="person", rows=3)
     assert Statement.from_dict(statement.to_dict()) == statement
-    assert "one person (at most 3 of whose rows are used)" in str(statement)
+    assert "one person (all rows that carry one id, of which the fit uses at most 3)" in str(statement)
     assert "given person was in the table" in str(statement)
     for wrong in ({"rows": 3, "unit": "record"}, {"rows": 0}, {"rows": 1.5}, {"rows": True}, {"unit": "village"}):
         with pytest.raises(ValueError):

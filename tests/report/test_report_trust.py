@@ -142,7 +142,7 @@ def test_a_claim_that_an_audit_broke_is_no_longer_promised(tmp_path):
     assert words.text.count("claimed; an audit broke it") == 2
     assert "If the claim were true: if someone thought it 50 : 50" in words.text
     assert "Then this holds whatever else they know" in words.text
-    assert "If the claim were true: epsilon = 1, adding" in words.text
+    assert "If the claim were true: This model is differentially private with epsilon = 1" in words.text
     promise = twin["deployment"]["differential_privacy"]
     assert (promise["holds"], promise["why_not"]) == (False, ["an audit broke the claim"])
     promise = written(small_model(), tmp_path, {"audits": [entry()]})[2]["deployment"]["differential_privacy"]

@@ -63,10 +63,11 @@ class Statement:
     def sentence(self) -> str:
         """The promise and who stands for it, or why there is none."""
         if not self.holds:
-            return "No privacy guarantee: " + "; ".join(self.reasons) + "."
+            return "No privacy guarantee holds for this model: " + "; ".join(self.reasons) + "."
         if self.outside:
-            return f"Not proved by the library: {self.proof}. If what they declare is true: {self._promise}"
-        return f"{self._promise} {self.proof[0].upper()}{self.proof[1:]}." if self.own_recipe else self._promise
+            return f"Not proved by the library: {self.proof}. If what they declare is true, this model {self._promise}"
+        proof = f" {self.proof[0].upper()}{self.proof[1:]}." if self.own_recipe else ""
+        return f"This model {self._promise}{proof}"
 
     def __str__(self) -> str:
         cautions = self.cautions if self.holds else ()
@@ -74,13 +75,20 @@ class Statement:
 
     @property
     def _promise(self) -> str:
-        odds = _odds(self.epsilon)
-        loss = f"epsilon = {self.epsilon:.4g}" + (f", delta = {self.delta:.3g}" if self.delta else "")
-        used = f" (at most {self.rows} of whose rows are used)" if self.unit != "record" else ""
+        """What follows "This model": the definition for both neighbours and, where delta is 0, what it means for odds."""
+        loss = f"epsilon = {self.epsilon:.4g}" + (f" and delta = {self.delta:.3g}" if self.delta else "")
+        used = f" (all rows that carry one id, of which the fit uses at most {self.rows})" if self.unit == "person" else ""
+        odds = f"{_odds(self.epsilon):.3g}"
+        promise = (
+            f"is differentially private with {loss}: for any two tables that differ by adding or removing one "
+            f"{self.unit}{used}, any result of training is at most {odds} (e^epsilon) times as probable with one table as "
+            "with the other"
+        )
+        if self.delta:
+            return f"{promise}, plus a probability of at most {self.delta:.3g} (delta)."
         return (
-            f"{loss}, adding or removing one {self.unit}{used}: whatever someone concludes from the model, the odds that a "
-            f"given {self.unit} was in the table change by a factor of at most {odds:.3g}"
-            + (f", except with probability {self.delta:.3g}." if self.delta else ".")
+            f"{promise}. So whatever someone concludes from the model, the odds that a given {self.unit} was in the table "
+            f"change by a factor of at most {odds}."
         )
 
     def to_dict(self) -> dict[str, Any]:
