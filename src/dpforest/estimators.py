@@ -54,9 +54,9 @@ from dpforest.tree import Forest
 CHUNK_ROWS = 1 << 14
 # Why a fit is not private.
 REASONS = {
-    "inf": "epsilon is infinite: nothing was hidden",
-    "seed": "random_state was given: whoever knows it can undo the noise",
-    "assume": "schema='assume-public': bounds, categories and classes were read off the rows and assumed to be public",
+    "inf": "epsilon is infinite, so no noise was added",
+    "seed": "a random_state was given, and whoever knows it can undo the noise",
+    "assume": "bounds, categories and classes were read off the rows (schema='assume-public'), without noise",
 }
 
 
@@ -321,7 +321,7 @@ class _DPForest(BaseEstimator):
                 f"the printed algorithm of {recipe.name!r} keeps its claim for {recipe.task(schema)}; it is what ran"
             )
         if ledger.delta > 0 and not any(book.accountant.delta for book in ledger.books):
-            notes.append("at this number of rows the plan makes pure-epsilon releases; delta was not used")
+            notes.append("for this number of rows the plan makes pure-epsilon releases only, so delta was not used")
         notes += [*large_delta(ledger.delta, schema.n_rows, self.forest_.n_records), *uncovered]
         if self.max_rows_per_person is not None:
             notes.append(
@@ -329,7 +329,7 @@ class _DPForest(BaseEstimator):
                 "were left out"
             )
         if self.budget is not None:
-            notes.append(f"charged to the budget of {self.budget.dataset!r}")
+            notes.append(f"this fit was charged to the budget of {self.budget.dataset!r}")
         public = ["names, bounds and categories of the features", "classes or bounds of the target"]
         public += ["number of rows"] if schema.n_rows is not None else []
         return Statement(

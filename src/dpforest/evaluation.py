@@ -135,7 +135,7 @@ def predicted_places(model: Any, X: Any, shares: np.ndarray) -> np.ndarray:
 
 
 def _found(label: Any) -> str:
-    return f"share of {str(label)!r} that is found (recall)"
+    return f"recall of {str(label)!r}"
 
 
 def _share(name: str, hits: float, misses: float, deviation: float) -> Score:

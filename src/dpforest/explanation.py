@@ -24,18 +24,18 @@ from dpforest.rules import Facts
 from dpforest.schema import Schema
 
 WORDS = {
-    MaxOperator: "records that agree with the majority of their child",
-    Mixture: "agreement with the majority, and Gini",
-    SoftAgreement: "how far children lie on opposite sides of the centre",
+    MaxOperator: "how many records are of the most common class of their child",
+    Mixture: "how many records are of the most common class of their child, and the Gini index",
+    SoftAgreement: "how far the records of the two children lie on opposite sides of the node's centre",
     NoisyCounts: "a count for each class",
-    Rotated: "its margin, and roughly its size",
-    ResidualSums: "what is missed of each class, and roughly its size",
-    TwoBinMean: "its sum, counted from both bounds",
+    Rotated: "by how much one class leads, precisely, and its size, roughly",
+    ResidualSums: "the sum of the residuals of each class, precisely, and its size, roughly",
+    TwoBinMean: "the sum of its values, as distances from both bounds",
 }
 WHY_BEFORE = {
-    "deep tree": "comes first: sees how features act together",
-    "marginal trees": "come first: one feature each, so that every feature is seen",
-    "random trees": "come first: see a little of many features together, and cost leaves only",
+    "deep tree": "grown first: it shows how features act together",
+    "marginal trees": "grown first: each splits on one feature only, so that every feature is used",
+    "random trees": "grown first: their splits are drawn at random and cost nothing, so only their leaves are paid for",
 }
 
 
@@ -87,13 +87,11 @@ def explain(
 
 
 def _choices(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
-    why_rows = (
-        "declared public by the schema" if is_public else "your guess; the fit measures it with noise, and plans by that"
-    )
+    why_rows = "declared public by the schema" if is_public else "your guess; the fit plans with a number that it measures"
     product = facts.n_rows * facts.epsilon
     lines = [
         Line("rows", f"{facts.n_rows:,.0f}", why_rows),
-        Line("rows x epsilon", f"{product:,.0f}", "how far records stand out of the noise; decides the lines below"),
+        Line("rows x epsilon", f"{product:,.0f}", "says how far records stand out of the noise; the rest follows from it"),
         _releases(recipe, facts),
     ]
     chosen = recipe.stages.phases[-1].n_trees if isinstance(recipe.stages, Sequential) else recipe.n_trees
@@ -102,34 +100,34 @@ def _choices(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
     why_trees = (
         "each corrects what the released trees before it get wrong"
         if recipe.n_trees > 1
-        else "all of the signal in one tree"
+        else "one tree gets the whole budget"
     )
     lines.append(Line("trees", str(chosen), why_trees))
     lines.append(
-        Line("depth", str(recipe.depth), "levels of splits of each tree; a level more halves the records of a leaf")
+        Line("depth", str(recipe.depth), "levels of splits in each tree; each further level halves the records of a leaf")
     )
     k = recipe.propose.n_features
     features = "all" if k is None else f"{int(k)} of {facts.n_features}"
-    lines.append(Line("features at a node", features, "few trees must see all; many trees differ if each node sees some"))
+    lines.append(Line("features at a node", features, "few trees need all of them; many trees differ if nodes see some"))
     cuts = f"{recipe.grid.bins} bins" + (" and halvings towards 0" if recipe.grid.geometric else "")
-    lines.append(Line("cuts of a number", cuts, "from the public bounds alone"))
+    lines.append(Line("cuts of a number", cuts, "placed by the public bounds alone"))
     lines.append(
         Line("a split is chosen by", _words(recipe.criterion), "one private choice for each node, over all its candidates")
     )
-    lines.append(Line("a leaf releases", _words(recipe.leaf), "with noise; every leaf, empty or not"))
+    lines.append(Line("a leaf releases", _words(recipe.leaf), "with noise, for every leaf, empty or not"))
     return lines
 
 
 def _releases(recipe: Recipe, facts: Facts) -> Line:
     if math.isinf(facts.epsilon):
-        return Line("releases", "exact", "epsilon is infinite: nothing is hidden")
+        return Line("releases", "exact", "epsilon is infinite, so no noise is added")
     if facts.delta == 0:
-        return Line("releases", "pure epsilon", "delta is 0: permute-and-flip choices, two-sided geometric noise")
+        return Line("releases", "pure epsilon", "delta is 0: permute-and-flip chooses, counts get two-sided geometric noise")
     if recipe.without_delta:
         return Line(
             "releases", "pure epsilon", "rows x epsilon is too small for delta to pay, or its noise would not fit 64 bits"
         )
-    return Line("releases", "zCDP", "delta pays for many trees: exponential-mechanism choices, Gaussian noise")
+    return Line("releases", "zCDP", "delta pays here: the exponential mechanism chooses, counts get Gaussian noise")
 
 
 def _shares(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
@@ -137,7 +135,7 @@ def _shares(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
     unit = "rho" if facts.delta > 0 and not recipe.without_delta else "epsilon"
     left, lines = 1.0, []
     if not is_public:
-        lines.append(_share(f"number of rows ({recipe.n_rows_share:.0%} of epsilon)", recipe.n_rows_share, "to plan by"))
+        lines.append(_share(f"number of rows ({recipe.n_rows_share:.0%} of epsilon)", recipe.n_rows_share, "for planning"))
         left = 1.0 if unit == "rho" else 1 - recipe.n_rows_share
     if recipe.target_range is not None:
         own = left * recipe.target_range.share

@@ -29,7 +29,7 @@ def check_writable(path: str | Path, *inputs: str | Path, over_models: bool = Fa
         if path.exists() and not path.is_file():
             raise OutputError(f"{path} is no ordinary file; name one, or a new one.")
         if any(path.exists() and Path(other).exists() and path.samefile(other) for other in inputs):
-            raise OutputError(f"{path} is what is read; write to another file.")
+            raise OutputError(f"{path} is the file that is read; write to another file.")
         kept = _kept_at(path)
         if kept == "budget" or (kept == "model" and not over_models):
             raise OutputError(f"{path} is a {kept}, which nothing else makes again. Move it away, or choose another file.")

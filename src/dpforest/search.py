@@ -35,7 +35,7 @@ from dpforest.recipe import outside_parts
 from dpforest.records.vault import Vault
 from dpforest.schema import TARGET_STEPS, Classes, Schema
 
-# What a candidate may say; all else is for the search, or would change what is promised.
+# The parameters that a search can vary; all else is for the search, or would change what is promised.
 SEARCHED = ("recipe", "n_trees", "max_depth", "recipe_params")
 MOST_RUNS = 10_000
 SELECTION = "private selection"
@@ -177,7 +177,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ParameterError(f"estimator must be a DPForestClassifier or DPForestRegressor, not {shown(estimator)}.")
         make_accountant(self.epsilon, 0.0)
         if math.isinf(self.epsilon):
-            raise ParameterError("epsilon must be finite; without privacy, scikit-learn's own search does.")
+            raise ParameterError("epsilon must be finite. To search without privacy, use scikit-learn's own search.")
         for name, low, high in (("mean_runs", 1, MOST_RUNS), ("held_out", 0.01, 0.99)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, numbers.Real) or not low <= float(value) <= high:
@@ -207,7 +207,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ParameterError(f"param_distributions must be a dictionary or a list of them, not {shown(given)}.")
         other = [name for space in spaces for name in space if name not in SEARCHED]
         if other:
-            raise ParameterError(f"{shown(other[0])} cannot be searched; a candidate may say {', '.join(SEARCHED)}.")
+            raise ParameterError(f"{shown(other[0])} cannot be searched; a search can vary {', '.join(SEARCHED)}.")
 
     def _listed(self) -> list[dict[str, Any]]:
         """All candidates, if they are lists; distributions have no end."""
@@ -296,7 +296,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             if hasattr(self, name):
                 setattr(model, name, getattr(self, name))
         notes = ["chosen by a private search; epsilon covers all of its runs and their scores"]
-        notes += [] if self.budget is None else [f"charged to the budget of {self.budget.dataset!r}"]
+        notes += [] if self.budget is None else [f"this search was charged to the budget of {self.budget.dataset!r}"]
         model.privacy_ = replace(
             model.privacy_,
             epsilon=model.ledger_.epsilon,

@@ -40,7 +40,7 @@ def test_a_fit_reserves_and_settles_what_its_ledger_says(budget):
     assert (release["what"], release["state"]) == ("fit auto", "settled")
     assert release["loss"] == Loss.of_ledger(model.ledger_)
     assert budget.spent == model.privacy_.epsilon == 1.0
-    assert "charged to the budget of 'ward-7'" in model.privacy_.notes
+    assert "this fit was charged to the budget of 'ward-7'" in model.privacy_.notes
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, KNOWN_ROWS], ids=["rows bought", "rows known"])

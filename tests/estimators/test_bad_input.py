@@ -159,7 +159,7 @@ def test_a_shape_that_is_no_whole_number_is_refused(name, value):
 
 @pytest.mark.parametrize("recipe", ["atuo", "", None, 5, ["auto"], {}], ids=repr)
 def test_an_unknown_recipe_is_refused_with_the_known_ones(recipe):
-    refused(ParameterError, "no recipe .*Known: .*auto", recipe=recipe)
+    refused(ParameterError, "no recipe .*catalogue has .*auto", recipe=recipe)
 
 
 @pytest.mark.parametrize("parameters", [{"bins": 5}, {"": None}, {5: 5}, {"epsilon": 2.0}], ids=repr)

@@ -81,7 +81,7 @@ def test_exact_scores_of_classes_are_those_of_scikit_learn(classifier):
     assert found["log loss"] == pytest.approx(log_loss(true, np.clip(model.predict_proba(X), 2.0**-53, 1)), rel=1e-6)
     for label in LABELS:
         hits = recall_score(true, model.predict(X), labels=[label], average="macro")
-        assert found[f"share of '{label}' that is found (recall)"] == pytest.approx(hits)
+        assert found[f"recall of '{label}'"] == pytest.approx(hits)
 
 
 def test_the_area_under_the_curve_is_that_of_scikit_learn():

@@ -47,7 +47,7 @@ def create(
     if not separator or not path:
         raise ParameterError(f"A budget is named as FILE::DATASET, such as budget.db::ward-7, not as {name!r}.")
     if Path(path).exists() and dataset in (other.dataset for other in Budget.open_all(path)):
-        raise ParameterError(f"There is a budget of {shortened(dataset)!r} in {path} already. It is as it was.")
+        raise ParameterError(f"There is a budget of {shortened(dataset)!r} in {path} already. Nothing was changed.")
     made = Budget.open(path, dataset, epsilon=epsilon, delta=delta, unit=unit)
     say(f"Budget of {shortened(dataset)!r}: epsilon = {epsilon:g}, delta = {delta:g}, for each {unit}. File: {path}")
     say(f"Head: {made.verify()}")

@@ -77,7 +77,8 @@ def _print_forest(forest: Any) -> None:
     # A leaf with next to no records says what its noise says.
     rules = [rule for rule in every if rule["leaf"] and rule["support"] > LEAST_SHARE * sizes[rule["tree"]]]
     for rule in sorted(rules, key=lambda rule: -rule.get("adds", rule["confidence"]))[:N_RULES]:
-        output.print(f"  if {rule['rule']}: affair {said_words(rule)}")
+        where = f"if {rule['rule']}" if rule["conditions"] else "all records"
+        output.print(f"  {where}: affair {said_words(rule)}")
 
 
 def _by_kind(ledger: Any) -> dict[tuple[str, str], list[float]]:

@@ -1,4 +1,4 @@
-"""A released forest that only predicts, with the manners of scikit-learn's forests. Sees the rows it predicts.
+"""A released forest that only predicts, with the interface of a forest of scikit-learn. Sees the rows it predicts.
 
 It cannot be fitted again: whatever a pipeline, a search or a calibration does with it, the released forest stays and no
 budget is spent. See docs/adr/0014-a-forest-for-scikit-learn.md.

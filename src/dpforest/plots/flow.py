@@ -203,7 +203,7 @@ def _notes(model: Any, number: int) -> list[str]:
     if forest.link == "softmax":
         notes.append("Leaves say what they add to the log-odds of a class; the trees add up.")
         if number:
-            notes.append("Later trees count a record by how much the trees before miss it.")
+            notes.append("This tree weighs records by their residuals; its counts are sums of weights.")
     elif forest.link == "sum" and forest.n_trees > 1:
         notes.append("The first tree gives a mean; each later one adds to it.")
     if forest.variances.any():

@@ -39,7 +39,7 @@ def get_recipe(name: str) -> Recipe:
     """The recipe of that name."""
     catalogue = _catalogue()
     if not isinstance(name, str) or name not in catalogue:
-        raise ParameterError(f"There is no recipe {shown(name)}. Known: {', '.join(catalogue)}.")
+        raise ParameterError(f"There is no recipe {shown(name)}. The catalogue has {', '.join(catalogue)}.")
     return catalogue[name]
 
 
