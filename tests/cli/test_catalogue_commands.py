@@ -69,7 +69,7 @@ def test_rules_are_chosen_by_released_confidence_and_support(folder):
     assert run("rules", "m.dpf", "--out", "r.csv", *chosen, cwd=folder).returncode == 0
     rows = list(csv.DictReader((folder / "r.csv").open(encoding="utf-8")))
     assert [json.loads(row["distribution"]) for row in rows] == [rule["distribution"] for rule in kept]
-    assert run("rules", "m.dpf", "--min-support", 1e9, cwd=folder).stdout == "No rule is left.\n"
+    assert run("rules", "m.dpf", "--min-support", 1e9, cwd=folder).stdout == "No rule has that confidence and support.\n"
     assert run("rules", "m.dpf", "--min-support", 1e9, "--out", "r.csv", cwd=folder).returncode == 0
     assert list(csv.DictReader((folder / "r.csv").open(encoding="utf-8"))) == []
     refused = run("rules", "m.dpf", "--min-confidence", 90, cwd=folder)

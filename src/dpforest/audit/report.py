@@ -33,9 +33,9 @@ of anything that someone concludes change by a factor of at most e<sup>ε</sup>.
 claim. <b>It can show that a claim is false. It cannot show that one is true</b>: that is what the proofs beside the code are
 for.</p>
 <ul>
-<li><b>Pairs replayed, findings.</b> The recipe was trained on small tables made up to go wrong, and again with one record
-more or less, while all random outcomes were held the same. Everything else then has to be the same as well: questions,
-messages, files. A finding is a difference that was not paid for. There should be none.</li>
+<li><b>Pairs replayed, findings.</b> The recipe was trained on small tables that were generated to expose mistakes, and
+again with one record more or less, while all random outcomes were held the same. Everything else then has to be the same
+as well: questions, messages, files. A finding is a difference that was not paid for. There should be none.</li>
 <li><b>Closest.</b> The largest part of the promised ε that one record was seen to use in these pairs. 100 % means that the
 test reaches the limit; above it would be a finding.</li>
 <li><b>ε is at least.</b> The recipe was trained thousands of times on two tables that differ by one record. From how well

@@ -31,9 +31,9 @@ def open_budget(name: str | None) -> Any:
 
 @budget.command("create")
 def create(
-    name: Annotated[str, typer.Argument(metavar="FILE::DATASET", help="A file, which may hold others, and a name.")],
+    name: Annotated[str, typer.Argument(metavar="FILE::DATASET", help="A file, which may hold several, and a name.")],
     epsilon: Annotated[float, typer.Option(help="The most that all releases may cost together; never changed later.")],
-    delta: Annotated[float, typer.Option(help="0 for pure epsilon alone.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="Delta of the cap; 0 admits pure epsilon only.")] = 0.0,
     unit: Annotated[str, typer.Option(help="Who is protected: record or person.")] = "record",
 ) -> None:
     """Begin the budget of a data set. It must not be there yet.

@@ -18,7 +18,7 @@ def evaluate(
         bool, typer.Option("--public", help="The table is public, or exact scores on it are already paid for.")
     ] = False,
     epsilon: Annotated[
-        float | None, typer.Option(help="Otherwise: budget of a score with noise.", show_default=False)
+        float | None, typer.Option(help="For a private table: the budget of a score with noise.", show_default=False)
     ] = None,
     budget: Annotated[
         str | None, typer.Option(help="Charge a score with noise to this budget, FILE::DATASET.", show_default=False)

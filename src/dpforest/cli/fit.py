@@ -26,10 +26,10 @@ def fit(
     schema: Annotated[Path, typer.Option(help="Public facts about the table, .json or .toml.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of this fit; no default on purpose.")],
     out: Annotated[Path, typer.Option(help="Where to write the model.")],
-    delta: Annotated[float, typer.Option(help="0 for pure epsilon.")] = 0.0,
-    recipe: Annotated[str, typer.Option(help="Algorithm by name.")] = "auto",
+    delta: Annotated[float, typer.Option(help="Delta of the guarantee; 0 means pure epsilon.")] = 0.0,
+    recipe: Annotated[str, typer.Option(help="Name of the algorithm; dpforest recipes lists them.")] = "auto",
     variant: Annotated[
-        str, typer.Option(help="private, or published: what the paper prints, which is not private.")
+        str, typer.Option(help="private, or published: the algorithm as its paper prints it, not private.")
     ] = "private",
     param: Annotated[
         list[str] | None, typer.Option(help="A parameter of the recipe, NAME=VALUE; may be repeated.", show_default=False)

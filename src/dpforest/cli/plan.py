@@ -12,7 +12,7 @@ from dpforest.cli.console import add_row, output, print_json
 def plan(
     schema: Annotated[Path, typer.Option(help="Public facts about the table, .json or .toml.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of the fit.")],
-    delta: Annotated[float, typer.Option(help="0 for pure epsilon.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="Delta of the guarantee; 0 means pure epsilon.")] = 0.0,
     rows: Annotated[int | None, typer.Option(help="Rows that you expect, if the schema does not declare them.")] = None,
     n_trees: Annotated[int | None, typer.Option(help="Number of trees, if not the planned one.")] = None,
     max_depth: Annotated[int | None, typer.Option(help="Levels of splits, if not the planned ones.")] = None,

@@ -11,7 +11,7 @@ from dpforest.cli.console import say
 
 def report(
     model: Annotated[Path, typer.Argument(help="A model that dpforest fit wrote.")],
-    out: Annotated[Path, typer.Option(help="Where to write the page, .html; its JSON twin goes beside it.")],
+    out: Annotated[Path, typer.Option(help="Where to write the page, .html; the same as JSON goes beside it.")],
     audit: Annotated[Path | None, typer.Option(help="What 'dpforest audit --json' printed, to be shown too.")] = None,
 ) -> None:
     """Write the privacy report of a model: one page that needs no network, and the same as JSON.

@@ -48,7 +48,7 @@ def rules(
     elif as_json:
         print_json(json.loads(text))
     else:
-        say(text or "No rule is left.")
+        say(text or "No rule has that confidence and support.")
 
 
 def _plain(rule: dict[str, Any]) -> dict[str, Any]:
