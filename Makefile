@@ -17,7 +17,7 @@ lint: $(VENV)/dev.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_claims.py
-	$(BIN)/python scripts/readme_table.py --check
+	$(BIN)/python -m scripts.readme_table --check
 	$(BIN)/python scripts/audit_page.py --check
 
 bench: $(VENV)/dev.ready

@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from dpforest.bench.harness import finished
-from dpforest.bench.utility_figures import METRICS, MODES, Figures, metrics_of
+from benchmarks.core.results import finished
+from benchmarks.utility.figures import METRICS, MODES, Figures, metrics_of
 from dpforest.recipes.catalogue import describe_recipes
 
 ROOT = Path(__file__).parents[1]
@@ -95,5 +95,5 @@ if __name__ == "__main__":
     path = ROOT / "README.md"
     text = path.read_text("utf-8")
     if "--check" in sys.argv:
-        sys.exit(0 if with_tables(text) == text else "README.md is not current: run python scripts/readme_table.py")
+        sys.exit(0 if with_tables(text) == text else "README.md is not current: run python -m scripts.readme_table")
     path.write_text(with_tables(text), "utf-8")

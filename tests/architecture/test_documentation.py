@@ -84,7 +84,7 @@ def shown_commands():
             match = SHOWN.match(line)
             if match and (in_fence or line.startswith("    ")):
                 yield pytest.param(match[1], id=f"{name_of(page)}: {match[1]}")
-    for source in sorted((ROOT / "src" / "dpforest" / "cli").glob("*.py")):
+    for source in (*sorted((ROOT / "src" / "dpforest" / "cli").glob("*.py")), ROOT / "benchmarks" / "commands.py"):
         for example in re.findall(r"Example: \[bold\](?:\w+=\S+ )?(dpforest .*?)\[/bold\]", source.read_text("utf-8")):
             yield pytest.param(example, id=f"{source.name}: {example}")
 

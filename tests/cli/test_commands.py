@@ -76,7 +76,6 @@ REFUSED = {
     "an unwritable place": ["fit", "t.csv", "--schema", "ill.schema.json", "--epsilon", 1, "--out", "no/such/m.dpf"],
     "a foreign model": ["predict", "t.csv", "t.csv", "--out", "p.csv"],
     "a foreign format": ["predict", "t.csv", "t.csv", "--out", "p.xlsx"],
-    "an unknown benchmark": ["bench", "nope"],
 }
 
 

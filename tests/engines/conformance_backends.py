@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from tests.engines.conformance import Backend, in_memory
 from tests.engines.postgres_server import KEEPER, READER, as_root, connect, write_table
 
-from dpforest.bench.engines_postgres import Server
+from benchmarks.postgres import Server
 from dpforest.records.parquet import ParquetVault
 from dpforest.records.sql import GAPS, ONLY_WITHOUT_TABLES, SqlVault
 

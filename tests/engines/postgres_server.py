@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from psycopg import sql
 
-from dpforest.bench.engines_postgres import OWNER, Server, programs, started
+from benchmarks.postgres import OWNER, Server, programs, started
 
 ROOT = OWNER
 DATABASE = "ward"

@@ -371,7 +371,8 @@ def test_json_is_all_that_is_printed(made, monkeypatch, words):
 def test_every_command_with_json_is_tried():
     with_json = {name for name, command in COMMANDS.items() if any("--json" in part.opts for part in command.params)}
     tried = {name for name in with_json if any(words.startswith(name) for words in JSON)}
-    assert with_json - tried == {"bench"}  # takes minutes; its rows are tested beside it
+    # Benchmarks take minutes; their rows are tested beside them.
+    assert not [name for name in with_json - tried if not name.startswith("bench ")]
 
 
 PRINTED = [

@@ -21,8 +21,8 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.core.results import Case, read_rows, run_all
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema, files, load_model
-from dpforest.bench.harness import Case, read_rows, run_all
 from dpforest.cli.main import app, commands
 
 N_ROWS = 1000

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from benchmarks.utility.ablations import ABLATIONS
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.bench.ablations import ABLATIONS
 from dpforest.errors import ParameterError
 from dpforest.explanation import explain
 

@@ -39,7 +39,7 @@ commands.command("export")(export.export)
 commands.add_typer(budget.budget, name="budget")
 commands.command("recipes")(recipes.recipes)
 commands.command("audit")(audit.audit)
-commands.command("bench")(bench.bench)
+commands.add_typer(bench.bench, name="bench")
 
 
 @commands.callback()

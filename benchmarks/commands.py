@@ -1,0 +1,237 @@
+"""The commands of ``dpforest bench``, one for each benchmark, with its own options."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from dpforest.cli.console import errors, output, print_json, steps
+
+# Columns of a row on the papers that the table's title and first column say, or that only the page has room for.
+SHORT = {"no privacy, same system": "ε = ∞", "no privacy, random forest": "forest", "always the same answer": "guess"}
+NOT_SHOWN = ("experiment", "unit", "data", "system", "parameters", "splits", "private at 2ε")
+# Columns of a row on utility that its table's title says, or that only the page has room for.
+IN_TITLE = ("table", "metric", "which")
+
+commands = typer.Typer()
+
+Lines = list[dict[str, Any]]
+Quick = Annotated[bool, typer.Option("--quick", help="A subset, in under two minutes.")]
+Results = Annotated[Path, typer.Option(help="Rows are kept here; a second run goes on where it ended.")]
+Report = Annotated[Path | None, typer.Option(help="A folder for the page and its plots.")]
+Render = Annotated[bool, typer.Option("--render", help="Measure nothing, use the rows that are kept.")]
+Plots = Annotated[bool, typer.Option(help="Plots beside the page.")]
+Repeats = Annotated[
+    int | None, typer.Option(min=1, help="Runs of a case; the best counts. By default 3, quick 2.", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print rows as JSON.")]
+
+
+@commands.command()
+def foundation(as_json: AsJson = False) -> None:
+    """Accuracy of the default recipe on adult, and what a small fit and an import cost."""
+    from benchmarks.foundation import run
+
+    with steps("Measuring") as progress:
+        lines = list(run(progress))
+    _print(lines, as_json)
+
+
+@commands.command()
+def papers(
+    quick: Quick = False, results: Results = Path("papers.jsonl"), report: Report = None, as_json: AsJson = False
+) -> None:
+    """The experiments of the papers, run again beside what they print."""
+    from benchmarks.papers.report import side_by_side, write
+    from benchmarks.papers.run import run
+
+    _measure(results, lambda progress: run(progress, quick, results))
+    _show(side_by_side, write, results, report, as_json)
+
+
+@commands.command()
+def utility(
+    quick: Quick = False,
+    results: Results = Path("utility.jsonl"),
+    report: Report = None,
+    systems: Annotated[
+        str, typer.Option(help="Only these, with commas; names or auto, recipes, peers, references, ablations.")
+    ] = "",
+    tables: Annotated[str, typer.Option(help="Only these tables, with commas.")] = "",
+    no_peers: Annotated[bool, typer.Option("--no-peers", help="Without other people's systems.")] = False,
+    peers_env: Annotated[
+        Path | None,
+        typer.Option(help="Environment of the peers, made there if it is not; by default in the cache."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Cases to run side by side.")] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """How good predictions are at a given budget, beside other private models.
+
+    Example: [bold]DPFOREST_DATA=tables dpforest bench utility --quick[/bold]
+    """
+    from benchmarks.core.results import NotMeasured
+    from benchmarks.peers import environment
+    from benchmarks.utility.report import side_by_side, write
+    from benchmarks.utility.run import group_of, run, wanted
+
+    cases = wanted(quick, _listed(systems), _listed(tables))
+
+    def measured(progress: Callable[[str], None]) -> Iterable[Any]:
+        python = None
+        if not no_peers and any(group_of(case.system) == "peers" for case in cases):
+            try:
+                python = environment.build(peers_env, progress)
+            except NotMeasured as error:
+                errors.print(f"[bold]Without peers.[/bold] {escape(str(error))}", soft_wrap=True)
+        yield from run(progress, results, cases, python=python, n_jobs=jobs)
+
+    _measure(results, measured)
+    _show(side_by_side, write, results, report, as_json)
+
+
+@commands.command()
+def speed(
+    quick: Quick = False,
+    results: Results = Path("speed.jsonl"),
+    report: Report = None,
+    only: Annotated[str, typer.Option(help="Only these parts, with commas: goals, growth, memory, parquet.")] = "",
+    repeats: Repeats = None,
+    parquet_rows: Annotated[
+        int | None, typer.Option(min=1, help="Rows of the Parquet file; by default 30,000,000.", show_default=False)
+    ] = None,
+    plots: Plots = True,
+    render: Render = False,
+    as_json: AsJson = False,
+) -> None:
+    """Time and memory beside other libraries, and how they grow."""
+    from benchmarks.speed import cases
+    from benchmarks.speed.report import side_by_side, write
+    from benchmarks.speed.run import run
+
+    if not render:
+        scale, chosen = cases.QUICK if quick else cases.FULL, {"repeats": repeats, "parquet_rows": parquet_rows}
+        _say_if_busy()
+        _measure(results, lambda progress: run(progress, results, scale, parts=_listed(only), **chosen))
+    _show(side_by_side, lambda results, report: write(results, report, plots), results, report, as_json)
+
+
+@commands.command()
+def engines(
+    quick: Quick = False,
+    results: Results = Path("engines.jsonl"),
+    report: Report = None,
+    only: Annotated[str, typer.Option(help="Only these engines, with commas.")] = "",
+    rows: Annotated[str, typer.Option(help="Other numbers of rows, with commas.")] = "",
+    repeats: Repeats = None,
+    plots: Plots = True,
+    render: Render = False,
+    as_json: AsJson = False,
+) -> None:
+    """What a fit costs in memory, from a file, in databases and on a cluster."""
+    from benchmarks.engines import cases
+    from benchmarks.engines.report import side_by_side, write
+    from benchmarks.engines.run import run
+
+    if not render:
+        scale, numbers = cases.QUICK if quick else cases.FULL, _numbers(rows)
+        _say_if_busy()
+        _measure(
+            results,
+            lambda progress: run(progress, results, scale, engines=_listed(only), rows=numbers, repeats=repeats),
+        )
+    _show(side_by_side, lambda results, report: write(results, report, plots), results, report, as_json)
+
+
+@commands.command()
+def search(
+    quick: Quick = False,
+    results: Results = Path("search.jsonl"),
+    report: Report = None,
+    render: Render = False,
+    as_json: AsJson = False,
+) -> None:
+    """Whether a private search is worth its price."""
+    from benchmarks.search import run, side_by_side, write
+
+    if not render:
+        _measure(results, lambda progress: run(progress, results, 1 if quick else 10))
+    _show(side_by_side, write, results, report, as_json)
+
+
+def _measure(results: Path, run: Callable[[Callable[[str], None]], Iterable[Any]]) -> None:
+    """Measure what ``results`` does not have yet; every row is written there when it is measured."""
+    from dpforest.files import check_writable
+
+    check_writable(results)
+    with steps("Measuring") as progress:
+        for _ in run(progress):
+            pass
+
+
+def _say_if_busy() -> None:
+    from benchmarks.core.machine import BUSY, load_average
+
+    if (load_average() or 0.0) > BUSY:
+        errors.print("[bold]The machine is busy.[/bold] Times will be those of a busy machine.", soft_wrap=True)
+
+
+def _show(
+    side_by_side: Callable[[Path], Lines],
+    write: Callable[[Path, Path], Path],
+    results: Path,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Write the page, if it is asked for, and print the figures."""
+    if report is not None:
+        output.print(f"Page: {escape(str(write(results, report)))}", soft_wrap=True)
+    _print(side_by_side(results), as_json)
+
+
+def _print(lines: Lines, as_json: bool) -> None:
+    if as_json:
+        print_json(lines)
+        return
+    for title, entries in _by_title(lines).items():
+        first, *heads = entries[0]
+        table = Table(title=escape(title), title_justify="left")
+        table.add_column(first, overflow="fold", min_width={"what": 24, "engine": 22}.get(first))
+        for head in heads:
+            table.add_column(head)
+        for entry in entries:
+            table.add_row(*(escape(str(value)) for value in entry.values()))
+        output.print(table)
+
+
+def _by_title(lines: Lines) -> dict[str, Lines]:
+    """Lines under the title of their experiment or table, in columns that fit a terminal; other lines as they are."""
+    tables: dict[str, Lines] = {}
+    for line in lines:
+        if "experiment" in line:
+            what = ", ".join(part for part in (line["data"], line["system"], line["parameters"]) if part)
+            figures = {SHORT.get(name, name): value for name, value in line.items() if name not in NOT_SHOWN}
+            tables.setdefault(f"{line['experiment']} ({line['unit']})", []).append({"what": what, **figures})
+        elif "metric" in line:
+            figures = {name: value for name, value in line.items() if name not in IN_TITLE}
+            tables.setdefault(f"{line['table']} ({line['metric']})", []).append(figures)
+        else:
+            figures = {name: value for name, value in line.items() if name != "section"}
+            tables.setdefault(line.get("section", ""), []).append(figures)
+    return tables
+
+
+def _listed(names: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    from dpforest.errors import ParameterError
+
+    try:
+        return tuple(int(float(number)) for number in _listed(text))
+    except ValueError:
+        raise ParameterError(f"--rows takes numbers with commas between them, not {text!r}.") from None

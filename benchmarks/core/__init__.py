@@ -1,0 +1,1 @@
+"""What all benchmarks share: rows, processes, goals, figures, pages and plots."""

@@ -1,0 +1,1 @@
+"""What a fit costs on each engine: in memory, from a file, in databases and on a cluster."""

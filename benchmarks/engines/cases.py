@@ -1,0 +1,50 @@
+"""What the benchmark of engines measures: which engine fits on how many rows with how many threads."""
+
+from dataclasses import dataclass
+
+from benchmarks.core.results import Case
+from dpforest.errors import ParameterError
+
+QUESTION = "engines"
+SEED = 2026  # of the tables
+N_FEATURES, DEPTH, BINS = 20, 6, 32
+
+MEMORY, PARQUET = "memory", "Parquet"
+DUCKDB, DUCKDB_PARQUET, POSTGRESQL, DASK = "DuckDB", "Parquet through DuckDB", "PostgreSQL", "Dask"
+ENGINES = (MEMORY, PARQUET, DUCKDB, DUCKDB_PARQUET, POSTGRESQL, DASK)
+# Engines that are also measured with fewer threads; for Dask these are workers of one thread.
+BY_THREADS = (MEMORY, DUCKDB, DUCKDB_PARQUET, DASK)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Sizes of a run; PostgreSQL gets no table of more rows than ``postgres_rows``."""
+
+    name: str
+    rows: tuple[int, ...]
+    postgres_rows: int = 1_000_000
+    repeats: int = 3
+
+    def case(self, engine: str, n_rows: int, threads: int) -> Case:
+        shape = {"n_rows": n_rows, "n_features": N_FEATURES, "depth": DEPTH, "threads": threads}
+        return Case.of(QUESTION, f"{n_rows:,} x {N_FEATURES}", engine, "fit", SEED, scale=self.name, **shape)
+
+
+FULL = Scale("full", (100_000, 1_000_000, 10_000_000))
+QUICK = Scale("quick", (100_000,), repeats=2)
+
+
+def wanted(scale: Scale, threads: int, engines: tuple[str, ...] = ()) -> list[Case]:
+    """The cases of a run, those in memory first since the others are compared with them."""
+    unknown = [name for name in engines if name not in ENGINES]
+    if unknown:
+        raise ParameterError(f"There is no engine {unknown[0]!r}. Known: {', '.join(ENGINES)}.")
+    chosen = [engine for engine in ENGINES if not engines or engine in (MEMORY, *engines)]
+    cases = []
+    for engine in chosen:
+        for n_rows in scale.rows:
+            if engine != POSTGRESQL or n_rows <= scale.postgres_rows:
+                cases.append(scale.case(engine, n_rows, threads))
+        if engine in BY_THREADS:
+            cases += [scale.case(engine, scale.rows[-1], fewer) for fewer in range(1, threads)]
+    return cases

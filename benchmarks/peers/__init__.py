@@ -1,0 +1,1 @@
+"""Private models of other libraries, in an environment of their own."""

@@ -1,0 +1,35 @@
+"""What each system was set to, in words, for the page on speed."""
+
+from benchmarks.speed import cases
+from benchmarks.speed.floor import N_BINS
+from benchmarks.speed.goals import Figures
+from benchmarks.speed.systems import BOUND, EPSILON, Shape, lightgbm_settings
+
+
+def settings_of(figures: Figures) -> list[dict[str, str]]:
+    """A line for each system that was measured in the base case."""
+    threads = next((row["threads"] for row in figures.rows), 1)
+    shape = Shape(**figures.scale.shape())
+    forest = f"n_estimators={shape.n_trees}, max_depth={shape.depth}, n_jobs={threads}"
+    said = {
+        cases.FOREST: f"{forest}; cuts between values, no bins",
+        cases.EXTRA_TREES: f"{forest}; random cuts, no bins",
+        cases.BOOSTING: f"max_iter={shape.n_trees}, max_depth={shape.depth}, max_leaf_nodes={2**shape.depth}, "
+        f"max_bins={N_BINS}, early_stopping=False, {threads} OpenMP threads; its bins are made within the time",
+        cases.BARE_PASS: f"{N_BINS} bins and two classes in one byte, a pass over all columns for each of {shape.depth} "
+        f"levels, {threads} threads",
+    }
+    for system in (cases.LIGHTGBM, cases.LIGHTGBM_BY_TREE):
+        given = ", ".join(f"{name}={value}" for name, value in lightgbm_settings(system, shape, threads).items())
+        said[system] = f"{given}; its data set is built before the clock starts"
+    for system in cases.OURS:
+        row = figures.row(system)
+        bins = "" if row is None else f"; {row['bins']} bins, as the recipe has them"
+        said[system] = (
+            f"recipe={system!r}, epsilon={EPSILON:g}, n_trees={shape.n_trees}, max_depth={shape.depth}, n_jobs={threads}, "
+            f"Numeric({-BOUND:g}, {BOUND:g}) for each feature{bins}"
+        )
+    measured = {row["system"] for row in figures.rows}
+    return [
+        {"system": name, "settings": said[name]} for name in (*cases.OURS, *cases.PEERS, cases.BARE_PASS) if name in measured
+    ]

@@ -1,0 +1,1 @@
+"""How good predictions are at a given budget, beside other private models."""

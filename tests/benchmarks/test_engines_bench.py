@@ -1,0 +1,218 @@
+"""The benchmark of engines: same work for all, rows that say what they are, honest verdicts, a model that matches counts."""
+
+import json
+import socket
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.core.figures import size_text
+from benchmarks.core.goals import MET, MISSED, OPEN
+from benchmarks.core.machine import machine
+from benchmarks.engines import cases, report, run, worker
+from benchmarks.engines.cases import (
+    DASK,
+    DEPTH,
+    DUCKDB,
+    DUCKDB_PARQUET,
+    ENGINES,
+    FULL,
+    MEMORY,
+    N_FEATURES,
+    PARQUET,
+    POSTGRESQL,
+    QUICK,
+)
+from benchmarks.engines.costs import KINDS, Cluster, Work, foreseen, seconds_text
+from benchmarks.engines.goals import Figures, judged
+from benchmarks.engines.traffic import Traffic
+from benchmarks.speed import parquet
+from benchmarks.speed.systems import Shape
+from dpforest.errors import ParameterError
+from dpforest.forest import fit_forest
+from dpforest.mechanisms import Entropy
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.records.parquet import ParquetVault
+
+MACHINE = machine(*run.LIBRARIES)
+TIMES = {MEMORY: 1.0, PARQUET: 1.5, DUCKDB: 9.0, DUCKDB_PARQUET: 12.0, POSTGRESQL: 60.0, DASK: 2.0}
+
+
+def rows(scale=FULL, **times):
+    """Rows as a run would keep them; times go with the number of rows over the number of threads."""
+    found = []
+    for case in cases.wanted(scale, 2):
+        shape = dict(case.parameters)
+        seconds = (TIMES | times)[case.system] * shape["n_rows"] / 1e7 * 2 / shape["threads"]
+        received = [0] * (DEPTH + 2) if case.system in (MEMORY, PARQUET) else [500, *[10_000] * (DEPTH + 1)]
+        figures = {"seconds": seconds, "encoding": seconds / 4, "growing": 3 * seconds / 4, "received": received}
+        figures |= {
+            "peak_bytes": 400_000_000,
+            "held_bytes": 300_000_000,
+            "n_runs": 3,
+            "median": seconds,
+            "load_before_case": 0.1,
+        }
+        found.append(case.to_dict() | figures | {"machine": MACHINE})
+    return found
+
+
+def verdicts(kept):
+    return {line["goal"]: line["verdict"] for line in judged(Figures(kept))}
+
+
+def test_every_engine_meets_memory_on_the_same_rows_with_the_same_threads():
+    for scale in (FULL, QUICK):
+        found = cases.wanted(scale, 2)
+        assert len(set(found)) == len(found)
+        assert {case.system for case in found} == {*ENGINES}
+        shapes = {case.parameters for case in found if case.system == MEMORY}
+        assert {case.parameters for case in found} <= shapes
+
+
+def test_postgresql_gets_no_table_beyond_its_size_and_unknown_engines_are_refused():
+    most = max(dict(case.parameters)["n_rows"] for case in cases.wanted(FULL, 2) if case.system == POSTGRESQL)
+    assert most == FULL.postgres_rows < FULL.rows[-1]
+    assert {case.system for case in cases.wanted(FULL, 2, (DASK,))} == {MEMORY, DASK}
+    with pytest.raises(ParameterError, match="no engine 'duck'"):
+        cases.wanted(FULL, 2, ("duck",))
+
+
+@pytest.mark.parametrize("engine", [MEMORY, PARQUET, DUCKDB_PARQUET])
+def test_a_worker_says_times_memory_and_bytes_of_each_level(tmp_path, engine):
+    parquet.write(tmp_path / "table.parquet", 400, N_FEATURES)
+    request = {"engine": engine, "place": str(tmp_path / "table.parquet"), "threads": 1, "repeats": 2}
+    answer = worker.answer(request | {"n_rows": 400, "n_features": N_FEATURES, "depth": 2})
+    assert len(answer["runs"]) == 2
+    assert min(answer["held_bytes"], answer["peak_bytes"]) > 10_000_000
+    for one in answer["runs"]:
+        assert one["seconds"] == pytest.approx(one["encoding"] + one["growing"])
+        assert len(one["received"]) == 4  # encoding, two levels, leaves
+        assert all(n_bytes > 0 for n_bytes in one["received"][1:]) == (engine == DUCKDB_PARQUET)
+
+
+def test_a_run_keeps_rows_goes_on_where_it_ended_and_makes_the_page(tmp_path):
+    results, steps = tmp_path / "engines.jsonl", []
+    scale = replace(QUICK, rows=(300,))
+    found = list(run.run(steps.append, results, scale, engines=(PARQUET,), repeats=1))
+    assert {row["system"] for row in found} == {MEMORY, PARQUET}
+    assert not any("absent" in row for row in found)
+    assert not list(run.run(steps.append, results, scale, engines=(PARQUET,), repeats=1))
+    page = report.write(results, tmp_path / "page").read_text(encoding="utf-8")
+    assert "quick run" in page
+    assert "| Parquet |" in page
+    assert {line["section"] for line in report.side_by_side(results)} == {"Goals", "Engines", "Growth"}
+
+
+def test_a_case_that_fails_is_a_row_with_the_reason():
+    class NoTables:
+        def place(self, engine, n_rows):
+            return "/nowhere.parquet"
+
+    row = run.Run(NoTables(), 1, 0.0).measure(QUICK.case(PARQUET, 100, 1))
+    assert "TableError" in row["absent"]
+
+
+def test_verdicts_follow_from_rows():
+    assert set(verdicts(rows()).values()) == {MET}
+    slow = verdicts(rows(DuckDB=15.1, Dask=3.1))
+    assert slow["DuckDB, time over memory"] == MISSED
+    assert slow["Dask, time over memory with as many threads as workers"] == MISSED
+    assert set(verdicts([row for row in rows() if row["system"] == MEMORY]).values()) == {OPEN}
+
+
+def test_bytes_that_grow_with_the_rows_miss_their_goal():
+    kept = rows()
+    for row in kept:
+        if row["system"] == DUCKDB:
+            row["received"] = [0, *[row["parameters"]["n_rows"]] * (DEPTH + 1)]
+    assert verdicts(kept)["bytes that reach the trainer, largest table over smallest"] == MISSED
+
+
+def test_the_page_has_every_engine_a_plot_and_the_model(tmp_path):
+    results = tmp_path / "rows.jsonl"
+    results.write_text("".join(json.dumps(row) + "\n" for row in rows()))
+    page = report.write(results, tmp_path).read_text(encoding="utf-8")
+    for engine in ENGINES:
+        assert f"| {engine} |" in page
+    assert (tmp_path / "engines-growth.png").stat().st_size > 5_000
+    assert "10^11" in page
+    assert "quick run" not in page
+    assert "9.00x" in page  # DuckDB over memory
+
+
+def test_bytes_that_a_connection_receives_are_counted():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        with socket.create_connection(listener.getsockname()) as own, listener.accept()[0] as other:
+            traffic = Traffic()
+            other.sendall(b"x" * 5_000)
+            own.recv(5_000, socket.MSG_WAITALL)
+            assert traffic.so_far() == 5_000
+            traffic.add_result(70)
+            assert traffic.so_far() == 5_070
+
+
+# The cost model
+
+
+class Weighed:
+    """A counter that adds up the bytes of its answers."""
+
+    def __init__(self, counter):
+        self._counter, self.n_bytes = counter, 0
+
+    def __getattr__(self, name):
+        return getattr(self._counter, name)
+
+    def count_codes(self, first, wanted):
+        return self._weighed(self._counter.count_codes(first, wanted))
+
+    def count_nodes(self, first, n_nodes):
+        return self._weighed(self._counter.count_nodes(first, n_nodes))
+
+    def _weighed(self, answer):
+        self.n_bytes += answer._value.nbytes
+        return answer
+
+
+def test_the_model_foresees_the_bytes_of_a_fit_whatever_the_rows(tmp_path):
+    for n_rows in (2_000, 8_000):
+        path = tmp_path / f"{n_rows}.parquet"
+        parquet.write(path, n_rows, N_FEATURES)
+        vault, counters = ParquetVault.seal(path, Shape(n_rows, N_FEATURES, 1, 3).schema), []
+        encode = vault.encode
+        vault.encode = lambda *given, encode=encode, kept=counters: kept.append(Weighed(encode(*given))) or kept[0]
+        gate = Gate(Ledger(make_accountant(1000.0, 0.0)), Entropy())
+        fit_forest(vault, worker.TREE, gate, max_depth=3)
+        assert counters[0].n_bytes == Work(n_rows, depth=3).trainer_bytes
+
+
+def test_the_model_grows_as_its_words_say():
+    for kind in KINDS:
+        small, large = Work(10**9, kind, 10), Work(10**11, kind, 10)
+        assert small.trainer_bytes == large.trainer_bytes
+        assert large.counted_bytes == 100 * small.counted_bytes
+        few, many = (sum(large.seconds(Cluster(workers)).values()) for workers in (10, 100))
+        assert many < few
+    assert Work(1, "sequential", 10).passes == 10 * Work(1, "full-data", 10).passes
+    assert Work(1, "full-data", 10).counted_bytes == 10 * Work(1, "disjoint", 10).counted_bytes
+    assert Work(1, "disjoint", 10).level_bytes(3) == 80 * 20 * 33 * 2 * 8
+    assert len(foreseen()) == 16
+
+
+def test_sizes_and_times_are_said_in_units_that_suit_them():
+    assert [size_text(n_bytes) for n_bytes in (0, 999, 2_500, 3e6, 4e9, 5e12, 6e15)] == [
+        "0 B", "999 B", "2.5 kB", "3 MB", "4 GB", "5 TB", "6000 TB",
+    ]  # fmt: skip
+    assert [seconds_text(seconds) for seconds in (0.25, 5, 300, 9000)] == ["250 ms", "5 s", "5 min", "2.5 h"]
+
+
+def test_a_goal_for_many_rows_is_not_called_met_on_fewer():
+    few = [row for row in rows() if row["parameters"]["n_rows"] < FULL.rows[-1]]
+    verdicts = {line["goal"]: line["verdict"] for line in judged(Figures(few))}
+    assert verdicts["DuckDB, time over memory"].endswith("on fewer rows than the goal's")
+    assert not any("fewer" in line["verdict"] for line in judged(Figures(rows())))

@@ -1,0 +1,398 @@
+"""The papers' experiments: what is printed has a source, runs go on where they were, pages are made from rows."""
+
+import importlib.util
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from benchmarks.core.results import Case, finished, read_rows, run_all
+from benchmarks.core.trials import Folds, HeldOut, run
+from benchmarks.papers import balance, views
+from benchmarks.papers import report as papers_report
+from benchmarks.papers import run as papers
+from benchmarks.papers.base import DIFFPID3, DP_ERT, DPDF
+from benchmarks.papers.lines import is_printed_for
+from benchmarks.papers.run import QUESTIONS
+from benchmarks.papers.sources import OUR_OWN, SHOWN
+from dpforest import Bounded, Categorical, Classes, Numeric, Schema
+from dpforest.recipes import list_recipes
+
+TABLES = [(question, table) for question in QUESTIONS for table in question.tables]
+METRICS = {
+    "accuracy",
+    "error",
+    "mse_range",
+    "tail",
+    "epsilon per query",
+    "accuracy above friedman-schuster-2010",
+    "accuracy below random-forest",
+}
+CASES = [Case.of("dpdf", "toy", "auto", "private", seed, epsilon=1.0) for seed in range(4)]
+
+
+def toy(name, n_rows=200):
+    """A small table of every kind of column; regression where the benchmark's table is."""
+    rng = np.random.default_rng(0)
+    x, z = rng.random(n_rows), rng.integers(0, 8, n_rows)
+    texts = {f"c{place}": rng.choice(["a", "b", "c"], n_rows) for place in range(4)}
+    score = x + (texts["c0"] == "a") + 0.3 * rng.random(n_rows)
+    X = pa.table({"x": x, "z": z, **texts})
+    features = {"x": Numeric(0, 1), "z": Numeric(0, 7, integer=True)}
+    features |= {column: Categorical(["a", "b", "c"]) for column in texts}
+    if name.startswith(("parkinsons", "appliances", "nycflights")):
+        return X, pa.chunked_array([score]), Schema(features, Bounded(0, 3))
+    return X, pa.chunked_array([np.where(score > 1, "yes", "no")]), Schema(features, Classes(["no", "yes"]))
+
+
+def measured(case):
+    return case.to_dict() | {"metrics": {"accuracy": 0.5}}
+
+
+# What is printed
+
+
+def test_every_printed_number_names_its_source():
+    names = {table.name for _, table in TABLES}
+    for row in papers.printed():
+        assert {
+            "seed",
+            "paper",
+            "source",
+            "table",
+            "dataset",
+            "system",
+            "printed_as",
+            "parameters",
+            "metric",
+            "value",
+        } <= set(row)
+        assert row["seed"] in {"000", "001", "002", "003", "004"}
+        assert row["source"].startswith(("Table ", "Figure ", "read off the text, §", "caption of ", "Theorem "))
+        assert row["metric"] in METRICS
+        assert math.isfinite(row["value"])
+        assert row["table"] in names | {None}
+
+
+def test_every_printed_number_of_a_table_stands_beside_a_cell():
+    for _, table in TABLES:
+        for row in papers.printed():
+            if (row["table"], row["metric"]) == (table.name, table.metric):
+                assert any(is_printed_for(row, cell, table.metric) for cell in table.cells), row
+
+
+def test_numbers_at_known_places_are_those_of_the_papers():
+    found = {
+        (
+            row["source"],
+            row["printed_as"],
+            row["dataset"],
+            row["parameters"].get("depth"),
+            row["parameters"].get("epsilon"),
+        ): row
+        for row in papers.printed()
+    }
+    assert found["Table 1", "RFDPP-Gini", "adult", 4, 25.0]["value"] == 0.772225
+    assert found["Table 2", "DiPriMe", "banknote", 5, 2.0]["value"] == 0.072
+    assert found["Table 1", "DPDF, τ = 4", None, 4, 0.1]["value"] == 0.003
+    assert found["read off the text, §4.4 (Figures 2 and 3)", "Ours", "mushroom", 3, 0.1]["value"] == 0.931
+
+
+# What is run
+
+
+def test_the_quick_run_is_part_of_the_full_one():
+    full = papers.all_cases(QUESTIONS, quick=False)
+    assert set(papers.all_cases(QUESTIONS, quick=True)) <= set(full)
+    assert len(set(full)) == len(full)
+    for _, table in TABLES:
+        assert set(table.quick) <= set(table.cells)
+        assert set(table.published or ()) <= set(table.cells)
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
+def test_cells_of_every_question_run_on_a_small_table(question, tmp_path):
+    results = tmp_path / "rows.jsonl"
+    rows = list(papers.run(lambda step: None, True, results, n_jobs=1, questions=(question,), load=toy))
+    assert [row["absent"] for row in rows if "absent" in row] == []
+    assert len(rows) == len(papers.all_cases((question,), quick=True)) > 0
+    assert {row["variant"] for row in rows} == {"private", "published", "no privacy"}
+    for row in rows:
+        assert all(0 <= value <= 1 for value in row["metrics"].values())
+        assert ("auc" in row["metrics"]) == ("accuracy" in row["metrics"])  # the made-up classes are two
+        if row["variant"] == "private":
+            assert row["holds"]
+            assert row["epsilon_spent"] == pytest.approx(row["parameters"]["epsilon"])
+        elif row["variant"] == "no privacy" or row["system"] != DP_ERT:  # the one printed claim that is kept
+            assert not row["holds"]
+    page = papers_report.write(results, tmp_path / "page").read_text("utf-8")
+    assert question.title in page
+    assert "could not be run" not in page
+
+
+def test_a_table_that_is_not_there_is_recorded_and_reported(tmp_path, monkeypatch):
+    monkeypatch.delenv("DPFOREST_DATA", raising=False)
+    results = tmp_path / "rows.jsonl"
+    case = Case.of("dpdf", "no-such-table", "auto", "private", 0, epsilon=1.0)
+    rows = list(run_all([case], lambda case: run(case, views.load_view, Folds()), results))
+    assert "DPFOREST_DATA" in rows[0]["absent"]
+    assert "What could not be run" in papers_report.write(results, tmp_path).read_text("utf-8")
+
+
+def test_parts_of_tables_are_those_of_the_papers(monkeypatch):
+    X = pa.table({"native-country": ["United-States", "Cuba", None, "United-States"], "sex": ["a", "b", "a", None]})
+    y = pa.chunked_array([["no", "yes", "no", "yes"]])
+    features = {"native-country": Categorical(["Cuba", "United-States"]), "sex": Categorical(["a", "b"])}
+    schema = Schema(features, Classes(["no", "yes"]))
+    monkeypatch.setattr(views, "load_dataset", lambda name: (X, y, schema))
+    views.load_view.cache_clear()
+    try:
+        us, target, us_schema = views.load_view("adult:us")
+        assert us.to_pydict() == {"sex": ["a", None]}
+        assert target.to_pylist() == ["no", "yes"]
+        assert list(us_schema.features) == ["sex"]
+        complete, target, _ = views.load_view("adult:complete")
+        assert len(complete) == len(target) == 2
+        assert len(views.load_view("adult:data")[0]) == 4
+    finally:
+        views.load_view.cache_clear()
+    degrees = pa.chunked_array([["0", "3", "1"]])
+    _, target, disease = views.VIEWS["disease"](X, degrees, schema)
+    assert target.to_pylist() == ["no", "yes", "yes"]
+    assert disease.target.labels == ("no", "yes")
+    assert views.VIEWS["range"](X, pa.chunked_array([[2.0, 5.0]]), schema)[2].target == Bounded(2.0, 5.0)
+
+
+# How it is run
+
+
+def test_a_second_run_runs_nothing(tmp_path):
+    results = tmp_path / "rows.jsonl"
+    assert len(list(run_all(CASES, measured, results))) == len(CASES)
+    assert list(run_all(CASES, measured, results)) == []
+    assert len(finished(read_rows(results))) == len(CASES)
+
+
+def test_two_processes_measure_the_same_cases(tmp_path):
+    results = tmp_path / "rows.jsonl"
+    rows = list(run_all(CASES, Case.to_dict, results, n_jobs=2))
+    assert sorted(row["seed"] for row in rows) == [0, 1, 2, 3]
+    assert len(read_rows(results)) == len(CASES)
+
+
+def test_a_run_that_stops_keeps_what_it_has(tmp_path):
+    results = tmp_path / "rows.jsonl"
+
+    def stop(step):
+        if step.startswith("2"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(run_all(CASES, measured, results, stop))
+    assert len(read_rows(results)) == 2
+    assert len(list(run_all(CASES, measured, results))) == 2
+
+
+def test_a_torn_last_line_is_run_again(tmp_path):
+    results = tmp_path / "rows.jsonl"
+    list(run_all(CASES, measured, results))
+    whole = results.read_text()
+    results.write_text(whole[:-20])
+    assert len(read_rows(results)) == len(CASES) - 1
+    again = list(run_all(CASES, measured, results))
+    assert [row["seed"] for row in again] == [CASES[-1].seed]
+    assert results.read_text() == whole
+
+
+def test_what_could_not_be_run_is_tried_again(tmp_path):
+    results = tmp_path / "rows.jsonl"
+    list(run_all(CASES, lambda case: case.to_dict() | {"absent": "not yet"}, results))
+    assert len(list(run_all(CASES, measured, results))) == len(CASES)
+    assert len(finished(read_rows(results))) == len(CASES)
+
+
+def test_one_case_that_fails_does_not_stop_the_others():
+    def broken(name):
+        raise ZeroDivisionError("no rows")
+
+    assert "ZeroDivisionError" in run(CASES[0], broken, Folds())["absent"]
+
+
+@pytest.mark.parametrize("split", [Folds(10), HeldOut(0.25)])
+def test_splits_are_fixed_by_the_seed(split):
+    target = np.repeat(["a", "b"], [300, 100])
+    train, test = split.rows(target, 1)
+    assert sorted([*train, *test]) == list(range(400))
+    assert (split.rows(target, 1)[1] == test).all()
+    assert sorted(split.rows(target, 2)[1]) != sorted(test)
+
+
+def test_folds_are_stratified_and_cover_every_row():
+    target = np.repeat(["a", "b"], [300, 100])
+    tests = [Folds(10).rows(target, seed)[1] for seed in range(10)]
+    assert sorted(np.concatenate(tests)) == list(range(400))
+    assert all((target[test] == "b").sum() == 10 for test in tests)
+
+
+# What is shown
+
+
+def made_up(question, table, cell, accuracies):
+    """Rows of all columns of a cell, one for each accuracy."""
+    for seed, accuracy in enumerate(accuracies):
+        for case in papers.cases_of(question, table, cell, seed).values():
+            figures = {"accuracy": accuracy, "error": 1 - accuracy}
+            yield case.to_dict() | {"metrics": figures, "guess": figures, "epsilon_least_charge": 0.1}
+
+
+def test_the_page_shows_means_of_rows_beside_printed_numbers(tmp_path):
+    question, table = next(pair for pair in TABLES if pair[1].name == "linear-depth")
+    cell = next(cell for cell in table.cells if cell.dataset == "adult:us")
+    results = tmp_path / "rows.jsonl"
+    results.write_text("".join(json.dumps(row) + "\n" for row in made_up(question, table, cell, (0.8, 0.9))))
+    (shown,) = papers_report.side_by_side(results)
+    assert shown["paper"] == "77.2"
+    assert shown["private"] == shown["as printed"] == shown["auto"] == "85.0 ± 7.1"
+    assert shown["splits"] == "2"
+    page = papers_report.write(results, tmp_path).read_text("utf-8")
+    assert "| 77.2 | 85.0 ± 7.1 | 85.0 ± 7.1 |" in page
+    assert "| [linear-depth](#linear-depth) | adult:us | dong-2022 | 77.2 | **1 of 1** (+7.8) |" in page
+    assert '<a id="linear-depth"></a>' in page
+
+
+def test_less_error_is_better(tmp_path):
+    question, table = next(pair for pair in TABLES if pair[1].name == "diprime-classification")
+    cell = next(cell for cell in table.cells if (cell.dataset, cell.system) == ("banknote", "consul-2020"))
+    results = tmp_path / "rows.jsonl"
+    results.write_text("".join(json.dumps(row) + "\n" for row in made_up(question, table, cell, (0.9,))))
+    page = papers_report.write(results, tmp_path).read_text("utf-8")
+    assert "(#diprime-classification) | banknote | consul-2020 | 7.2 | 0 of 1 (-2.8) |" in page
+
+
+def test_printed_differences_and_charges_are_compared(tmp_path):
+    (question, table), *_ = TABLES
+    one, fs = (
+        next(cell for cell in table.cells if cell.dataset == "nursery" and cell.system == system)
+        for system in (DPDF, DIFFPID3)
+    )
+    rows = [*made_up(question, table, one, (0.9,)), *made_up(question, table, fs, (0.7,))]
+    results = tmp_path / "rows.jsonl"
+    results.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = papers_report.write(results, tmp_path).read_text("utf-8")
+    assert "lies 25 points above friedman-schuster-2010 (almost 25 points, the biggest improvement)" in page
+    assert "| 20.0 at ε = 0.1 |" in page
+    assert "| DPDF, τ = 1 | 0.1 | 0.011 | 0.100 |" in page
+
+
+def test_curves_are_drawn_where_matplotlib_is(tmp_path):
+    question, table = next(pair for pair in TABLES if pair[1].name == "out-of-bag-epsilon")
+    table = replace(table, cells=table.cells[:5])
+    results = tmp_path / "rows.jsonl"
+    rows = [row for cell in table.cells for row in made_up(question, table, cell, (0.8, 0.9))]
+    results.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = papers_report.write(results, tmp_path).read_text("utf-8")
+    plot = tmp_path / "papers-out-of-bag-epsilon.png"
+    assert plot.exists() == (plot.name in page) == (importlib.util.find_spec("matplotlib") is not None)
+
+
+# What is quoted
+
+
+def test_the_reading_page_quotes_what_was_measured():
+    folder = Path(__file__).parents[2] / "docs" / "bench"
+    assert papers_report.misquoted((folder / "reading.md").read_text("utf-8"), folder / "papers.jsonl") == []
+
+
+def test_a_wrong_quotation_is_found(tmp_path):
+    question, table = next(pair for pair in TABLES if pair[1].name == "linear-depth")
+    results = tmp_path / "rows.jsonl"
+    rows = made_up(question, table, table.cells[0], (0.8, 0.9))
+    results.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    quotation = '[{}](papers.md#linear-depth "adult:us; dong-2022; depth = 4, d = 0, q = 1; {}")'
+    for figure in ("85.0", "85"):
+        assert papers_report.misquoted(quotation.format(figure, "private"), results) == []
+    (wrong,) = papers_report.misquoted(quotation.format("86.0", "private"), results)
+    assert "86.0 is quoted" in wrong
+    assert "there is 85.0" in wrong
+    assert "there is nothing" in papers_report.misquoted(quotation.format("85.0", "privately"), results)[0]
+
+
+# Every table and figure of the sources
+
+CAPTIONS = {
+    "000": {
+        *(f"Figure {number}" for number in ("2.1", "2.2", "3.1", "5.1", "5.2", "5.3")),
+        *(f"Figure 4.{number}" for number in range(1, 13)),
+        "Table 4.1",
+        "Table 5.1",
+    },
+    "001": {*(f"Figure {number}" for number in range(1, 8)), "Table 1"},
+    "002": {*(f"Figure {number}" for number in range(1, 8)), "Table 1", "Table 2"},
+    "003": {*(f"Figure {number}" for number in range(1, 8)), "Table 1"},
+    "004": {*(f"Figure {number}" for number in range(1, 7)), "Table 1", "Table 2", "Table 3"},
+}
+
+
+def test_every_caption_of_the_sources_is_listed_once():
+    listed = [(shown.source, shown.number) for shown in SHOWN]
+    assert len(set(listed)) == len(listed)
+    assert set(listed) == {(source, number) for source, numbers in CAPTIONS.items() for number in numbers}
+
+
+def test_every_caption_is_run_or_says_why_not_and_every_table_has_one():
+    names = {table.name for _, table in TABLES}
+    assert all(shown.tables or shown.why for shown in SHOWN)
+    assert {name for shown in SHOWN for name in shown.tables} | set(OUR_OWN) == names
+
+
+def test_every_recipe_is_measured():
+    measured = {cell.system for _, table in TABLES for cell in table.cells} | {"auto"}
+    assert {recipe["name"] for recipe in list_recipes()} <= measured
+
+
+# How even splits are
+
+
+def test_shares_of_children_and_sizes_of_leaves_are_counted(monkeypatch):
+    # The root sends 6 records to the left, where a split sends 1 of them to the left; 4 records end on the right.
+    first, second = [0, 0, 0, 0, 0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1, 0, 0, 0, 0]
+    forest = SimpleNamespace(
+        n_nodes=5,
+        depth=2,
+        domain=None,
+        is_leaf=np.array([False, False, True, True, True]),
+        parents=np.array([-1, 0, 0, 1, 1]),
+        first_children=np.array([1, 3, -1, -1, -1]),
+        features=np.array([0, 1, -1, -1, -1]),
+        splits=np.array([0, 0, -1, -1, -1]),
+        routes=np.array([[0, 1]]),
+    )
+    model = SimpleNamespace(forest_=forest, privacy_=SimpleNamespace(holds=False))
+    asked = []
+    monkeypatch.setattr(balance, "fit", lambda case, *rest: asked.append(case) or model)
+    monkeypatch.setattr(balance, "encode", lambda columns, domain: np.array([first, second]))
+    monkeypatch.setattr(balance, "read_columns", lambda X, schema: None)
+    case = Case.of("diprime-balance", "toy", "consul-2020", "private", 0, depth=2, t=2)
+    row = balance.evenness(case, pa.table({"x": range(10)}), None, None, np.arange(10), None)
+    assert dict(asked[0].parameters) == {"depth": 2}  # t is not a parameter of the recipe
+    assert row["metrics"]["smaller_child"] == pytest.approx((4 / 10 + 1 / 6) / 2)
+    assert row["metrics"]["tail"] == pytest.approx(1 / 3)  # leaves of 4, 1 and 5 records, 2.5 on the mean
+    assert not row["holds"]
+
+
+def test_the_bound_on_tails_is_that_of_the_theorem():
+    # By hand: gamma = 8/3 nearly, so 8/3 / (0.25 * 20)**2 by Chebyshev; far out the exponential bound is tighter.
+    assert balance.tail_bound(0.25, 20, 10) == pytest.approx(8 / 3 / 25, rel=1e-5)
+    assert balance.tail_bound(0.25, 80, 10) == pytest.approx(2 * math.exp(-0.25 * 0.8702 * 80 / 2), rel=1e-2)
+    assert balance.tail_bound(0.25, 1, 10) == 1
+    tails = [row for row in papers.printed() if row["metric"] == "tail"]
+    assert [row["parameters"]["t"] for row in tails] == list(balance.DISTANCES)
+    for row in tails:
+        given = row["parameters"]
+        bound = balance.tail_bound(given["epsilon"] * 0.5 / (2 * given["depth"]), given["t"], given["depth"])
+        assert row["value"] == pytest.approx(bound, abs=1e-6)

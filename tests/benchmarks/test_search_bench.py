@@ -1,0 +1,48 @@
+"""The page of the search's figures is made of the rows that are kept."""
+
+import json
+from pathlib import Path
+
+from benchmarks import search
+from benchmarks.core.results import read_rows
+
+KEPT = Path(__file__).parents[2] / "docs" / "bench"
+
+
+def test_the_page_is_what_its_rows_give(tmp_path):
+    assert search.write(KEPT / "search.jsonl", tmp_path).read_text("utf-8") == (KEPT / "search.md").read_text("utf-8")
+
+
+def test_every_kept_row_has_spent_its_epsilon_and_no_more():
+    rows = read_rows(KEPT / "search.jsonl")
+    assert len(rows) == 10 * len(search.EPSILONS) * len(search.SPACES)
+    assert all(0.98 * row["epsilon"] <= row["spent"] <= row["epsilon"] for row in rows)
+
+
+def test_figures_compare_a_search_with_auto_on_the_same_splits(tmp_path):
+    rows = [
+        {"system": system, "epsilon": 1.0, "seed": seed, "accuracy": accuracy, "seconds": 1.0}
+        for system, seed, accuracy in (
+            ("auto", 0, 0.8), ("auto", 1, 0.9), ("auto", 2, 0.1),
+            ("search, shapes of auto", 0, 0.79), ("search, shapes of auto", 1, 0.87),
+        )
+    ]  # fmt: skip
+    results = tmp_path / "search.jsonl"
+    results.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _, found = search.side_by_side(results)
+    assert found["against auto"] == "-2.00 (sd 1.41, worst -3.00)"
+    assert "not met" in search.write(results, tmp_path).read_text("utf-8")
+
+
+def test_what_is_kept_is_not_measured_again(tmp_path, monkeypatch):
+    measured = []
+    monkeypatch.setattr(search, "load_view", lambda name: (None, [], None))
+
+    def measure(X, y, schema, system, epsilon, seed):
+        measured.append((system, epsilon, seed))
+        return {"system": system, "epsilon": epsilon, "seed": seed}
+
+    monkeypatch.setattr(search, "_measure", measure)
+    for _ in range(2):
+        list(search.run(lambda step: None, tmp_path / "rows.jsonl", 1))
+    assert len(measured) == len(search.EPSILONS) * len(search.SPACES)

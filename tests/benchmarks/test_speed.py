@@ -1,0 +1,411 @@
+"""The speed benchmark: same work for all, honest verdicts, rows that say what they are, a page made from rows alone."""
+
+import importlib.util
+import json
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.core.figures import time_text
+from benchmarks.core.goals import MET, MISSED, OPEN, Goal, Reached, judged
+from benchmarks.core.machine import machine
+from benchmarks.core.plots import spread_out
+from benchmarks.core.process import Worker, peak_bytes, start_watching
+from benchmarks.core.results import NotMeasured, key
+from benchmarks.speed import cases, floor, goals, parquet, report, run, worker
+from benchmarks.speed.cases import DISJOINT, FOREST, FULL, FULL_DATA, LIGHTGBM, OURS, PEERS, QUICK, foreseen, wanted
+from benchmarks.speed.fresh import first_fit_runs, import_runs
+from benchmarks.speed.goals import GOALS, Figures
+from benchmarks.speed.profile import WATCHED, watched
+from benchmarks.speed.systems import draw_table
+from dpforest.cli.main import commands
+from dpforest.errors import ParameterError
+
+MACHINE = machine(*run.LIBRARIES)
+HAS_LIGHTGBM = importlib.util.find_spec("lightgbm") is not None
+TINY = replace(
+    QUICK,
+    n_rows=400,
+    step=(40, 400),
+    axes={"n_rows": (40, 400), "n_features": (20,), "n_trees": (10,), "depth": (6,)},
+    growing=(DISJOINT, LIGHTGBM),
+)
+
+
+def row(case, seconds, **more):
+    """A row of a case as a run would keep it."""
+    own = {
+        "bins": 32,
+        "peak_bytes": 2**20,
+        "threads": 2,
+        "load_before_run": 0.1,
+        "machine": machine(*run.LIBRARIES),
+        "n_runs": 3,
+    }
+    if case.variant == "fit" and case.system in OURS:
+        own |= {"encoding": seconds / 5, "growing": 4 * seconds / 5}
+    if case.variant == "profile":
+        own |= {"parts": {"selection": seconds / 20, "noise": seconds / 20, "counting": seconds / 2}}
+    if case.variant == "import":
+        own |= {"imports": {"import dpforest": seconds}}
+    return case.to_dict() | own | {"seconds": seconds, "median": seconds} | more
+
+
+def rows_of(scale, ours=0.1, theirs=10.0):
+    return [row(case, ours if case.system in OURS else theirs) for case in wanted(scale)]
+
+
+def verdicts_of(figures):
+    return judged(GOALS, figures, "absolute")
+
+
+def ask(action, system, **other):
+    shape = {"n_rows": 300, "n_features": 3, "n_trees": 2, "depth": 2} | other
+    return worker.answer({"action": action, "system": system, "shape": shape, "threads": 2, "repeats": 2})
+
+
+# What is measured
+
+
+def test_each_case_is_there_once_and_every_part_is_in_the_whole():
+    for scale in (FULL, QUICK):
+        found = wanted(scale)
+        assert len(set(found)) == len(found)
+        for part in cases.PARTS:
+            assert set(wanted(scale, (part,))) <= set(found)
+    with pytest.raises(ParameterError, match="no part 'sped'"):
+        wanted(FULL, ("sped",))
+
+
+def test_a_quick_run_keeps_to_small_tables_and_to_rows_of_its_own():
+    assert max(dict(case.parameters)["n_rows"] for case in wanted(QUICK)) == 20_000
+    assert not set(wanted(QUICK)) & set(wanted(FULL))
+
+
+def test_all_systems_meet_in_the_base_case():
+    base = {case.system for case in wanted(FULL, ("goals",)) if case == FULL.case(case.system, "fit")}
+    assert base == {*OURS, *PEERS}
+    assert set(wanted(FULL, ("memory",))) == {FULL.case(system, "fit") for system in base}
+
+
+def test_the_number_of_rows_of_the_file_can_be_chosen():
+    files = [case for case in wanted(FULL, ("parquet",), 5_000) if case.variant == "file fit"]
+    assert {dict(case.parameters)["n_rows"] for case in files} == {5_000}
+
+
+def test_time_is_foreseen_from_the_nearest_smaller_cell():
+    known = [row(FULL.case(FOREST, "fit", n_trees=n), seconds) for n, seconds in ((1, 9.0), (5, 20.0))]
+    assert foreseen(FULL.case(FOREST, "fit", n_trees=10), known) == pytest.approx(40.0)
+    assert foreseen(FULL.case(FOREST, "fit", n_trees=1), known) is None
+    assert foreseen(FULL.case(LIGHTGBM, "fit", n_trees=10), known) is None
+    assert foreseen(FULL.case(FOREST, "fit", n_trees=10, depth=8), known) is None
+
+
+def test_a_table_is_the_same_each_time_and_its_classes_follow_its_features():
+    (X, y), (again, _) = draw_table(2_000, 4), draw_table(2_000, 4)
+    assert (again == X).all()
+    assert X.dtype == np.float32
+    assert set(np.unique(y)) == {0, 1}
+    slopes = np.random.default_rng(cases.SEED).standard_normal(4, dtype=np.float32)
+    assert ((X @ slopes > 0) == y).mean() > 0.7
+
+
+# How it is measured
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_the_bare_pass_counts_as_numpy_does(threads):
+    X, y = draw_table(500, 5)
+    packed, levels = floor.pack(X, y), floor.nodes_of(500, 4, seed=0)
+    found = floor.bare_pass(packed, levels, threads)()
+    assert packed.max() < floor.WIDTH
+    assert (packed % 2 == y).all()
+    for level, (nodes, cells) in enumerate(zip(levels, found, strict=True)):
+        n_cells = (1 << level) * floor.WIDTH
+        for column, own in zip(packed, cells, strict=True):
+            expected = np.bincount(nodes.astype(np.int64) * floor.WIDTH + column, minlength=n_cells)
+            assert (own == expected).all()
+
+
+def test_values_beyond_the_bounds_are_packed_into_the_outermost_bins():
+    packed = floor.pack(np.array([[-9.0], [-4.0], [0.0], [3.99], [9.0]], dtype=np.float32), np.zeros(5, dtype=int))
+    assert packed.tolist() == [[0, 0, 32, 62, 62]]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks are reset on Linux only")
+def test_the_peak_of_memory_is_that_of_a_known_array_even_when_it_is_gone():
+    held = start_watching()
+    array = np.ones(8 * 2**20)  # 64 MiB
+    del array
+    assert 60 * 2**20 < peak_bytes() - held < 80 * 2**20
+    held = start_watching()
+    assert peak_bytes() - held < 30 * 2**20  # a new watch forgets the old peak
+
+
+@pytest.mark.parametrize("system", [*OURS, *PEERS])
+def test_every_system_can_be_trained(system):
+    if "LightGBM" in system and not HAS_LIGHTGBM:
+        pytest.skip("needs lightgbm")
+    answer = ask("fit", system)
+    assert len(answer["runs"]) >= 2
+    assert answer["table_bytes"] == 300 * (3 * 4 + 8)
+    assert answer["peak_bytes"] >= 0
+    if system in OURS:
+        assert all(
+            a + b == pytest.approx(c) for a, b, c in zip(answer["encoding"], answer["growing"], answer["runs"], strict=True)
+        )
+
+
+@pytest.mark.parametrize("system", cases.FULL.predicting)
+def test_every_predictor_can_predict(system):
+    if system == LIGHTGBM and not HAS_LIGHTGBM:
+        pytest.skip("needs lightgbm")
+    assert len(ask("predict", system)["runs"]) >= 2
+
+
+def test_a_profile_has_all_parts_and_leaves_methods_as_they_were():
+    methods = [getattr(owner, name) for named in WATCHED.values() for owner, name in named]
+    parts = ask("profile", DISJOINT)["parts"]
+    assert set(parts) == set(WATCHED)
+    assert all(seconds > 0 for part, seconds in parts.items() if part != "residuals")  # which disjoint trees do not have
+    with pytest.raises(RuntimeError, match="within"), watched():
+        raise RuntimeError("within")
+    assert methods == [getattr(owner, name) for named in WATCHED.values() for owner, name in named]
+
+
+def test_runs_stop_early_where_they_are_long():
+    assert worker.repeat(lambda: 2.0, 5) == [2.0] * 5
+    assert len(worker.repeat(lambda: 1.0, 2)) == 5
+    assert len(worker.repeat(lambda: 1e-3, 2)) == worker.MOST_SHORT
+    assert len(worker.repeat(lambda: 0.4 * worker.REPEAT_SECONDS, 5)) == 2
+    assert len(worker.repeat(lambda: 2 * worker.REPEAT_SECONDS, 5)) == 1
+
+
+def test_small_fits_are_many_and_the_bare_pass_is_timed(monkeypatch):
+    monkeypatch.setattr(worker, "N_SMALL_FITS", 5)
+    monkeypatch.setattr(worker, "N_SMALL_WARM", 2)
+    assert len(ask("small fit", FULL_DATA, n_rows=100)["runs"]) >= 5
+    assert len(ask("count", cases.BARE_PASS)["runs"]) >= 2
+
+
+def test_a_file_has_row_groups_of_the_same_law(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "GROUP_ROWS", 100)
+    parquet.write(tmp_path / "big.parquet", 250, 3)
+    file = pq.ParquetFile(tmp_path / "big.parquet")
+    assert file.schema_arrow.names == ["x0", "x1", "x2", "y"]
+    assert [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)] == [100, 100, 50]
+    first, second = (file.read_row_group(group).column("x0").to_numpy() for group in (0, 1))
+    assert not np.isin(first, second).any()
+
+
+def test_fresh_processes_are_timed_and_failures_have_a_reason():
+    assert all(0 < seconds < 10 for seconds in import_runs("import json", 2))
+    with pytest.raises(NotMeasured, match="no-such-recipe"):
+        first_fit_runs(1, recipe="no-such-recipe", seed=0, **cases.SMALL)
+
+
+def test_a_worker_says_what_went_wrong_and_goes_on():
+    request = {"action": "count", "system": "", "shape": {"n_rows": 50, "n_features": 2, "n_trees": 1, "depth": 2}}
+    request |= {"threads": 1, "repeats": 1}
+    with Worker("benchmarks.speed.worker", 1) as workers:
+        with pytest.raises(NotMeasured, match="KeyError: 'dance'"):
+            workers.ask(request | {"action": "dance"}, alone=False)
+        assert len(workers.ask(request, alone=False)["runs"]) >= 1
+
+
+class Silent:
+    """Stands in for workers: answers at once, or fails for one system."""
+
+    def __init__(self, broken=""):
+        self.broken, self.asked = broken, []
+
+    def ask(self, request, alone):
+        self.asked.append(request["system"])
+        if request["system"] == self.broken:
+            raise NotMeasured("out of memory")
+        return {"runs": [0.3, 0.1, 0.2], "encoding": [0.1, 0.05, 0.1], "peak_bytes": 5}
+
+
+def a_run(workers, known=(), scale=FULL):
+    return run.Run(scale, 3, list(known), workers, set(cases.goal_cases(scale)))
+
+
+def test_a_row_has_best_and_median_and_the_facts_of_the_machine():
+    found = a_run(Silent()).measure(FULL.case(FULL_DATA, "fit"))
+    assert (found["seconds"], found["median"], found["encoding"], found["n_runs"]) == (0.1, 0.2, 0.05, 3)
+    assert {"processor", "cores", "versions"} <= set(found["machine"])
+    assert found["threads"] >= 1
+    assert found["seed"] == cases.SEED
+    json.dumps(found)
+
+
+def test_memory_is_kept_only_of_processes_that_were_alone():
+    shared = a_run(Silent(), scale=QUICK)
+    assert "peak_bytes" in shared.measure(QUICK.case(FULL_DATA, "fit"))
+    assert "peak_bytes" not in shared.measure(QUICK.case(FULL_DATA, "fit", n_trees=1))
+
+
+def test_a_case_that_fails_is_a_row_with_the_reason():
+    found = a_run(Silent(broken=FOREST)).measure(FULL.case(FOREST, "fit"))
+    assert found["absent"] == "out of memory"
+
+
+def test_a_library_that_is_missing_is_said_to_be(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    workers = Silent()
+    assert "lightgbm is not installed" in a_run(workers).measure(FULL.case(LIGHTGBM, "fit"))["absent"]
+    assert workers.asked == []
+
+
+def test_long_cells_of_growth_are_skipped_but_those_of_goals_are_not():
+    known = [row(FULL.case(FOREST, "fit", n_rows=100_000), 50.0), row(FULL.case(FOREST, "fit"), 500.0)]
+    workers = Silent()
+    skipped = a_run(workers, known).measure(FULL.case(FOREST, "fit", n_trees=50))
+    assert "about 2500 s" in skipped["skipped"]
+    assert workers.asked == []
+    assert "seconds" in a_run(workers, known[:1]).measure(FULL.case(FOREST, "fit"))
+
+
+# What is made of it
+
+
+@pytest.mark.parametrize(
+    ("at_least", "value", "verdict"),
+    [(True, 2.0, MET), (True, 1.99, MISSED), (False, 2.0, MET), (False, 2.01, MISSED)],
+)
+def test_a_goal_is_met_on_its_own_side_of_the_limit(at_least, value, verdict):
+    goal = Goal("speed", 2.0, "x", lambda figures: None, at_least)
+    assert goal.verdict(Reached(value, "")) == verdict
+    assert goal.verdict(None) == OPEN
+
+
+def test_verdicts_follow_from_rows():
+    fast = {line["goal"]: line for line in verdicts_of(Figures(rows_of(FULL), FULL))}
+    assert len(fast) == len(GOALS)
+    verdicts = {name: line["verdict"] for name, line in fast.items()}
+    assert verdicts["10 disjoint trees, times as fast as LightGBM rf"] == MET
+    # 10 s over 0.1 s is a hundred, not two hundred and fifty.
+    line = fast["10 disjoint trees, times as fast as scikit-learn's random forest"]
+    assert (line["reached"], line["verdict"], line["absolute"]) == ("100x", MISSED, "100 ms against 10.0 s")
+    assert verdicts["selection and noise, over counting, 10 trees"] == MET
+    assert verdicts["first fit in a fresh process, imports included"] == MET
+    assert verdicts["warm fit of 100 rows x 5 features, median"] == MISSED
+    assert OPEN not in verdicts.values()
+
+
+def test_a_goal_for_both_recipes_holds_for_the_worse_one():
+    rows = [
+        row(case, 0.1, peak_bytes=(50 if case.system == DISJOINT else 40) * 10**6)
+        for case in wanted(FULL, ("memory",))
+        if case.system in OURS
+    ]
+    name = next(goal.name for goal in GOALS if goal.name.startswith("peak memory beyond"))
+    line = next(line for line in verdicts_of(Figures(rows, FULL)) if line["goal"] == name)
+    assert (line["reached"], line["verdict"]) == ("1.09x", MISSED)  # 50 MB of 46 MB
+    assert next(line for line in verdicts_of(Figures(rows[:1], FULL)) if line["goal"] == name)["verdict"] == OPEN
+
+
+def test_without_rows_nothing_is_met():
+    assert {line["verdict"] for line in verdicts_of(Figures([], FULL))} == {OPEN}
+
+
+def test_a_page_is_made_from_rows_alone_and_shows_what_was_missed():
+    text = report.page(rows_of(FULL), ["speed-growth.png"])
+    assert text == report.page(json.loads(json.dumps(rows_of(FULL))), ["speed-growth.png"])
+    heads = ("Goals", "All systems", "Growth", "Small things", "Where the time of a fit goes", "Settings", "The machine")
+    assert all(f"\n## {head}\n" in text for head in heads)
+    assert "| missed |" in text
+    assert "| met |" in text
+    assert "](speed-growth.png)" in text
+    assert "quick run" not in text
+    assert "bagging_fraction=0.632" in text
+
+
+def test_a_page_of_a_quick_run_says_so_and_full_rows_come_first():
+    assert "This is a quick run" in report.page(rows_of(QUICK))
+    assert "This is a quick run" not in report.page(rows_of(QUICK) + rows_of(FULL))
+
+
+def test_a_page_names_what_is_not_there_and_why():
+    rows = rows_of(FULL)
+    skipped = next(row for row in rows if row["parameters"]["n_trees"] == 500)
+    del skipped["seconds"]
+    skipped["skipped"] = "about 90 s a run"
+    absent = next(row for row in rows if row["variant"] == "file fit")
+    absent["absent"] = "no such thing"
+    text = report.page(rows)
+    assert "about 90 s a run" in text
+    assert "no such thing" in text
+    assert "| not measured |" in text
+    assert "# Speed and memory" in report.page([])
+
+
+def test_a_page_says_when_others_used_the_machine():
+    rows = rows_of(FULL)
+    assert "Others used the machine" not in report.page(rows)
+    assert "while 1 of these rows" in report.page([rows[0] | {"load_before_case": 2.9}, *rows[1:]])
+
+
+def test_a_page_says_what_stands_in_the_way_of_goals_that_were_missed():
+    rows = rows_of(FULL)
+    slow = [
+        row | {"seconds": 1e3 * row["seconds"]} if row["system"] == DISJOINT and "seconds" in row else row for row in rows
+    ]
+    assert "goes with the number of nodes" in report.page(slow).split("## All systems")[0]
+
+
+def test_rows_of_two_machines_are_told_apart():
+    rows = rows_of(FULL)
+    rows[0] = rows[0] | {"machine": rows[0]["machine"] | {"processor": "another"}}
+    text = report.page(rows)
+    assert "| fact | machine 1 | machine 2 |" in text
+
+
+def test_plots_are_drawn_from_rows(tmp_path):
+    pytest.importorskip("matplotlib")
+    results = tmp_path / "rows.jsonl"
+    results.write_text("".join(json.dumps(row) + "\n" for row in rows_of(FULL)))
+    text = report.write(results, tmp_path / "page").read_text()
+    for name in ("speed-growth.png", "speed-memory.png"):
+        assert f"({name})" in text
+        assert (tmp_path / "page" / name).stat().st_size > 1_000
+    bare = report.write(results, tmp_path / "bare", plots=False).read_text()
+    assert ".png" not in bare
+
+
+def test_labels_keep_their_order_and_their_distance():
+    placed = spread_out([0.5, 0.52, 0.1, 0.51], 0.1)
+    assert np.argsort(placed).tolist() == [2, 0, 3, 1]
+    assert np.diff(sorted(placed)).min() >= 0.1 - 1e-12
+    assert spread_out([0.1, 0.9], 0.1) == pytest.approx([0.1, 0.9])
+    assert spread_out([], 0.1) == []
+
+
+def test_times_have_three_digits():
+    assert [time_text(seconds) for seconds in (123.4, 2.5, 0.0123, 4e-5)] == ["123 s", "2.50 s", "12.3 ms", "40.0 µs"]
+
+
+def test_the_command_measures_once_and_then_renders(tmp_path, monkeypatch):
+    monkeypatch.setattr(cases, "QUICK", TINY)
+    monkeypatch.setattr(goals, "QUICK", TINY)
+    results, page = tmp_path / "rows.jsonl", tmp_path / "page"
+    arguments = ["bench", "speed", "--quick", "--results", str(results), "--report", str(page)]
+    done = CliRunner().invoke(commands, [*arguments, "--only", "growth", "--repeats", "1"])
+    assert done.exit_code == 0, done.output
+    rows = [json.loads(line) for line in results.read_text().splitlines()]
+    expected = Counter(key(case.to_dict()) for case in wanted(TINY, ("growth",)))
+    assert Counter(key(row) for row in rows) == expected
+    assert all("seconds" in row for row in rows if row["system"] == DISJOINT)
+    assert "Goals" in done.output
+    text = (page / "speed.md").read_text()
+    again = CliRunner().invoke(commands, [*arguments, "--render", "--no-plots", "--json"])
+    assert again.exit_code == 0, again.output
+    assert len(results.read_text().splitlines()) == len(rows)
+    assert [line for line in text.splitlines() if ".png" not in line and line] == [
+        line for line in (page / "speed.md").read_text().splitlines() if line
+    ]

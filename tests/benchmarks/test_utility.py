@@ -1,0 +1,313 @@
+"""The utility benchmark: same splits for all, honest figures, rows that name what they are, a page made from rows."""
+
+import importlib.util
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.metrics import log_loss, roc_auc_score
+from typer.testing import CliRunner
+
+from benchmarks.core.results import Case, NotMeasured, key
+from benchmarks.core.trials import HeldOut
+from benchmarks.peers import environment
+from benchmarks.peers.settings import PEERS
+from benchmarks.utility import report as utility_report
+from benchmarks.utility import run as utility
+from benchmarks.utility.figures import APPROXIMATE, PURE, Figures, metrics_of
+from dpforest import Bounded, Categorical, Classes, Numeric, Schema
+from dpforest.cli.main import commands
+from dpforest.errors import ParameterError
+from dpforest.recipes import get_recipe
+
+FULL, QUICK = utility.all_cases(quick=False), utility.all_cases(quick=True)
+
+
+def toy(name, seed=0, n_rows=300):
+    """A small table of the task that the benchmark's table has."""
+    rng = np.random.default_rng(0)
+    x, c = rng.random(n_rows), rng.choice(["a", "b", "c"], n_rows)
+    score = x + (c == "a")
+    X = pa.table({"x": x, "c": c})
+    schema = Schema({"x": Numeric(0, 1), "c": Categorical(["a", "b", "c"])}, Bounded(0, 2))
+    task = next(table.task for table in utility.TABLES if table.name == name)
+    if task == "regression":
+        return X, score, schema
+    n_classes = 2 if task == "binary" else 3
+    y = np.minimum((score / 2 * n_classes).astype(int), n_classes - 1)
+    return X, y, replace(schema, target=Classes(range(n_classes)))
+
+
+def case(table, system, seed=0, epsilon=1.0, delta=0.0, **settings):
+    if system in ("guess", "random-forest"):
+        return Case.of("utility", table, system, "no privacy", seed)
+    return Case.of("utility", table, system, "private", seed, epsilon=epsilon, delta=delta, **settings)
+
+
+def row(case, value, **more):
+    metrics = dict.fromkeys(metrics_of(utility._table(case.dataset)), value)
+    return case.to_dict() | {"metrics": metrics, "n_train": 75, "n_test": 25, "seconds": 0.1} | more
+
+
+def kept(rows, path):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+# What is run
+
+
+def test_the_quick_run_is_part_of_the_full_one():
+    assert set(QUICK) < set(FULL)
+    assert len(set(FULL)) == len(FULL)
+
+
+def test_every_system_meets_every_table_of_its_task_on_the_same_seeds():
+    for table in utility.TABLES:
+        own = [case for case in FULL if case.dataset == table.name]
+        assert {case.seed for case in own} == set(range(utility.N_SEEDS))
+        budgets = {
+            (dict(case.parameters)["epsilon"], dict(case.parameters)["delta"]) for case in own if case.system == "auto"
+        }
+        assert budgets == {(epsilon, delta) for epsilon in utility.EPSILONS for delta in (PURE, APPROXIMATE)}
+        systems = {case.system for case in own}
+        assert ("interpret DP-EBM" in systems) == (table.task != "classes")
+        assert ("diffprivlib linear regression" in systems) == (table.task == "regression")
+        assert ("fletcher-islam-2017" in systems) == (table.task != "regression")
+
+
+def test_splits_are_those_that_nothing_was_tuned_on():
+    for table in utility.TABLES:
+        train, test = table.split.rows(np.zeros(1000), 3)
+        expected = np.random.default_rng([2026, 3]).permutation(1000)
+        n_test = 100 if table.task == "regression" else 250
+        assert (test == expected[:n_test]).all()
+        assert (train == expected[n_test:]).all()
+        assert sorted(HeldOut(n_test / 1000).rows(np.zeros(1000), 3)[1]) != sorted(test)
+
+
+def test_systems_and_tables_can_be_chosen_by_name_or_group():
+    assert {case.system for case in utility.wanted(False, ("auto",), ("adult", "nursery"))} == {"auto"}
+    assert {case.dataset for case in utility.wanted(False, ("auto",), ("adult", "nursery"))} == {"adult", "nursery"}
+    peers_only = {case.system for case in utility.wanted(False, ("peers",))}
+    assert peers_only == {peer.system for peer in PEERS}
+    assert {case.system for case in utility.wanted(False, ("references", "dong-2022"))} == {
+        "guess",
+        "random-forest",
+        "dong-2022",
+    }
+    with pytest.raises(ParameterError, match="adults"):
+        utility.wanted(False, (), ("adults",))
+
+
+def test_ablations_run_on_their_tables_at_two_budgets(monkeypatch):
+    monkeypatch.setattr(utility, "ABLATIONS", {"nothing": get_recipe("auto")})
+    cases = utility.wanted(False, ("ablations",))
+    assert {case.dataset for case in cases} == {table.name for table in utility.TABLES if table.in_ablations}
+    assert {dict(case.parameters)["epsilon"] for case in cases} == set(utility.ABLATION_EPSILONS)
+    measured = utility.measure(cases[0], None, toy)
+    assert measured["system"] == "ablation: nothing"
+    assert measured["holds"]
+
+
+@pytest.mark.parametrize("table", ["adult", "nursery", "abalone"])
+@pytest.mark.parametrize("system", ["auto", "consul-2020", "random-forest", "guess"])
+def test_a_case_of_every_task_is_measured(table, system):
+    measured = utility.measure(case(table, system, delta=1e-5 if system == "auto" else 0.0), None, toy)
+    assert "absent" not in measured
+    assert (measured["n_train"], measured["n_test"]) == ((270, 30) if table == "abalone" else (225, 75))
+    assert set(measured["metrics"]) == ({"r2"} if table == "abalone" else {"accuracy", "auc", "log_loss"})
+    assert ("reliability" in measured) == (table == "adult" and system == "auto")
+    if system in ("auto", "consul-2020"):
+        assert measured["holds"]
+        assert measured["epsilon_spent"] <= 1.0 + 1e-9
+
+
+def test_the_number_of_rows_is_private():
+    X, y, schema = toy("adult")
+    y = pa.chunked_array([np.where(y == 1, "yes", "no")])
+    told = replace(schema, target=Classes(["yes", "no"]), n_rows=300)
+    _, places, kept_schema = utility._places(X, y, told)
+    assert kept_schema.n_rows is None
+    assert kept_schema.target.labels == (0, 1)
+    assert (places == (np.asarray(y) == "no")).all()
+
+
+def test_what_fails_is_a_row_with_the_reason():
+    def broken(name, seed):
+        raise ZeroDivisionError("no rows")
+
+    assert "ZeroDivisionError" in utility.measure(case("adult", "auto"), None, broken)["absent"]
+    assert "no environment" in utility.measure(case("adult", "diffprivlib forest"), None, toy)["absent"]
+
+
+def test_a_peer_row_says_what_was_left_out(monkeypatch):
+    class StandIn:
+        def data(self, name, table, train, test):
+            _, usable = table()
+            return "file", train[usable[train]], test[usable[test]]
+
+        def train(self, request):
+            assert request["settings"] == {"C": 1.0}
+            return np.tile([0.3, 0.7], (75 - n_missing, 1)), {"seconds": 0.5, "n_train": 10}
+
+    n_missing = 2
+    X, y, schema = toy("adult")
+    _, test = utility._table("adult").split.rows(y, 0)
+    values = X["x"].to_pylist()
+    for place in test[:n_missing]:
+        values[place] = None
+    X = X.set_column(0, "x", pa.array(values, pa.float64()))
+    monkeypatch.setattr(environment, "trainer", lambda python: StandIn())
+    measured = utility.measure(
+        case("adult", "diffprivlib logistic regression", C=1.0), "python", lambda name, seed: (X, y, schema)
+    )
+    assert (measured["n_left_out"], measured["n_test"], measured["n_train"]) == (2, 73, 10)
+
+
+# What is measured
+
+
+def test_metrics_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    for n_classes in (2, 4):
+        schema = Schema({"x": Numeric(0, 1)}, Classes(range(n_classes)))
+        y, shares = rng.integers(0, n_classes, 200), rng.dirichlet(np.ones(n_classes), 200)
+        found = utility.metrics(shares, y, schema)
+        expected = roc_auc_score(y, shares[:, 1] if n_classes == 2 else shares, multi_class="ovr")
+        assert found["auc"] == pytest.approx(expected)
+        assert found["log_loss"] == pytest.approx(log_loss(y, shares), abs=1e-4)
+        assert found["accuracy"] == (shares.argmax(axis=1) == y).mean()
+
+
+def test_a_certain_error_costs_a_finite_loss():
+    schema = Schema({"x": Numeric(0, 1)}, Classes([0, 1]))
+    found = utility.metrics(np.array([[1.0, 0.0]]), np.array([1]), schema)
+    assert found["log_loss"] == pytest.approx(-np.log(utility.LEAST_SHARE), rel=1e-3)
+    assert "auc" not in found
+
+
+def test_reliability_counts_every_test_row_once():
+    shares, actual = np.array([0.0, 0.05, 0.55, 1.0]), np.array([0, 1, 1, 1])
+    found = utility.reliability(shares, actual)
+    assert found["counts"] == [2, 0, 0, 0, 0, 1, 0, 0, 0, 1]
+    assert found["predicted"][0] == pytest.approx(0.025)
+    assert found["actual"][0] == 0.5
+
+
+# What is shown
+
+
+def test_the_best_peer_is_the_best_mean_over_all_splits():
+    rows = [
+        row(case("adult", "diffprivlib logistic regression", seed, C=0.1), value) for seed, value in enumerate((0.7, 0.8))
+    ]
+    rows += [
+        row(case("adult", "diffprivlib logistic regression", seed, C=1.0), value) for seed, value in enumerate((0.9, 0.5))
+    ]
+    rows += [row(case("adult", "diffprivlib forest", 0, n_estimators=1), 0.99)]  # one split only
+    rows += [row(case("adult", "interpret DP-EBM", seed, delta=1e-5), 0.85) for seed in range(2)]
+    figures = Figures.of(rows)
+    pure = figures.best_peer("adult", "accuracy", 1.0, PURE)
+    assert (pure.system, json.loads(pure.settings), pure.figure.mean) == (
+        "diffprivlib logistic regression",
+        {"C": 0.1},
+        0.75,
+    )
+    assert figures.best_peer("adult", "accuracy", 1.0, APPROXIMATE).system == "interpret DP-EBM"
+    assert figures.best_peer("adult", "log_loss", 1.0, APPROXIMATE).figure.mean == pytest.approx(0.7)
+    assert figures.best_peer("adult", "accuracy", 2.0, PURE) is None
+
+
+@pytest.mark.parametrize(("auto", "verdict"), [(0.804, "above"), (0.798, "alike"), (0.79, "below")])
+def test_cells_are_above_alike_or_below(auto, verdict):
+    rows = [row(case("adult", "auto"), auto), row(case("adult", "diffprivlib forest"), 0.8)]
+    (cell,) = Figures.of(rows).cells("accuracy")
+    assert cell.verdict == verdict
+
+
+def test_a_setting_that_is_chosen_on_the_other_splits_gets_no_credit_for_luck():
+    lucky = {0: 0.9, 1: 0.5, 2: 0.5}  # the best on the mean of all
+    rows = [row(case("adult", "diffprivlib forest", seed, n_estimators=1), value) for seed, value in lucky.items()]
+    rows += [row(case("adult", "diffprivlib forest", seed, n_estimators=5), 0.6) for seed in lucky]
+    rows += [row(case("adult", "diffprivlib forest", 0, n_estimators=9), 0.99)]  # one split only
+    figures = Figures.of(rows)
+    assert figures.best_peer("adult", "accuracy", 1.0, PURE).figure.mean == pytest.approx(1.9 / 3)
+    # Split 0 takes the steady setting; splits 1 and 2 see the lucky one ahead on the others, and get what it does there.
+    assert figures.chosen_peer("adult", "accuracy", 1.0, PURE) == pytest.approx((0.6 + 0.5 + 0.5) / 3)
+    assert figures.chosen_peer("adult", "accuracy", 2.0, PURE) is None
+
+
+def made_up():
+    """Rows of every kind on two tables."""
+    bins = {"counts": [5, *[0] * 8, 5], "predicted": [0.1, *[0.0] * 8, 0.9], "actual": [0.0, *[0.0] * 8, 1.0]}
+    for table in ("adult", "abalone"):
+        for seed in range(2):
+            for system in ("guess", "random-forest"):
+                yield row(case(table, system, seed), 0.5)
+            for epsilon in (0.1, 1.0):
+                for delta in (PURE, APPROXIMATE):
+                    yield row(case(table, "auto", seed, epsilon, delta), 0.8 + seed / 100, reliability=bins)
+                    yield row(case(table, "ablation: weights", seed, epsilon, delta), 0.78 + seed / 100)
+                yield row(case(table, "interpret DP-EBM", seed, epsilon, 1e-5), 0.81, n_left_out=3)
+                yield row(case(table, "consul-2020", seed, epsilon), 0.7)
+
+
+def test_the_page_is_made_from_rows(tmp_path):
+    results = kept([*made_up(), case("pima", "auto").to_dict() | {"absent": "no | such table"}], tmp_path / "rows.jsonl")
+    page = utility_report.write(results, tmp_path / "page").read_text("utf-8")
+    assert f"from {len(list(made_up()))} measured rows" in page
+    assert "| accuracy | δ = 10⁻⁵ | in hindsight | 2 | 0 | 0 | 2 |" in page
+    assert "| accuracy | δ = 10⁻⁵ | on the other splits | 2 | 0 | 0 | 2 |" in page
+    assert "| adult | accuracy | δ = 0 | 0.805 (-0.024) | - | 0.805 (-0.040) | - |" in page
+    assert "| weights | accuracy | 1 | -2.00 | -2.00 | -2.00 | -2.00 |" in page
+    assert "| adult | 0.100 | - | 0.100 | - |" in page
+    assert "interpret DP-EBM (defaults)" in page
+    assert "no / such table" in page
+    has_plots = importlib.util.find_spec("matplotlib") is not None
+    for name in ("accuracy", "auc", "r2", "reliability"):
+        assert (tmp_path / "page" / f"utility-{name}.png").exists() == (f"utility-{name}.png" in page) == has_plots
+
+
+def test_the_mean_of_regression_tables_waits_for_all_of_them(tmp_path):
+    names = [table.name for table in utility.TABLES if table.task == "regression"]
+    rows = [row(case(name, "auto"), 0.1 * place) for place, name in enumerate(names)]
+    goal = next(goal for goal in utility_report.GOALS if goal.table == utility_report.REGRESSION)
+    assert utility_report._reached(Figures.of(rows[:-1]), goal, 1.0, PURE) is None
+    assert utility_report._reached(Figures.of(rows), goal, 1.0, PURE) == pytest.approx(0.2)
+
+
+def test_goals_are_for_the_budgets_of_the_benchmark():
+    for goal in utility_report.GOALS:
+        assert len(goal.pure) == len(goal.approximate) == len(utility.EPSILONS)
+
+
+# The command
+
+
+def test_the_command_runs_shows_and_goes_on(tmp_path):
+    chosen = ["--systems", "auto,guess", "--tables", "exclusive_or", "--jobs", "1"]
+    arguments = ["bench", "utility", "--quick", *chosen, "--results", str(tmp_path / "rows.jsonl"), "--no-peers"]
+    done = CliRunner().invoke(commands, [*arguments, "--report", str(tmp_path / "page")])
+    assert done.exit_code == 0, done.output
+    assert "exclusive_or (accuracy)" in done.output
+    assert (tmp_path / "page" / "utility.md").exists()
+    rows = (tmp_path / "rows.jsonl").read_text().splitlines()
+    assert len({key(json.loads(line)) for line in rows}) == len(rows) == 6
+    again = CliRunner().invoke(commands, [*arguments, "--json"])
+    assert json.loads(again.output)[0]["table"] == "exclusive_or"
+    assert (tmp_path / "rows.jsonl").read_text().splitlines() == rows
+
+
+def test_without_a_network_the_command_goes_on_without_peers(tmp_path, monkeypatch):
+    def fail(folder, progress):
+        raise NotMeasured("no network")
+
+    monkeypatch.setattr(environment, "build", fail)
+    chosen = ["--systems", "peers,guess", "--tables", "exclusive_or", "--jobs", "1"]
+    done = CliRunner().invoke(commands, ["bench", "utility", "--quick", *chosen, "--results", str(tmp_path / "rows.jsonl")])
+    assert done.exit_code == 0, done.output
+    assert "Without peers. no network" in done.output
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 2
