@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 from tests.audit.broken import TWINS
@@ -101,8 +102,18 @@ def test_the_command_writes_the_page(tmp_path, sure):
     assert "data:image/png;base64," in text
 
 
-def test_the_fixture_comes_with_the_library(tmp_path):
-    (tmp_path / "test_mine.py").write_text(
+def session(folder, test, *words):
+    """What a pytest session in a folder of its own prints."""
+    (folder / "test_mine.py").write_text(test)
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(root / "src"), str(root)))}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words, str(folder)]
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return result.stdout + result.stderr
+
+
+def test_the_fixture_comes_with_the_plugin(tmp_path):
+    test = (
         "from dpforest import get_recipe\n"
         "from tests.audit.broken import TWINS\n"
         "def test_sound(audit_recipe):\n"
@@ -110,9 +121,25 @@ def test_the_fixture_comes_with_the_library(tmp_path):
         "def test_broken(audit_recipe):\n"
         "    audit_recipe(TWINS['bound halved'].recipe, n_pairs=40)\n"
     )
-    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-    environment = {**os.environ, "PYTHONPATH": root}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert "1 failed, 1 passed" in result.stdout, result.stdout + result.stderr
-    assert "The claim of" in result.stdout
+    said = session(tmp_path, test, "-p", "dpforest.audit")
+    assert "1 failed, 1 passed" in said, said
+    assert "The claim of" in said
+
+
+def test_the_plugin_is_loaded_where_it_is_asked_for_and_imports_nothing_yet(tmp_path):
+    test = (
+        "import sys\n"
+        "def test_other_tests_pay_nothing(pytestconfig):\n"
+        "    assert pytestconfig.pluginmanager.has_plugin('dpforest.audit.plugin')\n"
+        "    assert not {'numpy', 'dpforest.audit.runner'} & set(sys.modules)\n"
+        "def test_the_fixture_is_there(audit_recipe):\n"
+        "    assert audit_recipe.__module__ == 'dpforest.audit.runner'\n"
+    )
+    assert "2 passed" in session(tmp_path, test, "-p", "dpforest.audit")
+    (tmp_path / "conftest.py").write_text("pytest_plugins = ['dpforest.audit']\n")
+    assert "2 passed" in session(tmp_path, test)
+
+
+def test_a_session_that_does_not_ask_for_the_plugin_does_not_load_it(tmp_path):
+    test = "import sys\ndef test_nothing_is_loaded():\n    assert not [name for name in sys.modules if 'dpforest' in name]\n"
+    assert "1 passed" in session(tmp_path, test)

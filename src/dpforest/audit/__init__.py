@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from dpforest.audit.runner import Audit, audit, audit_recipe
     from dpforest.audit.subject import Subject
 
-# Loaded when first used: pytest imports this package at each start, for its plugin.
+# Loaded when first used: pytest imports this package to find its plugin.
 _HOMES = {
     "Audit": "runner", "Finding": "replay", "Subject": "subject", "audit": "runner", "audit_recipe": "runner",
     "replay_many": "replay",
 }  # fmt: skip
+
+# ``pytest -p dpforest.audit`` loads this.
+pytest_plugins = ["dpforest.audit.plugin"]
 
 __all__ = ["Audit", "Finding", "Subject", "audit", "audit_recipe", "replay_many"]
 

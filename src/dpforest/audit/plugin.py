@@ -1,6 +1,7 @@
 """A pytest plugin: a fixture that audits a recipe.
 
-Loaded by pytest when dpforest is installed; imports the library only when a test uses it.
+Loaded where it is asked for, by ``pytest -p dpforest.audit`` or ``pytest_plugins = ["dpforest.audit"]`` in a conftest;
+imports the library only when a test uses it.
 """
 
 from collections.abc import Callable
