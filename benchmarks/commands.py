@@ -32,7 +32,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print rows as JSON.")]
 
 @commands.command()
 def foundation(as_json: AsJson = False) -> None:
-    """Accuracy of the default recipe on adult, and what a small fit and an import cost."""
+    """Accuracy of the default recipe on adult, and what a small fit and an import cost.
+
+    Example: [bold]DPFOREST_DATA=tables dpforest bench foundation[/bold]
+    """
     from benchmarks.foundation import run
 
     with steps("Measuring") as progress:
@@ -44,7 +47,10 @@ def foundation(as_json: AsJson = False) -> None:
 def papers(
     quick: Quick = False, results: Results = Path("papers.jsonl"), report: Report = None, as_json: AsJson = False
 ) -> None:
-    """The experiments of the papers, run again beside what they print."""
+    """The experiments of the papers, run again beside what they print.
+
+    Example: [bold]DPFOREST_DATA=tables dpforest bench papers --quick --report page[/bold]
+    """
     from benchmarks.papers.report import side_by_side, write
     from benchmarks.papers.run import run
 
@@ -107,7 +113,10 @@ def speed(
     render: Render = False,
     as_json: AsJson = False,
 ) -> None:
-    """Time and memory beside other libraries, and how they grow."""
+    """Time and memory beside other libraries, and how they grow.
+
+    Example: [bold]dpforest bench speed --quick --only goals[/bold]
+    """
     from benchmarks.speed import cases
     from benchmarks.speed.report import side_by_side, write
     from benchmarks.speed.run import run
@@ -131,7 +140,10 @@ def engines(
     render: Render = False,
     as_json: AsJson = False,
 ) -> None:
-    """What a fit costs in memory, from a file, in databases and on a cluster."""
+    """What a fit costs in memory, from a file, in databases and on a cluster.
+
+    Example: [bold]dpforest bench engines --quick --only DuckDB[/bold]
+    """
     from benchmarks.engines import cases
     from benchmarks.engines.report import side_by_side, write
     from benchmarks.engines.run import run
@@ -154,7 +166,10 @@ def search(
     render: Render = False,
     as_json: AsJson = False,
 ) -> None:
-    """Whether a private search is worth its price."""
+    """Whether a private search is worth its price.
+
+    Example: [bold]DPFOREST_DATA=tables dpforest bench search --quick[/bold]
+    """
     from benchmarks.search import run, side_by_side, write
 
     if not render:

@@ -8,12 +8,16 @@ from statistics import mean, median, stdev
 
 import numpy as np
 
+from benchmarks.core.trials import HeldOut
 from benchmarks.papers.views import load_view
+from benchmarks.speed import worker
+from benchmarks.speed.cases import SMALL
 from benchmarks.speed.fresh import IMPORTS, import_runs
+from benchmarks.speed.systems import Shape
 from dpforest.estimators import DPForestClassifier
-from dpforest.schema import Classes, Numeric, Schema
 
 N_SEEDS = 5
+SPLIT = HeldOut(0.25)
 
 
 def adult_accuracy(progress: Callable[[str], None]) -> Iterator[dict[str, object]]:
@@ -24,8 +28,7 @@ def adult_accuracy(progress: Callable[[str], None]) -> Iterator[dict[str, object
         accuracies, seconds = [], []
         for seed in range(N_SEEDS):
             progress(f"adult, epsilon {epsilon:g}, delta {delta:g}, split {seed + 1} of {N_SEEDS}")
-            order = np.random.default_rng(seed).permutation(len(labels))
-            train, test = order[len(order) // 4 :], order[: len(order) // 4]
+            train, test = SPLIT.rows(labels, seed)
             start = time.perf_counter()
             model = DPForestClassifier(schema, epsilon=epsilon, delta=delta, n_jobs=-1).fit(X.take(train), labels[train])
             seconds.append(time.perf_counter() - start)
@@ -36,16 +39,9 @@ def adult_accuracy(progress: Callable[[str], None]) -> Iterator[dict[str, object
 
 def small_fit() -> Iterator[dict[str, object]]:
     """A warm fit of 100 rows x 5 features, one tree of depth 3."""
-    X = np.random.default_rng(0).random((100, 5))
-    y = (X[:, 0] > 0.5).astype(int)
-    schema = Schema({f"x{place}": Numeric(0, 1) for place in range(5)}, Classes([0, 1]))
-    model = DPForestClassifier(schema, max_depth=3)
-    times = []
-    for _ in range(300):
-        start = time.perf_counter()
-        model.fit(X, y)
-        times.append(1000 * (time.perf_counter() - start))
-    yield {"figure": "warm fit, 100 rows x 5 features, depth 3", "value": f"{median(times[50:]):.2f} ms (median)"}
+    runs = worker.small_fit({"system": "auto", "threads": 1}, Shape(**SMALL))["runs"]
+    figure = f"warm fit, {SMALL['n_rows']} rows x {SMALL['n_features']} features, depth {SMALL['depth']}"
+    yield {"figure": figure, "value": f"{1000 * median(runs):.2f} ms (median)"}
 
 
 def import_time() -> Iterator[dict[str, object]]:

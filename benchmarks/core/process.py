@@ -23,7 +23,7 @@ class Worker:
     """
 
     def __init__(self, module: str, threads: int, python: str | Path = sys.executable) -> None:
-        self._command = [str(python), "-m", module]
+        self._command = [str(python), "-P", "-m", module]  # without the folder in which the command is typed
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         libraries = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         self._environment = os.environ | dict.fromkeys(libraries, str(threads)) | {"PYTHONPATH": path}

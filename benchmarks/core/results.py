@@ -12,7 +12,7 @@ from typing import Any
 
 from joblib import Parallel, delayed
 
-from dpforest.errors import DPForestError
+from dpforest.errors import DPForestError, ParameterError
 from dpforest.progress import Step
 
 # What identifies a case in a row.
@@ -43,6 +43,14 @@ class Case:
 
 class NotMeasured(DPForestError):
     """A case that cannot be measured here, with the reason."""
+
+
+def check_known(what: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a name that this benchmark does not have."""
+    listed = list(known)
+    for name in names:
+        if name not in listed:
+            raise ParameterError(f"There is no {what} {name!r} in this benchmark. Known: {', '.join(listed)}.")
 
 
 def key(row: Row) -> str:

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from benchmarks.core.results import Case
-from dpforest.errors import ParameterError
+from benchmarks.core.results import Case, check_known
 
 QUESTION = "engines"
 SEED = 2026  # of the tables
@@ -36,9 +35,7 @@ QUICK = Scale("quick", (100_000,), repeats=2)
 
 def wanted(scale: Scale, threads: int, engines: tuple[str, ...] = ()) -> list[Case]:
     """The cases of a run, those in memory first since the others are compared with them."""
-    unknown = [name for name in engines if name not in ENGINES]
-    if unknown:
-        raise ParameterError(f"There is no engine {unknown[0]!r}. Known: {', '.join(ENGINES)}.")
+    check_known("engine", engines, ENGINES)
     chosen = [engine for engine in ENGINES if not engines or engine in (MEMORY, *engines)]
     cases = []
     for engine in chosen:

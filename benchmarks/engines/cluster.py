@@ -14,7 +14,7 @@ from typing import Any
 @contextmanager
 def cluster(n_workers: int) -> Iterator[Any]:
     """A client of a new cluster of workers with one thread each."""
-    program = [sys.executable, "-m", __name__, str(n_workers)]
+    program = [sys.executable, "-P", "-m", __name__, str(n_workers)]
     pipe = subprocess.PIPE
     with subprocess.Popen(program, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdin is not None

@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.core.results import Case, Row
 from benchmarks.core.trials import Loaded, Split
 from benchmarks.core.trials import run as run_case
+from benchmarks.papers.rules import Rule
 
 # Repetitions. The papers have 100 (DPDF), 15 (DiffPRF_linear), 10 (DPRF_thesis); the others do not say.
 N_FOLDS = 10  # all ten, once
@@ -39,92 +40,6 @@ class Cell:
 
 
 Cells = tuple[Cell, ...]
-
-
-@dataclass(frozen=True)
-class Pick:
-    """Lines of a system, with these parameters and on these data sets (none: on all of them).
-
-    Without a ``column`` they are read in the column that is asked about; ``table`` names another table than the sentence's.
-    """
-
-    system: str
-    datasets: tuple[str, ...] = ()
-    parameters: tuple[tuple[str, Any], ...] = ()
-    column: str | None = None
-    table: str | None = None
-
-
-def pick(system: str, *datasets: str, column: str | None = None, table: str | None = None, **parameters: Any) -> Pick:
-    """A pick, with its parameters as keywords."""
-    return Pick(system, datasets, tuple(parameters.items()), column, table)
-
-
-@dataclass(frozen=True)
-class Above:
-    """``one`` is better than ``other`` wherever both were run alike; or on the mean of these places."""
-
-    one: Pick
-    other: Pick
-    on_average: bool = False
-
-
-@dataclass(frozen=True)
-class Halves:
-    """``one`` takes away at least half of what ``other`` lacks of ``reference``."""
-
-    one: Pick
-    other: Pick
-    reference: Pick
-
-
-@dataclass(frozen=True)
-class BestAbove:
-    """At each value of ``along`` the best of ``ones`` is better than the best of ``others``."""
-
-    ones: tuple[Pick, ...]
-    others: tuple[Pick, ...]
-    along: str
-
-
-@dataclass(frozen=True)
-class Trend:
-    """Along a parameter every curve ends better than it began (``up``) or worse; of its figures or of their spread."""
-
-    one: Pick
-    along: str
-    up: bool = True
-    of_spread: bool = False
-
-
-@dataclass(frozen=True)
-class Peak:
-    """Every curve is best at one of ``at``; without them, before its last point."""
-
-    one: Pick
-    along: str
-    at: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True)
-class LaterPeak:
-    """Curves of ``one`` are best at larger values of ``along`` than those of ``other``."""
-
-    one: Pick
-    other: Pick
-    along: str
-
-
-@dataclass(frozen=True)
-class Between:
-    """All figures of ``one`` lie between two numbers."""
-
-    one: Pick
-    low: float
-    high: float
-
-
-Rule = Above | Halves | BestAbove | Trend | Peak | LaterPeak | Between
 
 
 @dataclass(frozen=True)

@@ -4,22 +4,8 @@ from typing import Any
 
 from benchmarks.core.trials import HeldOut
 from benchmarks.papers import balance
-from benchmarks.papers.base import (
-    DIPRIME,
-    DP_ERT,
-    DPDF,
-    N_SPLITS,
-    Above,
-    Cells,
-    LaterPeak,
-    Peak,
-    Question,
-    Sentence,
-    Table,
-    Trend,
-    grid,
-    pick,
-)
+from benchmarks.papers.base import DIPRIME, DP_ERT, DPDF, N_SPLITS, Cells, Question, Sentence, Table, grid
+from benchmarks.papers.rules import Above, LaterPeak, Peak, Trend, pick
 
 TWICE = ("private at 2ε", "auto", "random forest")
 CURVES = ("auto", "random forest", "extra trees")

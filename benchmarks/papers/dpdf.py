@@ -1,7 +1,8 @@
 """001: DPDF and DiffPID3 on six tables of categories (Fletcher and Islam, AusDM 2015)."""
 
 from benchmarks.core.trials import Folds
-from benchmarks.papers.base import DIFFPID3, DPDF, N_FOLDS, Above, Halves, Question, Sentence, Table, Trend, grid, pick
+from benchmarks.papers.base import DIFFPID3, DPDF, N_FOLDS, Question, Sentence, Table, grid
+from benchmarks.papers.rules import Above, Halves, Trend, pick
 
 BETAS = (0.1, 0.25, 0.5, 1.0, 2.0)
 SIX = ("car", "krk_chess", "connect4", "mushroom", "nursery", "tic_tac_toe")

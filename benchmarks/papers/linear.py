@@ -4,7 +4,8 @@ from itertools import product
 from typing import Any
 
 from benchmarks.core.trials import HeldOut
-from benchmarks.papers.base import N_SPLITS, Above, BestAbove, Cells, Peak, Question, Sentence, Table, Trend, grid, pick
+from benchmarks.papers.base import N_SPLITS, Cells, Question, Sentence, Table, grid
+from benchmarks.papers.rules import Above, BestAbove, Peak, Trend, pick
 
 LINEAR = "dong-2022"
 # Coefficient q and d, as a share of its largest value: uniform, arithmetic, geometric, and the paper's linear 1 to 4.

@@ -7,6 +7,7 @@ from statistics import mean
 from benchmarks.core.figures import Figure
 from benchmarks.core.results import Row, group
 from benchmarks.papers.base import Cell, Question, Table
+from benchmarks.papers.rules import base
 from benchmarks.papers.run import cases_of, printed
 
 COLUMNS = ("published", "private", "private at 2ε", "auto", "no privacy", "random forest", "extra trees")
@@ -61,11 +62,6 @@ class Line:
     def goodness(self, value: float) -> float:
         """A number that is larger for what is better."""
         return value if self.metric in MORE_IS_BETTER else -value
-
-
-def base(dataset: str) -> str:
-    """The benchmark table of a view."""
-    return dataset.partition(":")[0]
 
 
 def lines_of(question: Question, table: Table, rows: Iterable[Row]) -> list[Line]:

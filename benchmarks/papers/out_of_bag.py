@@ -1,7 +1,8 @@
 """003: weights from out-of-bag records (Li, Qin, Luo and Zheng, Mathematics 2022)."""
 
 from benchmarks.core.trials import HeldOut
-from benchmarks.papers.base import BUDGETS, N_SPLITS, Above, Peak, Question, Sentence, Table, Trend, grid, pick
+from benchmarks.papers.base import BUDGETS, N_SPLITS, Question, Sentence, Table, grid
+from benchmarks.papers.rules import Above, Peak, Trend, pick
 
 OURS = "li-2022"
 

@@ -2,21 +2,8 @@
 
 from typing import Any
 
-from benchmarks.papers.base import (
-    BUDGETS,
-    DIFFPID3,
-    DIPRIME,
-    DP_ERT,
-    DPDF,
-    N_THESIS,
-    Above,
-    Between,
-    Sentence,
-    Table,
-    Trend,
-    grid,
-    pick,
-)
+from benchmarks.papers.base import BUDGETS, DIFFPID3, DIPRIME, DP_ERT, DPDF, N_THESIS, Sentence, Table, grid
+from benchmarks.papers.rules import Above, Between, Trend, pick
 
 RDT, SNR, BINARY, FI_2017 = "jagannathan-2009", "fletcher-islam-2015-snr", "bojarski-2015", "fletcher-islam-2017"
 HOU, ZHANG, LIU, GUAN, RANA = "hou-2019", "zhang-2021", "liu-2022", "guan-2020", "rana-2015"

@@ -3,8 +3,9 @@
 from typing import Any
 
 from benchmarks.core.trials import HeldOut
-from benchmarks.papers.base import N_THESIS, Above, Between, Cells, Question, Sentence, Table, Trend, grid, pick
+from benchmarks.papers.base import N_THESIS, Cells, Question, Sentence, Table, grid
 from benchmarks.papers.quoted import quoted
+from benchmarks.papers.rules import Above, Between, Trend, pick
 
 THESIS = "suihkonen-2023"
 THESIS_BUDGETS = (0.01, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0)

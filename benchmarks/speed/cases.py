@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.core.results import Case, Row
-from dpforest.errors import ParameterError
+from benchmarks.core.results import Case, Row, check_known
 
 QUESTION = "speed"
 SEED = 2026  # of the tables and of peers; the library draws fresh noise
@@ -118,9 +117,7 @@ def parquet_cases(scale: Scale, n_rows: int | None) -> Iterator[Case]:
 
 def wanted(scale: Scale, parts: tuple[str, ...] = (), parquet_rows: int | None = None) -> list[Case]:
     """The cases of these parts, each once; nothing named means all."""
-    for part in parts:
-        if part not in PARTS:
-            raise ParameterError(f"There is no part {part!r} in this benchmark. Known: {', '.join(PARTS)}.")
+    check_known("part", parts, PARTS)
     by_part = {
         "goals": goal_cases(scale),
         "growth": growth_cases(scale),

@@ -15,14 +15,13 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.core.results import Case, NotMeasured, Row, attempted, run_all
+from benchmarks.core.results import Case, NotMeasured, Row, attempted, check_known, run_all
 from benchmarks.core.trials import HeldOut, Loaded, as_numbers
 from benchmarks.papers.views import load_view
 from benchmarks.peers import environment
 from benchmarks.peers.settings import MOST_ROWS, PEERS, settings_of
 from benchmarks.utility.ablations import ABLATIONS
 from benchmarks.utility.generated import FAMILIES, generate
-from dpforest.errors import ParameterError
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.recipes import get_recipe
 from dpforest.schema import Classes, Schema
@@ -153,12 +152,8 @@ def _cases(table: Table, seed: int, quick: bool) -> Iterator[Case]:
 def wanted(quick: bool, systems: tuple[str, ...] = (), tables: tuple[str, ...] = ()) -> list[Case]:
     """The cases of these systems, by name or group, on these tables; nothing named means all."""
     cases = all_cases(quick)
-    known = {"system": {*GROUPS, *(case.system for case in cases)}, "table": {case.dataset for case in cases}}
-    for what, named in (("system", systems), ("table", tables)):
-        for name in named:
-            if name not in known[what]:
-                listed = ", ".join(sorted(known[what]))
-                raise ParameterError(f"There is no {what} {name!r} in this benchmark. Known: {listed}.")
+    check_known("system", systems, sorted({*GROUPS, *(case.system for case in cases)}))
+    check_known("table", tables, sorted({case.dataset for case in cases}))
     return [
         case
         for case in cases

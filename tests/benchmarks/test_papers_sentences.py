@@ -5,25 +5,11 @@ from dataclasses import fields
 import pytest
 
 from benchmarks.core.figures import Figure
-from benchmarks.papers.base import (
-    DIFFPID3,
-    DPDF,
-    Above,
-    BestAbove,
-    Between,
-    Cell,
-    Halves,
-    LaterPeak,
-    Peak,
-    Pick,
-    Sentence,
-    Table,
-    Trend,
-    pick,
-)
+from benchmarks.papers.base import DIFFPID3, DPDF, Cell, Sentence, Table
 from benchmarks.papers.lines import Line
+from benchmarks.papers.rules import Above, BestAbove, Between, Halves, LaterPeak, Peak, Pick, Reader, Trend, pick
 from benchmarks.papers.run import QUESTIONS
-from benchmarks.papers.sentences import Reader, places, said
+from benchmarks.papers.sentences import said
 
 TABLES = {table.name: table for question in QUESTIONS for table in question.tables}
 
@@ -40,7 +26,7 @@ def curve(system, values, along="epsilon", column="private", **fixed):
 
 
 def holds(rule, lines, column="private"):
-    return places(rule, Reader({"table": lines}, "table", column))
+    return rule.places(Reader({"table": lines}, "table", column))
 
 
 def picks_of(rule):
@@ -82,7 +68,7 @@ def test_views_of_a_table_are_alike_only_in_different_tables():
         "one",
         "private",
     )
-    assert places(Above(pick("a"), pick("b", table="other")), reader) == [True]
+    assert Above(pick("a"), pick("b", table="other")).places(reader) == [True]
     lines = reader.tables["one"] + reader.tables["other"]
     assert holds(Above(pick("a"), pick("b")), lines) == []
 

@@ -218,6 +218,14 @@ def test_a_worker_says_what_went_wrong_and_goes_on():
         assert len(workers.ask(request, alone=False)["runs"]) >= 1
 
 
+def test_a_worker_is_ours_whatever_the_folder_has(tmp_path, monkeypatch):
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__init__.py").write_text("raise SystemExit(7)")
+    monkeypatch.chdir(tmp_path)
+    with Worker("benchmarks.speed.worker", 1) as worker, pytest.raises(NotMeasured, match="KeyError: 'dance'"):
+        worker.ask({"action": "dance", "shape": {"n_rows": 1, "n_features": 1, "n_trees": 1, "depth": 1}})
+
+
 class Silent:
     """Stands in for workers: answers at once, or fails for one system."""
 

@@ -211,7 +211,6 @@ REFUSED = [
     "audit --pairs 0 --trials -1",
     "audit --recipe fletcher-islam-2017 --pairs 1 --trials 0 --html no/such/a.html",
     "audit --recipe fletcher-islam-2017 --pairs 0 --trials 0 --attack nope",
-    "bench nope",
     "bench papers --results no/such/file.jsonl",
     "demo --epsilon 0",
 ]
