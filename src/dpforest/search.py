@@ -22,7 +22,8 @@ from sklearn.utils.validation import check_is_fitted
 from dpforest.budget import Budget, Loss
 from dpforest.budget.fits import check_budget
 from dpforest.errors import ParameterError, SchemaError, TableError, UncoveredWarning, shown
-from dpforest.estimators import DPForestClassifier, DPForestRegressor, keep_names
+from dpforest.estimators import DPForestClassifier, DPForestRegressor
+from dpforest.fitting import check_parameters, keep_names, resolve_schema, whose_parts
 from dpforest.mechanisms import Entropy, Logarithmic
 from dpforest.pipelines import learnt_before
 from dpforest.privacy.accountants import make_accountant
@@ -140,7 +141,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         candidates = self._draw_candidates(listed, law.draw(entropy), entropy)
         checked = [self._model(candidate, epsilon) for candidate in listed or candidates]
         for model in checked:
-            model._check_parameters().check(schema)
+            check_parameters(model).check(schema)
         whose = self._whose(checked if listed else [])
         if y is None:
             raise ValueError("DPSearchCV requires y to be passed, but the target y is None.")
@@ -156,16 +157,13 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
 
         By what could be drawn, since what was drawn is secret. Of distributions that is known for none but the recipe.
         """
+        drawn: tuple[str, ...] = ()
         if not models:
-            given = self.param_distributions
-            spaces = [given] if isinstance(given, Mapping) else given
-            recipes = [space.get("recipe", [self.estimator.recipe]) for space in spaces]
+            recipes = [space.get("recipe", [self.estimator.recipe]) for space in self._spaces]
             drawn = outside_parts(*(type(recipe) for recipe in recipes if hasattr(recipe, "rvs")))
             listed = [recipe for some in recipes if not hasattr(some, "rvs") for recipe in some]
             models = [clone(self.estimator).set_params(recipe=recipe) for recipe in listed]
-        else:
-            drawn = ()
-        found = [model._whose(model._check_parameters()) for model in models]
+        found = [whose_parts(model, check_parameters(model)) for model in models]
         return {
             "own_recipe": bool(drawn) or any(each["own_recipe"] for each in found),
             "outside": tuple(sorted({*drawn, *(name for each in found for name in each["outside"])})),
@@ -192,31 +190,33 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ParameterError("variant of the estimator must be 'private'.")
         if not isinstance(estimator.schema, Schema):
             raise SchemaError("A search needs an estimator with a Schema; bounds cannot be read off the rows.")
-        _, schema = estimator._resolve_schema(None, None)
+        _, schema = resolve_schema(estimator)
         if schema.source == "assume-public":
             raise SchemaError("The bounds of this schema were read off rows; a search needs ones that are public.")
         self._check_names()
         check_budget(self.budget, "record", [])
         return Logarithmic.with_mean(float(self.mean_runs)), schema
 
+    @property
+    def _spaces(self) -> Any:
+        given = self.param_distributions
+        return [given] if isinstance(given, Mapping) else given
+
     def _check_names(self) -> None:
         """Candidates say nothing but what may be searched."""
-        given = self.param_distributions
-        spaces = [given] if isinstance(given, Mapping) else given
+        spaces = self._spaces
         if not isinstance(spaces, list | tuple) or not spaces or not all(isinstance(space, Mapping) for space in spaces):
-            raise ParameterError(f"param_distributions must be a dictionary or a list of them, not {shown(given)}.")
+            raise ParameterError(f"param_distributions must be a dictionary or a list of them, not {shown(spaces)}.")
         other = [name for space in spaces for name in space if name not in SEARCHED]
         if other:
             raise ParameterError(f"{shown(other[0])} cannot be searched; a search can vary {', '.join(SEARCHED)}.")
 
     def _listed(self) -> list[dict[str, Any]]:
         """All candidates, if they are lists; distributions have no end."""
-        given = self.param_distributions
-        spaces = [given] if isinstance(given, Mapping) else given
-        if any(hasattr(values, "rvs") for space in spaces for values in space.values()):
+        if any(hasattr(values, "rvs") for space in self._spaces for values in space.values()):
             return []
         try:
-            return list(ParameterGrid(given))
+            return list(ParameterGrid(self.param_distributions))
         except (TypeError, ValueError) as error:
             raise ParameterError(f"param_distributions: {error}") from None
 
@@ -274,7 +274,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _run(self, training: Vault, held_out: Vault, candidate: dict[str, Any], epsilon: float, entropy: Entropy) -> _Run:
         model = self._model(candidate, epsilon)
-        model._fit(lambda recipe, people: (training.schema, training), lambda step: None)
+        model.fit(training)
         gate = Gate(Ledger(make_accountant(epsilon, 0.0)), entropy)
         unit = self._unit(training.schema)
         sums, _ = gate.add_noise(held_out.hits(model.forest_), Sensitivity(unit, unit**2), epsilon, "hits and misses")

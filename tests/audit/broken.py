@@ -145,14 +145,17 @@ class PresentClasses(NoisyCounts):
 class SeenCategories(DPForestClassifier):
     """The categories of a column are those that occur in it."""
 
-    def _resolve_schema(self, X, y):
-        X, schema = super()._resolve_schema(X, y)
-        features = dict(schema.features)
+    def fit(self, X, y=None, **how):
+        declared, features = self.schema, dict(self.schema.features)
         for place, (name, feature) in enumerate(features.items()):
             seen = sorted({value for value in X[:, place] if isinstance(value, str | int)}, key=str)
             if isinstance(feature, Categorical) and seen:
                 features[name] = Categorical(seen)
-        return X, Schema(features, schema.target, schema.n_rows)
+        self.schema = Schema(features, declared.target, declared.n_rows)
+        try:
+            return super().fit(X, y, **how)
+        finally:
+            self.schema = declared
 
 
 # --- all of them, beside what they would be without their mistake -----------------------------------------------------

@@ -399,7 +399,7 @@ def test_a_forest_does_not_depend_on_the_size_of_blocks(monkeypatch):
 def test_a_forest_does_not_depend_on_threads(monkeypatch, started_pools):
     alone = fitted().forest_
     assert not started_pools
-    monkeypatch.setattr("dpforest.estimators.effective_n_jobs", lambda n_jobs: 2)
+    monkeypatch.setattr("dpforest.fitting.effective_n_jobs", lambda n_jobs: 2)
     together = fitted().forest_
     assert started_pools
     for name in ("parents", "features", "routes", "counts", "votes"):

@@ -1,0 +1,258 @@
+"""One fit: parameters are checked, rows are sealed, a forest is released, and what is promised of it is stated.
+
+Everything is checked before anything is spent. Hands tables on to ``records`` and never looks into them.
+"""
+
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import is_classifier
+from sklearn.utils.validation import validate_data
+
+from dpforest.budget.fits import charged, check_budget, outcomes_of_fit
+from dpforest.doubts import released_doubts
+from dpforest.errors import (
+    LeakWarning,
+    NothingLearntWarning,
+    ParameterError,
+    SchemaError,
+    TableError,
+    UncoveredWarning,
+    shown,
+)
+from dpforest.fingerprint import fingerprint
+from dpforest.forest import fit_forest, fit_published
+from dpforest.mechanisms import Entropy
+from dpforest.model_file import versions
+from dpforest.pipelines import learnt_before
+from dpforest.privacy.accountants import is_whole, make_accountant
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.statement import Statement, large_delta, proof_in_words
+from dpforest.published.base import Published
+from dpforest.published.registry import get_published
+from dpforest.recipe import Recipe, outside_parts
+from dpforest.recipes import get_recipe, is_listed
+from dpforest.records.assume import assume_public
+from dpforest.records.base import Source
+from dpforest.records.parquet import ParquetVault
+from dpforest.records.people import People
+from dpforest.records.vault import Vault
+from dpforest.schema import Bounded, Classes, Schema
+
+ASSUMED = "assume-public"
+FITTED = ("forest_", "privacy_", "schema_", "classes_", "made_with_")
+# Gives the schema of a table and its sealed rows, for the recipe; with persons, of each at most so many rows.
+Seal = Callable[[Recipe, People | None], tuple[Schema, Source]]
+
+
+def fit_estimator(
+    model: Any, seal: Seal, make_gate: Callable[[Ledger, Any], Gate], progress: Callable[[str], None], groups: Any = None
+) -> None:
+    """Train an estimator on the rows that ``seal`` gives; sets its fitted attributes."""
+    recipe, uncovered = check_parameters(model), learnt_before()
+    for note in uncovered:
+        warnings.warn(note, UncoveredWarning, stacklevel=3)
+    _check_groups(model, groups)
+    printed = _leaky_print(model, recipe)
+    # Also where a schema was read off rows before, and then kept.
+    broken = _not_private(model, model.random_state is not None, getattr(model.schema, "source", model.schema))
+    check_budget(model.budget, _unit(model), [*broken, *(printed.leaks if printed else ())])
+    ledger, whose = Ledger(_accountant(model)), whose_parts(model, recipe)
+    ledger.proof, parts = proof_in_words(recipe.name, model.variant, **whose), fingerprint(recipe, type(model))
+    gate = make_gate(ledger, model.random_state)
+    schema, vault = seal(recipe, None if groups is None else People(ledger.rows, gate.entropy))
+    shape = {"n_trees": model.n_trees, "max_depth": model.max_depth}
+    outcomes = [] if model.budget is None else outcomes_of_fit(recipe, schema, ledger.epsilon, ledger.delta, **shape)
+    what = f"fit own recipe {recipe.name}" if whose["own_recipe"] else f"fit {recipe.name}"
+    with closing(vault), charged(model.budget, what, outcomes, ledger):
+        # From here on charges are made. They stay on the estimator even if the fit fails, and no older model does.
+        for name in FITTED:
+            vars(model).pop(name, None)
+        model.ledger_ = ledger
+        if printed is None:
+            forest = fit_forest(vault, recipe, gate, **shape, progress=progress)
+        else:
+            forest = fit_published(vault, recipe, printed, gate, **shape)
+    model.schema_, model.forest_, model.made_with_ = schema, forest, versions()
+    model.privacy_ = _state(model, recipe, gate.entropy, uncovered, fingerprint=parts, **whose)
+    if isinstance(schema.target, Classes):
+        model.classes_ = forest.labels
+    if ledger.leaks:
+        reasons = "; ".join(leak.reason for leak in ledger.leaks)
+        warnings.warn(
+            f"The model is not private: {recipe.name!r} opened exact values ({reasons}).", LeakWarning, stacklevel=3
+        )
+    for doubt in released_doubts(forest, schema):
+        warnings.warn(doubt, NothingLearntWarning, stacklevel=3)
+
+
+def check_parameters(model: Any) -> Recipe:
+    """The recipe of an estimator, with its parameters; raises if a parameter cannot be used."""
+    for name in ("n_trees", "max_depth", "max_rows_per_person"):
+        value = getattr(model, name)
+        if value is not None and (not is_whole(value) or value < 1):
+            raise ParameterError(f"{name} must be a whole number of at least 1, or None, not {shown(value)}.")
+    _accountant(model)
+    if model.variant not in ("private", "published"):
+        raise ParameterError(f"variant must be 'private' or 'published', not {shown(model.variant)}.")
+    recipe = model.recipe if isinstance(model.recipe, Recipe) else get_recipe(model.recipe)
+    if model.variant == "published" and not (recipe.has_published_variant and is_listed(recipe)):
+        own = "" if is_listed(recipe) else ", since it is not the catalogue's"
+        raise ParameterError(f"Recipe {recipe.name!r} has no published variant{own}; use variant='private'.")
+    if model.recipe_params is not None and not isinstance(model.recipe_params, dict):
+        raise ParameterError(f"recipe_params must be a dictionary or None, not {shown(model.recipe_params)}.")
+    if model.variant == "published":
+        given = model.recipe_params or {}
+        words = {f"{name}={value}" for name, value in given.items() if isinstance(value, str)}
+        lacking = [text for text in get_published(recipe.name).lacks if text in {*given, *words}]
+        if lacking:
+            raise ParameterError(f"The published variant of {recipe.name!r} takes no parameter {lacking[0]!r}.")
+    return recipe.with_parameters(model.recipe_params)
+
+
+def _accountant(model: Any) -> Any:
+    return make_accountant(model.epsilon, model.delta, model.max_rows_per_person or 1)
+
+
+def _check_groups(model: Any, groups: Any) -> None:
+    """Raise unless ids of persons and the most rows of one come together."""
+    if groups is not None and model.max_rows_per_person is None:
+        raise ParameterError(
+            "groups says whose rows they are; set max_rows_per_person to how many rows of one person may be used."
+        )
+    if groups is None and model.max_rows_per_person is not None:
+        raise ParameterError(
+            f"max_rows_per_person = {model.max_rows_per_person} protects persons, so fit needs groups: the id of each "
+            "row's person. fit_table and fit_dask cannot tell persons apart; use fit, with a table or a Parquet file."
+        )
+
+
+def whose_parts(model: Any, recipe: Recipe) -> dict[str, Any]:
+    """Whether a recipe is somebody's own, and what runs that is not the library's, for the statement."""
+    facts = model.schema if isinstance(model.schema, Schema) else None
+    kinds = [] if facts is None else [type(part) for part in (facts, facts.target, *facts.features.values())]
+    return {"own_recipe": not is_listed(recipe), "outside": outside_parts(type(model), recipe, kinds)}
+
+
+def _leaky_print(model: Any, recipe: Recipe) -> Published | None:
+    """The printed algorithm, if it is asked for; None where it keeps its claim, since it is then the private one."""
+    task = "classification" if is_classifier(model) else "regression"
+    printed = get_published(recipe.name) if model.variant == "published" else None
+    return None if printed is None or task in printed.sound_for else printed
+
+
+def _unit(model: Any) -> str:
+    return "record" if model.max_rows_per_person is None else "person"
+
+
+def seal_table(model: Any, X: Any, y: Any, recipe: Recipe, groups: Any, people: People | None) -> tuple[Schema, Source]:
+    """The checked schema and rows of a table or a Parquet file; sets what scikit-learn keeps of a table."""
+    if isinstance(X, Vault):
+        return X.schema, X
+    n_jobs = effective_n_jobs(model.n_jobs)
+    if isinstance(X, str | os.PathLike):
+        if y is not None:
+            raise TableError("A file has its target in a column that the schema names; pass y with a table only.")
+        return seal_elsewhere(model, lambda schema: ParquetVault.seal(X, schema, n_jobs, groups, people), recipe)
+    if y is None:
+        raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None.")
+    X, schema = resolve_schema(model, X, y)
+    recipe.check(schema)
+    vault = Vault.seal(X, y, schema, n_jobs, groups, people)
+    keep_names(model, X, schema)
+    return schema, vault
+
+
+def seal_elsewhere(model: Any, seal: Callable[[Schema], Source], recipe: Recipe) -> tuple[Schema, Source]:
+    """The checked schema and rows of a table that is not in memory."""
+    if isinstance(model.schema, str):
+        raise SchemaError(f"Rows that are not in memory need a Schema; schema={ASSUMED!r} cannot look at them.")
+    _, schema = resolve_schema(model)
+    recipe.check(schema)
+    vault = seal(schema)
+    model.n_features_in_, model.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
+    return schema, vault
+
+
+def resolve_schema(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Schema]:
+    """The table and the schema of an estimator, which must fit its task; read off the table if that is asked for."""
+    schema, kind = model.schema, Classes if is_classifier(model) else Bounded
+    if isinstance(schema, str) and schema == ASSUMED:
+        return assume_public(X, y, classes=kind is Classes)
+    if not isinstance(schema, Schema):
+        raise SchemaError(
+            f"schema must be a Schema with the public bounds and categories of the table, not {shown(schema)}. "
+            f"Write one (see Schema and Schema.from_file), or pass schema={ASSUMED!r} to read bounds and "
+            "categories off the rows, which is not private."
+        )
+    if not isinstance(schema.target, kind):
+        raise SchemaError(
+            f"{type(model).__name__} needs a schema whose target is {kind.__name__}(...), not {schema.target!r}."
+        )
+    return X, schema
+
+
+def keep_names(model: Any, X: Any, schema: Schema) -> None:
+    """Set what scikit-learn keeps of a table: the number of its columns, and their names if it has any."""
+    # A list has no names to keep and, without a row, no columns to count.
+    has_shape = len(getattr(X, "shape", ())) == 2
+    validate_data(model, X if has_shape else np.empty((0, schema.n_features)), skip_check_array=True)
+
+
+def _not_private(model: Any, seeded: bool, source: Any) -> list[str]:
+    """Why a fit is not private, whatever its recipe does; ``source`` says where its schema comes from."""
+    assumed = f"bounds, categories and classes were read off the rows (schema={ASSUMED!r}), without noise"
+    reasons = {
+        "epsilon is infinite, so no noise was added": math.isinf(model.epsilon),
+        "a random_state was given, and whoever knows it can undo the noise": seeded,
+        assumed: isinstance(source, str) and source == ASSUMED,
+    }
+    return [reason for reason, applies in reasons.items() if applies]
+
+
+def _state(model: Any, recipe: Recipe, entropy: Entropy, uncovered: list[str], **parts: Any) -> Statement:
+    """What is promised of a forest that was just released, or why nothing is."""
+    schema, ledger = model.schema_, model.ledger_
+    reasons = _not_private(model, entropy.seeded, schema.source)
+    reasons += [f"{leak.label}: {leak.reason}" for leak in ledger.leaks]
+    public = ["names, bounds and categories of the features", "classes or bounds of the target"]
+    public += ["number of rows"] if schema.n_rows is not None else []
+    return Statement(
+        epsilon=ledger.spent,
+        delta=ledger.delta,
+        holds=not reasons,
+        reasons=tuple(reasons),
+        recipe=recipe.name,
+        variant=model.variant,
+        public=tuple(public),
+        notes=tuple(_notes(model, recipe, uncovered)),
+        seeded=entropy.seeded,
+        unit=_unit(model),
+        rows=ledger.rows,
+        **parts,
+    )
+
+
+def _notes(model: Any, recipe: Recipe, uncovered: list[str]) -> Iterator[str]:
+    """What weakens or explains the promise."""
+    schema, ledger = model.schema_, model.ledger_
+    if model.variant == "published" and not ledger.leaks:
+        yield f"the printed algorithm of {recipe.name!r} keeps its claim for {recipe.task(schema)}; it is what ran"
+    if ledger.delta > 0 and not any(book.accountant.delta for book in ledger.books):
+        yield "for this number of rows the plan makes pure-epsilon releases only, so delta was not used"
+    yield from large_delta(ledger.delta, schema.n_rows, model.forest_.n_records)
+    yield from uncovered
+    if model.max_rows_per_person is not None:
+        yield (
+            f"a person is all rows with one id; at most {ledger.rows} of them were drawn by lot, and rows without an id "
+            "were left out"
+        )
+    if model.budget is not None:
+        yield f"this fit was charged to the budget of {model.budget.dataset!r}"
