@@ -54,12 +54,8 @@ def spread(amount: float, splits: Sequence[Number], counts: Sequence[Number]) ->
     return Plan(tuple(shares[: len(splits)]), tuple(shares[len(splits) :]))
 
 
-def _with_shares(amount: float, series: Sequence[float], split_share: float | None, count_share: float) -> Plan:
-    return _plan(amount, tuple(series), split_share, count_share)
-
-
 @lru_cache(maxsize=1024)  # exact fractions are slow, and a small fit asks for the same plan several times
-def _plan(amount: float, series: tuple[float, ...], split_share: float | None, count_share: float) -> Plan:
+def _with_shares(amount: float, series: tuple[float, ...], split_share: float | None, count_share: float) -> Plan:
     """A plan from a series over the levels and the leaves (``depth + 1`` weights).
 
     With ``split_share`` the splits together get that share, in proportion to their part of the series, and the leaves the
@@ -79,12 +75,12 @@ def _plan(amount: float, series: tuple[float, ...], split_share: float | None, c
     return spread(amount, splits, counts)
 
 
-def _finite(term: Callable[[int], float], n_terms: int) -> list[float]:
+def _finite(term: Callable[[int], float], n_terms: int) -> tuple[float, ...]:
     """The terms of a series, if all are numbers."""
     try:
-        series = [float(term(place)) for place in range(n_terms)]
+        series = tuple(float(term(place)) for place in range(n_terms))
     except OverflowError:
-        series = [math.inf]
+        series = (math.inf,)
     if not math.isfinite(math.fsum(series) if math.inf not in series else math.inf):
         raise ParameterError(f"Weights over {n_terms} layers grow beyond all numbers; use a smaller ratio, q or step.")
     return series
@@ -94,17 +90,14 @@ def _finite(term: Callable[[int], float], n_terms: int) -> list[float]:
 class Uniform:
     """The same share for each level and for the leaves.
 
-    Privacy:
-        Claim: a tree costs at most ``amount``.
-        Because: see ``spread``.
-        Assumes: as ``spread``.
+    Privacy: Claim: a tree costs at most ``amount``. Because: see ``spread``. Assumes: as ``spread``.
     """
 
     split_share: float | None = None
     count_share: float = 0.0
 
     def plan(self, amount: float, depth: int) -> Plan:
-        return _with_shares(amount, [1.0] * (depth + 1), self.split_share, self.count_share)
+        return _with_shares(amount, (1.0,) * (depth + 1), self.split_share, self.count_share)
 
 
 @dataclass(frozen=True)
@@ -113,10 +106,7 @@ class Geometric:
 
     Deeper nodes hold fewer records, so the same noise hurts them more.
 
-    Privacy:
-        Claim: a tree costs at most ``amount``.
-        Because: see ``spread``.
-        Assumes: as ``spread``.
+    Privacy: Claim: a tree costs at most ``amount``. Because: see ``spread``. Assumes: as ``spread``.
     """
 
     ratio: float = 2 ** (1 / 3)
@@ -134,10 +124,7 @@ class Geometric:
 class Arithmetic:
     """Each level gets ``step`` times the root's share more than the level above; the leaves come last.
 
-    Privacy:
-        Claim: a tree costs at most ``amount``.
-        Because: see ``spread``.
-        Assumes: as ``spread``.
+    Privacy: Claim: a tree costs at most ``amount``. Because: see ``spread``. Assumes: as ``spread``.
     """
 
     step: float = 1.0
@@ -173,7 +160,7 @@ class Linear:
             raise ParameterError(f"Linear needs q >= 1 and 0 <= slope < 1, not q={self.q!r}, slope={self.slope!r}.")
         return _with_shares(amount, self.layers(depth + 1), None, self.count_share)
 
-    def layers(self, n_layers: int) -> list[float]:
+    def layers(self, n_layers: int) -> tuple[float, ...]:
         """The published layers for a budget of 1."""
         h, q = n_layers, self.q
         d = self.slope * 2 / (h * (h - 1)) if h > 1 else 0.0
@@ -188,10 +175,7 @@ class Harmonic:
 
     ``inner`` multiplies the weights of all layers but the leaves; 2 gives eq. 4.29.
 
-    Privacy:
-        Claim: a tree costs at most ``amount``.
-        Because: see ``spread``.
-        Assumes: as ``spread``.
+    Privacy: Claim: a tree costs at most ``amount``. Because: see ``spread``. Assumes: as ``spread``.
     """
 
     inner: float = 1.0
@@ -201,7 +185,7 @@ class Harmonic:
     def plan(self, amount: float, depth: int) -> Plan:
         if not self.inner > 0:
             raise ParameterError(f"inner must be positive, not {self.inner!r}.")
-        series = [self.inner / (depth + 1 - level) for level in range(depth)] + [1.0]
+        series = (*(self.inner / (depth + 1 - level) for level in range(depth)), 1.0)
         return _with_shares(amount, series, self.split_share, self.count_share)
 
 
@@ -211,10 +195,7 @@ class EveryQuery:
 
     A tree of ``depth`` levels of splits asks 2*depth + 1 queries; the paper counts the leaves as a level.
 
-    Privacy:
-        Claim: a tree costs at most ``amount``.
-        Because: see ``spread``.
-        Assumes: as ``spread``.
+    Privacy: Claim: a tree costs at most ``amount``. Because: see ``spread``. Assumes: as ``spread``.
     """
 
     def plan(self, amount: float, depth: int) -> Plan:
@@ -235,7 +216,7 @@ class Weighted:
     leaf_share: float = 0.5
 
     def plan(self, amount: float, depth: int) -> Plan:
-        return _with_shares(amount, [*self.weights[:depth], 1.0], 1 - self.leaf_share, 0.0)
+        return _with_shares(amount, (*self.weights[:depth], 1.0), 1 - self.leaf_share, 0.0)
 
 
 @dataclass(frozen=True)

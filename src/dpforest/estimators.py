@@ -319,7 +319,7 @@ def load_model(path: str | Path, *, allow_changed: bool = False) -> DPForestClas
         raise ModelFileError(f"{path} is damaged or not a dpforest model.") from None
     model.schema_, model.forest_ = header["schema"], forest
     model.privacy_, model.ledger_ = header["privacy"], header["ledger"]
-    model.made_with_ = {str(name): str(number) for name, number in (header.get("made_with") or {}).items()}
+    model.made_with_ = {str(name): str(number) for name, number in header["made_with"].items()}
     model.n_features_in_ = model.schema_.n_features
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)

@@ -23,16 +23,16 @@ def check_header(header: dict[str, Any]) -> None:
     privacy, names = header["privacy"], header["feature_names"]
     texts = [header["estimator"], header["link"], *(names or ()), *header["made_with"], *header["made_with"].values()]
     texts += [privacy[name] for name in ("adjacency", "unit", "recipe", "variant")]
-    lists = [privacy.get("outside", []), *(privacy[name] for name in ("reasons", "public", "notes", "not_covered"))]
+    lists = [*(privacy[name] for name in ("outside", "reasons", "public", "notes", "not_covered"))]
     texts += [header["ledger"].get("proof", ""), *(text for part in lists for text in part)]
     sound = (
         all(isinstance(text, str) for text in texts)
         and all(isinstance(part, list) for part in lists)
-        and isinstance(privacy.get("own_recipe", False), bool)
+        and isinstance(privacy["own_recipe"], bool)
         and isinstance(names, list | None)
         and len(set(names or ())) == len(names or ())
         and isinstance(header["draws"], bool)
-        and _is_estimate(header.get("n_records"))
+        and _is_estimate(header["n_records"])
         and _are_parameters(header["parameters"])
         and _is_amount(privacy["epsilon"])
         and _is_amount(privacy["delta"])

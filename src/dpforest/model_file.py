@@ -23,9 +23,8 @@ from dpforest.files import read_whole, whole_file
 from dpforest.model_checks import check_header, check_size, check_structure
 from dpforest.privacy.amounts import as_written
 from dpforest.privacy.ledger import Ledger
-from dpforest.privacy.statement import UNNAMED, Statement
+from dpforest.privacy.statement import Statement
 from dpforest.recipe import Recipe
-from dpforest.recipes import list_recipes
 from dpforest.schema import Numeric, Schema
 from dpforest.tree import Estimate, Forest
 
@@ -149,9 +148,7 @@ def read_model(path: str | Path, allow_changed: bool = False) -> tuple[dict[str,
 
 def _unpack(content: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, memoryview], bool]:
     """Header and arrays as they stand in the file, and whether any byte of it is not what was saved."""
-    # Files of earlier versions have no array of that name.
-    arrays = [name for name in ARRAYS if name != "noise" or b"noise.npy" in content]
-    entries = unpacked(content, {HEADER, *(f"{name}.npy" for name in arrays)})
+    entries = unpacked(content, {HEADER, *(f"{name}.npy" for name in ARRAYS)})
     text = bytes(entries[HEADER])
     if len(text) > MOST_HEADER_BYTES:
         raise ModelFileError(f"{path} is not a dpforest model: its header is larger than {MOST_HEADER_BYTES} bytes.")
@@ -167,14 +164,14 @@ def _unpack(content: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str,
 def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Forest:
     """The forest of a file, checked; entries of the header become what they stand for."""
     check_header(header)
-    arrays = {name: _read_array(blobs[f"{name}.npy"], *form) for name, form in ARRAYS.items() if f"{name}.npy" in blobs}
+    arrays = {name: _read_array(blobs[f"{name}.npy"], *form) for name, form in ARRAYS.items()}
     header["schema"] = schema = Schema.from_dict(header["schema"])
-    header["privacy"] = Statement.from_dict(_whose(header["privacy"]))
+    header["privacy"] = Statement.from_dict(header["privacy"])
     header["ledger"] = Ledger.from_dict(header["ledger"])
     header["parameters"]["epsilon"] = float(header["parameters"]["epsilon"])
     cuts = _split_cuts(arrays.pop("cuts"), arrays.pop("n_cuts"), schema)
     domain = Domain(tuple(schema.features), tuple(schema.features.values()), cuts)
-    measured = header.get("n_records")  # files of earlier versions do not have it
+    measured = header["n_records"]
     forest = Forest(
         domain=domain,
         target=schema.target,
@@ -185,13 +182,6 @@ def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Fore
     )
     check_structure(forest)
     return forest
-
-
-def _whose(privacy: dict[str, Any]) -> dict[str, Any]:
-    """A statement of an earlier version, which says nothing about parts: a recipe that is not listed was somebody's own."""
-    if "own_recipe" in privacy or any(recipe["name"] == privacy["recipe"] for recipe in list_recipes()):
-        return privacy
-    return privacy | {"own_recipe": True, "outside": [UNNAMED]}
 
 
 def _split_cuts(cuts: np.ndarray, n_cuts: np.ndarray, schema: Schema) -> tuple[np.ndarray, ...]:

@@ -196,11 +196,15 @@ class Forest:
         np.maximum.at(depths, self.trees, self.levels)
         return nodes, np.append(self.routes.reshape(-1), np.zeros(n_codes, dtype=self.routes.dtype)), depths
 
-    def choices(self, codes: np.ndarray) -> np.ndarray:
-        """The value that each tree votes for, ``(n_trees, n_records)``."""
+    def leaves(self, codes: np.ndarray) -> np.ndarray:
+        """The leaf that each record reaches in each tree, ``(n_trees, n_records)``."""
         leaves = np.empty((self.n_trees, codes.shape[1]), dtype=np.int64)
         _leaves(np.ascontiguousarray(codes), *self._steps, leaves)
-        return self.votes.argmax(axis=1)[leaves]
+        return leaves
+
+    def choices(self, codes: np.ndarray) -> np.ndarray:
+        """The value that each tree votes for, ``(n_trees, n_records)``."""
+        return self.votes.argmax(axis=1)[self.leaves(codes)]
 
     def vote(self, codes: np.ndarray) -> np.ndarray:
         """Summed votes ``(n_records, n_values)`` for codes ``(n_features, n_records)``."""

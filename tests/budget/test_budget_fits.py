@@ -13,8 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from dpforest import Bounded, Budget, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
-from dpforest import estimators as estimators_module
+from dpforest import Bounded, Budget, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, fitting, load_model
 from dpforest.budget import Loss
 from dpforest.errors import AccountingError, BudgetError, BudgetStoreError, ParameterError
 from dpforest.evaluation import evaluate_privately
@@ -76,7 +75,7 @@ def test_a_refused_fit_touches_no_rows_and_keeps_the_older_model(budget, monkeyp
     def touched(*_, **__):
         raise AssertionError("rows were touched")
 
-    monkeypatch.setattr(estimators_module, "fit_forest", touched)
+    monkeypatch.setattr(fitting, "fit_forest", touched)
     with pytest.raises(BudgetError, match=r"asks .* for epsilon = 2 "):
         model.fit(X, Y)
     assert model.forest_ is forest

@@ -17,7 +17,7 @@ from dpforest.mechanisms import Entropy
 from dpforest.planner import plan_forest
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.privacy.statement import UNNAMED, Statement
+from dpforest.privacy.statement import Statement
 from dpforest.recipe import ByTarget, Recipe, outside_parts
 from dpforest.recipes import is_listed
 from dpforest.records.columns import asking
@@ -241,23 +241,3 @@ def test_an_own_recipe_has_no_printed_form():
     printed = get_recipe("consul-2020")
     with pytest.raises(ParameterError, match="not the catalogue's"):
         fitted(replace(printed, leaf=TwoReleases()), variant="published")
-
-
-def older(path, monkeypatch, recipe):
-    """A file as the version before wrote it."""
-    model = fitted(recipe)
-    statement, ledger = Statement.to_dict, Ledger.to_dict
-    with monkeypatch.context() as before:
-        new = ("own_recipe", "outside", "proof")
-        before.setattr(Statement, "to_dict", lambda s: {k: v for k, v in statement(s).items() if k not in new})
-        before.setattr(Ledger, "to_dict", lambda s: {k: v for k, v in ledger(s).items() if k != "proof"})
-        model.save(path)
-    return load_model(path)
-
-
-def test_files_of_the_version_before_load_and_own_recipes_in_them_are_not_vouched_for(tmp_path, monkeypatch):
-    model = older(tmp_path / "a.dpf", monkeypatch, "jagannathan-2009")
-    assert (model.privacy_.own_recipe, model.privacy_.outside) == (False, ())
-    model = older(tmp_path / "b.dpf", monkeypatch, OF_THE_LIBRARY)
-    assert (model.privacy_.own_recipe, model.privacy_.outside) == (True, (UNNAMED,))
-    assert str(model.privacy_).startswith("Not proved by the library")

@@ -9,6 +9,7 @@ import pytest
 from tests.published.opened import LETTERS, chances, make_table, nodes_of, paths, rows_of, train, walk, with_one_more
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema, get_recipe, load_model
+from dpforest.domain import Domain
 from dpforest.errors import LeakWarning
 from dpforest.published import fletcher_islam_2017 as smooth
 from dpforest.published import suihkonen_2023 as thesis
@@ -142,7 +143,7 @@ class TestSmoothSensitivity:
 
     def spaces(self, *features):
         schema = Schema({f"f{place}": feature for place, feature in enumerate(features)}, Classes([0, 1]))
-        return smooth.Spaces.of(schema, self.RECIPE)
+        return Domain.of(schema, self.RECIPE.grid)
 
     def test_splits_stay_inside_what_is_possible(self):
         spaces = self.spaces(Numeric(0, 3, integer=True), Categorical(LETTERS), Numeric(-1, 1))
@@ -176,9 +177,9 @@ class TestSmoothSensitivity:
         columns[1][:40] = np.nan
         features = [Categorical(LETTERS), Numeric(0, 1), Numeric(-3, 8, integer=True)]
         rows = rows_of(columns, rng.integers(0, 2, 300), features)
-        tree = smooth.RandomTree.draw(smooth.Spaces.of(rows.schema, self.RECIPE), 5, 10_000, rng)
+        tree = smooth.RandomTree.draw(Domain.of(rows.schema, self.RECIPE.grid), 5, 10_000, rng)
         root = tree.to_nodes(np.arange(len(tree.features)))
-        leaves = tree.leaves_of(tree.spaces.encode(rows))
+        leaves = tree.leaves_of(rows)
         for record in range(300):
             assert walk(root, [column[record] for column in rows.columns]).counts == leaves[record]
 

@@ -8,7 +8,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -260,7 +260,7 @@ class _World:
         scores, found = np.zeros(self.added.shape), []
         for number in range(forest.n_trees):
             tree = forest.only(np.arange(forest.n_trees) == number)
-            leaves = _leaves(tree, codes)
+            leaves = tree.leaves(codes)[0]
             path = _released_path(tree, leaves[-1])
             n_shared = _n_shared(tree, path)[leaves]
             near = np.flatnonzero(n_shared)  # the canary is the last of them
@@ -290,12 +290,6 @@ def _column(values: list[Any]) -> pa.ChunkedArray:
     column = pa.array(values, from_pandas=True)
     # Text is looked up once here and not again in every fit.
     return pa.chunked_array([column.dictionary_encode() if pa.types.is_string(column.type) else column])
-
-
-def _leaves(tree: Forest, codes: np.ndarray) -> np.ndarray:
-    """The leaf that each record reaches in a single tree."""
-    numbers = np.arange(tree.n_nodes, dtype=float)[:, None]
-    return replace(tree, votes=numbers).vote(codes)[:, 0].astype(np.int64)
 
 
 def _released_path(tree: Forest, leaf: int) -> np.ndarray:

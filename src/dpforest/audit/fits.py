@@ -150,7 +150,7 @@ class _Reader:
 
     def read(self, forest: Forest) -> np.ndarray:
         codes = encode(self.record, forest.domain)
-        leaves = [_leaf_of(forest, root, codes[:, 0]) for root in range(forest.n_trees)]
+        leaves = forest.leaves(codes)[:, 0].tolist()
         counts = forest.counts @ self.weights
         seen: list[Any] = [[NO_ERROR, forest.n_nodes]]
         for root, tree in enumerate(TREES):
@@ -199,13 +199,6 @@ def _parts(pair: Pair) -> dict[str, np.ndarray]:
         return {f"class {label}": row for label, row in zip(labels, np.eye(len(labels)), strict=True)}
     own = np.array([label == pair.extra[-1] for label in labels])
     return {f"class {pair.extra[-1]}": own, "other classes": ~own}
-
-
-def _leaf_of(forest: Forest, root: int, codes: np.ndarray) -> int:
-    node = root
-    while forest.first_children[node] >= 0:
-        node = int(forest.first_children[node]) + int(forest.routes[forest.splits[node], codes[forest.features[node]]])
-    return node
 
 
 def _twin(forest: Forest, leaf: int) -> int | None:

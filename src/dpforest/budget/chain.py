@@ -13,12 +13,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fractions import Fraction
 from typing import Any
 
 from dpforest.budget.totals import Account, Cap, Loss
 from dpforest.errors import AccountingError, BudgetDamagedError, BudgetStoreError, ParameterError
-from dpforest.privacy.amounts import round_up
 
 FIRST = "0" * 64  # stands for the hash before the first entry
 UNITS = ("record", "person")
@@ -42,14 +40,9 @@ def losses_to_json(losses: Sequence[Loss]) -> list[list[str]]:
 
 
 def losses_from_json(content: Any) -> tuple[Loss, ...]:
-    return tuple(Loss(*map(_amount, pair)) for pair in content)
-
-
-def _amount(value: Any) -> float:
-    if isinstance(value, str):
-        return float(value)
-    # Entries of earlier versions hold numbers, which stood for floats: the decimal may be a little less than what was lost.
-    return round_up(Fraction(_number(value)))
+    if not all(isinstance(value, str) for pair in content for value in pair):
+        raise ValueError("not an amount")
+    return tuple(Loss(*map(float, pair)) for pair in content)
 
 
 def _number(value: Any) -> float:

@@ -1,11 +1,10 @@
 """Budget: the handle of a data set's store, which fits and searches are given. Public values only."""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dpforest.budget.chain import Chain, DataSet, check_outcomes, check_unit, losses_from_json, losses_to_json
 from dpforest.budget.store import Store
@@ -22,6 +21,7 @@ from dpforest.texts import shortened
 
 MOST_CHARACTERS_OF_A_NAME = 1_000
 MOST_CHARACTERS_OF_WHAT = 200
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -92,32 +92,27 @@ class Budget:
     @property
     def cap(self) -> Cap:
         """The most that all releases may cost together."""
-        with self._reading() as found:
-            return found.account.cap
+        return self._read(lambda found: found.account.cap)
 
     @property
     def unit(self) -> str:
         """Who is protected: "record" or "person"."""
-        with self._reading() as found:
-            return found.unit
+        return self._read(lambda found: found.unit)
 
     @property
     def spent(self) -> float:
         """Epsilon, at the delta of the cap, of all that is settled and the worst of what is reserved; rounded up."""
-        with self._reading() as found:
-            return found.account.spent
+        return self._read(lambda found: found.account.spent)
 
     @property
     def left(self) -> float:
         """The largest epsilon that one more release with delta = 0 may have; with delta > 0 it may be less."""
-        with self._reading() as found:
-            return found.account.left
+        return self._read(lambda found: found.account.left)
 
     @property
     def left_with_delta(self) -> float:
         """The largest epsilon that one more release at the delta of the cap may have; 0 if the cap has none."""
-        with self._reading() as found:
-            return found.account.left_with_delta
+        return self._read(lambda found: found.account.left_with_delta)
 
     def reserve(self, what: str, *, outcomes: Sequence[Loss]) -> Reservation:
         """Enter that a release begins, which ends with one of the losses ``outcomes``; ``what`` it is, others can read.
@@ -129,13 +124,8 @@ class Budget:
             account = self._of(chain).account
             if not account.admits(outcomes):
                 asked = max(account.cap.stated(account.cap.sums(loss)) for loss in outcomes)
-                raise BudgetError.capped(
-                    shortened(str(what)),
-                    shortened(self.dataset),
-                    asked,
-                    (account.left, account.left_with_delta),
-                    account.cap,
-                )
+                left = account.left, account.left_with_delta
+                raise BudgetError.capped(shortened(str(what)), shortened(self.dataset), asked, left, account.cap)
             content = {"kind": "reserve", "dataset": self.dataset, "what": str(what)[:MOST_CHARACTERS_OF_WHAT]}
             number = append({**content, "outcomes": losses_to_json(outcomes)})
         return Reservation(number, tuple(outcomes))
@@ -184,10 +174,9 @@ class Budget:
     def _store(self) -> Store:
         return Store(self.path)
 
-    @contextmanager
-    def _reading(self) -> Iterator[DataSet]:
+    def _read(self, value: Callable[[DataSet], T]) -> T:
         with self._store.reading() as chain:
-            yield self._of(chain)
+            return value(self._of(chain))
 
     def _of(self, chain: Chain) -> DataSet:
         found = _find(chain, self.dataset, self.path)

@@ -1,5 +1,6 @@
 """What a criterion is: integer scores of candidate splits, with a bound. Runs on sealed values, through ``Sealed.map``."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -30,6 +31,13 @@ def records_only(criterion: Criterion, unit: int) -> None:
     """Raise unless records count once: for criteria whose bound was not proved for weights."""
     if unit != 1:
         raise AccountingError(f"{type(criterion).__name__} has no bound for weighted records.")
+
+
+def score_each(kernel: Callable[[np.ndarray, np.ndarray], None], children: np.ndarray) -> np.ndarray:
+    """What a kernel writes for each table ``(n_children, width)``."""
+    scores = np.empty(children.shape[:-2], dtype=np.int64)
+    kernel(np.ascontiguousarray(children).reshape(scores.size, *children.shape[-2:]), scores.reshape(-1))
+    return scores
 
 
 def children_of(counts: np.ndarray, candidates: Candidates, offsets: np.ndarray) -> np.ndarray:

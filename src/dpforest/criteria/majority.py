@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from dpforest.criteria.base import score_each
 from dpforest.privacy.base import Bound
 from dpforest.schema import Classes, Target
 
@@ -31,9 +32,7 @@ class MaxOperator:
         return isinstance(target, Classes)
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
-        scores = np.empty(children.shape[:-2], dtype=np.int64)
-        _score(np.ascontiguousarray(children).reshape(scores.size, *children.shape[-2:]), scores.reshape(-1))
-        return scores
+        return score_each(_score, children)
 
     def bound(self, unit: int = 1) -> Bound:
         return Bound(low=0, high=unit)

@@ -47,7 +47,7 @@ class Rotated:
         if isinstance(target, Bounded):
             if unit != 1:
                 raise AccountingError("Rotated sums of a bounded target have no bound for weighted records.")
-            statistics, unit = statistics.map(_low_and_high), TARGET_STEPS
+            statistics, unit = statistics.map(low_and_high), TARGET_STEPS
         parts = round(PARTS * self.mass)
         rotated = statistics.map(
             lambda counts: np.stack([PARTS * (counts[:, 1] - counts[:, 0]), parts * counts.sum(axis=1)], axis=1)
@@ -73,5 +73,6 @@ def rotated_sensitivity(parts: int, unit: int) -> Sensitivity:
     return Sensitivity((PARTS + parts) * unit, (PARTS**2 + parts**2) * unit**2)
 
 
-def _low_and_high(sums: np.ndarray) -> np.ndarray:
+def low_and_high(sums: np.ndarray) -> np.ndarray:
+    """Sums of S - z and of z, from those of 1 and of z on the grid of S steps."""
     return np.stack([TARGET_STEPS * sums[:, 0] - sums[:, 1], sums[:, 1]], axis=1)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.errors import AccountingError
+from dpforest.leaves.rotated import low_and_high
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
@@ -34,6 +35,6 @@ class TwoBinMean:
     ) -> tuple[np.ndarray, float]:
         if unit != 1:
             raise AccountingError("TwoBinMean has no bound for weighted records.")
-        bins = statistics.map(lambda sums: np.stack([TARGET_STEPS * sums[:, 0] - sums[:, 1], sums[:, 1]], axis=1))
+        bins = statistics.map(low_and_high)
         released, variance = gate.add_noise(bins, Sensitivity(TARGET_STEPS, TARGET_STEPS**2), amount, label)
         return released / TARGET_STEPS, variance / TARGET_STEPS**2

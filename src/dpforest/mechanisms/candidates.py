@@ -1,9 +1,20 @@
 """What the choice mechanisms share: which candidates a node has, and how far each is from the best."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import njit
 
-from dpforest.mechanisms.rates import MOST_DIFFERENCE
+from dpforest.mechanisms.entropy import Entropy
+from dpforest.mechanisms.rates import MOST_DIFFERENCE, Rate
+
+
+def choose(kernel: Callable[..., int], scores: np.ndarray, valid: np.ndarray, rate: Rate, entropy: Entropy) -> np.ndarray:
+    """The candidate that a kernel chooses at each node; -1 where none is valid."""
+    chosen = np.full(len(scores), -1, dtype=np.int64)
+    listed = np.empty(scores.shape[1], dtype=np.int64)
+    entropy.run(kernel, len(scores), scores, valid, rate.numerator, rate.denominator, listed, chosen)
+    return chosen
 
 
 @njit(cache=True, nogil=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from dpforest.mechanisms.candidates import distance, list_valid
+from dpforest.mechanisms.candidates import choose, distance, list_valid
 from dpforest.mechanisms.entropy import Entropy
 from dpforest.mechanisms.exact import bernoulli_exp, uniform_below
 from dpforest.mechanisms.rates import Rate
@@ -32,10 +32,7 @@ class PermuteAndFlip:
 
     def select(self, scores: np.ndarray, valid: np.ndarray, rate: Rate, entropy: Entropy) -> np.ndarray:
         """Chosen candidate ``(n_nodes,)`` for integer scores ``(n_nodes, n_candidates)``; -1 where none is valid."""
-        chosen = np.full(len(scores), -1, dtype=np.int64)
-        order = np.empty(scores.shape[1], dtype=np.int64)
-        entropy.run(_select, len(scores), scores, valid, rate.numerator, rate.denominator, order, chosen)
-        return chosen
+        return choose(_select, scores, valid, rate, entropy)
 
 
 @njit(cache=True, nogil=True)

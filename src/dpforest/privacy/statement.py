@@ -20,8 +20,6 @@ NOT_COVERED = (
 # How notes begin that weaken the promise; the others only explain it.
 LARGE_DELTA = "delta = {:.3g} is larger than 1 / (number of rows)"
 WEAKENING = (UNCOVERED.partition(";")[0], LARGE_DELTA.partition("{")[0])
-# Stands for the parts of an own recipe in files that do not name them.
-UNNAMED = "parts that the file does not name"
 
 
 @dataclass(frozen=True)

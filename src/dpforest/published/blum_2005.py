@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.published.base import Node, Published, laplace
-from dpforest.published.fletcher_islam_2015_dpdf import Values
+from dpforest.published.multiway import Values, split_records
 from dpforest.recipe import Recipe
 from dpforest.rows import Rows
 
@@ -46,7 +46,7 @@ class Sulq:
         """The tree of some records; ``left`` has the attributes that no node above has used."""
         if n_layers == 1 or not left:
             return Node(laplace(self.table.class_counts(records), 1 / self.leaves, self.rng))
-        exact = self._counts(records)
+        exact = self.table.counts(records)
         first, scale = self.table.first, 1 / self.per_query
         noisy = {}
         for place in left:
@@ -54,16 +54,9 @@ class Sulq:
             noisy[place] = laplace(counts, scale, self.rng), laplace(counts.sum(axis=1), scale, self.rng)
         chosen = max(left, key=lambda place: gain(*noisy[place]))
         attribute = self.table.attributes[chosen]
-        node = Node(noisy[chosen][0].sum(axis=0), attribute.place, attribute.cuts, attribute.groups)
-        rest, values = [place for place in left if place != chosen], attribute.values[records]
-        for value in range(attribute.n_values):
-            node.children.append(self.build(records[values == value], rest, n_layers - 1))
-        return node
-
-    def _counts(self, records: np.ndarray) -> np.ndarray:
-        """Exact class counts of each value of each attribute, ``(n_values of all, n_classes)``."""
-        n_cells = self.table.first[-1] * self.table.n_classes
-        return np.bincount(self.table.cells[records].ravel(), minlength=n_cells).reshape(-1, self.table.n_classes)
+        rest = [place for place in left if place != chosen]
+        children = [self.build(part, rest, n_layers - 1) for part in split_records(records, attribute)]
+        return Node(noisy[chosen][0].sum(axis=0), attribute.place, attribute.cuts, attribute.groups, children)
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:

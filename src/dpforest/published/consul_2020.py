@@ -22,7 +22,6 @@ Where the print leaves something open:
   points of the range.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -64,14 +63,11 @@ def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) 
     n_trees, part = recipe.n_trees, not isinstance(recipe.sample, EveryRecord)
     parts = equal_parts(rows, n_trees, rng) if part else [rows] * n_trees
     plan = recipe.allocate.plan(epsilon if part else epsilon / n_trees, recipe.depth)
-    split = partial(find_split, epsilon_1=plan.splits[0] / 2, n_features=_k(recipe, rows.schema), rng=rng)
+    split = partial(
+        find_split, epsilon_1=plan.splits[0] / 2, n_features=recipe.propose.n_drawn(rows.schema.n_features), rng=rng
+    )
     leaf = partial(store, epsilon_2=plan.leaves, rng=rng)
     return [fit_tree(data, public_ranges(rows.schema), recipe.depth, split, leaf) for data in parts]
-
-
-def _k(recipe: Recipe, schema: Schema) -> int:
-    k = recipe.propose.n_features or schema.n_features
-    return math.ceil(k * schema.n_features if k < 1 else k)
 
 
 def public_ranges(schema: Schema) -> Ranges:

@@ -14,47 +14,15 @@ from itertools import pairwise
 
 import numpy as np
 
+from dpforest.domain import Domain
 from dpforest.growing.growth import MOST_NODES
 from dpforest.published.base import Node, Published, equal_parts
+from dpforest.published.multiway import attributes_of
 from dpforest.recipe import Recipe
 from dpforest.rows import Rows
-from dpforest.schema import Categorical, Schema
 
 # The largest power of e that is kept; beyond it the other labels have no chance in floating point.
 LARGEST_POWER = 700.0
-
-
-@dataclass(frozen=True)
-class Spaces:
-    """The public values of all features as whole numbers 0 .. n_values - 1: categories, or bins between cuts."""
-
-    cuts: tuple[np.ndarray, ...]  # empty for categorical features
-    is_numeric: np.ndarray
-    n_values: np.ndarray
-
-    @classmethod
-    def of(cls, schema: Schema, recipe: Recipe) -> "Spaces":
-        cuts, n_values = [], []
-        for feature in schema.features.values():
-            if isinstance(feature, Categorical):
-                cuts.append(np.empty(0))
-                n_values.append(len(feature.categories))
-            else:
-                cuts.append(recipe.grid.cuts(feature))
-                n_values.append(len(cuts[-1]) + 1)
-        is_numeric = np.array([not isinstance(feature, Categorical) for feature in schema.features.values()])
-        return cls(tuple(cuts), is_numeric, np.array(n_values))
-
-    def encode(self, rows: Rows) -> np.ndarray:
-        """Values ``(n_records, n_features)``; what is missing or not listed has the largest, as ``Node.route`` has it."""
-        codes = np.empty((rows.n_rows, len(self.cuts)), dtype=np.int64)
-        for place, (column, cuts) in enumerate(zip(rows.columns, self.cuts, strict=True)):
-            codes[:, place] = (
-                np.where(np.isnan(column), len(cuts), np.searchsorted(cuts, column, side="right"))
-                if self.is_numeric[place]
-                else np.minimum(column, self.n_values[place] - 1)
-            )
-        return codes
 
 
 @dataclass(frozen=True)
@@ -64,7 +32,7 @@ class RandomTree:
     A node with a categorical feature has a child for each value; else child 1 has the values from ``thresholds`` on.
     """
 
-    spaces: Spaces
+    domain: Domain
     features: np.ndarray
     thresholds: np.ndarray
     first_children: np.ndarray
@@ -72,12 +40,12 @@ class RandomTree:
     starts: np.ndarray  # where each level begins, and where the last one ends
 
     @classmethod
-    def draw(cls, spaces: Spaces, depth: int, most_nodes: int, rng: np.random.Generator) -> "RandomTree":
+    def draw(cls, domain: Domain, depth: int, most_nodes: int, rng: np.random.Generator) -> "RandomTree":
         """All levels down to ``depth``; nodes that would pass ``most_nodes`` stay leaves."""
-        low, high = np.zeros((1, len(spaces.n_values)), dtype=np.int64), spaces.n_values[None] - 1
+        low, high = np.zeros((1, len(domain.n_values)), dtype=np.int64), domain.n_values[None] - 1
         levels, parents, starts, n_nodes = [], [np.array([-1])], [0], 1
         for _ in range(depth):
-            features, thresholds, n_children = _draw_splits(spaces, low, high, rng)
+            features, thresholds, n_children = _draw_splits(domain, low, high, rng)
             n_children[np.cumsum(n_children) > most_nodes - n_nodes] = 0
             first = n_nodes + np.cumsum(n_children) - n_children
             split = n_children > 0
@@ -87,32 +55,33 @@ class RandomTree:
             starts.append(n_nodes)
             child = np.arange(len(above)) - np.repeat(first - n_nodes, n_children)
             n_nodes += len(above)
-            low, high = _narrowed(spaces, low[above], high[above], features[above], thresholds[above], child)
+            low, high = _narrowed(domain, low[above], high[above], features[above], thresholds[above], child)
         leaves = np.full(len(low), -1)
         levels.append((leaves, leaves, leaves))
         features, thresholds, first_children = (np.concatenate(part) for part in zip(*levels, strict=True))
         ends = np.array([*starts, n_nodes])
-        return cls(spaces, features, thresholds, first_children, np.concatenate(parents), ends)
+        return cls(domain, features, thresholds, first_children, np.concatenate(parents), ends)
 
-    def leaves_of(self, codes: np.ndarray) -> np.ndarray:
+    def leaves_of(self, rows: Rows) -> np.ndarray:
         """The leaf of each record."""
+        codes = np.stack([attribute.values for attribute in attributes_of(rows, self.domain)], axis=1)
         nodes = np.zeros(len(codes), dtype=np.int64)
         for _ in self.starts[2:]:
             features = self.features[nodes]
             values = np.take_along_axis(codes, np.maximum(features, 0)[:, None], axis=1)[:, 0]
-            child = np.where(self.spaces.is_numeric[features], values >= self.thresholds[nodes], values)
+            child = np.where(self.domain.is_numeric[features], values >= self.thresholds[nodes], values)
             nodes = np.where(features < 0, nodes, self.first_children[nodes] + child)
         return nodes
 
     def to_nodes(self, counts: np.ndarray) -> Node:
         """The root of the tree with the given counts of its nodes."""
         nodes = [Node(count) for count in counts]
-        groups = [tuple((value,) for value in range(n_values)) for n_values in self.spaces.n_values]
+        groups = [tuple((value,) for value in range(n_values)) for n_values in self.domain.n_values]
         for place in np.flatnonzero(self.features >= 0):
             node, feature, first = nodes[place], int(self.features[place]), self.first_children[place]
             node.feature = feature
-            if self.spaces.is_numeric[feature]:
-                node.cuts = (float(self.spaces.cuts[feature][self.thresholds[place] - 1]),)
+            if self.domain.is_numeric[feature]:
+                node.cuts = (float(self.domain.cuts[feature][self.thresholds[place] - 1]),)
                 node.children = nodes[first : first + 2]
             else:
                 node.groups = groups[feature]
@@ -121,7 +90,7 @@ class RandomTree:
 
 
 def _draw_splits(
-    spaces: Spaces, low: np.ndarray, high: np.ndarray, rng: np.random.Generator
+    domain: Domain, low: np.ndarray, high: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For each node a random feature with more than one value left, a random threshold and the number of children."""
     divides = high > low
@@ -129,16 +98,16 @@ def _draw_splits(
     nodes = np.arange(len(low))
     lowest, highest = low[nodes, features], high[nodes, features]
     thresholds = lowest + 1 + np.floor(rng.random(len(low)) * (highest - lowest)).astype(np.int64)
-    n_children = np.where(spaces.is_numeric[features], 2, spaces.n_values[features])
+    n_children = np.where(domain.is_numeric[features], 2, domain.n_values[features])
     return features, thresholds, np.where(divides.any(axis=1), n_children, 0)
 
 
 def _narrowed(
-    spaces: Spaces, low: np.ndarray, high: np.ndarray, features: np.ndarray, thresholds: np.ndarray, child: np.ndarray
+    domain: Domain, low: np.ndarray, high: np.ndarray, features: np.ndarray, thresholds: np.ndarray, child: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The values that children can hold, from those that their parents can."""
     nodes = np.arange(len(child))
-    numeric, last = spaces.is_numeric[features], child > 0
+    numeric, last = domain.is_numeric[features], child > 0
     lowest, highest = low[nodes, features], high[nodes, features]
     low[nodes, features] = np.where(numeric, np.where(last, thresholds, lowest), child)
     high[nodes, features] = np.where(numeric, np.where(last, highest, thresholds - 1), child)
@@ -169,7 +138,7 @@ def draw_labels(counts: np.ndarray, epsilon: float, rng: np.random.Generator) ->
 def _labelled(tree: RandomTree, part: Rows, epsilon: float, rng: np.random.Generator) -> Node:
     """The tree with one record of the drawn label in each leaf, and their sums above."""
     n_nodes, n_classes = len(tree.features), part.n_classes
-    cells = tree.leaves_of(tree.spaces.encode(part)) * n_classes + part.target
+    cells = tree.leaves_of(part) * n_classes + part.target
     exact = np.bincount(cells, minlength=n_nodes * n_classes).reshape(n_nodes, n_classes)
     counts, leaves = np.zeros((n_nodes, n_classes)), np.flatnonzero(tree.features < 0)
     counts[leaves, draw_labels(exact[leaves], epsilon, rng)] = 1
@@ -180,9 +149,9 @@ def _labelled(tree: RandomTree, part: Rows, epsilon: float, rng: np.random.Gener
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
     """A random tree on each part, labelled with the whole budget."""
-    spaces, most_nodes = Spaces.of(rows.schema, recipe), max(MOST_NODES // recipe.n_trees, 1)
+    domain, most_nodes = Domain.of(rows.schema, recipe.grid), max(MOST_NODES // recipe.n_trees, 1)
     return [
-        _labelled(RandomTree.draw(spaces, recipe.depth, most_nodes, rng), part, epsilon, rng)
+        _labelled(RandomTree.draw(domain, recipe.depth, most_nodes, rng), part, epsilon, rng)
         for part in equal_parts(rows, recipe.n_trees, rng)
     ]
 

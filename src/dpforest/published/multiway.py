@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpforest.domain import Domain
 from dpforest.published.base import Node
 from dpforest.recipe import Recipe
 from dpforest.rows import Rows
@@ -42,7 +43,7 @@ class Values:
 
     @classmethod
     def of(cls, rows: Rows, recipe: Recipe) -> "Values":
-        attributes = _attributes(rows, recipe)
+        attributes = tuple(each for each in attributes_of(rows, Domain.of(rows.schema, recipe.grid)) if each.n_values > 1)
         first = np.cumsum([0, *(attribute.n_values for attribute in attributes)])
         cells = np.empty((rows.n_rows, len(attributes)), dtype=np.int64)
         for column, attribute in enumerate(attributes):
@@ -53,19 +54,23 @@ class Values:
         """Exact class counts, the query P1 of eq. 5."""
         return np.bincount(self.target[records], minlength=self.n_classes)
 
+    def counts(self, records: np.ndarray) -> np.ndarray:
+        """Exact class counts of each value of each attribute, ``(n_values of all, n_classes)``."""
+        n_cells = self.first[-1] * self.n_classes
+        return np.bincount(self.cells[records].ravel(), minlength=n_cells).reshape(-1, self.n_classes)
+
     def gini(self, records: np.ndarray) -> np.ndarray:
         """The normalised Gini of each attribute, at most 0: eq. 4; 0 where there is no record."""
         if not len(records):
             return np.zeros(len(self.attributes))
-        n_cells = self.first[-1] * self.n_classes
-        counts = np.bincount(self.cells[records].ravel(), minlength=n_cells).reshape(-1, self.n_classes)
+        counts = self.counts(records)
         sizes = counts.sum(axis=1)
         impure = sizes - np.square(counts).sum(axis=1) / np.maximum(sizes, 1)
         return -np.add.reduceat(impure, self.first[:-1]) / len(records)
 
 
-def _attributes(rows: Rows, recipe: Recipe) -> tuple[Attribute, ...]:
-    """All attributes with more than one value."""
+def attributes_of(rows: Rows, domain: Domain) -> list[Attribute]:
+    """The features of a table as attributes, numbers by the bins of the domain."""
     attributes = []
     for place, (column, feature) in enumerate(zip(rows.columns, rows.schema.features.values(), strict=True)):
         if isinstance(feature, Categorical):
@@ -73,10 +78,10 @@ def _attributes(rows: Rows, recipe: Recipe) -> tuple[Attribute, ...]:
             groups = tuple((value,) for value in range(n_values))
             attributes.append(Attribute(place, np.minimum(column, n_values - 1), n_values, groups=groups))
         else:
-            cuts = recipe.grid.cuts(feature)
+            cuts = domain.cuts[place]
             values = np.where(np.isnan(column), len(cuts), np.searchsorted(cuts, column, side="right"))
             attributes.append(Attribute(place, values, len(cuts) + 1, cuts=tuple(cuts.tolist())))
-    return tuple(attribute for attribute in attributes if attribute.n_values > 1)
+    return attributes
 
 
 def split_records(records: np.ndarray, attribute: Attribute) -> list[np.ndarray]:

@@ -178,8 +178,7 @@ def _is_constant(column: np.ndarray) -> bool:
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
     """A tree on each part, each with the whole budget."""
-    n_all, wanted = len(rows.columns), recipe.propose.n_features or len(rows.columns)
-    n_drawn = int(np.ceil(wanted * n_all)) if wanted < 1 else min(int(wanted), n_all)
+    n_drawn = recipe.propose.n_drawn(len(rows.columns))
     budgets = Budgets.of(epsilon, recipe.depth, recipe.allocate.split_share)  # type: ignore[attr-defined]  # is uniform
     roots = []
     for part in equal_parts(rows, recipe.n_trees, rng):
