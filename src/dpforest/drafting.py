@@ -5,9 +5,10 @@ income in a table is somebody's.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
-from dpforest.schema import UNFILLED
+from dpforest.schema import UNFILLED, toml_tables, toml_value
 
 KINDS = ("number", "whole", "text")
 WHY = """\
@@ -43,33 +44,17 @@ def _feature(kind: str) -> dict[str, object]:
     return {"kind": "numeric", "lower": UNFILLED, "upper": UNFILLED, "integer": True if kind == "whole" else UNFILLED}
 
 
-def toml_draft(content: Mapping[str, object]) -> str:
+def toml_draft(content: Mapping[str, Any]) -> str:
     """A draft as TOML, with a line on each entry that says what belongs there."""
-    target: Mapping[str, object] = content["target"]  # type: ignore[assignment]
-    features: Mapping[str, Mapping[str, object]] = content["features"]  # type: ignore[assignment]
     lines = [
         WHY,
-        f"vouched_by = {_value(content['vouched_by'])}  # who says that these facts are public, and why",
+        f"vouched_by = {toml_value(content['vouched_by'])}  # who says that these facts are public, and why",
         "# n_rows = ...  # only if the number of rows is public",
+        *toml_tables(content, lambda part: f"  # {HINTS[part['kind']]}"),
     ]
-    tables: Sequence[tuple[str, Mapping[str, object]]] = [
-        ("target", target),
-        *((f"features.{_value(name)}", part) for name, part in features.items()),
-    ]
-    for header, part in tables:
-        lines += [
-            "",
-            f"[{header}]  # {HINTS[str(part['kind'])]}",
-            *(f"{key} = {_value(item)}" for key, item in part.items()),
-        ]
     return "\n".join(lines) + "\n"
 
 
-def _value(value: object) -> str:
-    """Text or a truth value; a JSON string is a TOML one, but for a control character that JSON may leave bare."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def json_draft(content: Mapping[str, object]) -> str:
+def json_draft(content: Mapping[str, Any]) -> str:
     """A draft as JSON, which has no room for words."""
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -7,8 +7,9 @@ import json
 import math
 import numbers
 import tomllib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -58,10 +59,9 @@ def _is_finite(value: Any) -> bool:
 
 def _distinct(part: Any, values: Any) -> tuple[Hashable, ...]:
     what = type(part).__name__
-    if isinstance(values, str):
-        raise SchemaError(f"{what} needs a list of values, not the text {shown(values)}.")
-    if not isinstance(values, Iterable):
-        raise SchemaError(f"{what} needs a list of values, not {shown(values)}.")
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        text = "the text " if isinstance(values, str) else ""
+        raise SchemaError(f"{what} needs a list of values, not {text}{shown(values)}.")
     listed = tuple(_plain(value) for value in values)
     try:
         n_distinct = len(set(listed))
@@ -277,7 +277,7 @@ class Schema:
 def read_schema_file(path: str | Path) -> Any:
     """The entries of a ``.json`` or ``.toml`` file, as they stand there."""
     path = Path(path)
-    parsers: dict[str, Any] = {".json": _parse_json, ".toml": tomllib.loads}
+    parsers: dict[str, Any] = {".json": partial(json.loads, object_pairs_hook=_without_repeats), ".toml": tomllib.loads}
     if path.suffix not in parsers:
         raise SchemaError(f"A schema file ends in .json or .toml, not {path.suffix!r} ({path}).")
     try:
@@ -333,10 +333,6 @@ def _text(content: bytes) -> str:
     return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _parse_json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_without_repeats)
-
-
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
@@ -360,9 +356,9 @@ def _json_text(content: dict[str, Any]) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
-def _toml_value(value: Any) -> str:
+def toml_value(value: Any) -> str:
     if isinstance(value, list):
-        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+        return "[" + ", ".join(toml_value(item) for item in value) + "]"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -371,11 +367,17 @@ def _toml_value(value: Any) -> str:
     return repr(value)
 
 
+def toml_tables(content: Mapping[str, Any], hint: Callable[[Mapping[str, Any]], str] = lambda part: "") -> list[str]:
+    """The lines on the target and each feature, with a hint behind the name of each."""
+    tables = [("target", content["target"])]
+    tables += [(f"features.{toml_value(name)}", part) for name, part in content["features"].items()]
+    lines: list[str] = []
+    for header, part in tables:
+        lines += ["", f"[{header}]{hint(part)}", *(f"{key} = {toml_value(value)}" for key, value in part.items())]
+    return lines
+
+
 def _toml_text(content: dict[str, Any]) -> str:
     _check_storable(content)
-    lines = [f"{name} = {_toml_value(content[name])}" for name in ("n_rows", "source", "vouched_by") if name in content]
-    tables = [("target", content["target"])]
-    tables += [(f"features.{_toml_value(name)}", part) for name, part in content["features"].items()]
-    for header, part in tables:
-        lines += ["", f"[{header}]", *(f"{key} = {_toml_value(value)}" for key, value in part.items())]
-    return "\n".join(lines).lstrip("\n") + "\n"
+    lines = [f"{name} = {toml_value(content[name])}" for name in ("n_rows", "source", "vouched_by") if name in content]
+    return "\n".join(lines + toml_tables(content)).lstrip("\n") + "\n"
