@@ -310,7 +310,7 @@ def test_a_last_entry_written_anew_is_found_by_an_anchor_only(path, filled):
     anchor = filled.verify()
     entry = filled.export()["entries"][-1]
     del entry["hash"]
-    entry["loss"] = [0.0, 0.0]
+    entry["loss"] = ["0.0", "0.0"]
     text = json.dumps(entry, sort_keys=True, separators=(",", ":"))
     changed(path, 5, text, hash_of(text))
     assert filled.verify() != anchor

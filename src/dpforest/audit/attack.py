@@ -124,7 +124,7 @@ def attack(
     """
     if n_fits < LEAST_FITS:
         raise ParameterError(f"An attack needs at least {LEAST_FITS} fits, not {shown(n_fits)}.")
-    start, parts = time.perf_counter(), subject.fingerprint
+    start, claim = time.perf_counter(), subject.claim()
     canary = dict(exposed_record(X, y, schema) if canary is None else canary)
     if set(canary) != {*schema.features, schema.target.name}:
         raise ParameterError("The canary needs a value for each feature of the schema and for its target, and no others.")
@@ -141,12 +141,7 @@ def attack(
     return Attack(
         table=table,
         n_rows=len(world.added) - 1,
-        recipe=subject.name,
-        variant=subject.variant,
-        own=subject.is_own,
-        fingerprint=parts,
-        epsilon=subject.epsilon,
-        delta=subject.delta,
+        **claim,
         canary=canary,
         fpr=fpr,
         tpr=tpr,

@@ -121,7 +121,9 @@ class _Reader:
     """Reads the numbers off a released forest."""
 
     def __init__(self, subject: Subject, pair: Pair) -> None:
-        self.record, self.parts = _as_columns(pair), _parts(pair)
+        # The record that makes the difference, as columns of one value.
+        self.record = read_columns(pair.tables()[1][0][-1:], pair.schema)
+        self.parts = _parts(pair)
         # Papers mean real numbers: that floats stand for them is not a flaw of what they print.
         self.sees_bits = subject.variant != "published"
         parts = list(self.parts)
@@ -181,12 +183,6 @@ class _Reader:
             return [float(feature), NO_SPLIT, float(domain.cuts[feature][steps[0]]) if len(steps) else np.nan]
         words = f"has {domain.describe(feature, route == route[0])} in one child"
         return [float(feature), self.label(f"split of the root{tree}", f"{feature} {route.tolist()}", words), np.nan]
-
-
-def _as_columns(pair: Pair) -> list[Any]:
-    """The record that makes the difference, as columns of one value."""
-    larger, _ = pair.tables()[1]
-    return read_columns(larger[-1:], pair.schema)
 
 
 def _parts(pair: Pair) -> dict[str, np.ndarray]:

@@ -101,7 +101,8 @@ def replay(subject: Subject, case: Case) -> tuple[tuple[Fit, Fit], list[Finding]
     first = run_fit(subject, case, *tables[0], Tape(case.seed, case.extra_first, has_extra=case.larger_first))
     script, has_extra = first.tape.queries, not case.larger_first
     second = run_fit(subject, case, *tables[1], Tape(case.seed, case.extra_first, script, has_extra))
-    findings = [*_opened(first), *_asked_alike(first, second), *_shown_alike(first, second)]
+    opened = [Finding("opened", f"exact values: {reason}", place) for reason, place in first.tape.opened]
+    findings = [*opened, *_asked_alike(first, second), *_shown_alike(first, second)]
     if first.crashed and not findings:
         findings = [Finding("crash", "fits fail by an error that is not the library's", first.crashed)]
     if not findings:
@@ -219,11 +220,6 @@ def _flatten(path: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _flatten(f"{path}.{name}", item)
     else:
         yield path, f"{type(value).__name__} {value!r}"
-
-
-def _opened(fit: Fit) -> Iterator[Finding]:
-    for reason, place in fit.tape.opened:
-        yield Finding("opened", f"exact values: {reason}", place)
 
 
 def _asked_alike(first: Fit, second: Fit) -> Iterator[Finding]:

@@ -79,7 +79,8 @@ def write_html(path: Path, audits: Sequence[Content], attacks: Sequence[Content]
     """A page that stands alone: table, pictures, every finding with its pair of tables."""
     head = "".join(f"<th>{escape(name)}</th>" for name in HEAD)
     rows = "".join(_row(audit) for audit in audits)
-    findings = "".join(_findings(audit) for audit in audits)
+    found = [(name_of(audit), line) for audit in audits for line in found_in(audit)]
+    findings = "".join(f"<li><b>{escape(name)}</b>: {escape(line)}</li>" for name, line in found)
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>Privacy audit</title>",
         f"<style>{STYLE}</style><h1>Privacy audit</h1>",
@@ -111,10 +112,6 @@ def evidence(audits: Sequence[Content]) -> list[Content]:
 def _row(audit: Content) -> str:
     columns = "".join(f"<td>{escape(cell)}</td>" for cell in cells(audit))
     return f"<tr{' class=broken' if found_in(audit) else ''}>{columns}</tr>"
-
-
-def _findings(audit: Content) -> str:
-    return "".join(f"<li><b>{escape(name_of(audit))}</b>: {escape(line)}</li>" for line in found_in(audit))
 
 
 def _pictures(audits: Sequence[Content], attacks: Sequence[Content]) -> str:

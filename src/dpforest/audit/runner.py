@@ -55,15 +55,14 @@ def audit(
 ) -> Audit:
     """Replay ``n_pairs`` generated neighbours and bound epsilon from below by ``n_fits`` fits; 0 leaves a part out."""
     replays = bound = None
-    parts = subject.fingerprint  # as they are before they run, as in a fit
+    claim = subject.claim()
     if n_pairs:
         replays = replay_many(
             subject, n_pairs, progress=lambda done: progress(Step(f"replay {done} of {n_pairs}", done, n_pairs))
         )
     if n_fits:
         bound = lower_bound(subject, n_fits=n_fits, progress=progress)
-    claim = (subject.name, subject.variant, subject.epsilon, subject.delta)
-    return Audit(*claim, replays, bound, subject.is_own, parts)
+    return Audit(replays=replays, bound=bound, **claim)
 
 
 def subjects(recipe: str = "all", variant: str = "private", epsilon: float = 1.0, delta: float = 0.0) -> list[Subject]:

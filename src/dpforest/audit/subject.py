@@ -37,10 +37,11 @@ class Subject:
         """Whether the recipe is not the catalogue's, or something from outside the library runs it."""
         return not is_listed(self.parts) or bool(outside_parts(self.classifier, self.regressor))
 
-    @property
-    def fingerprint(self) -> str:
-        """What a model has whose fit this is an audit of."""
-        return fingerprint(self.parts, self.classifier, self.regressor)
+    def claim(self) -> dict[str, Any]:
+        """What is claimed and by whom, with the fingerprint of the parts as they are before they run, as in a fit."""
+        parts = fingerprint(self.parts, self.classifier, self.regressor)
+        own = {"own": self.is_own, "fingerprint": parts}
+        return {"recipe": self.name, "variant": self.variant, "epsilon": self.epsilon, "delta": self.delta, **own}
 
     @property
     def tasks(self) -> tuple[str, ...]:
