@@ -19,9 +19,9 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.recipe import Recipe
 from dpforest.recipes import get_recipe
 from dpforest.records.vault import Vault
-from dpforest.report.signal import Signal
 from dpforest.rules import Facts
 from dpforest.schema import Schema
+from dpforest.signal import Signal
 
 WORDS = {
     MaxOperator: "how many records are of the most common class of their child",

@@ -24,8 +24,8 @@ from dpforest.report import write_report
 from dpforest.report.charges import MOST_BLOCKS, grouped_charges, picture
 from dpforest.report.content import certainty, group_delta, guarantee, report_content
 from dpforest.report.drawing import Drawing, said
-from dpforest.report.signal import Signal
 from dpforest.report.text import MINUS, LabelWriter, figure, plain, script_json, share_figure, visible
+from dpforest.signal import Signal
 
 TWO_MEGABYTES = 2_000_000
 RECIPES = [(recipe["name"], "private") for recipe in list_recipes()]

@@ -25,8 +25,8 @@ from dpforest.growing.target_range import widened
 from dpforest.postprocess import plain_shares
 from dpforest.records.columns import read_columns
 from dpforest.records.vault import encode
-from dpforest.report.signal import Signal
 from dpforest.schema import FINE_STEPS
+from dpforest.signal import Signal
 
 TARGET = Classes(["no", "yes"])
 

@@ -29,7 +29,7 @@ from dpforest.plots.canvas import plain
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
 from dpforest.report.content import report_content
-from dpforest.report.signal import Signal
+from dpforest.signal import Signal
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -301,6 +301,26 @@ def test_the_plot_and_the_report_say_the_same_about_leaves(name, bounded):
     reached = points(ax)[points(ax)[:, 1] >= said["threshold"], 0]
     assert reached.max(initial=0) == pytest.approx(said["standing_out"])
     assert {line.get_ydata()[0] for line in ax.lines[1:]} == {1.0, said["threshold"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "settings"),
+    [
+        ("fletcher-islam-2017", "labels", {}),
+        ("fletcher-islam-2017", "labels", {"epsilon": np.inf}),
+        ("consul-2020", "exact", {"epsilon": np.inf}),
+        ("auto", "exact", {"epsilon": np.inf, "bounded": True}),
+        ("consul-2020", "printed", {"variant": "published"}),
+    ],
+)
+def test_where_no_noise_is_known_neither_the_plot_nor_the_report_gives_a_share(name, release, settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeakWarning)
+        model = fitted(name, **settings)
+    content = report_content(model)["forest"]
+    assert content["release"] == Signal.of(model.forest_, model.ledger_).release == release
+    assert content["reliability"] is None
+    assert not any("%" in text and "of the released records" in text for text in texts(plots.leaf_noise(model)))
 
 
 def test_without_noise_points_are_the_counts():

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpforest.bands import NORMAL_95
 from dpforest.errors import ParameterError, shown
 from dpforest.plots.canvas import AS_IS, BLUE, GREY, axes, in_percent, plain
-from dpforest.report.signal import Signal
+from dpforest.signal import Signal
 
 LONGEST = 32
 

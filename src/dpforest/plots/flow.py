@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpforest.bands import count_words, mean_words, share_words
 from dpforest.errors import ParameterError, shown
 from dpforest.plots.canvas import AS_IS, BLUE, GREY, PALE, axes, plain, runs_leftward, width
-from dpforest.report.signal import Signal
+from dpforest.signal import Signal
 from dpforest.tree import Forest
 
 # Letters in a line of a box and on an edge; letters in an inch. Inches of words, and of a line in a box.

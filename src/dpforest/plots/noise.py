@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpforest.bands import STANDS_OUT, in_brackets, share_words
 from dpforest.plots.canvas import AS_IS, BLUE, GREY, ORANGE, VERMILION, axes, in_percent, load, say
-from dpforest.report.signal import Signal
+from dpforest.signal import Signal
 
 # Marker, colour and bounds of signal over noise.
 KINDS = (("o", BLUE, STANDS_OUT, math.inf), ("s", ORANGE, 1.0, STANDS_OUT), ("x", VERMILION, 0.0, 1.0))

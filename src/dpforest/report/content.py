@@ -13,8 +13,8 @@ from dpforest.recipe import Recipe
 from dpforest.recipes import get_recipe
 from dpforest.report.audits import audit_content
 from dpforest.report.charges import grouped_charges, picture, ways_to_compose
-from dpforest.report.signal import Signal
 from dpforest.schema import Categorical, Classes, Feature, Schema
+from dpforest.signal import Signal
 
 # One sentence for each mechanism that a ledger may name.
 MECHANISMS = {

@@ -8,9 +8,9 @@ import numpy as np
 
 from dpforest.bands import NORMAL_95, count_words, mean_words, share_words
 from dpforest.domain import Domain
-from dpforest.report.signal import Signal
 from dpforest.report.text import MINUS, figure, script_json, shortened
 from dpforest.schema import Bounded, Categorical
+from dpforest.signal import Signal
 from dpforest.tree import Forest
 
 MOST_TREES = 60

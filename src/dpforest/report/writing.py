@@ -11,8 +11,8 @@ from dpforest.report.content import report_content
 from dpforest.report.drawing import Drawing
 from dpforest.report.html import page
 from dpforest.report.registry import deployment
-from dpforest.report.signal import Signal
 from dpforest.report.text import plain
+from dpforest.signal import Signal
 
 FORMAT, VERSION = "dpforest-report", 1
 

@@ -1,4 +1,9 @@
-"""How far released counts stand out of their noise: one definition for report and plots. Public values only.
+"""How far released counts stand out of their noise: the one definition, for whoever tells a reader. Released values only.
+
+    ratio = height / standard deviation of the noise in that height
+
+The height is what a leaf says most precisely: its size or, where leads are released precisely and sizes roughly, the lead of
+its first class. A size is the sum of all C counts, so the variance of its noise is C * var, whatever C is; see ``Bands``.
 
 What the noise of a node is about depends on what its leaves released:
 
@@ -23,19 +28,17 @@ from dpforest.schema import Bounded, Classes
 from dpforest.tree import Forest
 
 EDGES = (0.0, 1.0, 2.0, STANDS_OUT, 5.0, 10.0, 30.0, math.inf)
-CHOICES = {"permute-and-flip", "exponential"}
 
 
 def leaf_release(forest: Forest, ledger: Ledger) -> str:
     """What the leaves released: see the top of the module."""
     if ledger.leaks:
         return "printed"
-    if not forest.variances.any():
-        mechanisms = {entry["mechanism"] for entry in ledger.entries() if entry["label"] == "leaves"}
-        # Without privacy the mechanism is no sign; a label counts as one record.
-        ones = (forest.bands.sizes[forest.is_leaf] == 1).all()
-        return "labels" if mechanisms & CHOICES or ones else "exact"
-    return "lead" if isinstance(forest.target, Classes) and (forest.factors[:, 2] > 0).any() else "counts"
+    if forest.variances.any():
+        return "lead" if isinstance(forest.target, Classes) and (forest.factors[:, 2] > 0).any() else "counts"
+    # With privacy only a choice among labels has no variance; without it, a label counts as one record.
+    ones = (forest.bands.sizes[forest.is_leaf] == 1).all()
+    return "labels" if math.isfinite(ledger.spent) or ones else "exact"
 
 
 @dataclass(frozen=True)
