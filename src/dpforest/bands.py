@@ -5,7 +5,6 @@ independent noise have the factors (1, 1, 0); where leads are released precisely
 noise of the size is common to all counts. Whatever is shown is linear in the counts, or a ratio of two such forms.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -145,53 +144,3 @@ def ratio_band(
     square = np.where(known, square, 1)
     low, high = np.where(known, (middle - root) / square, 0), np.where(known, (middle + root) / square, 1)
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
-
-
-def decimals(band: float) -> int:
-    """Decimals of a figure with this band: as many as the band has if it is written with two digits."""
-    return 0 if band >= 9.95 or band <= 0 else 1 - math.floor(math.log10(float(f"{band:.1e}")))
-
-
-def with_band(value: float, band: float) -> str:
-    """A figure with half the width of its band: ``1,046 ± 300``, ``0.726 ± 0.011``."""
-    places = decimals(band)
-    return f"{value:,.{places}f} ± {band:,.{places}f}"
-
-
-def count_words(value: float, band: float | None, what: str = "") -> str:
-    """A number of records with its band: ``1,046 ± 300 records``; what cannot be told from 0 is said to."""
-    value = max(value, 0.0)
-    words = f"{value:,.0f}" if band is None else with_band(value, band)
-    words = f"{words} {what}".rstrip()
-    return words if band is None or value > band else f"{words} (may be 0)"
-
-
-def mean_words(value: float, low: float | None, high: float | None) -> list[str]:
-    """A mean and, if they are known, the ends of its band: ``1.11``, ``0.61 to 1.59``."""
-    if low is None or high is None or low == high:
-        return [f"{value:,.6g}"]
-    places = decimals((high - low) / 2)
-    return [f"{value:,.{places}f}", f"{low:,.{places}f} to {high:,.{places}f}"]
-
-
-def share_words(share: float, low: float | None, high: float | None) -> list[str]:
-    """A share and, if they are known and read differently, the ends of its band: ``76.1 %``, ``75.8 % to 76.4 %``."""
-    if low is None or high is None or percent(low) == percent(high) == percent(share):
-        return [percent(share)]
-    return [percent(share), f"{percent(low)} to {percent(high)}"]
-
-
-def in_brackets(words: list[str]) -> str:
-    """A figure, with its band in brackets if it has one: ``1.11 (0.61 to 1.59)``."""
-    return " ".join([words[0], *(f"({word})" for word in words[1:])])
-
-
-def percent(share: float | None) -> str:
-    """A share for people; never 0 % or 100 % unless it is."""
-    if share is None:
-        return "\N{EN DASH}"
-    if 0 < share < 0.001:
-        return "under 0.1 %"
-    if 0.999 < share < 1:
-        return "over 99.9 %"
-    return f"{share:.1%}".replace(".0%", "%").replace("%", " %")

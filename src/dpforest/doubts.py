@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.bands import NORMAL_95, STANDS_OUT, count_words
+from dpforest.bands import NORMAL_95, STANDS_OUT
 from dpforest.domain import Domain
 from dpforest.schema import Categorical, Schema
+from dpforest.texts import count_words
 from dpforest.tree import Estimate, Forest
 
 # Where a table of this many rows would not stand out of the noise, that it does not stand out says nothing about labels.

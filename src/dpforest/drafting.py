@@ -4,10 +4,10 @@ A draft never holds a value of the table. Bounds and categories that are read of
 income in a table is somebody's.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from dpforest.jsonable import to_json
 from dpforest.schema import UNFILLED, toml_tables, toml_value
 
 KINDS = ("number", "whole", "text")
@@ -57,4 +57,4 @@ def toml_draft(content: Mapping[str, Any]) -> str:
 
 def json_draft(content: Mapping[str, Any]) -> str:
     """A draft as JSON, which has no room for words."""
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    return to_json(content, indent=1, ensure_ascii=False) + "\n"

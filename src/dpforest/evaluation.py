@@ -5,7 +5,7 @@ Hands tables on to ``records`` and never looks into them.
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from dpforest.bands import NORMAL_95
 from dpforest.budget import Budget, Loss
 from dpforest.budget.fits import charged, check_budget
+from dpforest.jsonable import jsonable
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.base import Sensitivity
@@ -49,11 +50,9 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; a score that has no value is None."""
-        scores = [{name: _finite(value) for name, value in asdict(score).items()} for score in self.scores]
-        ledger = None if self.ledger is None else self.ledger.to_dict()
-        epsilon = self.epsilon if math.isfinite(self.epsilon) else "inf"
         rows = {"n_rows": self.n_rows, "n_rows_margin": self.n_rows_margin}
-        return {**rows, "epsilon": epsilon, "scores": scores, "ledger": ledger}
+        ledger = None if self.ledger is None else self.ledger.to_dict()
+        return jsonable({**rows, "epsilon": self.epsilon, "scores": self.scores, "ledger": ledger})
 
 
 def evaluate_public(model: Any, parts: Iterable[tuple[Any, Any]]) -> Evaluation:
@@ -182,7 +181,3 @@ def _mean_scores(predicted: np.ndarray, true: np.ndarray) -> Evaluation:
 
 def _nothing() -> Evaluation:
     return Evaluation((), 0.0)
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

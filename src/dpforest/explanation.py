@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.bands import NORMAL_95, decimals
+from dpforest.bands import NORMAL_95
 from dpforest.criteria import MaxOperator, Mixture, SoftAgreement
 from dpforest.errors import ParameterError
 from dpforest.forest import fit_forest, public_facts
@@ -22,6 +22,7 @@ from dpforest.records.vault import Vault
 from dpforest.rules import Facts
 from dpforest.schema import Schema
 from dpforest.signal import Signal
+from dpforest.texts import decimals
 
 WORDS = {
     MaxOperator: "how many records are of the most common class of their child",

@@ -20,6 +20,7 @@ from dpforest.archive import is_packed, packed, unpacked
 from dpforest.domain import Domain
 from dpforest.errors import ChangedModelWarning, DPForestError, ModelFileError, OutputError
 from dpforest.files import read_whole, whole_file
+from dpforest.jsonable import jsonable, unboxed
 from dpforest.model_checks import check_header, check_size, check_structure
 from dpforest.privacy.amounts import as_written
 from dpforest.privacy.ledger import Ledger
@@ -204,10 +205,8 @@ def _parameters(model: Any) -> dict[str, Any]:
     # A seed may be a live generator; that the noise was seeded is in the statement.
     parameters["random_state"] = None
     for name in ("epsilon", "delta"):
-        parameters[name] = as_written(parameters[name])
-    if math.isinf(parameters["epsilon"]):
-        parameters["epsilon"] = "inf"
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
+        parameters[name] = jsonable(as_written(parameters[name]))
+    return {name: unboxed(value) for name, value in parameters.items()}
 
 
 def _array_bytes(array: np.ndarray) -> bytes:

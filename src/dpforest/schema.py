@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from dpforest.errors import OutputError, SchemaError, shown
 from dpforest.files import read_whole, write_whole
+from dpforest.jsonable import to_json, unboxed
 
 # A bounded target is put on a grid of 0 .. TARGET_STEPS, so that its sums are exact integers.
 TARGET_STEPS = 1024
@@ -27,15 +28,10 @@ UNFILLED = "?"
 MOST_FILE_BYTES = 1 << 23
 
 
-def _plain(value: Any) -> Any:
-    """A number of numpy as one of Python."""
-    return value.item() if hasattr(value, "item") and hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0 else value
-
-
 def _check_range(part: Any) -> None:
     """Raise unless the bounds of a part are finite numbers in order; numbers of numpy become Python's."""
     what = type(part).__name__
-    bounds = [_plain(part.lower), _plain(part.upper)]
+    bounds = [unboxed(part.lower), unboxed(part.upper)]
     for value in bounds:
         if isinstance(value, bool) or not isinstance(value, numbers.Real) or not _is_finite(value):
             raise SchemaError(
@@ -62,7 +58,7 @@ def _distinct(part: Any, values: Any) -> tuple[Hashable, ...]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         text = "the text " if isinstance(values, str) else ""
         raise SchemaError(f"{what} needs a list of values, not {text}{shown(values)}.")
-    listed = tuple(_plain(value) for value in values)
+    listed = tuple(unboxed(value) for value in values)
     try:
         n_distinct = len(set(listed))
     except TypeError:
@@ -90,7 +86,7 @@ class Numeric:
 
     def __post_init__(self) -> None:
         _check_range(self)
-        object.__setattr__(self, "integer", _plain(self.integer))
+        object.__setattr__(self, "integer", unboxed(self.integer))
         if not isinstance(self.integer, bool):
             raise SchemaError(f"Numeric(integer=...) must be True or False, not {shown(self.integer)}.")
 
@@ -353,7 +349,7 @@ def _check_storable(values: Any) -> None:
 
 def _json_text(content: dict[str, Any]) -> str:
     _check_storable(content)
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    return to_json(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def toml_value(value: Any) -> str:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from dpforest.bands import INDEPENDENT, NORMAL_95, STANDS_OUT, Bands, count_words, in_brackets, mean_words, share_words
+from dpforest.bands import INDEPENDENT, NORMAL_95, STANDS_OUT, Bands
 from dpforest.domain import Domain
 from dpforest.errors import ParameterError, shown
 from dpforest.schema import Classes, Target
-from dpforest.texts import plain
+from dpforest.texts import count_words, in_brackets, mean_words, one_line, share_words
 
 # Votes of additive trees are multiples of 1/1024, so that sums of votes are exact integers.
 SCORE_STEPS = 1024
@@ -355,7 +355,7 @@ class Forest:
             size = count_words(rule["support"], rule["support_band"], what)
             # A rule is one line, whatever its names hold.
             where = f"if {rule['rule']} then" if rule["conditions"] else "all records:"
-            lines.append(plain(f"tree {rule['tree']}: {where} {said_words(rule)}, about {size}"))
+            lines.append(one_line(f"tree {rule['tree']}: {where} {said_words(rule)}, about {size}"))
         return "\n".join(lines)
 
     def _prediction(self, node: int) -> dict[str, Any]:

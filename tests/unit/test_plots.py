@@ -23,13 +23,13 @@ from dpforest import (
     list_recipes,
     plots,
 )
-from dpforest.bands import count_words, in_brackets, percent, share_words
 from dpforest.errors import DPForestError, LeakWarning, ParameterError
-from dpforest.plots.canvas import plain
+from dpforest.plots.canvas import drawable
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
 from dpforest.report.content import report_content
 from dpforest.signal import Signal
+from dpforest.texts import count_words, in_brackets, percent, share_words
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -469,14 +469,14 @@ def test_names_are_never_typeset_as_tex():
 
 
 def test_names_are_cut_cleaned_and_never_empty():
-    assert plain("a" * 10_000, 10) == "a" * 10 + "…"
-    assert plain("a" * 10, 10) == "a" * 10
-    assert plain("\ud800x", 10) == "x"
-    assert plain("two\n  lines", 20) == "two lines"
-    assert plain("$a$", 20) == r"\$a\$"
-    assert plain("\u202e\x00", 20) == "(blank)"
-    assert plain("漢 and", 20) == "□ and"
-    assert plain(("a", 1), 20) == "('a', 1)"
+    assert drawable("a" * 10_000, 10) == "a" * 10 + "…"
+    assert drawable("a" * 10, 10) == "a" * 10
+    assert drawable("\ud800x", 10) == "x"
+    assert drawable("two\n  lines", 20) == "two lines"
+    assert drawable("$a$", 20) == r"\$a\$"
+    assert drawable("\u202e\x00", 20) == "(blank)"
+    assert drawable("漢 and", 20) == "□ and"
+    assert drawable(("a", 1), 20) == "('a', 1)"
 
 
 @pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)

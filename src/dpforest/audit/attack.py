@@ -21,6 +21,7 @@ from sklearn.metrics import roc_curve
 from dpforest.audit.subject import Subject
 from dpforest.datasets import load_dataset, load_survey
 from dpforest.errors import LeakWarning, ParameterError, shown
+from dpforest.jsonable import jsonable
 from dpforest.progress import Step
 from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
 from dpforest.records.residuals import MOST_WEIGHT
@@ -79,8 +80,7 @@ class Attack:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON (an infinite epsilon is the text "inf")."""
-        content = asdict(self) | {"fpr": self.fpr.tolist(), "tpr": self.tpr.tolist(), "exceeds": self.exceeds}
-        return content | {"epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon}
+        return jsonable(asdict(self) | {"exceeds": self.exceeds})
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Attack":

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from dpforest.cli.console import add_row, output, print_json, say
-from dpforest.texts import shortened
+from dpforest.texts import counted, shortened
 
 WIDTH_OF_BAR = 40
 budget = typer.Typer(
@@ -19,14 +19,18 @@ budget = typer.Typer(
 def open_budget(name: str | None) -> Any:
     """The budget that FILE::DATASET names; None if nothing is named."""
     from dpforest.budget import Budget
+
+    return None if name is None else Budget.open(*_parts(name))
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """File and data set."""
     from dpforest.errors import ParameterError
 
-    if name is None:
-        return None
     path, separator, dataset = name.rpartition("::")
     if not separator or not path:
         raise ParameterError(f"A budget is named as FILE::DATASET, such as budget.db::ward-7, not as {name!r}.")
-    return Budget.open(path, dataset)
+    return path, dataset
 
 
 @budget.command("create")
@@ -43,9 +47,7 @@ def create(
     from dpforest.budget import Budget
     from dpforest.errors import ParameterError
 
-    path, separator, dataset = name.rpartition("::")
-    if not separator or not path:
-        raise ParameterError(f"A budget is named as FILE::DATASET, such as budget.db::ward-7, not as {name!r}.")
+    path, dataset = _parts(name)
     if Path(path).exists() and dataset in (other.dataset for other in Budget.open_all(path)):
         raise ParameterError(f"There is a budget of {shortened(dataset)!r} in {path} already. Nothing was changed.")
     made = Budget.open(path, dataset, epsilon=epsilon, delta=delta, unit=unit)
@@ -73,7 +75,7 @@ def show(
     for item in facts:
         delta = f" at delta = {item['delta']:g}" if item["delta"] else ""
         say(f"{shortened(item['dataset'])}, for each {item['unit']}")
-        say(f"  {_bar(item['spent'], item['epsilon'])}  {_shown(item['spent'])} of epsilon = {item['epsilon']:g}{delta}")
+        say(f"  {_bar(item['spent'], item['epsilon'])}  {item['spent']:.4g} of epsilon = {item['epsilon']:g}{delta}")
         with_delta = f" ({shown_down(item['left_with_delta'], 4)} with delta)" if item["delta"] else ""
         left = f"one more release may have epsilon = {shown_down(item['left'], 4)}{with_delta}"
         say(f"  {left if max(item['left'], item['left_with_delta']) else 'nothing is left'}")
@@ -93,12 +95,12 @@ def history(
     found = open_budget(name)
     releases = found.history()
     if as_json:
-        print_json([_plain(release) for release in releases])
+        print_json(releases)
         return
     table = Table("entry", "time (UTC)", "release", "cost", "spent so far", title=f"Budget of {shortened(found.dataset)}")
     for release in releases:
         cost = "not settled" if release["loss"] is None else _cost(release["loss"])
-        cells = (str(release["number"]), release["time"][:19], shortened(release["what"]), cost, _shown(release["spent"]))
+        cells = (str(release["number"]), release["time"][:19], shortened(release["what"]), cost, f"{release['spent']:.4g}")
         add_row(table, *cells)
     output.print(table)
 
@@ -118,8 +120,10 @@ def verify(
 
     found = Budget.open_all(path)
     heads = {item.verify(anchor) for item in found}
-    sets = "1 data set" if len(found) == 1 else f"{len(found)} data sets"
-    say(f"All entries are as they were written, for {sets}." + (" The anchor is there." if anchor else ""))
+    say(
+        f"All entries are as they were written, for {counted(len(found), 'data set')}."
+        + (" The anchor is there." if anchor else "")
+    )
     for head in heads:
         say(f"Head: {head}")
 
@@ -133,18 +137,17 @@ def export(
 
     Example: [bold]dpforest budget export budget.db --out budget.json[/bold]
     """
-    import json
-
     from dpforest.budget import Budget
     from dpforest.errors import BudgetStoreError
     from dpforest.files import check_writable, write_whole
+    from dpforest.jsonable import to_json
 
     check_writable(out, path)
     found = Budget.open_all(path)
     if not found:
         raise BudgetStoreError(f"There is no data set in {path}.")
     content = found[0].export()
-    write_whole(out, json.dumps(content, indent=1, allow_nan=False).encode())
+    write_whole(out, to_json(content, indent=1).encode())
     say(f"{len(content['entries'])} entries: {out}")
     say(f"Head: {content['head']}")
 
@@ -153,33 +156,15 @@ def _facts(item: Any) -> dict[str, Any]:
     cap, releases = item.cap, item.history()
     return {
         "dataset": item.dataset, "unit": item.unit, "epsilon": cap.epsilon, "delta": cap.delta,
-        "spent": _finite(item.spent), "left": item.left, "left_with_delta": item.left_with_delta,
+        "spent": item.spent, "left": item.left, "left_with_delta": item.left_with_delta,
         "releases": len(releases), "reserved": sum(release["state"] == "reserved" for release in releases),
     }  # fmt: skip
-
-
-def _plain(release: dict[str, Any]) -> dict[str, Any]:
-    """A release for JSON."""
-    losses = [release["loss"]] if release["loss"] else []
-    outcomes, settled = (
-        [{"epsilon": _finite(x.epsilon), "rho": _finite(x.rho)} for x in xs] for xs in (release["outcomes"], losses)
-    )
-    return release | {"outcomes": outcomes, "loss": settled[0] if settled else None, "spent": _finite(release["spent"])}
-
-
-def _finite(value: float) -> float | str:
-    """JSON has no infinity."""
-    return value if math.isfinite(value) else "inf"
 
 
 def _cost(loss: Any) -> str:
     return f"rho = {loss.rho:.4g}" if math.isinf(loss.epsilon) else f"epsilon = {loss.epsilon:.4g}"
 
 
-def _shown(value: float | str) -> str:
-    return f"{float(value):.4g}"
-
-
-def _bar(spent: float | str, cap: float) -> str:
-    full = min(WIDTH_OF_BAR, math.ceil(WIDTH_OF_BAR * min(1.0, float(spent) / cap)))
+def _bar(spent: float, cap: float) -> str:
+    full = min(WIDTH_OF_BAR, math.ceil(WIDTH_OF_BAR * min(1.0, spent / cap)))
     return "█" * full + "░" * (WIDTH_OF_BAR - full)

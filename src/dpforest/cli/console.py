@@ -1,6 +1,5 @@
 """What commands print with: results on standard output, progress and refusals on standard error."""
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,8 +19,9 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from dpforest.jsonable import to_json
 from dpforest.progress import Step
-from dpforest.texts import plain
+from dpforest.texts import one_line
 
 output = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -29,23 +29,23 @@ errors = Console(stderr=True, highlight=False)
 
 def say(text: str, console: Console = output) -> None:
     """Print words and names as they are: nothing in them is markup, and nothing moves the cursor."""
-    console.print("\n".join(map(plain, text.split("\n"))), markup=False, soft_wrap=True)
+    console.print("\n".join(map(one_line, text.split("\n"))), markup=False, soft_wrap=True)
 
 
 def refuse(text: object) -> None:
     """One clear line on standard error."""
     errors.print("[bold]Refused.[/bold]", end=" ")
-    say(plain(text), errors)
+    say(one_line(text), errors)
 
 
 def print_json(content: Any) -> None:
     """Print what a program reads: ASCII alone, so that a terminal shows it as it is."""
-    say(json.dumps(content, indent=2, allow_nan=False))
+    say(to_json(content, indent=2))
 
 
 def add_row(table: Table, *cells: str) -> None:
     """A row of names and words, none of which is markup."""
-    table.add_row(*(Text(plain(cell)) for cell in cells))
+    table.add_row(*(Text(one_line(cell)) for cell in cells))
 
 
 @contextmanager

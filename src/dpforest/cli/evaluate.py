@@ -29,12 +29,12 @@ def evaluate(
 
     Example: [bold]dpforest evaluate adult.dpf ward.csv --epsilon 0.1[/bold]
     """
-    from dpforest.bands import count_words, with_band
     from dpforest.cli.budget import open_budget
     from dpforest.errors import ParameterError
     from dpforest.estimators import load_model
     from dpforest.evaluation import evaluate_privately, evaluate_public
     from dpforest.tables import read_parts
+    from dpforest.texts import count_words, with_band
 
     if public == (epsilon is not None):
         raise ParameterError(

@@ -1,13 +1,13 @@
 """dpforest rules: what a model has learnt, as sentences or as a table."""
 
 import io
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dpforest.cli.console import print_json, say
+from dpforest.cli.console import say
+from dpforest.jsonable import to_json
 
 
 def rules(
@@ -30,37 +30,26 @@ def rules(
     from dpforest.estimators import load_model
     from dpforest.files import check_writable, write_whole
 
-    writers = {".csv": _csv, ".json": lambda rows: json.dumps(rows, indent=1), ".txt": None, "": None}
-    suffix = out.suffix if out else ".json" if as_json else ""
-    if suffix not in writers:
+    kind = out.suffix if out else ".json" if as_json else ".txt"
+    if kind not in (".csv", ".json", ".txt", ""):
         raise ParameterError(f"Rules are written to .csv, .json or .txt, not to {str(out)!r}.")
     if out is not None:
         check_writable(out, model)
     forest = load_model(model).forest_
-    if suffix in (".txt", ""):
-        text = forest.rules_text(leaves, min_confidence, min_support)
+    if kind in (".csv", ".json"):
+        rows = [
+            rule | {"class": rule.get("class")}
+            for rule in forest.rules(min_confidence, min_support)
+            if rule["leaf"] or not leaves
+        ]
+        text = _csv(rows) if kind == ".csv" else to_json(rows, indent=1 if out else 2)
     else:
-        rows = [_plain(rule) for rule in forest.rules(min_confidence, min_support) if rule["leaf"] or not leaves]
-        text = writers[suffix](rows)  # type: ignore[misc]
+        text = forest.rules_text(leaves, min_confidence, min_support)
     if out is not None:
         write_whole(out, text.encode("utf-8"))
         say(f"Rules: {out}")
-    elif as_json:
-        print_json(json.loads(text))
     else:
         say(text or "No rule has that confidence and support.")
-
-
-def _plain(rule: dict[str, Any]) -> dict[str, Any]:
-    """The rule with labels that JSON has."""
-    rule = rule | {"class": _label(rule.get("class"))}
-    if "distribution" in rule:
-        rule["distribution"] = [part | {"class": _label(part["class"])} for part in rule["distribution"]]
-    return rule
-
-
-def _label(label: object) -> object:
-    return label if isinstance(label, str | int | float | bool | None) else str(label)
 
 
 def _csv(rows: list[dict[str, Any]]) -> str:
@@ -71,5 +60,5 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     stream = io.StringIO()
     writer = csv.DictWriter(stream, names or ["tree", "node", "leaf", "rule", "support"], extrasaction="ignore")
     writer.writeheader()
-    writer.writerows(row | {"distribution": json.dumps(row.get("distribution"))} for row in rows)
+    writer.writerows(row | {"distribution": to_json(row.get("distribution"))} for row in rows)
     return stream.getvalue()

@@ -1,7 +1,5 @@
 """A model as JSON: everything that was released, and enough to predict from. Public values only."""
 
-import json
-import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +7,7 @@ import numpy as np
 from dpforest.domain import Domain
 from dpforest.export.listed import json_value
 from dpforest.export.splits import Split, Splits
+from dpforest.jsonable import to_json
 from dpforest.schema import Categorical
 from dpforest.tree import Forest
 
@@ -23,12 +22,12 @@ def json_text(model: Any) -> str:
         "version": VERSION,
         "estimator": type(model).__name__,
         "made_with": model.made_with_,
-        "schema": _plain(model.schema_.to_dict()),
+        "schema": json_value(model.schema_.to_dict()),
         "privacy": model.privacy_.to_dict(),
         "ledger": model.ledger_.to_dict(),
         "forest": forest_to_dict(model.forest_),
     }
-    return json.dumps(content, allow_nan=False)
+    return to_json(content)
 
 
 def forest_to_dict(forest: Forest) -> dict[str, Any]:
@@ -40,7 +39,7 @@ def forest_to_dict(forest: Forest) -> dict[str, Any]:
         "depth": forest.depth,
         "link": forest.link,
         "draws": forest.draws,
-        "target": _plain(forest.target.to_dict()),
+        "target": json_value(forest.target.to_dict()),
         "features": [_feature(forest.domain, feature) for feature in range(forest.domain.n_features)],
         "splits": [{"feature": split.feature, "routes": split.routes.tolist()} for split in splits.distinct],
         "nodes": _nodes(forest, splits, conditions),
@@ -49,7 +48,7 @@ def forest_to_dict(forest: Forest) -> dict[str, Any]:
 
 def _feature(domain: Domain, feature: int) -> dict[str, Any]:
     part = domain.features[feature]
-    content = {"name": domain.names[feature], **_plain(part.to_dict())}
+    content = {"name": domain.names[feature], **json_value(part.to_dict())}
     return content if isinstance(part, Categorical) else {**content, "cuts": domain.cuts[feature].tolist()}
 
 
@@ -77,25 +76,10 @@ def _nodes(forest: Forest, splits: Splits, conditions: list[list[str]]) -> list[
                 "feature": None if leaf else int(forest.features[node]),
                 "split": None if leaf else int(splits.of_node[node]),
                 "children": children[node],
-                "counts": _finite(forest.counts[node]),
-                "noise_standard_deviation": _finite(np.sqrt(forest.variances[[node]]))[0],
-                "shares": _finite(forest.shares[node]),
-                "votes": _finite(forest.votes[node]),
+                "counts": forest.counts[node].tolist(),
+                "noise_standard_deviation": float(np.sqrt(forest.variances[node])),
+                "shares": forest.shares[node].tolist(),
+                "votes": forest.votes[node].tolist(),
             }
         )
     return nodes
-
-
-def _finite(values: np.ndarray) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in values.tolist()]
-
-
-def _plain(content: dict[str, Any]) -> dict[str, Any]:
-    """Part of a schema with its categories and labels as JSON holds them."""
-    plain: dict[str, Any] = {}
-    for key, value in content.items():
-        if isinstance(value, dict):
-            plain[key] = _plain(value)
-        else:
-            plain[key] = [json_value(item) for item in value] if isinstance(value, list) else json_value(value)
-    return plain

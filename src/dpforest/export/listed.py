@@ -80,5 +80,9 @@ def json_value(value: Any) -> Any:
     if type(value) is int:
         return value
     if type(value) is tuple:
-        return {"tuple": [json_value(item) for item in value]}
+        return {"tuple": json_value(list(value))}
+    if isinstance(value, list):
+        return [json_value(item) for item in value]
+    if isinstance(value, dict):
+        return {key: json_value(item) for key, item in value.items()}
     return {"type": type(value).__name__, "text": str(value)}

@@ -4,7 +4,6 @@ Splits send sets of codes to any number of children, which the tree operators of
 ``Forest`` does, with plain tensor operators: values become codes, then all records go down all trees one level at a time.
 """
 
-import json
 from importlib.metadata import version
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from dpforest.errors import MissingExtraError, ParameterError
 from dpforest.export.listed import is_number, json_value, kind_of, none_code, texts_of, valid_text
 from dpforest.export.splits import Splits, met_cuts
+from dpforest.jsonable import to_json
 from dpforest.schema import Bounded, Categorical, Classes
 from dpforest.tree import Forest
 
@@ -66,7 +66,7 @@ def _metadata(forest: Forest, names: list[str]) -> dict[str, str]:
     content: dict[str, Any] = {"features": list(forest.domain.names), "inputs": names}
     if isinstance(forest.target, Classes):
         content["classes"] = [json_value(label) for label in forest.target.labels]
-    return {"produced_by": "dpforest"} | {name: json.dumps(value) for name, value in content.items()}
+    return {"produced_by": "dpforest"} | {name: to_json(value) for name, value in content.items()}
 
 
 class _Graph:

@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpforest.bands import NORMAL_95
 from dpforest.errors import ParameterError, shown
-from dpforest.plots.canvas import AS_IS, BLUE, GREY, axes, in_percent, plain
+from dpforest.plots.canvas import AS_IS, BLUE, GREY, axes, drawable, in_percent
 from dpforest.signal import Signal
 
 LONGEST = 32
@@ -40,7 +40,7 @@ def importances(model: Any, *, ax: Any = None, most: int = 20) -> Any:
         words = words if asked[str(names[place])] else "not asked"
         style = {"textcoords": "offset points", "va": "center", "color": GREY, "fontsize": "small"}
         ax.annotate(words, (ends[place], row), (5, 0), annotation_clip=False, **style, **AS_IS)
-    ax.set_yticks(range(len(order)), [plain(names[place], LONGEST) for place in order], **AS_IS)
+    ax.set_yticks(range(len(order)), [drawable(names[place], LONGEST) for place in order], **AS_IS)
     ax.set(ylim=(len(order) - 0.4, -0.6), xlim=(0, 1.25 * float(ends[order].max()) or 1))
     in_percent(ax.xaxis)
     ax.set_xlabel("share in the decrease of impurity" + (", with 95 % bands" if bands.any() else ""), **AS_IS)

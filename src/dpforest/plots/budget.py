@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from dpforest.plots.canvas import AS_IS, BLUE, GREEN, GREY, ORANGE, PURPLE, axes, in_percent, plain, say
+from dpforest.plots.canvas import AS_IS, BLUE, GREEN, GREY, ORANGE, PURPLE, axes, drawable, in_percent, say
 from dpforest.privacy.accountants import Accountant
 from dpforest.privacy.ledger import Book, Charge, Leak, Ledger, Scope
 
@@ -115,7 +115,7 @@ def _order(purpose: Purpose) -> tuple[int, int, int]:
 
 def _name(purpose: Purpose) -> str:
     kind, level = purpose
-    return f"{kind}, level {level}" if kind in ("splits", "counts") else plain(kind, LONGEST)
+    return f"{kind}, level {level}" if kind in ("splits", "counts") else drawable(kind, LONGEST)
 
 
 def _notes(ledger: Ledger, beside: list[str]) -> list[str]:
@@ -124,5 +124,5 @@ def _notes(ledger: Ledger, beside: list[str]) -> list[str]:
         whole += "; books in epsilon and in rho add up as epsilon"
     notes = [f"{len(ledger.leaks)} exact values were opened: the loss has no bound" if ledger.leaks else whole]
     if beside:
-        notes.append(f"not shown, of other records and no larger: {plain(', '.join(beside), 60)}")
+        notes.append(f"not shown, of other records and no larger: {drawable(', '.join(beside), 60)}")
     return notes

@@ -42,13 +42,13 @@ def say(ax: Any, *lines: str) -> Any:
     return ax
 
 
-def plain(value: Any, most: float) -> str:
+def drawable(value: Any, most: float) -> str:
     """A name as one line of at most about ``most`` letters, that no font and no markup trips over."""
-    drawable = _drawable()
+    known = _letters()
     letters, room = [], most
     # Longer than any line that is drawn, even if most of it is left out.
     for letter in " ".join(str(value)[: 100 + 10 * int(most)].split()):
-        if ord(letter) not in drawable:
+        if ord(letter) not in known:
             # Marks and controls change other letters, and have no place of their own.
             letter = "" if unicodedata.category(letter)[0] in "MC" else UNKNOWN
         elif unicodedata.category(letter)[0] == "C":
@@ -79,7 +79,7 @@ def _width(letter: str) -> float:
     return 1.3 if letter.isupper() or letter in "%@mw—…" else 1.0
 
 
-def _drawable() -> set[int]:
+def _letters() -> set[int]:
     """What the fonts of new texts can draw; a letter that they cannot draw would raise a warning."""
     manager = load("matplotlib.font_manager")
     known: set[int] = set()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpforest.errors import ParameterError
-from dpforest.plots.canvas import AS_IS, COLOURS, GREY, MARKERS, axes, load, plain
+from dpforest.plots.canvas import AS_IS, COLOURS, GREY, MARKERS, axes, drawable, load
 
 LONGEST = 24
 # Names at the right are at least this share of the height apart, ticks this share of the width.
@@ -33,7 +33,7 @@ def accuracy_by_epsilon(
         ax.fill_between(epsilons, means - errors, means + errors, color=style["color"], alpha=0.2, linewidth=0)
         ax.plot(epsilons, means, linewidth=1.8, **style)
         if name is not None:
-            ends.append((float(means[-1]), plain(name, LONGEST), str(style["color"])))
+            ends.append((float(means[-1]), drawable(name, LONGEST), str(style["color"])))
     for name, scores, dashes in (("no privacy", no_privacy, (0, (6, 2))), ("majority class", majority, (0, (1, 1.5)))):
         if scores is not None:
             level = float(_checked(scores).mean())

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dpforest.bands import count_words, mean_words, share_words
 from dpforest.errors import ParameterError, shown
-from dpforest.plots.canvas import AS_IS, BLUE, GREY, PALE, axes, plain, runs_leftward, width
+from dpforest.plots.canvas import AS_IS, BLUE, GREY, PALE, axes, drawable, runs_leftward, width
 from dpforest.signal import Signal
+from dpforest.texts import count_words, mean_words, share_words
 from dpforest.tree import Forest
 
 # Letters in a line of a box and on an edge; letters in an inch. Inches of words, and of a line in a box.
@@ -74,7 +74,7 @@ class _Boxes:
             return Box(self._says(node), edge)
         children = np.flatnonzero(self.whole.parents == node)
         level, is_binary = int(self.whole.levels[node]), len(children) == 2
-        name = plain(self.whole.domain.names[self.whole.features[node]], IN_BOX)
+        name = drawable(self.whole.domain.names[self.whole.features[node]], IN_BOX)
         question = _joined(name, f"{self._condition(node, 0, IN_BOX)}?") if is_binary else [f"{name}?"]
         if level == self.max_depth:
             # A node that adds up with other trees, or that labels stand for, says nothing by itself.
@@ -98,14 +98,14 @@ class _Boxes:
         if whole.domain.is_numeric[feature]:
             text = re.sub(f"{NUMBER} <=  < {NUMBER}", r"\1 to < \2", text)
             text = re.sub(f"{NUMBER} <= ", r">= \1", text).replace("( ", "(")
-        return plain(text, most)
+        return drawable(text, most)
 
     def _says(self, node: int) -> list[str]:
         rule = self.rules[node]
         if self.labels_only:
-            return [plain(rule["class"], IN_BOX - 8), "(a label, no counts)"]
+            return [drawable(rule["class"], IN_BOX - 8), "(a label, no counts)"]
         if "class" in rule:
-            label = plain(rule["class"], IN_BOX - 8)
+            label = drawable(rule["class"], IN_BOX - 8)
             words = (
                 [f"{rule['adds']:+.3g}"] if "adds" in rule else share_words(rule["confidence"], rule["low"], rule["high"])
             )

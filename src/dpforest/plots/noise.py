@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dpforest.bands import STANDS_OUT, in_brackets, share_words
+from dpforest.bands import STANDS_OUT
 from dpforest.plots.canvas import AS_IS, BLUE, GREY, ORANGE, VERMILION, axes, in_percent, load, say
 from dpforest.signal import Signal
+from dpforest.texts import counted, in_brackets, share_words
 
 # Marker, colour and bounds of signal over noise.
 KINDS = (("o", BLUE, STANDS_OUT, math.inf), ("s", ORANGE, 1.0, STANDS_OUT), ("x", VERMILION, 0.0, 1.0))
@@ -86,5 +87,6 @@ def _write(ax: Any, ratios: np.ndarray, signal: Signal) -> None:
         hidden, reason = ratios < LOWEST, f"are below {LOWEST:g} and not shown"
     n_hidden = int(np.count_nonzero(hidden))
     words = f", of which {n_hidden:,} {reason}" if n_hidden else ""
-    leaves = "1 leaf" if len(ratios) == 1 else f"{len(ratios):,} leaves"
-    ax.set_title(f"{title}\n{leaves}{words}", loc="left", fontsize="small", color=GREY, **AS_IS)
+    ax.set_title(
+        f"{title}\n{counted(len(ratios), 'leaf', 'leaves')}{words}", loc="left", fontsize="small", color=GREY, **AS_IS
+    )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from dpforest.jsonable import jsonable
 from dpforest.pipelines import UNCOVERED
 from dpforest.privacy.accountants import is_whole
 from dpforest.tree import Estimate
@@ -91,15 +92,12 @@ class Statement:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON (an infinite epsilon is the text "inf")."""
-        content = asdict(self)
-        for name in ("reasons", "public", "notes", "not_covered", "outside"):
-            content[name] = list(content[name])
-        content["proof"] = self.proof
+        content = asdict(self) | {"proof": self.proof}
         # A group of two records (or persons), the standard step to replace-one neighbours.
         replace = (2 * self.epsilon, self.delta * (1 + math.exp(min(self.epsilon, 700.0))))
         content["replace_one"] = {"epsilon": replace[0], "delta": min(1.0, replace[1]) if self.delta else 0.0}
         content["odds"] = _odds(self.epsilon)
-        return _without_infinity(content)
+        return jsonable(content)
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> "Statement":
@@ -158,9 +156,3 @@ def large_delta(delta: float, declared: int | None, measured: Estimate | None) -
 def _odds(epsilon: float) -> float:
     """The factor exp(epsilon), infinite beyond the largest float."""
     return math.exp(epsilon) if epsilon < 700 else math.inf
-
-
-def _without_infinity(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_infinity(item) for key, item in value.items()}
-    return "inf" if value == math.inf else value

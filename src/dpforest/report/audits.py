@@ -6,6 +6,7 @@ from dpforest.errors import ParameterError
 from dpforest.fingerprint import fingerprint
 from dpforest.privacy.statement import Statement
 from dpforest.recipes import get_recipe
+from dpforest.texts import counted
 
 # For a recipe that the command does not know by name.
 OWN = 'model.save_report(path, {"audits": [audit(Subject(recipe)).to_dict()]})'
@@ -91,7 +92,7 @@ def _in_words(content: dict[str, Any]) -> str:
         return "the one that was attached is about other algorithms"
     n_findings = sum(len(entry["findings"]) for entry in content["entries"])
     if content["broken"]:
-        return f"it broke the claim, with {n_findings} {'finding' if n_findings == 1 else 'findings'}"
+        return f"it broke the claim, with {counted(n_findings, 'finding')}"
     return "it found nothing, which does not prove the claim"
 
 

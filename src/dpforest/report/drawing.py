@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.bands import NORMAL_95, count_words, mean_words, share_words
+from dpforest.bands import NORMAL_95
 from dpforest.domain import Domain
-from dpforest.report.text import MINUS, figure, script_json, shortened
+from dpforest.report.html import script_json
 from dpforest.schema import Bounded, Categorical
 from dpforest.signal import Signal
+from dpforest.texts import MINUS, count_words, figure, mean_words, share_words, shortened, visible
 from dpforest.tree import Forest
 
 MOST_TREES = 60
@@ -38,16 +39,16 @@ class ShortDomain(Domain):
 
     @classmethod
     def from_domain(cls, domain: Domain) -> "ShortDomain":
-        return cls(tuple(shortened(name, 40) for name in domain.names), domain.features, domain.cuts)
+        return cls(tuple(shortened(name, 40, visible) for name in domain.names), domain.features, domain.cuts)
 
     def describe(self, feature: int, codes: np.ndarray) -> str:
         part, name = self.features[feature], self.names[feature]
         if not isinstance(part, Categorical):
-            return shortened(super().describe(feature, codes), 200)
+            return shortened(super().describe(feature, codes), 200, visible)
         few, equal, among = (codes, "=", "in") if 2 * codes.sum() <= len(codes) else (~codes, "≠", "not in")
         places = np.flatnonzero(few)
         words = [*part.categories, *self._reserved[feature]]
-        listed = ", ".join(shortened(words[place], 30) for place in places[:MOST_LISTED])
+        listed = ", ".join(shortened(words[place], 30, visible) for place in places[:MOST_LISTED])
         if len(places) == 1:
             return f"{name} {equal} {listed}"
         more = f" and {len(places) - MOST_LISTED:,} more" if len(places) > MOST_LISTED else ""
@@ -85,7 +86,7 @@ class Drawing:
         target = self.forest.target
         bounded = isinstance(target, Bounded)
         labels = [] if isinstance(target, Bounded) else [target.labels[place] for place in self.coloured]
-        coloured = [self.texts.number(shortened(label)) for label in labels]
+        coloured = [self.texts.number(shortened(label, 60, visible)) for label in labels]
         n_below = 0 if bounded else target.n_values - len(coloured)
         return {
             "trees": trees, "rules": rules, "texts": list(self.texts.numbers), "coloured": coloured, "others": n_below,
@@ -167,7 +168,7 @@ class Drawing:
             round(float(signal.ratios[node]), 2) if signal.has_noise else None,
             None if lead is None else round(lead, 2),
             None if lead is None else count_words(lead, NORMAL_95 * float(signal.deviations[node])),
-            None if label is None else self.texts.number(shortened(label)),
+            None if label is None else self.texts.number(shortened(label, 60, visible)),
             value,
             self._value_words(node, best, value),
             [round(float(share), 4) for share in self._bar(node)],

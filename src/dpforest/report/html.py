@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import math
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -10,18 +11,62 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from dpforest.bands import count_words, in_brackets, mean_words, percent, share_words
-from dpforest.report.text import LabelWriter, figure, plain, script_json, share_figure, shortened
+from dpforest.jsonable import to_json
+from dpforest.texts import (
+    count_words,
+    figure,
+    in_brackets,
+    mean_words,
+    percent,
+    share_figure,
+    share_words,
+    shortened,
+    visible,
+)  # fmt: skip
 
 # How much of a long list is on the page; the twin has all.
 MOST_FEATURES, MOST_CATEGORIES, MOST_CLASSES, MOST_LINES = 150, 12, 40, 40
+SHORTEST = 16  # characters of a label on a page that is full
+# What a parser of HTML could act on inside a script element; U+2028 and U+2029 end lines in old JavaScript.
+ACTIVE = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 UNITS = {"epsilon": "ε", "rho": "\N{GREEK SMALL LETTER RHO}"}
+
+
+def script_json(value: Any) -> Markup:
+    """JSON that can stand inside a script element."""
+    text = to_json(value, ensure_ascii=False, separators=(",", ":"))
+    return Markup(re.sub("[<>&\u2028\u2029]", lambda found: ACTIVE[found[0]], text))
+
+
+class LabelWriter:
+    """Labels as HTML: isolated from the direction of the text around, and cut if long.
+
+    The rest of a cut label opens on demand, as long as such rests have room on the page. When all labels together have used
+    up theirs, later ones are cut to a few characters.
+    """
+
+    def __init__(self, room: int = 350_000, room_for_rests: int = 100_000, longest: int = 12_000) -> None:
+        self._room, self._room_for_rests, self._longest = room, room_for_rests, longest
+
+    def __call__(self, value: Any, most: int = 80) -> Markup:
+        text = str(value)
+        short = Markup("<bdi>{}</bdi>").format(shortened(text, most if self._room > 0 else min(most, SHORTEST), visible))
+        self._room -= len(short.encode())
+        if len(text) <= most or self._room <= 0:
+            return short
+        rest = Markup("<bdi>{}</bdi>").format(visible(text[: self._longest]))
+        size = len(rest.encode())
+        if size > self._room_for_rests:
+            return short + Markup(' <span class="small">({:,} characters)</span>').format(len(text))
+        self._room_for_rests -= size
+        opened = Markup('<details class="whole"><summary>{:,} characters</summary>{}</details>')
+        return short + Markup(" ") + opened.format(len(text), rest)
 
 
 def page(content: dict[str, Any], drawing: dict[str, Any], twin: str) -> str:
     """The page; ``drawing`` is what its script draws, ``twin`` the name of the file that has everything."""
     style, script = _part("style.css"), _part("script.js")
-    data: dict[str, Any] = {"ledger": _labelled(plain(content["ledger"]["picture"])), "forest": drawing}
+    data: dict[str, Any] = {"ledger": _labelled(content["ledger"]["picture"]), "forest": drawing}
     data["bounded"] = math.isfinite(content["ledger"]["spent"])
     data["declared"] = bool(content["guarantee"]["outside"])
     return _template().render(
@@ -74,11 +119,11 @@ def _hash(text: str) -> str:
 def _labelled(block: dict[str, Any]) -> dict[str, Any]:
     """A block of the ledger as the script gets it: labels cut, amounts as text."""
     kept: dict[str, Any] = {name: block[name] for name in ("kind", "count", "copies", "share", "mechanism") if name in block}
-    kept["label"] = shortened(block["label"], 60)
+    kept["label"] = shortened(block["label"], 60, visible)
     if "last" in block:
-        kept["last"] = shortened(block["last"], 60)
+        kept["last"] = shortened(block["last"], 60, visible)
     if "reason" in block:
-        kept["reason"] = shortened(block["reason"], 400)
+        kept["reason"] = shortened(block["reason"], 400, visible)
     kept["amount"] = f"{UNITS[block['unit']]} = {figure(float(block['cost']))}"
     return kept | {"children": [_labelled(part) for part in block["children"]]}
 

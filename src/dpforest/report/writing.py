@@ -1,17 +1,16 @@
 """Writes the report: the page, and its twin for programs. Public values only."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from dpforest.errors import OutputError
 from dpforest.export.json import forest_to_dict
 from dpforest.files import check_writable, write_whole
+from dpforest.jsonable import to_json
 from dpforest.report.content import report_content
 from dpforest.report.drawing import Drawing
 from dpforest.report.html import page
 from dpforest.report.registry import deployment
-from dpforest.report.text import plain
 from dpforest.signal import Signal
 
 FORMAT, VERSION = "dpforest-report", 1
@@ -45,7 +44,7 @@ def twin_text(model: Any, content: dict[str, Any]) -> str:
         "schema": model.schema_.to_dict(),
         "whole_ledger": model.ledger_.to_dict(),
     }
-    parts = json.dumps(plain(whole), indent=1, allow_nan=False)
+    parts = to_json(whole, indent=1)
     # Trees are for programs: without line breaks they take half the room.
-    trees = json.dumps(forest_to_dict(model.forest_), allow_nan=False)
+    trees = to_json(forest_to_dict(model.forest_))
     return f'{parts.rstrip().removesuffix("}").rstrip()},\n "trees": {trees}\n}}\n'
