@@ -127,7 +127,7 @@ class Domain:
         return np.dtype(np.uint8 if self.n_codes.max() <= 256 else np.uint16)
 
     @cached_property
-    def _words(self) -> list[np.ndarray]:
+    def words(self) -> list[np.ndarray]:
         """What the codes of each categorical feature are called; empty for numeric features."""
         return [_category_words(part) if isinstance(part, Categorical) else np.empty(0) for part in self.features]
 
@@ -137,7 +137,7 @@ class Domain:
             return "never"
         name, part = self.names[feature], self.features[feature]
         if isinstance(part, Categorical):
-            words = self._words[feature]
+            words = self.words[feature]
             few, equal, among = (codes, "=", "in") if 2 * codes.sum() <= len(codes) else (~codes, "!=", "not in")
             listed = words[few]
             return f"{name} {equal} {listed[0]}" if len(listed) == 1 else f"{name} {among} {{{', '.join(listed)}}}"

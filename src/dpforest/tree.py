@@ -302,7 +302,7 @@ class Forest:
                 "rule": " and ".join(conditions[node]) or "always",
                 "support": max(0.0, float(self.bands.sizes[node])),
                 "support_band": NORMAL_95 * float(self.bands.size_deviations[node]) if self.variances[node] else None,
-                **self._prediction(node),
+                **self.says(node),
             }
             for node in np.flatnonzero(chosen).tolist()
         ]
@@ -358,7 +358,8 @@ class Forest:
             lines.append(one_line(f"tree {rule['tree']}: {where} {said_words(rule)}, about {size}"))
         return "\n".join(lines)
 
-    def _prediction(self, node: int) -> dict[str, Any]:
+    def says(self, node: int) -> dict[str, Any]:
+        """The part of a node's rule that it predicts: class or mean and their bands, or what it adds; see ``rules``."""
         shares, votes = self.shares[node], self.votes[node] if len(self.votes) else np.zeros(self.target.n_values)
         if isinstance(self.target, Classes):
             best = int(shares.argmax())

@@ -22,7 +22,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.report import write_report
 from dpforest.report.charges import MOST_BLOCKS, grouped_charges, picture
 from dpforest.report.content import certainty, group_delta, guarantee, report_content
-from dpforest.report.drawing import Drawing, said
+from dpforest.report.drawing import Drawing
 from dpforest.report.html import LabelWriter, script_json
 from dpforest.signal import Signal
 from dpforest.texts import MINUS, figure, percent, share_figure, visible
@@ -342,12 +342,13 @@ def test_drawn_rules_say_what_the_forest_says():
         mean_model("consul-2020"),
         mean_model(delta=1e-5),
     ):
-        forest = model.forest_
-        for rule in forest.rules():
-            label, value = said(forest, rule["node"], int(forest.shares[rule["node"]].argmax()))
-            assert label == rule.get("class")
-            expected = rule.get("adds", rule["mean"] if "mean" in rule else rule["confidence"])
-            assert value == pytest.approx(expected)
+        drawing, rules = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict(), model.forest_.rules()
+        assert drawing["rules"]
+        for _, node, _, _, size, _, _, _, _, label, value, *_ in drawing["rules"]:
+            rule = rules[node]
+            assert label == (drawing["texts"].index(str(rule["class"])) if "class" in rule else None)
+            assert value == rule.get("adds", rule["mean"] if "mean" in rule else rule["confidence"])
+            assert size == round(rule["support"], 2)
 
 
 def test_drawn_conditions_are_those_of_the_forest():

@@ -55,21 +55,20 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
     ):
         found.add_row(name, f"{100 * sum(values) / len(values):.1f} %")
     output.print(found)
-    _print_forest(model.forest_)
+    _print_forest(model.forest_, model.ledger_)
     output.print(f"\nIn words: {model.privacy_}")
     output.print("(The held-out accuracies are for this demonstration; they are not part of the private release.)")
 
 
-def _print_forest(forest: Any) -> None:
+def _print_forest(forest: Any, ledger: Any) -> None:
     """Which columns matter, and the strongest rules."""
-    from dpforest.bands import NORMAL_95
+    from dpforest.signal import Signal
     from dpforest.tree import said_words
 
     matter = Table("column", "importance", "95 % band", title="Which columns matter", title_justify="left")
-    named = zip(forest.domain.names, forest.importance_estimates(), forest.asked, strict=True)
-    for name, found, asked in sorted(named, key=lambda row: -row[1].value)[:N_RULES]:
-        cells = (f"{found.value:.1%}", f"± {min(NORMAL_95 * found.deviation, 1):.1%}") if asked else ("not asked", "")
-        matter.add_row(name, *cells)
+    for row in Signal.of(forest, ledger).importances()[:N_RULES]:
+        cells = (f"{row['share']:.1%}", f"± {row['band']:.1%}") if row["asked"] else ("not asked", "")
+        matter.add_row(row["feature"], *cells)
     output.print(matter)
     output.print(f"The strongest of the {forest.n_trees} trees' rules, and by how much they move the log-odds of an answer:")
     every = forest.rules()

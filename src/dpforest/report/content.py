@@ -4,7 +4,6 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from dpforest.bands import NORMAL_95
 from dpforest.doubts import measured_records, released_doubts, too_small_to_tell
 from dpforest.errors import ParameterError
 from dpforest.model_file import model_digest
@@ -186,8 +185,6 @@ def forest_content(model: Any) -> dict[str, Any]:
     """Figures about the released trees."""
     forest = model.forest_
     signal = Signal.of(forest, model.ledger_)
-    importances = zip(forest.domain.names, forest.importance_estimates(), forest.asked, strict=True)
-    known = signal.release != "printed"  # how wide the noise of printed algorithms is was not recorded
     return {
         "n_trees": forest.n_trees,
         "n_nodes": forest.n_nodes,
@@ -199,15 +196,7 @@ def forest_content(model: Any) -> dict[str, Any]:
         "records": measured_records(forest),
         "too_small_to_tell": too_small_to_tell(forest),
         "odd": released_doubts(forest, model.schema_),
-        "importances": [
-            {
-                "feature": name,
-                "share": found.value,
-                "band": min(NORMAL_95 * found.deviation, 1.0) if known else None,
-                "asked": bool(asked),
-            }
-            for name, found, asked in sorted(importances, key=lambda row: -row[1].value)
-        ],
+        "importances": signal.importances(),
         "balance": signal.balance(),
         "reliability": signal.reliability(),
     }

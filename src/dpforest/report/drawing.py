@@ -1,7 +1,6 @@
 """The part of a forest that a page has room for: some trees, some rules, and how much is left out. Public values only."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,10 +8,9 @@ import numpy as np
 from dpforest.bands import NORMAL_95
 from dpforest.domain import Domain
 from dpforest.report.html import script_json
-from dpforest.schema import Bounded, Categorical
+from dpforest.schema import Bounded
 from dpforest.signal import Signal
 from dpforest.texts import MINUS, count_words, figure, mean_words, share_words, shortened, visible
-from dpforest.tree import Forest
 
 MOST_TREES = 60
 MOST_NODES = 3000  # of all drawn trees
@@ -27,31 +25,19 @@ ROOM_FOR_TREES, ROOM_FOR_RULES = 300_000, 600_000
 class ShortDomain(Domain):
     """Conditions for a page: names are cut, and of many categories the first few are listed."""
 
-    @cached_property
-    def _reserved(self) -> list[tuple[str, str]]:
-        """The words for values outside the list and for missing ones, in brackets where a category has that name."""
-        found = []
-        for part in self.features:
-            taken = set(map(str, part.categories)) if isinstance(part, Categorical) else set()
-            other, missing = (f"({word})" if word in taken else word for word in ("other", "missing"))
-            found.append((other, missing))
-        return found
-
     @classmethod
     def from_domain(cls, domain: Domain) -> "ShortDomain":
         return cls(tuple(shortened(name, 40, visible) for name in domain.names), domain.features, domain.cuts)
 
     def describe(self, feature: int, codes: np.ndarray) -> str:
-        part, name = self.features[feature], self.names[feature]
-        if not isinstance(part, Categorical):
+        if self.is_numeric[feature]:
             return shortened(super().describe(feature, codes), 200, visible)
         few, equal, among = (codes, "=", "in") if 2 * codes.sum() <= len(codes) else (~codes, "≠", "not in")
-        places = np.flatnonzero(few)
-        words = [*part.categories, *self._reserved[feature]]
-        listed = ", ".join(shortened(words[place], 30, visible) for place in places[:MOST_LISTED])
-        if len(places) == 1:
+        words, name = self.words[feature][few], self.names[feature]
+        listed = ", ".join(shortened(word, 30, visible) for word in words[:MOST_LISTED])
+        if len(words) == 1:
             return f"{name} {equal} {listed}"
-        more = f" and {len(places) - MOST_LISTED:,} more" if len(places) > MOST_LISTED else ""
+        more = f" and {len(words) - MOST_LISTED:,} more" if len(words) > MOST_LISTED else ""
         return f"{name} {among} {{{listed}{more}}}"
 
 
@@ -77,7 +63,6 @@ class Drawing:
         self.domain, self.texts = ShortDomain.from_domain(self.forest.domain), Texts()
         inner = self.forest.parents[self.forest.parents >= 0]
         self.n_children = np.bincount(inner, minlength=self.forest.n_nodes)
-        self.best = self.forest.shares.argmax(axis=1)
         self.coloured = np.argsort(-self.forest.shares[0], kind="stable")[:MOST_CLASSES]
 
     def to_dict(self) -> dict[str, Any]:
@@ -160,44 +145,27 @@ class Drawing:
         signal, bands = self.signal, self.forest.bands
         size, lead = float(signal.sizes[node]), float(signal.heights[node]) if signal.release == "lead" else None
         size_band = NORMAL_95 * float(bands.size_deviations[node]) if signal.has_noise else None
-        best = int(self.best[node])
-        label, value = said(self.forest, node, best)
+        says = self.forest.says(node)
+        value = says["adds"] if "adds" in says else says["mean"] if "mean" in says else says["confidence"]
         return [
             round(size, 2),
             count_words(size, size_band),
             round(float(signal.ratios[node]), 2) if signal.has_noise else None,
             None if lead is None else round(lead, 2),
             None if lead is None else count_words(lead, NORMAL_95 * float(signal.deviations[node])),
-            None if label is None else self.texts.number(shortened(label, 60, visible)),
+            self.texts.number(shortened(says["class"], 60, visible)) if "class" in says else None,
             value,
-            self._value_words(node, best, value),
+            self._value_words(says, value),
             [round(float(share), 4) for share in self._bar(node)],
         ]
 
-    def _value_words(self, node: int, best: int, value: float) -> str:
+    def _value_words(self, says: dict[str, Any], value: float) -> str:
         """A share or mean with its band; what additive trees add has none of its own, the lead beside it has."""
-        forest, target = self.forest, self.forest.target
-        if forest.link == "softmax" or (forest.link == "sum" and forest.trees[node] > 0):
-            return ("" if value < 0 else "+") + figure(value, 3 if forest.link == "softmax" else 4)
-        bounded = isinstance(target, Bounded)
-        ends = [float(end[node, 1 if bounded else best]) for end in forest.bands.shares] if self.signal.has_noise else []
-        if isinstance(target, Bounded):
-            words = mean_words(value, *(float(target.mean_of(end)) for end in ends)) if ends else [figure(value)]
-            return ", ".join(words).replace("-", MINUS)
-        return ", ".join(share_words(value, *(ends or (None, None))))
+        if "adds" in says:
+            return ("" if value < 0 else "+") + figure(value, 3 if self.forest.link == "softmax" else 4)
+        words = share_words if "class" in says else mean_words
+        return ", ".join(words(value, says["low"], says["high"])).replace("-", MINUS)
 
     def _bar(self, node: int) -> np.ndarray:
         shares = self.forest.shares[node]
         return shares[1:] if isinstance(self.forest.target, Bounded) else shares[self.coloured]
-
-
-def said(forest: Forest, node: int, best: int) -> tuple[Any, float]:
-    """The label of a node and its share; for additive trees what it adds. A bounded target has no label but a mean."""
-    votes, target = forest.votes[node], forest.target
-    if isinstance(target, Bounded):
-        # As in ``Forest.rules``: votes of the first tree sum to 1, those that correct it to 0.
-        corrects = forest.link == "sum" and votes.sum() < 0.5
-        return None, float((target.upper - target.lower) * votes[1] if corrects else target.mean_of(forest.shares[node, 1]))
-    if forest.link == "softmax":
-        return target.labels[best], float(votes[best] - np.delete(votes, best).mean())
-    return target.labels[best], float(forest.shares[node, best])
