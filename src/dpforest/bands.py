@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-# A band holds what it is about in 95 of 100 cases, if noise is close to normal.
+# A value without noise lies within its band with a probability of about 95 %: exactly so if the noise is normal.
 NORMAL_95 = 1.96
 # Standard deviations from which on a number stands out of its noise.
 STANDS_OUT = 3.0

@@ -28,7 +28,7 @@ LEAST_SHARE = 2.0**-53
 
 @dataclass(frozen=True)
 class Score:
-    """A figure, with half the width of the interval that holds the exact one in 95 of 100 releases (0 without noise)."""
+    """A figure, and half the width of the band that holds the exact one with a probability of about 95 % (0: no noise)."""
 
     name: str
     value: float

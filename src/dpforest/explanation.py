@@ -174,7 +174,10 @@ def _noise(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> lis
         size = facts.n_rows * n_trees / leaves.sum()
         own = signal.deviations[leaves]
         deviation = float(np.sqrt(np.square(own).mean()))
-        ratio = f"{size / deviation:,.3g} standard deviations of it, if all are alike" if deviation else "no noise"
+        alike = "equally large and pure" if signal.release == "lead" else "equally large"
+        ratio = (
+            f"{size / deviation:,.3g} standard deviations of its noise, if leaves are {alike}" if deviation else "no noise"
+        )
         band = NORMAL_95 * deviation
         noise = f"{'its lead ' if signal.release == 'lead' else ''}± {band:,.{decimals(band)}f}"
         noise += "" if np.allclose(own, deviation) else " on average"

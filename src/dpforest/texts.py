@@ -9,6 +9,9 @@ from typing import Any
 # (U+200C, U+200D) stay, since scripts and emoji are written with them.
 HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
+# What every band means that a reader is shown.
+BAND_MEANS = "The value without noise lies within its band (± or “a to b”) with a probability of about 95 %."
+BY_WEIGHT = "Trees after the first count a record by weight: the worse the trees before predict it, the more it counts."
 TIMES = "\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}"
 
 

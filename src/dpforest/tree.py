@@ -323,17 +323,20 @@ class Forest:
             chosen &= np.maximum(self.bands.sizes, 0) >= min_support
         return chosen
 
+    def condition(self, node: int, domain: Domain | None = None) -> str:
+        """What leads from its parent to a node, in words; those of another domain where one is given."""
+        parent = self.parents[node]
+        feature = int(self.features[parent])
+        child = self.routes[self.splits[parent], : self.domain.n_codes[feature]]
+        return (domain or self.domain).describe(feature, child == node - self.first_children[parent])
+
     def _conditions(self) -> list[list[str]]:
         """What holds at each node, from its root on; a long path is told at all its nodes, so the length is watched."""
         conditions: list[list[str]] = [[] for _ in range(self.n_nodes)]
         lengths = np.zeros(self.n_nodes, dtype=np.int64)
         total = 0
-        for node in np.flatnonzero(self.parents >= 0):
-            parent = self.parents[node]
-            feature = self.features[parent]
-            n_codes = self.domain.n_codes[feature]
-            side = self.routes[self.splits[parent], :n_codes] == node - self.first_children[parent]
-            condition = self.domain.describe(feature, side)
+        for node in np.flatnonzero(self.parents >= 0).tolist():
+            parent, condition = self.parents[node], self.condition(node)
             lengths[node] = lengths[parent] + len(condition)
             total += int(lengths[node])
             if total > MOST_CHARACTERS_OF_RULES:
@@ -345,7 +348,10 @@ class Forest:
         return conditions
 
     def rules_text(self, leaves: bool = False, min_confidence: float | None = None, min_support: float | None = None) -> str:
-        """The rules as sentences, one a line, chosen as by ``rules``; with ``leaves`` only those that end at a leaf."""
+        """The rules as sentences, one a line, chosen as by ``rules``; with ``leaves`` only those that end at a leaf.
+
+        Trees are numbered from 1, as everywhere in text for people; ``rules`` counts them from 0.
+        """
         lines = []
         for rule in self.rules(min_confidence, min_support):
             if leaves and not rule["leaf"]:
@@ -355,7 +361,7 @@ class Forest:
             size = count_words(rule["support"], rule["support_band"], what)
             # A rule is one line, whatever its names hold.
             where = f"if {rule['rule']} then" if rule["conditions"] else "all records:"
-            lines.append(one_line(f"tree {rule['tree']}: {where} {said_words(rule)}, about {size}"))
+            lines.append(one_line(f"tree {rule['tree'] + 1}: {where} {said_words(rule)}, about {size}"))
         return "\n".join(lines)
 
     def says(self, node: int) -> dict[str, Any]:

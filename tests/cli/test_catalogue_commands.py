@@ -46,7 +46,7 @@ def test_rules_are_printed_and_written(folder):
     run("fit", "t.csv", "--schema", "ill.schema.json", "--epsilon", 8, "--out", "m.dpf", cwd=folder)
     shown = run("rules", "m.dpf", cwd=folder)
     assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.startswith("tree 0: all records: ")
+    assert shown.stdout.startswith("tree 1: all records: ")
     assert "age" in shown.stdout
     assert run("rules", "m.dpf", "--out", "r.csv", "--leaves", cwd=folder).returncode == 0
     rows = list(csv.DictReader((folder / "r.csv").open(encoding="utf-8")))

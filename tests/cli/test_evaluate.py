@@ -78,7 +78,7 @@ def test_the_number_of_rows_has_a_band_and_scores_have_the_digits_of_theirs(fold
     assert re.search(r"^\s?[\d,.]+ ± 5\.3 rows +\n", found)  # 1.96 standard deviations of four counts
     assert re.search(r"accuracy +│ 0\.\d{4} ± 0\.00\d\d |accuracy +│ 1\.0000 ± 0\.00\d\d ", found)
     assert "recall of 'yes'" in found
-    assert "in 95 of 100 runs the exact score lies within ±" in found
+    assert "The value without noise lies within its band (± or “a to b”) with a probability of about 95 %." in found
     assert re.search(r"accuracy +│ \d\.\d{4} ", run("evaluate", "ill.dpf", "t.csv", "--public").stdout)
 
 

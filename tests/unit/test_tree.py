@@ -242,7 +242,7 @@ def test_rules_of_additive_trees_say_what_they_add():
     assert leaf["adds"] > 1
     lines = forest.rules_text(leaves=True).split("\n")
     assert any(f"then yes {leaf['adds']:+.3g}, about" in line for line in lines)
-    assert all("by weight" in line for line in lines if line.startswith("tree 1"))
+    assert all("by weight" in line for line in lines if line.startswith("tree 2"))
 
 
 def test_rules_of_added_means_say_what_they_correct():

@@ -34,7 +34,7 @@ def evaluate(
     from dpforest.estimators import load_model
     from dpforest.evaluation import evaluate_privately, evaluate_public
     from dpforest.tables import read_parts
-    from dpforest.texts import count_words, with_band
+    from dpforest.texts import BAND_MEANS, count_words, with_band
 
     if public == (epsilon is not None):
         raise ParameterError(
@@ -64,7 +64,7 @@ def evaluate(
         promise = forest.privacy_
         persons = "" if promise.unit == "record" else " Someone with several rows in this table spends it for each of them."
         say(
-            f"Spent epsilon = {found.epsilon:.4g} of the records of this table; in 95 of 100 runs the exact score lies "
-            f"within ±. If they also trained the model (epsilon = {promise.epsilon:.4g} for each {promise.unit}), the two "
+            f"Spent epsilon = {found.epsilon:.4g} of the records of this table. {BAND_MEANS} "
+            f"If these records also trained the model (epsilon = {promise.epsilon:.4g} for each {promise.unit}), the two "
             f"add up.{persons}"
         )

@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpforest.errors import ParameterError, shown
 from dpforest.plots.canvas import AS_IS, BLUE, GREY, axes, drawable, in_percent
+from dpforest.privacy.accountants import is_whole
 from dpforest.signal import Signal
 
 LONGEST = 32
@@ -18,7 +19,7 @@ def importances(model: Any, *, ax: Any = None, most: int = 20) -> Any:
     An importance is the feature's share in the decrease of impurity, without what noise and chance alone would give.
     """
     check_is_fitted(model, "forest_")
-    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+    if not is_whole(most) or most < 1:
         raise ParameterError(f"most must be a whole number of at least 1, not {shown(most)}.")
     every = Signal.of(model.forest_, model.ledger_).importances()
     rows = every[:most]

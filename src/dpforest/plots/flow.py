@@ -9,8 +9,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpforest.errors import ParameterError, shown
 from dpforest.plots.canvas import AS_IS, BLUE, GREY, PALE, axes, drawable, runs_leftward, width
+from dpforest.privacy.accountants import is_whole
 from dpforest.signal import Signal
-from dpforest.texts import count_words, mean_words, share_words
+from dpforest.texts import BAND_MEANS, BY_WEIGHT, count_words, mean_words, share_words
 from dpforest.tree import Forest
 
 # Letters in a line of a box and on an edge; letters in an inch. Inches of words, and of a line in a box.
@@ -37,22 +38,18 @@ def tree(model: Any, number: int = 0, *, ax: Any = None, max_depth: int = 3) -> 
     """One tree of the model: questions, answers, and what the leaves say, with released sizes and their noise.
 
     Trees that add up (of the recipe ``auto``) say what a leaf adds: to the log-odds of a class, or to the mean. Below
-    ``max_depth`` levels an ellipsis stands for what is there; of many children the largest few are shown. Bands (±, or "a to
-    b") are 95 % bands of the noise.
+    ``max_depth`` levels an ellipsis stands for what is there; of many children the largest few are shown. ``number`` counts
+    from 0 as in ``forest_.rules()``; what is drawn for people counts trees from 1.
     """
     check_is_fitted(model, "forest_")
     n_trees = model.forest_.n_trees
-    if not _is_whole(number) or not 0 <= number < n_trees:
-        raise ParameterError(f"There is no tree {shown(number)}; trees are numbered from 0 to {n_trees - 1}.")
-    if not _is_whole(max_depth) or max_depth < 0:
+    if not is_whole(number) or not 0 <= number < n_trees:
+        raise ParameterError(f"number must be a whole number from 0 to {n_trees - 1}, not {shown(number)}.")
+    if not is_whole(max_depth) or max_depth < 0:
         raise ParameterError(f"max_depth must be a whole number of at least 0, not {shown(max_depth)}.")
     root = _Boxes(model, number, max_depth).box(0)
     height = _place(root, 0.0)
     return _draw(ax, root, height, _notes(model, number))
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 class _Boxes:
@@ -92,10 +89,8 @@ class _Boxes:
 
     def _condition(self, node: int, child: int, most: int) -> str:
         """What leads to a child, without the feature's name: ``< 37``, ``3 to < 5``, ``in {Oslo, Rome}``."""
-        feature, whole = int(self.whole.features[node]), self.whole
-        side = whole.routes[whole.splits[node], : whole.domain.n_codes[feature]] == child
-        text = self.nameless.describe(feature, side)
-        if whole.domain.is_numeric[feature]:
+        text = self.whole.condition(int(self.whole.first_children[node]) + child, self.nameless)
+        if self.whole.domain.is_numeric[self.whole.features[node]]:
             text = re.sub(f"{NUMBER} <=  < {NUMBER}", r"\1 to < \2", text)
             text = re.sub(f"{NUMBER} <= ", r">= \1", text).replace("( ", "(")
         return drawable(text, most)
@@ -199,13 +194,13 @@ def _draw_box(ax: Any, box: Box, columns: list[tuple[float, float]], left: float
 
 def _notes(model: Any, number: int) -> list[str]:
     forest = model.forest_
-    notes = [f"tree {number}" + (f" of {forest.n_trees}, numbered from 0" if forest.n_trees > 1 else "")]
+    notes = [f"tree {number + 1} of {forest.n_trees}"]
     if forest.link == "softmax":
         notes.append("Leaves say what they add to the log-odds of a class; the trees add up.")
         if number:
-            notes.append("This tree weighs records by their residuals; its counts are sums of weights.")
+            notes.append(BY_WEIGHT)
     elif forest.link == "sum" and forest.n_trees > 1:
         notes.append("The first tree gives a mean; each later one adds to it.")
     if forest.variances.any():
-        notes.append("± and “to” are 95 % bands of the noise.")
+        notes.append(BAND_MEANS)
     return notes

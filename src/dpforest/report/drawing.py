@@ -81,12 +81,8 @@ class Drawing:
 
     def _condition(self, node: int) -> int:
         """The number of the text of the condition that leads from its parent to a node."""
-        parent = self.forest.parents[node]
-        if parent < 0:
-            return self.texts.number("all records")
-        feature = int(self.forest.features[parent])
-        codes = self.forest.routes[self.forest.splits[parent], : self.domain.n_codes[feature]]
-        return self.texts.number(self.domain.describe(feature, codes == node - self.forest.first_children[parent]))
+        is_root = self.forest.parents[node] < 0
+        return self.texts.number("all records" if is_root else self.forest.condition(node, self.domain))
 
     def _trees(self) -> list[list[Any]]:
         forest = self.forest

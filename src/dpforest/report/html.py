@@ -11,18 +11,9 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
+from dpforest import texts
 from dpforest.jsonable import to_json
-from dpforest.texts import (
-    count_words,
-    figure,
-    in_brackets,
-    mean_words,
-    percent,
-    share_figure,
-    share_words,
-    shortened,
-    visible,
-)  # fmt: skip
+from dpforest.texts import figure, percent, share_figure, shortened, visible
 
 # How much of a long list is on the page; the twin has all.
 MOST_FEATURES, MOST_CATEGORIES, MOST_CLASSES, MOST_LINES = 150, 12, 40, 40
@@ -98,11 +89,11 @@ def _template() -> Template:
         "most_classes": MOST_CLASSES,
         "most_lines": MOST_LINES,
         "units": UNITS,
-        "count_words": count_words,
-        "in_brackets": in_brackets,
-        "mean_words": mean_words,
-        "share_words": share_words,
+        "band_means": texts.BAND_MEANS,
+        "by_weight": texts.BY_WEIGHT,
     }
+    spoken = (texts.count_words, texts.counted, texts.in_brackets, texts.mean_words, texts.share_words)
+    environment.globals |= {words.__name__: words for words in spoken}
     return environment.from_string(_part("template.html"))
 
 
