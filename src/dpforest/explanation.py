@@ -95,7 +95,6 @@ def _choices(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
         Line("rows x epsilon", f"{product:,.0f}", "says how far records stand out of the noise; the rest follows from it"),
         _releases(recipe, facts),
     ]
-    chosen = recipe.stages.phases[-1].n_trees if isinstance(recipe.stages, Sequential) else recipe.n_trees
     for phase, name in _before(recipe):
         lines.append(Line(name, str(phase.n_trees), WHY_BEFORE[name]))
     why_trees = (
@@ -103,7 +102,7 @@ def _choices(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
         if recipe.n_trees > 1
         else "one tree gets the whole budget"
     )
-    lines.append(Line("trees", str(chosen), why_trees))
+    lines.append(Line("trees", str(_own_trees(recipe)), why_trees))
     lines.append(
         Line("depth", str(recipe.depth), "levels of splits in each tree; each further level halves the records of a leaf")
     )
@@ -146,7 +145,7 @@ def _shares(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
         own = left * phase.share
         lines.append(_share(name, own, f"of {unit}; {phase.n_trees} x {own / phase.n_trees:.2%}"))
     left -= sum(left * phase.share for phase, _ in _before(recipe))
-    n_trees = recipe.stages.phases[-1].n_trees if isinstance(recipe.stages, Sequential) else recipe.n_trees
+    n_trees = _own_trees(recipe)
     plan = recipe.allocate.plan(1.0, recipe.depth)
     splits = left * sum(plan.splits)
     if recipe.centres is not None:
@@ -190,6 +189,11 @@ def _before(recipe: Recipe) -> list[tuple[Phase, str]]:
     """The phases before that of the recipe's own trees, and what they are called."""
     phases = recipe.stages.phases[:-1] if isinstance(recipe.stages, Sequential) else ()
     return [(phase, _name(phase)) for phase in phases]
+
+
+def _own_trees(recipe: Recipe) -> int:
+    """The number of trees after those phases."""
+    return recipe.n_trees - sum(phase.n_trees for phase, _ in _before(recipe))
 
 
 def _name(phase: Phase) -> str:

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dpforest.cli.console import output, print_json, steps
+from dpforest.cli.options import AsJson, Delta
 from dpforest.progress import Step
 
 # The attack is repeated at these multiples of epsilon, and without privacy, to show what it can do.
@@ -26,11 +27,11 @@ def audit(
     recipe: Annotated[str, typer.Option(help="A recipe, or all.")] = "auto",
     variant: Annotated[str, typer.Option(help="private, published or all.")] = "private",
     epsilon: Annotated[float, typer.Option(help="Epsilon of the claim that is attacked.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Delta of the claim; 0 means pure epsilon.")] = 0.0,
+    delta: Delta = 0.0,
     pairs: Annotated[int, typer.Option(help="Generated pairs of neighbouring tables to replay; 0 for none.")] = 200,
     trials: Annotated[int, typer.Option(help="Fits for the lower bound on epsilon; 0 for none.")] = 20_000,
     attack: Annotated[str | None, typer.Option(help="Also attack on this table: survey, or a benchmark table.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: AsJson = False,
     html: Annotated[Path | None, typer.Option(help="Also write a report for people to this file.")] = None,
 ) -> None:
     """Try to break the privacy claim of a recipe; exit code 1 if something was found.

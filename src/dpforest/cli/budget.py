@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from dpforest.cli.console import add_row, output, print_json, say
+from dpforest.cli.options import AsJson
 from dpforest.texts import counted, shortened
 
 WIDTH_OF_BAR = 40
@@ -58,7 +59,7 @@ def create(
 @budget.command("show")
 def show(
     name: Annotated[str, typer.Argument(metavar="FILE[::DATASET]", help="One budget, or all of a file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show cap, spent and left, with a bar.
 
@@ -86,7 +87,7 @@ def show(
 @budget.command("history")
 def history(
     name: Annotated[str, typer.Argument(metavar="FILE::DATASET", help="One budget.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show every release that was charged, in order.
 

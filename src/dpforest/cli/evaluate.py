@@ -8,11 +8,12 @@ import typer
 from rich.table import Table
 
 from dpforest.cli.console import add_row, output, print_json, say, steps
+from dpforest.cli.options import BudgetName, Model
 from dpforest.texts import shortened
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="A model that dpforest fit wrote.")],
+    model: Model,
     table: Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet file with the features and the target.")],
     public: Annotated[
         bool, typer.Option("--public", help="The table is public, or exact scores on it are already paid for.")
@@ -20,9 +21,7 @@ def evaluate(
     epsilon: Annotated[
         float | None, typer.Option(help="For a private table: the budget of a score with noise.", show_default=False)
     ] = None,
-    budget: Annotated[
-        str | None, typer.Option(help="Charge a score with noise to this budget, FILE::DATASET.", show_default=False)
-    ] = None,
+    budget: BudgetName = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON, with the charge.")] = False,
 ) -> None:
     """Score a model on a table: exactly if you say that the table is public, else with noise that is charged.

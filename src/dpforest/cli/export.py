@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from dpforest.cli.console import say
+from dpforest.cli.options import Model, check_ending
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="A model that dpforest fit wrote.")],
+    model: Model,
     out: Annotated[Path, typer.Option(help="Where to write; the ending says what: .onnx, .sql or .json.")],
     table: Annotated[str, typer.Option(help="sql: the table to score.")] = "records",
 ) -> None:
@@ -17,12 +18,10 @@ def export(
 
     Example: [bold]dpforest export adult.dpf --out adult.onnx[/bold]
     """
-    from dpforest.errors import ParameterError
     from dpforest.estimators import load_model
     from dpforest.files import check_writable, write_whole
 
-    if out.suffix not in (".onnx", ".sql", ".json"):
-        raise ParameterError(f"Models are exported to .onnx, .sql or .json, not to {str(out)!r}.")
+    check_ending(out, "Models are exported", ".onnx", ".sql", ".json")
     check_writable(out, model)
     forest = load_model(model)
     if out.suffix == ".onnx":

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from dpforest.cli.console import errors, print_json, say, steps
+from dpforest.cli.options import BudgetName, Delta, SchemaFile
 from dpforest.texts import shortened
 
 SECONDS_TO_CONNECT = 10
@@ -23,10 +24,10 @@ def fit(
             "duckdb:///FILE::TABLE, postgresql://…::TABLE."
         ),
     ],
-    schema: Annotated[Path, typer.Option(help="Public facts about the table, .json or .toml.")],
+    schema: SchemaFile,
     epsilon: Annotated[float, typer.Option(help="Privacy budget of this fit; no default on purpose.")],
     out: Annotated[Path, typer.Option(help="Where to write the model.")],
-    delta: Annotated[float, typer.Option(help="Delta of the guarantee; 0 means pure epsilon.")] = 0.0,
+    delta: Delta = 0.0,
     recipe: Annotated[str, typer.Option(help="Name of the algorithm; dpforest recipes lists them.")] = "auto",
     variant: Annotated[
         str, typer.Option(help="private, or published: the algorithm as its paper prints it, not private.")
@@ -46,9 +47,7 @@ def fit(
         str | None,
         typer.Option(help="Train a Parquet folder on the Dask cluster of this scheduler, tcp://…", show_default=False),
     ] = None,
-    budget: Annotated[
-        str | None, typer.Option(help="Charge the fit to this budget, FILE::DATASET.", show_default=False)
-    ] = None,
+    budget: BudgetName = None,
     n_jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = -1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the privacy statement as JSON.")] = False,
 ) -> None:

@@ -1,22 +1,22 @@
 """dpforest plan: what a fit would do with its budget, before any data are touched."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from dpforest.cli.console import add_row, output, print_json
+from dpforest.cli.options import AsJson, Delta, SchemaFile
 
 
 def plan(
-    schema: Annotated[Path, typer.Option(help="Public facts about the table, .json or .toml.")],
+    schema: SchemaFile,
     epsilon: Annotated[float, typer.Option(help="Privacy budget of the fit.")],
-    delta: Annotated[float, typer.Option(help="Delta of the guarantee; 0 means pure epsilon.")] = 0.0,
+    delta: Delta = 0.0,
     rows: Annotated[int | None, typer.Option(help="Rows that you expect, if the schema does not declare them.")] = None,
     n_trees: Annotated[int | None, typer.Option(help="Number of trees, if not the planned one.")] = None,
     max_depth: Annotated[int | None, typer.Option(help="Levels of splits, if not the planned ones.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what the default recipe would do and where each share of the budget goes. Reads no data and spends nothing.
 

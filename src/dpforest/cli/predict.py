@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from dpforest.cli.console import say, steps
+from dpforest.cli.options import Model, check_ending
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="A model that dpforest fit wrote.")],
+    model: Model,
     table: Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet file with the features of the model.")],
     out: Annotated[Path, typer.Option(help="Where to write predictions, .csv or .parquet.")],
 ) -> None:
@@ -18,13 +19,11 @@ def predict(
 
     Example: [bold]dpforest predict adult.dpf new.csv --out predictions.csv[/bold]
     """
-    from dpforest.errors import ParameterError
     from dpforest.estimators import load_model
     from dpforest.files import check_writable, whole_file
     from dpforest.tables import read_parts
 
-    if out.suffix not in (".csv", ".parquet"):
-        raise ParameterError(f"Predictions are written to .csv or .parquet, not to {str(out)!r}.")
+    check_ending(out, "Predictions are written", ".csv", ".parquet")
     check_writable(out, model, table)
     forest = load_model(model)
     forest.n_jobs = -1

@@ -8,12 +8,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from dpforest.cli.console import output, print_json
+from dpforest.cli.options import AsJson
 
 
 def recipes(
     name: Annotated[str | None, typer.Argument(help="A recipe, to see it in full.")] = None,
     epsilon: Annotated[float, typer.Option(help="Budget for which the ledger is shown.")] = 1.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the catalogue, or show one recipe with its ledger.
 

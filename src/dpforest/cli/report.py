@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from dpforest.cli.console import say
+from dpforest.cli.options import Model, check_ending
 
 
 def report(
-    model: Annotated[Path, typer.Argument(help="A model that dpforest fit wrote.")],
+    model: Model,
     out: Annotated[Path, typer.Option(help="Where to write the page, .html; the same as JSON goes beside it.")],
     audit: Annotated[Path | None, typer.Option(help="What 'dpforest audit --json' printed, to be shown too.")] = None,
 ) -> None:
@@ -18,12 +19,10 @@ def report(
 
     Example: [bold]dpforest report adult.dpf --out report.html[/bold]
     """
-    from dpforest.errors import ParameterError
     from dpforest.estimators import load_model
     from dpforest.files import check_writable
 
-    if out.suffix not in (".html", ".htm"):
-        raise ParameterError(f"A report is written to .html, not to {str(out)!r}.")
+    check_ending(out, "A report is written", ".html", ".htm")
     twin = out.with_suffix(".json")
     for place in (out, twin):
         check_writable(place, model, *([] if audit is None else [audit]))

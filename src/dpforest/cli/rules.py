@@ -7,18 +7,19 @@ from typing import Annotated, Any
 import typer
 
 from dpforest.cli.console import say
+from dpforest.cli.options import AsJson, Model, check_ending
 from dpforest.jsonable import to_json
 
 
 def rules(
-    model: Annotated[Path, typer.Argument(help="A model that dpforest fit wrote.")],
+    model: Model,
     out: Annotated[Path | None, typer.Option(help="Write a table (.csv, .json) or text (.txt) instead of printing.")] = None,
     leaves: Annotated[bool, typer.Option("--leaves", help="Only rules that end at a leaf.")] = False,
     min_confidence: Annotated[
         float | None, typer.Option(help="Only rules whose class has at least this share of the records, from 0 to 1.")
     ] = None,
     min_support: Annotated[float | None, typer.Option(help="Only rules about at least so many records.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print every root-to-node rule with its class, released confidence and support.
 
@@ -28,13 +29,12 @@ def rules(
 
     Example: [bold]dpforest rules adult.dpf --out rules.csv --min-confidence 0.9 --min-support 500[/bold]
     """
-    from dpforest.errors import ParameterError
     from dpforest.estimators import load_model
     from dpforest.files import check_writable, write_whole
 
     kind = out.suffix if out else ".json" if as_json else ".txt"
-    if kind not in (".csv", ".json", ".txt", ""):
-        raise ParameterError(f"Rules are written to .csv, .json or .txt, not to {str(out)!r}.")
+    if out is not None and kind:
+        check_ending(out, "Rules are written", ".csv", ".json", ".txt")
     if out is not None:
         check_writable(out, model)
     forest = load_model(model).forest_

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from dpforest.cli.console import add_row, errors, output, print_json, refuse, say, steps
+from dpforest.cli.options import AsJson, check_ending
 from dpforest.texts import shortened
 
 NOT_PRIVATE = "Exact counts of the rows, not private: for whoever holds the table, not for publication."
@@ -36,8 +37,7 @@ def draft(
 
     out = out or Path(f"{table.name.split('.')[0]}.schema.toml")
     writers = {".toml": drafting.toml_draft, ".json": drafting.json_draft}
-    if out.suffix not in writers:
-        raise ParameterError(f"A draft is written to .toml or .json, not to {str(out)!r}.")
+    check_ending(out, "A draft is written", *writers)
     if out.exists():
         raise ParameterError(f"{out} is there already, perhaps filled in. Move it away, or choose another --out.")
     kinds = column_kinds(table)
@@ -63,7 +63,7 @@ def check(
         Path | None,
         typer.Option(help="Also read this table, and count what fits the schema: exact, for whoever holds it, not private."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what is still to be filled in, or show the schema; exit code 1 if it cannot be used yet.
 

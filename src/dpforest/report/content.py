@@ -36,6 +36,10 @@ SEVERAL = {
     "record": "people with several rows in the table: their loss is larger, see the table of rows in section 1",
     "person": "people whose rows carry several ids: each id counts as a person, and their losses add up",
 }
+# What the page repeats of a statement.
+STATED = (
+    "holds", "sentence", "cautions", "reasons", "own_recipe", "outside", "proof", "epsilon", "delta", "unit", "adjacency",
+)  # fmt: skip
 BEFORE = (0.01, 0.1, 0.5, 0.9)
 GROUP_SIZES = (1, 2, 5, 10)
 
@@ -71,19 +75,9 @@ def group_delta(delta: float, epsilon: float, rows: int) -> float:
 def guarantee(statement: Statement) -> dict[str, Any]:
     """The promise, who stands for it and what it means; odds only where the promise holds."""
     epsilon, delta = statement.epsilon, statement.delta
-    content: dict[str, Any] = {
-        "holds": statement.holds,
-        "sentence": statement.sentence,
-        "cautions": list(statement.cautions),
-        "reasons": list(statement.reasons),
-        "own_recipe": statement.own_recipe,
-        "outside": list(statement.outside),
-        "proof": statement.proof,
-        "epsilon": epsilon,
-        "delta": delta,
-        "unit": statement.unit,
+    content: dict[str, Any] = {name: getattr(statement, name) for name in STATED}
+    content |= {
         "rows_of_unit": statement.rows,
-        "adjacency": statement.adjacency,
         "replace_one": {"epsilon": 2 * epsilon, "delta": group_delta(delta, epsilon, 2)},
         "odds": None,
         "certainty": [],

@@ -56,17 +56,7 @@ def _promise(content: dict[str, Any]) -> dict[str, Any]:
         "accounting": accounting + ("; parts from outside charge what they declare" if promise["outside"] else ""),
         "budget": ledger["budget"],
         "charges": ledger["groups"],
-        "assumed_public": _assumed(content["inputs"]),
-    }
-
-
-def _assumed(inputs: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "features": inputs["features"],
-        "target": inputs["target"],
-        "n_rows": inputs["n_rows"],
-        "read_off_the_rows": inputs["read_off_the_rows"],
-        "vouched_by": inputs["vouched_by"],
+        "assumed_public": content["inputs"],
     }
 
 
