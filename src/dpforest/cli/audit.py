@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from dpforest.cli.console import output, print_json, steps
+from dpforest.cli.console import output, print_json, show_table, steps
 from dpforest.cli.options import AsJson, Delta
 from dpforest.progress import Step
 
@@ -106,7 +106,5 @@ def _show(audits: list[dict[str, Any]], attacks: list[dict[str, Any]]) -> None:
             output.print(f"\n[bold]{escape(name_of(audit))}[/bold]: {escape(line)}", soft_wrap=True)
     if attacks:
         title = f"Membership attack on {attacks[0]['table']}, {attacks[0]['n_rows']:,} rows"
-        table = Table("epsilon", "members found at 1 % false alarms", "allowed", title=title, title_justify="left")
-        for attack in attacks:
-            table.add_row(f"{attack['epsilon']}", f"{attack['tpr_at_1_percent']:.1%}", f"{attack['allowed']:.1%}")
-        output.print(table)
+        rows = [(f"{row['epsilon']}", f"{row['tpr_at_1_percent']:.1%}", f"{row['allowed']:.1%}") for row in attacks]
+        show_table(title, ("epsilon", "members found at 1 % false alarms", "allowed"), rows)

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from dpforest.cli.console import add_row, output, print_json, say
+from dpforest.cli.console import print_json, say, show_table
 from dpforest.cli.options import AsJson
 from dpforest.texts import counted, shortened
 
@@ -98,12 +97,13 @@ def history(
     if as_json:
         print_json(releases)
         return
-    table = Table("entry", "time (UTC)", "release", "cost", "spent so far", title=f"Budget of {shortened(found.dataset)}")
+    rows = []
     for release in releases:
         cost = "not settled" if release["loss"] is None else _cost(release["loss"])
-        cells = (str(release["number"]), release["time"][:19], shortened(release["what"]), cost, f"{release['spent']:.4g}")
-        add_row(table, *cells)
-    output.print(table)
+        spent = f"{release['spent']:.4g}"
+        rows.append((str(release["number"]), release["time"][:19], shortened(release["what"]), cost, spent))
+    heads = ("entry", "time (UTC)", "release", "cost", "spent so far")
+    show_table(f"Budget of {shortened(found.dataset)}", heads, rows)
 
 
 @budget.command("verify")

@@ -1,7 +1,7 @@
 """What commands print with: results on standard output, progress and refusals on standard error."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -41,6 +41,14 @@ def refuse(text: object) -> None:
 def print_json(content: Any) -> None:
     """Print what a program reads: ASCII alone, so that a terminal shows it as it is."""
     say(to_json(content, indent=2))
+
+
+def show_table(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    """Print a table of names and words, none of which is markup."""
+    table = Table(*heads, title=Text(one_line(title)), title_justify="left")
+    for cells in rows:
+        add_row(table, *cells)
+    output.print(table)
 
 
 def add_row(table: Table, *cells: str) -> None:

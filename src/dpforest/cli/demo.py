@@ -4,9 +4,8 @@ import math
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from dpforest.cli.console import output, steps
+from dpforest.cli.console import output, show_table, steps
 from dpforest.progress import Step
 
 N_SEEDS = 10
@@ -39,22 +38,20 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
             progress(Step(f"split {seed + 1} of {N_SEEDS}", seed + 1, N_SEEDS))
 
     output.print("[bold]Survey of 6,366 women (Fair, 1978): has she had an affair?[/bold]\n")
-    spent = Table(
-        "what was released", "times", "mechanism", "epsilon", title="What the last fit spent", title_justify="left"
-    )
-    for (label, mechanism), amounts in _by_kind(model.ledger_).items():
-        spent.add_row(label, str(len(amounts)), mechanism, f"{math.fsum(amounts):.4g}")
-    spent.add_row("[bold]total[/bold]", "", "", f"[bold]{model.ledger_.spent:.4g}[/bold]")
-    output.print(spent)
-    found = Table("accuracy on held-out rows", f"mean of {N_SEEDS} splits", title="What it learnt", title_justify="left")
-    for name, values in (
-        ("always the commonest answer", guess),
-        (f"private, epsilon = {epsilon:.3g}", private),
-        ("no privacy, the same recipe", exact),
-        ("no privacy, scikit-learn's random forest", usual),
-    ):
-        found.add_row(name, f"{100 * sum(values) / len(values):.1f} %")
-    output.print(found)
+    spent = [
+        (label, str(len(amounts)), mechanism, f"{math.fsum(amounts):.4g}")
+        for (label, mechanism), amounts in _by_kind(model.ledger_).items()
+    ]
+    spent.append(("total", "", "", f"{model.ledger_.spent:.4g}"))
+    show_table("What the last fit spent", ("what was released", "times", "mechanism", "epsilon"), spent)
+    scores = {
+        "always the commonest answer": guess,
+        f"private, epsilon = {epsilon:.3g}": private,
+        "no privacy, the same recipe": exact,
+        "no privacy, scikit-learn's random forest": usual,
+    }
+    means = [(name, f"{100 * sum(values) / len(values):.1f} %") for name, values in scores.items()]
+    show_table("What it learnt", ("accuracy on held-out rows", f"mean of {N_SEEDS} splits"), means)
     _print_forest(model.forest_, model.ledger_)
     output.print(f"\nIn words: {model.privacy_}")
     output.print("(The held-out accuracies are for this demonstration; they are not part of the private release.)")
@@ -65,11 +62,11 @@ def _print_forest(forest: Any, ledger: Any) -> None:
     from dpforest.signal import Signal
     from dpforest.tree import said_words
 
-    matter = Table("column", "importance", "95 % band", title="Which columns matter", title_justify="left")
-    for row in Signal.of(forest, ledger).importances()[:N_RULES]:
-        cells = (f"{row['share']:.1%}", f"± {row['band']:.1%}") if row["asked"] else ("not asked", "")
-        matter.add_row(row["feature"], *cells)
-    output.print(matter)
+    rows = [
+        (row["feature"], *((f"{row['share']:.1%}", f"± {row['band']:.1%}") if row["asked"] else ("not asked", "")))
+        for row in Signal.of(forest, ledger).importances()[:N_RULES]
+    ]
+    show_table("Which columns matter", ("column", "importance", "95 % band"), rows)
     output.print(f"The strongest of the {forest.n_trees} trees' rules, and by how much they move the log-odds of an answer:")
     every = forest.rules()
     sizes = {rule["tree"]: rule["support"] for rule in every if not rule["conditions"]}

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from dpforest.cli.console import add_row, output, print_json, say, steps
+from dpforest.cli.console import print_json, say, show_table, steps
 from dpforest.cli.options import BudgetName, Model
 from dpforest.texts import shortened
 
@@ -52,11 +51,11 @@ def evaluate(
         print_json(found.to_dict())
         return
     title = count_words(found.n_rows, found.n_rows_margin if epsilon else None, "rows")
-    shown = Table("score", "value", title=title, title_justify="left")
+    rows = []
     for score in found.scores:
         value = with_band(score.value, score.margin) if score.margin > 0 else f"{score.value:.4f}"
-        add_row(shown, shortened(score.name), "none" if math.isnan(score.value) else value)
-    output.print(shown)
+        rows.append((shortened(score.name), "none" if math.isnan(score.value) else value))
+    show_table(title, ("score", "value"), rows)
     if epsilon is None:
         say("Exact scores: publish them only if the table is public or they are paid for.")
     else:

@@ -3,9 +3,8 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from dpforest.cli.console import add_row, output, print_json
+from dpforest.cli.console import print_json, show_table
 from dpforest.cli.options import AsJson, Delta, SchemaFile
 
 
@@ -35,7 +34,4 @@ def plan(
         ("Where the budget goes", "step", found.shares),
         ("Leaf size against noise", "leaf", found.noise),
     ):
-        table = Table(head, "value", "why", title=title, title_justify="left")
-        for line in lines:
-            add_row(table, line.what, line.value, line.why)
-        output.print(table)
+        show_table(title, (head, "value", "why"), [(line.what, line.value, line.why) for line in lines])

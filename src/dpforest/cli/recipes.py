@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from dpforest.cli.console import output, print_json
+from dpforest.cli.console import output, print_json, show_table
 from dpforest.cli.options import AsJson
 
 
@@ -54,11 +54,8 @@ def recipes(
         place = recipe.parameters[parameter]
         words = f" (of {', '.join(map(repr, place[1]))})" if isinstance(place, tuple) else ""
         output.print(escape(f"  {parameter} = {value!r}{words}"), soft_wrap=True)
-    table = Table("scope", "what", "mechanism", ledger.unit, title=f"Ledger at epsilon = {epsilon:g}, five mixed features")
-    for entry in ledger.entries():
-        cells = (entry["scope"], entry["label"], entry["mechanism"], f"{entry[ledger.unit]:.4g}")
-        table.add_row(*map(escape, cells))
-    output.print(table)
+    charges = [(row["scope"], row["label"], row["mechanism"], f"{row[ledger.unit]:.4g}") for row in ledger.entries()]
+    show_table(f"Ledger at epsilon = {epsilon:g}, five mixed features", ("scope", "what", "mechanism", ledger.unit), charges)
     output.print(f"Total: epsilon = {ledger.spent:.6g}")
 
 

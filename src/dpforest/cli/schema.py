@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from dpforest.cli.console import add_row, errors, output, print_json, refuse, say, steps
+from dpforest.cli.console import add_row, errors, output, print_json, refuse, say, show_table, steps
 from dpforest.cli.options import AsJson, check_ending
 from dpforest.texts import shortened
 
@@ -144,17 +144,17 @@ def _show_counts(seen: dict[str, Any], facts: Any) -> None:
 def _show(facts: Any, missing: list[str], unused: list[str]) -> None:
     from dpforest.schema import Classes, Numeric
 
-    table = Table("column", "kind", "public facts", title="Schema", title_justify="left")
+    rows = []
     for name, part in facts.features.items():
         known = f"{part.lower:,} to {part.upper:,}" if isinstance(part, Numeric) else _listed(part.categories)
         whole = ", whole numbers" if isinstance(part, Numeric) and part.integer else ""
-        add_row(table, shortened(name), part.kind, known + whole)
+        rows.append((shortened(name), part.kind, known + whole))
     target = facts.target
     known = _listed(target.labels) if isinstance(target, Classes) else f"{target.lower:,} to {target.upper:,}"
-    add_row(table, f"{shortened(target.name)} (target)", target.kind, known)
-    output.print(table)
-    rows = "measured with noise by a fit" if facts.n_rows is None else f"{facts.n_rows:,}, declared public"
-    say(f"Number of rows: {rows}.")
+    rows.append((f"{shortened(target.name)} (target)", target.kind, known))
+    show_table("Schema", ("column", "kind", "public facts"), rows)
+    n_rows = "measured with noise by a fit" if facts.n_rows is None else f"{facts.n_rows:,}, declared public"
+    say(f"Number of rows: {n_rows}.")
     vouched_by = shortened(facts.vouched_by) if facts.vouched_by else "nobody; add vouched_by to the file"
     say(f"Vouched for by: {vouched_by}" + ("" if vouched_by.endswith((".", "…")) else "."))
     for name in missing:
