@@ -23,9 +23,9 @@ def rules(
 ) -> None:
     """Print every root-to-node rule with its class, released confidence and support.
 
-    Tables also have the released count and share of each class; they count trees from 0, the text from 1. The value without
-    noise lies within its band (± or "a to b") with a probability of about 95 %. Choosing rules costs nothing: all of it was
-    released.
+    Tables also have the released count and share of each class, and count trees from 0; the text counts them from 1.
+    A value without noise lies within its band (± or "a to b") with a probability of about 95 %.
+    Choosing rules costs nothing: all of it was released.
 
     Example: [bold]dpforest rules adult.dpf --out rules.csv --min-confidence 0.9 --min-support 500[/bold]
     """
