@@ -7,7 +7,7 @@ import typer
 
 Model = Annotated[Path, typer.Argument(help="A model that dpforest fit wrote.")]
 SchemaFile = Annotated[Path, typer.Option(help="Public facts about the table, .json or .toml.")]
-Delta = Annotated[float, typer.Option(help="0 for pure epsilon.")]
+Delta = Annotated[float, typer.Option(help="Delta of the guarantee; 0 means pure epsilon.")]
 BudgetName = Annotated[
     str | None, typer.Option(help="Charge what is spent to this budget, FILE::DATASET.", show_default=False)
 ]
