@@ -12,7 +12,7 @@ from pathlib import Path
 PARTS = {
     "mechanisms": {"select", "draw", "run"},
     "criteria": {"score"},
-    "sampling.py": {"draw"},
+    "sampling.py": {"assignment"},
     "allocation.py": {"plan"},
     "proposals.py": {"propose"},
     "leaves": {"release"},

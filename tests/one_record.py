@@ -13,8 +13,7 @@ import numpy as np
 from dpforest.domain import Domain, Grid
 from dpforest.errors import NothingLearntWarning
 from dpforest.mechanisms import Entropy
-from dpforest.records.base import Source
-from dpforest.sampling import Deal, EveryRecord
+from dpforest.records.base import AllTrees, Source
 from dpforest.schema import Classes
 
 
@@ -45,7 +44,7 @@ def outcome(call: Callable[[], Any]) -> Outcome:
 def root_counts(source: Source) -> tuple[np.ndarray, Domain]:
     """The opened counts ``(total_codes, n_classes)`` of all records of a source (of a bounded target one column)."""
     counter = source.encode(Domain.of(source.schema, Grid()))
-    counter.deal(Deal(EveryRecord(), 1, Entropy(None)))
+    counter.deal(AllTrees(1), Entropy(None))
     counts = counter.count_codes(0, np.ones((1, source.schema.n_features), dtype=bool))._value[0]
     return counts if isinstance(source.schema.target, Classes) else counts[:, :1], counter.domain
 

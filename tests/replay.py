@@ -25,9 +25,10 @@ from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.base import Bound
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.memory import Shards
+from dpforest.records.draws import draw_poisson
+from dpforest.records.memory import MemoryCounter
 from dpforest.rules import Facts
-from dpforest.sampling import Disjoint, draw_poisson
+from dpforest.sampling import Disjoint
 from dpforest.schema import FINE_STEPS
 
 
@@ -124,7 +125,7 @@ def couple(monkeypatch):
     """Lets coins be drawn record by record, and gates see the growth under way and the mechanisms that run."""
     monkeypatch.setattr(grower, "Growth", WatchedGrowth)
     for name in ("deal", "hold_out", "deal_by_errors"):
-        monkeypatch.setattr(Shards, name, _noting_records(getattr(Shards, name)))
+        monkeypatch.setattr(MemoryCounter, name, _noting_records(getattr(MemoryCounter, name)))
     for mechanism, method in ((PermuteAndFlip, "select"), (Exponential, "select"), (Geometric, "draw"), (Gaussian, "draw")):
         monkeypatch.setattr(mechanism, method, _noting_strength(getattr(mechanism, method)))
 
@@ -175,7 +176,7 @@ def train(recipe, schema, codes, labels, script=None, seed=5, delta=0.0):
     domain = Domain.of(schema, recipe.grid)
     ledger = Ledger(_accountant(delta))
     gate, amount = WatchedGate(ledger, CoupledEntropy(seed), script), ledger.accountant.budget
-    shards = Shards(codes, labels, domain, schema.target)
+    shards = MemoryCounter(codes, labels, domain, schema.target)
     if recipe.first_look is not None:
         recipe, amount = recipe.first_look.look(shards, recipe, amount, gate)
     stages = recipe.stages or Together()

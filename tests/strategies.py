@@ -14,7 +14,7 @@ from dpforest.domain import Domain, Grid
 from dpforest.leaves import NoisyCounts
 from dpforest.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
 from dpforest.recipe import Recipe
-from dpforest.records.memory import Shards
+from dpforest.records.memory import MemoryCounter
 from dpforest.sampling import EveryRecord
 from dpforest.schema import FINE_STEPS
 from dpforest.voting import MeanOfShares
@@ -183,8 +183,7 @@ def forests(draw, target=targets, depth=3):
 
 def place(shards, nodes):
     """Puts each record at a node."""
-    none = np.empty((0, 0), dtype=np.uint8)
-    shards.deal(lambda n_records: (np.asarray(nodes, dtype=np.int32).reshape(1, n_records), none))
+    shards._start(np.asarray(nodes, dtype=np.int32).reshape(1, -1), np.empty((0, 0), dtype=np.uint8))
     return shards
 
 
@@ -194,7 +193,7 @@ def scored_shards(target, target_codes, scores, nodes=None, codes=None, domain=N
     if domain is None:
         domain = Domain.of(Schema({"x": Numeric(0, 1)}, target), Grid(2))
         codes = np.zeros((1, n_records), dtype=domain.dtype)
-    shards = Shards(codes, np.asarray(target_codes, dtype=np.int64), domain, target)
+    shards = MemoryCounter(codes, np.asarray(target_codes, dtype=np.int64), domain, target)
     place(shards, np.arange(n_records))
     shards.start_scores()
     n_scores = target.n_values if isinstance(target, Classes) else 1

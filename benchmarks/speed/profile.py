@@ -10,19 +10,19 @@ from dpforest.growing import choosing
 from dpforest.growing.growth import Growth
 from dpforest.privacy.gate import Gate
 from dpforest.proposals import Menu
-from dpforest.records.memory import Shards
+from dpforest.records.memory import MemoryCounter
 from dpforest.records.vault import Vault
 
 # What a fit spends its time on, and the functions that do it, by their class or module. None calls another.
 WATCHED: dict[str, tuple[tuple[Any, str], ...]] = {
     "reading the target": ((Vault, "seal"),),
     "encoding": ((Vault, "encode"),),
-    "dealing": ((Shards, "deal"),),
-    "counting": ((Shards, "count_codes"), (Shards, "count_nodes")),
+    "dealing": ((MemoryCounter, "deal"),),
+    "counting": ((MemoryCounter, "count_codes"), (MemoryCounter, "count_nodes")),
     "scoring": ((choosing, "score"),),
     "selection": ((Gate, "select"),),
     "noise": ((Gate, "add_noise"),),
-    "residuals": ((Shards, "weigh_residuals"), (Shards, "sum_residuals"), (Shards, "add_scores")),
+    "residuals": ((MemoryCounter, "weigh_residuals"), (MemoryCounter, "sum_residuals"), (MemoryCounter, "add_scores")),
     "offers and splits": ((Menu, "propose"), (Growth, "split")),
 }
 

@@ -108,7 +108,7 @@ class _DPForest(BaseEstimator):
         from dpforest.records.sql import SqlVault
 
         def seal(recipe: Recipe, people: People | None) -> tuple[Schema, Source]:
-            return seal_elsewhere(self, lambda schema: SqlVault.seal(table, schema, keeps=recipe.keeps), recipe)
+            return seal_elsewhere(self, lambda schema: SqlVault.seal(table, schema), recipe)
 
         fit_estimator(self, seal, self._make_gate, progress)
         return self

@@ -24,7 +24,7 @@ from dpforest.schema import Schema
 from dpforest.signal import Signal
 from dpforest.texts import decimals
 
-WORDS = {
+WORDS: dict[type, str] = {
     MaxOperator: "how many records are of the most common class of their child",
     Mixture: "how many records are of the most common class of their child, and the Gini index",
     SoftAgreement: "how far the records of the two children lie on opposite sides of the node's centre",
@@ -199,7 +199,8 @@ def _own_trees(recipe: Recipe) -> int:
 def _name(phase: Phase) -> str:
     if phase.one_feature_each:
         return "marginal trees"
-    return "random trees" if getattr(phase.parts.get("propose"), "random", False) else "deep tree"
+    menu = phase.parts.get("propose")
+    return "random trees" if menu is not None and menu.random else "deep tree"
 
 
 def _share(what: str, share: float, why: str) -> Line:

@@ -40,7 +40,7 @@ from dpforest.published.registry import get_published
 from dpforest.recipe import Recipe, outside_parts
 from dpforest.recipes import get_recipe, is_listed
 from dpforest.records.assume import assume_public
-from dpforest.records.base import Source
+from dpforest.records.base import Openable, Source, check_support
 from dpforest.records.parquet import ParquetVault
 from dpforest.records.people import People
 from dpforest.records.vault import Vault
@@ -68,6 +68,7 @@ def fit_estimator(
     ledger.proof, parts = proof_in_words(recipe.name, model.variant, **whose), fingerprint(recipe, type(model))
     gate = make_gate(ledger, model.random_state)
     schema, vault = seal(recipe, None if groups is None else People(ledger.rows, gate.entropy))
+    check_support(vault, recipe.needs if printed is None else [Openable], f"Recipe {recipe.name!r}")
     shape = {"n_trees": model.n_trees, "max_depth": model.max_depth}
     outcomes = [] if model.budget is None else outcomes_of_fit(recipe, schema, ledger.epsilon, ledger.delta, **shape)
     what = f"fit own recipe {recipe.name}" if whose["own_recipe"] else f"fit {recipe.name}"

@@ -15,7 +15,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.published.base import Published
 from dpforest.published.compiling import compile_forest
 from dpforest.recipe import Recipe
-from dpforest.records.base import Source
+from dpforest.records.base import Openable, Source, check_support
 from dpforest.rules import Facts
 from dpforest.schema import Classes, Schema
 from dpforest.tree import Estimate, Forest
@@ -35,6 +35,7 @@ def fit_forest(
     Privacy: all releases pass the gate; what this function returns is public.
     """
     ledger = gate.ledger
+    check_support(vault, recipe.needs, f"Recipe {recipe.name!r}")
     # A plan weighs records against their noise, so by the epsilon that a record sees.
     facts = public_facts(vault.schema, recipe, ledger.accountant.record_epsilon, ledger.delta)
     amount, measured = ledger.accountant.budget, None
@@ -70,6 +71,8 @@ def fit_published(
 ) -> Forest:
     """Train exactly what a paper prints. NOT private: the rows are opened, and the ledger says why the claim fails."""
     ledger = gate.ledger
+    check_support(vault, [Openable], f"Recipe {recipe.name!r}")
+    assert isinstance(vault, Openable)
     sealed = vault.rows()
     for reason in printed.leaks:
         rows = gate.leak(sealed, reason, recipe.name)

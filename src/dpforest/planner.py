@@ -21,7 +21,7 @@ from dpforest.mechanisms.gaussian import MOST_VARIANCE
 from dpforest.postprocess import EvenShrinkage, Shrinkage
 from dpforest.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
 from dpforest.recipe import Recipe
-from dpforest.records.residuals import MOST_CLASSES, MOST_WEIGHT
+from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT
 from dpforest.rules import Facts
 from dpforest.sampling import EveryRecord
 from dpforest.schema import TARGET_STEPS

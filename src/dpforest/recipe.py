@@ -6,89 +6,118 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property, lru_cache, partial
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from dpforest.allocation import Allocation
 from dpforest.domain import Grid
 from dpforest.errors import ParameterError, SchemaError, shown
+from dpforest.parts import Part
 from dpforest.postprocess import PostProcess
-from dpforest.proposals import Menu
-from dpforest.rules import Facts
+from dpforest.privacy.gate import Gate
+from dpforest.proposals import Candidates, Menu
+from dpforest.records.base import CAPABILITIES, Counter
+from dpforest.rules import Facts, Rule
 from dpforest.sampling import Sampling
-from dpforest.schema import Classes, Schema, Target
+from dpforest.schema import Classes, Schema
+from dpforest.tree import Forest
 from dpforest.voting import Vote
 
 # Values that hold no code, and what holds values.
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
 SEVERAL = (tuple, list, set, frozenset)
 NAMED = (dict, MappingProxyType)
+NUMBER = (int, float, np.number)
+# Fields of a recipe whose parts say what they need and what they fit.
+SAYING = (
+    "sample", "criterion", "leaf", "vote", "n_trees", "depth", "stop", "choose", "narrow", "centres", "target_range",
+    "first_look", "stages",
+)  # fmt: skip
 
 
-class Stop(Protocol):
-    """Which open nodes may be split, from released values; see ``growing.stopping``."""
+class Stop(Part, Protocol):
+    """Says which open nodes may be split further; see ``growing.stopping``."""
 
-    def may_split(self, counts: Any, variance: float, reached: Any, facts: Facts) -> Any: ...
+    def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
+        """Mask ``(n_open,)``.
+
+        ``counts`` ``(n_open, n_values)`` and ``variance`` are what was released at this level, if anything; ``reached`` is
+        the share of the rows that an even division among listed values at every split above would bring to each node.
+        """
 
 
-class Narrow(Protocol):
+class Narrow(Part, Protocol):
     """Leaves fewer candidates, by released values; see ``growing.class_means``."""
 
     @property
     def share(self) -> float:
         """Of the level's amount."""
 
-    def narrow(self, candidates: Any, shards: Any, first: int, amount: float, gate: Any, label: str) -> Any: ...
+    def narrow(
+        self, candidates: Candidates, shards: Counter, first: int, amount: float, gate: Gate, label: Any
+    ) -> Candidates:
+        """Those of the candidates of the nodes from ``first`` that may be chosen."""
 
 
-class Choose(Protocol):
+class Choose(Part, Protocol):
     """How a node chooses among its candidates; see ``growing.choosing`` and ``growing.noisy_gain``."""
 
-    def choose(self, level: Any, amount: float) -> Any: ...
+    def choose(self, level: Any, amount: float) -> np.ndarray:
+        """The chosen candidate of each open node, -1 where there is none; ``level`` is a ``growing.choosing.Level``."""
 
 
-class Centres(Protocol):
+class Centres(Part, Protocol):
     """Shows a bounded target as two sides of a released centre; see ``growing.centres``."""
 
     @property
     def share(self) -> float:
         """Of the level's amount."""
 
-    def turn(self, shards: Any, first: int, n_nodes: int, amount: float, gate: Any, label: str) -> None: ...
+    def turn(self, shards: Counter, first: int, n_nodes: int, amount: float, gate: Gate, label: Any) -> None:
+        """Release a centre for each node from ``first`` and let its records see it."""
 
 
-class TargetRange(Protocol):
+class TargetRange(Part, Protocol):
     """Buys the range of a bounded target; see ``growing.target_range``."""
 
     @property
     def share(self) -> float:
         """Of the budget."""
 
-    def look(self, shards: Any, amount: float, gate: Any) -> tuple[tuple[int, int], float]: ...
+    def look(self, shards: Counter, amount: float, gate: Gate) -> tuple[tuple[int, int], float]:
+        """The released range in fine steps, and what is left of the amount."""
 
 
-class FirstLook(Protocol):
+class FirstLook(Part, Protocol):
     """Buys what the menu is made by; see ``growing.first_look``."""
 
-    def look(self, shards: Any, recipe: "Recipe", amount: float, gate: Any) -> "tuple[Recipe, float]": ...
+    def look(self, shards: Counter, recipe: "Recipe", amount: float, gate: Gate) -> "tuple[Recipe, float]":
+        """The recipe with a menu by what was released, and what is left of the amount."""
 
 
-class Stages(Protocol):
+class Stages(Part, Protocol):
     """How trees follow one another; see ``growing``."""
 
-    def train(self, shards: Any, recipe: "Recipe", amount: float, gate: Any, facts: Facts, progress: Any) -> Any: ...
+    in_sequence: ClassVar[bool] = False  # one tree at a time, each on all records
+    by_residuals: ClassVar[bool] = False  # and each by what the trees before it miss of each class
+
+    def train(
+        self, shards: Counter, recipe: "Recipe", amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
+    ) -> Forest:
+        """The released forest, for at most ``amount``."""
 
 
 @dataclass(frozen=True)
-class ByTarget:
+class ByTarget(Part):
     """A part for each kind of target, for recipes that do both tasks."""
 
     classes: Any
     bounded: Any
 
-    def accepts(self, target: Target) -> bool:
-        return True
+    @property
+    def needs(self) -> tuple[type, ...]:
+        return tuple(need for part in (self.classes, self.bounded) if part is not None for need in part.needs)
 
 
 @dataclass(frozen=True)
@@ -115,7 +144,7 @@ class Recipe:
     grid: Grid = field(default_factory=Grid)
     select: str | None = None
     refine: tuple[PostProcess, ...] = ()
-    n_trees: Any = 1  # a number or a Rule
+    n_trees: Any = 1  # a number or a Rule; of a resolved recipe a number
     # Levels of splits. Leaves are one layer more, so a tree of h layers of a paper that counts them (DPDF's delta, h of Dong
     # et al., d_m in eqs. 4.28 to 4.32 of the thesis) has depth h - 1 here.
     depth: Any = 5
@@ -171,23 +200,28 @@ class Recipe:
         return replace(self, n_trees=n_trees or self.n_trees, depth=depth or self.depth)
 
     @property
-    def needs_rows(self) -> bool:
-        """Whether the number of rows must be known before growing."""
-        rules = (self.depth, self.n_trees, self.stop, self.stages)
-        return self.planner is not None or any(getattr(rule, "needs_rows", False) for rule in rules)
+    def parts(self) -> list[Part]:
+        """The parts that say something of themselves; raises for one that does not."""
+        found = [part for name in SAYING if (part := getattr(self, name)) is not None and not isinstance(part, NUMBER)]
+        for part in found:
+            if not isinstance(part, Part):
+                raise ParameterError(
+                    f"{type(part).__name__} of recipe {self.name!r} does not say what it needs. A part inherits from the "
+                    "class of its kind, such as dpforest.leaves.LeafRelease or dpforest.rules.Rule."
+                )
+        return found
 
     @property
-    def keeps(self) -> tuple[str, ...]:
-        """Kinds of training for which something is kept beside each record, which not every backend can do.
+    def needs_rows(self) -> bool:
+        """Whether the number of rows must be known before growing."""
+        return self.planner is not None or any(part.needs_rows for part in self.parts)
 
-        A planner may choose trees in sequence, so these count as needed.
-        """
-        needed = {
-            "bootstrap": getattr(self.sample, "kind", None) == "poisson",
-            "sequential trees": self.planner is not None or getattr(self.stages, "in_sequence", False),
-            "trees by errors": getattr(self.stages, "by_errors", False),
-        }
-        return tuple(kind for kind, is_needed in needed.items() if is_needed)
+    @property
+    def needs(self) -> tuple[type, ...]:
+        """Protocols of ``records.base`` that a backend must offer: those of all parts. A planner may choose any part."""
+        if self.planner is not None:
+            return CAPABILITIES
+        return tuple(dict.fromkeys(need for part in self.parts for need in part.needs))
 
     def resolve(self, facts: Facts, n_trees: int | None, depth: int | None) -> "Recipe":
         """The recipe to run for these facts; ``n_trees`` and ``depth`` come from the user, if given."""
@@ -215,29 +249,27 @@ class Recipe:
         if self.task(schema) not in self.tasks:
             raise SchemaError(f"Recipe {self.name!r} is for {' and '.join(self.tasks)}, not for {self.task(schema)}.")
         if self.planner is None:
-            for part in (self.criterion, self.leaf, self.choose, self.narrow, self.centres, self.first_look, self.stages):
-                # Parts that do not say which targets they accept accept all.
-                if part is not None and not getattr(part, "accepts", lambda target: True)(schema.target):
+            for part in self.parts:
+                if not part.accepts(schema.target):
                     name = type(part).__name__
                     raise SchemaError(f"{name} of recipe {self.name!r} does not fit the target {schema.target}.")
-            self._check_company()
+            self._check_parts()
 
-    def _check_company(self) -> None:
+    def _check_parts(self) -> None:
         """Raise for parts whose proof assumes another part that is not there."""
         if any(isinstance(getattr(self, item.name), ByTarget) for item in fields(self)):
             return  # not resolved yet
-        in_sequence = getattr(self.stages, "in_sequence", False)
-        if getattr(self.criterion, "needs_centres", False) != (self.centres is not None):
+        if self.criterion.needs_centres != (self.centres is not None):
             needs = "has no meaning with" if self.centres is not None else "needs"
             raise ParameterError(f"{type(self.criterion).__name__} of recipe {self.name!r} {needs} centres.")
-        if self.centres is not None and not in_sequence:
+        if self.centres is not None and not (self.stages and self.stages.in_sequence):
             raise ParameterError(f"Centres of recipe {self.name!r} need stages that grow trees in sequence.")
-        if getattr(self.leaf, "residuals", False) and not hasattr(self.stages, "phases"):
+        if self.leaf.residuals and not (self.stages and self.stages.by_residuals):
             raise ParameterError(f"{type(self.leaf).__name__} of recipe {self.name!r} needs the stages Sequential.")
-        if getattr(self.leaf, "residuals", False) and any(self.allocate.plan(1.0, 1).counts[:-1]):
+        if self.leaf.residuals and any(self.allocate.plan(1.0, 1).counts[:-1]):
             raise ParameterError(f"{type(self.leaf).__name__} of recipe {self.name!r} cannot count inner nodes.")
-        for part in (self.choose, self.stages):
-            getattr(part, "check", lambda recipe: None)(self)
+        for part in self.parts:
+            part.check(self)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``list_recipes`` shows."""
@@ -252,8 +284,8 @@ class Recipe:
         }
 
 
-def _number(rule: Any, facts: Facts) -> int:
-    return int(rule.value(facts) if hasattr(rule, "value") else rule)
+def _number(rule: int | Rule, facts: Facts) -> int:
+    return int(rule.value(facts) if isinstance(rule, Rule) else rule)
 
 
 def part_at(part: Any, path: str) -> Any:

@@ -5,7 +5,9 @@ A rule that ``needs_rows`` is given a number of rows that the schema declares or
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+from dpforest.parts import Part
 
 
 @dataclass(frozen=True)
@@ -22,44 +24,37 @@ class Facts:
     n_trees: int = 1
 
 
-class Rule(Protocol):
+@runtime_checkable
+class Rule(Part, Protocol):
     """Gives a depth or a number of trees."""
-
-    needs_rows: bool
 
     def value(self, facts: Facts) -> int:
         """A whole number of at least 1."""
 
 
 @dataclass(frozen=True)
-class HalfTheFeatures:
+class HalfTheFeatures(Rule):
     """m/2 levels for m features, rounded up: 7 for 13 [jagannathan2009; suihkonen2023, §4.5.1 and Table 5.1]."""
-
-    needs_rows = False
 
     def value(self, facts: Facts) -> int:
         return max(1, (facts.n_features + 1) // 2)
 
 
 @dataclass(frozen=True)
-class AllFeatures:
+class AllFeatures(Rule):
     """m levels for m features, the most that a tree can have if each feature is used once on a path."""
-
-    needs_rows = False
 
     def value(self, facts: Facts) -> int:
         return facts.n_features
 
 
 @dataclass(frozen=True)
-class HalfUntested:
+class HalfUntested(Rule):
     """The least depth at which under half of the numeric features are expected to be untested [suihkonen2023, eq. 4.37].
 
     On a path of depth d of random splits, s ((s-1)/s)**d of s numeric features are untested. Categorical features can be
     tested once, so half of their number is added, rounded down (``HalfTheFeatures`` rounds up).
     """
-
-    needs_rows = False
 
     def value(self, facts: Facts) -> int:
         s = facts.n_numeric
@@ -70,7 +65,7 @@ class HalfUntested:
 
 
 @dataclass(frozen=True)
-class LogRows:
+class LogRows(Rule):
     """The logarithm of the number of rows [suihkonen2023, §4.5.1 on Bojarski et al.]."""
 
     needs_rows = True
@@ -80,7 +75,7 @@ class LogRows:
 
 
 @dataclass(frozen=True)
-class SupportedTrees:
+class SupportedTrees(Rule):
     """The largest number of trees t <= m for which sqrt(2) C t / epsilon < rows / d**2 [suihkonen2023, eq. 4.38].
 
     d is the mean number of values of a feature, each of which is a child of its split.
@@ -96,7 +91,7 @@ class SupportedTrees:
 
 
 @dataclass(frozen=True)
-class FilledLeaves:
+class FilledLeaves(Rule):
     """The largest depth at which trees of private medians have no empty leaf, but for a ``chance`` [consul2020, Theorem 2].
 
     The paper's "depth that will have no empty leaves with high probability". A leaf of a tree of d levels is empty if it has

@@ -3,24 +3,17 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
-from math import factorial
-from typing import ClassVar, Protocol
+from typing import Protocol
 
-import numpy as np
-from numba import njit
-
-from dpforest.mechanisms import Entropy
-from dpforest.mechanisms.exact import draw_below, next_bits
+from dpforest.parts import Part
 from dpforest.privacy.accountants import Accountant
 from dpforest.privacy.amounts import divide_evenly
 from dpforest.privacy.ledger import Ledger
+from dpforest.records.base import AllTrees, Assignment, OneTree, Poisson, Weighted
 
 
-class Sampling(Protocol):
-    """Places records at roots and says what a tree may spend."""
-
-    kind: ClassVar[str]  # of the draw: "one" tree for each record, "all" trees, or all trees with "poisson" weights
+class Sampling(Part, Protocol):
+    """Says which trees a record is in and what a tree may spend."""
 
     def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         """What one tree may spend, in the accountant's unit, if all trees together may spend ``amount``."""
@@ -28,27 +21,12 @@ class Sampling(Protocol):
     def scopes(self, ledger: Ledger, n_trees: int) -> AbstractContextManager[None]:
         """Ledger scopes in which the charges of one tree stand for all."""
 
-    def draw(self, n_records: int, n_trees: int, entropy: Entropy) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and weights, see ``records.kernels``; roots are the nodes 0 .. n_trees-1."""
-
-
-NO_WEIGHTS = np.empty((0, 0), dtype=np.uint8)
+    def assignment(self, n_trees: int) -> Assignment:
+        """What a backend is told to draw, where the rows are."""
 
 
 @dataclass(frozen=True)
-class Deal:
-    """Places records at the roots of trees. A backend whose rows are elsewhere draws there, by the kind of the sampling."""
-
-    sample: Sampling
-    n_trees: int
-    entropy: Entropy
-
-    def __call__(self, n_records: int) -> tuple[np.ndarray, np.ndarray]:
-        return self.sample.draw(n_records, self.n_trees, self.entropy)
-
-
-@dataclass(frozen=True)
-class Disjoint:
+class Disjoint(Sampling):
     """Each record goes to one tree, drawn for that record alone.
 
     Privacy:
@@ -59,8 +37,6 @@ class Disjoint:
         Assumes: ``n_trees`` is public; draws are exact.
     """
 
-    kind: ClassVar[str] = "one"
-
     def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         return amount
 
@@ -69,15 +45,12 @@ class Disjoint:
         with ledger.scope(f"{n_trees} disjoint trees", "parallel"), ledger.scope("each tree"):
             yield
 
-    def draw(self, n_records: int, n_trees: int, entropy: Entropy) -> tuple[np.ndarray, np.ndarray]:
-        roots = np.zeros((1, n_records), dtype=np.int32)
-        if n_trees > 1:
-            entropy.draw_for_records(draw_below, roots, n_trees)
-        return roots, NO_WEIGHTS
+    def assignment(self, n_trees: int) -> OneTree:
+        return OneTree(n_trees)
 
 
 @dataclass(frozen=True)
-class EveryRecord:
+class EveryRecord(Sampling):
     """Each tree sees all records.
 
     Privacy:
@@ -85,8 +58,6 @@ class EveryRecord:
         Because: sequential composition; trees of one level are asked together, which changes no law.
         Assumes: ``n_trees`` is public.
     """
-
-    kind: ClassVar[str] = "all"
 
     def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         return divide_evenly(amount, n_trees)
@@ -97,14 +68,12 @@ class EveryRecord:
         with ledger.scope(label, "sequential", copies=n_trees):
             yield
 
-    def draw(self, n_records: int, n_trees: int, entropy: Entropy) -> tuple[np.ndarray, np.ndarray]:
-        roots = np.empty((n_trees, n_records), dtype=np.int32)
-        roots[:] = np.arange(n_trees)[:, None]
-        return roots, NO_WEIGHTS
+    def assignment(self, n_trees: int) -> AllTrees:
+        return AllTrees(n_trees)
 
 
 @dataclass(frozen=True)
-class PoissonBootstrap:
+class PoissonBootstrap(Sampling):
     """Each tree sees each record k times, k ~ Poisson(1) drawn for that record and tree alone.
 
     Privacy:
@@ -115,7 +84,7 @@ class PoissonBootstrap:
         Assumes: pure epsilon; draws come from the operating system and stay secret.
     """
 
-    kind: ClassVar[str] = "poisson"
+    needs = (Weighted,)
 
     def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         return accountant.inside_bootstrap(divide_evenly(amount, n_trees))
@@ -125,39 +94,5 @@ class PoissonBootstrap:
         with ledger.scope("each tree", copies=n_trees), ledger.scope("Poisson bootstrap", "bootstrap"):
             yield
 
-    def draw(self, n_records: int, n_trees: int, entropy: Entropy) -> tuple[np.ndarray, np.ndarray]:
-        roots, _ = EveryRecord().draw(n_records, n_trees, entropy)
-        weights = np.empty((n_trees, n_records), dtype=np.uint8)
-        entropy.draw_for_records(draw_poisson, weights, POISSON_TABLE)
-        return roots, weights
-
-
-def _poisson_table() -> np.ndarray:
-    """``table[k]`` is at least 2**64 P[Poisson(1) <= k]: a uniform word w stands for the number of entries <= w."""
-    # 1/e from below and above by its alternating series; the upper one makes the table too high, so k too low.
-    inverse_e = sum((Fraction((-1) ** k, factorial(k)) for k in range(31)), Fraction(0))
-    below = Fraction(0)
-    entries = []
-    for k in range(15):
-        below += inverse_e / factorial(k)
-        entries.append(min(-(-(below.numerator << 64) // below.denominator), (1 << 64) - 1))
-    return np.array(entries, dtype=np.uint64)
-
-
-POISSON_TABLE = _poisson_table()
-ALL_BITS = np.uint64((1 << 64) - 1)
-
-
-@njit(cache=True, nogil=True)
-def draw_poisson(words, cursor, first, table, weights):
-    for item in range(first, weights.size):
-        begin = cursor[0]
-        word = next_bits(ALL_BITS, words, cursor)
-        if cursor[1]:
-            cursor[0], cursor[1] = begin, 0
-            return item
-        k = 0
-        while k < table.size and word >= table[k]:
-            k += 1
-        weights[item] = k
-    return weights.size
+    def assignment(self, n_trees: int) -> Poisson:
+        return Poisson(n_trees)

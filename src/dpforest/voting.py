@@ -9,14 +9,18 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from dpforest.parts import Part
 from dpforest.tree import SCORE_STEPS, Forest
 
 
-class Vote(Protocol):
+class Vote(Part, Protocol):
     """Turns released shares and counts into votes."""
 
+    link: ClassVar[str] = "shares"  # how sums of votes become shares, see ``Forest``
+    draws: ClassVar[bool] = False  # whether ``predict`` draws a label by the shares
+
     def votes(self, forest: Forest) -> np.ndarray:
-        """What a record at each node adds, ``(n_nodes, n_values)``; a ``link`` says how sums become shares."""
+        """What a record at each node adds, ``(n_nodes, n_values)``."""
 
 
 def _winner(shares: np.ndarray) -> np.ndarray:
@@ -25,7 +29,7 @@ def _winner(shares: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Majority:
+class Majority(Vote):
     """One tree, one vote for the commonest class of the leaf."""
 
     def votes(self, forest: Forest) -> np.ndarray:
@@ -33,7 +37,7 @@ class Majority:
 
 
 @dataclass(frozen=True)
-class MeanOfShares:
+class MeanOfShares(Vote):
     """The class shares of the leaf; the mean of leaf means for a bounded target."""
 
     def votes(self, forest: Forest) -> np.ndarray:
@@ -41,7 +45,7 @@ class MeanOfShares:
 
 
 @dataclass(frozen=True)
-class PooledMargins:
+class PooledMargins(Vote):
     """The lead of each class over an even split, in records, so that full leaves weigh more than empty ones."""
 
     def votes(self, forest: Forest) -> np.ndarray:
@@ -50,7 +54,7 @@ class PooledMargins:
 
 
 @dataclass(frozen=True)
-class ConfidenceWeighted:
+class ConfidenceWeighted(Vote):
     """One vote for the commonest class of the leaf, weighted by its share."""
 
     def votes(self, forest: Forest) -> np.ndarray:
@@ -58,7 +62,7 @@ class ConfidenceWeighted:
 
 
 @dataclass(frozen=True)
-class MostConfidentNode:
+class MostConfidentNode(Vote):
     """The shares of the node with the largest share on the way from the root to the leaf."""
 
     def votes(self, forest: Forest) -> np.ndarray:
@@ -71,7 +75,7 @@ class MostConfidentNode:
 
 
 @dataclass(frozen=True)
-class ProbabilisticAverage:
+class ProbabilisticAverage(Vote):
     """The class shares of the leaf; ``predict`` draws a label by them instead of taking the largest."""
 
     draws: ClassVar[bool] = True
@@ -81,7 +85,7 @@ class ProbabilisticAverage:
 
 
 @dataclass(frozen=True)
-class LogShares:
+class LogShares(Vote):
     """``rate`` times the logarithm of the class shares, centred: votes of additive trees, for two classes the log-odds."""
 
     rate: float = 1.0

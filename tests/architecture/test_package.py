@@ -1,6 +1,8 @@
 """The wheel holds what it should and nothing else; what describes the package agrees with it."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -102,6 +104,27 @@ def test_citation_agrees_with_the_package():
 def test_every_extra_is_documented():
     page = (ROOT / "docs" / "extras.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == set(PROJECT["project"]["optional-dependencies"])
+
+
+@pytest.mark.parametrize("text", ["from dpforest.records.memory import MemoryCounter", "import dpforest.records.columns"])
+def test_a_new_module_that_imports_what_sees_rows_breaks_a_contract(tmp_path, text):
+    pytest.importorskip("importlinter", reason="CONTRACTS ARE NOT TESTED: import-linter comes with the extra 'lint'.")
+    shutil.copytree(ROOT / "src" / "dpforest", tmp_path / "dpforest", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text("utf-8"), "utf-8")
+    command = [sys.executable, "-c", "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    said = []
+    for imported in ("from dpforest.records.base import Counter", text):
+        (tmp_path / "dpforest" / "novelty.py").write_text(f"{imported}\n")
+        (tmp_path / "dpforest" / "growing" / "novelty.py").write_text(f"{imported}\n")
+        ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        said.append((ended.returncode, ended.stdout))
+    assert "rows stay in records KEPT" in said[0][1]
+    assert said[0][0] == 0, said[0][1]
+    assert said[1][0] == 1
+    assert "rows stay in records BROKEN" in said[1][1]
+    assert "dpforest.novelty -> dpforest.records" in said[1][1]
+    assert "dpforest.growing.novelty -> dpforest.records" in said[1][1]
 
 
 def test_every_fragment_is_in_the_draft_of_the_changelog():

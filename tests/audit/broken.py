@@ -19,7 +19,10 @@ from dpforest.mechanisms import Entropy, Gaussian, Geometric, Rate
 from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.proposals import Menu
-from dpforest.sampling import NO_WEIGHTS, Disjoint
+from dpforest.recipe import Narrow
+from dpforest.records.draws import NO_WEIGHTS
+from dpforest.records.memory import MemoryCounter
+from dpforest.sampling import Disjoint
 
 # Random splits and all of the budget in the leaves, so that what is wrong there shows undiluted.
 COUNTS = recipe_of(
@@ -38,6 +41,17 @@ def with_gate(gate):
 
     parts = {"_make_gate": staticmethod(make_gate), "__module__": gate.__module__}
     return type(f"With{gate.__name__}", (DPForestClassifier,), parts)
+
+
+def with_counter(counter):
+    """A classifier whose records are counted by another kind of counter."""
+
+    def seal(self, *arguments):
+        schema, vault = DPForestClassifier._seal(self, *arguments)
+        vault.counter = counter
+        return schema, vault
+
+    return type(f"With{counter.__name__}", (DPForestClassifier,), {"_seal": seal, "__module__": counter.__module__})
 
 
 # --- mistakes of the gate -------------------------------------------------------------------------------------------
@@ -86,22 +100,24 @@ class HalvedGini(GiniCount):
         return Bound(low=-UNITS, high=0)
 
 
-class ByPosition(Disjoint):
+class ByPosition(MemoryCounter):
     """Rows are dealt in turn: a new first row moves every other row to another tree."""
 
-    def draw(self, n_records, n_trees, entropy):
-        return (np.arange(n_records, dtype=np.int32) % n_trees)[None], NO_WEIGHTS
+    def deal(self, assignment, entropy):
+        order = np.arange(self._target_codes.size, dtype=np.int32)
+        self._start((order % assignment.n_trees)[None], NO_WEIGHTS)
 
 
-class EqualParts(Disjoint):
+class EqualParts(MemoryCounter):
     """A shuffle is cut into parts of equal size: a new row moves others between them."""
 
-    def draw(self, n_records, n_trees, entropy):
-        return (entropy.generator().permutation(n_records).astype(np.int32) % n_trees)[None], NO_WEIGHTS
+    def deal(self, assignment, entropy):
+        order = entropy.generator().permutation(self._target_codes.size).astype(np.int32)
+        self._start((order % assignment.n_trees)[None], NO_WEIGHTS)
 
 
 @dataclass(frozen=True)
-class PureNodes:
+class PureNodes(Narrow):
     """Nodes stop when the exact counts say that one class is left."""
 
     share: float = 0.5
@@ -163,6 +179,7 @@ class SeenCategories(DPForestClassifier):
 
 # Classes of this module, so that a subject can go to another process.
 WithQuietGate, WithFloatGate, WithOneStreamGate = map(with_gate, (QuietGate, FloatGate, OneStreamGate))
+WithByPosition, WithEqualParts = map(with_counter, (ByPosition, EqualParts))
 
 
 def _twin(name, original, classifier=DPForestClassifier, **parts):
@@ -172,8 +189,8 @@ def _twin(name, original, classifier=DPForestClassifier, **parts):
 _PAIRS = [
     _twin("noise too small", COUNTS, WithQuietGate),
     _twin("bound halved", GREEDY, criterion=HalvedGini()),
-    _twin("rows by position", DEALT, sample=ByPosition()),
-    _twin("equal parts", DEALT, sample=EqualParts()),
+    _twin("rows by position", DEALT, WithByPosition),
+    _twin("equal parts", DEALT, WithEqualParts),
     _twin("pure nodes", COUNTS, narrow=PureNodes()),
     _twin("categories from data", COUNTS, SeenCategories),
     _twin("choices charged once", LABELS, leaf=BestOfThree()),

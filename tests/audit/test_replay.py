@@ -34,8 +34,11 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
 from dpforest.published.registry import get_published
-from dpforest.records.memory import Shards
-from dpforest.sampling import Disjoint, EveryRecord, PoissonBootstrap
+from dpforest.recipe import Narrow
+from dpforest.records.base import OneTree, Poisson
+from dpforest.records.draws import draw_roots
+from dpforest.records.memory import MemoryCounter
+from dpforest.sampling import EveryRecord, PoissonBootstrap
 from dpforest.schema import TARGET_STEPS
 
 IS_FULL = os.environ.get("DPFOREST_AUDIT") == "full"
@@ -575,7 +578,7 @@ def test_a_part_whose_questions_depend_on_rows_is_caught_where_it_asks(release):
 
 
 @dataclass(frozen=True)
-class ExactSize:
+class ExactSize(Narrow):
     """Nodes of fewer than ``least`` records stop, by their exact size."""
 
     least: int
@@ -749,15 +752,15 @@ TARGET = Classes([0, 1])
 
 
 def shards_of(records):
-    return Shards(np.asarray(records, dtype=IDENTITIES.dtype)[None], np.asarray(records) % 2, IDENTITIES, TARGET)
+    return MemoryCounter(np.asarray(records, dtype=IDENTITIES.dtype)[None], np.asarray(records) % 2, IDENTITIES, TARGET)
 
 
 def disjoint_coins(records, entropy):
-    return Disjoint().draw(len(records), 5, entropy)[0]
+    return draw_roots(OneTree(5), len(records), entropy)[0]
 
 
 def bootstrap_coins(records, entropy):
-    return PoissonBootstrap().draw(len(records), 3, entropy)[1]
+    return draw_roots(Poisson(3), len(records), entropy)[1]
 
 
 def hold_out_coins(records, entropy):

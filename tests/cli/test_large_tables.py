@@ -18,7 +18,7 @@ from dpforest.errors import DPForestError
 from dpforest.estimators import _DPForest
 from dpforest.privacy.ledger import Ledger
 from dpforest.progress import Step
-from dpforest.records.memory import Shards
+from dpforest.records.memory import MemoryCounter
 from dpforest.records.parquet import ParquetVault
 
 N_ROWS = 300
@@ -100,7 +100,7 @@ def stop_at(monkeypatch, owner, name, n_calls, error):
 @pytest.mark.parametrize("source", ["t.parquet", "t.csv"])
 def test_an_interrupted_fit_writes_what_it_has_spent_and_no_model(folder, monkeypatch, source, error):
     before = {path.name for path in folder.iterdir()}
-    stop_at(monkeypatch, Shards, "descend", 1, error)
+    stop_at(monkeypatch, MemoryCounter, "descend", 1, error)
     done = fit(source)
     assert done.exit_code != 0
     assert {path.name for path in folder.iterdir()} - before == {"m.dpf.charges.json"}
@@ -122,7 +122,7 @@ def test_a_model_that_cannot_be_written_leaves_its_charges(folder, monkeypatch):
 @pytest.mark.parametrize("source", ["t.parquet", "t.csv"])
 def test_a_fit_that_is_interrupted_before_it_charges_leaves_no_file(folder, monkeypatch, source):
     before = {path.name for path in folder.iterdir()}
-    stop_at(monkeypatch, Shards, "deal", 0, KeyboardInterrupt())
+    stop_at(monkeypatch, MemoryCounter, "deal", 0, KeyboardInterrupt())
     done = fit(source)
     assert done.exit_code != 0
     assert {path.name for path in folder.iterdir()} == before
@@ -132,7 +132,7 @@ def test_a_fit_that_is_interrupted_before_it_charges_leaves_no_file(folder, monk
 def test_an_interrupted_fit_leaves_an_older_model_as_it_was(folder, monkeypatch):
     assert fit().exit_code == 0
     older = (folder / "m.dpf").read_bytes()
-    stop_at(monkeypatch, Shards, "descend", 1, KeyboardInterrupt())
+    stop_at(monkeypatch, MemoryCounter, "descend", 1, KeyboardInterrupt())
     assert fit().exit_code != 0
     assert (folder / "m.dpf").read_bytes() == older
 

@@ -7,7 +7,7 @@ get that deal.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ import numpy as np
 from dpforest.domain import Domain
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import Counter, Source
-from dpforest.records.memory import Shards
+from dpforest.records.base import AllTrees, Assignment, Counter, OneTree, Source
+from dpforest.records.draws import NO_WEIGHTS
+from dpforest.records.memory import MemoryCounter
 from dpforest.records.vault import Vault
-from dpforest.sampling import NO_WEIGHTS, Deal, EveryRecord
 from dpforest.schema import Classes, Schema
 
 # The feature that names its record.
@@ -27,11 +27,11 @@ NAME = "record"
 
 @dataclass(frozen=True)
 class Backend:
-    """How to hand a table to an engine, and what that engine cannot do: kinds of questions with a reason for each."""
+    """How to hand a table to an engine, and the protocols that it does not offer."""
 
     name: str
     seal: Callable[[Any, Schema], Source]
-    gaps: dict[str, str] = field(default_factory=dict)
+    gaps: frozenset[type] = frozenset()
 
 
 def in_memory(table: Any, schema: Schema) -> Vault:
@@ -56,6 +56,7 @@ class TwinSource:
     def __init__(self, source: Source, reference: Source) -> None:
         self.schema = source.schema
         self._source, self._reference = source, reference
+        self.counter, self.gaps, self.close = source.counter, source.gaps, source.close
 
     def count(self) -> Sealed[np.ndarray]:
         return agreed(self._source.count(), self._reference.count())
@@ -67,7 +68,7 @@ class TwinSource:
 class Twin:
     """A counter of a backend beside that in memory."""
 
-    def __init__(self, counter: Counter, reference: Shards) -> None:
+    def __init__(self, counter: Counter, reference: MemoryCounter) -> None:
         self._counter, self._reference = counter, reference
         self.domain, self.target = reference.domain, reference.target
         assert counter.target == self.target
@@ -92,16 +93,16 @@ class Twin:
     def code_width(self) -> int:
         return self._same("code_width")
 
-    def deal(self, draw: Deal) -> None:
-        self._counter.deal(draw)
-        weights = times_in_trees(self._counter, draw.n_trees, self._place)[:, self._names]
-        if draw.sample.kind == "one":
+    def deal(self, assignment: Assignment, entropy: Entropy) -> None:
+        self._counter.deal(assignment, entropy)
+        weights = times_in_trees(self._counter, assignment.n_trees, self._place)[:, self._names]
+        if isinstance(assignment, OneTree):
             assert (weights.sum(axis=0) == 1).all()
             self._follow(weights.argmax(axis=0)[None], NO_WEIGHTS)
             return
-        if draw.sample.kind == "all":
+        if isinstance(assignment, AllTrees):
             assert (weights == 1).all()
-        self._follow(np.tile(np.arange(draw.n_trees)[:, None], weights.shape[1]), weights)
+        self._follow(np.tile(np.arange(assignment.n_trees)[:, None], weights.shape[1]), weights)
 
     def deal_by_errors(self, forest: Any, n_trees: int, entropy: Entropy) -> None:
         self._counter.deal_by_errors(forest, n_trees, entropy)
@@ -113,13 +114,13 @@ class Twin:
         self._follow(np.tile(np.arange(n_trees)[:, None], weights.shape[1]), weights)
 
     def _follow(self, positions: np.ndarray, weights: np.ndarray) -> None:
-        self._reference.deal(lambda n_records: (positions.astype(np.int32), weights.astype(np.uint8)))
+        self._reference._start(positions.astype(np.int32), weights.astype(np.uint8))
 
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[Twin, Twin]":
         parts = self._counter.hold_out(share, entropy)
         masks = []
         for part in parts:
-            part.deal(Deal(EveryRecord(), 1, entropy))
+            part.deal(AllTrees(1), entropy)
             masks.append(times_in_trees(part, 1, self._place)[0, self._names])
         np.testing.assert_array_equal(masks[0] + masks[1], np.ones(len(self._names)))
         training, held = (
@@ -160,8 +161,8 @@ class Twin:
     def look_at_residuals(self, half_width: int) -> None:
         self._both("look_at_residuals", half_width)
 
-    def turn_around(self, first: int, centres: np.ndarray, reach: int) -> None:
-        self._both("turn_around", first, centres, reach)
+    def weigh_distances(self, first: int, centres: np.ndarray, reach: int) -> None:
+        self._both("weigh_distances", first, centres, reach)
 
     def _both(self, method: str, *arguments: Any) -> None:
         getattr(self._counter, method)(*arguments)

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 from tests.engines.conformance import Twin, TwinSource, grow_at_random, in_memory
-from tests.engines.conformance_backends import OPENERS, PUBLISHED, opened
+from tests.engines.conformance_backends import OPENERS, opened
 from tests.engines.conformance_tables import SIZES, TARGETS, easy, nasty
 
 from dpforest import get_recipe, list_recipes
@@ -19,16 +19,24 @@ from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.memory import Shards
-from dpforest.sampling import Deal, Disjoint, EveryRecord, PoissonBootstrap
+from dpforest.records.base import (
+    CAPABILITIES,
+    AllTrees,
+    OneTree,
+    Openable,
+    Poisson,
+    Scored,
+    Weighted,
+    check_support,
+)  # fmt: skip
+from dpforest.records.memory import MemoryCounter
+from dpforest.records.sql import TOO_DEEP
+from dpforest.sampling import EveryRecord
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes
 from dpforest.tree import SCORE_STEPS
 
-SAMPLINGS = (Disjoint(), EveryRecord(), PoissonBootstrap())
+ASSIGNMENTS = (OneTree(2), AllTrees(2), Poisson(2))
 RECIPES = [(recipe["name"], task) for recipe in list_recipes() for task in recipe["tasks"]]
-BOOTSTRAP, IN_SEQUENCE, BY_ERRORS, DEEP = "bootstrap", "sequential trees", "trees by errors", "deep forests"
-# Questions that belong to a kind of gap; a deal belongs to "bootstrap" if its sampling does.
-KINDS = {"start_scores": IN_SEQUENCE, "turn_around": IN_SEQUENCE, "deal_by_errors": BY_ERRORS}
 # Every kind of target on a table with everything in it, and tables without records or nearly so.
 CASES = [
     *(("mixed", kind) for kind in TARGETS),
@@ -61,10 +69,10 @@ def encoded(backend, size, kind, grid=FEW_BINS):
     return twin_source(backend, *nasty(size, kind)).encode(Domain.of(nasty(size, kind)[1], grid))
 
 
-def skip_gap(backend, kind):
+def skip_gap(backend, *needs):
     """Declared gaps have a test of their own: each is refused."""
-    if kind in backend.gaps:
-        pytest.skip(f"{backend.name}: {backend.gaps[kind]}")
+    for need in backend.gaps.intersection(needs):
+        pytest.skip(f"{backend.name} is not {need.__name__}")
 
 
 def levels_of(size):
@@ -73,7 +81,7 @@ def levels_of(size):
 
 
 def all_records(twin: Twin):
-    twin.deal(Deal(EveryRecord(), 1, Entropy()))
+    twin.deal(AllTrees(1), Entropy())
 
 
 @pytest.mark.parametrize(("size", "kind"), CASES)
@@ -92,25 +100,25 @@ def test_records_are_counted_and_encoded_as_in_memory(backend, size, kind):
 @pytest.mark.parametrize(("size", "kind"), CASES)
 def test_levels_of_every_sampling_are_counted_as_in_memory(backend, size, kind):
     twin, rng = encoded(backend, size, kind), np.random.default_rng(SIZES[size])
-    for sample in SAMPLINGS:
-        if sample.kind == "poisson" and BOOTSTRAP in backend.gaps:
+    for assignment in ASSIGNMENTS:
+        if isinstance(assignment, Poisson) and Weighted in backend.gaps:
             continue
-        twin.deal(Deal(sample, 2, Entropy()))
+        twin.deal(assignment, Entropy())
         grow_at_random(twin, 2, levels_of(size), rng)
 
 
 def test_deals_are_drawn_anew_for_each_record(backend):
-    skip_gap(backend, BOOTSTRAP)
+    skip_gap(backend, Weighted)
     twin = encoded(backend, "mixed", "two classes, others no")
     drawn = []
     for _ in range(4):
-        twin.deal(Deal(PoissonBootstrap(), 3, Entropy()))
+        twin.deal(Poisson(3), Entropy())
         drawn.append(twin._reference._weights.copy())
     assert all((drawn[0] != other).any() for other in drawn[1:])
     # 564 draws: a mean and a variance of 1, with standard errors of 0.04 and 0.06
     assert 0.75 < np.mean(drawn) < 1.25
     assert 0.6 < np.var(drawn) < 1.6
-    twin.deal(Deal(Disjoint(), 2, Entropy()))
+    twin.deal(OneTree(2), Entropy())
     assert 0 < twin._reference._positions.mean() < 1
 
 
@@ -118,7 +126,7 @@ def test_deals_are_drawn_anew_for_each_record(backend):
     ("size", "kind"), [("mixed", "two classes, others no"), ("mixed", "four classes"), ("empty", "two classes")]
 )
 def test_weights_of_classes_follow_released_scores_as_in_memory(backend, size, kind):
-    skip_gap(backend, IN_SEQUENCE)
+    skip_gap(backend, Scored, Weighted)
     twin, rng = encoded(backend, size, kind), np.random.default_rng(1)
     n_classes = twin.target.n_values
     twin.start_scores()
@@ -138,7 +146,7 @@ def test_weights_of_classes_follow_released_scores_as_in_memory(backend, size, k
 
 @pytest.mark.parametrize("size", BOUNDED)
 def test_views_of_a_bounded_target_follow_released_values_as_in_memory(backend, size):
-    skip_gap(backend, IN_SEQUENCE)
+    skip_gap(backend, Scored, Weighted)
     twin, rng = encoded(backend, size, "bounded"), np.random.default_rng(2)
     twin.start_scores()
     for window, half_width in (((0, FINE_STEPS), FINE_STEPS // 4), ((FINE_STEPS // 8, 5 * FINE_STEPS // 8), 1000)):
@@ -156,12 +164,12 @@ def test_views_of_a_bounded_target_follow_released_values_as_in_memory(backend, 
 
 @pytest.mark.parametrize("size", BOUNDED)
 def test_sides_of_released_centres_are_counted_as_in_memory(backend, size):
-    skip_gap(backend, IN_SEQUENCE)
+    skip_gap(backend, Scored, Weighted)
     twin, rng = encoded(backend, size, "bounded"), np.random.default_rng(3)
     all_records(twin)
     first, n_open, everything = 0, 1, np.ones((1, twin.domain.n_features), dtype=bool)
     for reach in (102, TARGET_STEPS):
-        twin.turn_around(first, rng.integers(0, TARGET_STEPS + 1, n_open), reach)
+        twin.weigh_distances(first, rng.integers(0, TARGET_STEPS + 1, n_open), reach)
         assert (twin.code_unit, twin.node_unit, twin.code_width) == (255, 1, 2)
         twin.count_codes(first, np.repeat(everything, n_open, axis=0))
         twin.count_nodes(first, n_open)
@@ -188,7 +196,7 @@ def test_errors_of_released_trees_are_counted_as_in_memory(backend, size, kind):
 
 @pytest.mark.parametrize(("size", "kind"), WITH_CLASSES)
 def test_records_that_released_trees_get_wrong_are_dealt_and_counted_as_in_memory(backend, size, kind):
-    skip_gap(backend, BY_ERRORS)
+    skip_gap(backend, Weighted)
     twin = encoded(backend, size, kind, Grid(bins=32))
     twin.deal_by_errors(a_forest(size, kind), 2, Entropy())
     grow_at_random(twin, 2, levels_of(size), np.random.default_rng(4))
@@ -197,31 +205,31 @@ def test_records_that_released_trees_get_wrong_are_dealt_and_counted_as_in_memor
 @pytest.mark.parametrize(("size", "kind"), [CASES[0], CASES[3], CASES[5]])
 def test_held_out_records_are_a_part_of_their_own(backend, size, kind):
     for part in encoded(backend, size, kind).hold_out(0.3, Entropy()):
-        part.deal(Deal(Disjoint(), 2, Entropy()))
+        part.deal(OneTree(2), Entropy())
         grow_at_random(part, 2, levels_of(size), np.random.default_rng(5))
 
 
 class Spy:
-    """Records in memory, and the kinds of gaps that their questions belong to."""
+    """Records in memory, and the protocols that their questions belong to."""
 
     def __init__(self, shards, needed):
         self._shards, self._needed = shards, needed
 
     def __getattr__(self, name):
-        self._needed |= {KINDS[name]} if name in KINDS else set()
+        self._needed |= {need for need in CAPABILITIES if name in vars(need)}
         return getattr(self._shards, name)
 
-    def deal(self, draw):
-        self._needed |= {BOOTSTRAP} if draw.sample.kind == "poisson" else set()
-        self._shards.deal(draw)
+    def deal(self, assignment, entropy):
+        self._needed |= {Weighted} if isinstance(assignment, Poisson) else set()
+        self._shards.deal(assignment, entropy)
 
     def hold_out(self, share, entropy):
         return tuple(Spy(part, self._needed) for part in self._shards.hold_out(share, entropy))
 
 
 @cache
-def kinds_needed(name, task):
-    """Kinds of gaps that would keep a backend from fitting this recipe."""
+def protocols_needed(name, task):
+    """Protocols to which the questions of a fit belong."""
     table, schema = easy(24, task == "classification")
     vault, needed = in_memory(table, schema), set()
     encode = vault.encode
@@ -235,11 +243,10 @@ def test_every_recipe_fits_with_the_answers_and_the_ledger_of_memory_or_is_a_dec
     """Charges follow from answers and coins, so with all answers alike the ledger is that of a fit in memory."""
     table, schema = easy(24, task == "classification")
     gate, source = a_gate(1.0), twin_source(backend, table, schema)
-    refused = kinds_needed(name, task) & backend.gaps.keys()
-    if refused:
-        with pytest.raises(ParameterError) as caught:
+    if backend.gaps.intersection(get_recipe(name).needs):
+        with pytest.raises(ParameterError, match=f"Recipe '{name}' asks for .*temporary tables.* Use "):
             fit_forest(source, get_recipe(name), gate, n_trees=2, max_depth=2)
-        assert any(backend.gaps[kind] in str(caught.value) for kind in refused)
+        assert gate.ledger.entries() == []
         return
     fit_forest(source, get_recipe(name), gate, n_trees=2, max_depth=2)
     assert 0.0 < gate.ledger.spent <= 1.0
@@ -256,31 +263,35 @@ def test_a_first_look_sees_the_tables_of_memory(backend, name):
 
 
 @pytest.mark.parametrize(("name", "task"), RECIPES)
-def test_a_recipe_says_beforehand_what_it_needs_to_keep(name, task):
-    assert kinds_needed(name, task) <= {*get_recipe(name).keeps}
+def test_a_recipe_says_beforehand_what_it_needs(name, task):
+    assert protocols_needed(name, task) <= {*get_recipe(name).needs}
 
 
-def test_declared_gaps_are_refused_with_their_reason(backend):
+def test_what_a_backend_does_not_offer_is_refused_with_a_reason_and_nothing_else(backend):
+    source = backend.seal(*nasty("mixed", "two classes"))
+    assert source.gaps.keys() == backend.gaps
+    assert issubclass(type(source.encode(Domain.of(source.schema, FEW_BINS))), source.counter)
+    for need in (*CAPABILITIES, Openable):
+        if need not in backend.gaps:
+            check_support(source, [need], "This test")
+            continue
+        with pytest.raises(ParameterError, match=re.escape(source.gaps[need])):
+            check_support(source, [need], "This test")
+
+
+def test_forests_that_are_too_deep_for_queries_are_refused(backend):
+    if Scored not in backend.gaps:
+        pytest.skip(f"{backend.name} keeps where records are")
     table, schema = nasty("mixed", "two classes")
-    source = backend.seal(table, schema)
-    counter = source.encode(Domain.of(schema, Grid(bins=32)))
-    counter.deal(Deal(EveryRecord(), 1, Entropy()))
+    counter = backend.seal(table, schema).encode(Domain.of(schema, Grid(bins=32)))
+    counter.deal(AllTrees(1), Entropy())
     deep = (np.zeros(5000, dtype=np.int64), np.zeros((5000, 64), dtype=np.uint16), np.arange(5000) + 5001)
-    questions = {
-        PUBLISHED: source.rows,
-        BOOTSTRAP: lambda: counter.deal(Deal(PoissonBootstrap(), 2, Entropy())),
-        IN_SEQUENCE: counter.start_scores,
-        BY_ERRORS: lambda: counter.deal_by_errors(a_forest("mixed", "two classes"), 2, Entropy()),
-        DEEP: lambda: counter.descend(1, *deep),
-    }
-    assert backend.gaps.keys() <= questions.keys()
-    for kind, reason in backend.gaps.items():
-        with pytest.raises(ParameterError, match=re.escape(reason)):
-            questions[kind]()
+    with pytest.raises(ParameterError, match=re.escape(TOO_DEEP)):
+        counter.descend(1, *deep)
 
 
 def test_rows_are_handed_out_as_in_memory_unless_that_is_a_declared_gap(backend):
-    skip_gap(backend, PUBLISHED)
+    skip_gap(backend, Openable)
     table, schema = nasty("mixed", "four classes")
     ours, theirs = (source.rows()._value for source in (in_memory(table, schema), backend.seal(table, schema)))
     np.testing.assert_array_equal(ours.target, theirs.target)
@@ -293,8 +304,7 @@ def test_rows_are_handed_out_as_in_memory_unless_that_is_a_declared_gap(backend)
     ("name", "task"), [("auto", "classification"), ("auto", "regression"), ("friedman-schuster-2010", "classification")]
 )
 def test_the_same_seed_gives_the_same_forest_where_all_trees_see_all_records(backend, name, task, epsilon):
-    for kind in kinds_needed(name, task):
-        skip_gap(backend, kind)
+    skip_gap(backend, *get_recipe(name).needs)
     table, schema = easy(24, task == "classification")
     gates = [a_gate(epsilon, 11) for _ in range(2)]
     sources = (in_memory(table, schema), backend.seal(table, schema))
@@ -318,7 +328,7 @@ def test_disjoint_trees_learn_as_much_as_in_memory(backend, classes):
         assert np.square(errors).mean() < 0.4 * actual.var()
 
 
-class OffByOne(Shards):
+class OffByOne(MemoryCounter):
     """Counts that are nearly right."""
 
     def count_codes(self, first, wanted):

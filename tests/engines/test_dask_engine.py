@@ -28,13 +28,13 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.published.registry import get_published
 from dpforest.records import partitioned, replayed
-from dpforest.records.dask import DaskVault
-from dpforest.records.memory import COIN_SIDES
+from dpforest.records.base import AllTrees, OneTree, Poisson
+from dpforest.records.dask import DaskCounter, DaskVault
+from dpforest.records.draws import COIN_SIDES
 from dpforest.records.partitioned import Codes
 from dpforest.records.replayed import BEHIND, Operation, Partition, Question, answer, find_digests
 from dpforest.records.tasks import Failure, Packed
 from dpforest.records.vault import Vault
-from dpforest.sampling import Deal, Disjoint, EveryRecord, PoissonBootstrap
 
 NAMES = [recipe["name"] for recipe in list_recipes()]
 FEATURES = {
@@ -133,9 +133,9 @@ class Both:
         key = counter._log[-1].key
         return None if key is None else JoinedCoins(key, self.sizes)
 
-    def deal(self, draw):
-        self.far.deal(draw)
-        self.near.deal(Deal(draw.sample, draw.n_trees, self.coins(self.far)))
+    def deal(self, assignment, entropy):
+        self.far.deal(assignment, entropy)
+        self.near.deal(assignment, self.coins(self.far))
 
     def deal_by_errors(self, forest, n_trees, entropy):
         self.far.deal_by_errors(forest, n_trees, entropy)
@@ -158,6 +158,8 @@ def held_records(key, place, size, share):
 
 class BothVaults:
     """A table on the cluster and in memory."""
+
+    counter, gaps = DaskCounter, DaskVault.gaps
 
     def __init__(self, schema, client, given=None):
         whole = table(schema)
@@ -235,7 +237,7 @@ def test_a_folder_of_parquet_gives_the_counts_of_memory(client, tmp_path, monkey
     told = []
     counters = [source.encode(Domain.of(CLASSES, Grid(9)), told.append) for source in (vault, near)]
     for counter in counters:
-        counter.deal(Deal(EveryRecord(), 2, Entropy()))
+        counter.deal(AllTrees(2), Entropy())
     first, second = (opened(counter.count_codes(0, np.ones((2, 4), dtype=bool))) for counter in counters)
     np.testing.assert_array_equal(first, second)
     assert [step.done for step in told] == [*range(1, told[0].total + 1)]
@@ -245,7 +247,7 @@ def test_a_folder_of_parquet_gives_the_counts_of_memory(client, tmp_path, monkey
 def test_files_without_rows_give_zeros(client, tmp_path):
     pq.write_table(pa.Table.from_pandas(table().iloc[:0]), tmp_path / "t.parquet")
     counter = DaskVault.seal(str(tmp_path / "t.parquet"), CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
-    counter.deal(Deal(Disjoint(), 3, Entropy()))
+    counter.deal(OneTree(3), Entropy())
     assert opened(counter.count_nodes(0, 3)).tolist() == [[0, 0, 0]] * 3
 
 
@@ -277,7 +279,7 @@ def test_types_of_a_partition_may_differ_from_those_of_the_table(client, change)
     vault = BothVaults(CLASSES, client, frame_of(parts))
     vault.count()
     counter = vault.encode(Domain.of(CLASSES, Grid(9)))
-    counter.deal(Deal(EveryRecord(), 1, Entropy()))
+    counter.deal(AllTrees(1), Entropy())
     counter.count_codes(0, np.ones((1, 4), dtype=bool))
 
 
@@ -286,7 +288,7 @@ def test_a_partition_that_does_not_fit_has_missing_values_and_is_no_error(client
     parts = parts_of(table())
     parts[2] = change(parts[2])
     counter = DaskVault.seal(frame_of(parts), CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
-    counter.deal(Deal(EveryRecord(), 1, Entropy()))
+    counter.deal(AllTrees(1), Entropy())
     kept = table()["target"].isin(CLASSES.target.labels).sum()
     assert opened(counter.count_nodes(0, 1)).sum() == kept
 
@@ -297,7 +299,7 @@ def test_a_whole_dataframe_of_text_and_unknown_categories_gives_the_counts_of_me
     near = Vault.seal(table()[[*FEATURES]], table()["target"], CLASSES)
     counters = [source.encode(Domain.of(CLASSES, Grid(9))) for source in (DaskVault.seal(frame, CLASSES, client), near)]
     for counter in counters:
-        counter.deal(Deal(EveryRecord(), 1, Entropy()))
+        counter.deal(AllTrees(1), Entropy())
     first, second = (opened(counter.count_codes(0, np.ones((1, 4), dtype=bool))) for counter in counters)
     np.testing.assert_array_equal(first, second)
 
@@ -381,7 +383,7 @@ def test_workers_forget_the_codes_when_the_counter_is_gone(client):
     counter = DaskVault.seal(frame_of(parts_of(table())), CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
     training, held = counter.hold_out(0.3, Entropy())
     for part in (training, held):
-        part.deal(Deal(EveryRecord(), 1, Entropy()))
+        part.deal(AllTrees(1), Entropy())
         part.count_nodes(0, 1)
     assert len(counter._partitions) == 5
     n_held = held_keys(client)
@@ -410,16 +412,16 @@ def partition(place=0, n_rows=200):
     return Partition(Codes(codes, rng.integers(0, 3, n_rows).astype(np.int16), domain, CLASSES.target, 1), place)
 
 
-def log_of(sample=PoissonBootstrap(), key=bytes(range(32))):  # noqa: B008 - both are constants
+def log_of(assignment=Poisson(3), key=bytes(range(32))):  # noqa: B008 - both are constants
     domain = Domain.of(CLASSES, Grid(9))
     routes = np.tile(np.arange(domain.n_codes.max(), dtype=np.uint16) % 2, (3, 1))
     descend = (0, np.array([0, 1, 2]), routes, np.array([3, 5, 7]))
-    return (Operation("deal", (sample, 3), key), Operation("descend", descend))
+    return (Operation("deal", (assignment,), key), Operation("descend", descend))
 
 
-@pytest.mark.parametrize("sample", [Disjoint(), PoissonBootstrap()])
-def test_a_partition_that_was_sent_or_made_again_answers_the_same(sample):
-    log, first = log_of(sample), partition()
+@pytest.mark.parametrize("assignment", [OneTree(3), Poisson(3)])
+def test_a_partition_that_was_sent_or_made_again_answers_the_same(assignment):
+    log, first = log_of(assignment), partition()
     roots, below = Question(0, log[:1], "tally_nodes", (0, 3)), Question(0, log, "tally_nodes", (3, 6))
     news = Question(1, log[1:], "tally_nodes", (3, 6))
     answers = [first.answer(question).tolist() for question in (roots, news)]
@@ -470,7 +472,7 @@ def test_a_question_is_one_task_for_each_thread_and_the_sums_of_these(n_threads)
     with LocalCluster(**shape) as cluster, Client(cluster) as client:
         parts = dd.from_pandas(table(), npartitions=8)
         counter = DaskVault.seal(parts, CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
-        counter.deal(Deal(EveryRecord(), 1, Entropy()))
+        counter.deal(AllTrees(1), Entropy())
         with get_task_stream(client) as tasks:
             counter.count_nodes(0, 1)
         kinds = [key_split(task["key"]) for task in tasks.data]

@@ -16,9 +16,9 @@ from dpforest.connections import open_table
 from dpforest.domain import Domain, Grid
 from dpforest.errors import ParameterError, TableError
 from dpforest.mechanisms import Entropy
-from dpforest.records.sql import GAPS, SqlVault
+from dpforest.records.base import AllTrees
+from dpforest.records.sql import NOT_KEPT, SqlVault
 from dpforest.records.vault import Vault
-from dpforest.sampling import Deal, EveryRecord
 
 
 def filled(server, name, table):
@@ -47,7 +47,7 @@ def test_an_account_that_may_only_read_trains_and_is_told_what_it_cannot(server)
     refused = DPForestClassifier(schema, epsilon=1, recipe="patil-singh-2014")
     with pytest.raises(ParameterError) as caught:
         refused.fit_table(rows)
-    assert GAPS["bootstrap"] in str(caught.value)
+    assert NOT_KEPT in str(caught.value)
     assert not hasattr(refused, "ledger_")  # refused before there was anything to charge
     rows.get_backend().disconnect()
 
@@ -73,7 +73,7 @@ def test_temporary_tables_are_dropped_and_a_changed_table_does_not_matter_once_c
         counter = vault.encode(Domain.of(schema, Grid()))
         with as_root(server) as root:
             root.execute("DELETE FROM changing")
-        counter.deal(Deal(EveryRecord(), 1, Entropy()))
+        counter.deal(AllTrees(1), Entropy())
         assert counter.count_nodes(0, 1)._value.sum() == 100
         assert _temporary(connection) == 1
     assert _temporary(connection) == 0
@@ -182,7 +182,7 @@ def test_codes_are_those_of_memory_whatever_collation_and_quotes_say(server):
         counter = vault.encode(domain)
         reference = Vault.seal(table.select(["w"]), table.column("y"), schema).encode(domain)
         for records in (counter, reference):
-            records.deal(Deal(EveryRecord(), 1, Entropy()))
+            records.deal(AllTrees(1), Entropy())
         np.testing.assert_array_equal(
             counter.count_codes(0, np.ones((1, 1), dtype=bool))._value,
             reference.count_codes(0, np.ones((1, 1), dtype=bool))._value,

@@ -18,11 +18,11 @@ from dpforest.domain import Domain, Grid
 from dpforest.errors import ParameterError, TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records import sql_coins, sql_placed, sql_session
+from dpforest.records.base import AllTrees, OneTree, Poisson, Scored, Weighted
 from dpforest.records.columns import read_columns, read_target
-from dpforest.records.sql import GAPS, SqlVault
+from dpforest.records.sql import NOT_KEPT, SqlVault
 from dpforest.records.sql_codes import check_names
 from dpforest.records.vault import encode
-from dpforest.sampling import Deal, Disjoint, EveryRecord, PoissonBootstrap
 from dpforest.schema import FINE_STEPS
 
 SECRET = "zebra-secret-value"
@@ -103,8 +103,8 @@ def test_long_levels_are_followed_by_joins_as_in_memory(duck, monkeypatch):
     table, schema = nasty("mixed", "four classes")
     domain = Domain.of(schema, Grid(geometric=True))
     twin = Twin(SqlVault.seal(duck.create_table("t", table), schema).encode(domain), in_memory(table, schema).encode(domain))
-    for sample in (Disjoint(), EveryRecord(), PoissonBootstrap()):
-        twin.deal(Deal(sample, 2, Entropy()))
+    for assignment in (OneTree(2), AllTrees(2), Poisson(2)):
+        twin.deal(assignment, Entropy())
         grow_at_random(twin, 2, 3, np.random.default_rng(3))
 
 
@@ -185,7 +185,7 @@ def test_temporary_tables_are_gone_after_a_fit_and_after_one_that_fails(duck):
     vault = SqlVault.seal(rows, schema)
     counter = vault.encode(Domain.of(schema, Grid()))
     assert len(names_of_tables(duck)) == 1
-    counter.deal(Deal(Disjoint(), 3, Entropy()))
+    counter.deal(OneTree(3), Entropy())
     assert len(names_of_tables(duck)) == 1
     with pytest.raises(KeyboardInterrupt), vault:
         raise KeyboardInterrupt
@@ -236,7 +236,7 @@ def test_a_mode_without_temporary_tables_makes_none_and_trains_the_same_trees(du
     with SqlVault.seal(rows, schema, temporary=False) as vault:
         assert not vault.temporary
         counter = vault.encode(Domain.of(schema, Grid()))
-        counter.deal(Deal(Disjoint(), 7, Entropy()))
+        counter.deal(OneTree(7), Entropy())
         wanted = np.ones((7, schema.n_features), dtype=bool)
         first = counter.count_codes(0, wanted)._value
         np.testing.assert_array_equal(first, counter.count_codes(0, wanted)._value)
@@ -245,18 +245,14 @@ def test_a_mode_without_temporary_tables_makes_none_and_trains_the_same_trees(du
         assert names_of_tables(duck) == set()
 
 
-@pytest.mark.parametrize("kind", ["bootstrap", "sequential trees", "trees by errors"])
-def test_what_needs_temporary_tables_says_so(duck, kind):
+def test_what_needs_temporary_tables_is_not_offered_without(duck):
     table, schema = easy(50, named=False)
     counter = SqlVault.seal(duck.create_table("t", table), schema, temporary=False).encode(Domain.of(schema, Grid()))
-    asked = {
-        "bootstrap": lambda: counter.deal(Deal(PoissonBootstrap(), 2, Entropy())),
-        "sequential trees": counter.start_scores,
-        "trees by errors": lambda: counter.deal_by_errors(None, 2, Entropy()),
-    }
     with pytest.raises(ParameterError) as caught:
-        asked[kind]()
-    assert GAPS[kind] in str(caught.value)
+        counter.deal(Poisson(2), Entropy())
+    assert str(caught.value) == NOT_KEPT
+    assert not isinstance(counter, Weighted)
+    assert not isinstance(counter, Scored)
 
 
 @pytest.mark.parametrize("recipe", ["auto", "patil-singh-2014", "liu-2022"])

@@ -9,19 +9,21 @@ import numpy as np
 import pytest
 
 from dpforest import Budget, Classes, DPForestClassifier, Numeric, Schema, get_recipe, list_recipes, load_model
-from dpforest.criteria import GiniCount, MaxOperator
+from dpforest.criteria import Criterion, GiniCount, MaxOperator
 from dpforest.errors import ParameterError, SchemaError
 from dpforest.growing.sequential import Phase, Sequential
-from dpforest.leaves import NoisyCounts
+from dpforest.leaves import LeafRelease, NoisyCounts
 from dpforest.mechanisms import Entropy
 from dpforest.planner import plan_forest
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
-from dpforest.recipe import ByTarget, Recipe, outside_parts
+from dpforest.recipe import ByTarget, Recipe, Stages, Stop, outside_parts
 from dpforest.recipes import is_listed
 from dpforest.records.columns import asking
-from dpforest.rules import HalfTheFeatures
+from dpforest.rules import HalfTheFeatures, Rule
+from dpforest.sampling import Sampling
+from dpforest.voting import Vote
 
 SCHEMA = Schema({"a": Numeric(0, 7, integer=True), "b": Numeric(0, 7, integer=True)}, Classes([0, 1]))
 BASE = get_recipe("jagannathan-2009")
@@ -52,7 +54,7 @@ class OwnRecipe(Recipe):
 
 
 @dataclass(frozen=True)
-class OwnDepth:
+class OwnDepth(Rule):
     def value(self, facts):
         return 2
 
@@ -165,6 +167,33 @@ def test_parts_and_values_of_the_library_are_not_from_outside():
     around = [own]
     around.append(around)  # a circle ends
     assert outside_parts(around) == ()
+
+
+def test_an_own_part_has_what_its_kind_says_unless_it_says_otherwise():
+    assert fitted(replace(OF_THE_LIBRARY, depth=OwnDepth())).forest_.depth == 2
+    assert not OwnDepth().needs_rows
+    assert OwnDepth().needs == ()
+
+
+def test_a_part_that_does_not_say_what_it_needs_is_refused_before_a_charge():
+    class Loose:
+        def value(self, facts):
+            return 2
+
+    model = DPForestClassifier(SCHEMA, recipe=replace(OF_THE_LIBRARY, depth=Loose()))
+    with pytest.raises(ParameterError, match="Loose of recipe 'mine' does not say what it needs"):
+        model.fit([[1.0, 2.0]], [1])
+    assert not hasattr(model, "ledger_")
+
+
+@pytest.mark.parametrize("kind", [Criterion, LeafRelease, Rule, Sampling, Stages, Stop, Vote])
+@pytest.mark.parametrize("flag", ["needs_row", "need", "residual", "in_sequenze"])
+def test_a_flag_that_is_misspelt_is_an_error(kind, flag):
+    with pytest.raises(TypeError, match=f"Own.{flag} is not declared"):
+        type("Own", (kind,), {flag: True})
+    with pytest.raises(TypeError, match=f"Own.{flag} is not declared"):
+        type("Own", (kind,), {flag: True, "__annotations__": {flag: "ClassVar[bool]"}})
+    assert type("Own", (kind,), {"needs_rows": True})().needs_rows
 
 
 def test_what_a_parameter_could_be_set_to_has_not_run():

@@ -62,7 +62,9 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger, Scope, _cost
 from dpforest.privacy.sealed import Sealed
 from dpforest.proposals import AllSubsets, Menu, OneChildPerValue, Thresholds
-from dpforest.records.memory import COIN_SIDES, Shards
+from dpforest.records.base import AllTrees
+from dpforest.records.draws import COIN_SIDES
+from dpforest.records.memory import MemoryCounter
 from dpforest.sampling import Disjoint, EveryRecord, PoissonBootstrap
 from dpforest.voting import Majority
 
@@ -246,8 +248,8 @@ class KeepingGate:
 def class_sums(schema, grid, codes, labels, positions, reach):
     """What ``ClassMeans`` hands to the gate, and the sensitivity that it states."""
     domain, menu, gate = Domain.of(schema, grid), Menu(), KeepingGate()
-    shards = Shards(codes, labels, domain, schema.target)
-    shards.deal(lambda n: (positions, np.empty((0, 0), dtype=np.uint8)))
+    shards = MemoryCounter(codes, labels, domain, schema.target)
+    shards._start(positions, np.empty((0, 0), dtype=np.uint8))
     candidates = menu.propose(domain, menu.fixed(domain), reach, np.random.default_rng(0))
     narrowed = ClassMeans().narrow(candidates, shards, 0, 0.25, gate, "level")
     return gate, candidates, narrowed
@@ -318,8 +320,8 @@ CRITERIA = {
 
 def best_scores(criterion, domain, target, codes, labels, candidates):
     """The score of each feature's best split at one node."""
-    shards = Shards(codes, labels, domain, target)
-    shards.deal(lambda n: EveryRecord().draw(n, 1, Entropy(0)))
+    shards = MemoryCounter(codes, labels, domain, target)
+    shards.deal(AllTrees(1), Entropy(0))
     scores = shards.count_codes(0, candidates.wanted(domain.n_features)).map(
         lambda counts: score(criterion, domain.offsets, target, candidates, counts)
     )
@@ -404,7 +406,7 @@ def test_medians_taken_jointly_are_one_choice_of_a_level():
 
 def shards_of(n_rows, seed=6, schema=TWO):
     domain, codes, labels = random_table(schema, Grid(6), 2000, seed)
-    return Shards(codes[:, :n_rows], labels[:n_rows], domain, schema.target)
+    return MemoryCounter(codes[:, :n_rows], labels[:n_rows], domain, schema.target)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.5, 0.9])
@@ -432,7 +434,7 @@ def test_the_two_parts_are_all_records_each_in_one():
 def test_records_are_held_out_with_the_chance_of_their_coin(share):
     target = Classes([0, 1])
     domain = Domain.of(Schema({"x": Numeric(0, 1)}, target), Grid(2))
-    whole = Shards(np.zeros((1, N_DRAWS), dtype=np.uint8), np.arange(N_DRAWS), domain, target)
+    whole = MemoryCounter(np.zeros((1, N_DRAWS), dtype=np.uint8), np.arange(N_DRAWS), domain, target)
     _, held = whole.hold_out(share, Entropy(7))
     chance = round(share * COIN_SIDES) / COIN_SIDES
     assert abs(chance - share) <= 0.5 / COIN_SIDES
@@ -462,7 +464,7 @@ def test_an_added_record_raises_each_number_of_errors_by_nothing_or_one():
     ensembles = np.random.default_rng(3).random((12, 5)) < 0.6
     before, raised = opened(whole.count_errors(forest, ensembles)), set()
     for record, label in itertools.product(naive.all_records(whole.domain)[::13], range(2)):
-        more = Shards(*with_one_more(whole._codes, whole._target_codes, record, label), whole.domain, whole.target)
+        more = MemoryCounter(*with_one_more(whole._codes, whole._target_codes, record, label), whole.domain, whole.target)
         raised |= set((opened(more.count_errors(forest, ensembles)) - before).tolist())
     # So minus the errors, the scores of a choice among ensembles, move by -1 or 0: both ends of Bound(-1, 0).
     assert raised == {0, 1}
@@ -499,7 +501,7 @@ def test_any_added_record_adds_one_to_one_number_of_each_tree_that_is_tested(n_t
     forest, whole = hand_made(n_trees), shards_of(40)
     before, cells = opened(count_tested(whole, forest, Entropy(0))), set()
     for record, label in itertools.product(naive.all_records(whole.domain)[::13], range(2)):
-        more = Shards(*with_one_more(whole._codes, whole._target_codes, record, label), whole.domain, whole.target)
+        more = MemoryCounter(*with_one_more(whole._codes, whole._target_codes, record, label), whole.domain, whole.target)
         move = opened(count_tested(more, forest, Entropy(0))) - before
         assert move.min() == 0
         assert move.sum(axis=(1, 2)).tolist() == [1] * n_trees  # so L1 and L2**2 are the number of trees, and never less
@@ -618,7 +620,7 @@ def test_changing_the_other_records_does_not_change_whether_a_record_takes_part(
         shuffled = rng.permutation(49)
         others = whole._codes[:, shuffled], 1 - whole._target_codes[shuffled]
         table = with_one_more(*others, whole._codes[:, 49], whole._target_codes[49])
-        _, after = dealt(Shards(*table, whole.domain, whole.target), forest, 3, seed)
+        _, after = dealt(MemoryCounter(*table, whole.domain, whole.target), forest, 3, seed)
         np.testing.assert_array_equal(before[:, 49], after[:, 49])
 
 
@@ -867,7 +869,7 @@ def test_a_second_tree_gets_its_share_by_all_its_features_its_levels_by_their_ow
 @pytest.mark.parametrize("stages", [SelectiveAggregation(0.4, 2), OutOfBag(3, held_out=0.4)], ids=["drop", "bag"])
 def test_what_is_charged_to_a_part_is_asked_of_that_part_alone(stages, monkeypatch):
     parts, asked, ledgers = {}, [], []
-    hold_out, begin = Shards.hold_out, Ledger.__init__
+    hold_out, begin = MemoryCounter.hold_out, Ledger.__init__
 
     def keeping(self, share, entropy):
         training, held = hold_out(self, share, entropy)
@@ -885,10 +887,10 @@ def test_what_is_charged_to_a_part_is_asked_of_that_part_alone(stages, monkeypat
 
         return wrapped
 
-    monkeypatch.setattr(Shards, "hold_out", keeping)
+    monkeypatch.setattr(MemoryCounter, "hold_out", keeping)
     monkeypatch.setattr(Ledger, "__init__", remember)
     for name in ("count_codes", "count_nodes", "count_errors"):
-        monkeypatch.setattr(Shards, name, watched(getattr(Shards, name)))
+        monkeypatch.setattr(MemoryCounter, name, watched(getattr(MemoryCounter, name)))
     fitted(stages=stages, vote=Majority())
     assert {part for _, scopes in asked for part in scopes if part in parts} == set(parts)
     for shards, scopes in asked:

@@ -1,6 +1,6 @@
 """The parts of the default recipe keep their claims, also where records have weights, and no claim is wider than it must be.
 
-Weights, residuals and sides come from real ``Shards``, so kernels and parts are tested together.
+Weights, residuals and sides come from real ``MemoryCounter``, so kernels and parts are tested together.
 """
 
 import itertools
@@ -55,7 +55,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
 from dpforest.proposals import Menu, Routes
-from dpforest.records.residuals import MOST_WEIGHT
+from dpforest.records.base import MOST_WEIGHT
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 from dpforest.voting import LogShares, MeanOfShares
 
@@ -398,7 +398,7 @@ def seen_of_numbers(target, fine, scores):
         change()
         # Nodes by value, so that a record's node is its own matter as well.
         place(shards, shards._target_codes % 3)
-        shards.turn_around(0, centres, reach)
+        shards.weigh_distances(0, centres, reach)
         seen += [shards._target_codes, shards._positions[0], shards._sides, shards._weights[0]]
     return np.column_stack(seen)
 

@@ -30,7 +30,7 @@ from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
 from dpforest.proposals import Intervals, Menu, OneChildPerValue
-from dpforest.records.memory import Shards
+from dpforest.records.memory import MemoryCounter
 
 SCHEMA = Schema({"a": Numeric(0, 1), "c": Categorical(["u", "v"]), "b": Numeric(0, 1)}, Classes([0, 1, 2]))
 MENU = Menu((OneChildPerValue(),), n_features=1)
@@ -42,7 +42,7 @@ def a_gate(epsilon=1.0, script=None, delta=0.0):
 
 def looked(look, codes, labels, gate, schema=SCHEMA, grid=Grid(3), menu=MENU):  # noqa: B008
     """The menu that a look at encoded records leads to, and what is left of the budget."""
-    shards = Shards(codes, labels, Domain.of(schema, grid), schema.target)
+    shards = MemoryCounter(codes, labels, Domain.of(schema, grid), schema.target)
     recipe = recipe_of(propose=menu, grid=grid)
     recipe, rest = look.look(shards, recipe, gate.ledger.accountant.budget, gate)
     return recipe.propose, rest

@@ -16,6 +16,8 @@ import pytest
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.domain import Domain, Grid
 from dpforest.errors import TableError
+from dpforest.mechanisms import Entropy
+from dpforest.records.base import AllTrees
 from dpforest.records.vault import Vault
 
 N_ROWS = 137
@@ -294,7 +296,7 @@ def inside():
     """The vault, its shards and a sealed count, as the engine holds them."""
     vault = Vault.seal(*secret_table(), CLASSES)
     shards = vault.encode(Domain.of(CLASSES, Grid()))
-    shards.deal(lambda n_records: (np.zeros((1, n_records), dtype=np.int32), np.empty((0, 0), dtype=np.uint8)))
+    shards.deal(AllTrees(1), Entropy())
     return {"vault": vault, "shards": shards, "count": vault.count(), "nodes": shards.count_nodes(0, 1)}
 
 

@@ -24,8 +24,8 @@ from dpforest.privacy.accountants import Pure
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.ledger import Ledger
 from dpforest.proposals import Menu, OneChildPerValue
-from dpforest.records.memory import Shards
-from dpforest.records.residuals import MOST_WEIGHT
+from dpforest.records.base import MOST_WEIGHT
+from dpforest.records.memory import MemoryCounter
 from dpforest.sampling import Disjoint
 from dpforest.voting import Majority
 
@@ -51,8 +51,8 @@ class KeepingGate:
 def choose(codes, labels, positions, reach, gate, menu, criterion, unit=1):
     """What ``NoisyGain`` chooses for nodes that hold records at ``positions`` and can hold the codes ``reach``."""
     domain = Domain.of(FEATURES, Grid(3))
-    shards = Shards(codes, labels, domain, FEATURES.target)
-    shards.deal(lambda n: (positions, np.empty((0, 0), dtype=np.uint8)))
+    shards = MemoryCounter(codes, labels, domain, FEATURES.target)
+    shards._start(positions, np.empty((0, 0), dtype=np.uint8))
     shards.code_unit = unit
     candidates = menu.propose(domain, menu.fixed(domain), reach, np.random.default_rng(0))
     chosen = NoisyGain().choose(Level(candidates, shards, 0, gate, "level", criterion), 0.25)

@@ -18,8 +18,10 @@ from dpforest.mechanisms import Entropy, Rate
 from dpforest.privacy.accountants import Pure
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.ledger import Ledger
+from dpforest.records.base import AllTrees, OneTree, Poisson
+from dpforest.records.draws import POISSON_TABLE, draw_poisson, draw_roots
 from dpforest.records.vault import Vault
-from dpforest.sampling import POISSON_TABLE, Disjoint, EveryRecord, PoissonBootstrap, draw_poisson
+from dpforest.sampling import Disjoint, EveryRecord, PoissonBootstrap
 from dpforest.schema import Categorical, Classes, Numeric, Schema
 
 # Every statistical test below fails a sound sampling with this probability; seeds are fixed.
@@ -36,7 +38,7 @@ def counts_by_tree(n_records: int, n_trees: int, sampling, seed: int) -> np.ndar
     table = {"x": x[:n_records], "c": c[:n_records]}
     vault = Vault.seal(pd.DataFrame(table), y[:n_records], SCHEMA)
     shards = vault.encode(Domain.of(SCHEMA, Grid(bins=8)))
-    shards.deal(lambda n: sampling.draw(n, n_trees, Entropy(seed)))
+    shards.deal(sampling.assignment(n_trees), Entropy(seed))
     seen = []
     shards.count_codes(0, np.ones((n_trees, 2), dtype=bool)).map(seen.append)
     return seen[0]
@@ -56,8 +58,8 @@ def test_adding_a_record_changes_exactly_one_disjoint_tree_by_exactly_that_recor
 @pytest.mark.parametrize("n_trees", [1, 3, 7])
 def test_the_trees_of_other_records_stay_when_a_record_is_appended(n_trees):
     for seed in range(20):
-        before, _ = Disjoint().draw(300, n_trees, Entropy(seed))
-        after, weights = Disjoint().draw(301, n_trees, Entropy(seed))
+        before, _ = draw_roots(OneTree(n_trees), 300, Entropy(seed))
+        after, weights = draw_roots(OneTree(n_trees), 301, Entropy(seed))
         assert after.shape == (1, 301)
         assert weights.size == 0
         np.testing.assert_array_equal(after[:, :300], before)
@@ -65,19 +67,19 @@ def test_the_trees_of_other_records_stay_when_a_record_is_appended(n_trees):
 
 
 def test_disjoint_draws_are_uniform_over_trees():
-    roots, _ = Disjoint().draw(N_DRAWS, 7, Entropy(72))
+    roots, _ = draw_roots(OneTree(7), N_DRAWS, Entropy(72))
     assert stats.chisquare(np.bincount(roots[0], minlength=7)).pvalue > FAILURE
 
 
 def test_disjoint_draws_of_successive_records_are_independent():
-    roots, _ = Disjoint().draw(N_DRAWS, 5, Entropy(73))
+    roots, _ = draw_roots(OneTree(5), N_DRAWS, Entropy(73))
     pairs = np.bincount(5 * roots[0, ::2] + roots[0, 1::2], minlength=25)
     assert stats.chisquare(pairs).pvalue > FAILURE
 
 
 def test_sizes_of_disjoint_parts_vary_as_independent_draws_do():
     # Equal parts of a shuffle would have no variance at all.
-    sizes = np.array([np.bincount(Disjoint().draw(50, 2, Entropy(seed))[0][0], minlength=2)[0] for seed in range(2000)])
+    sizes = np.array([np.bincount(draw_roots(OneTree(2), 50, Entropy(seed))[0][0], minlength=2)[0] for seed in range(2000)])
     law = stats.binom(50, 0.5)
     edges = np.arange(18, 33)
     chances = np.diff([0.0, *law.cdf(edges), 1.0])
@@ -87,7 +89,7 @@ def test_sizes_of_disjoint_parts_vary_as_independent_draws_do():
 
 @pytest.mark.parametrize("n_trees", [1, 4])
 def test_every_record_is_in_every_tree_once(n_trees):
-    roots, weights = EveryRecord().draw(11, n_trees, Entropy(74))
+    roots, weights = draw_roots(AllTrees(n_trees), 11, Entropy(74))
     assert weights.size == 0
     np.testing.assert_array_equal(roots, np.repeat(np.arange(n_trees)[:, None], 11, axis=1))
     before = counts_by_tree(30, n_trees, EveryRecord(), 0)
@@ -112,7 +114,7 @@ def test_a_word_stands_for_the_number_of_table_entries_that_it_reaches():
 
 
 def test_bootstrap_weights_have_the_poisson_law():
-    roots, weights = PoissonBootstrap().draw(N_DRAWS // 2, 2, Entropy(75))
+    roots, weights = draw_roots(Poisson(2), N_DRAWS // 2, Entropy(75))
     assert roots.shape == weights.shape == (2, N_DRAWS // 2)
     seen = np.bincount(np.minimum(weights.ravel(), 6), minlength=7)
     law = np.append(stats.poisson(1).pmf(np.arange(6)), stats.poisson(1).sf(5))
@@ -120,14 +122,14 @@ def test_bootstrap_weights_have_the_poisson_law():
 
 
 def test_bootstrap_weights_of_one_record_in_two_trees_are_independent():
-    _, weights = PoissonBootstrap().draw(N_DRAWS, 2, Entropy(76))
+    _, weights = draw_roots(Poisson(2), N_DRAWS, Entropy(76))
     first, second = np.minimum(weights, 3).astype(int)
     table = np.bincount(4 * first + second, minlength=16).reshape(4, 4)
     assert stats.chi2_contingency(table).pvalue > FAILURE
 
 
 def test_a_bootstrapped_record_counts_with_its_weight_in_each_tree():
-    _, weights = PoissonBootstrap().draw(40, 3, Entropy(77))
+    _, weights = draw_roots(Poisson(3), 40, Entropy(77))
     counts = counts_by_tree(40, 3, PoissonBootstrap(), 77)
     # Each of the two features holds every record once.
     assert counts.sum(axis=(1, 2)).tolist() == (2 * weights.sum(axis=1)).tolist()

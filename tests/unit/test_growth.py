@@ -31,7 +31,7 @@ from dpforest.privacy.amounts import exact
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.proposals import Candidates, Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
-from dpforest.records.memory import Shards
+from dpforest.records.memory import MemoryCounter
 from dpforest.sampling import Disjoint, EveryRecord, PoissonBootstrap
 from dpforest.voting import ConfidenceWeighted, Majority, MostConfidentNode, PooledMargins
 
@@ -158,7 +158,7 @@ def test_a_level_of_random_splits_asks_for_no_counts_and_costs_nothing(monkeypat
     def refuse(self, first, wanted):
         raise AssertionError("A random split asked for counts.")
 
-    monkeypatch.setattr(Shards, "count_codes", refuse)
+    monkeypatch.setattr(MemoryCounter, "count_codes", refuse)
     X, y, _ = mixed_table(50, seed=0)
     model = DPForestClassifier(TWO, recipe=recipe_of(propose=Menu(random=True), depth=3), random_state=0).fit(X, y)
     assert model.forest_.depth == 3
@@ -196,8 +196,8 @@ def grown(recipe, epsilon, n_rows=60, target=TWO.target):
         dtype=domain.dtype,
     )
     entropy, ledger = Entropy(3), Ledger(Pure(epsilon))
-    shards = Shards(codes, np.asarray(y), domain, target)
-    shards.deal(lambda n: recipe.sample.draw(n, recipe.n_trees, entropy))
+    shards = MemoryCounter(codes, np.asarray(y), domain, target)
+    shards.deal(recipe.sample.assignment(recipe.n_trees), entropy)
     plan = recipe.allocate.plan(epsilon, recipe.depth)
     forest = grow(shards, recipe, plan, Gate(ledger, entropy), recipe.n_trees)
     return forest, plan, ledger, codes, y

@@ -34,7 +34,7 @@ from dpforest.domain import Domain, Grid
 from dpforest.growing import choosing
 from dpforest.records import kernels, vault, workers
 from dpforest.records.columns import read_target
-from dpforest.records.memory import Shards
+from dpforest.records.memory import MemoryCounter
 from dpforest.records.vault import Vault, encode
 from dpforest.records.workers import Workers
 from dpforest.schema import TARGET_STEPS
@@ -115,8 +115,8 @@ def test_counts_routes_and_votes_survive_at_the_border_of_one_byte(kind, n_codes
     domain, values = border_table(kind, n_codes)
     target, codes = Classes(["a", "b"]), encode([values], domain)
     labels = np.arange(n_codes) % 2
-    shards = Shards(codes, labels, domain, target)
-    shards.deal(lambda n: (np.zeros((1, n), dtype=np.int32), np.empty((0, 0), dtype=np.uint8)))
+    shards = MemoryCounter(codes, labels, domain, target)
+    shards._start(np.zeros((1, n_codes), dtype=np.int32), np.empty((0, 0), dtype=np.uint8))
     counts = shards.count_codes(0, np.ones((1, 1), dtype=bool))._value
     assert counts.tolist() == [np.eye(2, dtype=int)[labels].tolist()]
 
@@ -337,8 +337,8 @@ def test_votes_of_a_forest_equal_their_twin(forest, seed):
 
 
 def shards_of(level, n_jobs):
-    shards = Shards(level.codes, level.fine_codes, level.domain, level.target, Workers(n_jobs))
-    shards.deal(lambda n: (level.positions, level.weights))
+    shards = MemoryCounter(level.codes, level.fine_codes, level.domain, level.target, Workers(n_jobs))
+    shards._start(level.positions, level.weights)
     return shards
 
 
@@ -387,9 +387,9 @@ def fitted(n_rows=80):
 
 def test_a_forest_does_not_depend_on_the_size_of_blocks(monkeypatch):
     whole, n_queries = fitted().forest_, []
-    count_codes = Shards.count_codes
+    count_codes = MemoryCounter.count_codes
     monkeypatch.setattr(choosing, "BLOCK_CELLS", 1)
-    monkeypatch.setattr(Shards, "count_codes", lambda *query: n_queries.append(len(query[2])) or count_codes(*query))
+    monkeypatch.setattr(MemoryCounter, "count_codes", lambda *query: n_queries.append(len(query[2])) or count_codes(*query))
     blocks = fitted().forest_
     assert n_queries == [1] * int((~whole.is_leaf).sum())
     for name in ("parents", "features", "routes", "counts", "votes"):

@@ -18,7 +18,7 @@ from dpforest.planner import plan_forest
 from dpforest.privacy.accountants import make_accountant, zcdp_rho
 from dpforest.privacy.amounts import divide, divide_evenly, exact
 from dpforest.recipes import get_recipe
-from dpforest.records.residuals import MOST_CLASSES, MOST_WEIGHT
+from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT
 from dpforest.rules import Facts
 
 TABLES = {

@@ -13,7 +13,8 @@ from tests.strategies import FIXED, SEEDS, place, scored_shards
 from dpforest import Bounded, Classes
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.records import kernels
-from dpforest.records.residuals import MOST_CLASSES, MOST_WEIGHT, PAIR_WEIGHTS, POWERS
+from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT
+from dpforest.records.residuals import PAIR_WEIGHTS, POWERS
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 from dpforest.tree import SCORE_STEPS
 
@@ -242,7 +243,7 @@ def test_records_count_on_the_side_of_the_centre_of_their_node_by_their_distance
     rng = np.random.default_rng(seed)
     nodes, centres = rng.integers(0, 6, len(fine)), rng.integers(0, TARGET_STEPS + 1, size=3)
     shards = scored_shards(NUMBER, fine, np.zeros(len(fine)), nodes)
-    shards.turn_around(1, centres, reach)
+    shards.weigh_distances(1, centres, reach)
     assert (shards.code_unit, shards.node_unit, shards.code_width) == (MOST_WEIGHT, 1, 2)
     expected = np.zeros((3, shards.domain.total_codes, 2), dtype=np.int64)
     for node, value in zip(nodes, fine, strict=True):
@@ -258,7 +259,7 @@ def test_the_leaves_of_a_bounded_target_count_each_record_once_whatever_its_dist
     nodes = np.random.default_rng(seed).integers(0, 3, len(fine))
     shards = scored_shards(NUMBER, fine, np.zeros(len(fine)), nodes)
     before = opened(shards.count_nodes(0, 3))
-    shards.turn_around(0, np.array([0, 500, 1024]), 102)
+    shards.weigh_distances(0, np.array([0, 500, 1024]), 102)
     assert opened(shards.count_nodes(0, 3)).tolist() == before.tolist()
     assert before.sum(axis=0)[0] == len(fine)
 
@@ -277,7 +278,7 @@ def test_values_are_counted_at_their_step_in_their_node(fine, seed):
 
 def test_dealing_again_forgets_sides_and_weights():
     shards = scored_shards(NUMBER, [0, FINE_STEPS], [0, 0])
-    shards.turn_around(0, np.array([512]), 102)
+    shards.weigh_distances(0, np.array([512]), 102)
     place(shards, [0, 0])
     assert (shards.code_unit, shards.node_unit, shards.code_width) == (1, 1, NUMBER.width)
     assert opened(shards.count_codes(0, np.ones((1, 1), dtype=bool)))[0, 0].tolist() == [2, 1024, 1024**2]

@@ -14,7 +14,7 @@ from dpforest import Bounded, Classes, Numeric, Schema
 from dpforest.domain import Domain, Grid
 from dpforest.mechanisms import Entropy
 from dpforest.records import kernels, memory, workers
-from dpforest.records.memory import Shards
+from dpforest.records.memory import MemoryCounter
 from dpforest.records.workers import Workers
 from dpforest.schema import FINE_STEPS
 
@@ -75,8 +75,8 @@ def seen(tree):
 
 
 def shards_of(tree, n_jobs=1):
-    shards = Shards(tree.codes, tree.fine_codes, tree.domain, tree.target, Workers(n_jobs))
-    shards.deal(lambda n_records: (tree.positions.copy(), tree.weights))
+    shards = MemoryCounter(tree.codes, tree.fine_codes, tree.domain, tree.target, Workers(n_jobs))
+    shards._start(tree.positions.copy(), tree.weights)
     return shards
 
 
@@ -256,8 +256,8 @@ def look_at_residuals(shards, tree):
     shards.look_at_residuals(FINE_STEPS // 4)
 
 
-def turn_around(shards, tree):
-    shards.turn_around(1, np.array([300, 700]), 500)
+def weigh_distances(shards, tree):
+    shards.weigh_distances(1, np.array([300, 700]), 500)
 
 
 CHANGES = {
@@ -265,7 +265,7 @@ CHANGES = {
     "three classes, weighed by residuals": (Classes(["a", "b", "c"]), weigh),
     "seen in a part of the range": (Bounded(0, 1), lambda shards, tree: shards.look(10_000, 30_000)),
     "seen by residuals": (Bounded(0, 1), look_at_residuals),
-    "turned around centres": (Bounded(0, 1), turn_around),
+    "turned around centres": (Bounded(0, 1), weigh_distances),
 }
 
 
@@ -284,7 +284,7 @@ def test_no_child_is_derived_from_counts_of_records_that_counted_differently(n_d
     assert not n_derived
 
 
-@pytest.mark.parametrize("change", [weigh, turn_around], ids=["weighed", "turned around"])
+@pytest.mark.parametrize("change", [weigh, weigh_distances], ids=["weighed", "turned around"])
 def test_a_level_that_was_counted_before_records_changed_is_no_parent(change):
     tree = full_tree(target=Classes(["a", "b"]) if change is weigh else Bounded(0, 1))
     shards = shards_of(tree)
@@ -300,7 +300,7 @@ def test_a_level_that_was_counted_before_records_changed_is_no_parent(change):
 
 def deal_anew(shards, tree):
     positions = tree.rng.integers(0, 3, tree.positions.shape).astype(np.int32)
-    shards.deal(lambda n_records: (positions, NONE))
+    shards._start(positions, NONE)
 
 
 def deal_by_errors(shards, tree):
@@ -335,7 +335,8 @@ def test_counts_from_before_a_deal_are_no_parents_after_it():
     tree = full_tree()
     shards = shards_of(tree)
     shards.count_codes(0, np.ones((1, 3), dtype=bool))
-    shards.deal(lambda n_records: (np.zeros((1, n_records), dtype=np.int32), np.full((1, n_records), 2, dtype=np.uint8)))
+    n_records = tree.codes.shape[1]
+    shards._start(np.zeros((1, n_records), dtype=np.int32), np.full((1, n_records), 2, dtype=np.uint8))
     shards.descend(0, *halves(tree.domain, 1, 0))
     wanted = np.ones((2, 3), dtype=bool)
     table = (tree.codes, tree.domain, tree.target, tree.fine_codes, shards._weights, shards._positions)

@@ -23,8 +23,8 @@ from dpforest.datasets import load_dataset, load_survey
 from dpforest.errors import LeakWarning, ParameterError, shown
 from dpforest.jsonable import jsonable
 from dpforest.progress import Step
+from dpforest.records.base import MOST_WEIGHT
 from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
-from dpforest.records.residuals import MOST_WEIGHT
 from dpforest.records.vault import encode
 from dpforest.sampling import Disjoint
 from dpforest.schema import FINE_STEPS, Classes, Numeric, Schema

@@ -18,7 +18,7 @@ from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Book, Ledger, Scope
 from dpforest.privacy.sealed import Sealed
-from dpforest.sampling import draw_poisson
+from dpforest.records.draws import draw_poisson
 
 PACKAGE = Path(__file__).parents[1]
 # Frames that pass a question on; whoever called them asked it.

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from dpforest.criteria.base import Criterion
 from dpforest.privacy.base import Bound
 from dpforest.schema import Classes, Target
 
 
 @dataclass(frozen=True)
-class Balance:
+class Balance(Criterion):
     """Records outside the largest child; min(left, right) for a binary split, so the best threshold is the median.
 
     Same law as exp(-(epsilon/2) |left - right|), but monotone, so no factor 2 is hidden in its constant.

@@ -7,18 +7,21 @@ import numpy as np
 from numba import njit
 
 from dpforest.errors import AccountingError
+from dpforest.parts import Part
 from dpforest.privacy.base import Bound
 from dpforest.proposals import Candidates
 from dpforest.schema import Target
 
 
-class Criterion(Protocol):
+class Criterion(Part, Protocol):
     """Scores tables of children; larger is better. A score brings its own bound."""
 
     status: str
 
-    def accepts(self, target: Target) -> bool:
-        """Whether the criterion has a meaning for this target."""
+    @property
+    def needs_centres(self) -> bool:
+        """Whether it scores records that count as below or above the centre of their node."""
+        return False
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         """Integers ``(...)`` for statistics ``(..., n_children, width)``."""

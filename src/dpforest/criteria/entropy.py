@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numba import njit
 
-from dpforest.criteria.base import records_only
+from dpforest.criteria.base import Criterion, records_only
 from dpforest.privacy.base import Bound
 from dpforest.schema import Classes, Target
 
@@ -16,7 +16,7 @@ STEPS_PER_OCTAVE = 64
 
 
 @dataclass(frozen=True)
-class EntropyCount:
+class EntropyCount(Criterion):
     """Negative entropy times size: ``sum over children of (sum(g(n_c)) - g(n))`` with g(x) = x ln x, in nats.
 
     Privacy:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from dpforest.criteria.base import records_only, score_each
+from dpforest.criteria.base import Criterion, records_only, score_each
 from dpforest.privacy.base import Bound
 from dpforest.schema import Classes, Target
 
@@ -14,7 +14,7 @@ MOST_SQUARES = 1 << 57  # times UNITS they fit 63 bits
 
 
 @dataclass(frozen=True)
-class GiniCount:
+class GiniCount(Criterion):
     """Negative Gini impurity times size: ``-sum over children of (n - sum(n_c**2) / n)``.
 
     On counts, because the normalised form has no useful global bound: its denominator depends on the data.

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from dpforest.criteria.base import score_each
+from dpforest.criteria.base import Criterion, score_each
 from dpforest.privacy.base import Bound
 from dpforest.schema import Classes, Target
 
 
 @dataclass(frozen=True)
-class MaxOperator:
+class MaxOperator(Criterion):
     """Records that are in the commonest class of their child: ``sum over children of max over classes of n_c``.
 
     On records weighted by the residuals of two classes it is, up to a constant of the node, the sum of the children's

@@ -12,7 +12,7 @@ from dpforest.schema import Target
 
 
 @dataclass(frozen=True)
-class Mixture:
+class Mixture(Criterion):
     """A sum of criteria, each scaled to width 1 and multiplied by a whole-number weight.
 
     ``Mixture(((GiniCount(), 16), (MaxOperator(), 8)))`` is Gini + lambda * max operator with lambda = 8/16: one
@@ -31,12 +31,12 @@ class Mixture:
     def __post_init__(self) -> None:
         if not self.parts or any(not isinstance(weight, int) or weight < 1 for _, weight in self.parts):
             raise ParameterError("A mixture needs criteria with whole weights of at least 1.")
-        if len({_needs_centres(criterion) for criterion, _ in self.parts}) > 1:
+        if len({criterion.needs_centres for criterion, _ in self.parts}) > 1:
             raise ParameterError("A mixture needs criteria that all see records beside a centre, or none.")
 
     @property
     def needs_centres(self) -> bool:
-        return _needs_centres(self.parts[0][0])
+        return self.parts[0][0].needs_centres
 
     def accepts(self, target: Target) -> bool:
         return all(criterion.accepts(target) for criterion, _ in self.parts)
@@ -54,7 +54,3 @@ class Mixture:
     def _scaled(self) -> list[tuple[Criterion, int]]:
         unit = lcm(*(criterion.bound().width for criterion, _ in self.parts))
         return [(criterion, weight * unit // criterion.bound().width) for criterion, weight in self.parts]
-
-
-def _needs_centres(criterion: Criterion) -> bool:
-    return bool(getattr(criterion, "needs_centres", False))

@@ -5,12 +5,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpforest.criteria.base import Criterion
 from dpforest.privacy.base import Bound
 from dpforest.schema import Bounded, Target
 
 
 @dataclass(frozen=True)
-class SoftAgreement:
+class SoftAgreement(Criterion):
     """How far records lie on the side of their child: ``max(below_left + above_right, above_left + below_right)``.
 
     A record of a bounded target counts as below or above its node's released centre, weighted by its capped distance (see

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpforest.criteria.base import records_only
+from dpforest.criteria.base import Criterion, records_only
 from dpforest.privacy.base import Bound
 from dpforest.schema import TARGET_STEPS, Bounded, Target
 
@@ -12,7 +12,7 @@ UNITS = 64  # score units for one squared range
 
 
 @dataclass(frozen=True)
-class SquaredError:
+class SquaredError(Criterion):
     """Negative sum of squared distances from the mean of the child, in units of the squared range.
 
     Privacy:

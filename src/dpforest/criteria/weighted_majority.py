@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpforest.criteria.base import records_only
+from dpforest.criteria.base import Criterion, records_only
 from dpforest.privacy.base import Bound
 from dpforest.schema import Classes, Target
 
@@ -12,7 +12,7 @@ UNITS = 64  # score units for one record
 
 
 @dataclass(frozen=True)
-class WeightedMajority:
+class WeightedMajority(Criterion):
     """``sum over children of (M / n) * M`` with M the largest class count, one reading of F_Max [suihkonen2023, eq. 4.11].
 
     Privacy:

@@ -5,16 +5,16 @@ from functools import lru_cache, partial
 
 import numpy as np
 
+from dpforest import recipe
 from dpforest.errors import ParameterError
 from dpforest.privacy.base import Bound
 from dpforest.privacy.gate import Gate
-from dpforest.records.base import Counter
-from dpforest.records.residuals import MOST_WEIGHT
+from dpforest.records.base import MOST_WEIGHT, Counter, Weighted, Windowed
 from dpforest.schema import TARGET_STEPS, Bounded, Target
 
 
 @dataclass(frozen=True)
-class Centres:
+class Centres(recipe.Centres):
     """Chooses a centre for each node; from then on its records count as below or above it, by their capped distance.
 
     The score of a centre m is the smaller of the two sides, min(sum of weights above m, sum of weights below m), the weight
@@ -30,6 +30,7 @@ class Centres:
     share: float = 0.25  # of a level's amount
     reach: float = 0.1
     n_centres: int = 64
+    needs = (Windowed, Weighted)
 
     def __post_init__(self) -> None:
         if not (0 < self.share < 1 and 1 / TARGET_STEPS <= self.reach <= 1 and 1 <= self.n_centres <= TARGET_STEPS):
@@ -40,11 +41,13 @@ class Centres:
 
     def turn(self, shards: Counter, first: int, n_nodes: int, amount: float, gate: Gate, label: str) -> None:
         """Release a centre for each open node and let its records see it."""
+        assert isinstance(shards, Windowed)
+        assert isinstance(shards, Weighted)
         reach = round(self.reach * TARGET_STEPS)
         centres, above, below = _weights(self.n_centres, reach)
         scores = shards.count_values(first, n_nodes).map(partial(_smaller_side, above, below))
         chosen = gate.select(scores, None, Bound(0, MOST_WEIGHT), amount, f"{label}: centres")
-        shards.turn_around(first, centres[chosen], reach)
+        shards.weigh_distances(first, centres[chosen], reach)
 
 
 @lru_cache(maxsize=8)

@@ -69,7 +69,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Joint:
+class Joint(Choose):
     """One choice among all splits of all features.
 
     Privacy:
@@ -87,7 +87,7 @@ class Joint:
 
 
 @dataclass(frozen=True)
-class FeatureFirst:
+class FeatureFirst(Choose):
     """First a feature, by the score of its best split, then one of its splits, each for half of the level's amount.
 
     Privacy:
@@ -111,7 +111,7 @@ class FeatureFirst:
 
 
 @dataclass(frozen=True)
-class Medians:
+class Medians(Choose):
     """First the most balanced split of each feature, then one of these by the criterion [consul2020, Algorithm 3].
 
     With K features a level makes K + 1 choices, each for the same share. ``jointly`` it makes one choice by a mixture in

@@ -10,6 +10,7 @@ from dpforest.errors import ParameterError
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.proposals import Candidates
+from dpforest.recipe import Narrow
 from dpforest.records.base import Counter
 from dpforest.schema import Classes, Target
 
@@ -17,7 +18,7 @@ STEPS = 1024  # a bin's place between the bounds, as a whole number
 
 
 @dataclass(frozen=True)
-class ClassMeans:
+class ClassMeans(Narrow):
     """Offers each numeric feature's cut nearest to the middle of its class means [suihkonen2023, eq. 4.7].
 
     The middle is the mean of the means of all classes whose released sums are above 0.

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dpforest import recipe
 from dpforest.domain import Domain
 from dpforest.errors import ParameterError
 from dpforest.growing import information
@@ -18,8 +19,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.proposals import Intervals, Menu, OneChildPerValue
 from dpforest.recipe import Recipe
-from dpforest.records.base import Counter
-from dpforest.sampling import Deal, EveryRecord
+from dpforest.records.base import AllTrees, Counter
 from dpforest.schema import Classes, Target
 
 # Public caps: features whose pairs are looked at, and runs of codes of each.
@@ -29,7 +29,7 @@ N_EVEN = 5
 
 
 @dataclass(frozen=True)
-class FirstLook:
+class FirstLook(recipe.FirstLook):
     """Cuts and features for all trees, from noisy class counts of each code of each feature that it needs.
 
     With ``cuts``, splits with a child for each value get one for each interval that class entropy and description length
@@ -101,7 +101,7 @@ def _with_intervals(menu: Menu, borders: tuple[tuple[int, ...], ...]) -> tuple[A
 def _tables(shards: Counter, features: np.ndarray, amount: float, gate: Gate) -> tuple[dict[int, np.ndarray], float]:
     """Released counts ``(n_codes, n_classes)`` of each feature, and the variance of a cell."""
     domain = shards.domain
-    shards.deal(Deal(EveryRecord(), 1, gate.entropy))
+    shards.deal(AllTrees(1), gate.entropy)
     wanted = np.isin(np.arange(domain.n_features), features)
     columns = np.flatnonzero(np.repeat(wanted, domain.n_codes))
     cells = shards.count_codes(0, wanted[None]).map(lambda counts: counts[0, columns])
@@ -181,7 +181,7 @@ def _pair_cells(
 ) -> Sealed[np.ndarray]:
     """Sealed counts of the pairs of one feature with all that come after it: a tree of one split, by its runs."""
     domain, feature, others = shards.domain, features[place], features[place + 1 :]
-    shards.deal(Deal(EveryRecord(), 1, gate.entropy))
+    shards.deal(AllTrees(1), gate.entropy)
     route = np.zeros((1, int(domain.n_codes.max())), dtype=np.uint16)
     route[0, : domain.n_codes[feature]] = numbers[place]
     shards.descend(0, features[place : place + 1], route, np.array([1]))

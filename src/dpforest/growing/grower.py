@@ -12,8 +12,7 @@ from dpforest.privacy.amounts import add, divide
 from dpforest.privacy.gate import Gate
 from dpforest.progress import Step
 from dpforest.recipe import Recipe
-from dpforest.records.base import Counter
-from dpforest.records.residuals import MOST_WEIGHT
+from dpforest.records.base import MOST_WEIGHT, Counter, Scored
 from dpforest.rules import Facts
 from dpforest.tree import Forest
 
@@ -81,12 +80,13 @@ def grow(
             left += [*plan.splits[level + 1 :], *plan.counts[level + 1 : -1]]
             break
     forest = growth.finish(shards.target)
-    if hasattr(recipe.leaf, "noise"):
-        forest = replace(forest, noise=np.tile(recipe.leaf.noise(shards.target), (recipe.n_trees, 1)))
+    if (noise := recipe.leaf.noise(shards.target)) is not None:
+        forest = replace(forest, noise=np.tile(noise, (recipe.n_trees, 1)))
     for nodes, counts, variance in inner:
         forest = forest.with_counts(nodes, counts, variance)
     leaves = np.flatnonzero(forest.is_leaf)
-    if getattr(recipe.leaf, "residuals", False):
+    if recipe.leaf.residuals:
+        assert isinstance(shards, Scored)
         sums, unit = shards.sum_residuals(0, forest.n_nodes), MOST_WEIGHT
     else:
         sums, unit = shards.count_nodes(0, forest.n_nodes), shards.node_unit

@@ -9,7 +9,7 @@ from dpforest.errors import ParameterError
 from dpforest.growing import choosing
 from dpforest.growing.choosing import Level
 from dpforest.privacy.base import Sensitivity
-from dpforest.recipe import Recipe
+from dpforest.recipe import Choose, Recipe
 from dpforest.schema import Classes, Target
 
 # Criteria take counts from 0 to here.
@@ -17,7 +17,7 @@ MOST_COUNT = 1 << 40
 
 
 @dataclass(frozen=True)
-class NoisyGain:
+class NoisyGain(Choose):
     """Takes the candidate whose noisy counts score best: SuLQ [suihkonen2023, eq. 4.1 and 4.2].
 
     The class counts of every value of every feature that a node may use are released. A value's size is the sum of its
@@ -36,7 +36,7 @@ class NoisyGain:
         return isinstance(target, Classes)
 
     def check(self, recipe: Recipe) -> None:
-        """Raise for company that wants another way to choose."""
+        """Raise for parts that want another way to choose."""
         if recipe.distinct_roots:
             raise ParameterError(f"NoisyGain of recipe {recipe.name!r} cannot keep the features of roots apart.")
 

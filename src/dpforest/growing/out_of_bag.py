@@ -14,16 +14,15 @@ from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
-from dpforest.recipe import Recipe
-from dpforest.records.base import Counter
+from dpforest.recipe import Recipe, Stages
+from dpforest.records.base import AllTrees, Counter
 from dpforest.rules import Facts
-from dpforest.sampling import Deal, EveryRecord
 from dpforest.schema import Classes, Target
 from dpforest.tree import Forest
 
 
 @dataclass(frozen=True)
-class OutOfBag:
+class OutOfBag(Stages):
     """Weights of trees and features from a first forest and held-out records; a second forest that follows them.
 
     First stage: ``n_first`` trees on the training part, which choose among ``n_features`` features at each node. The mean
@@ -118,7 +117,7 @@ class OutOfBag:
 
 def count_tested(held: Counter, forest: Forest, entropy: Entropy) -> Sealed[np.ndarray]:
     """Sealed numbers of records ``(n_trees, n_classes, 2)`` of each class that each tree gets right, and wrong."""
-    held.deal(Deal(EveryRecord(), forest.n_trees, entropy))
+    held.deal(AllTrees(forest.n_trees), entropy)
     for level in forest.level_slices()[:-1]:
         routes = forest.routes[forest.splits[level]]  # of no meaning at leaves, which have no feature to follow
         held.descend(level.start, forest.features[level], routes, forest.first_children[level])

@@ -10,15 +10,15 @@ from dpforest.growing.together import Together
 from dpforest.privacy.amounts import divide_evenly
 from dpforest.privacy.base import Bound
 from dpforest.privacy.gate import Gate
-from dpforest.recipe import Recipe
-from dpforest.records.base import Counter
+from dpforest.recipe import Recipe, Stages
+from dpforest.records.base import Counter, Judged
 from dpforest.rules import Facts
 from dpforest.schema import Classes, Target
 from dpforest.tree import Forest
 
 
 @dataclass(frozen=True)
-class SelectiveAggregation:
+class SelectiveAggregation(Stages):
     """Trains on most records, then drops trees by their errors on the others [suihkonen2023, §4.5.2 and Algorithm 4.2].
 
     The trees are split at random into subsets of at most ``subset_size``. In each, round after round drops the tree without
@@ -37,6 +37,7 @@ class SelectiveAggregation:
     held_out: float = 0.2
     n_rounds: int | None = None
     subset_size: int = 10
+    needs = (Judged,)
 
     def __post_init__(self) -> None:
         if not 0 < self.held_out < 1:
@@ -75,6 +76,7 @@ class SelectiveAggregation:
 
 def _aggregate(forest: Forest, held: Counter, n_rounds: int, share: float, gate: Gate, label: str) -> np.ndarray:
     """Mask of the trees of one subset that stay; the whole subset is no choice once a round was played."""
+    assert isinstance(held, Judged)
     ensemble, met = np.ones(forest.n_trees, dtype=bool), []
 
     def choose(ensembles: np.ndarray, what: str) -> np.ndarray:

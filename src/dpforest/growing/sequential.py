@@ -12,11 +12,9 @@ from dpforest.growing.together import refined
 from dpforest.privacy.amounts import divide, divide_evenly
 from dpforest.privacy.gate import Gate
 from dpforest.progress import Step
-from dpforest.recipe import Recipe
-from dpforest.records.base import Counter
-from dpforest.records.residuals import MOST_CLASSES, MOST_WEIGHT
+from dpforest.recipe import Recipe, Stages
+from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT, AllTrees, Counter, Scored
 from dpforest.rules import Facts
-from dpforest.sampling import Deal, EveryRecord
 from dpforest.schema import FINE_STEPS, Bounded, Classes, Target
 from dpforest.tree import SCORE_STEPS, Forest
 
@@ -41,7 +39,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Sequential:
+class Sequential(Stages):
     """One tree after the other on all records, weighted by their residuals; votes add up to log-odds.
 
     Before the first tree all residuals are the same, so its records count once. The number of trees is that of the phases.
@@ -56,6 +54,8 @@ class Sequential:
 
     phases: tuple[Phase, ...]
     in_sequence: ClassVar[bool] = True
+    by_residuals: ClassVar[bool] = True
+    needs = (Scored,)
 
     def check(self, recipe: Recipe) -> None:
         """Raise unless the parts of all phases have a proof for weighted records, and the numbers of trees agree."""
@@ -82,6 +82,7 @@ class Sequential:
     def train(
         self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
     ) -> Forest:
+        assert isinstance(shards, Scored)
         shards.start_scores()
         trees: list[Forest] = []
         amounts = divide(amount, [phase.share for phase in self.phases])
@@ -90,7 +91,7 @@ class Sequential:
             plan = step.allocate.plan(divide_evenly(own, phase.n_trees), step.depth)
             features = gate.entropy.generator().permutation(shards.domain.n_features)
             for number in range(phase.n_trees):
-                shards.deal(Deal(EveryRecord(), 1, gate.entropy))
+                shards.deal(AllTrees(1), gate.entropy)
                 if trees:
                     shards.weigh_residuals()
                 feature = features[number % len(features)]
@@ -104,7 +105,7 @@ class Sequential:
 
 
 @dataclass(frozen=True)
-class SequentialMeans:
+class SequentialMeans(Stages):
     """One tree after the other on what is left of a bounded target; means add up.
 
     The first tree sees the target; each later one its distance from the prediction so far, clipped to ``half_width`` (a
@@ -119,6 +120,7 @@ class SequentialMeans:
 
     half_width: float = 0.25
     in_sequence: ClassVar[bool] = True
+    needs = (Scored,)
 
     def __post_init__(self) -> None:
         if not 1 / FINE_STEPS <= self.half_width <= 1:
@@ -136,10 +138,11 @@ class SequentialMeans:
             round(self.half_width * FINE_STEPS),
         )
         plan = recipe.allocate.plan(share, recipe.depth)
+        assert isinstance(shards, Scored)
         shards.start_scores()
         trees: list[Forest] = []
         for number in range(recipe.n_trees):
-            shards.deal(Deal(EveryRecord(), 1, gate.entropy))
+            shards.deal(AllTrees(1), gate.entropy)
             if number:
                 shards.look_at_residuals(half)
             with gate.ledger.scope(f"tree {number + 1}"):

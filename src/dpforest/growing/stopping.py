@@ -2,27 +2,16 @@
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from dpforest.errors import ParameterError
+from dpforest.recipe import Stop
 from dpforest.rules import Facts
 
 
-class Stop(Protocol):
-    """Says which open nodes may be split further."""
-
-    def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
-        """Mask ``(n_open,)``.
-
-        ``counts`` ``(n_open, n_values)`` and ``variance`` are what was released at this level, if anything; ``reached`` is
-        the share of the rows that an even division among listed values at every split above would bring to each node.
-        """
-
-
 @dataclass(frozen=True)
-class NoisySize:
+class NoisySize(Stop):
     """Splits nodes whose released counts sum to ``least`` or more, and whose largest class is not all of it.
 
     Privacy:
@@ -44,7 +33,7 @@ class NoisySize:
 
 
 @dataclass(frozen=True)
-class AboveNoise:
+class AboveNoise(Stop):
     """Splits nodes whose average cell after the split would still hold more than one standard deviation of the noise.
 
     The rule of DiffPID3: stop when size / (values * classes) < sqrt(2) / epsilon, but with the mean number of values over
@@ -62,7 +51,7 @@ class AboveNoise:
 
 
 @dataclass(frozen=True)
-class EstimatedSupport:
+class EstimatedSupport(Stop):
     """Splits nodes whose children an even division of the rows would fill with more than sqrt(2) C t / epsilon records.
 
     The support threshold of the signal-to-noise forest [suihkonen2023, eq. 4.38 and §4.5.3]. Splits above count with

@@ -5,12 +5,12 @@ from functools import partial
 
 import numpy as np
 
+from dpforest import recipe
 from dpforest.errors import ParameterError
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Bound
 from dpforest.privacy.gate import Gate
-from dpforest.records.base import Counter
-from dpforest.sampling import Deal, EveryRecord
+from dpforest.records.base import AllTrees, Counter, Windowed
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 from dpforest.tree import Forest
 
@@ -19,7 +19,7 @@ PRICE = 10  # a range over all cells costs as much as a tenth of the records out
 
 
 @dataclass(frozen=True)
-class TargetRange:
+class TargetRange(recipe.TargetRange):
     """Chooses two ends between which nearly all values lie; trees then look at that range only.
 
     The score of a range is minus the number of records outside, minus its width (as a share of the public range) times a
@@ -33,6 +33,7 @@ class TargetRange:
     """
 
     share: float = 0.04
+    needs = (Windowed,)
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
@@ -40,9 +41,10 @@ class TargetRange:
 
     def look(self, shards: Counter, amount: float, gate: Gate) -> tuple[tuple[int, int], float]:
         """Let trees see the chosen range; returns its ends in fine steps, and what is left of the amount."""
+        assert isinstance(shards, Windowed)
         own, rest = divide(amount, [self.share, 1 - self.share])
         lows, highs = np.triu_indices(CELLS + 1, 1)
-        shards.deal(Deal(EveryRecord(), 1, gate.entropy))
+        shards.deal(AllTrees(1), gate.entropy)
         scores = shards.count_values(0, 1).map(partial(range_scores, lows, highs))
         chosen = gate.select(scores, None, range_bound(), own, "range of the target")[0]
         window = (int(lows[chosen]) * FINE_STEPS // CELLS, int(highs[chosen]) * FINE_STEPS // CELLS)

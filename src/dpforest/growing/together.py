@@ -8,15 +8,14 @@ import numpy as np
 from dpforest.growing.grower import grow
 from dpforest.postprocess import plain_shares
 from dpforest.privacy.gate import Gate
-from dpforest.recipe import Recipe
+from dpforest.recipe import Recipe, Stages
 from dpforest.records.base import Counter
 from dpforest.rules import Facts
-from dpforest.sampling import Deal
 from dpforest.tree import Forest
 
 
 @dataclass(frozen=True)
-class Together:
+class Together(Stages):
     """Deals the records, grows all trees level by level, then refines what was released.
 
     Privacy:
@@ -37,7 +36,7 @@ class Together:
         feature_order: np.ndarray | None = None,
     ) -> Forest:
         sample, n_trees = recipe.sample, recipe.n_trees
-        shards.deal(Deal(sample, n_trees, gate.entropy))
+        shards.deal(sample.assignment(n_trees), gate.entropy)
         plan = recipe.allocate.plan(sample.share(gate.ledger.accountant, amount, n_trees), recipe.depth)
         with sample.scopes(gate.ledger, n_trees):
             forest = grow(shards, recipe, plan, gate, facts, progress, feature_order)
@@ -49,5 +48,4 @@ def refined(forest: Forest, recipe: Recipe) -> Forest:
     forest = plain_shares(forest.summed())
     for step in recipe.refine:
         forest = step.refine(forest)
-    link, draws = getattr(recipe.vote, "link", "shares"), getattr(recipe.vote, "draws", False)
-    return replace(forest, votes=recipe.vote.votes(forest), link=link, draws=draws)
+    return replace(forest, votes=recipe.vote.votes(forest), link=recipe.vote.link, draws=recipe.vote.draws)

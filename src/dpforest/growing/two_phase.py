@@ -3,22 +3,21 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from dpforest.errors import ParameterError
 from dpforest.growing.grower import grow
 from dpforest.growing.together import Together, refined
 from dpforest.privacy.amounts import divide, divide_evenly
 from dpforest.privacy.gate import Gate
-from dpforest.recipe import Recipe
-from dpforest.records.base import Counter
+from dpforest.recipe import Recipe, Stages
+from dpforest.records.base import Counter, Weighted
 from dpforest.rules import Facts
 from dpforest.schema import Classes, Target
 from dpforest.tree import Forest
 
 
 @dataclass(frozen=True)
-class TwoPhase:
+class TwoPhase(Stages):
     """``alpha`` of the trees as usual; each of the rest on records drawn by how many of those trees get them wrong.
 
     A record takes part in a tree of the second phase with probability v/V, v of the V first trees being wrong about it. The
@@ -32,7 +31,7 @@ class TwoPhase:
     """
 
     alpha: float = 0.5
-    by_errors: ClassVar[bool] = True
+    needs = (Weighted,)
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha <= 1:
@@ -51,6 +50,7 @@ class TwoPhase:
             first = Together().train(shards, replace(recipe, n_trees=n_first), first_amount, gate, facts, progress)
         if not n_second:
             return first
+        assert isinstance(shards, Weighted)
         shards.deal_by_errors(first, n_second, gate.entropy)
         plan = recipe.allocate.plan(divide_evenly(second_amount, n_second), recipe.depth)
         with gate.ledger.scope("second phase"), gate.ledger.scope("each tree", copies=n_second):

@@ -1,24 +1,24 @@
 """What a leaf release is: sealed statistics of groups of records in, released counts out."""
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
+from dpforest.parts import Part
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.schema import Target
 
 
-class LeafRelease(Protocol):
-    """Releases what leaves (or inner nodes) hold. Every node of the public structure is released, empty or not.
-
-    Where the noises of the counts of a node depend on each other, a method ``noise(target)`` gives the factors of ``bands``.
-    """
+class LeafRelease(Part, Protocol):
+    """Releases what leaves (or inner nodes) hold. Every node of the public structure is released, empty or not."""
 
     status: str
+    residuals: ClassVar[bool] = False  # wants ``sum_residuals`` instead of counts
 
-    def accepts(self, target: Target) -> bool:
-        """Whether the release has a meaning for this target."""
+    def noise(self, target: Target) -> tuple[float, float, float] | None:
+        """The factors of ``bands`` where the noises of the counts of a node depend on each other."""
+        return None
 
     def release(
         self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str, unit: int = 1

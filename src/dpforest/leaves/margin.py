@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpforest.leaves.base import LeafRelease
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
@@ -11,7 +12,7 @@ from dpforest.schema import Classes, Target
 
 
 @dataclass(frozen=True)
-class NoisyMargin:
+class NoisyMargin(LeafRelease):
     """By how many records one of two classes leads, with one noise instead of two.
 
     Half the variance of the difference of two noisy counts; says nothing about how many records there are, so the

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpforest.leaves.base import LeafRelease
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
@@ -11,7 +12,7 @@ from dpforest.schema import Classes, Target
 
 
 @dataclass(frozen=True)
-class NoisyCounts:
+class NoisyCounts(LeafRelease):
     """The count of each class, with noise.
 
     Privacy:

@@ -5,15 +5,17 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpforest.leaves.base import LeafRelease
 from dpforest.leaves.rotated import PARTS, check_mass
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
+from dpforest.records.base import Scored
 from dpforest.schema import Classes, Target
 
 
 @dataclass(frozen=True)
-class ResidualSums:
+class ResidualSums(LeafRelease):
     """Sums of what the trees so far miss for each class, precisely, and of all weights, roughly; see ``Rotated``.
 
     A record of class y that the trees give shares p adds g = (1[c = y] - p_c) / cap for each class c, scaled down to
@@ -30,7 +32,8 @@ class ResidualSums:
 
     mass: float = 0.15
     status = "proved"
-    residuals: ClassVar[bool] = True  # wants ``sum_residuals`` instead of counts
+    residuals: ClassVar[bool] = True
+    needs = (Scored,)
 
     def __post_init__(self) -> None:
         check_mass(self.mass)

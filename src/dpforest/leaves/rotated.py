@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpforest.errors import AccountingError, ParameterError
+from dpforest.leaves.base import LeafRelease
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
@@ -16,7 +17,7 @@ PARTS = 20
 
 
 @dataclass(frozen=True)
-class Rotated:
+class Rotated(LeafRelease):
     """The lead of one of two classes over the other, precisely, and their sum, roughly.
 
     What a leaf says depends on its margin G = W1 - W0 first and on its mass W = W1 + W0 much less, so W is scaled by

@@ -6,6 +6,7 @@ import numpy as np
 
 from dpforest.errors import AccountingError
 from dpforest.leaves.rotated import low_and_high
+from dpforest.leaves.base import LeafRelease
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
@@ -13,7 +14,7 @@ from dpforest.schema import TARGET_STEPS, Bounded, Target
 
 
 @dataclass(frozen=True)
-class TwoBinMean:
+class TwoBinMean(LeafRelease):
     """Noisy sums of 1-z and of z, with z the target as a share of its range; the mean is their ratio.
 
     An empty leaf needs no special case, and no noise is scaled by a private size.

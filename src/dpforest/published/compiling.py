@@ -43,7 +43,7 @@ def compile_forest(roots: list[Node], schema: Schema, vote: Vote) -> Forest:
         variances=np.zeros(len(nodes)),
     )
     forest = plain_shares(forest)
-    return replace(forest, votes=vote.votes(forest), draws=getattr(vote, "draws", False))
+    return replace(forest, votes=vote.votes(forest), draws=vote.draws)
 
 
 def _domain(nodes: list[Node], schema: Schema) -> Domain:

@@ -1,19 +1,54 @@
-"""What a backend must answer. Rows stay inside; only sealed integers leave."""
+"""What a backend must answer, and what it may offer beside. Rows stay inside; only sealed integers leave.
 
-from collections.abc import Callable
-from typing import Any, Protocol
+The rest of the library knows this module of ``records`` and no other.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from dpforest.domain import Domain
+from dpforest.errors import ParameterError
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
+from dpforest.rows import Rows
 from dpforest.schema import Schema, Target
 from dpforest.tree import Forest
 
+# The weight of a record that the trees are as wrong about as a guess, or worse. One byte a record.
+MOST_WEIGHT = 255
+# 255 * classes**2 * 2**30 must fit 63 bits, see ``records.residuals``.
+MOST_CLASSES = 4096
+
+
+@dataclass(frozen=True)
+class OneTree:
+    """Each record is in one of the trees, all as likely, drawn for that record alone."""
+
+    n_trees: int
+
+
+@dataclass(frozen=True)
+class AllTrees:
+    """Each record is in all trees, once."""
+
+    n_trees: int
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Each record is in each tree k times, k ~ Poisson(1) drawn for that record and tree alone."""
+
+    n_trees: int
+
+
+Assignment = OneTree | AllTrees | Poisson
+
 
 class Counter(Protocol):
-    """Encoded records that can be counted; implementations agree to the last unit."""
+    """Encoded records that can be counted: what every backend does. Implementations agree to the last unit."""
 
     domain: Domain
     target: Target
@@ -24,11 +59,14 @@ class Counter(Protocol):
     def code_width(self) -> int:
         """Integers that describe the records of a cell in ``count_codes``."""
 
-    def deal(self, draw: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> None:
-        """Place every record at the roots of its trees."""
+    def deal(self, assignment: Assignment, entropy: Entropy) -> None:
+        """Place every record at the roots of its trees, the nodes 0 .. n_trees-1. ``Poisson`` is for ``Weighted`` ones."""
 
     def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
-        """Sealed statistics ``(n_nodes, total_codes, width)`` of the nodes from ``first``."""
+        """Sealed statistics ``(n_nodes, total_codes, width)`` of the nodes from ``first``.
+
+        ``wanted`` ``(n_nodes, n_features)`` says which features a node may split on; the cells of others stay 0.
+        """
 
     def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed statistics ``(n_nodes, width)`` of the nodes from ``first``."""
@@ -37,13 +75,33 @@ class Counter(Protocol):
         """Follow the released splits of the nodes from ``first``."""
 
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[Counter, Counter]":
-        """Two parts of the records, by a coin for each: those to train on, and ``share`` of them held out."""
+        """Two parts of the records, by a coin for each: those to train on, and ``share`` of them held out.
 
-    def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
-        """Sealed number of records ``(n_ensembles,)`` that the majority of each ``(n_ensembles, n_trees)`` gets wrong."""
+        Privacy: given the coins an added record is in one part only, and its coin does not depend on other records. So what
+        is asked of the two parts composes in parallel.
+        """
+
+
+@runtime_checkable
+class Weighted(Protocol):
+    """Records that can count with a weight of their own, drawn or by distance; ``deal`` takes ``Poisson`` too."""
 
     def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
-        """Place records at the roots of new trees with the probability that a tree of ``forest`` gets them wrong."""
+        """Place records at the roots of new trees with the probability that a tree of ``forest`` gets them wrong.
+
+        Privacy: whether a record takes part is a function of that record, of its own coins and of released trees.
+        """
+
+    def weigh_distances(self, first: int, centres: np.ndarray, reach: int) -> None:
+        """Records count as below or above the released centre of their node, by their distance, capped at ``reach`` steps.
+
+        Privacy: side and weight are functions of the record, of its node and of released centres.
+        """
+
+
+@runtime_checkable
+class Scored(Protocol):
+    """Records that can keep scores, the sums of released votes; one tree at a time."""
 
     def start_scores(self) -> None:
         """Every record has a score of 0 for each class (or, for a bounded target, a prediction of 0)."""
@@ -52,22 +110,38 @@ class Counter(Protocol):
         """Add the released ``values`` ``(n_nodes, n_scores)`` of the leaf that each record has reached to its scores."""
 
     def weigh_residuals(self) -> None:
-        """From now on a record counts by how wrong its scores are."""
+        """From now on a record counts by how wrong its scores are: 0 .. MOST_WEIGHT.
+
+        Privacy: a weight is a function of the record's class and of released votes, so an added record changes no other's.
+        """
 
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals and of weights."""
-
-    def look(self, low: int, high: int) -> None:
-        """See a bounded target between two steps of its fine grid."""
+        """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals and of weights, see ``leaves.residual_sums``."""
 
     def look_at_residuals(self, half_width: int) -> None:
-        """See what is left of a bounded target, around its scores."""
+        """See what is left of a bounded target: within ``half_width`` fine steps of the window around its scores.
+
+        Privacy: what is seen of a record is a function of that record and of released votes.
+        """
+
+
+@runtime_checkable
+class Windowed(Protocol):
+    """Records whose bounded target can be seen within a window."""
+
+    def look(self, low: int, high: int) -> None:
+        """See a bounded target between two steps of its fine grid; values outside are clipped."""
 
     def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed numbers of records ``(n_nodes, TARGET_STEPS + 1)`` for each step of a bounded target."""
 
-    def turn_around(self, first: int, centres: np.ndarray, reach: int) -> None:
-        """Records count as below or above the released centre of their node, by their distance."""
+
+@runtime_checkable
+class Judged(Protocol):
+    """Records by which released trees can be judged."""
+
+    def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
+        """Sealed number of records ``(n_ensembles,)`` that the majority of each ``(n_ensembles, n_trees)`` gets wrong."""
 
 
 class Source(Protocol):
@@ -75,14 +149,49 @@ class Source(Protocol):
 
     schema: Schema
 
+    @property
+    def counter(self) -> type[Counter]:
+        """What ``encode`` will give: its type tells beforehand what can be asked."""
+
+    @property
+    def gaps(self) -> Mapping[type, str]:
+        """For each protocol that neither the source nor its counter has: why, and what to do."""
+
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> Counter:
         """Its records as codes."""
 
-    def rows(self) -> Sealed[Any]:
-        """Its sealed rows, for printed algorithms that open them; see ``published.base.Rows``."""
-
     def close(self) -> None:
         """Leave nothing behind where the rows are, however the fit ended."""
+
+
+@runtime_checkable
+class Openable(Protocol):
+    """A source whose rows can be handed out."""
+
+    def rows(self) -> Sealed[Rows]:
+        """Its sealed rows, for printed algorithms that open them."""
+
+
+# What a fit asks for by each protocol, in the words of a refusal.
+ASKED: dict[type, str] = {
+    Weighted: "records with weights of their own",
+    Scored: "trees one after the other, with scores of records",
+    Windowed: "a bounded target within a window",
+    Judged: "released trees judged by held-out records",
+    Openable: "the rows themselves, which printed algorithms open",
+}
+# All that a recipe can need of a counter.
+CAPABILITIES = (Weighted, Scored, Windowed, Judged)
+
+
+def check_support(source: Source, needs: Iterable[type], asker: str) -> None:
+    """Raise if a source does not offer what is needed; it is closed then. Call it before anything is charged."""
+    offered = (type(source), source.counter)
+    lacking = [need for need in needs if not any(issubclass(kind, need) for kind in offered)]
+    if lacking:
+        source.close()
+        asked = " and ".join(ASKED[need] for need in lacking)
+        raise ParameterError(f"{asker} asks for {asked}. {' '.join(dict.fromkeys(source.gaps[need] for need in lacking))}")

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from dpforest.mechanisms.entropy import KeyedEntropy
 from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.sealed import Sealed
 from dpforest.progress import Step
-from dpforest.records.memory import Shards, refuse_copy
+from dpforest.records.base import AllTrees, Assignment, Judged, Openable, Scored, Weighted, Windowed
+from dpforest.records.memory import Guarded, MemoryCounter
 from dpforest.records.replayed import BEHIND, Operation, Question, add, answer, find_digests, fork
 from dpforest.records.tasks import Failure, Packed
 from dpforest.schema import Schema
@@ -30,12 +31,16 @@ PATIENCE = 1.0
 NO_HOME = ""  # of a partition that no worker has yet
 
 
-class DaskVault:
+class DaskVault(Guarded):
     """A dask dataframe, or a Parquet file or folder that workers can read, checked and not yet encoded.
 
     Privacy: as ``Vault``; columns and types are taken as public, and are those that the table declares as a whole. A
     partition that differs from them has missing values, never an error.
     """
+
+    gaps: ClassVar[dict[type, str]] = {
+        Openable: "Rows stay on the workers of a cluster. Use variant='private', or fit a table in memory."
+    }
 
     def __init__(self, table: "Frames | Folder", client: Any) -> None:
         self.schema = table.schema
@@ -55,6 +60,11 @@ class DaskVault:
             raise TableError(f"Expected a dask dataframe or the path of a Parquet folder, not {shown(table)}.")
         return cls(Frames(table, schema, n_jobs), client)
 
+    @property
+    def counter(self) -> "type[DaskCounter]":
+        """What ``encode`` will give."""
+        return DaskCounter
+
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
         with _public_errors():
@@ -70,35 +80,33 @@ class DaskVault:
         for n_done, _ in enumerate(as_completed(partitions), 1):
             progress(Step("partitions encoded", n_done, len(partitions), "partitions"))
         no_codes, no_targets = np.empty((domain.n_features, 0), dtype=domain.dtype), np.empty(0, dtype=np.int32)
-        empty = Shards(no_codes, no_targets, domain, self.schema.target)
+        empty = MemoryCounter(no_codes, no_targets, domain, self.schema.target)
         counter = DaskCounter(partitions, empty, self._client)
         counter.note_digests()
         return counter
 
-    def rows(self) -> NoReturn:
-        """Refuses: printed algorithms open the rows."""
-        raise ParameterError(
-            "A Dask cluster has no published variants: printed algorithms open the rows, which stay on the workers. Use "
-            "variant='private', or fit a table in memory."
-        )
-
     def close(self) -> None:
         """Nothing is left behind: what it holds goes with it."""
 
-    def __repr__(self) -> str:
-        return "DaskVault(...)"
 
-    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
+def asked(tally: str) -> Callable[..., Sealed[np.ndarray]]:
+    """The method that asks all partitions for a tally of ``MemoryCounter`` and seals the sum."""
+    return lambda counter, *arguments: counter.ask(tally, *arguments)
 
 
-class DaskCounter:
-    """Encoded records on workers; every answer is the sum of what their partitions answer.
+def done(operation: str) -> Callable[..., None]:
+    """The method that adds an operation without coins to the log."""
+    return lambda counter, *arguments: counter.do(operation, *arguments)
+
+
+class DaskCounter(Guarded, Weighted, Scored, Windowed, Judged):
+    """Encoded records on workers; every answer is the sum of what their partitions answer. See ``records.base``.
 
     What changes the records is a log of operations, which each partition follows before it answers. A partition that was
     lost with its worker is encoded again and follows the log from its beginning: with the same keys, so with the same coins.
 
     Privacy:
-        Claim: answers are those of ``Shards`` on all records together, and sealed; a lost worker changes no answer.
+        Claim: answers are those of ``MemoryCounter`` on all records together, and sealed; a lost worker changes no answer.
         Because: a record is in one partition, counts of partitions add up, and a partition is a function of its rows and of
             the log. The log has released values and secret keys only, each key for the coins of one operation.
             A partition that is made again from other rows, or in another order, refuses. Those of a dataframe are known by
@@ -107,7 +115,7 @@ class DaskCounter:
             in the memory of the trainer: by one they could tell whether they guessed all rows of a partition.
     """
 
-    def __init__(self, partitions: list[Any], empty: Shards, client: Any, log: tuple[Operation, ...] = ()) -> None:
+    def __init__(self, partitions: list[Any], empty: MemoryCounter, client: Any, log: tuple[Operation, ...] = ()) -> None:
         self.domain, self.target = empty.domain, empty.target
         self._partitions = partitions  # futures
         self._client = client
@@ -126,10 +134,9 @@ class DaskCounter:
 
     @property
     def code_width(self) -> int:
-        """Integers that describe the records of a cell in ``count_codes``."""
         return self._empty.code_width
 
-    def _do(self, method: str, *arguments: Any, key: bytes | None = None) -> None:
+    def do(self, method: str, *arguments: Any, key: bytes | None = None) -> None:
         operation = Operation(method, arguments, key)
         self._empty = operation.apply(self._empty, 0)
         self._log += (operation,)
@@ -139,7 +146,7 @@ class DaskCounter:
         """Keep what tells partitions from others if they are made again; raises if a worker could not read one."""
         self._digests = _checked(self._sum_answers(Packed(find_digests, len(self._partitions))))
 
-    def _ask(self, method: str, *arguments: Any) -> Sealed[np.ndarray]:
+    def ask(self, method: str, *arguments: Any) -> Sealed[np.ndarray]:
         counts = self._sum_answers(Packed(answer, self._question(self._n_known, method, arguments)))
         if isinstance(counts, Failure) and counts == BEHIND:
             self._homes = {}
@@ -179,23 +186,18 @@ class DaskCounter:
         for home, partitions in by_home.items():
             n_tasks = min(self._n_threads.get(home, len(partitions)), len(partitions))
             with annotate(workers=[home], allow_other_workers=False) if home != NO_HOME else nullcontext():
-                sums.append(_sum([delayed(task, pure=False)(*partitions[place::n_tasks]) for place in range(n_tasks)]))
+                sums.append(_sum([delayed(task, pure=False)(*partitions[start::n_tasks]) for start in range(n_tasks)]))
         # The one before is let go only now: a client waits after it has told the scheduler of that, and this would be late.
         self._last = self._client.compute(_sum(sums), optimize_graph=False)
         return self._last
 
-    def deal(self, draw: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> None:
-        """Place every record at the roots of its trees; ``draw`` is a ``sampling.Deal``, whose sampling draws on workers."""
-        deal: Any = draw
-        key = None if deal.sample.kind == "all" else _draw_key(deal.entropy)
-        self._do("deal", deal.sample, deal.n_trees, key=key)
+    def deal(self, assignment: Assignment, entropy: Entropy) -> None:
+        self.do("deal", assignment, key=None if isinstance(assignment, AllTrees) else _draw_key(entropy))
 
     def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
-        """Place records at the roots of new trees with the probability that a tree of ``forest`` gets them wrong."""
-        self._do("deal_by_errors", forest, n_trees, key=_draw_key(entropy))
+        self.do("deal_by_errors", forest, n_trees, key=_draw_key(entropy))
 
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[DaskCounter, DaskCounter]":
-        """Two parts of the records, by a coin for each: those to train on, and ``share`` of them held out."""
         key = _draw_key(entropy)
         return self._part(Operation("hold_out", (share, 0), key)), self._part(Operation("hold_out", (share, 1), key))
 
@@ -208,55 +210,11 @@ class DaskCounter:
         part._digests = self._digests
         return part
 
-    def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
-        """Sealed statistics ``(n_nodes, total_codes, width)`` of the nodes from ``first``."""
-        return self._ask("tally_codes", first, wanted)
-
-    def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed statistics ``(n_nodes, width)`` of the nodes from ``first``."""
-        return self._ask("tally_nodes", first, n_nodes)
-
-    def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
-        """Sealed number of records ``(n_ensembles,)`` that the majority of each ``(n_ensembles, n_trees)`` gets wrong."""
-        return self._ask("tally_errors", forest, ensembles)
-
-    def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals and of weights."""
-        return self._ask("tally_residuals", first, n_nodes)
-
-    def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed numbers of records ``(n_nodes, TARGET_STEPS + 1)`` for each step of a bounded target."""
-        return self._ask("tally_values", first, n_nodes)
-
-    def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
-        """Follow the released splits of the nodes from ``first``."""
-        self._do("descend", first, features, routes, first_children)
-
-    def start_scores(self) -> None:
-        """Every record has a score of 0 for each class (or, for a bounded target, a prediction of 0)."""
-        self._do("start_scores")
-
-    def add_scores(self, values: np.ndarray) -> None:
-        """Add the released ``values`` ``(n_nodes, n_scores)`` of the leaf that each record has reached to its scores."""
-        self._do("add_scores", values)
-
-    def weigh_residuals(self) -> None:
-        """From now on a record counts by how wrong its scores are."""
-        self._do("weigh_residuals")
-
-    def look(self, low: int, high: int) -> None:
-        """See a bounded target between two steps of its fine grid."""
-        self._do("look", low, high)
-
-    def look_at_residuals(self, half_width: int) -> None:
-        """See what is left of a bounded target, around its scores."""
-        self._do("look_at_residuals", half_width)
-
-    def turn_around(self, first: int, centres: np.ndarray, reach: int) -> None:
-        """Records count as below or above the released centre of their node, by their distance."""
-        self._do("turn_around", first, centres, reach)
-
-    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
+    count_codes, count_nodes = asked("tally_codes"), asked("tally_nodes")
+    count_errors, count_values, sum_residuals = asked("tally_errors"), asked("tally_values"), asked("tally_residuals")
+    descend, start_scores, add_scores = done("descend"), done("start_scores"), done("add_scores")
+    weigh_residuals, weigh_distances = done("weigh_residuals"), done("weigh_distances")
+    look, look_at_residuals = done("look"), done("look_at_residuals")
 
 
 def _current_client() -> Any:

@@ -342,7 +342,7 @@ def add_scores(positions, values, start, stop, scores):
 
 
 @njit(cache=True, nogil=True)
-def turn_around(values, positions, first, centres, reach, most, start, stop, sides, weights):
+def weigh_distances(values, positions, first, centres, reach, most, start, stop, sides, weights):
     """On which side of its node's centre a value lies, and how far: ``most`` from ``reach`` steps on."""
     for record in range(start, stop):
         node = positions[0, record] - first

@@ -1,7 +1,7 @@
 """Records in memory: encoded once, then counted. Sees rows; what leaves is sealed."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,13 +12,13 @@ from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.sealed import Sealed
 from dpforest.records import kernels
-from dpforest.records.residuals import MOST_WEIGHT, PAIR_WEIGHTS, POWERS
+from dpforest.records.base import MOST_WEIGHT, AllTrees, Assignment, Judged, Scored, Weighted, Windowed
+from dpforest.records.draws import NO_WEIGHTS, draw_held_out, draw_roots
+from dpforest.records.residuals import PAIR_WEIGHTS, POWERS
 from dpforest.records.workers import Workers
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Target
 from dpforest.tree import Forest
 
-# Shares of held-out records are multiples of one over this.
-COIN_SIDES = 1 << 20
 # Counts of a level that are kept for the next one, which is then counted but for one child of each split: 32 MB.
 KEPT_CELLS = 1 << 22
 MOST_COPIES = 15  # of a record in a bootstrap
@@ -27,12 +27,30 @@ Moves = tuple[int, np.ndarray, np.ndarray, np.ndarray]
 NO_MOVES: Moves = (0, np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.uint16), np.empty(0, dtype=np.int64))
 
 
-def refuse_copy(*_: Any) -> NoReturn:
-    raise TypeError("Records cannot be copied or saved.")
+class Guarded:
+    """What holds rows, or can ask for them: it shows nothing of them, and is not copied or saved."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+    def _refuse_copy(self, *_: Any) -> NoReturn:
+        raise TypeError("Records cannot be copied or saved.")
+
+    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = _refuse_copy
 
 
-class Shards:
-    """Encoded records and the node that each has reached in its trees.
+def sealed(tally: Callable[..., np.ndarray]) -> Callable[..., Sealed[np.ndarray]]:
+    """The method that seals what ``tally`` counts."""
+
+    @wraps(tally)
+    def count(self: "MemoryCounter", *arguments: Any) -> Sealed[np.ndarray]:
+        return Sealed(tally(self, *arguments))
+
+    return count
+
+
+class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
+    """Encoded records and the node that each has reached in its trees; for its methods see ``records.base``.
 
     What ``count_...`` and ``sum_...`` answer is sealed. ``tally_...`` gives the same, plain: for workers of a cluster, where
     counts are added up before they are sealed, and for nobody outside of ``records``.
@@ -62,12 +80,14 @@ class Shards:
         self._workers = workers or Workers()
         self._placed = np.empty((0, 0), dtype=np.int32)  # the node of each record, but for moves that are not yet made
         self._moves: Moves | None = None
-        self._weights = np.empty((0, 0), dtype=np.uint8)
+        self._weights = NO_WEIGHTS
 
-    def deal(self, draw: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> None:
-        """Place every record at the roots of its trees. ``draw`` gets the number of records, see ``sampling``."""
-        self._placed, self._weights = draw(self._target_codes.size)
-        self._moves = None
+    def deal(self, assignment: Assignment, entropy: Entropy) -> None:
+        self._start(*draw_roots(assignment, self._target_codes.size, entropy))
+
+    def _start(self, roots: np.ndarray, weights: np.ndarray) -> None:
+        """Place copies of the records at nodes ``(n_copies, n_records)``, with weights unless each counts once."""
+        self._placed, self._weights, self._moves = roots, weights, None
         self.code_unit = self.node_unit = 1
         self._sides = None
         self._forget()
@@ -89,13 +109,6 @@ class Shards:
         self._counted: tuple[int, np.ndarray, np.ndarray] | None = None  # first node, what was wanted, counts
         self._above: tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]] | None = None  # of the parents, and their splits
 
-    def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
-        """Sealed statistics ``(n_nodes, total_codes, width)`` of the nodes from ``first``.
-
-        ``wanted`` ``(n_nodes, n_features)`` says which features a node may split on; the cells of others stay 0.
-        """
-        return Sealed(self.tally_codes(first, wanted))
-
     def tally_codes(self, first: int, wanted: np.ndarray) -> np.ndarray:
         features = np.flatnonzero(wanted.any(axis=0))
         is_sparse = self._by_class and 2 * np.count_nonzero(wanted) < len(wanted) * len(features)
@@ -113,6 +126,8 @@ class Shards:
             counts *= np.repeat(wanted, self.domain.n_codes, axis=1)[:, :, None]
         self._counted = (first, wanted, counts) if counts.size <= KEPT_CELLS else None
         return counts
+
+    count_codes = sealed(tally_codes)
 
     def _families(self, first: int, wanted: np.ndarray) -> tuple[np.ndarray, ...] | None:
         """Nodes that need not be counted, since their parents and siblings are; arguments of ``subtract_siblings``."""
@@ -167,22 +182,18 @@ class Shards:
 
     @property
     def code_width(self) -> int:
-        """Integers that describe the records of a cell in ``count_codes``."""
         return self.target.width if self._sides is None else 2
-
-    def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed statistics ``(n_nodes, width)`` of the nodes from ``first``."""
-        return Sealed(self.tally_nodes(first, n_nodes))
 
     def tally_nodes(self, first: int, n_nodes: int) -> np.ndarray:
         kernel = kernels.count_class_nodes if isinstance(self.target, Classes) else kernels.sum_value_nodes
         # Distances from a centre are for splits; the leaves of a bounded target count each record once.
-        weights = self._weights if self._sides is None else np.empty((0, 0), dtype=np.uint8)
+        weights = self._weights if self._sides is None else NO_WEIGHTS
         known = (self._target_codes, weights, self._positions, first)
         return self._sum_parts(lambda start, stop, counts: kernel(*known, start, stop, counts), (n_nodes, self.target.width))
 
+    count_nodes = sealed(tally_nodes)
+
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
-        """Follow the released splits of the nodes from ``first``."""
         self._settle()
         split = (features, routes, first_children)
         self._moves = (first, *split)
@@ -191,21 +202,14 @@ class Shards:
             self._above = (*self._counted[1:], split)
         self._counted = None
 
-    def hold_out(self, share: float, entropy: Entropy) -> "tuple[Shards, Shards]":
-        """Two parts of the records, by a coin for each: those to train on, and ``share`` of them held out.
-
-        Privacy: given the coins an added record is in one part only, and its coin does not depend on other records. So what
-        is asked of the two parts composes in parallel.
-        """
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[MemoryCounter, MemoryCounter]":
         held = draw_held_out(self._target_codes.size, share, entropy)
         return self._part(~held), self._part(held)
 
-    def _part(self, kept: np.ndarray) -> "Shards":
-        return Shards(np.ascontiguousarray(self._codes[:, kept]), self._fine[kept], self.domain, self.target, self._workers)
-
-    def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
-        """Sealed number of records ``(n_ensembles,)`` that the majority of each ``(n_ensembles, n_trees)`` gets wrong."""
-        return Sealed(self.tally_errors(forest, ensembles))
+    def _part(self, kept: np.ndarray) -> "MemoryCounter":
+        return MemoryCounter(
+            np.ascontiguousarray(self._codes[:, kept]), self._fine[kept], self.domain, self.target, self._workers
+        )
 
     def tally_errors(self, forest: Forest, ensembles: np.ndarray) -> np.ndarray:
         choices = np.eye(self.target.n_values, dtype=np.int64)[forest.choices(self._codes)]
@@ -215,19 +219,14 @@ class Shards:
         ]
         return np.array(errors, dtype=np.int64)
 
-    def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
-        """Place records at the roots of new trees with the probability that a tree of ``forest`` gets them wrong.
+    count_errors = sealed(tally_errors)
 
-        Privacy: whether a record takes part depends on that record, a released forest and its own coins, so an added record
-        changes no other record's part.
-        """
+    def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
         n_wrong = (forest.choices(self._codes) != self._target_codes).sum(axis=0)
         coins = np.empty((n_trees, self._target_codes.size), dtype=np.int64)
         entropy.draw_for_records(draw_below, coins, forest.n_trees)
-        self._placed, self._moves = np.empty(coins.shape, dtype=np.int32), None
-        self._placed[:] = np.arange(n_trees)[:, None]
-        self._weights = (coins < n_wrong).astype(np.uint8)
-        self._forget()
+        roots, _ = draw_roots(AllTrees(n_trees), self._target_codes.size, entropy)
+        self._start(roots, (coins < n_wrong).astype(np.uint8))
 
     def _check_one_tree(self) -> None:
         """Weights are kept once for each record, so it may be in one tree at a time."""
@@ -235,20 +234,14 @@ class Shards:
             raise ParameterError("Weights of records need one tree at a time; use stages that grow trees in sequence.")
 
     def start_scores(self) -> None:
-        """Every record has a score of 0 for each class (or, for a bounded target, a prediction of 0)."""
         n_scores = self.target.n_values if isinstance(self.target, Classes) else 1
         self._scores = np.zeros((n_scores, self._target_codes.size), dtype=np.int32)
 
     def add_scores(self, values: np.ndarray) -> None:
-        """Add the released ``values`` ``(n_nodes, n_scores)`` of the leaf that each record has reached to its scores."""
         self._check_one_tree()
         self._in_parts(lambda start, stop: kernels.add_scores(self._positions, values, start, stop, self._scores))
 
     def weigh_residuals(self) -> None:
-        """From now on a record counts by how wrong its scores are: 0 .. MOST_WEIGHT.
-
-        Privacy: a weight is a function of the record's class and of released votes, so an added record changes no other's.
-        """
         self._check_one_tree()
         self._weights = np.empty((1, self._target_codes.size), dtype=np.uint8)
         known = (self._target_codes, self._scores)
@@ -260,10 +253,6 @@ class Shards:
         self.code_unit = self.node_unit = MOST_WEIGHT
         self._forget()
 
-    def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals and of weights, see ``leaves.residual_sums``."""
-        return Sealed(self.tally_residuals(first, n_nodes))
-
     def tally_residuals(self, first: int, n_nodes: int) -> np.ndarray:
         self._check_one_tree()
         known = (self._target_codes, self._scores, POWERS, MOST_WEIGHT, self._positions, first)
@@ -271,27 +260,20 @@ class Shards:
             lambda start, stop, sums: kernels.sum_residuals(*known, start, stop, sums), (n_nodes, self.target.width + 1)
         )
 
+    sum_residuals = sealed(tally_residuals)
+
     def look(self, low: int, high: int) -> None:
-        """See a bounded target between two steps of its fine grid; values outside are clipped."""
         wide = np.clip(self._fine.astype(np.int64), low, high) - low
         self._target_codes = ((wide * TARGET_STEPS + (high - low) // 2) // (high - low)).astype(np.int32)
         self._window = (low, high)
         self._forget()
 
     def look_at_residuals(self, half_width: int) -> None:
-        """See what is left of a bounded target: within ``half_width`` fine steps of the window around its scores.
-
-        Privacy: what is seen of a record is a function of that record and of released votes.
-        """
         low, high = self._window
         wide = np.clip(self._fine.astype(np.int64), low, high) - low
         seen = wide * FINE_STEPS // (high - low) - self._scores[0] + half_width
         self._target_codes = (np.clip(seen, 0, 2 * half_width) * TARGET_STEPS // (2 * half_width)).astype(np.int32)
         self._forget()
-
-    def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed numbers of records ``(n_nodes, TARGET_STEPS + 1)`` for each step of a bounded target."""
-        return Sealed(self.tally_values(first, n_nodes))
 
     def tally_values(self, first: int, n_nodes: int) -> np.ndarray:
         self._check_one_tree()
@@ -300,29 +282,18 @@ class Shards:
             lambda start, stop, counts: kernels.count_values(*known, start, stop, counts), (n_nodes, TARGET_STEPS + 1)
         )
 
-    def turn_around(self, first: int, centres: np.ndarray, reach: int) -> None:
-        """Records count as below or above the released centre of their node, by their distance, capped at ``reach`` steps.
+    count_values = sealed(tally_values)
 
-        Privacy: side and weight are functions of the record, of its node and of released centres.
-        """
+    def weigh_distances(self, first: int, centres: np.ndarray, reach: int) -> None:
         self._check_one_tree()
         if self._sides is None:
             self._sides = np.empty(self._target_codes.size, dtype=np.uint8)
             self._weights = np.empty((1, self._target_codes.size), dtype=np.uint8)
         known, seen = (self._target_codes, self._positions, first), (self._sides, self._weights)
         rule = (centres, reach, MOST_WEIGHT)
-        self._in_parts(lambda start, stop: kernels.turn_around(*known, *rule, start, stop, *seen))
+        self._in_parts(lambda start, stop: kernels.weigh_distances(*known, *rule, start, stop, *seen))
         self.code_unit = MOST_WEIGHT
         self._forget()
-
-    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
-
-
-def draw_held_out(n_records: int, share: float, entropy: Entropy) -> np.ndarray:
-    """Mask of the records that are held out: a coin for each, which shows its side with probability ``share``."""
-    coins = np.empty(n_records, dtype=np.int64)
-    entropy.draw_for_records(draw_below, coins, COIN_SIDES)
-    return coins < round(share * COIN_SIDES)
 
 
 def _askers(wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

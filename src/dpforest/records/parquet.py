@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,9 @@ from dpforest.domain import Domain
 from dpforest.errors import TableError
 from dpforest.privacy.sealed import Sealed
 from dpforest.progress import Step
+from dpforest.records.base import Openable
 from dpforest.records.columns import read_columns, read_target
-from dpforest.records.memory import Shards, refuse_copy
+from dpforest.records.memory import Guarded, MemoryCounter
 from dpforest.records.people import People, read_ids
 from dpforest.records.vault import encode, sealed_rows
 from dpforest.records.workers import Workers
@@ -26,7 +27,7 @@ from dpforest.schema import Schema
 BATCH_ROWS = 1 << 17
 
 
-class ParquetVault:
+class ParquetVault(Guarded, Openable):
     """The rows of a Parquet file or folder, read a batch at a time and encoded once to a file that has no name.
 
     Counting then passes over the codes of that file: one byte a value, of which the operating system keeps in memory what it
@@ -35,6 +36,9 @@ class ParquetVault:
     Privacy: as ``Vault``; records have the same codes in the same order, so answers are the same to the last unit. Each file
     is read with its own types, so the codes of a record do not depend on what other files hold.
     """
+
+    counter: ClassVar[type[MemoryCounter]] = MemoryCounter
+    gaps: ClassVar[dict[type, str]] = {}
 
     def __init__(
         self,
@@ -68,7 +72,7 @@ class ParquetVault:
         """The same, plain: for workers of a cluster, where numbers are added up before they are sealed."""
         return np.array([np.count_nonzero(self._target_codes() >= 0)])
 
-    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> Shards:
+    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> MemoryCounter:
         """Records as codes, those that the target leaves out dropped."""
         target_codes = self._target_codes()
         kept = target_codes >= 0
@@ -84,7 +88,7 @@ class ParquetVault:
             progress(Step("rows encoded", n_read, n_rows, "rows"))
         pa.default_memory_pool().release_unused()  # what batches took is of no more use
         target_codes = target_codes if n_kept == n_rows else target_codes[kept]
-        return Shards(codes, target_codes, domain, self.schema.target, self._workers)
+        return self.counter(codes, target_codes, domain, self.schema.target, self._workers)
 
     def rows(self) -> Sealed[Rows]:
         """The sealed rows, for printed algorithms that open them: these must fit in memory."""
@@ -107,11 +111,6 @@ class ParquetVault:
 
     def close(self) -> None:
         """Nothing is left behind: what it holds goes with it."""
-
-    def __repr__(self) -> str:
-        return "ParquetVault(...)"
-
-    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
 
 
 def open_files(path: str | Path, schema: Schema, *, with_target: bool = True) -> list[dataset.ParquetFileFragment]:

@@ -18,7 +18,7 @@ from dpforest.domain import Domain
 from dpforest.errors import TableError
 from dpforest.records.columns import column_kind, read_columns, read_target, read_values
 from dpforest.records.given import to_objects
-from dpforest.records.memory import Shards
+from dpforest.records.memory import MemoryCounter
 from dpforest.records.parquet import ParquetVault, open_files
 from dpforest.records.replayed import N_DIGEST_BYTES, Partition
 from dpforest.records.tasks import Packed, reporting
@@ -40,10 +40,10 @@ class Codes:
     target: Target
     n_jobs: int
 
-    def shards(self) -> Shards:
+    def counter(self) -> MemoryCounter:
         # Arrays that come over the network cannot be written to, and kernels would be compiled once more for these.
         codes, target_codes = (np.require(array, requirements=["C", "W"]) for array in (self.codes, self.target_codes))
-        return Shards(codes, target_codes, self.domain, self.target, Workers(self.n_jobs))
+        return MemoryCounter(codes, target_codes, self.domain, self.target, Workers(self.n_jobs))
 
     @property
     def n_bytes(self) -> int:
@@ -70,7 +70,7 @@ class Files:
         info = fragment.filesystem.get_file_info(fragment.path)
         return info.size, info.mtime_ns
 
-    def shards(self) -> Shards:
+    def counter(self) -> MemoryCounter:
         domain = self.domain
         assert domain is not None
         return self._checked(lambda vault: vault.encode(domain))
@@ -144,9 +144,9 @@ def count_frame(reading: Reading, frame: Any) -> np.ndarray:
 
 
 @reporting
-def encode_frame(reading: Reading, place: int, frame: Any) -> Partition:
+def encode_frame(reading: Reading, index: int, frame: Any) -> Partition:
     """A partition of a dataframe, encoded."""
-    return Partition(reading.codes(frame), place).encoded()
+    return Partition(reading.codes(frame), index).encoded()
 
 
 @reporting
@@ -156,9 +156,9 @@ def count_files(files: Files) -> np.ndarray:
 
 
 @reporting
-def encode_files(files: Files, domain: Domain, place: int) -> Partition:
+def encode_files(files: Files, domain: Domain, index: int) -> Partition:
     """Some row groups, encoded."""
-    return Partition(replace(files, domain=domain), place).encoded()
+    return Partition(replace(files, domain=domain), index).encoded()
 
 
 class Frames:
@@ -197,7 +197,7 @@ class Frames:
         """Each partition encoded, on workers."""
         frames = self._table[[*self._names.values()]].to_delayed()
         reading = replace(self._reading, domain=domain)
-        return [delayed(Packed(encode_frame, reading, place), pure=False)(frame) for place, frame in enumerate(frames)]
+        return [delayed(Packed(encode_frame, reading, index), pure=False)(frame) for index, frame in enumerate(frames)]
 
 
 class Folder:
@@ -218,7 +218,7 @@ class Folder:
     def partitions(self, domain: Domain) -> list[Any]:
         """Each piece encoded, on workers."""
         return [
-            delayed(Packed(encode_files, piece, domain, place), pure=False)() for place, piece in enumerate(self._pieces)
+            delayed(Packed(encode_files, piece, domain, index), pure=False)() for index, piece in enumerate(self._pieces)
         ]
 
 

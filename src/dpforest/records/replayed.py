@@ -5,7 +5,7 @@ never raises; what went wrong comes back as a value, in public words.
 """
 
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from threading import Lock
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from dpforest.errors import TableError
 from dpforest.mechanisms.entropy import KeyedEntropy
-from dpforest.records.memory import Shards
+from dpforest.records.memory import MemoryCounter
 from dpforest.records.tasks import Failure, reporting
 
 N_DIGEST_BYTES = 32
@@ -21,11 +21,13 @@ N_DIGEST_BYTES = 32
 
 # A partition was lost or has moved: ask again, with the whole log.
 BEHIND = Failure("A partition does not know the log.")
+# Operations that take coins as their last argument.
+DRAWING = ("deal", "deal_by_errors")
 
 
 @dataclass(frozen=True, repr=False)
 class Operation:
-    """One change of what partitions count: a method of ``Shards``, released values, and a secret key if it draws coins.
+    """One change of what partitions count: a method of ``MemoryCounter``, released values, and a secret key if it draws.
 
     Privacy:
         Claim: coins of records are independent of one another, and the same whenever the operation is done again.
@@ -37,22 +39,15 @@ class Operation:
     arguments: tuple[Any, ...] = ()
     key: bytes | None = None
 
-    def apply(self, shards: Shards, place: int) -> Shards:
-        """The records after the operation; ``place`` is the number of the partition."""
-        # Without a key there are no coins: a sampling that draws some nevertheless fails, and does not draw known ones.
-        coins: Any = None if self.key is None else KeyedEntropy(self.key, place)
+    def apply(self, counter: MemoryCounter, index: int) -> MemoryCounter:
+        """The records after the operation; ``index`` is the number of the partition."""
+        # Without a key there are no coins: what draws some nevertheless fails, and does not draw known ones.
+        coins: Any = None if self.key is None else KeyedEntropy(self.key, index)
         if self.method == "hold_out":
             share, part = self.arguments
-            return shards.hold_out(share, coins)[part]
-        if self.method == "deal":
-            sample, n_trees = self.arguments
-            shards.deal(partial(sample.draw, n_trees=n_trees, entropy=coins))
-        elif self.method == "deal_by_errors":
-            forest, n_trees = self.arguments
-            shards.deal_by_errors(forest, n_trees, coins)
-        else:
-            getattr(shards, self.method)(*self.arguments)
-        return shards
+            return counter.hold_out(share, coins)[part]
+        getattr(counter, self.method)(*self.arguments, *([coins] if self.method in DRAWING else []))
+        return counter
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,7 +69,7 @@ class Question:
 class Origin(Protocol):
     """Where the records of a partition come from; can be sent from worker to worker."""
 
-    def shards(self) -> Shards:
+    def counter(self) -> MemoryCounter:
         """The records, before any operation."""
 
     @property
@@ -92,24 +87,24 @@ class Partition:
     all of them again. So a worker can go at any time, and no answer changes.
     """
 
-    def __init__(self, origin: Origin, place: int) -> None:
-        self._origin, self._place = origin, place
+    def __init__(self, origin: Origin, index: int) -> None:
+        self._origin, self._index = origin, index
         self._lock = Lock()  # a task that was given up may still run beside its successor
         self._begin()
 
     def _begin(self) -> None:
-        self._shards: Shards | None = None
+        self._counter: MemoryCounter | None = None
         self._n_done = 0
 
     def encoded(self) -> "Partition":
         """Itself, with its records read."""
         with self._lock:
-            self._shards = self._shards or self._origin.shards()
+            self._counter = self._counter or self._origin.counter()
         return self
 
     def fork(self) -> "Partition":
         """The same records before any operation, for another log."""
-        return Partition(self._origin, self._place)
+        return Partition(self._origin, self._index)
 
     def answer(self, question: Question) -> np.ndarray | Failure:
         """The counts that are asked for, after all operations of the log; ``BEHIND`` if too few of them are at hand."""
@@ -130,24 +125,24 @@ class Partition:
         return np.frombuffer(self._origin.digest(), dtype=np.int64)
 
     def enter(self, digests: np.ndarray) -> None:
-        """Write its own to its place."""
-        digests[self._place] = self.digest
+        """Write its own into those of all."""
+        digests[self._index] = self.digest
 
-    def _after(self, question: Question) -> Shards:
-        if self._n_done == 0 and question.digests is not None and (self.digest != question.digests[self._place]).any():
+    def _after(self, question: Question) -> MemoryCounter:
+        if self._n_done == 0 and question.digests is not None and (self.digest != question.digests[self._index]).any():
             # Its records would get the coins of others.
             raise TableError("The table gave other rows, or another order, when a lost part of it was computed again.")
-        shards = self._shards or self._origin.shards()
+        counter = self._counter or self._origin.counter()
         for operation in question.news[self._n_done - question.n_known :]:
-            shards = operation.apply(shards, self._place)
-        self._shards, self._n_done = shards, question.n_operations
-        return shards
+            counter = operation.apply(counter, self._index)
+        self._counter, self._n_done = counter, question.n_operations
+        return counter
 
     def __sizeof__(self) -> int:
         return self._origin.n_bytes
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Partition, (self._origin, self._place)
+        return Partition, (self._origin, self._index)
 
     def __repr__(self) -> str:
         return "Partition(...)"

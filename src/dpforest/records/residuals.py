@@ -8,13 +8,10 @@ import math
 
 import numpy as np
 
+from dpforest.records.base import MOST_WEIGHT
 from dpforest.tree import SCORE_STEPS
 
-# The weight of a record that the trees are as wrong about as a guess, or worse. One byte a record.
-MOST_WEIGHT = 255
-_TOP = 1 << 30
-# 255 * classes**2 * 2**30 must fit 63 bits.
-MOST_CLASSES = 4096
+_TOP = 1 << 30  # see ``MOST_CLASSES``
 
 
 def _powers() -> np.ndarray:

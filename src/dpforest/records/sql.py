@@ -1,25 +1,32 @@
 """Tables in a database, read through Ibis. Rows stay there; what leaves is sums, sealed."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpforest.domain import Domain
-from dpforest.errors import MissingExtraError, ParameterError, TableError
+from dpforest.errors import MissingExtraError, TableError
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.memory import refuse_copy
-from dpforest.records.sql_gaps import GAPS, ONLY_WITHOUT_TABLES
+from dpforest.records.base import Openable, Scored, Weighted
+from dpforest.records.memory import Guarded
 from dpforest.schema import Bounded, Schema
 
 if TYPE_CHECKING:
     from dpforest.records.sql_counter import SqlCounter
     from dpforest.records.sql_session import Session
 
-__all__ = ["GAPS", "ONLY_WITHOUT_TABLES", "SqlVault"]
+NOT_KEPT = (
+    "This account may not make temporary tables (or temporary=False was asked for), so the database keeps nothing beside "
+    "each record. Use an account that may, another recipe, or a table in memory."
+)
+TOO_DEEP = (
+    "Without temporary tables all splits are part of every query, and there are too many of them. Use fewer trees or "
+    "levels, or an account that may make temporary tables."
+)
 
 
-class SqlVault:
+class SqlVault(Guarded):
     """The rows of a table in a database, checked against the schema and not yet encoded.
 
     Use it as a context manager, or call ``close``: temporary tables are dropped then, also after an error.
@@ -34,11 +41,10 @@ class SqlVault:
         self._session = session
 
     @classmethod
-    def seal(cls, table: Any, schema: Schema, temporary: bool | None = None, keeps: Iterable[str] = ()) -> "SqlVault":
+    def seal(cls, table: Any, schema: Schema, temporary: bool | None = None) -> "SqlVault":
         """Check columns and types, which are taken as public; no row is read.
 
         ``temporary`` says whether records may be kept in temporary tables: by default if the account may make them.
-        ``keeps`` are the kinds of training that are asked for: one that needs such tables is refused here, not half-way.
         """
         try:
             import ibis
@@ -56,17 +62,27 @@ class SqlVault:
         check_columns(table, schema)
         check_names(backend.name, schema)
         check_reading(table, schema, backend)
-        session = Session(backend, temporary)
-        for kind in keeps:
-            if kind in ONLY_WITHOUT_TABLES and not session.temporary:
-                session.close()
-                raise ParameterError(f"This cannot be done in a database: {GAPS[kind]}")
-        return cls(table, schema, session)
+        return cls(table, schema, Session(backend, temporary))
 
     @property
     def temporary(self) -> bool:
         """Whether records are kept in temporary tables."""
         return self._session.temporary
+
+    @property
+    def counter(self) -> "type[SqlCounter]":
+        """What ``encode`` will give, by whether anything can be kept beside a record."""
+        from dpforest.records.sql_counter import KeepingSqlCounter, SqlCounter
+
+        return KeepingSqlCounter if self.temporary else SqlCounter
+
+    @property
+    def gaps(self) -> dict[type, str]:
+        """What a database cannot do, by protocol, and what to do."""
+        gaps: dict[type, str] = {
+            Openable: "Rows do not leave the database. Use variant='private', or fit a table in memory."
+        }
+        return gaps if self.temporary else gaps | {Weighted: NOT_KEPT, Scored: NOT_KEPT}
 
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
@@ -79,8 +95,7 @@ class SqlVault:
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "SqlCounter":
         """Records as codes, in a temporary table or as an expression; those that the target leaves out are dropped."""
         from dpforest.records.sql_codes import feature_codes, target_code
-        from dpforest.records.sql_counter import SqlCounter
-        from dpforest.records.sql_placed import apart
+        from dpforest.records.sql_placed import unmerged
         from dpforest.records.sql_steps import number
 
         target = self.schema.target
@@ -89,12 +104,8 @@ class SqlVault:
         table = self._table.select(**codes)
         table = table.filter(table[name] >= 0)
         # The first node of each record has its place from the start: it will change, and the table need not be copied then.
-        table = self._session.keep(table.mutate(n0=number(0))) if self._session.temporary else apart(table)
-        return SqlCounter(table, self._session, domain, target)
-
-    def rows(self) -> Sealed[Any]:
-        """Refused: a declared gap."""
-        raise ParameterError(f"This cannot be done in a database: {GAPS['published variants']}")
+        table = self._session.keep(table.mutate(n0=number(0))) if self._session.temporary else unmerged(table)
+        return self.counter(table, self._session, domain, target)
 
     def close(self) -> None:
         """Drop all temporary tables of this fit."""
@@ -105,8 +116,3 @@ class SqlVault:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        return "SqlVault(...)"
-
-    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy

@@ -1,6 +1,6 @@
 """Records that are counted inside a database. Builds queries; what they return is sums, and leaves sealed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 from math import prod
@@ -14,11 +14,23 @@ from dpforest.errors import ParameterError
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
 from dpforest.records import sql_coins as coins
-from dpforest.records.memory import COIN_SIDES, refuse_copy
-from dpforest.records.residuals import MOST_WEIGHT
+from dpforest.records.base import (
+    MOST_WEIGHT,
+    AllTrees,
+    Assignment,
+    Judged,
+    OneTree,
+    Poisson,
+    Scored,
+    Weighted,
+    Windowed,
+)  # fmt: skip
+from dpforest.records.draws import COIN_SIDES
+from dpforest.records.memory import Guarded
+from dpforest.records.sql import NOT_KEPT
 from dpforest.records.sql_errors import count_wrong, number_wrong
 from dpforest.records.sql_moves import Moves
-from dpforest.records.sql_placed import Placed, apart, refuse
+from dpforest.records.sql_placed import Placed, unmerged
 from dpforest.records.sql_residuals import residual_sums, residual_weight
 from dpforest.records.sql_session import Session
 from dpforest.records.sql_steps import clip, divide, least, number
@@ -30,10 +42,10 @@ QUERIES_AT_ONCE = 32
 MOST_SCORE = 1 << 29
 
 
-class SqlCounter:
-    """Encoded records in a database, and the node that each has reached in its trees.
+class SqlCounter(Guarded, Windowed, Judged):
+    """Encoded records in a database, and the node that each has reached in its trees; see ``records.base``.
 
-    Privacy: as ``Shards``, with the same answers to the last unit given the same draws; for the draws see ``Placed``.
+    Privacy: as ``MemoryCounter``, with the same answers to the last unit given the same draws; for the draws see ``Placed``.
     """
 
     code_unit = 1
@@ -50,30 +62,20 @@ class SqlCounter:
         if not isinstance(target, Classes):
             self.look(0, FINE_STEPS)
 
-    def deal(self, draw: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> None:
-        """Place every record at the roots of its trees; ``draw`` is a ``sampling.Deal``, whose kind says how."""
-        deal: Any = draw
-        kind, n_trees, placed = deal.sample.kind, deal.n_trees, self._placed
+    def deal(self, assignment: Assignment, entropy: Entropy) -> None:
         self._sided = self._weighted = self._by_scores = False
         self.code_unit = self.node_unit = 1
-        if kind == "one" and n_trees > 1:
+        n_trees, placed = assignment.n_trees, self._placed
+        if isinstance(assignment, Poisson):
+            raise ParameterError(NOT_KEPT)
+        if isinstance(assignment, OneTree) and n_trees > 1:
             old = [name for name in placed.numbered("n") if name != "n0"]
-            placed.draw(deal.entropy, {"n0": partial(coins.draw_below, n_trees)}, old)
+            placed.draw(entropy, {"n0": partial(coins.draw_below, n_trees)}, old)
             placed.start([None])
-        elif kind == "poisson":
-            self._need_tables("bootstrap")
-            drawn = {f"w{k}": coins.draw_poisson for k in range(n_trees)}
-            old = [name for name in (*placed.numbered("w"), *placed.numbered("n")) if name not in drawn]
-            placed.draw(deal.entropy, drawn, old)
-            placed.start(range(n_trees))
-            self._weighted = True
-        elif kind in ("one", "all"):
-            placed.start(range(n_trees))
         else:
-            raise ParameterError(f"A deal of the kind {kind!r} is not known to a database.")
+            placed.start(range(n_trees))
 
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[SqlCounter, SqlCounter]":
-        """Two parts of the records, by a coin for each: those to train on, and ``share`` of them held out."""
         is_held = partial(coins.draw_side, Fraction(round(share * COIN_SIDES), COIN_SIDES))
         self._placed.draw(entropy, {"held": is_held})
         return self._part(0), self._part(1)
@@ -82,34 +84,17 @@ class SqlCounter:
         table = self._placed.table
         own = table.filter(table["held"] == held).drop("held")
         own = self._session.keep(own) if self._session.temporary else own
-        return SqlCounter(own, self._session, self.domain, self.target)
+        return type(self)(own, self._session, self.domain, self.target)
 
     def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
-        """Sealed number of records ``(n_ensembles,)`` that the majority of each ``(n_ensembles, n_trees)`` gets wrong."""
         walked = self._placed.walked(forest)
         choices = {f"v{k}": choice for k, choice in enumerate(walked.choices(forest))}
         votes = walked.table.select(y=walked.column("y"), **choices)
-        votes = self._session.keep(votes) if self._session.temporary else apart(votes)
+        votes = self._session.keep(votes) if self._session.temporary else unmerged(votes)
         errors = count_wrong(self._session, votes, ensembles, self.target.n_values)
         self._session.drop(votes)
         self._session.drop(walked.table)
         return Sealed(errors)
-
-    def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
-        """Place records at the roots of new trees with the probability that a tree of ``forest`` gets them wrong."""
-        self._need_tables("trees by errors")
-        walked = self._placed.walked(forest)
-        walked.derived["wrong"] = number_wrong(walked.choices(forest), walked.column("y")).cast("int32")
-        walked.settle()
-        self._session.drop(self._placed.table)
-        self._placed = walked
-        drawn = {f"u{k}": partial(coins.draw_below, forest.n_trees) for k in range(n_trees)}
-        walked.draw(entropy, drawn, walked.numbered("n"))
-        table = walked.table
-        taken = {f"w{k}": (table[f"u{k}"] < table["wrong"]).ifelse(1, 0).cast("int8") for k in range(n_trees)}
-        walked.replace(table.mutate(**taken).drop("wrong", *drawn))
-        walked.start(range(n_trees))
-        self._weighted = True
 
     @property
     def _by_class(self) -> bool:
@@ -118,11 +103,9 @@ class SqlCounter:
 
     @property
     def code_width(self) -> int:
-        """Integers that describe the records of a cell in ``count_codes``."""
         return 2 if self._sided else self.target.width
 
     def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
-        """Sealed statistics ``(n_nodes, total_codes, width)`` of the nodes from ``first``; see ``Shards``."""
         n_labels = self.code_width if self._by_class else 0
         label = self._placed.column("side" if self._sided else "y")
         queries = []
@@ -134,21 +117,19 @@ class SqlCounter:
                 queries.append(_grouped(table, keys, label, n_labels, weight, feature))
         counts = np.zeros((len(wanted), self.domain.total_codes, self.code_width), dtype=np.int64)
         for found in self._answers(queries):
-            part, (cell, place) = found["part"], np.divmod(found["cell"], max(n_labels, 1))
+            part, (cell, index) = found["part"], np.divmod(found["cell"], max(n_labels, 1))
             node, code = np.divmod(cell, self.domain.n_codes[part])
-            cells = (node, self.domain.offsets[part] + code, *([place] if n_labels else []))
+            cells = (node, self.domain.offsets[part] + code, *([index] if n_labels else []))
             np.add.at(counts, cells, _sums(found, n_labels))
         return Sealed(counts)
 
     def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed statistics ``(n_nodes, width)`` of the nodes from ``first``."""
         n_labels = self.target.width if isinstance(self.target, Classes) else 0
         # Distances from a centre are for splits; the leaves of a bounded target count each record once.
         weighted = self._weighted and not self._sided
         return self._count_labels(first, n_nodes, self.target.width, n_labels, weighted)
 
     def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed numbers of records ``(n_nodes, TARGET_STEPS + 1)`` for each step of a bounded target."""
         self._check_one_tree()
         return self._count_labels(first, n_nodes, TARGET_STEPS + 1, TARGET_STEPS + 1, False)
 
@@ -173,63 +154,79 @@ class SqlCounter:
             yield self._session.fetch(ibis.union(*some) if len(some) > 1 else some[0])
 
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
-        """Follow the released splits of the nodes from ``first``."""
         self._placed.descend(Moves.of(first, features, routes, first_children, self.domain))
+
+    def look(self, low: int, high: int) -> None:
+        wide = clip(self._placed.table["fine"], low, high).cast("int64") - low
+        self._placed.derived["y"] = divide(wide * TARGET_STEPS + (high - low) // 2, high - low).cast("int16")
+        self._window = (low, high)
 
     def _check_one_tree(self) -> None:
         if self._placed.n_copies != 1:
             raise ParameterError("Weights of records need one tree at a time; use stages that grow trees in sequence.")
 
-    def _need_tables(self, kind: str) -> None:
-        if not self._session.temporary:
-            refuse(kind)
+
+class KeepingSqlCounter(SqlCounter, Weighted, Scored):
+    """The same for an account that may make temporary tables, which keep something beside each record."""
+
+    def deal(self, assignment: Assignment, entropy: Entropy) -> None:
+        if not isinstance(assignment, Poisson):
+            super().deal(assignment, entropy)
+            return
+        super().deal(AllTrees(assignment.n_trees), entropy)
+        placed, drawn = self._placed, {f"w{k}": coins.draw_poisson for k in range(assignment.n_trees)}
+        old = [name for name in (*placed.numbered("w"), *placed.numbered("n")) if name not in drawn]
+        placed.draw(entropy, drawn, old)
+        self._weighted = True
+
+    def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
+        walked = self._placed.walked(forest)
+        walked.derived["wrong"] = number_wrong(walked.choices(forest), walked.column("y")).cast("int32")
+        walked.settle()
+        self._session.drop(self._placed.table)
+        self._placed = walked
+        drawn = {f"u{k}": partial(coins.draw_below, forest.n_trees) for k in range(n_trees)}
+        walked.draw(entropy, drawn, walked.numbered("n"))
+        table = walked.table
+        taken = {f"w{k}": (table[f"u{k}"] < table["wrong"]).ifelse(1, 0).cast("int8") for k in range(n_trees)}
+        walked.replace(table.mutate(**taken).drop("wrong", *drawn))
+        walked.start(range(n_trees))
+        self._weighted = True
 
     def start_scores(self) -> None:
-        """Every record has a score of 0 for each class (or, for a bounded target, a prediction of 0)."""
-        self._need_tables("sequential trees")
         self._n_scores = self.target.n_values if isinstance(self.target, Classes) else 1
-        self._placed.derived |= {f"s{place}": number(0) for place in range(self._n_scores)}
+        self._placed.derived |= {f"s{index}": number(0) for index in range(self._n_scores)}
 
     def add_scores(self, values: np.ndarray) -> None:
-        """Add the released ``values`` ``(n_nodes, n_scores)`` of the leaf that each record has reached to its scores."""
         self._check_one_tree()
         added = {}
-        for place, score in enumerate(self._scores()):
-            total = score.cast("int64") + self._placed.at_node(0, 0, values[:, place].tolist())
-            added[f"s{place}"] = clip(total, -MOST_SCORE, MOST_SCORE).cast("int32")
+        for index, score in enumerate(self._scores()):
+            total = score.cast("int64") + self._placed.at_node(0, 0, values[:, index].tolist())
+            added[f"s{index}"] = clip(total, -MOST_SCORE, MOST_SCORE).cast("int32")
         self._placed.derived |= added
         self._placed.settle()
         self._by_scores = False
 
     def _scores(self) -> list[Any]:
-        return [self._placed.column(f"s{place}") for place in range(self._n_scores)]
+        return [self._placed.column(f"s{index}") for index in range(self._n_scores)]
 
     def weigh_residuals(self) -> None:
-        """From now on a record counts by how wrong its scores are: 0 .. MOST_WEIGHT."""
         self._check_one_tree()
         self._placed.replace(residual_weight(self._placed.whole(), self._n_scores, self._session))
         self._weighted = self._by_scores = True
         self.code_unit = self.node_unit = MOST_WEIGHT
 
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals and of weights, see ``leaves.residual_sums``."""
         self._check_one_tree()
         table, node = self._placed.at_asked(0, first, np.ones(n_nodes, dtype=bool))
-        known = {f"s{place}": score for place, score in enumerate(self._scores())}
+        known = {f"s{index}": score for index, score in enumerate(self._scores())}
         if self._by_scores:
             known["w0"] = self._placed.column("w0")
         table = table.select(cell=node, y=self._placed.column("y"), **known)
         query = _summed(*residual_sums(table, self._n_scores, self._session))
         return Sealed(self._filled([query], (n_nodes, self._n_scores + 1), 0))
 
-    def look(self, low: int, high: int) -> None:
-        """See a bounded target between two steps of its fine grid; values outside are clipped."""
-        wide = clip(self._placed.table["fine"], low, high).cast("int64") - low
-        self._placed.derived["y"] = divide(wide * TARGET_STEPS + (high - low) // 2, high - low).cast("int16")
-        self._window = (low, high)
-
     def look_at_residuals(self, half_width: int) -> None:
-        """See what is left of a bounded target: within ``half_width`` fine steps of the window around its scores."""
         low, high = self._window
         wide = clip(self._placed.table["fine"], low, high).cast("int64") - low
         seen = divide(wide * FINE_STEPS, high - low) - self._placed.column("s0") + half_width
@@ -237,9 +234,7 @@ class SqlCounter:
         self._placed.derived["y"] = steps.cast("int16")
         self._placed.settle()
 
-    def turn_around(self, first: int, centres: np.ndarray, reach: int) -> None:
-        """Records count as below or above the released centre of their node, by distance, capped at ``reach`` steps."""
-        self._need_tables("sequential trees")
+    def weigh_distances(self, first: int, centres: np.ndarray, reach: int) -> None:
         self._check_one_tree()
         distance = self._placed.column("y").cast("int64") - self._placed.at_node(0, first, centres.tolist())
         weight = least(divide(distance.abs() * MOST_WEIGHT, reach), MOST_WEIGHT)
@@ -248,8 +243,6 @@ class SqlCounter:
         self._placed.settle()
         self._sided = self._weighted = True
         self.code_unit = MOST_WEIGHT
-
-    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
 
 
 def _grouped(table: Any, keys: list[tuple[Any, int]], label: Any, n_labels: int, weight: Any, part: int = 0) -> Any:
@@ -282,4 +275,4 @@ def _summed(table: Any, sums: dict[str, Any]) -> Any:
 def _sums(found: dict[str, np.ndarray], n_labels: int) -> np.ndarray:
     """What an answer says of each cell: one number where labels have cells of their own, else one for each sum."""
     names = sorted(name for name in found if name[0] == "a" and name[1:].isdigit())
-    return found["a0"] if n_labels else np.stack([found[f"a{place}"] for place in range(len(names))], axis=1)
+    return found["a0"] if n_labels else np.stack([found[f"a{index}"] for index in range(len(names))], axis=1)

@@ -7,7 +7,7 @@ the place of the old one. Without temporary tables all of it is an expression ov
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import ibis
 import numpy as np
@@ -16,7 +16,7 @@ from dpforest.domain import Domain
 from dpforest.errors import ParameterError
 from dpforest.mechanisms import Entropy
 from dpforest.records import sql_coins as coins
-from dpforest.records.sql_gaps import GAPS
+from dpforest.records.sql import TOO_DEEP
 from dpforest.records.sql_moves import Moves, follow_long, node_of
 from dpforest.records.sql_session import Session
 from dpforest.records.sql_steps import number, pick
@@ -117,13 +117,13 @@ class Placed:
             table = table.mutate(**{f"h{k}": coins.digits_of_row(key) for k, key in enumerate(keys)})
         else:
             codes = [table[f"c{feature}"] for feature in range(self.domain.n_features)]
-            table = apart(table.mutate(**{f"h{k}": coins.digits_of_values(key, codes) for k, key in enumerate(keys)}))
+            table = unmerged(table.mutate(**{f"h{k}": coins.digits_of_values(key, codes) for k, key in enumerate(keys)}))
         table = table.mutate(**{name: rule(table[f"h{k}"]).cast("int32") for k, (name, rule) in enumerate(rules.items())})
         table = table.drop(*(f"h{k}" for k in range(len(rules))), *dropped)
         if self.session.temporary:
             self.replace(table)
         else:
-            self.table, self.derived = apart(table), {}
+            self.table, self.derived = unmerged(table), {}
 
     def numbered(self, letter: str) -> list[str]:
         """Columns of the table such as w0, w1, …"""
@@ -136,7 +136,7 @@ class Placed:
         n_splits = sum(len(moves.splits) for moves in self._moves) + len(move.splits)
         if not self.session.temporary:
             if n_splits > MOST_SPLITS:
-                refuse("deep forests")
+                raise ParameterError(TOO_DEEP)
             self._moves.append(move)
             return
         if len(move.splits) <= LONG_SPLITS:
@@ -168,12 +168,7 @@ class Placed:
         return [self.at_node(copy, 0, chosen) for copy in range(forest.n_trees)]
 
 
-def refuse(kind: str) -> NoReturn:
-    """Raise what a declared gap says."""
-    raise ParameterError(f"This cannot be done in a database: {GAPS[kind]}")
-
-
-def apart(table: Any) -> Any:
+def unmerged(table: Any) -> Any:
     """The same table, such that expressions on its columns do not repeat what these are made of.
 
     A column of row numbers keeps queries from being merged; engines do not compute what nobody reads.

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from dpforest.errors import ParameterError, TableError
-from dpforest.records.memory import refuse_copy
+from dpforest.records.memory import Guarded
 
 # Engines whose temporary tables hold rows. Elsewhere they may be views, whose draws would be made anew by every query.
 KEEPERS = ("duckdb", "postgres")
 
 
-class Session:
+class Session(Guarded):
     """Runs expressions on the engine of a table, and forgets its temporary tables at the end.
 
     Privacy: not private by itself; what it fetches is sealed by who asks.
@@ -123,8 +123,6 @@ class Session:
     def close(self) -> None:
         """Drop what is left. What cannot be dropped vanishes with the connection."""
         self._finalizer()
-
-    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
 
 
 def can_run(backend: Any, table: Any) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -12,9 +12,11 @@ from dpforest.domain import Domain
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
+from dpforest.records.base import Openable
 from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
+from dpforest.records.draws import draw_held_out
 from dpforest.records.kernels import encode_numbers
-from dpforest.records.memory import Shards, draw_held_out, refuse_copy
+from dpforest.records.memory import Guarded, MemoryCounter
 from dpforest.records.people import People, read_ids
 from dpforest.records.scoring import hits_and_misses
 from dpforest.records.workers import Workers
@@ -28,12 +30,15 @@ Scales = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.nd
 N_STEPS = 1 << 12
 
 
-class Vault:
+class Vault(Guarded, Openable):
     """Holds the rows of one fit, checked against the schema and not yet encoded.
 
     Privacy: not private by itself; answers are sealed. Checks look at columns and types only, so whether an error occurs
     does not depend on values. With ``ids`` of persons and ``people``, rows are drawn when the first answer is asked for.
     """
+
+    counter: ClassVar[type[MemoryCounter]] = MemoryCounter
+    gaps: ClassVar[dict[type, str]] = {}
 
     def __init__(
         self,
@@ -72,7 +77,7 @@ class Vault:
         """The sealed number of records, shape ``(1,)``."""
         return Sealed(np.array([np.count_nonzero(self._target_codes >= 0)]))
 
-    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> Shards:
+    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> MemoryCounter:
         """Records as codes, those that the target leaves out dropped."""
         kept = self._target_codes >= 0
         codes = encode(self._columns, domain, self._workers)
@@ -81,13 +86,10 @@ class Vault:
             codes, target_codes = np.ascontiguousarray(codes[:, kept]), self._target_codes[kept]
         else:
             target_codes = self._target_codes
-        return Shards(codes, target_codes, domain, self.schema.target, self._workers)
+        return self.counter(codes, target_codes, domain, self.schema.target, self._workers)
 
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[Vault, Vault]":
-        """Two parts of the records, by a coin for each: those to train on, and ``share`` of them held out.
-
-        Privacy: as ``Shards.hold_out``.
-        """
+        """Two parts of the records, as ``Counter.hold_out``."""
         held = draw_held_out(self._target_codes.size, share, entropy)
         return self._part(~held), self._part(held)
 
@@ -107,11 +109,6 @@ class Vault:
 
     def close(self) -> None:
         """Nothing is left behind: what it holds goes with it."""
-
-    def __repr__(self) -> str:
-        return "Vault(...)"
-
-    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = refuse_copy
 
 
 def sealed_rows(parts: list[list[Any]], target_codes: np.ndarray, schema: Schema) -> Sealed[Rows]:

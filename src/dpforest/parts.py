@@ -1,0 +1,44 @@
+"""What a part of a recipe says of itself. Public values only."""
+
+import inspect
+from typing import Any, Protocol, runtime_checkable
+
+from dpforest.schema import Target
+
+
+@runtime_checkable
+class Part(Protocol):
+    """Base of the kinds of parts; a part that says nothing else has what is said here.
+
+    What a part says for all its values must be declared by its kind: a flag that is misspelt is an error, not a default.
+    """
+
+    @property
+    def needs(self) -> tuple[type, ...]:
+        """Protocols of ``records.base`` that a backend must offer beside ``Counter``."""
+        return ()
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether the number of rows must be known before growing."""
+        return False
+
+    def accepts(self, target: Target) -> bool:
+        """Whether the part has a meaning for this target."""
+        return True
+
+    def check(self, recipe: Any) -> None:
+        """Raise unless the other parts of the recipe are those that the part's proof assumes."""
+        return
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        own = inspect.get_annotations(cls)
+        if Protocol in cls.__bases__:
+            return  # declares
+        known = {name for base in cls.__mro__[1:] for name in (*vars(base), *inspect.get_annotations(base))}
+        for name, value in vars(cls).items():
+            is_field = name in own and "ClassVar" not in str(own[name])
+            is_code = callable(value) or hasattr(value, "__get__")
+            if not (name.startswith("_") or name in known or is_field or is_code):
+                raise TypeError(f"{cls.__name__}.{name} is not declared by the kind of part; is the name misspelt?")
