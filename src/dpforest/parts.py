@@ -1,9 +1,9 @@
 """What a part of a recipe says of itself. Public values only."""
 
 import inspect
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from dpforest.schema import Target
+from dpforest.schema import Bounded, Classes, Target
 
 
 @runtime_checkable
@@ -12,6 +12,8 @@ class Part(Protocol):
 
     What a part says for all its values must be declared by its kind: a flag that is misspelt is an error, not a default.
     """
+
+    targets: ClassVar[tuple[type, ...]] = (Classes, Bounded)  # kinds of target for which it has a meaning
 
     @property
     def needs(self) -> tuple[type, ...]:
@@ -25,7 +27,7 @@ class Part(Protocol):
 
     def accepts(self, target: Target) -> bool:
         """Whether the part has a meaning for this target."""
-        return True
+        return isinstance(target, self.targets)
 
     def check(self, recipe: Any) -> None:
         """Raise unless the other parts of the recipe are those that the part's proof assumes."""

@@ -15,7 +15,7 @@ import numpy as np
 from dpforest.domain import Domain
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import AllTrees, Assignment, Counter, OneTree, Source
+from dpforest.records.base import CAPABILITIES, AllTrees, Assignment, Counter, OneTree, Source
 from dpforest.records.draws import NO_WEIGHTS
 from dpforest.records.memory import MemoryCounter
 from dpforest.records.vault import Vault
@@ -48,6 +48,13 @@ def agreed(answer: Sealed[np.ndarray], expected: Sealed[np.ndarray]) -> Sealed[n
     assert own.shape == other.shape
     np.testing.assert_array_equal(own, other)
     return answer
+
+
+def offering_all(kind: type) -> type:
+    """A class that passes questions on by ``__getattr__``, with the names of all protocols, which look for them."""
+    for name in {name for need in CAPABILITIES for name in vars(need) if name[0] != "_"} - {*vars(kind)}:
+        setattr(kind, name, property(lambda self, name=name: self.__getattr__(name)))
+    return kind
 
 
 class TwinSource:

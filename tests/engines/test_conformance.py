@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from tests.engines.conformance import Twin, TwinSource, grow_at_random, in_memory
+from tests.engines.conformance import Twin, TwinSource, grow_at_random, in_memory, offering_all
 from tests.engines.conformance_backends import OPENERS, opened
 from tests.engines.conformance_tables import SIZES, TARGETS, easy, nasty
 
@@ -209,6 +209,7 @@ def test_held_out_records_are_a_part_of_their_own(backend, size, kind):
         grow_at_random(part, 2, levels_of(size), np.random.default_rng(5))
 
 
+@offering_all
 class Spy:
     """Records in memory, and the protocols that their questions belong to."""
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from dask.utils import key_split
 from distributed import Client, LocalCluster, get_task_stream
+from tests.engines.conformance import offering_all
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema, get_recipe, list_recipes
 from dpforest.domain import Domain, Grid
@@ -107,6 +108,7 @@ class JoinedCoins(Entropy):
             begin += size
 
 
+@offering_all
 class Both:
     """A counter on the cluster and one in memory with the same coins; asks both and compares."""
 

@@ -244,7 +244,7 @@ REFUSED = {
     ),
     "text for numbers": (
         lambda tmp: written(tmp, changed(secret(), "x", lambda column: column.cast(pa.string()))),
-        TableError, "'x' is declared numeric, but the table has it as String. Convert the column",
+        TableError, "'x' is declared numeric, but it was given as String. Convert the column",
     ),
     "large text for numbers": (
         lambda tmp: written(tmp, changed(secret(), "k", lambda column: column.cast(pa.large_string()))),

@@ -24,9 +24,6 @@ class Balance(Criterion):
 
     status = "proved"
 
-    def accepts(self, target: Target) -> bool:
-        return True
-
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         scores = np.empty(children.shape[:-2], dtype=np.int64)
         # Records are counted for each class, or in the first of three sums.

@@ -30,9 +30,7 @@ class EntropyCount(Criterion):
 
     n_max: int = 1 << 20
     status = "proved"
-
-    def accepts(self, target: Target) -> bool:
-        return isinstance(target, Classes)
+    targets = (Classes,)
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         return (self._g(children).sum(axis=-1) - self._g(children.sum(axis=-1))).sum(axis=-1)

@@ -30,9 +30,7 @@ class GiniCount(Criterion):
     """
 
     status = "proved"
-
-    def accepts(self, target: Target) -> bool:
-        return isinstance(target, Classes)
+    targets = (Classes,)
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         return score_each(_score, children)

@@ -25,10 +25,8 @@ class SoftAgreement(Criterion):
     """
 
     status = "proved"
+    targets = (Bounded,)
     needs_centres: ClassVar[bool] = True
-
-    def accepts(self, target: Target) -> bool:
-        return isinstance(target, Bounded)
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         below, above = children[..., 0], children[..., 1]

@@ -25,9 +25,7 @@ class SquaredError(Criterion):
     """
 
     status = "proved"
-
-    def accepts(self, target: Target) -> bool:
-        return isinstance(target, Bounded)
+    targets = (Bounded,)
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         sizes, sums, squares = children[..., 0], children[..., 1], children[..., 2]

@@ -24,9 +24,7 @@ class WeightedMajority(Criterion):
     """
 
     status = "proved"
-
-    def accepts(self, target: Target) -> bool:
-        return isinstance(target, Classes)
+    targets = (Classes,)
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         divisors = np.maximum(children.sum(axis=-1), 1)

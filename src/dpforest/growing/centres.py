@@ -10,7 +10,7 @@ from dpforest.errors import ParameterError
 from dpforest.privacy.base import Bound
 from dpforest.privacy.gate import Gate
 from dpforest.records.base import MOST_WEIGHT, Counter, Weighted, Windowed
-from dpforest.schema import TARGET_STEPS, Bounded, Target
+from dpforest.schema import TARGET_STEPS, Bounded
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,11 @@ class Centres(recipe.Centres):
     reach: float = 0.1
     n_centres: int = 64
     needs = (Windowed, Weighted)
+    targets = (Bounded,)
 
     def __post_init__(self) -> None:
         if not (0 < self.share < 1 and 1 / TARGET_STEPS <= self.reach <= 1 and 1 <= self.n_centres <= TARGET_STEPS):
             raise ParameterError("Centres need 0 < share < 1, a reach of at most 1 and 1 .. 1024 centres.")
-
-    def accepts(self, target: Target) -> bool:
-        return isinstance(target, Bounded)
 
     def turn(self, shards: Counter, first: int, n_nodes: int, amount: float, gate: Gate, label: str) -> None:
         """Release a centre for each open node and let its records see it."""

@@ -12,7 +12,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.proposals import Candidates
 from dpforest.recipe import Narrow
 from dpforest.records.base import Counter
-from dpforest.schema import Classes, Target
+from dpforest.schema import Classes
 
 STEPS = 1024  # a bin's place between the bounds, as a whole number
 
@@ -32,13 +32,11 @@ class ClassMeans(Narrow):
     """
 
     share: float = 0.5  # of a level's amount
+    targets = (Classes,)
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
             raise ParameterError(f"threshold_share must lie in (0, 1), not {self.share!r}.")
-
-    def accepts(self, target: Target) -> bool:
-        return isinstance(target, Classes)
 
     def narrow(
         self, candidates: Candidates, shards: Counter, first: int, amount: float, gate: Gate, label: str

@@ -20,7 +20,7 @@ from dpforest.privacy.sealed import Sealed
 from dpforest.proposals import Intervals, Menu, OneChildPerValue
 from dpforest.recipe import Recipe
 from dpforest.records.base import AllTrees, Counter
-from dpforest.schema import Classes, Target
+from dpforest.schema import Classes
 
 # Public caps: features whose pairs are looked at, and runs of codes of each.
 MOST_PAIRED, MOST_RUNS = 12, 64
@@ -52,13 +52,11 @@ class FirstLook(recipe.FirstLook):
     cuts: bool = False
     select: bool = False
     pairs: bool = False
+    targets = (Classes,)
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
             raise ParameterError(f"The share of the first look must lie in (0, 1), not {self.share!r}.")
-
-    def accepts(self, target: Target) -> bool:
-        return isinstance(target, Classes)
 
     def look(self, shards: Counter, recipe: Recipe, amount: float, gate: Gate) -> tuple[Recipe, float]:
         """The recipe with a menu by what was seen, and what is left of the amount."""

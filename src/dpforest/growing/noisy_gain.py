@@ -10,7 +10,7 @@ from dpforest.growing import choosing
 from dpforest.growing.choosing import Level
 from dpforest.privacy.base import Sensitivity
 from dpforest.recipe import Choose, Recipe
-from dpforest.schema import Classes, Target
+from dpforest.schema import Classes
 
 # Criteria take counts from 0 to here.
 MOST_COUNT = 1 << 40
@@ -32,8 +32,7 @@ class NoisyGain(Choose):
         Assumes: nodes of a tree hold different records; the features that a node may use are public.
     """
 
-    def accepts(self, target: Target) -> bool:
-        return isinstance(target, Classes)
+    targets = (Classes,)
 
     def check(self, recipe: Recipe) -> None:
         """Raise for parts that want another way to choose."""

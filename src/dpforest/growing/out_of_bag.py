@@ -17,7 +17,7 @@ from dpforest.privacy.sealed import Sealed
 from dpforest.recipe import Recipe, Stages
 from dpforest.records.base import AllTrees, Counter
 from dpforest.rules import Facts
-from dpforest.schema import Classes, Target
+from dpforest.schema import Classes
 from dpforest.tree import Forest
 
 
@@ -50,6 +50,7 @@ class OutOfBag(Stages):
     held_out_budget: float = 1.0  # share of the budget that held-out records pay; they are other records, so 1 is free
     n_features: int = 5
     leaf_share: float = 0.5
+    targets = (Classes,)
 
     def __post_init__(self) -> None:
         shares = (self.first_share, self.held_out, self.leaf_share)
@@ -60,9 +61,6 @@ class OutOfBag(Stages):
             )
         if not all(type(number) is int and number >= 1 for number in (self.n_first, self.n_features)):
             raise ParameterError("n_first and k must be whole numbers of at least 1.")
-
-    def accepts(self, target: Target) -> bool:
-        return isinstance(target, Classes)
 
     def train(
         self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]

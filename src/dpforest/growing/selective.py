@@ -13,7 +13,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.recipe import Recipe, Stages
 from dpforest.records.base import Counter, Judged
 from dpforest.rules import Facts
-from dpforest.schema import Classes, Target
+from dpforest.schema import Classes
 from dpforest.tree import Forest
 
 
@@ -38,6 +38,7 @@ class SelectiveAggregation(Stages):
     n_rounds: int | None = None
     subset_size: int = 10
     needs = (Judged,)
+    targets = (Classes,)
 
     def __post_init__(self) -> None:
         if not 0 < self.held_out < 1:
@@ -46,9 +47,6 @@ class SelectiveAggregation(Stages):
             raise ParameterError(f"n_rounds must be a whole number of at least 0, not {self.n_rounds!r}.")
         if type(self.subset_size) is not int or self.subset_size < 2:
             raise ParameterError(f"subset_size must be a whole number of at least 2, not {self.subset_size!r}.")
-
-    def accepts(self, target: Target) -> bool:
-        return isinstance(target, Classes)
 
     def train(
         self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]

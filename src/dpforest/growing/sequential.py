@@ -121,13 +121,11 @@ class SequentialMeans(Stages):
     half_width: float = 0.25
     in_sequence: ClassVar[bool] = True
     needs = (Scored,)
+    targets = (Bounded,)
 
     def __post_init__(self) -> None:
         if not 1 / FINE_STEPS <= self.half_width <= 1:
             raise ParameterError(f"half_width must lie in [{1 / FINE_STEPS:.2g}, 1], not {self.half_width!r}.")
-
-    def accepts(self, target: Target) -> bool:
-        return isinstance(target, Bounded)
 
     def train(
         self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]

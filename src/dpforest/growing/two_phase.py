@@ -12,7 +12,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.recipe import Recipe, Stages
 from dpforest.records.base import Counter, Weighted
 from dpforest.rules import Facts
-from dpforest.schema import Classes, Target
+from dpforest.schema import Classes
 from dpforest.tree import Forest
 
 
@@ -32,13 +32,11 @@ class TwoPhase(Stages):
 
     alpha: float = 0.5
     needs = (Weighted,)
+    targets = (Classes,)
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha <= 1:
             raise ParameterError(f"alpha must lie in (0, 1], not {self.alpha!r}.")
-
-    def accepts(self, target: Target) -> bool:
-        return isinstance(target, Classes)
 
     def train(
         self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]

@@ -23,9 +23,7 @@ class PrivateLabel(LeafRelease):
     """
 
     status = "proved"
-
-    def accepts(self, target: Target) -> bool:
-        return isinstance(target, Classes)
+    targets = (Classes,)
 
     def release(
         self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str, unit: int = 1

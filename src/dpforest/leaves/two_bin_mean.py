@@ -27,9 +27,7 @@ class TwoBinMean(LeafRelease):
     """
 
     status = "proved"
-
-    def accepts(self, target: Target) -> bool:
-        return isinstance(target, Bounded)
+    targets = (Bounded,)
 
     def release(
         self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str, unit: int = 1

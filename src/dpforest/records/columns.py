@@ -6,7 +6,7 @@ list is "other", an unlisted label follows the policy of ``Classes``. How a reco
 """
 
 import numbers
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from decimal import Decimal
 from operator import getitem
 from typing import Any
@@ -18,7 +18,7 @@ from narwhals.dependencies import get_pandas
 from dpforest.errors import TableError
 from dpforest.records.given import given_column, given_columns, given_frame, to_objects
 from dpforest.records.kernels import look_up
-from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Numeric, Schema
+from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Feature, Numeric, Schema, Target
 
 # Whole numbers are found by a table if the listed ones lie this close to one another.
 MOST_TABLE = 1 << 16
@@ -36,16 +36,16 @@ def read_columns(X: Any, schema: Schema) -> list[Any]:
         if frame is None and isinstance(feature, Numeric) and columns[place].dtype.kind in "US":
             # numpy turns a table of numbers and text into text; its numbers are read again, one by one.
             columns[place] = to_objects(read_values(columns[place]))
-        _check_type(name, feature, columns[place])
+        _check_kind(f"Column {name!r}", feature, columns[place])
+        if isinstance(feature, Categorical):
+            _check_listed(f"Column {name!r}", feature.categories, "categories", columns[place])
     return columns
 
 
 def _by_name(frame: "nw.DataFrame[Any]", schema: Schema) -> list[Any]:
     named = {str(name): name for name in frame.columns}  # pandas allows numbers as names
     given = list(named)
-    missing = [name for name in schema.features if name not in given]
-    if missing:
-        raise TableError(f"Column {missing[0]!r} of the schema is missing from the table; it has {_listed(given)}.")
+    require_columns(given, schema.features, "the table")
     unknown = [name for name in given if name not in schema.features]
     if unknown:
         hint = " It is the target: pass it as y." if unknown[0] == schema.target.name else ""
@@ -56,20 +56,26 @@ def _by_name(frame: "nw.DataFrame[Any]", schema: Schema) -> list[Any]:
     return [frame.get_column(named[name]) for name in schema.features]
 
 
+def require_columns(given: list[str], wanted: Iterable[str], where: str, asked_by: str = "of the schema") -> None:
+    """Raise unless each wanted column is there once."""
+    for name in wanted:
+        if given.count(name) != 1:
+            there = "more than once in" if name in given else "missing from"
+            raise TableError(f"Column {name!r} {asked_by} is {there} {where}; it has {_listed(given)}.")
+
+
 def _listed(names: list[Any]) -> str:
     shown = ", ".join(repr(name) for name in names[:8])
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
-def _check_type(name: str, feature: Numeric | Categorical, column: Any) -> None:
+def _check_kind(what: str, part: Feature | Target, column: Any) -> None:
+    """Raise if a column cannot hold what is declared, by its type."""
     kind, shown = column_kind(column)
-    if kind == "other" or (isinstance(feature, Numeric) and kind in ("text", "bytes", "category")):
+    if kind == "other" or (isinstance(part, Numeric | Bounded) and kind in ("text", "bytes", "category")):
         raise TableError(
-            f"Column {name!r} is declared {feature.kind}, but the table has it as {shown}. "
-            "Convert the column, or correct the schema."
+            f"{what} is declared {part.kind}, but it was given as {shown}. Convert the column, or correct the schema."
         )
-    if isinstance(feature, Categorical):
-        _check_listed(f"Column {name!r}", feature.categories, "categories", column)
 
 
 def _check_listed(what: str, listed: Sequence[Hashable], noun: str, column: Any, hint: str = "") -> None:
@@ -291,12 +297,7 @@ def _distinct_in_table(column: Any) -> tuple[list[Any], np.ndarray]:
 def read_target(y: Any, target: Classes | Bounded) -> np.ndarray:
     """Integers ``(n_records,)``: class places, or steps of the fine target grid; -1 for a record to leave out."""
     column = given_column(y, "The target", "y")
-    kind, shown = column_kind(column)
-    if kind == "other" or (isinstance(target, Bounded) and kind in ("text", "bytes", "category")):
-        raise TableError(
-            f"The target {target.name!r} is declared {target.kind}, but it was given as {shown}. "
-            "Convert it, or correct the schema."
-        )
+    _check_kind(f"The target {target.name!r}", target, column)
     if isinstance(target, Classes):
         hint = " Ensembles of scikit-learn encode labels as 0, 1, 2, ... in sorted order: declare these numbers there."
         _check_listed(f"The target {target.name!r}", target.labels, "labels", column, hint)

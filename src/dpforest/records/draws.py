@@ -1,6 +1,8 @@
 """Draws for records in memory: which trees each is in, and whether it is held out. Sees how many records there are."""
 
+import math
 from fractions import Fraction
+from itertools import accumulate
 from math import factorial
 
 import numpy as np
@@ -39,19 +41,17 @@ def draw_held_out(n_records: int, share: float, entropy: Entropy) -> np.ndarray:
     return coins < round(share * COIN_SIDES)
 
 
-def _poisson_table() -> np.ndarray:
-    """``table[k]`` is at least 2**64 P[Poisson(1) <= k]: a uniform word w stands for the number of entries <= w."""
-    # 1/e from below and above by its alternating series; the upper one makes the table too high, so k too low.
-    inverse_e = sum((Fraction((-1) ** k, factorial(k)) for k in range(31)), Fraction(0))
-    below = Fraction(0)
-    entries = []
-    for k in range(15):
-        below += inverse_e / factorial(k)
-        entries.append(min(-(-(below.numerator << 64) // below.denominator), (1 << 64) - 1))
-    return np.array(entries, dtype=np.uint64)
+def poisson_shares() -> list[Fraction]:
+    """P[Poisson(1) <= k] for k = 0 .. 14, never too low: a draw by these is never too high.
+
+    1/e is bounded from above by a partial sum of its alternating series that ends with a positive term.
+    """
+    inverse_e = sum((Fraction((-1) ** k, factorial(k)) for k in range(41)), Fraction(0))
+    return list(accumulate(inverse_e / factorial(k) for k in range(15)))
 
 
-POISSON_TABLE = _poisson_table()
+# ``table[k]`` is at least 2**64 P[Poisson(1) <= k]: a uniform word w stands for the number of entries <= w.
+POISSON_TABLE = np.array([min(math.ceil(share * 2**64), 2**64 - 1) for share in poisson_shares()], dtype=np.uint64)
 ALL_BITS = np.uint64((1 << 64) - 1)
 
 

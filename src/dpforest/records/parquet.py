@@ -15,7 +15,7 @@ from dpforest.errors import TableError
 from dpforest.privacy.sealed import Sealed
 from dpforest.progress import Step
 from dpforest.records.base import Openable
-from dpforest.records.columns import read_columns, read_target
+from dpforest.records.columns import read_columns, read_target, require_columns
 from dpforest.records.memory import Guarded, MemoryCounter
 from dpforest.records.people import People, read_ids
 from dpforest.records.vault import encode, sealed_rows
@@ -126,21 +126,12 @@ def open_files(path: str | Path, schema: Schema, *, with_target: bool = True) ->
         raise TableError(f"There is no Parquet file in {path}.")
     checked = set()
     for file in files:
-        for name in wanted:
-            _check_name(name, file, "of the schema")
+        require_columns(file.physical_schema.names, wanted, file.path)
         empty = empty_table(file, wanted)
         if empty.schema not in checked:
             _check_types(empty, schema, with_target, file.path)
             checked.add(empty.schema)
     return files
-
-
-def _check_name(name: str, file: dataset.ParquetFileFragment, asked_by: str) -> None:
-    """Raise unless a file has one column of this name."""
-    given = file.physical_schema.names
-    if given.count(name) != 1:
-        there = "more than once in" if name in given else "missing from"
-        raise TableError(f"Column {name!r} {asked_by} is {there} {file.path}; it has {', '.join(given)}.")
 
 
 def _check_types(empty: pa.Table, schema: Schema, with_target: bool, path: str) -> None:
@@ -182,7 +173,7 @@ def _check_id_column(name: Any, files: list[dataset.ParquetFileFragment], schema
     if name in schema.features or name == schema.target.name:
         raise TableError(f"Column {name!r}, named by groups, is in the schema; an id of a person is no feature.")
     for file in files:
-        _check_name(name, file, "named by groups")
+        require_columns(file.physical_schema.names, [name], file.path, "named by groups")
         read_ids(empty_table(file, [name]).column(0))
 
 

@@ -16,7 +16,7 @@ from pyarrow import dataset
 
 from dpforest.domain import Domain
 from dpforest.errors import TableError
-from dpforest.records.columns import column_kind, read_columns, read_target, read_values
+from dpforest.records.columns import column_kind, read_columns, read_target, read_values, require_columns
 from dpforest.records.given import to_objects
 from dpforest.records.memory import MemoryCounter
 from dpforest.records.parquet import ParquetVault, open_files
@@ -168,10 +168,7 @@ class Frames:
         self.schema = schema
         given = [str(name) for name in table.columns]
         wanted = [*schema.features, schema.target.name]
-        for name in wanted:
-            if given.count(name) != 1:
-                there = "missing from" if name not in given else "more than once in"
-                raise TableError(f"Column {name!r} of the schema is {there} the dataframe; it has {', '.join(given[:8])}.")
+        require_columns(given, wanted, "the dataframe")
         names = {name: table.columns[given.index(name)] for name in wanted}
         self._table, self._names = table, names
         self._reading = Reading(schema, self._kinds(), names, n_jobs=n_jobs)

@@ -50,8 +50,12 @@ def sum_errors(y: Any, predicted: np.ndarray, target: Bounded) -> Sealed[np.ndar
     """
     values = true_values(y, target)
     kept = ~np.isnan(values)
-    share = np.abs(values - predicted)[kept] / (target.upper - target.lower)
-    missed = np.rint(TARGET_STEPS * np.clip(share, 0, 1)).astype(np.int64)
+    return _steps_missed(np.abs(values - predicted)[kept] / (target.upper - target.lower))
+
+
+def _steps_missed(shares: np.ndarray) -> Sealed[np.ndarray]:
+    """Sealed sums ``(1, 2)`` of steps that are hit and missed, by the share of the range that each prediction misses."""
+    missed = np.rint(TARGET_STEPS * np.clip(shares, 0, 1)).astype(np.int64)
     return Sealed(np.array([[(TARGET_STEPS - missed).sum(), missed.sum()]]))
 
 
@@ -69,6 +73,4 @@ def hits_and_misses(forest: Forest, codes: np.ndarray, target_codes: np.ndarray)
     if isinstance(forest.target, Classes):
         n_hits = int(np.count_nonzero(forest.decided(shares, codes) == target_codes))
         return Sealed(np.array([[n_hits, len(target_codes) - n_hits]]))
-    share = np.abs(shares[:, 1] - target_codes / FINE_STEPS)
-    missed = np.rint(TARGET_STEPS * np.clip(share, 0, 1)).astype(np.int64)
-    return Sealed(np.array([[(TARGET_STEPS - missed).sum(), missed.sum()]]))
+    return _steps_missed(np.abs(shares[:, 1] - target_codes / FINE_STEPS))

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpforest.domain import Domain, Grid
 from dpforest.errors import TableError, shown
-from dpforest.records.columns import read_columns, read_target
+from dpforest.records.columns import read_columns, read_target, require_columns
 from dpforest.records.sql_session import can_run
 from dpforest.records.sql_steps import real, steps
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Numeric, Schema, Target
@@ -29,11 +29,7 @@ def check_columns(table: Any, schema: Schema) -> None:
     """Raise unless the table has the columns of the schema with types that fit, by its public types alone."""
     import pyarrow as pa
 
-    given = list(table.columns)
-    missing = [name for name in (*schema.features, schema.target.name) if name not in given]
-    if missing:
-        shown = ", ".join(repr(name) for name in given[:8]) + (" and more" if len(given) > 8 else "")
-        raise TableError(f"Column {missing[0]!r} of the schema is missing from the table; it has {shown}.")
+    require_columns(list(table.columns), (*schema.features, schema.target.name), "the table")
     empty = {}
     for name in (*schema.features, schema.target.name):
         dtype = table.schema()[name]

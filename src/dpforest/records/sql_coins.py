@@ -17,12 +17,12 @@ Privacy:
 import os
 from collections.abc import Sequence
 from fractions import Fraction
-from math import factorial
 from typing import Any
 
 import ibis
 
 from dpforest.mechanisms import Entropy
+from dpforest.records.draws import poisson_shares
 from dpforest.records.sql_steps import steps
 
 DIGITS = 32  # of a threshold
@@ -66,21 +66,8 @@ def draw_below(n: int, digits: Any) -> Any:
     return steps(digits, [threshold(Fraction(k, n)) for k in range(n)], list(range(n)))
 
 
-def _poisson_thresholds() -> list[str]:
-    """Threshold k is at least P[Poisson(1) < k]: a draw is the number of thresholds that are at most the digits.
-
-    1/e is bounded from above by a partial sum of its alternating series that ends with a positive term, so thresholds are
-    too high and draws too low, if anything.
-    """
-    inverse_e = sum((Fraction((-1) ** k, factorial(k)) for k in range(41)), Fraction(0))
-    below, found = Fraction(0), [threshold(Fraction(0))]
-    for k in range(15):
-        below += inverse_e / factorial(k)
-        found.append(threshold(below))
-    return found
-
-
-POISSON_THRESHOLDS = _poisson_thresholds()
+# Threshold k is at least P[Poisson(1) < k]: a draw is the number of thresholds above the first that are at most the digits.
+POISSON_THRESHOLDS = [threshold(share) for share in (Fraction(0), *poisson_shares())]
 
 
 def draw_poisson(digits: Any) -> Any:

@@ -1,6 +1,6 @@
 """Released splits as parts of a query: what records follow from node to node. Public values only."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,30 +71,26 @@ def follow_long(
     replace: Callable[[Any], None], current: Callable[[], Any], moves: Moves, n_copies: int, n_features: int
 ) -> None:
     """Move all copies of the records by many splits: the splits are a table that is joined, in runs of codes."""
-    import pyarrow as pa
-
-    asked = ibis.memtable(
-        pa.table(
-            {
-                "split_node": pa.array(list(moves.splits), pa.int32()),
-                "split_feature": pa.array([feature for feature, _, _ in moves.splits.values()], pa.int32()),
-            }
-        )
-    )
+    asked = _in_memory(split_node=moves.splits, split_feature=[feature for feature, _, _ in moves.splits.values()])
     parts = [
         (node, low, high, first_child + child)
         for node, (_, route, first_child) in moves.splits.items()
         for low, high, child in runs(route)
     ]
-    names = ("run_node", "run_low", "run_high", "run_child")
-    routes = ibis.memtable(
-        pa.table({name: pa.array(part, pa.int32()) for name, part in zip(names, zip(*parts, strict=True), strict=True)})
-    )
+    nodes, lows, highs, children = zip(*parts, strict=True)
+    routes = _in_memory(run_node=nodes, run_low=lows, run_high=highs, run_child=children)
     for start in range(0, n_copies, COPIES_AT_ONCE):
         table = current()
         for copy in range(start, min(n_copies, start + COPIES_AT_ONCE)):
             table = _follow(table, f"n{copy}", asked, routes, n_features)
         replace(table)
+
+
+def _in_memory(**columns: Iterable[int]) -> Any:
+    """A small public table of whole numbers, which is sent with the query."""
+    import pyarrow as pa
+
+    return ibis.memtable(pa.table({name: pa.array(list(values), pa.int32()) for name, values in columns.items()}))
 
 
 def _follow(table: Any, name: str, asked: Any, routes: Any, n_features: int) -> Any:
