@@ -357,7 +357,7 @@ def test_the_noise_of_counts_has_the_covariance_that_bands_are_made_of(leaf, tar
     statistics = Sealed(np.zeros((n_leaves, target.width + residual), dtype=np.int64))
     unit = 1 if target is NUMBER else MOST_WEIGHT
     counts, variance = leaf.release(statistics, gate.ledger.accountant.budget, gate, target, "leaves", unit)
-    first, rest, common = leaf.noise(target) if hasattr(leaf, "noise") else INDEPENDENT
+    first, rest, common = leaf.noise(target) or INDEPENDENT
     stated = variance * (np.diag([first] + [rest] * (target.n_values - 1)) + common)
     # Of 20,000 leaves of Gaussian noise an estimated covariance is off by 0.01 of sqrt(Var Var): 7 of that are 0.07.
     assert np.abs(np.cov(counts.T) - stated).max() <= 0.07 * stated.max()
