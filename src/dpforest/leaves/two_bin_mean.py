@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.errors import AccountingError
-from dpforest.leaves.rotated import low_and_high
 from dpforest.leaves.base import LeafRelease
+from dpforest.leaves.rotated import low_and_high
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
