@@ -23,6 +23,7 @@ from dpforest.mechanisms import Entropy, Exponential, Gaussian, Geometric, Permu
 from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.base import Bound
+from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, as_purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.draws import draw_poisson
@@ -73,29 +74,20 @@ class WatchedGate(Gate):
         self.queries, self.released, self._script = [], [], None if script is None else iter(script)
 
     def select(self, scores, valid, bound, amount, label, mechanism=None, apart=None):
-        self._keep(label, scores, bound, amount, valid)
-        if self._script is None:
-            released = super().select(scores, valid, bound, amount, label, mechanism, apart)
-        else:
-            self.ledger.charge(label, mechanism or self.ledger.accountant.choice, amount)
-            released = next(self._script)
-        return self._released(released)
+        self._keep(as_purpose(label), scores, bound, amount, valid)
+        return self._released(super().select(scores, valid, bound, amount, label, mechanism, apart))
 
     def add_noise(self, values, sensitivity, amount, label):
-        self._keep(label, values, sensitivity, amount)
-        if self._script is None:
-            released = super().add_noise(values, sensitivity, amount, label)
-        else:
-            self.ledger.charge(label, self.ledger.accountant.noise, amount)
-            released = next(self._script)
-        return self._released(released)
+        self._keep(as_purpose(label), values, sensitivity, amount)
+        return self._released(super().add_noise(values, sensitivity, amount, label))
 
-    def _keep(self, label, sealed, stated, amount, valid=None):
+    def _keep(self, purpose, sealed, stated, amount, valid=None):
         scope, values = [scope.label for scope in self.ledger._open], opened(sealed).copy()
-        query = {"label": label, "scope": scope, "values": values, "stated": stated, "valid": valid}
-        self.queries.append(SimpleNamespace(**query, amount=amount, unit=self.ledger.unit, trees=_trees_of(label)))
+        query = {"label": str(purpose), "scope": scope, "values": values, "stated": stated, "valid": valid}
+        self.queries.append(SimpleNamespace(**query, amount=amount, unit=self.ledger.unit, trees=_trees_of(purpose)))
 
-    def _released(self, released):
+    def _released(self, drawn):
+        released = drawn if self._script is None else next(self._script)
         self.queries[-1].ran = WatchedGate.ran
         self.released.append(released)
         return released
@@ -111,12 +103,12 @@ class WatchedGrowth(Growth):
         WatchedGrowth.current = self
 
 
-def _trees_of(label):
+def _trees_of(purpose):
     """The tree of each row that is asked about; None for questions about whole trees or all records."""
-    if label.startswith(("errors", "drop", "choose", "range", "first look")):
-        return None
-    if label != "leaves":
+    if purpose.kind in (SPLITS, COUNTS):
         return WatchedGrowth.current.open_trees
+    if purpose.kind != LEAVES:
+        return None
     forest = WatchedGrowth.current.finish(Classes([0]))
     return forest.trees[forest.is_leaf]
 
@@ -268,7 +260,7 @@ def assert_moves(recipe, before, after):
             if rows.any():
                 moved_labels.append(first.label)
                 moved_trees.add((tuple(first.scope), tree))
-                moved_parts.add(next((part for part in first.scope if part.endswith("part")), ""))
+                moved_parts.add(next((part for part in first.scope if part in ("training part", "held-out part")), ""))
     # Parts by a coin and disjoint trees compose in parallel: a record may be in one of them only.
     assert len(moved_parts) <= 1
     if isinstance(recipe.sample, Disjoint) and not isinstance(recipe.stages, TwoPhase | OutOfBag):

@@ -1,11 +1,13 @@
 """What a model file must hold for the code that uses it, which does not check again. Public values only."""
 
 import math
+import re
 from typing import Any
 
 import numpy as np
 
 from dpforest.errors import ModelFileError
+from dpforest.privacy.events import FORMAT, PARTS
 from dpforest.tree import LINKS, Forest
 
 PER_NODE = ("trees", "parents", "levels", "first_children", "features", "splits", "variances", "counts", "shares", "votes")
@@ -15,6 +17,7 @@ MOST_SCOPES = 50
 MOST_BOOKS = 8
 MOST_CHARGES = 1 << 18
 MOST_JOBS = 1 << 12
+FRACTION = re.compile(r"[0-9]{1,100}(/[1-9][0-9]{0,99})?")
 WHOLE = ("n_trees", "max_depth", "max_rows_per_person", "n_jobs")
 
 
@@ -38,6 +41,7 @@ def check_header(header: dict[str, Any]) -> None:
         and _is_amount(privacy["delta"])
         and privacy["delta"] != "inf"
         and privacy["delta"] <= 1
+        and header["ledger"].get("format", FORMAT) == FORMAT
         and all(_is_scope(book["root"], MOST_SCOPES) for book in header["ledger"]["books"])
     )
     if not sound:
@@ -92,17 +96,33 @@ def _is_amount(value: Any) -> bool:
 
 
 def _is_scope(entry: Any, levels: int) -> bool:
+    parts = (isinstance(entry[name], str) if name == "step" else _is_number(entry[name]) for name in PARTS if name in entry)
+    if not all(parts):
+        return False
     if "scope" not in entry:
         names = ("leak", "reason") if "leak" in entry else ("charge", "mechanism")
-        return all(isinstance(entry[name], str) for name in names) and ("leak" in entry or _is_amount(entry["amount"]))
-    copies = entry["copies"]
+        return all(isinstance(entry[name], str) for name in names) and ("leak" in entry or _is_charge(entry))
     return (
         levels > 0
         and isinstance(entry["scope"], str)
-        and isinstance(copies, int)
-        and 1 <= copies < 1 << 31
+        and _is_number(entry["copies"])
+        and entry["copies"] > 0
         and all(_is_scope(child, levels - 1) for child in entry["children"])
     )
+
+
+def _is_charge(entry: dict[str, Any]) -> bool:
+    """Whether amount and parameters are what a mechanism can run at; fractions are short, for they are added up."""
+    parameters = entry.get("parameters", {})
+    return (
+        _is_amount(entry["amount"])
+        and isinstance(parameters, dict)
+        and all(isinstance(value, str) and FRACTION.fullmatch(value) for value in parameters.values())
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
 
 
 def check_structure(forest: Forest) -> None:

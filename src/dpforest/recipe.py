@@ -15,6 +15,7 @@ from dpforest.domain import Grid
 from dpforest.errors import ParameterError, SchemaError, shown
 from dpforest.parts import Part
 from dpforest.postprocess import PostProcess
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.proposals import Candidates, Menu
 from dpforest.records.base import CAPABILITIES, Counter
@@ -55,7 +56,7 @@ class Narrow(Part, Protocol):
         """Of the level's amount."""
 
     def narrow(
-        self, candidates: Candidates, shards: Counter, first: int, amount: float, gate: Gate, label: Any
+        self, candidates: Candidates, shards: Counter, first: int, amount: float, gate: Gate, purpose: Purpose
     ) -> Candidates:
         """Those of the candidates of the nodes from ``first`` that may be chosen."""
 
@@ -74,7 +75,7 @@ class Centres(Part, Protocol):
     def share(self) -> float:
         """Of the level's amount."""
 
-    def turn(self, shards: Counter, first: int, n_nodes: int, amount: float, gate: Gate, label: Any) -> None:
+    def turn(self, shards: Counter, first: int, n_nodes: int, amount: float, gate: Gate, purpose: Purpose) -> None:
         """Release a centre for each node from ``first`` and let its records see it."""
 
 

@@ -8,6 +8,7 @@ from typing import Protocol
 from dpforest.parts import Part
 from dpforest.privacy.accountants import Accountant
 from dpforest.privacy.amounts import divide_evenly
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.base import AllTrees, Assignment, OneTree, Poisson, Weighted
 
@@ -42,7 +43,7 @@ class Disjoint(Sampling):
 
     @contextmanager
     def scopes(self, ledger: Ledger, n_trees: int) -> Iterator[None]:
-        with ledger.scope(f"{n_trees} disjoint trees", "parallel"), ledger.scope("each tree"):
+        with ledger.scope(Purpose("disjoint trees", n_trees=n_trees), "parallel"), ledger.scope("each tree"):
             yield
 
     def assignment(self, n_trees: int) -> OneTree:
@@ -64,8 +65,7 @@ class EveryRecord(Sampling):
 
     @contextmanager
     def scopes(self, ledger: Ledger, n_trees: int) -> Iterator[None]:
-        label = "each tree" if n_trees > 1 else "tree"
-        with ledger.scope(label, "sequential", copies=n_trees):
+        with ledger.scope("each tree" if n_trees > 1 else "tree", copies=n_trees):
             yield
 
     def assignment(self, n_trees: int) -> AllTrees:

@@ -29,8 +29,9 @@ from dpforest.pipelines import learnt_before
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.amounts import as_written, exact, round_down
 from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.events import Mechanism, Purpose, Scope
 from dpforest.privacy.gate import Gate
-from dpforest.privacy.ledger import Charge, Ledger, Scope
+from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.recipe import outside_parts
 from dpforest.records.vault import Vault
@@ -53,6 +54,7 @@ class _Run:
     model: Model
     hits: float
     misses: float
+    scored: Ledger
 
     @property
     def rank(self) -> float:
@@ -279,7 +281,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         unit = self._unit(training.schema)
         sums, _ = gate.add_noise(held_out.hits(model.forest_), Sensitivity(unit, unit**2), epsilon, "hits and misses")
         hits, misses = (float(value) / unit for value in sums[0])
-        return _Run(candidate, model, hits, misses)
+        return _Run(candidate, model, hits, misses, gate.ledger)
 
     @staticmethod
     def _unit(schema: Schema) -> int:
@@ -290,7 +292,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         """The best run, with a statement and a ledger of the whole search."""
         model = best.model
         model.privacy_ = replace(model.privacy_, **whose)
-        model.ledger_ = self._ledger(model.ledger_, epsilon, model.privacy_.proof)
+        model.ledger_ = self._ledger(best, epsilon)
         model.schema_ = schema
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
@@ -310,18 +312,16 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         target = schema.target
         self.best_score_ = share if isinstance(target, Classes) else (target.upper - target.lower) * (share - 1)
 
-    def _ledger(self, training: Ledger, epsilon: float, proof: str) -> Ledger:
+    def _ledger(self, best: _Run, epsilon: float) -> Ledger:
         """Parts of one run in parallel, and what being the best of several costs on top."""
         ledger = Ledger(make_accountant(self.epsilon, 0.0))
-        ledger.proof = proof
-        score = Charge("hits and misses", "geometric", epsilon)
+        ledger.proof = best.model.privacy_.proof
         with ledger.scope("best run", "parallel") as run:
-            run.children += [
-                Scope("training part", children=training.root.children),
-                Scope("held-out part", children=[score]),
-            ]
+            parts = {"training part": best.model.ledger_, "held-out part": best.scored}
+            run.children += [Scope(Purpose(name), children=part.root.children) for name, part in parts.items()]
         rest = round_down(exact(ledger.epsilon) - exact(epsilon))
-        ledger.charge("best of a random number of runs", SELECTION, rest)
+        known = {"gamma": Logarithmic.with_mean(float(self.mean_runs)).gamma, "of_one_run": exact(epsilon)}
+        ledger.charge("best of a random number of runs", Mechanism(SELECTION, known), rest)
         return ledger
 
     @property

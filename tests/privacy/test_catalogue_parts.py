@@ -58,9 +58,11 @@ from dpforest.postprocess import plain_shares
 from dpforest.privacy.accountants import Pure, make_accountant
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.events import Purpose, Scope
 from dpforest.privacy.gate import Gate
-from dpforest.privacy.ledger import Ledger, Scope, _cost
+from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
+from dpforest.privacy.walk import priced
 from dpforest.proposals import AllSubsets, Menu, OneChildPerValue, Thresholds
 from dpforest.records.base import AllTrees
 from dpforest.records.draws import COIN_SIDES
@@ -765,7 +767,7 @@ def assert_exact_total(ledger):
 
 
 def cost(ledger, scope):
-    return _cost(scope, ledger.accountant)
+    return priced(scope, ledger.accountant).cost
 
 
 TREE = ["splits of level 0", "splits of level 1", "leaves"]
@@ -936,7 +938,7 @@ def test_a_scope_of_another_ledger_is_refused_for_its_charges_would_count_nowher
     ledger, other = Ledger(Pure(1.0)), Ledger(Pure(1.0))
     with other.scope("elsewhere") as foreign:
         pass
-    for scope in (foreign, Scope("nowhere")):
+    for scope in (foreign, Scope(Purpose("nowhere"))):
         with pytest.raises(DPForestError), ledger.inside(scope):  # noqa: PT012
             for _ in range(3):
                 ledger.charge("free", "geometric", 1.0)

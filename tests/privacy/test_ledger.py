@@ -193,6 +193,14 @@ def test_a_parallel_scope_is_its_dearest_child():
     assert ledger.total == 2.125
 
 
+def test_copies_multiply_whatever_the_kind_of_a_scope():
+    ledger = ledger_of(10.0)
+    with ledger.scope("parts", "parallel", copies=3):
+        for amount in (0.5, 1.0):
+            ledger.charge("leaves", "geometric", amount)
+    assert ledger.total == 3.0
+
+
 def test_a_bootstrap_scope_costs_exp_minus_one_of_what_is_inside():
     ledger = ledger_of(10.0)
     with ledger.scope("each tree", copies=2), ledger.scope("sample", "bootstrap"):

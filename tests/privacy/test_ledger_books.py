@@ -16,9 +16,11 @@ from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import SMALLEST, make_accountant, zcdp_epsilon, zcdp_rho
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.events import Charge, Mechanism, Purpose, Scope
 from dpforest.privacy.gate import Gate
-from dpforest.privacy.ledger import Charge, Ledger, Scope, _cost
+from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
+from dpforest.privacy.walk import charged
 from dpforest.records.vault import Vault
 
 SCHEMA = Schema({"x": Numeric(0, 1), "z": Numeric(0, 1)}, Classes([0, 1]))
@@ -40,9 +42,9 @@ def from_scratch(entry, accountant):
         return Fraction(0)
     costs = [from_scratch(child, accountant) for child in entry.children]
     if entry.kind == "parallel":
-        return max(costs, default=Fraction(0))
+        return entry.copies * max(costs, default=Fraction(0))
     total = sum(costs, Fraction(0))
-    if entry.kind == "bootstrap" and costs:
+    if entry.kind == "bootstrap" and total:
         rounded = float(total) if exact(float(total)) >= total else math.nextafter(float(total), math.inf)
         total = exact(accountant.bootstrap(rounded))
     return entry.copies * total
@@ -81,7 +83,7 @@ def test_what_is_kept_of_closed_scopes_is_what_their_charges_add_up_to(epsilon, 
         n_kept += sum(scope.known is not None for scope in seen)
         for scope in seen:
             assert scope.known in (None, from_scratch(scope, ledger.accountant))
-            assert _cost(scope, ledger.accountant, with_leaks=False) == from_scratch(scope, ledger.accountant)
+            assert charged(scope, ledger.accountant) == from_scratch(scope, ledger.accountant)
         back = Ledger.from_json(ledger.to_json())
         assert back == ledger
         assert back._charged() == ledger._charged()
@@ -311,7 +313,7 @@ def test_books_from_json_still_guard_what_is_left():
 def test_ledgers_that_differ_in_one_book_are_not_equal():
     one, two = filled_books(), filled_books()
     assert one == two
-    two.books[0].root.children[0] = Charge("number of rows", "geometric", 0.12)
+    two.books[0].root.children[0] = Charge(Purpose("number of rows"), Mechanism("geometric"), 0.12)
     assert one != two
 
 

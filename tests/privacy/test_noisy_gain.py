@@ -22,6 +22,7 @@ from dpforest.growing.two_phase import TwoPhase
 from dpforest.leaves import TwoBinMean
 from dpforest.privacy.accountants import Pure
 from dpforest.privacy.amounts import exact
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.ledger import Ledger
 from dpforest.proposals import Menu, OneChildPerValue
 from dpforest.records.base import MOST_WEIGHT
@@ -55,7 +56,7 @@ def choose(codes, labels, positions, reach, gate, menu, criterion, unit=1):
     shards._start(positions, np.empty((0, 0), dtype=np.uint8))
     shards.code_unit = unit
     candidates = menu.propose(domain, menu.fixed(domain), reach, np.random.default_rng(0))
-    chosen = NoisyGain().choose(Level(candidates, shards, 0, gate, "level", criterion), 0.25)
+    chosen = NoisyGain().choose(Level(candidates, shards, 0, gate, Purpose("splits", level=0), criterion), 0.25)
     return candidates, chosen
 
 

@@ -18,6 +18,7 @@ from dpforest.jsonable import jsonable
 from dpforest.leaves import NoisyCounts
 from dpforest.model_file import model_digest
 from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.ledger import Ledger
 from dpforest.report import write_report
 from dpforest.report.charges import MOST_BLOCKS, grouped_charges, picture
@@ -172,8 +173,8 @@ def test_shares_of_the_ledger_add_up_and_every_charge_is_counted(recipe):
 def test_scopes_that_are_alike_are_drawn_once_with_their_number():
     ledger = Ledger(make_accountant(10.0, 0.0))
     for tree in range(50):
-        with ledger.scope(f"tree {tree + 1}"):
-            ledger.charge("splits of level 0", "permute-and-flip", 0.05)
+        with ledger.scope(Purpose("tree", tree=tree + 1)):
+            ledger.charge(Purpose("splits", level=0), "permute-and-flip", 0.05)
             ledger.charge("leaves", "geometric", 0.05)
     (block,) = picture(ledger)["children"]
     assert (block["count"], block["label"], block["last"]) == (50, "tree 1", "tree 50")
@@ -201,7 +202,7 @@ def test_picture_of_a_ledger_with_many_different_parts_stays_small():
     for tree in range(80):
         with ledger.scope("tree"):
             for level in range(60):
-                ledger.charge(f"splits of level {level}", "permute-and-flip", 1e-3 * (tree + 1) + 1e-6 * level)
+                ledger.charge(Purpose("splits", level=level), "permute-and-flip", 1e-3 * (tree + 1) + 1e-6 * level)
     n_blocks, stack = 0, [picture(ledger)]
     while stack:
         block = stack.pop()

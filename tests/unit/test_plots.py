@@ -26,6 +26,7 @@ from dpforest import (
 from dpforest.errors import DPForestError, LeakWarning, ParameterError
 from dpforest.plots.canvas import drawable
 from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.ledger import Ledger
 from dpforest.report.content import report_content
 from dpforest.signal import Signal
@@ -221,10 +222,10 @@ def test_copies_multiply_and_of_parallel_scopes_the_largest_counts():
         with ledger.scope("small part"):
             ledger.charge("errors", "geometric", 0.1)
         with ledger.scope("large part"), ledger.scope("each tree", copies=4):
-            ledger.charge("splits of level 0: centres", "exponential", 0.05)
-            ledger.charge("splits of level 0", "exponential", 0.05)
+            ledger.charge(Purpose("splits", "centres", level=0), "exponential", 0.05)
+            ledger.charge(Purpose("splits", level=0), "exponential", 0.05)
             ledger.charge("leaves", "geometric", 0.1)
-    ledger.charge("counts of level 0", "geometric", 0.2)
+    ledger.charge(Purpose("counts", level=0), "geometric", 0.2)
     ax = plots.budget_by_level(model_with(ledger))
     shares = dict(zip(bar_names(ax), widths(ax), strict=True))
     assert shares == pytest.approx({"centres": 0.2, "counts, level 0": 0.2, "splits, level 0": 0.2, "leaves": 0.4})
@@ -234,7 +235,7 @@ def test_copies_multiply_and_of_parallel_scopes_the_largest_counts():
 def test_steps_inside_a_bootstrap_share_what_it_costs_outside():
     ledger = Ledger(make_accountant(5.0, 0.0))
     with ledger.scope("each tree", copies=2), ledger.scope("Poisson bootstrap", "bootstrap"):
-        ledger.charge("splits of level 0", "permute-and-flip", 0.25)
+        ledger.charge(Purpose("splits", level=0), "permute-and-flip", 0.25)
         ledger.charge("leaves", "geometric", 0.75)
     ledger.charge("number of rows", "geometric", 1.0)
     ax = plots.budget_by_level(model_with(ledger))

@@ -182,28 +182,17 @@ class Tape:
 class _Watching(Gate):
     tape: Tape
 
-    def select(
-        self,
-        scores: Sealed[np.ndarray],
-        valid: np.ndarray | None,
-        bound: Bound,
-        amount: float,
-        label: str,
-        mechanism: str | None = None,
-        apart: np.ndarray | None = None,
-    ) -> np.ndarray:
-        with self.tape.question(self.ledger, label, bound, amount, valid):
-            return super().select(scores, valid, bound, amount, label, mechanism, apart)
+    def select(self, scores: Any, valid: Any, bound: Bound, amount: float, purpose: Any, *more: Any, **named: Any) -> Any:
+        with self.tape.question(self.ledger, str(purpose), bound, amount, valid):
+            return super().select(scores, valid, bound, amount, purpose, *more, **named)
 
-    def add_noise(
-        self, values: Sealed[np.ndarray], sensitivity: Sensitivity, amount: float, label: str
-    ) -> tuple[np.ndarray, float]:
-        with self.tape.question(self.ledger, label, sensitivity, amount):
-            return super().add_noise(values, sensitivity, amount, label)
+    def add_noise(self, values: Any, sensitivity: Sensitivity, amount: float, purpose: Any) -> tuple[np.ndarray, float]:
+        with self.tape.question(self.ledger, str(purpose), sensitivity, amount):
+            return super().add_noise(values, sensitivity, amount, purpose)
 
-    def leak(self, value: Sealed[Any], reason: str, label: str) -> Any:
+    def leak(self, value: Sealed[Any], reason: str, purpose: Any) -> Any:
         self.tape.opened.append((reason, _asked_at()))
-        return super().leak(value, reason, label)
+        return super().leak(value, reason, purpose)
 
     def _choose(self, name: str, rate: Rate, scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
         draw = super()._choose

@@ -79,9 +79,11 @@ def _print_forest(forest: Any, ledger: Any) -> None:
 
 def _by_kind(ledger: Any) -> dict[tuple[str, str], list[float]]:
     """Amounts by what they were for, levels and trees together."""
+    from dpforest.privacy.walk import entries
+
     kinds: dict[tuple[str, str], list[float]] = {}
-    for entry in ledger.entries():
-        kinds.setdefault((entry["label"].split(" of level")[0], entry["mechanism"]), []).append(entry["epsilon"])
+    for _, entry in (found for book in ledger.books for found in entries(book.root)):
+        kinds.setdefault((entry.purpose.kind, entry.mechanism.name), []).append(entry.amount)
     return kinds
 
 

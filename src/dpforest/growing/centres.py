@@ -1,6 +1,6 @@
 """Private centres: a bounded target seen as two sides of the middle of its node."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from dpforest import recipe
 from dpforest.errors import ParameterError
 from dpforest.privacy.base import Bound
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.records.base import MOST_WEIGHT, Counter, Weighted, Windowed
 from dpforest.schema import TARGET_STEPS, Bounded
@@ -37,14 +38,14 @@ class Centres(recipe.Centres):
         if not (0 < self.share < 1 and 1 / TARGET_STEPS <= self.reach <= 1 and 1 <= self.n_centres <= TARGET_STEPS):
             raise ParameterError("Centres need 0 < share < 1, a reach of at most 1 and 1 .. 1024 centres.")
 
-    def turn(self, shards: Counter, first: int, n_nodes: int, amount: float, gate: Gate, label: str) -> None:
+    def turn(self, shards: Counter, first: int, n_nodes: int, amount: float, gate: Gate, purpose: Purpose) -> None:
         """Release a centre for each open node and let its records see it."""
         assert isinstance(shards, Windowed)
         assert isinstance(shards, Weighted)
         reach = round(self.reach * TARGET_STEPS)
         centres, above, below = _weights(self.n_centres, reach)
         scores = shards.count_values(first, n_nodes).map(partial(_smaller_side, above, below))
-        chosen = gate.select(scores, None, Bound(0, MOST_WEIGHT), amount, f"{label}: centres")
+        chosen = gate.select(scores, None, Bound(0, MOST_WEIGHT), amount, replace(purpose, step="centres"))
         shards.weigh_distances(first, centres[chosen], reach)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from dpforest.criteria import Balance, Criterion, Mixture, children_of
 from dpforest.errors import ParameterError
 from dpforest.privacy.amounts import divide
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.proposals import Candidates
@@ -35,7 +36,7 @@ class Level:
     shards: Counter
     first: int
     gate: Gate
-    label: str
+    purpose: Purpose
     criterion: Criterion
     mechanism: str | None = None
     apart: bool = False  # no two nodes may take the same feature
@@ -59,13 +60,13 @@ class Level:
         valid: np.ndarray,
         criterion: Criterion,
         amount: float,
-        step: str = "",
+        step: str | None = None,
         features: np.ndarray | None = None,
     ) -> np.ndarray:
         """One of the valid ones for each node, -1 where there is none; ``features`` are those of what is chosen among."""
-        bound, label = criterion.bound(self.shards.code_unit), self.label + step
+        bound, purpose = criterion.bound(self.shards.code_unit), replace(self.purpose, step=step)
         apart = features if self.apart else None
-        return self.gate.select(scores, valid, bound, amount, label, mechanism=self.mechanism, apart=apart)
+        return self.gate.select(scores, valid, bound, amount, purpose, mechanism=self.mechanism, apart=apart)
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,9 @@ class FeatureFirst(Choose):
         best = scores.map(partial(_best_of_each_feature, candidates.features, candidates.valid, n_features))
         offered = candidates.wanted(n_features)
         own = np.broadcast_to(np.arange(n_features), offered.shape)
-        chosen = level.select(best, offered, level.criterion, first_amount, ": feature", features=own)
+        chosen = level.select(best, offered, level.criterion, first_amount, "feature", features=own)
         valid = candidates.valid & (candidates.features == chosen[:, None])
-        return replace(level, apart=False).select(scores, valid, level.criterion, second_amount, ": split")
+        return replace(level, apart=False).select(scores, valid, level.criterion, second_amount, "split")
 
 
 @dataclass(frozen=True)
@@ -161,12 +162,12 @@ class Medians(Choose):
         kept = candidates.valid & (turns == 0)
         for turn in range(n_turns):
             valid = candidates.valid & (turns == turn + 1)
-            median = replace(level, apart=False).select(balance, valid, Balance(), amounts[turn], ": median")
+            median = replace(level, apart=False).select(balance, valid, Balance(), amounts[turn], "median")
             found = np.flatnonzero(median >= 0)
             kept[found, median[found]] = True
         if not is_chosen_among:
             return np.where(kept.any(axis=1), kept.argmax(axis=1), -1)
-        return level.select(scores, kept, level.criterion, amounts[-1], ": feature", features=features)
+        return level.select(scores, kept, level.criterion, amounts[-1], "feature", features=features)
 
 
 def choose(part: Choose, level: Level, amount: float) -> np.ndarray:

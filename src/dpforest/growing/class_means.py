@@ -1,6 +1,6 @@
 """Thresholds half-way between class means, for one candidate per numeric feature."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from dpforest.domain import Domain
 from dpforest.errors import ParameterError
 from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.proposals import Candidates
 from dpforest.recipe import Narrow
@@ -39,7 +40,7 @@ class ClassMeans(Narrow):
             raise ParameterError(f"threshold_share must lie in (0, 1), not {self.share!r}.")
 
     def narrow(
-        self, candidates: Candidates, shards: Counter, first: int, amount: float, gate: Gate, label: str
+        self, candidates: Candidates, shards: Counter, first: int, amount: float, gate: Gate, purpose: Purpose
     ) -> Candidates:
         """The candidates with one cut left for each numeric feature that a node may use."""
         domain = shards.domain
@@ -49,7 +50,7 @@ class ClassMeans(Narrow):
             return candidates
         sums = shards.count_codes(first, wanted).map(partial(_end_sums, domain))
         sensitivity = Sensitivity(n_drawn * STEPS, n_drawn * STEPS**2)
-        released, _ = gate.add_noise(sums, sensitivity, amount, f"{label}: class means")
+        released, _ = gate.add_noise(sums, sensitivity, amount, replace(purpose, step="class means"))
         low, high = np.maximum(released[..., 0], 0), np.maximum(released[..., 1], 0)
         # A class of which nothing is seen has no mean that could draw the middle to an end of the range.
         held = low + high

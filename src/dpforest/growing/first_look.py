@@ -15,6 +15,7 @@ from dpforest.errors import ParameterError
 from dpforest.growing import information
 from dpforest.privacy.amounts import add, divide
 from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.proposals import Intervals, Menu, OneChildPerValue
@@ -155,7 +156,7 @@ def _gains(
     numbers = [_runs_of(tables[feature], variance, deviation) for feature in features]
     cells = [_pair_cells(shards, features, numbers, place, gate) for place in range(len(features) - 1)]
     sensitivity = Sensitivity(len(pairs), len(pairs))
-    released, variance = gate.add_noise(Sealed.concatenate(cells), sensitivity, amount, "first look: pairs")
+    released, variance = gate.add_noise(Sealed.concatenate(cells), sensitivity, amount, Purpose("first look", step="pairs"))
     gains, start = np.zeros((len(features), len(features))), 0
     for one, other in pairs:
         shape = (numbers[one][-1] + 1, numbers[other][-1] + 1, shards.target.n_values)

@@ -9,6 +9,7 @@ from dpforest.allocation import Plan
 from dpforest.growing.choosing import Joint, Level, choose
 from dpforest.growing.growth import Growth
 from dpforest.privacy.amounts import add, divide
+from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.progress import Step
 from dpforest.recipe import Recipe
@@ -48,9 +49,9 @@ def grow(
         counts, variance = None, 0.0
         if plan.counts[level] > 0:
             statistics = shards.count_nodes(growth.first, growth.n_open)
-            label = f"counts of level {level}"
+            purpose = Purpose(COUNTS, level=level)
             counts, variance = recipe.leaf.release(
-                statistics, plan.counts[level], gate, shards.target, label, shards.node_unit
+                statistics, plan.counts[level], gate, shards.target, purpose, shards.node_unit
             )
             inner.append((np.arange(growth.first, growth.first + growth.n_open), counts, variance))
         allowed, offered = None, fixed
@@ -60,16 +61,16 @@ def grow(
         candidates = recipe.propose.propose(domain, offered, growth.reach, rng, allowed)
         if recipe.stop is not None:
             candidates.valid[~recipe.stop.may_split(counts, variance, growth.reached, facts)] = False
-        amount, n_before = plan.splits[level], gate.ledger.n_charges
+        amount, n_before, purpose = plan.splits[level], gate.ledger.n_charges, Purpose(SPLITS, level=level)
         if recipe.centres is not None and (candidates.valid.sum(axis=1) > 1).any():
             share, amount = divide(amount, [recipe.centres.share, 1 - recipe.centres.share])
-            recipe.centres.turn(shards, growth.first, growth.n_open, share, gate, f"splits of level {level}")
+            recipe.centres.turn(shards, growth.first, growth.n_open, share, gate, purpose)
         if recipe.narrow is not None:
             share, rest = divide(amount, [recipe.narrow.share, 1 - recipe.narrow.share])
-            candidates = recipe.narrow.narrow(candidates, shards, growth.first, share, gate, f"splits of level {level}")
+            candidates = recipe.narrow.narrow(candidates, shards, growth.first, share, gate, purpose)
             amount = rest if gate.ledger.n_charges > n_before else amount
         n_before, apart = gate.ledger.n_charges, recipe.distinct_roots and level == 0
-        parts = (shards, growth.first, gate, f"splits of level {level}", recipe.criterion, recipe.select, apart)
+        parts = (shards, growth.first, gate, purpose, recipe.criterion, recipe.select, apart)
         chosen = choose(recipe.choose or Joint(), Level(candidates, *parts), amount)
         if gate.ledger.n_charges == n_before:
             left.append(amount)
@@ -91,6 +92,6 @@ def grow(
     else:
         sums, unit = shards.count_nodes(0, forest.n_nodes), shards.node_unit
     statistics, amount = sums.map(lambda sums: sums[leaves]), add(plan.leaves, *left)
-    counts, variance = recipe.leaf.release(statistics, amount, gate, shards.target, "leaves", unit)
+    counts, variance = recipe.leaf.release(statistics, amount, gate, shards.target, Purpose(LEAVES), unit)
     progress("leaves")
     return forest.with_counts(leaves, counts, variance)

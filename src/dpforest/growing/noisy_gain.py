@@ -1,7 +1,7 @@
 """The best split by noisy counts: released first, scored in the open."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,11 +47,11 @@ class NoisyGain(Choose):
         sensitivity = Sensitivity(most * unit, most * unit**2)
         n_block = max(1, choosing.BLOCK_CELLS // (shards.code_width * domain.total_codes))
         lowest, chosen = np.iinfo(np.int64).min, []
-        with gate.ledger.scope(level.label, "parallel") if n_block < len(wanted) else nullcontext():
+        with gate.ledger.scope(level.purpose, "parallel") if n_block < len(wanted) else nullcontext():
             for start in range(0, len(wanted), n_block):
                 block = level.candidates.block(start, start + n_block)
                 counts = shards.count_codes(level.first + start, wanted[start : start + n_block])
-                noisy, _ = gate.add_noise(counts, sensitivity, amount, f"{level.label}: noisy counts")
+                noisy, _ = gate.add_noise(counts, sensitivity, amount, replace(level.purpose, step="noisy counts"))
                 counted = np.clip(noisy, 0, MOST_COUNT)
                 scores = choosing.score(level.criterion, domain.offsets, shards.target, block, counted)
                 best = np.where(block.valid, scores, lowest).argmax(axis=1)

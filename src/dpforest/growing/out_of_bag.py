@@ -12,6 +12,7 @@ from dpforest.growing.together import Together
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.recipe import Recipe, Stages
@@ -99,7 +100,7 @@ class OutOfBag(Stages):
             order = drawn[: recipe.depth]
             allocate = Weighted(tuple(weights[order].tolist()), self.leaf_share)
             single = replace(recipe, n_trees=1, depth=len(order), allocate=allocate)
-            with gate.ledger.scope(f"tree {place + 1}"):
+            with gate.ledger.scope(Purpose("tree", tree=place + 1)):
                 trees.append(Together().train(training, single, share, gate, facts, progress, order[None]))
         return Forest.join(trees)
 

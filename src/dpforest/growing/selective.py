@@ -9,6 +9,7 @@ from dpforest.errors import ParameterError
 from dpforest.growing.together import Together
 from dpforest.privacy.amounts import divide_evenly
 from dpforest.privacy.base import Bound
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.recipe import Recipe, Stages
 from dpforest.records.base import Counter, Judged
@@ -68,21 +69,21 @@ class SelectiveAggregation(Stages):
         kept = np.zeros(forest.n_trees, dtype=bool)
         for place, (subset, n) in enumerate(zip(subsets, n_rounds, strict=True)):
             trees = np.isin(np.arange(forest.n_trees), subset)
-            kept[trees] = _aggregate(forest.only(trees), held, n, share, gate, f"subset {place + 1}")
+            kept[trees] = _aggregate(forest.only(trees), held, n, share, gate, place + 1)
         return kept
 
 
-def _aggregate(forest: Forest, held: Counter, n_rounds: int, share: float, gate: Gate, label: str) -> np.ndarray:
+def _aggregate(forest: Forest, held: Counter, n_rounds: int, share: float, gate: Gate, subset: int) -> np.ndarray:
     """Mask of the trees of one subset that stay; the whole subset is no choice once a round was played."""
     assert isinstance(held, Judged)
     ensemble, met = np.ones(forest.n_trees, dtype=bool), []
 
-    def choose(ensembles: np.ndarray, what: str) -> np.ndarray:
+    def choose(ensembles: np.ndarray, purpose: Purpose) -> np.ndarray:
         scores = held.count_errors(forest, ensembles).map(lambda errors: -errors[None])
-        return np.asarray(ensembles[gate.select(scores, None, Bound(-1, 0), share, what)[0]])
+        return np.asarray(ensembles[gate.select(scores, None, Bound(-1, 0), share, purpose)[0]])
 
     for place in range(n_rounds):
         smaller = ensemble & ~np.eye(forest.n_trees, dtype=bool)[ensemble]
-        ensemble = choose(smaller, f"drop tree of {label}, round {place + 1}")
+        ensemble = choose(smaller, Purpose("drop tree", subset=subset, round=place + 1))
         met.append(ensemble)
-    return choose(np.array(met), f"choose ensemble of {label}") if n_rounds > 1 else ensemble
+    return choose(np.array(met), Purpose("choose ensemble", subset=subset)) if n_rounds > 1 else ensemble

@@ -10,6 +10,7 @@ from dpforest.errors import ParameterError
 from dpforest.growing.grower import grow
 from dpforest.growing.together import refined
 from dpforest.privacy.amounts import divide, divide_evenly
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.progress import Step
 from dpforest.recipe import Recipe, Stages
@@ -96,7 +97,7 @@ class Sequential(Stages):
                     shards.weigh_residuals()
                 feature = features[number % len(features)]
                 order = np.full((1, plan.depth), feature) if phase.one_feature_each else None
-                with gate.ledger.scope(f"tree {len(trees) + 1}"):
+                with gate.ledger.scope(Purpose("tree", tree=len(trees) + 1)):
                     tree = refined(grow(shards, step, plan, gate, facts, feature_order=order), step)
                 shards.add_scores(np.rint(SCORE_STEPS * tree.votes).astype(np.int32))
                 trees.append(tree)
@@ -143,7 +144,7 @@ class SequentialMeans(Stages):
             shards.deal(AllTrees(1), gate.entropy)
             if number:
                 shards.look_at_residuals(half)
-            with gate.ledger.scope(f"tree {number + 1}"):
+            with gate.ledger.scope(Purpose("tree", tree=number + 1)):
                 tree = refined(grow(shards, step, plan, gate, facts), step)
             votes = tree.votes if not number else 2 * half / FINE_STEPS * (tree.votes - 0.5)
             steps = np.rint(FINE_STEPS * votes[:, 1:]).astype(np.int32)

@@ -5,6 +5,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from dpforest.parts import Part
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.schema import Target
@@ -21,7 +22,7 @@ class LeafRelease(Part, Protocol):
         return None
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str, unit: int = 1
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, unit: int = 1
     ) -> tuple[np.ndarray, float]:
         """Counts ``(n_nodes, n_values)`` in records, and the variance of the noise in each.
 

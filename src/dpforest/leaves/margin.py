@@ -6,6 +6,7 @@ import numpy as np
 
 from dpforest.leaves.base import LeafRelease
 from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.schema import Classes, Target
@@ -30,8 +31,8 @@ class NoisyMargin(LeafRelease):
         return isinstance(target, Classes) and target.width == 2
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str, unit: int = 1
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, unit: int = 1
     ) -> tuple[np.ndarray, float]:
         margins = statistics.map(lambda counts: counts[:, 1] - counts[:, 0])
-        released, variance = gate.add_noise(margins, Sensitivity(unit, unit**2), amount, label)
+        released, variance = gate.add_noise(margins, Sensitivity(unit, unit**2), amount, purpose)
         return np.maximum(np.stack([-released, released], axis=1), 0) / unit, variance / unit**2

@@ -6,6 +6,7 @@ import numpy as np
 
 from dpforest.leaves.base import LeafRelease
 from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.schema import Classes, Target
@@ -25,7 +26,7 @@ class NoisyCounts(LeafRelease):
     targets = (Classes,)
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str, unit: int = 1
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, unit: int = 1
     ) -> tuple[np.ndarray, float]:
-        counts, variance = gate.add_noise(statistics, Sensitivity(unit, unit**2), amount, label)
+        counts, variance = gate.add_noise(statistics, Sensitivity(unit, unit**2), amount, purpose)
         return counts / unit, variance / unit**2

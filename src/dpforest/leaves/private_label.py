@@ -6,6 +6,7 @@ import numpy as np
 
 from dpforest.leaves.base import LeafRelease
 from dpforest.privacy.base import Bound
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.schema import Classes, Target
@@ -26,7 +27,7 @@ class PrivateLabel(LeafRelease):
     targets = (Classes,)
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str, unit: int = 1
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, unit: int = 1
     ) -> tuple[np.ndarray, float]:
-        labels = gate.select(statistics, None, Bound(0, unit), amount, label)
+        labels = gate.select(statistics, None, Bound(0, unit), amount, purpose)
         return np.eye(target.n_values)[labels], 0.0

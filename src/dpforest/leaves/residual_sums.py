@@ -8,6 +8,7 @@ import numpy as np
 from dpforest.leaves.base import LeafRelease
 from dpforest.leaves.rotated import PARTS, check_mass
 from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Scored
@@ -42,12 +43,12 @@ class ResidualSums(LeafRelease):
         return isinstance(target, Classes) and target.n_values > 1
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str, unit: int = 1
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, unit: int = 1
     ) -> tuple[np.ndarray, float]:
         parts, n_classes = round(PARTS * self.mass), target.n_values
         factors = np.array([PARTS] * n_classes + [parts])
         released, variance = gate.add_noise(
-            statistics.map(lambda sums: factors * sums), residual_sensitivity(parts, unit), amount, label
+            statistics.map(lambda sums: factors * sums), residual_sensitivity(parts, unit), amount, purpose
         )
         lead = released[:, :-1] / (PARTS * unit)
         lead -= lead.mean(axis=1, keepdims=True)

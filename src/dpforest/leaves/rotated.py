@@ -8,6 +8,7 @@ import numpy as np
 from dpforest.errors import AccountingError, ParameterError
 from dpforest.leaves.base import LeafRelease
 from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.schema import TARGET_STEPS, Bounded, Target
@@ -43,7 +44,7 @@ class Rotated(LeafRelease):
         return target.n_values == 2
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str, unit: int = 1
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, unit: int = 1
     ) -> tuple[np.ndarray, float]:
         if isinstance(target, Bounded):
             if unit != 1:
@@ -53,7 +54,7 @@ class Rotated(LeafRelease):
         rotated = statistics.map(
             lambda counts: np.stack([PARTS * (counts[:, 1] - counts[:, 0]), parts * counts.sum(axis=1)], axis=1)
         )
-        released, variance = gate.add_noise(rotated, rotated_sensitivity(parts, unit), amount, label)
+        released, variance = gate.add_noise(rotated, rotated_sensitivity(parts, unit), amount, purpose)
         margin = released[:, 0] / (PARTS * unit)
         size = released[:, 1] / (parts * unit)
         # The variance of a count, as if the margin were the difference of two.

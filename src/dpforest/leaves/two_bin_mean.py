@@ -8,6 +8,7 @@ from dpforest.errors import AccountingError
 from dpforest.leaves.base import LeafRelease
 from dpforest.leaves.rotated import low_and_high
 from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.schema import TARGET_STEPS, Bounded, Target
@@ -30,10 +31,10 @@ class TwoBinMean(LeafRelease):
     targets = (Bounded,)
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, label: str, unit: int = 1
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, unit: int = 1
     ) -> tuple[np.ndarray, float]:
         if unit != 1:
             raise AccountingError("TwoBinMean has no bound for weighted records.")
         bins = statistics.map(low_and_high)
-        released, variance = gate.add_noise(bins, Sensitivity(TARGET_STEPS, TARGET_STEPS**2), amount, label)
+        released, variance = gate.add_noise(bins, Sensitivity(TARGET_STEPS, TARGET_STEPS**2), amount, purpose)
         return released / TARGET_STEPS, variance / TARGET_STEPS**2

@@ -1,29 +1,24 @@
 """Where the loss of a fit went. Reads the ledger, which is public."""
 
 import math
-import re
 from collections import defaultdict
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from dpforest.plots.canvas import AS_IS, BLUE, GREEN, GREY, ORANGE, PURPLE, axes, drawable, in_percent, say
-from dpforest.privacy.accountants import Accountant
-from dpforest.privacy.ledger import Book, Charge, Leak, Ledger, Scope
+from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, Purpose, Scope
+from dpforest.privacy.ledger import Book, Ledger
+from dpforest.privacy.walk import Priced, entries, shared
 
 LONGEST = 36
 # Room for so many bars, that one alone is no block.
 LEAST_ROWS = 4
-# Charges at a level; what follows the colon is a step of the choice itself, or a help that has a name of its own.
-AT_LEVEL = re.compile(r"(splits|counts) of level (\d+)(?:: (.+))?", re.DOTALL)
+# Steps of the choice of a split itself; others are a help that has a name of its own.
 STEPS = (None, "feature", "split")
-COLOURS = {"splits": BLUE, "counts": ORANGE, "leaves": GREEN}
-# Scopes in parallel cost the same but for rounding.
-SAME = 1e-9
-
-Purpose = tuple[str, int]  # "splits" and the level, or another word and 0
-Costs = dict[Purpose, Fraction]
+COLOURS = {SPLITS: BLUE, COUNTS: ORANGE, LEAVES: GREEN}
 
 
 def budget_by_level(model: Any, *, ax: Any = None) -> Any:
@@ -36,16 +31,16 @@ def budget_by_level(model: Any, *, ax: Any = None) -> Any:
     """
     check_is_fitted(model, "forest_")
     ledger: Ledger = model.ledger_
-    books = [(book, *_costs(book.root, book.accountant)) for book in ledger.books]
-    books = [(book, costs, beside) for book, costs, beside in books if sum(costs.values())]
-    beside = list(dict.fromkeys(label for _, _, labels in books for label in labels))
+    roots = shared([(book.root, book.accountant) for book in ledger.books], counted=True)
+    books = [(book, root) for book, root in zip(ledger.books, roots, strict=True) if root.cost]
+    beside = list(dict.fromkeys(label for _, root in books for label in _beside(root)))
     rows = sorted(_rows(books).items(), key=lambda row: _order(row[0]))
     ax = axes(ax, 6.8, 1.5 + 0.28 * max(LEAST_ROWS, len(rows)))
     if not rows:
         no_bound = "exact values were opened" if ledger.leaks else "every release is exact"
         return say(ax, f"The loss has no bound: {no_bound}." if math.isinf(ledger.spent) else "Nothing was charged.")
     shares = [share for _, (share, _) in rows]
-    bars = ax.barh(range(len(rows)), shares, color=[COLOURS.get(kind, PURPLE) for (kind, _), _ in rows])
+    bars = ax.barh(range(len(rows)), shares, color=[COLOURS.get(purpose.kind, PURPLE) for purpose, _ in rows])
     amounts = [f"{share:.1%}   {amount}" for _, (share, amount) in rows]
     ax.bar_label(bars, amounts, padding=3, color=GREY, fontsize="small", **AS_IS)
     ax.set_yticks(range(len(rows)), [_name(purpose) for purpose, _ in rows], **AS_IS)
@@ -60,62 +55,43 @@ def budget_by_level(model: Any, *, ax: Any = None) -> Any:
     return ax
 
 
-def _rows(books: list[tuple[Book, Costs, list[str]]]) -> dict[Purpose, tuple[float, str]]:
+def _rows(books: list[tuple[Book, Priced]]) -> dict[Purpose, tuple[float, str]]:
     """For each purpose its share of the whole loss, and its amounts in words."""
-    losses = [Fraction(book.accountant.epsilon_of(float(sum(costs.values())))) for book, costs, _ in books]
     shares: dict[Purpose, Fraction] = defaultdict(Fraction)
     amounts: dict[Purpose, list[str]] = defaultdict(list)
-    for (book, costs, _), loss in zip(books, losses, strict=True):
-        for purpose, cost in costs.items():
-            shares[purpose] += loss / sum(losses) * cost / sum(costs.values())
-            amounts[purpose].append(f"{book.accountant.unit} {float(cost):.3g}")
+    for book, root in books:
+        own: dict[Purpose, Fraction] = defaultdict(Fraction)
+        for (_, entry), share in zip(entries(book.root), root.shares, strict=True):
+            if share:
+                own[_purpose(entry.purpose)] += share
+        for purpose, share in own.items():
+            shares[purpose] += share
+            amounts[purpose].append(f"{book.accountant.unit} {float(root.cost * share / root.share):.3g}")
     return {purpose: (float(share), " and ".join(amounts[purpose])) for purpose, share in shares.items()}
 
 
-def _costs(entry: Charge | Leak | Scope, accountant: Accountant) -> tuple[Costs, list[str]]:
-    """Finite costs by purpose, as they count outside the entry; and labels of parallel scopes that do not count."""
-    if not isinstance(entry, Scope):
-        return ({_purpose(entry.label): Fraction(entry.amount)} if math.isfinite(entry.amount) else {}), []
-    parts = [(child, *_costs(child, accountant)) for child in entry.children]
-    beside = [label for _, _, labels in parts for label in labels]
-    if entry.kind == "parallel" and parts:
-        largest = max(sum(costs.values()) for _, costs, _ in parts)
-        shown = next(place for place, (_, costs, _) in enumerate(parts) if sum(costs.values()) >= (1 - SAME) * largest)
-        beside = parts[shown][2] + [child.label for place, (child, _, _) in enumerate(parts) if place != shown]
-        return _scaled(parts[shown][1], largest), beside
-    total: Costs = defaultdict(Fraction)
-    for _, costs, _ in parts:
-        for purpose, cost in costs.items():
-            total[purpose] += cost
-    whole = Fraction(sum(total.values()))
-    if entry.kind == "bootstrap" and whole:
-        whole = Fraction(accountant.bootstrap(float(whole)))
-    return _scaled(total, entry.copies * whole), beside
+def _beside(part: Priced) -> list[str]:
+    """Labels of parallel scopes that do not count, in those that do."""
+    inside = [label for inner in part.parts if inner.share for label in _beside(inner)]
+    is_parallel = isinstance(part.entry, Scope) and part.entry.kind == "parallel"
+    return inside + [inner.entry.label for inner in part.parts if is_parallel and not inner.share]
 
 
-def _scaled(costs: Costs, whole: Fraction | int) -> Costs:
-    """Costs in the same proportion that sum to ``whole``."""
-    total = sum(costs.values())
-    return {purpose: cost * whole / total for purpose, cost in costs.items()} if total else {}
-
-
-def _purpose(label: str) -> Purpose:
-    match = AT_LEVEL.fullmatch(label)
-    if match is None:
-        return label, 0
-    kind, level, step = match.groups()
-    return (kind, int(level)) if step in STEPS else (step, 0)
+def _purpose(purpose: Purpose) -> Purpose:
+    """What bars are for: a level, with the steps of the choice itself; a help that has a name of its own; or all else."""
+    if purpose.level is None:
+        return purpose
+    return replace(purpose, step=None) if purpose.step in STEPS else Purpose(str(purpose.step))
 
 
 def _order(purpose: Purpose) -> tuple[int, int, int]:
     """Other releases first, then level by level, then the leaves."""
-    kind, level = purpose
-    return ({"splits": 1, "counts": 1, "leaves": 2}.get(kind, 0), level, kind == "splits")
+    return ({SPLITS: 1, COUNTS: 1, LEAVES: 2}.get(purpose.kind, 0), purpose.level or 0, purpose.kind == SPLITS)
 
 
 def _name(purpose: Purpose) -> str:
-    kind, level = purpose
-    return f"{kind}, level {level}" if kind in ("splits", "counts") else drawable(kind, LONGEST)
+    at_level = purpose.level is not None
+    return f"{purpose.kind}, level {purpose.level}" if at_level else drawable(str(purpose), LONGEST)
 
 
 def _notes(ledger: Ledger, beside: list[str]) -> list[str]:

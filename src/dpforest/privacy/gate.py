@@ -11,6 +11,7 @@ import numpy as np
 from dpforest.errors import AccountingError
 from dpforest.mechanisms import Entropy, Exponential, Gaussian, Geometric, PermuteAndFlip, Rate
 from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.events import Mechanism, Purpose
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
 
@@ -41,7 +42,7 @@ class Gate:
         valid: np.ndarray | None,
         bound: Bound,
         amount: float,
-        label: str,
+        purpose: Purpose | str,
         mechanism: str | None = None,
         apart: np.ndarray | None = None,
     ) -> np.ndarray:
@@ -59,35 +60,40 @@ class Gate:
         if name not in CHOICES:
             raise AccountingError(f"'{name}' is not a choice mechanism. Known: {', '.join(CHOICES)}.")
         if math.isinf(amount):
-            self.ledger.charge(label, "exact", amount)
+            self.ledger.charge(purpose, "exact", amount)
             choose: Callable[..., np.ndarray] = _best
         else:
             rate = Rate.below(accountant.strength(name, amount) / bound.width)
-            self.ledger.charge(label, name, amount)
+            self._charge(purpose, amount, name, width=bound.width, rate=rate)
             choose = partial(self._choose, name, rate)
         return choose(scores._value, valid) if apart is None else _one_by_one(choose, scores._value, valid, apart)
 
     def add_noise(
-        self, values: Sealed[np.ndarray], sensitivity: Sensitivity, amount: float, label: str
+        self, values: Sealed[np.ndarray], sensitivity: Sensitivity, amount: float, purpose: Purpose | str
     ) -> tuple[np.ndarray, float]:
         """Noisy integers of the same shape, and the variance of each noise."""
         accountant = self.ledger.accountant
         if math.isinf(amount):
-            self.ledger.charge(label, "exact", amount)
+            self.ledger.charge(purpose, "exact", amount)
             return values._value.copy(), 0.0
         strength = accountant.strength(accountant.noise, amount)
         if accountant.noise == "gaussian":
             spread = Gaussian.rounded(Fraction(sensitivity.l2_squared) / strength)
-            self.ledger.charge(label, accountant.noise, amount)
+            self._charge(purpose, amount, accountant.noise, l2_squared=sensitivity.l2_squared, variance=spread)
             return self._add_noise(values._value, spread), float(spread)
         rate = Rate.below(strength / sensitivity.l1)
-        self.ledger.charge(label, accountant.noise, amount)
+        self._charge(purpose, amount, accountant.noise, l1=sensitivity.l1, rate=rate)
         return self._add_noise(values._value, rate), Geometric.variance(rate)
 
-    def leak(self, value: Sealed[T], reason: str, label: str) -> T:
+    def leak(self, value: Sealed[T], reason: str, purpose: Purpose | str) -> T:
         """Open a value exactly. For published algorithms that do so; the ledger's total becomes infinite."""
-        self.ledger.leak(label, reason)
+        self.ledger.leak(purpose, reason)
         return value._value
+
+    def _charge(self, purpose: Purpose | str, amount: float, name: str, **parameters: int | Rate | Fraction) -> None:
+        """Pay for a mechanism, and write down what it runs at."""
+        known = {key: Fraction(value.numerator, value.denominator) for key, value in parameters.items()}
+        self.ledger.charge(purpose, Mechanism(name, known), amount)
 
     def _choose(self, name: str, rate: Rate, scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
         """Run a choice mechanism on opened scores, once they are paid for."""

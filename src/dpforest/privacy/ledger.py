@@ -3,9 +3,11 @@
 A book has an accountant, and so a unit; most ledgers have one book. Books add up by basic composition. A scope says how the
 charges inside it add up:
 
-    sequential   the sum, times ``copies`` (several steps on the same records)
+    sequential   the sum (several steps on the same records)
     parallel     the largest (each child is about other records)
     bootstrap    exp(sum) - 1 (a step on a Poisson(1) bootstrap of the records)
+
+and all of it times its ``copies`` (equal steps on the same records); see ``walk``.
 
 Charges are what one record loses. ``epsilon`` and ``spent`` are about the protected unit, which has at most ``rows``
 records.
@@ -20,44 +22,21 @@ from fractions import Fraction
 from typing import Any
 
 from dpforest.errors import AccountingError, BudgetError
+from dpforest.privacy import walk
 from dpforest.privacy.accountants import Accountant, make_accountant
 from dpforest.privacy.amounts import exact, round_up
-
-KINDS = ("sequential", "parallel", "bootstrap")
-
-
-@dataclass(frozen=True)
-class Charge:
-    """One release: what it was for, the mechanism that ran, and what it cost in the ledger's unit."""
-
-    label: str
-    mechanism: str
-    amount: float
-
-
-@dataclass(frozen=True)
-class Leak:
-    """An exact value that was opened without a mechanism. Its cost is infinite."""
-
-    label: str
-    reason: str
-    amount: float = math.inf
-    mechanism: str = "none"
-
-
-@dataclass
-class Scope:
-    """Charges and scopes that belong together."""
-
-    label: str
-    kind: str = "sequential"
-    copies: int = 1
-    children: "list[Charge | Leak | Scope]" = field(default_factory=list)
-    # The cost once the scope is closed, and that of its first children, so that a long fit does not add up all charges at
-    # each new one.
-    known: "Fraction | float | None" = field(default=None, compare=False, repr=False)
-    settled: "Fraction | float" = field(default=Fraction(0), compare=False, repr=False)
-    n_settled: int = field(default=0, compare=False, repr=False)
+from dpforest.privacy.events import (
+    FORMAT,
+    KINDS,
+    Charge,
+    Leak,
+    Mechanism,
+    Purpose,
+    Scope,
+    as_purpose,
+    scope_from_dict,
+    to_dict,
+)
 
 
 @dataclass
@@ -65,13 +44,12 @@ class Book:
     """Charges in the unit of one accountant."""
 
     accountant: Accountant
-    root: Scope = field(default_factory=lambda: Scope("fit"))
+    root: Scope = field(default_factory=lambda: Scope(Purpose("fit")))
 
     @property
     def total(self) -> float:
         """The sum of the charges, in the accountant's unit; rounded up."""
-        cost = _cost(self.root, self.accountant)
-        return cost if isinstance(cost, float) else round_up(cost)
+        return walk.rounded(walk.priced(self.root, self.accountant).cost)
 
 
 class Ledger:
@@ -150,46 +128,46 @@ class Ledger:
 
     @property
     def leaks(self) -> list[Leak]:
-        return [entry for book in self.books for _, entry in _walk(book.root, ()) if isinstance(entry, Leak)]
+        return [entry for book in self.books for _, entry in walk.entries(book.root) if isinstance(entry, Leak)]
 
     @property
     def n_entries(self) -> int:
-        return sum(1 for book in self.books for _ in _walk(book.root, ()))
+        return sum(1 for book in self.books for _ in walk.entries(book.root))
 
     def entries(self) -> list[dict[str, Any]]:
         """One row for each charge: label, mechanism, epsilon or rho of a record, scope."""
         return [
             {
                 "label": entry.label,
-                "mechanism": entry.mechanism,
+                "mechanism": entry.mechanism.name,
                 book.accountant.unit: entry.amount,
-                "scope": " / ".join(path),
+                "scope": " / ".join(scope.label for scope in scopes),
             }
             for book in self.books
-            for path, entry in _walk(book.root, ())
+            for scopes, entry in walk.entries(book.root)
         ]
 
     @contextmanager
-    def scope(self, label: str, kind: str = "sequential", copies: int = 1) -> Iterator[Scope]:
+    def scope(self, purpose: Purpose | str, kind: str = "sequential", copies: int = 1) -> Iterator[Scope]:
         """Charges made inside belong to a new scope. They stay when the block fails."""
         if kind not in KINDS or copies < 1:
             raise AccountingError(f"A scope is one of {KINDS} with at least 1 copy, not {kind!r} with {copies}.")
-        scope = Scope(label, kind, copies)
+        scope = Scope(as_purpose(purpose), kind, copies)
         self._open[-1].children.append(scope)
         self._open.append(scope)
         try:
             yield scope
         finally:
             self._open.pop()
-            scope.known = _cost(scope, self.accountant, with_leaks=False)
-            _settle(self._open[-1], self.accountant)
+            scope.known = walk.charged(scope, self.accountant)
+            walk.settle(self._open[-1], self.accountant)
 
     @contextmanager
     def inside(self, scope: Scope) -> Iterator[None]:
         """Charges made inside belong to a scope of this ledger that was opened before."""
-        if not any(found is scope for found in _scopes(self.root)):
+        if not any(found is scope for found in walk.scopes(self.root)):
             raise AccountingError(f"The scope {scope.label!r} is not in this ledger; its charges would count nowhere.")
-        for found in _scopes(self.root):
+        for found in walk.scopes(self.root):
             found.known, found.settled, found.n_settled = None, Fraction(0), 0
         self._open.append(scope)
         try:
@@ -197,12 +175,13 @@ class Ledger:
         finally:
             self._open.pop()
 
-    def charge(self, label: str, mechanism: str, amount: float) -> None:
+    def charge(self, purpose: Purpose | str, mechanism: Mechanism | str, amount: float) -> None:
         """Enter a charge, or raise ``BudgetError`` and enter nothing."""
         if not amount >= 0:
-            raise AccountingError(f"'{label}' asks for {self.unit} = {amount!r}; an amount is at least 0.")
+            raise AccountingError(f"'{purpose}' asks for {self.unit} = {amount!r}; an amount is at least 0.")
         children, budget = self._open[-1].children, self.accountant.budget
-        children.append(Charge(label, mechanism, amount))
+        ran = mechanism if isinstance(mechanism, Mechanism) else Mechanism(mechanism)
+        children.append(Charge(as_purpose(purpose), ran, amount))
         try:
             fits = math.isinf(budget) or self._charged() <= exact(budget)
         except Exception:
@@ -211,17 +190,17 @@ class Ledger:
         if not fits:
             children.pop()
             left = exact(budget) - Fraction(self._charged())
-            raise BudgetError.over(label, amount, float(left), budget, self.unit)
+            raise BudgetError.over(str(purpose), amount, float(left), budget, self.unit)
         self.n_charges += 1
-        _settle(self._open[-1], self.accountant)
+        walk.settle(self._open[-1], self.accountant)
 
     def _charged(self) -> Fraction | float:
         """The sum of all charges; leaks, which have no bound, are left out."""
-        return _cost(self.root, self.accountant, with_leaks=False)
+        return walk.charged(self.root, self.accountant)
 
-    def leak(self, label: str, reason: str) -> None:
+    def leak(self, purpose: Purpose | str, reason: str) -> None:
         """Enter an exact value that is opened without a mechanism: the total becomes infinite."""
-        self._open[-1].children.append(Leak(label, reason))
+        self._open[-1].children.append(Leak(as_purpose(purpose), reason))
 
     def __eq__(self, other: object) -> bool:
         names = ("epsilon", "delta", "rows", "books", "proof")
@@ -234,6 +213,7 @@ class Ledger:
 
     def to_dict(self) -> dict[str, Any]:
         return {
+            "format": FORMAT,
             "epsilon": _number(self.epsilon),
             "delta": self.delta,
             "rows_of_unit": self.rows,
@@ -244,7 +224,7 @@ class Ledger:
                     "epsilon": _number(book.accountant.epsilon),
                     "delta": book.accountant.delta,
                     "unit": book.accountant.unit,
-                    "root": _scope_to_dict(book.root),
+                    "root": to_dict(book.root),
                 }
                 for book in self.books
             ],
@@ -255,12 +235,13 @@ class Ledger:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> "Ledger":
+        """The ledger again; what earlier versions wrote has words for purposes and no format."""
         rows = content.get("rows_of_unit", 1)
         ledger = cls(make_accountant(float(content["epsilon"]), content["delta"], rows))
         ledger.books, ledger.proof = [], content.get("proof", "")
         for book in content["books"]:
             accountant = make_accountant(float(book["epsilon"]), book["delta"], rows)
-            ledger._open_book(Book(accountant, _scope_from_dict(book["root"])))
+            ledger._open_book(Book(accountant, scope_from_dict(book["root"], is_old="format" not in content)))
         if not ledger.books:
             raise ValueError("A ledger has at least one book.")
         return ledger
@@ -276,92 +257,6 @@ def _taken(book: Book) -> Fraction:
     return exact(accountant.epsilon if accountant.delta else accountant.epsilon_of(book.total))
 
 
-def _cost(entry: Charge | Leak | Scope, accountant: Accountant, with_leaks: bool = True) -> Fraction | float:
-    """Exact cost; ``math.inf`` as soon as one part is infinite."""
-    if isinstance(entry, Leak) and not with_leaks:
-        return Fraction(0)
-    if not isinstance(entry, Scope):
-        return entry.amount if math.isinf(entry.amount) else exact(entry.amount)
-    if entry.known is not None and not with_leaks:
-        return entry.known
-    if not entry.children:
-        return Fraction(0)
-    settled, n_settled = (Fraction(0), 0) if with_leaks else (entry.settled, entry.n_settled)
-    costs = [settled, *(_cost(child, accountant, with_leaks) for child in entry.children[n_settled:])]
-    if math.inf in costs:
-        return math.inf
-    if entry.kind == "parallel":
-        return max(costs)
-    total = sum((Fraction(cost) for cost in costs), Fraction(0))
-    if entry.kind == "bootstrap":
-        outside = accountant.bootstrap(round_up(total))
-        if math.isinf(outside):
-            return math.inf
-        total = exact(outside)
-    return entry.copies * total
-
-
-def _settle(scope: Scope, accountant: Accountant) -> None:
-    """Add up the first children of a scope whose costs can no longer change."""
-    while scope.n_settled < len(scope.children):
-        child = scope.children[scope.n_settled]
-        if isinstance(child, Scope) and child.known is None:
-            return
-        costs = (scope.settled, _cost(child, accountant, with_leaks=False))
-        scope.settled = (
-            max(costs) if scope.kind == "parallel" or math.inf in costs else Fraction(costs[0]) + Fraction(costs[1])
-        )
-        scope.n_settled += 1
-
-
-def _walk(scope: Scope, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Charge | Leak]]:
-    path = (*path, scope.label)
-    for child in scope.children:
-        if isinstance(child, Scope):
-            yield from _walk(child, path)
-        else:
-            yield path, child
-
-
-def _scopes(scope: Scope) -> Iterator[Scope]:
-    yield scope
-    for child in scope.children:
-        if isinstance(child, Scope):
-            yield from _scopes(child)
-
-
 def _number(value: float) -> float | str:
     """JSON has no infinity."""
     return value if math.isfinite(value) else "inf"
-
-
-def _scope_to_dict(scope: Scope) -> dict[str, Any]:
-    return {
-        "scope": scope.label,
-        "kind": scope.kind,
-        "copies": scope.copies,
-        "children": [_entry_to_dict(child) for child in scope.children],
-    }
-
-
-def _entry_to_dict(entry: Charge | Leak | Scope) -> dict[str, Any]:
-    if isinstance(entry, Scope):
-        return _scope_to_dict(entry)
-    if isinstance(entry, Leak):
-        return {"leak": entry.label, "reason": entry.reason}
-    return {"charge": entry.label, "mechanism": entry.mechanism, "amount": _number(entry.amount)}
-
-
-def _scope_from_dict(content: dict[str, Any]) -> Scope:
-    if content["kind"] not in KINDS:
-        raise ValueError(f"A scope is one of {KINDS}.")
-    children = [_entry_from_dict(child) for child in content["children"]]
-    return Scope(content["scope"], content["kind"], int(content["copies"]), children)
-
-
-def _entry_from_dict(content: dict[str, Any]) -> Charge | Leak | Scope:
-    if "scope" in content:
-        return _scope_from_dict(content)
-    if "leak" in content:
-        return Leak(content["leak"], content["reason"])
-    return Charge(content["charge"], content["mechanism"], float(content["amount"]))

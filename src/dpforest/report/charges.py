@@ -4,42 +4,42 @@ A block stands for a charge, a leak or a scope. Scopes that are alike are drawn 
 """
 
 import math
-import re
-from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
-from dpforest.privacy.accountants import Accountant
-from dpforest.privacy.ledger import Book, Charge, Leak, Ledger, Scope
+from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, Leak, Purpose, Scope
+from dpforest.privacy.ledger import Book, Ledger
+from dpforest.privacy.walk import Priced, divided, entries, priced, shared
 
 Block = dict[str, Any]
 
 MOST_PARTS = 60  # that are drawn inside one block
 MOST_BLOCKS = 2000  # in the whole picture
-# What a charge was for, in words; the level is written as #.
+# What a charge was for, in words.
 PURPOSES = {
-    "number of rows": "How many rows there are",
-    "range of the target": "Where the target lies",
-    "first look": "How the classes lie in each feature",
-    "first look: pairs": "How the classes lie in pairs of features",
-    "splits of level #": "Which question each node asks",
-    "splits of level #: feature": "Which question each node asks: the feature",
-    "splits of level #: split": "Which question each node asks: the split",
-    "splits of level #: median": "Which question each node asks: the most even split of a feature",
-    "splits of level #: class means": "Which question each node asks: class means",
-    "splits of level #: noisy counts": "Which question each node asks: noisy counts",
-    "splits of level #: centres": "Which question each node asks: the centre",
-    "counts of level #": "How many records inner nodes hold",
-    "leaves": "What the leaves hold",
+    Purpose("number of rows"): "How many rows there are",
+    Purpose("range of the target"): "Where the target lies",
+    Purpose("first look"): "How the classes lie in each feature",
+    Purpose("first look", "pairs"): "How the classes lie in pairs of features",
+    Purpose(SPLITS): "Which question each node asks",
+    Purpose(SPLITS, "feature"): "Which question each node asks: the feature",
+    Purpose(SPLITS, "split"): "Which question each node asks: the split",
+    Purpose(SPLITS, "median"): "Which question each node asks: the most even split of a feature",
+    Purpose(SPLITS, "class means"): "Which question each node asks: class means",
+    Purpose(SPLITS, "noisy counts"): "Which question each node asks: noisy counts",
+    Purpose(SPLITS, "centres"): "Which question each node asks: the centre",
+    Purpose(COUNTS): "How many records inner nodes hold",
+    Purpose(LEAVES): "What the leaves hold",
 }
 
 
 def picture(ledger: Ledger) -> Block:
     """The whole ledger as nested blocks, each with the share of the loss that its width shows."""
-    books = [_book_block(book, place + 1) for place, book in enumerate(ledger.books) if book.root.children]
+    books = [_book_block(book, number) for number, book in enumerate(ledger.books, 1) if book.root.children]
     whole = _block("The whole model", "sequential", ledger.spent, "epsilon", children=books)
     if len(books) == 1:
         whole["children"], whole["inner_unit"] = books[0]["children"], books[0]["inner_unit"]
-    _share(whole, 1.0)
+    _share(whole, Fraction(1))
     drawn = _drawn(whole)
     # The deepest levels go first where there is too much to draw.
     levels = [[drawn]]
@@ -59,16 +59,16 @@ def _book_block(book: Book, number: int) -> Block:
     accountant = book.accountant
     spent = accountant.epsilon_of(book.total)
     way = "pure epsilon" if accountant.unit == "epsilon" else f"zCDP, stated at delta = {accountant.delta:.3g}"
-    parts = _blocks(book.root, accountant)
+    parts = _blocks(priced(book.root, accountant), accountant.unit)
     return _block(f"Book {number}: {way}", "book", spent, "epsilon", children=parts, inner_unit=accountant.unit)
 
 
-def _blocks(scope: Scope, accountant: Accountant) -> list[Block]:
+def _blocks(scope: Priced, unit: str) -> list[Block]:
     """The parts of a scope; scopes that are alike become one."""
     alike: dict[Any, Block] = {}
-    for place, entry in enumerate(scope.children):
-        block = _entry_block(entry, accountant)
-        key = _likeness(block) if isinstance(entry, Scope) else place
+    for place, part in enumerate(scope.parts):
+        block = _part_block(part, unit)
+        key = _likeness(part) if isinstance(part.entry, Scope) else place
         if key in alike:
             alike[key]["count"] += 1
             alike[key]["last"] = block["label"]
@@ -77,40 +77,28 @@ def _blocks(scope: Scope, accountant: Accountant) -> list[Block]:
     return list(alike.values())
 
 
-def _entry_block(entry: Charge | Leak | Scope, accountant: Accountant) -> Block:
-    unit = accountant.unit
+def _part_block(part: Priced, unit: str) -> Block:
+    entry, cost = part.entry, float(part.cost)
+    if isinstance(entry, Scope):
+        return _block(entry.label, entry.kind, cost, unit, copies=entry.copies, children=_blocks(part, unit))
     if isinstance(entry, Leak):
-        return _block(entry.label, "leak", math.inf, unit, mechanism="none", reason=entry.reason)
-    if isinstance(entry, Charge):
-        return _block(entry.label, "charge", entry.amount, unit, mechanism=entry.mechanism)
-    parts = _blocks(entry, accountant)
-    return _block(entry.label, entry.kind, _cost(entry, parts, accountant), unit, copies=entry.copies, children=parts)
+        return _block(entry.label, "leak", cost, unit, mechanism="none", reason=entry.reason)
+    return _block(entry.label, "charge", cost, unit, mechanism=entry.mechanism.name, purpose=entry.purpose.kind)
 
 
-def _cost(scope: Scope, parts: list[Block], accountant: Accountant) -> float:
-    costs = [part["cost"] for part in parts]
-    if scope.kind == "parallel":
-        return max(costs, default=0.0)
-    total = math.fsum(part["cost"] * part["count"] for part in parts)
-    if scope.kind == "bootstrap" and math.isfinite(total):
-        total = accountant.bootstrap(total)
-    return scope.copies * total
+def _likeness(part: Priced) -> tuple[Any, ...]:
+    """Equal for parts that differ by their numbers only."""
+    entry = part.entry
+    same = (entry.kind, entry.copies) if isinstance(entry, Scope) else (entry.mechanism.name,)
+    return entry.purpose.without_numbers, f"{float(part.cost):.6g}", same, *map(_likeness, part.parts)
 
 
-def _likeness(block: Block) -> tuple[Any, ...]:
-    """Equal for blocks that differ by their number only."""
-    label = re.sub(r"\d+", "#", block["label"])
-    parts = tuple(_likeness(part) for part in block["children"])
-    return label, block["kind"], block.get("mechanism"), f"{block['cost']:.6g}", block["copies"], block["count"], parts
-
-
-def _share(block: Block, share: float) -> None:
-    """Give each part the share of its block that it has of the costs; equal shares where costs have no end."""
-    block["share"] = share
+def _share(block: Block, share: Fraction) -> None:
+    """Give each part the share of its block that it and those like it have of the costs."""
+    block["share"] = float(share)
     costs = [part["cost"] * part["count"] for part in block["children"]]
-    total = math.fsum(costs) if all(map(math.isfinite, costs)) else math.inf
-    for part, cost in zip(block["children"], costs, strict=True):
-        _share(part, share * cost / total if 0 < total < math.inf else share / len(costs))
+    for part, own in zip(block["children"], divided(share, costs), strict=True):
+        _share(part, own)
 
 
 def _drawn(block: Block) -> Block:
@@ -125,35 +113,30 @@ def _drawn(block: Block) -> Block:
 
 def grouped_charges(ledger: Ledger) -> list[dict[str, Any]]:
     """What the loss was spent on: a row for each purpose and mechanism."""
-    books = [_book_block(book, 1) for book in ledger.books if book.root.children]
-    whole = _block("", "sequential", ledger.spent, "epsilon", children=books)
-    _share(whole, 1.0)
+    books = [book for book in ledger.books if book.root.children]
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
-    for block, times, bootstrap in _leaves(whole, 1, False):
-        label = re.sub(r"(level) \d+", r"\1 #", block["label"])
-        reason = block.get("reason", "")
-        row = rows.setdefault(
-            (label, block["mechanism"], block["unit"], reason),
-            {
-                "label": label, "purpose": PURPOSES.get(label, label), "mechanism": block["mechanism"],
-                "unit": block["unit"], "charges": 0, "least": math.inf, "most": 0.0, "share": 0.0, "levels": [],
-                "in_bootstrap": bootstrap, "leak": block["kind"] == "leak", "reason": reason,
-            },
-        )  # fmt: skip
-        row["charges"] += times
-        row["least"], row["most"] = min(row["least"], block["cost"]), max(row["most"], block["cost"])
-        row["share"] += block["share"]
-        row["levels"] = sorted({*row["levels"], *map(int, re.findall(r"level (\d+)", block["label"]))})
-    return [row | {"share": row["share"] if math.isfinite(ledger.spent) else None} for row in rows.values()]
-
-
-def _leaves(block: Block, times: int, bootstrap: bool) -> Iterator[tuple[Block, int, bool]]:
-    times *= block["count"] * block["copies"]
-    bootstrap = bootstrap or block["kind"] == "bootstrap"
-    if block["kind"] in ("charge", "leak"):
-        yield block, times, bootstrap
-    for part in block["children"]:
-        yield from _leaves(part, times, bootstrap)
+    for book, root in zip(books, shared((book.root, book.accountant) for book in books), strict=True):
+        unit = book.accountant.unit
+        for (scopes, entry), share in zip(entries(book.root), root.shares, strict=True):
+            label = entry.purpose.words(None if entry.purpose.level is None else "#")
+            reason = entry.reason if isinstance(entry, Leak) else ""
+            row = rows.setdefault(
+                (label, entry.mechanism.name, unit, reason),
+                {
+                    "label": label, "purpose": PURPOSES.get(entry.purpose.without_numbers, label),
+                    "mechanism": entry.mechanism.name, "unit": unit, "charges": 0, "least": math.inf, "most": 0.0,
+                    "share": 0, "levels": set(), "in_bootstrap": any(scope.kind == "bootstrap" for scope in scopes),
+                    "leak": isinstance(entry, Leak), "reason": reason,
+                },
+            )  # fmt: skip
+            row["charges"] += math.prod(scope.copies for scope in scopes)
+            row["least"], row["most"] = min(row["least"], entry.amount), max(row["most"], entry.amount)
+            row["share"] += share
+            row["levels"] |= {entry.purpose.level} - {None}
+    bounded = math.isfinite(ledger.spent)
+    return [
+        row | {"share": float(row["share"]) if bounded else None, "levels": sorted(row["levels"])} for row in rows.values()
+    ]
 
 
 def ways_to_compose(block: Block) -> set[str]:

@@ -109,7 +109,8 @@ def _hash(text: str) -> str:
 
 def _labelled(block: dict[str, Any]) -> dict[str, Any]:
     """A block of the ledger as the script gets it: labels cut, amounts as text."""
-    kept: dict[str, Any] = {name: block[name] for name in ("kind", "count", "copies", "share", "mechanism") if name in block}
+    names = ("kind", "count", "copies", "share", "mechanism", "purpose")
+    kept: dict[str, Any] = {name: block[name] for name in names if name in block}
     kept["label"] = shortened(block["label"], 60, visible)
     if "last" in block:
         kept["last"] = shortened(block["last"], 60, visible)

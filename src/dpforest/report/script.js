@@ -51,10 +51,7 @@
   function purpose(block) {
     if (block.kind === "leak") return "leak";
     if (block.kind !== "charge") return "scope";
-    if (block.label.startsWith("splits")) return "questions";
-    if (block.label.startsWith("leaves")) return "leaves";
-    if (block.label.startsWith("counts")) return "counts";
-    return "other";
+    return { splits: "questions", leaves: "leaves", counts: "counts" }[block.purpose] || "other";
   }
 
   const PAINT = { questions: "f0", leaves: "f2", counts: "f3", other: "f4", scope: "fscope", leak: "fleak" };

@@ -1,0 +1,173 @@
+"""What a ledger holds: charges, leaks and scopes, as values. Words are made where they are shown. Public values only."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from typing import Any, ClassVar
+
+KINDS = ("sequential", "parallel", "bootstrap")
+# What most charges are for.
+SPLITS, COUNTS, LEAVES = "splits", "counts", "leaves"
+# Labels of ledgers that were kept as words, before ``FORMAT``; all others are a kind as they stand.
+FORMAT = 2
+OLD_LABELS = tuple(
+    re.compile(pattern.replace("#", "[0-9]{1,9}"), re.DOTALL)
+    for pattern in (
+        r"(?P<kind>splits|counts) of level (?P<level>#)(?:: (?P<step>.+))?",
+        r"(?P<kind>first look): (?P<step>pairs)",
+        r"(?P<kind>drop tree|choose ensemble) of subset (?P<subset>#)(?:, round (?P<round>#))?",
+        r"(?P<kind>tree) (?P<tree>#)",
+        r"(?P<n_trees>#) (?P<kind>disjoint trees)",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What a release was for, or which steps a scope holds. Parts from outside the library have kinds of their own."""
+
+    kind: str
+    step: str | None = None  # of a release that is made in several
+    tree: int | None = None  # its number, from 1
+    level: int | None = None  # 0 is the root
+    subset: int | None = None  # of the trees that are judged together, from 1
+    round: int | None = None  # of judging, from 1
+    n_trees: int | None = None  # how many trees a scope is about
+
+    def __str__(self) -> str:
+        return self.words(self.level)
+
+    def words(self, level: object) -> str:
+        """The purpose in words, with a sign of one's own for the level."""
+        words = self.kind if self.n_trees is None else f"{self.n_trees} {self.kind}"
+        parts = ((" {}", self.tree), (" of level {}", level), (" of subset {}", self.subset), (", round {}", self.round))
+        return words + "".join(form.format(value) for form, value in (*parts, (": {}", self.step)) if value is not None)
+
+    @property
+    def without_numbers(self) -> "Purpose":
+        """Equal for purposes that differ by numbers only."""
+        return Purpose(self.kind, self.step)
+
+    def to_dict(self, name: str) -> dict[str, Any]:
+        """Plain values, the kind by that name."""
+        values = {part: getattr(self, part) for part in PARTS}
+        return {name: self.kind, **{part: value for part, value in values.items() if value is not None}}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any], name: str, is_old: bool) -> "Purpose":
+        """The purpose again; of earlier versions, whose kind is all of it in words."""
+        return _old_purpose(content[name]) if is_old else cls(content[name], *(content.get(part) for part in PARTS))
+
+
+PARTS = tuple(part.name for part in fields(Purpose) if part.name != "kind")
+
+
+def as_purpose(what: Purpose | str) -> Purpose:
+    """A purpose as it is, words as a kind."""
+    return what if isinstance(what, Purpose) else Purpose(what)
+
+
+def _old_purpose(label: str) -> Purpose:
+    """What the words of an earlier version stand for."""
+    for pattern in OLD_LABELS:
+        if found := pattern.fullmatch(label):
+            parts: dict[str, Any] = {name: value for name, value in found.groupdict().items() if value is not None}
+            parts |= {name: int(value) for name, value in parts.items() if name not in ("kind", "step")}
+            purpose = Purpose(**parts)
+            if str(purpose) == label:
+                return purpose
+    return Purpose(label)
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """What ran, how far one record moves what it was handed, and how strongly it ran; enough to find its loss again.
+
+    Choices have the ``width`` of their bound and a ``rate``, geometric noise ``l1`` and a ``rate``, Gaussian noise
+    ``l2_squared`` and a ``variance``. Nothing is known of ledgers of earlier versions.
+    """
+
+    name: str
+    parameters: Mapping[str, Fraction] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One release: what it was for, the mechanism that ran, and what it cost in the ledger's unit."""
+
+    purpose: Purpose
+    mechanism: Mechanism
+    amount: float
+
+    @property
+    def label(self) -> str:
+        return str(self.purpose)
+
+
+@dataclass(frozen=True)
+class Leak:
+    """An exact value that was opened without a mechanism. Its cost is infinite."""
+
+    purpose: Purpose
+    reason: str
+    amount: ClassVar[float] = math.inf
+    mechanism: ClassVar[Mechanism] = Mechanism("none")
+
+    @property
+    def label(self) -> str:
+        return str(self.purpose)
+
+
+@dataclass
+class Scope:
+    """Charges and scopes that belong together."""
+
+    purpose: Purpose
+    kind: str = "sequential"
+    copies: int = 1
+    children: "list[Charge | Leak | Scope]" = field(default_factory=list)
+    # The cost once the scope is closed, and that of its first children, so that a long fit does not add up all charges at
+    # each new one.
+    known: "Fraction | float | None" = field(default=None, compare=False, repr=False)
+    settled: "Fraction | float" = field(default=Fraction(0), compare=False, repr=False)
+    n_settled: int = field(default=0, compare=False, repr=False)
+
+    @property
+    def label(self) -> str:
+        return str(self.purpose)
+
+
+Entry = Charge | Leak | Scope
+
+
+def to_dict(entry: Entry) -> dict[str, Any]:
+    """Plain values, ready for JSON; fractions and infinity are texts."""
+    if isinstance(entry, Scope):
+        children = [to_dict(child) for child in entry.children]
+        return entry.purpose.to_dict("scope") | {"kind": entry.kind, "copies": entry.copies, "children": children}
+    if isinstance(entry, Leak):
+        return entry.purpose.to_dict("leak") | {"reason": entry.reason}
+    parameters = {name: str(value) for name, value in entry.mechanism.parameters.items()}
+    known = {"parameters": parameters} if parameters else {}
+    amount = entry.amount if math.isfinite(entry.amount) else "inf"
+    return entry.purpose.to_dict("charge") | {"mechanism": entry.mechanism.name, **known, "amount": amount}
+
+
+def scope_from_dict(content: dict[str, Any], is_old: bool) -> Scope:
+    """A scope with all that is in it."""
+    if content["kind"] not in KINDS:
+        raise ValueError(f"A scope is one of {KINDS}.")
+    children = [_from_dict(child, is_old) for child in content["children"]]
+    return Scope(Purpose.from_dict(content, "scope", is_old), content["kind"], int(content["copies"]), children)
+
+
+def _from_dict(content: dict[str, Any], is_old: bool) -> Entry:
+    if "scope" in content:
+        return scope_from_dict(content, is_old)
+    if "leak" in content:
+        return Leak(Purpose.from_dict(content, "leak", is_old), content["reason"])
+    parameters = {name: Fraction(value) for name, value in content.get("parameters", {}).items()}
+    purpose = Purpose.from_dict(content, "charge", is_old)
+    return Charge(purpose, Mechanism(content["mechanism"], parameters), float(content["amount"]))
