@@ -7,6 +7,8 @@ import os
 import stat
 import warnings
 import zipfile
+from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,6 +17,10 @@ import pytest
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
 from dpforest.archive import packed
 from dpforest.errors import ChangedModelWarning, ModelFileError
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.events import Charge, Mechanism, Purpose
+from dpforest.privacy.ledger import Ledger
+from dpforest.report.content import report_content
 
 INF = float("inf")
 FEATURES = {"age": Numeric(0, 100), "sex": Categorical(["m", "f"])}
@@ -154,6 +160,74 @@ def test_the_same_model_gives_the_same_bytes(make, tmp_path):
     first = saved(model, tmp_path).read_bytes()
     assert saved(model, tmp_path, "again.dpf").read_bytes() == first
     assert saved(load_model(tmp_path / "model.dpf"), tmp_path, "twin.dpf").read_bytes() == first
+
+
+def in_words(entry):
+    """All that an entry of a ledger in words says, depth first."""
+    if "scope" not in entry:
+        return [(entry["charge"], entry["mechanism"], entry["amount"])]
+    return [
+        (entry["scope"], entry["kind"], entry["copies"]),
+        *(line for child in entry["children"] for line in in_words(child)),
+    ]
+
+
+def as_shown(entry):
+    """The same of an entry of a ledger."""
+    if isinstance(entry, Charge):
+        return [(entry.label, entry.mechanism.name, entry.amount)]
+    return [(entry.label, entry.kind, entry.copies), *(line for child in entry.children for line in as_shown(child))]
+
+
+def test_a_file_whose_ledger_is_in_words_is_read_shown_and_written_as_it_was(tmp_path):
+    # Written before charges were values.
+    path = Path(__file__).parent / "models" / "earlier.dpf"
+    with zipfile.ZipFile(path) as archive:
+        header = json.loads(archive.read("model.json"))
+    model, (book,) = load_model(path), header["ledger"]["books"]
+    assert as_shown(model.ledger_.root) == in_words(book["root"])
+    assert model.ledger_.spent == model.privacy_.epsilon == header["ledger"]["spent"]
+    assert report_content(model)["making"]["digest"] == header["digest"]
+    assert saved(model, tmp_path).read_bytes() == path.read_bytes()
+    trees, judging = (part.children for part in model.ledger_.root.children[0].children)
+    assert trees[0].purpose == Purpose("disjoint trees", n_trees=4)
+    assert [charge.purpose for charge in trees[0].children[0].children] == [
+        Purpose("splits", level=0), Purpose("splits", level=1), Purpose("leaves"),
+    ]  # fmt: skip
+    assert [charge.purpose for charge in judging] == [
+        *(Purpose("drop tree", subset=1, round=place) for place in (1, 2, 3)), Purpose("choose ensemble", subset=1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("label", "purpose"),
+    [
+        ("number of rows", Purpose("number of rows")),
+        ("first look: pairs", Purpose("first look", "pairs")),
+        ("splits of level 12: class means", Purpose("splits", "class means", level=12)),
+        ("counts of level 0", Purpose("counts", level=0)),
+        ("tree 3", Purpose("tree", tree=3)),
+        ("each tree", Purpose("each tree")),
+        # Words of somebody's own stay as they are.
+        ("splits of level 007", Purpose("splits of level 007")),
+        ("phase 3 of level 2", Purpose("phase 3 of level 2")),
+        ("tree " + "9" * 5000, Purpose("tree " + "9" * 5000)),
+    ],
+    ids=str,
+)
+def test_labels_of_earlier_versions_are_read_and_shown_again(label, purpose):
+    charge = {"charge": label, "mechanism": "geometric", "amount": 0.5}
+    root = {"scope": "fit", "kind": "sequential", "copies": 1, "children": [charge]}
+    content = {"epsilon": 1.0, "delta": 0.0, "books": [{"epsilon": 1.0, "delta": 0.0, "unit": "epsilon", "root": root}]}
+    (found,) = Ledger.from_dict(content).root.children
+    assert (found.purpose, found.label) == (purpose, label)
+
+
+def test_words_of_ones_own_are_not_taken_for_a_level():
+    ledger = Ledger(make_accountant(1.0, 0.0))
+    ledger.charge("splits of level 3", "geometric", 0.5)
+    (found,) = Ledger.from_json(ledger.to_json()).root.children
+    assert found.purpose == Purpose("splits of level 3")
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
@@ -412,6 +486,13 @@ def changed(path, value):
     return change
 
 
+CHARGE = {"charge": "leaves", "mechanism": "geometric", "amount": 0.5}
+
+
+def rate(value):
+    return CHARGE | {"parameters": {"rate": value}}
+
+
 HOSTILE_HEADERS = {
     "a list": lambda facts: [facts],
     "a number": lambda facts: 5,
@@ -428,6 +509,18 @@ HOSTILE_HEADERS = {
     "threads by name": changed(["parameters", "n_jobs"], {"all": True}),
     "a recipe that is a list": changed(["parameters", "recipe"], ["auto"]),
     "a charge of words": changed(["ledger", "books", 0, "root", "children"], [{"charge": 1, "mechanism": 2, "amount": "x"}]),
+    "a ledger of a later format": changed(["ledger", "format"], 3),
+    "a level of words": changed(["ledger", "books", 0, "root", "children"], [CHARGE | {"level": "first"}]),
+    "a level below the root": changed(["ledger", "books", 0, "root", "children"], [CHARGE | {"level": -1}]),
+    "a level that is a truth": changed(["ledger", "books", 0, "root", "children"], [CHARGE | {"level": True}]),
+    "a step that is a number": changed(["ledger", "books", 0, "root", "children"], [CHARGE | {"step": 1}]),
+    "a tree without end": changed(["ledger", "books", 0, "root", "tree"], 1 << 40),
+    "parameters in a list": changed(["ledger", "books", 0, "root", "children"], [CHARGE | {"parameters": ["1"]}]),
+    "a rate that is a float": changed(["ledger", "books", 0, "root", "children"], [rate(0.5)]),
+    "a rate over nothing": changed(["ledger", "books", 0, "root", "children"], [rate("1/0")]),
+    "a rate below nothing": changed(["ledger", "books", 0, "root", "children"], [rate("-1/2")]),
+    "a rate that fills the memory": changed(["ledger", "books", 0, "root", "children"], [rate("1e1000000000")]),
+    "copies that are a truth": changed(["ledger", "books", 0, "root", "copies"], True),
     "reasons that are numbers": changed(["privacy", "reasons"], [5]),
     "a loss below zero": changed(["privacy", "epsilon"], -1),
     "epsilon as words": changed(["parameters", "epsilon"], "much"),
@@ -451,6 +544,14 @@ HOSTILE_HEADERS = {
 @pytest.mark.parametrize("header", HOSTILE_HEADERS.values(), ids=HOSTILE_HEADERS.keys())
 def test_a_header_that_does_not_fit_is_refused(header, tmp_path):
     assert refused(forge(tmp_path, header=header))
+
+
+def test_a_charge_that_fits_is_read(tmp_path):
+    """Else the refusals above would say nothing."""
+    sound = rate("1/2") | {"level": 3, "step": "median"}
+    model = load_model(forge(tmp_path, header=changed(["ledger", "books", 0, "root", "children"], [sound])))
+    (charge,) = model.ledger_.root.children
+    assert charge == Charge(Purpose("leaves", "median", level=3), Mechanism("geometric", {"rate": Fraction(1, 2)}), 0.5)
 
 
 def test_compressed_missing_and_additional_entries_are_refused(tmp_path):

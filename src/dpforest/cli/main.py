@@ -8,7 +8,22 @@ from typing import Annotated
 
 import typer
 
-from dpforest.cli import audit, bench, budget, demo, evaluate, export, fit, plan, predict, recipes, report, rules, schema
+from dpforest.cli import (
+    audit,
+    bench,
+    budget,
+    demo,
+    evaluate,
+    export,
+    fit,
+    ledger,
+    plan,
+    predict,
+    recipes,
+    report,
+    rules,
+    schema,
+)
 from dpforest.cli.console import refuse, say
 from dpforest.errors import DPForestError
 
@@ -34,6 +49,7 @@ commands.command("fit")(fit.fit)
 commands.command("predict")(predict.predict)
 commands.command("evaluate")(evaluate.evaluate)
 commands.command("report")(report.report)
+commands.command("ledger")(ledger.ledger)
 commands.command("rules")(rules.rules)
 commands.command("export")(export.export)
 commands.add_typer(budget.budget, name="budget")

@@ -50,8 +50,10 @@ class Purpose:
         """Equal for purposes that differ by numbers only."""
         return Purpose(self.kind, self.step)
 
-    def to_dict(self, name: str) -> dict[str, Any]:
-        """Plain values, the kind by that name."""
+    def to_dict(self, name: str, is_old: bool) -> dict[str, Any]:
+        """Plain values, the kind by that name; as earlier versions had them, all of it in words."""
+        if is_old:
+            return {name: str(self)}
         values = {part: getattr(self, part) for part in PARTS}
         return {name: self.kind, **{part: value for part, value in values.items() if value is not None}}
 
@@ -142,17 +144,17 @@ class Scope:
 Entry = Charge | Leak | Scope
 
 
-def to_dict(entry: Entry) -> dict[str, Any]:
+def to_dict(entry: Entry, is_old: bool) -> dict[str, Any]:
     """Plain values, ready for JSON; fractions and infinity are texts."""
     if isinstance(entry, Scope):
-        children = [to_dict(child) for child in entry.children]
-        return entry.purpose.to_dict("scope") | {"kind": entry.kind, "copies": entry.copies, "children": children}
+        children = [to_dict(child, is_old) for child in entry.children]
+        return entry.purpose.to_dict("scope", is_old) | {"kind": entry.kind, "copies": entry.copies, "children": children}
     if isinstance(entry, Leak):
-        return entry.purpose.to_dict("leak") | {"reason": entry.reason}
+        return entry.purpose.to_dict("leak", is_old) | {"reason": entry.reason}
     parameters = {name: str(value) for name, value in entry.mechanism.parameters.items()}
     known = {"parameters": parameters} if parameters else {}
     amount = entry.amount if math.isfinite(entry.amount) else "inf"
-    return entry.purpose.to_dict("charge") | {"mechanism": entry.mechanism.name, **known, "amount": amount}
+    return entry.purpose.to_dict("charge", is_old) | {"mechanism": entry.mechanism.name, **known, "amount": amount}
 
 
 def scope_from_dict(content: dict[str, Any], is_old: bool) -> Scope:

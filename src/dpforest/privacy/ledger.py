@@ -72,6 +72,7 @@ class Ledger:
         self.epsilon, self.delta, self.rows = accountant.epsilon, accountant.delta, accountant.rows
         self.books: list[Book] = []
         self.n_charges = 0  # made by this object
+        self.is_old = False  # read from a file of an earlier version, and written so again: its digest must not change
         self.proof = ""  # who proved that the charges cover what is released, in words
         self._open_book(Book(accountant))
 
@@ -213,7 +214,7 @@ class Ledger:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            **({} if self.is_old else {"format": FORMAT}),
             "epsilon": _number(self.epsilon),
             "delta": self.delta,
             "rows_of_unit": self.rows,
@@ -224,7 +225,7 @@ class Ledger:
                     "epsilon": _number(book.accountant.epsilon),
                     "delta": book.accountant.delta,
                     "unit": book.accountant.unit,
-                    "root": to_dict(book.root),
+                    "root": to_dict(book.root, self.is_old),
                 }
                 for book in self.books
             ],
@@ -235,13 +236,13 @@ class Ledger:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> "Ledger":
-        """The ledger again; what earlier versions wrote has words for purposes and no format."""
+        """The ledger again; those of earlier versions have words for purposes and no format."""
         rows = content.get("rows_of_unit", 1)
         ledger = cls(make_accountant(float(content["epsilon"]), content["delta"], rows))
-        ledger.books, ledger.proof = [], content.get("proof", "")
+        ledger.books, ledger.proof, ledger.is_old = [], content.get("proof", ""), "format" not in content
         for book in content["books"]:
             accountant = make_accountant(float(book["epsilon"]), book["delta"], rows)
-            ledger._open_book(Book(accountant, scope_from_dict(book["root"], is_old="format" not in content)))
+            ledger._open_book(Book(accountant, scope_from_dict(book["root"], ledger.is_old)))
         if not ledger.books:
             raise ValueError("A ledger has at least one book.")
         return ledger

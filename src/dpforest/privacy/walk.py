@@ -73,11 +73,6 @@ def scopes(scope: Scope) -> Iterator[Scope]:
             yield from scopes(child)
 
 
-def tree_of(above: Sequence[Scope]) -> int | None:
-    """The number of the tree that the scopes around a charge are about, if one of them says."""
-    return next((scope.purpose.tree for scope in reversed(above) if scope.purpose.tree is not None), None)
-
-
 @dataclass
 class Priced:
     """An entry with its cost and its share of the whole loss, and so all that is in it."""

@@ -1,0 +1,52 @@
+"""dpforest ledger: every charge of a model, so that anyone can add them up again."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from dpforest.cli.console import add_row, output, print_json, say
+
+
+def ledger(
+    model: Annotated[Path, typer.Argument(help="A model that dpforest fit wrote.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole ledger as JSON, for an accountant.")] = False,
+) -> None:
+    """Print every charge of a model: what it paid for, the mechanism with its parameters, and how charges add up.
+
+    For a privacy officer who does not want to take the stated epsilon on trust. Each loss follows from the parameters of
+    its mechanism, and the total from the scopes: parts of a scope add up, of parallel ones the largest counts, a sum s
+    in a bootstrap costs exp(s) - 1, and all of it is multiplied by the copies. The guide "The report" has the formulas.
+
+    Example: [bold]dpforest ledger adult.dpf --json > ledger.json[/bold]
+    """
+    from dpforest.estimators import load_model
+    from dpforest.privacy.walk import entries
+
+    charges = load_model(model).ledger_
+    if as_json:
+        print_json(charges.to_dict())
+        return
+    for number, book in enumerate(charges.books, 1):
+        unit = book.accountant.unit
+        at = f" at delta = {book.accountant.delta:.3g}" if book.accountant.delta else ""
+        stated = f", stated as epsilon = {book.accountant.epsilon_of(book.total):.6g}{at}" if at else ""
+        title = f"Book {number}: {unit} = {book.total:.6g}{stated}"
+        table = Table("scope", "for", "mechanism", "ran with", unit, title=title, title_justify="left")
+        for scopes, entry in entries(book.root):
+            path = " / ".join(map(_scope, scopes[1:]))
+            add_row(table, path, entry.label, entry.mechanism.name, _parameters(entry), f"{entry.amount:.6g}")
+        output.print(table)
+    of_unit = f" of a person with at most {charges.rows} rows" if charges.rows > 1 else ""
+    at = f" at delta = {charges.delta:.3g}" if charges.delta else ""
+    say(f"Spent{of_unit}: epsilon = {charges.spent:.6g}{at}. Amounts in the table are those of one record.")
+
+
+def _scope(scope: Any) -> str:
+    kind = "" if scope.kind == "sequential" else f" ({scope.kind})"
+    return f"{scope.label}{kind}" + (f" x {scope.copies}" if scope.copies > 1 else "")
+
+
+def _parameters(entry: Any) -> str:
+    return ", ".join(f"{name} {value}" for name, value in entry.mechanism.parameters.items()) or "not recorded"

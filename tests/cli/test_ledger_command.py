@@ -1,0 +1,193 @@
+"""The ledger as the command prints it: enough to add up the loss of a model without the library."""
+
+import json
+import math
+from copy import deepcopy
+from fractions import Fraction
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting.rdp import RdpAccountant
+from typer.testing import CliRunner
+
+from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, DPSearchCV, Numeric, Schema
+from dpforest.cli.main import commands
+
+RNG = np.random.default_rng(11)
+X = RNG.random((300, 2))
+Y = (X[:, 0] > 0.5).astype(int)
+FEATURES = {"x": Numeric(0, 1), "z": Numeric(0, 1)}
+SCHEMA = Schema(FEATURES, Classes([0, 1]))
+KNOWN = Schema(FEATURES, Classes([0, 1]), n_rows=300)
+SHAPE = {"n_trees": 3, "max_depth": 2, "random_state": 1}
+# A rate is rounded down to a short fraction, by less than one part in 60,000.
+ROUNDING = 1 / 60_000
+
+
+def classifier(schema, *budget, **parameters):
+    return DPForestClassifier(schema, *budget, **SHAPE | parameters).fit(X, Y)
+
+
+def of_people():
+    model = DPForestClassifier(KNOWN, 2.0, 1e-6, recipe="consul-2020", max_rows_per_person=3, **SHAPE)
+    return model.fit(X, Y, groups=np.arange(300) // 2)
+
+
+def searched():
+    estimator = DPForestClassifier(SCHEMA, n_trees=2, max_depth=1)
+    return DPSearchCV(estimator, {"recipe": ["consul-2020"]}, epsilon=2.0, mean_runs=2.0).fit(X, Y).best_estimator_
+
+
+MODELS = {
+    "pure": lambda: classifier(SCHEMA, 1.0),
+    "zCDP": lambda: classifier(KNOWN, 2.0, 1e-6, recipe="friedman-schuster-2010", n_trees=1),
+    "disjoint trees": lambda: classifier(KNOWN, 1.0, recipe="guan-2020"),
+    "disjoint trees, zCDP": lambda: classifier(KNOWN, 1.0, 1e-6, recipe="guan-2020"),
+    "bootstrap": lambda: classifier(KNOWN, 1.0, recipe="dong-2022"),
+    "parts and a bootstrap": lambda: classifier(KNOWN, 1.0, recipe="li-2022"),
+    "first look": lambda: classifier(KNOWN, 1.0, recipe="patil-singh-2014"),
+    "class means": lambda: classifier(KNOWN, 1.0, recipe="suihkonen-2023"),
+    "two books": lambda: classifier(SCHEMA, 5.0, 1e-6, recipe="auto", n_trees=None),
+    "a number": lambda: DPForestRegressor(Schema(FEATURES, Bounded(0, 1)), 2.0, 1e-6, max_depth=2).fit(X, X[:, 0]),
+    "people": of_people,
+    "search": searched,
+}
+
+
+# Units of books, and how scopes add up; else one book in epsilon, all of it in sequence.
+HOLDS = {
+    "zCDP": (["rho"], set()),
+    "disjoint trees": (["epsilon"], {"parallel"}),
+    "disjoint trees, zCDP": (["rho"], {"parallel"}),
+    "bootstrap": (["epsilon"], {"bootstrap"}),
+    "parts and a bootstrap": (["epsilon"], {"parallel", "bootstrap"}),
+    "first look": (["epsilon"], {"bootstrap"}),
+    "class means": (["epsilon"], {"parallel"}),
+    "two books": (["epsilon", "rho"], set()),
+    "a number": (["epsilon", "rho"], set()),
+    "people": (["rho"], {"parallel"}),
+    "search": (["epsilon"], {"parallel"}),
+}
+
+
+def printed(model, folder, *options):
+    model.save(folder / "m.dpf")
+    done = CliRunner().invoke(commands, ["ledger", str(folder / "m.dpf"), *options])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+# --- another accountant, which knows nothing but what was printed ---------------------------------------------------
+
+
+def loss_of(charge, unit):
+    """What one record loses by a mechanism, from what it ran at: not from the amount that is stated."""
+    known, name = {key: Fraction(value) for key, value in charge["parameters"].items()}, charge["mechanism"]
+    if name == "private selection":
+        gamma, grown = float(known["gamma"]), math.exp(known["of_one_run"])
+        return math.log((gamma + grown) / (1 + gamma * grown))
+    if name == "gaussian":
+        assert unit == "rho"
+        return float(known["l2_squared"] / (2 * known["variance"]))
+    epsilon = float(known["rate"] * known["l1" if name == "geometric" else "width"])
+    if unit == "epsilon":
+        return epsilon
+    return epsilon**2 / (8 if name == "exponential" else 2)
+
+
+def event_of(entry, unit, price):
+    """An entry as the library of another house has it, and its loss; of parallel parts the dearest."""
+    if "scope" not in entry:
+        loss = price(entry, unit)
+        return loss, dp_accounting.LaplaceDpEvent(1 / loss) if unit == "epsilon" else dp_accounting.ZCDpEvent(loss)
+    parts = [event_of(child, unit, price) for child in entry["children"]]
+    if entry["kind"] == "parallel":
+        loss, event = max(parts, key=lambda part: part[0])
+    else:
+        loss, event = math.fsum(part[0] for part in parts), dp_accounting.ComposedDpEvent([part[1] for part in parts])
+    if entry["kind"] == "bootstrap":
+        assert unit == "epsilon"
+        loss = math.expm1(loss)
+        event = dp_accounting.LaplaceDpEvent(1 / loss)
+    return entry["copies"] * loss, dp_accounting.SelfComposedDpEvent(event, entry["copies"])
+
+
+def epsilon_of(document, price=loss_of):
+    """The epsilon of all books by dp_accounting. Laplace noise stands for any pure loss: at huge orders its epsilon."""
+    total, rows = 0.0, document["rows_of_unit"]
+    for book in document["books"]:
+        _, event = event_of(book["root"], book["unit"], price)
+        if book["unit"] == "epsilon":
+            accountant, delta, of_group = RdpAccountant([1e9]), 1e-12, rows
+        else:
+            accountant, delta, of_group = RdpAccountant(1 + np.geomspace(1e-2, 1e5, 300_000)), book["delta"], rows**2
+        accountant.compose(event, of_group)
+        total += accountant.get_epsilon(delta)
+    assert math.fsum(book["delta"] for book in document["books"]) <= document["delta"]
+    return total
+
+
+def charges(entry):
+    return [entry] if "scope" not in entry else [charge for child in entry["children"] for charge in charges(child)]
+
+
+def scopes(entry):
+    return [entry, *(inner for child in entry["children"] for inner in scopes(child))] if "scope" in entry else []
+
+
+def understated(document):
+    """Charges whose amount is less than what their mechanism loses, or more than rounding explains."""
+    return [
+        charge
+        for book in document["books"]
+        for charge in charges(book["root"])
+        if not (1 - 2.5 * ROUNDING) * charge["amount"] <= loss_of(charge, book["unit"]) <= (1 + 1e-9) * charge["amount"]
+    ]
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def document(request, tmp_path_factory):
+    model = MODELS[request.param]()
+    found = json.loads(printed(model, tmp_path_factory.mktemp("model"), "--json"))
+    units, kinds = HOLDS.get(request.param, (["epsilon"], set()))
+    assert [book["unit"] for book in found["books"]] == units
+    assert kinds == {scope["kind"] for book in found["books"] for scope in scopes(book["root"])} - {"sequential"}
+    return found, model.ledger_.spent
+
+
+def test_the_stated_epsilon_is_found_again_from_the_printed_ledger_alone(document):
+    found, spent = document
+    assert found["spent"] == spent
+    # From what is stated of each charge: but for floating point, and the grid of orders.
+    assert epsilon_of(found, lambda charge, unit: charge["amount"]) == pytest.approx(spent, rel=1e-7)
+    # From what each mechanism ran at: a little less, since rates are rounded down. A rho has the square of a rate.
+    assert (1 - 2.5 * ROUNDING) * spent <= epsilon_of(found) <= (1 + 1e-7) * spent
+
+
+def test_every_amount_is_what_its_mechanism_loses_and_one_that_is_a_tenth_too_small_is_found(document):
+    found, _ = document
+    assert understated(found) == []
+    for number, book in enumerate(found["books"]):
+        for place in range(len(charges(book["root"]))):
+            forged = deepcopy(found)
+            charge = charges(forged["books"][number]["root"])[place]
+            charge["amount"] *= 0.9
+            assert understated(forged) == [charge]
+
+
+def test_every_charge_says_what_it_was_for(document):
+    found, _ = document
+    for book in found["books"]:
+        for charge in charges(book["root"]):
+            assert set(charge) <= {"charge", "step", "level", "subset", "round", "mechanism", "parameters", "amount"}
+            assert (charge["charge"] in ("splits", "counts")) == ("level" in charge)
+
+
+def test_the_table_shows_every_charge_with_its_scope_mechanism_and_parameters(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = printed(classifier(KNOWN, 1.0, recipe="dong-2022"), tmp_path)
+    assert "Book 1: epsilon = 1 " in shown
+    assert "each tree x 3 / Poisson bootstrap (bootstrap)" in shown
+    assert all(words in shown for words in ("splits of level 0", "splits of level 1", "leaves", "permute-and-flip", "rate "))
+    assert "Spent: epsilon = 1. " in shown
