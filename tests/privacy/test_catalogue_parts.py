@@ -253,7 +253,7 @@ def class_sums(schema, grid, codes, labels, positions, reach):
     shards = MemoryCounter(codes, labels, domain, schema.target)
     shards._start(positions, np.empty((0, 0), dtype=np.uint8))
     candidates = menu.propose(domain, menu.fixed(domain), reach, np.random.default_rng(0))
-    narrowed = ClassMeans().narrow(candidates, shards, 0, 0.25, gate, "level")
+    narrowed = ClassMeans().narrow(candidates, shards, 0, 0.25, gate, Purpose("splits", level=0))
     return gate, candidates, narrowed
 
 

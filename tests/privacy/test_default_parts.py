@@ -51,6 +51,7 @@ from dpforest.mechanisms import Entropy
 from dpforest.postprocess import EvenShrinkage
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.base import Bound
+from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
@@ -426,7 +427,7 @@ def test_a_record_at_any_place_changes_nothing_about_any_other_record(n_classes)
 def centre_scores(centres, fine, nodes, n_nodes):
     """What ``Centres`` hands to the gate."""
     gate = KeepingGate()
-    centres.turn(scored_shards(NUMBER, fine, np.zeros(len(fine)), nodes), 0, n_nodes, 1.0, gate, "level")
+    centres.turn(scored_shards(NUMBER, fine, np.zeros(len(fine)), nodes), 0, n_nodes, 1.0, gate, Purpose("splits", level=0))
     return gate
 
 
@@ -473,7 +474,7 @@ def test_scores_of_centres_of_a_billion_records_are_exact():
     counts = np.random.default_rng(13).integers(0, 10**9 // 500, size=(3, TARGET_STEPS + 1))
     shards, gate = scored_shards(NUMBER, [], []), KeepingGate()
     shards.count_values = lambda first, n_nodes: Sealed(counts)
-    Centres().turn(shards, 0, 3, 1.0, gate, "level")
+    Centres().turn(shards, 0, 3, 1.0, gate, Purpose("splits", level=0))
     _, above, below = _weights(64, round(0.1 * TARGET_STEPS))
     exact = np.minimum(counts.astype(object) @ above.astype(object), counts.astype(object) @ below.astype(object))
     assert gate.values.tolist() == exact.tolist()
@@ -482,7 +483,7 @@ def test_scores_of_centres_of_a_billion_records_are_exact():
 def test_a_turned_level_sees_the_centre_that_was_released():
     values, nodes = [0, 20_000, 60_000, FINE_STEPS], [0, 0, 1, 1]
     shards, gate = scored_shards(NUMBER, values, np.zeros(4), nodes), KeepingGate()
-    Centres(n_centres=4).turn(shards, 0, 2, 1.0, gate, "level")
+    Centres(n_centres=4).turn(shards, 0, 2, 1.0, gate, Purpose("splits", level=0))
     chosen = _weights(4, round(0.1 * TARGET_STEPS))[0][gate.values.argmax(axis=1)]
     expected = [naive.seen_code_of(fine) > chosen[node] for fine, node in zip(values, nodes, strict=True)]
     assert shards._sides.tolist() == expected
