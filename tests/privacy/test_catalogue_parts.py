@@ -353,19 +353,19 @@ def test_a_feature_without_a_valid_split_is_not_offered_in_the_first_step_and_th
     gates = []
 
     class KeptGate(Gate):
-        def select(self, scores, valid, bound, amount, label, mechanism=None, apart=None):
-            chosen = super().select(scores, valid, bound, amount, label, mechanism, apart)
-            gates.append((label, valid.copy(), chosen))
+        def select(self, scores, valid, bound, amount, purpose, mechanism=None, apart=None):
+            chosen = super().select(scores, valid, bound, amount, purpose, mechanism, apart)
+            gates.append((purpose, valid.copy(), chosen))
             return chosen
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpforest.estimators.Gate", KeptGate)
         recipe = recipe_of(choose=FeatureFirst(), propose=Menu(n_features=2), depth=3)
         model = DPForestClassifier(TWO, recipe=recipe, random_state=1).fit(X, y)
-    pairs = [(first, second) for first, second in itertools.pairwise(gates) if first[0].endswith(": feature")]
+    pairs = [(first, second) for first, second in itertools.pairwise(gates) if first[0].step == "feature"]
     assert len(pairs) == 3
-    for (_, offered, features), (label, valid, chosen) in pairs:
-        assert label.endswith(": split")
+    for (_, offered, features), (purpose, valid, chosen) in pairs:
+        assert purpose.step == "split"
         assert (offered.sum(axis=1) <= 2).all()
         assert offered[np.arange(len(features)), features].all()
         assert valid[np.arange(len(chosen)), chosen].all()
