@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from dpforest.jsonable import jsonable
+
 KINDS = ("sequential", "parallel", "bootstrap")
 # What most charges are for.
 SPLITS, COUNTS, LEAVES = "splits", "counts", "leaves"
@@ -153,7 +155,7 @@ def to_dict(entry: Entry, is_old: bool) -> dict[str, Any]:
         return entry.purpose.to_dict("leak", is_old) | {"reason": entry.reason}
     parameters = {name: str(value) for name, value in entry.mechanism.parameters.items()}
     known = {"parameters": parameters} if parameters else {}
-    amount = entry.amount if math.isfinite(entry.amount) else "inf"
+    amount = jsonable(entry.amount)
     return entry.purpose.to_dict("charge", is_old) | {"mechanism": entry.mechanism.name, **known, "amount": amount}
 
 

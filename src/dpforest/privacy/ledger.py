@@ -22,6 +22,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpforest.errors import AccountingError, BudgetError
+from dpforest.jsonable import jsonable
 from dpforest.privacy import walk
 from dpforest.privacy.accountants import Accountant, make_accountant
 from dpforest.privacy.amounts import exact, round_up
@@ -215,14 +216,14 @@ class Ledger:
     def to_dict(self) -> dict[str, Any]:
         return {
             **({} if self.is_old else {"format": FORMAT}),
-            "epsilon": _number(self.epsilon),
+            "epsilon": jsonable(self.epsilon),
             "delta": self.delta,
             "rows_of_unit": self.rows,
-            "spent": _number(self.spent),
+            "spent": jsonable(self.spent),
             "proof": self.proof,
             "books": [
                 {
-                    "epsilon": _number(book.accountant.epsilon),
+                    "epsilon": jsonable(book.accountant.epsilon),
                     "delta": book.accountant.delta,
                     "unit": book.accountant.unit,
                     "root": to_dict(book.root, self.is_old),
@@ -256,8 +257,3 @@ def _taken(book: Book) -> Fraction:
     """The epsilon that later books cannot have."""
     accountant = book.accountant
     return exact(accountant.epsilon if accountant.delta else accountant.epsilon_of(book.total))
-
-
-def _number(value: float) -> float | str:
-    """JSON has no infinity."""
-    return value if math.isfinite(value) else "inf"
