@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -75,7 +75,7 @@ class _DPForest(BaseEstimator):
         groups: Any = None,
         progress: Callable[[str], None] = lambda step: None,
         **others: Any,
-    ) -> "_DPForest":
+    ) -> Self:
         """Train on a table (pandas, polars, pyarrow, numpy; missing values allowed) and its target.
 
         ``X`` may be the path of a Parquet file or folder, which need not fit in memory; the target is then the column that
@@ -100,7 +100,7 @@ class _DPForest(BaseEstimator):
         fit_estimator(self, seal, self._make_gate, progress, groups)
         return self
 
-    def fit_table(self, table: Any, *, progress: Callable[[str], None] = lambda step: None) -> "_DPForest":
+    def fit_table(self, table: Any, *, progress: Callable[[str], None] = lambda step: None) -> Self:
         """Train inside a database, on a table of Ibis (extra ``sql``): rows stay there, only counts leave it.
 
         The target is the column that the schema names.
@@ -113,9 +113,7 @@ class _DPForest(BaseEstimator):
         fit_estimator(self, seal, self._make_gate, progress)
         return self
 
-    def fit_dask(
-        self, table: Any, client: Any = None, *, progress: Callable[[str], None] = lambda step: None
-    ) -> "_DPForest":
+    def fit_dask(self, table: Any, client: Any = None, *, progress: Callable[[str], None] = lambda step: None) -> Self:
         """Train on a Dask cluster (extra ``dask``), on a dask dataframe or the path of a Parquet file or folder.
 
         Rows stay on the workers, only sums of their counts leave them. The target is the column that the schema names;

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -131,7 +131,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.held_out = held_out
         self.budget = budget
 
-    def fit(self, X: Any, y: Any = None) -> "DPSearchCV":
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Search on a table in memory and its target. Everything is checked before anything is spent."""
         law, schema = self._check_parameters()
         for note in learnt_before():
