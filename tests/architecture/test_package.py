@@ -1,18 +1,23 @@
-"""The wheel holds what it should and nothing else; what describes the package agrees with it."""
+"""The wheel holds what it should and nothing else, the source distribution what tests read; what describes them agrees."""
 
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
 import zipfile
 from email.parser import Parser
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import yaml
+
+from dpforest.published.registry import get_published
+from dpforest.recipes import list_recipes
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -23,15 +28,21 @@ OFFLINE = re.compile(
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT]
+def built(tmp_path_factory):
+    """The folder with the source distribution, and the wheel that was built from it."""
+    folder = tmp_path_factory.mktemp("built")
+    command = [sys.executable, "-m", "build", "--outdir", folder, ROOT]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
     said = ended.stdout + ended.stderr
     if ended.returncode and OFFLINE.search(said):
         pytest.skip("THE WHEEL IS NOT TESTED: its build backend (hatchling) could not be fetched; there is no network.")
     assert ended.returncode == 0, said
-    return next(folder.glob("*.whl"))
+    return folder
+
+
+@pytest.fixture
+def wheel(built):
+    return next(built.glob("*.whl"))
 
 
 def names_in(wheel):
@@ -45,6 +56,7 @@ def metadata(wheel):
         return Parser().parsestr(archive.read(name).decode())
 
 
+@pytest.mark.site
 def test_wheel_holds_every_source_and_data_file(wheel):
     package = ROOT / "src"
     wanted = {
@@ -58,18 +70,43 @@ def test_wheel_holds_every_source_and_data_file(wheel):
     assert any(name.startswith("dpforest/schemas/") and name.endswith(".json") for name in names)
 
 
+@pytest.mark.site
 def test_wheel_holds_nothing_but_the_package(wheel):
     names = names_in(wheel)
     assert {name.split("/")[0] for name in names} == {"dpforest", f"dpforest-{PROJECT['project']['version']}.dist-info"}
     assert not [name for name in names if name.endswith((".nbi", ".nbc", ".pyc")) or "/test" in name]
 
 
+@pytest.mark.site
+def test_source_distribution_holds_what_tests_read(built):
+    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    folders = ("tests", "docs", "scripts", "changes")
+    wanted = {
+        path.relative_to(ROOT).as_posix() for folder in folders for path in (ROOT / folder).rglob("*.*") if path.is_file()
+    }
+    wanted |= {path.name for path in ROOT.glob("*.md")} | {"Makefile", "mkdocs.yml", "CITATION.cff", "pyproject.toml"}
+    wanted = {name for name in wanted if "__pycache__" not in name}
+    assert wanted <= held, wanted - held
+
+
+@pytest.mark.site
+def test_wheel_holds_the_page_that_statements_cite(wheel):
+    printed = [get_published(recipe["name"]) for recipe in list_recipes() if recipe["published"]]
+    cited = {re.search(r"\((docs/\S+), [\d.]+\)$", leak)[1] for one in printed for leak in one.leaks}
+    assert cited == {"docs/review.md"}
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.read("dpforest/docs/review.md") == (ROOT / "docs" / "review.md").read_bytes()
+
+
+@pytest.mark.site
 def test_wheel_holds_the_licence(wheel):
     with zipfile.ZipFile(wheel) as archive:
         name = next(name for name in archive.namelist() if name.endswith("/licenses/LICENSE"))
         assert archive.read(name).decode() == (ROOT / "LICENSE").read_text("utf-8")
 
 
+@pytest.mark.site
 def test_metadata_of_the_wheel(wheel):
     facts = metadata(wheel)
     project = PROJECT["project"]
@@ -80,6 +117,7 @@ def test_metadata_of_the_wheel(wheel):
     assert facts.get_payload().startswith("# dpforest")
 
 
+@pytest.mark.site
 def test_wheel_installs_and_knows_itself(wheel, tmp_path):
     """Without dependencies: the package's own names are loaded when first used."""
     venv.create(tmp_path / "new", with_pip=True)
@@ -99,6 +137,10 @@ def test_citation_agrees_with_the_package():
     assert (ROOT / "LICENSE").read_text("utf-8").startswith(f"{citation['license']} License")
     assert citation["cff-version"] == "1.2.0"
     assert all(citation[key] for key in ("message", "title", "authors"))
+
+
+def test_the_private_path_of_which_every_line_is_executed_exists():
+    assert all(find_spec(name) for name in PROJECT["tool"]["coverage"]["run"]["source_pkgs"])
 
 
 def test_every_extra_is_documented():

@@ -12,6 +12,8 @@ import dpforest
 import dpforest.plots
 from dpforest.recipes import list_recipes
 
+pytestmark = pytest.mark.site
+
 ROOT = Path(__file__).parents[2]
 NAMES = [recipe["name"] for recipe in list_recipes()]
 # Elements that make a browser fetch what they name; <a> waits for a click.

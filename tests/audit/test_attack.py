@@ -23,6 +23,8 @@ from dpforest.postprocess import plain_shares
 from dpforest.records.columns import read_columns
 from dpforest.records.vault import encode
 
+pytestmark = pytest.mark.slow
+
 FEATURES = {"age": Numeric(0, 100), "sex": Categorical(["m", "f"]), "town": Categorical(["a", "b", "c"])}
 N_ROWS = 60
 

@@ -21,6 +21,8 @@ from dpforest.audit.runner import Audit, subjects
 from dpforest.cli.main import commands
 from dpforest.errors import ParameterError
 
+pytestmark = pytest.mark.slow
+
 
 def run(*arguments):
     return CliRunner().invoke(commands, ["audit", *arguments])

@@ -26,6 +26,8 @@ from dpforest.errors import ParameterError
 from dpforest.proposals import Menu
 from dpforest.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 full = pytest.mark.skipif(os.environ.get("DPFOREST_AUDIT") != "full", reason="DPFOREST_AUDIT=full tries the whole catalogue")
 # One false alarm in a million runs.
 SURE = 1 - FAILURE

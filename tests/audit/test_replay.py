@@ -41,6 +41,8 @@ from dpforest.records.memory import MemoryCounter
 from dpforest.sampling import EveryRecord, PoissonBootstrap
 from dpforest.schema import TARGET_STEPS
 
+pytestmark = pytest.mark.slow
+
 IS_FULL = os.environ.get("DPFOREST_AUDIT") == "full"
 N_PAIRS, N_PAIRS_OF = (1000, {}) if IS_FULL else (60, {"li-2022": 30})  # its fits have many trees and take long
 N_TWIN_PAIRS = 40

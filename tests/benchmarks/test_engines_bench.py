@@ -36,6 +36,8 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.parquet import ParquetVault
 
+pytestmark = pytest.mark.slow
+
 MACHINE = machine(*run.LIBRARIES)
 TIMES = {MEMORY: 1.0, PARQUET: 1.5, DUCKDB: 9.0, DUCKDB_PARQUET: 12.0, POSTGRESQL: 60.0, DASK: 2.0}
 

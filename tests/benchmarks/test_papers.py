@@ -23,6 +23,8 @@ from benchmarks.papers.sources import OUR_OWN, SHOWN
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.recipes import list_recipes
 
+pytestmark = pytest.mark.slow
+
 TABLES = [(question, table) for question in QUESTIONS for table in question.tables]
 METRICS = {
     "accuracy",

@@ -18,6 +18,8 @@ from benchmarks.peers.settings import LARGE, LEFT_OUT, PEERS, settings_of
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.errors import ParameterError
 
+pytestmark = pytest.mark.slow
+
 # Stands in for both libraries: every model gives the shares of its training rows, and shows what it was given.
 STAND_IN = """
 import warnings

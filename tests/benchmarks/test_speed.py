@@ -26,6 +26,8 @@ from benchmarks.speed.systems import draw_table
 from dpforest.cli.main import commands
 from dpforest.errors import ParameterError
 
+pytestmark = pytest.mark.slow
+
 MACHINE = machine(*run.LIBRARIES)
 HAS_LIGHTGBM = importlib.util.find_spec("lightgbm") is not None
 TINY = replace(

@@ -22,6 +22,8 @@ from dpforest.cli.main import commands
 from dpforest.errors import ParameterError
 from dpforest.recipes import get_recipe
 
+pytestmark = pytest.mark.slow
+
 FULL, QUICK = utility.all_cases(quick=False), utility.all_cases(quick=True)
 
 

@@ -11,6 +11,8 @@ import pytest
 from dpforest import Budget, Classes, Numeric, Schema
 from dpforest.budget import Loss
 
+pytestmark = pytest.mark.slow
+
 
 def run(*words, cwd):
     return subprocess.run([sys.executable, "-m", "dpforest.cli", *map(str, words)], cwd=cwd, capture_output=True, text=True)

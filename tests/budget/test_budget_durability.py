@@ -13,6 +13,8 @@ from dpforest import Budget
 from dpforest.budget import Loss, store
 from dpforest.errors import BudgetStoreError
 
+pytestmark = pytest.mark.slow
+
 ONE = [Loss.pure(1.0)]
 PAGE = 4096
 

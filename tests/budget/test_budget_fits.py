@@ -19,6 +19,8 @@ from dpforest.errors import AccountingError, BudgetError, BudgetStoreError, Para
 from dpforest.evaluation import evaluate_privately
 from dpforest.recipes import get_recipe, list_recipes
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 X = RNG.random((400, 2))
 Y = (X[:, 0] > 0.5).astype(int)

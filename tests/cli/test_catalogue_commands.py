@@ -8,6 +8,8 @@ from test_commands import folder, run
 
 from dpforest import list_recipes
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["folder"]
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema, load_model
 
+pytestmark = pytest.mark.slow
+
 N_ROWS = 400
 
 

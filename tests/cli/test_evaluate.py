@@ -15,6 +15,8 @@ from dpforest.cli.main import commands
 from dpforest.errors import ParameterError, TableError
 from dpforest.evaluation import evaluate_privately
 
+pytestmark = pytest.mark.slow
+
 FEATURES = {"age": Numeric(0, 100), "city": Categorical(["Oslo", "Rome"])}
 
 

@@ -15,6 +15,8 @@ from dpforest.errors import OutputError
 from dpforest.files import free_place, write_whole
 from dpforest.privacy.gate import Gate
 
+pytestmark = pytest.mark.slow
+
 FIT = "fit t.csv --schema s.json --epsilon 1 --budget b.db::ward --out"
 
 

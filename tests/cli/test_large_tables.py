@@ -21,6 +21,8 @@ from dpforest.progress import Step
 from dpforest.records.memory import MemoryCounter
 from dpforest.records.parquet import ParquetVault
 
+pytestmark = pytest.mark.slow
+
 N_ROWS = 300
 FEATURES = {"age": Numeric(0, 100, integer=True), "city": Categorical(["Oslo", "Rome"])}
 SCHEMAS = {

@@ -18,6 +18,8 @@ from dpforest.records.columns import read_columns
 from dpforest.records.vault import encode
 from dpforest.schema import UNFILLED, unfilled
 
+pytestmark = pytest.mark.slow
+
 FILLED = {
     "labels": ["no", "yes"],
     "categories": ["Oslo", "Rome"],

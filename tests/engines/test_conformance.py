@@ -35,6 +35,8 @@ from dpforest.sampling import EveryRecord
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes
 from dpforest.tree import SCORE_STEPS
 
+pytestmark = pytest.mark.slow
+
 ASSIGNMENTS = (OneTree(2), AllTrees(2), Poisson(2))
 RECIPES = [(recipe["name"], task) for recipe in list_recipes() for task in recipe["tasks"]]
 # Every kind of target on a table with everything in it, and tables without records or nearly so.
@@ -50,7 +52,9 @@ BOUNDED = ["mixed", "empty"]
 FEW_BINS = Grid(bins=5)
 
 
-@pytest.fixture(scope="module", params=OPENERS)
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=[pytest.mark.server] * name.startswith("postgres")) for name in OPENERS]
+)
 def backend(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("engine")
     with opened(request.param, folder, lambda: request.getfixturevalue("server")) as found:

@@ -37,6 +37,8 @@ from dpforest.records.replayed import BEHIND, Operation, Partition, Question, an
 from dpforest.records.tasks import Failure, Packed
 from dpforest.records.vault import Vault
 
+pytestmark = pytest.mark.slow
+
 NAMES = [recipe["name"] for recipe in list_recipes()]
 FEATURES = {
     "x": Numeric(0, 1),

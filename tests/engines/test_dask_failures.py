@@ -27,6 +27,8 @@ from dpforest.records import dask
 from dpforest.records.dask import DaskVault
 from dpforest.tree import Forest
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = Schema({"x": Numeric(0, 1), "z": Numeric(0, 1)}, Classes([0, 1], name="y"), n_rows=500)
 
 

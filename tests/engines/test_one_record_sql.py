@@ -30,6 +30,8 @@ from dpforest.records.sql_codes import feature_codes, target_code
 from dpforest.records.sql_session import Session
 from dpforest.records.vault import encode
 
+pytestmark = pytest.mark.slow
+
 SECRET = "zebra-secret-value"
 _numbers = itertools.count()
 
@@ -326,6 +328,7 @@ def test_a_vault_with_an_extreme_record_reads_all_others_as_before(engines, temp
             assert_others_are_read_as_before(with_record, without)
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("role", ["feature", "category", "label", "target"])
 @pytest.mark.parametrize("written", ["1e400", "1e-400", "NaN", "-Infinity"])
 def test_a_fit_in_postgresql_succeeds_with_a_decimal_of_any_size(engines, role, written):

@@ -20,6 +20,8 @@ from dpforest.records.base import AllTrees
 from dpforest.records.sql import NOT_KEPT, SqlVault
 from dpforest.records.vault import Vault
 
+pytestmark = pytest.mark.server
+
 
 def filled(server, name, table):
     """Make a table that both accounts may read."""

@@ -25,6 +25,8 @@ from dpforest.records.sql_codes import check_names
 from dpforest.records.vault import encode
 from dpforest.schema import FINE_STEPS
 
+pytestmark = pytest.mark.slow
+
 SECRET = "zebra-secret-value"
 HOSTILE = ['"; DROP TABLE people; --', "it's", "<script>", "a\nb", "🦓", "שלום", "x" * 60, "c0", "n0", "y", "cell"]
 

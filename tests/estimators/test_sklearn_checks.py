@@ -14,6 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 
+pytestmark = pytest.mark.slow
+
 INF = float("inf")
 FEATURES = {"a": Numeric(0, 1), "b": Numeric(0, 1)}
 CLASSES = Schema(FEATURES, Classes(["no", "yes"]))

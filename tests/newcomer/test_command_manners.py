@@ -22,6 +22,8 @@ from typer.testing import CliRunner
 from dpforest import Budget, Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.cli.main import app, commands
 
+pytestmark = pytest.mark.slow
+
 N_ROWS = 400
 COLOUR = re.compile(r"\x1b\[(?:[\d;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[\d;]*)?m")
 

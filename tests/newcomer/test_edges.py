@@ -27,6 +27,8 @@ from dpforest.recipe import Recipe
 from dpforest.sampling import EveryRecord
 from dpforest.voting import MeanOfShares
 
+pytestmark = pytest.mark.slow
+
 N_ROWS = 80
 INF, NAN = float("inf"), float("nan")
 FEATURES = {"age": Numeric(0, 100), "city": Categorical(["Oslo", "Rome"])}

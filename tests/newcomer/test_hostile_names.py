@@ -25,6 +25,8 @@ from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema, 
 from dpforest.cli.main import commands
 from dpforest.schema import unfilled
 
+pytestmark = pytest.mark.slow
+
 TARGETS = {"classes": hostile.classes, "means": hostile.bounded}
 DRAFTS = [(table, draft) for table in ("t.csv", "t.parquet") for draft in ("toml", "json")]
 NEWLINES = pyarrow.csv.ParseOptions(newlines_in_values=True)

@@ -25,6 +25,8 @@ from benchmarks.core.results import Case, read_rows, run_all
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema, files, load_model
 from dpforest.cli.main import app, commands
 
+pytestmark = pytest.mark.slow
+
 N_ROWS = 1000
 OLDER = b"what was there before"
 AUDIT = ("audit", "--recipe", "fletcher-islam-2017", "--pairs", 1, "--trials", 0, "--html")

@@ -18,6 +18,8 @@ import onnxruntime
 import pyarrow.csv
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 N_ROWS = 2000
 WARDS = ["Northern", "Southern", "Eastern"]

@@ -47,6 +47,7 @@ def test_the_converted_epsilon_covers_the_gaussian_mechanism_and_beats_the_class
     assert epsilon <= classic_epsilon(rho, delta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rho", [1e-3, 0.02, 0.5, 2.0])
 @pytest.mark.parametrize("delta", [1e-6, 1e-3])
 def test_the_converted_epsilon_is_at_least_what_dp_accounting_finds_for_the_gaussian_mechanism(rho, delta):
@@ -110,6 +111,7 @@ def test_a_converted_rho_is_safe_in_exact_arithmetic_and_a_hundred_billionth_mor
         assert exact_log_delta(rho * (1 + 1e-11), epsilon) > Decimal(delta).ln()
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=60)
 @given(st.floats(1e-3, 100), st.floats(1e-15, 0.5))
 def test_the_two_conversions_are_inverse_and_never_cross_the_budget(epsilon, delta):

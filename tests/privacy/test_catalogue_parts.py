@@ -190,6 +190,7 @@ COMPANIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 @pytest.mark.parametrize("parts", COMPANIES.values(), ids=COMPANIES)
 @pytest.mark.usefixtures("coupled")
@@ -257,6 +258,7 @@ def class_sums(schema, grid, codes, labels, positions, reach):
     return gate, candidates, narrowed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bins", [1, 2, 3, 7])
 @pytest.mark.parametrize("n_open", [4, 1])
 def test_any_added_record_moves_the_class_sums_within_the_stated_norms_and_reaches_them(bins, n_open):
@@ -331,6 +333,7 @@ def best_scores(criterion, domain, target, codes, labels, candidates):
     return opened(scores.map(best_of))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CRITERIA)
 def test_the_best_split_of_a_feature_moves_within_the_bound_of_the_criterion(name):
     criterion, menu, target = CRITERIA[name], Menu(), TWO.target
@@ -698,6 +701,7 @@ def sequential_law(one_choice, rate):
     return law
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("delta", "one_choice"), [(0.0, permute_and_flip_law), (1e-6, exponential_law)], ids=["pure", "zCDP"]
 )
@@ -1039,6 +1043,7 @@ def asked_of_roots(charges):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 @pytest.mark.parametrize("name", RECIPES)
 def test_neighbouring_tables_have_the_same_charges_in_the_same_order(name, delta):

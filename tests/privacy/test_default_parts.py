@@ -653,6 +653,7 @@ def costs(recipe, schema, delta, n_tables=9):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.usefixtures("coupled")

@@ -20,6 +20,8 @@ from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees
 from dpforest.records.vault import Vault
 
+pytestmark = pytest.mark.slow
+
 N_ROWS = 137
 SECRET_NUMBER = 987654.321
 SECRET_WORD = "zebra-secret-category"

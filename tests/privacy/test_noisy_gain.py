@@ -60,6 +60,7 @@ def choose(codes, labels, positions, reach, gate, menu, criterion, unit=1):
     return candidates, chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("menu", MENUS.values(), ids=MENUS)
 @pytest.mark.parametrize("n_open", [4, 1])
 def test_any_added_record_moves_the_counts_within_the_stated_norms_and_reaches_them(menu, n_open):

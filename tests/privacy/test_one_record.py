@@ -29,6 +29,8 @@ from dpforest.mechanisms import Entropy
 from dpforest.records.people import People
 from dpforest.records.vault import Vault
 
+pytestmark = pytest.mark.slow
+
 N_ROWS = 8
 TEXT = ["a", "b", None, "c"] * 2  # of which a and b are listed
 NUMBERS = [1.0, 2.0, 1.0, 5.0] * 2  # of which 1 and 2 are listed

@@ -22,6 +22,8 @@ from dpforest.records.parquet import ParquetVault
 from dpforest.records.people import People, person_places, read_ids
 from dpforest.records.vault import Vault
 
+pytestmark = pytest.mark.slow
+
 N_ROWS = 12
 FINE = Outcome(None, ())
 FEATURES = {"x": Numeric(0, 3), "c": Categorical(["a", "b"]), "k": Categorical([1, 2])}

@@ -111,6 +111,7 @@ def test_scores_without_noise_are_the_exact_ones(kind, request):
         assert score.margin == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
 def test_a_private_score_is_charged_once_and_lies_in_its_margin(kind, request):
     model, X, y = request.getfixturevalue(kind)

@@ -16,6 +16,8 @@ from dpforest.records import parquet
 from dpforest.records.parquet import ParquetVault
 from dpforest.records.vault import Vault
 
+pytestmark = pytest.mark.slow
+
 N_ROWS = 137
 SECRET_NUMBER, SECRET_WORD = 987654.321, "zebra-secret-category"
 FEATURES = {"age": Numeric(0, 100), "income": Numeric(0, 1), "sex": Categorical(["m", "f"]), "kind": Categorical([1, 2, 3])}

@@ -229,6 +229,7 @@ CRITERIA = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CRITERIA)
 def test_a_tree_of_depth_one_tells_no_small_table_from_a_neighbour_by_more_than_epsilon(name, trace):
     world, epsilon = World(2), 1.0
@@ -238,6 +239,7 @@ def test_a_tree_of_depth_one_tells_no_small_table_from_a_neighbour_by_more_than_
     assert 0.5 * epsilon < worst <= epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CRITERIA)
 @pytest.mark.parametrize("epsilon", [0.2, 2.0])
 def test_a_tree_of_depth_one_comes_within_a_fifth_of_epsilon_on_larger_tables_and_never_beyond(name, epsilon, trace):
@@ -248,6 +250,7 @@ def test_a_tree_of_depth_one_comes_within_a_fifth_of_epsilon_on_larger_tables_an
     assert 0.8 * epsilon < worst <= epsilon
 
 
+@pytest.mark.slow
 def test_missing_values_and_a_third_feature_stay_within_epsilon_in_a_tree_of_depth_one(trace):
     for world, most in ((World(2, missing=True), 1), (World(3), 1)):
         laws = Laws(trace, world, recipe_of(GiniCount(), depth=1), 1.0)
@@ -256,6 +259,7 @@ def test_missing_values_and_a_third_feature_stay_within_epsilon_in_a_tree_of_dep
         assert max(laws.worst_ratio(*pair) for pair in pairs) <= 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gini", "gini+max"])
 def test_a_tree_of_depth_two_tells_no_small_table_from_a_neighbour_by_more_than_epsilon(name, trace):
     world, epsilon = World(2), 1.0
@@ -265,6 +269,7 @@ def test_a_tree_of_depth_two_tells_no_small_table_from_a_neighbour_by_more_than_
     assert 0.5 * epsilon < worst <= epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CRITERIA)
 @pytest.mark.parametrize(
     "allocate", [Uniform(split_share=0.5), GeometricAllocation(ratio=1.5)], ids=["uniform", "geometric"]
@@ -314,6 +319,7 @@ def test_a_tree_with_private_labels_comes_within_a_fifth_of_epsilon_and_never_be
     assert 0.8 * epsilon < worst <= epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.2, 2.0])
 def test_a_tree_of_medians_comes_within_a_fifth_of_epsilon_and_never_beyond(epsilon, trace):
     # A record moves the balance of all three features, so each median has to be paid: charged once they would lose 1.25.

@@ -8,6 +8,8 @@ from report_models import HOSTILE, SCRIPT, hostile_model, large_model, mean_mode
 
 from dpforest.report import write_report
 
+pytestmark = pytest.mark.site
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # Text that is too faint: the ratio of WCAG 2.2 is under 4.5 (3 for large text). Walks all elements with text of their own.
 FAINT = """() => {

@@ -19,6 +19,8 @@ from dpforest.fingerprint import fingerprint
 from dpforest.leaves import NoisyCounts
 from dpforest.planner import plan_forest
 
+pytestmark = pytest.mark.slow
+
 BASE = get_recipe("jagannathan-2009")
 
 

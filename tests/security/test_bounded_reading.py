@@ -19,6 +19,8 @@ from dpforest.privacy import ledger
 from dpforest.privacy.accountants import make_accountant
 from dpforest.schema import MOST_FILE_BYTES
 
+pytestmark = pytest.mark.slow
+
 READERS = {
     "m.dpf": (load_model, ModelFileError),
     "s.toml": (Schema.from_file, SchemaError),

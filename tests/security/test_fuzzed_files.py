@@ -3,6 +3,8 @@
 import pytest
 from tests.torture import fuzz
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("kind", fuzz.KINDS)
 def test_a_mutated_file_is_refused_or_read_and_nothing_else_happens(kind):

@@ -12,6 +12,8 @@ from dpforest.budget import Loss
 from dpforest.cli.main import commands
 from dpforest.errors import BudgetError, DPForestError
 
+pytestmark = pytest.mark.slow
+
 NAMES = [*(text for text in hostile.TEXTS if len(text) <= 1000), "half a pair \ud800"]
 
 

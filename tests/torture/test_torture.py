@@ -16,6 +16,8 @@ from dpforest.budget import Loss, chain
 from dpforest.errors import BudgetDamagedError, BudgetStoreError
 from dpforest.privacy.gate import Gate
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

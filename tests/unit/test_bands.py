@@ -70,6 +70,7 @@ NOISY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOISY)
 def test_noise_adds_nothing_to_a_decrease_on_average_and_varies_as_stated(name):
     # Noise is seeded, so the test cannot fail by chance.
@@ -210,6 +211,7 @@ COVERED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COVERED)
 def test_bands_hold_the_truth_in_95_of_100_fits(name):
     # Fits are seeded by 0, 1, 2 .., so the test cannot fail by chance.
