@@ -179,7 +179,7 @@ def search(
 
 def _measure(results: Path, run: Callable[[Callable[[str], None]], Iterable[Any]]) -> None:
     """Measure what ``results`` does not have yet; every row is written there when it is measured."""
-    from dpforest.files import check_writable
+    from dpforest.common.files import check_writable
 
     check_writable(results)
     with steps("Measuring") as progress:

@@ -16,8 +16,8 @@ from benchmarks.core.page import table_text, write_page
 from benchmarks.core.results import Row, read_rows
 from benchmarks.core.trials import HeldOut
 from benchmarks.papers.views import load_view
+from dpforest.common.files import write_whole
 from dpforest.estimators import DPForestClassifier
-from dpforest.files import write_whole
 from dpforest.schema import Schema
 from dpforest.search import DPSearchCV
 

@@ -70,8 +70,8 @@ def table(outcomes: Outcomes, mode: str) -> str:
 
 def _said(case: str, outcome: str) -> str:
     """A recipe that was refused as it should be has passed too."""
-    from tests.engines.conformance_backends import sql_gaps
-    from tests.engines.test_conformance import kinds_needed
+    from tests.conformance.conformance_backends import sql_gaps
+    from tests.conformance.test_conformance import kinds_needed
 
     if outcome != "passed":
         return "**differs**"

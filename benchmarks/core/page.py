@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks.core.results import Row
-from dpforest.files import write_whole
+from dpforest.common.files import write_whole
 
 Entries = list[dict[str, str]]
 

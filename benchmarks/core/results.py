@@ -12,8 +12,8 @@ from typing import Any
 
 from joblib import Parallel, delayed
 
+from dpforest.common.progress import Step
 from dpforest.errors import DPForestError, ParameterError
-from dpforest.progress import Step
 
 # What identifies a case in a row.
 FIELDS = ("question", "dataset", "system", "variant", "parameters", "seed")

@@ -22,24 +22,24 @@ from benchmarks.engines.cluster import cluster
 from benchmarks.engines.tables import TABLE
 from benchmarks.engines.traffic import Traffic
 from benchmarks.speed.systems import EPSILON, Shape
-from dpforest.allocation import Uniform
-from dpforest.criteria import MaxOperator
-from dpforest.domain import Grid
-from dpforest.forest import fit_forest
-from dpforest.leaves import NoisyCounts
 from dpforest.mechanisms import Entropy
-from dpforest.postprocess import NonNegative
+from dpforest.parts.allocation import Uniform
+from dpforest.parts.criteria import MaxOperator
+from dpforest.parts.leaves import NoisyCounts
+from dpforest.parts.postprocess import NonNegative
+from dpforest.parts.proposals import Menu, Thresholds
+from dpforest.parts.recipe import Recipe
+from dpforest.parts.sampling import EveryRecord
+from dpforest.parts.voting import MeanOfShares
+from dpforest.pipeline import fit_forest
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.proposals import Menu, Thresholds
-from dpforest.recipe import Recipe
 from dpforest.records.base import Source
+from dpforest.records.memory.vault import Vault
 from dpforest.records.parquet import ParquetVault
-from dpforest.records.vault import Vault
-from dpforest.sampling import EveryRecord
 from dpforest.schema import Schema
-from dpforest.voting import MeanOfShares
+from dpforest.schema.domain import Grid
 
 Answer = dict[str, Any]
 # No run begins after so many seconds of runs.
@@ -110,13 +110,13 @@ def _in_postgresql(request: Answer, schema: Schema, traffic: Traffic) -> Iterato
 
 @contextmanager
 def _on_dask(request: Answer, schema: Schema, traffic: Traffic) -> Iterator[Seal]:
-    vault = import_module("dpforest.records.dask").DaskVault
+    vault = import_module("dpforest.records.dask.vault").DaskVault
     with cluster(request["threads"]) as client:
         yield lambda: vault.seal(request["place"], schema, client, 1)
 
 
 def _sql_vault() -> Any:
-    return import_module("dpforest.records.sql").SqlVault
+    return import_module("dpforest.records.sql.vault").SqlVault
 
 
 OPENERS = {

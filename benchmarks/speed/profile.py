@@ -8,10 +8,10 @@ from typing import Any
 
 from dpforest.growing import choosing
 from dpforest.growing.growth import Growth
+from dpforest.parts.proposals import Menu
 from dpforest.privacy.gate import Gate
-from dpforest.proposals import Menu
-from dpforest.records.memory import MemoryCounter
-from dpforest.records.vault import Vault
+from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.memory.vault import Vault
 
 # What a fit spends its time on, and the functions that do it, by their class or module. None calls another.
 WATCHED: dict[str, tuple[tuple[Any, str], ...]] = {

@@ -4,19 +4,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from dpforest.allocation import Uniform
-from dpforest.criteria import SquaredError
-from dpforest.domain import Grid
 from dpforest.growing.sequential import Sequential
-from dpforest.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
-from dpforest.planner import PURE_MORE_CLASSES, PURE_TWO_CLASSES, SKETCH, plan_forest
-from dpforest.planner import one_tree as plan_one_tree
-from dpforest.planner import sequential as plan_sequential
-from dpforest.postprocess import EvenShrinkage
-from dpforest.proposals import OneAgainstRest, Thresholds
-from dpforest.recipe import Recipe
-from dpforest.rules import Facts
-from dpforest.voting import MeanOfShares
+from dpforest.parts.allocation import Uniform
+from dpforest.parts.criteria import SquaredError
+from dpforest.parts.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
+from dpforest.parts.postprocess import EvenShrinkage
+from dpforest.parts.proposals import OneAgainstRest, Thresholds
+from dpforest.parts.recipe import Recipe
+from dpforest.parts.shape import Facts
+from dpforest.parts.voting import MeanOfShares
+from dpforest.recipes.planner import PURE_MORE_CLASSES, PURE_TWO_CLASSES, SKETCH, plan_forest
+from dpforest.recipes.planner import one_tree as plan_one_tree
+from dpforest.recipes.planner import sequential as plan_sequential
+from dpforest.schema.domain import Grid
 
 CLASSES, NUMBERS = ("classification",), ("regression",)
 

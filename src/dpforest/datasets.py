@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from dpforest.errors import DPForestError
+from dpforest.records.tables import read_table
 from dpforest.schema import Categorical, Classes, Numeric, Schema
-from dpforest.tables import read_table
 
 # OpenML's number for each table whose columns are those of a schema that comes with the library.
 OPENML = {"adult": 1590}
@@ -63,7 +63,7 @@ def load_survey() -> tuple[Any, Any, Schema]:
 def _fetch(name: str) -> tuple[Any, Any, Schema]:
     from sklearn.datasets import fetch_openml
 
-    schema = Schema.from_file(str(files("dpforest") / "schemas" / f"{name}.schema.json"))
+    schema = Schema.from_file(str(files("dpforest") / "schema" / f"{name}.schema.json"))
     try:
         bunch = fetch_openml(data_id=OPENML[name], as_frame=True)
     except (OSError, ValueError, ImportError) as error:

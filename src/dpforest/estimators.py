@@ -12,19 +12,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dpforest.budget import Budget
 from dpforest.errors import ModelFileError, ParameterError, TableError
 from dpforest.fitting import fit_estimator, seal_elsewhere, seal_table
+from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
-from dpforest.model_file import DAMAGE, read_model, save_model
+from dpforest.model.file import DAMAGE, read_model, save_model
+from dpforest.parts.recipe import Recipe
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
-from dpforest.recipe import Recipe
 from dpforest.records.base import Source
 from dpforest.records.columns import read_columns
+from dpforest.records.memory.threads import Workers
+from dpforest.records.memory.vault import encode
 from dpforest.records.people import People
-from dpforest.records.vault import encode
-from dpforest.records.workers import Workers
 from dpforest.schema import Classes, Schema
-from dpforest.tree import Forest
 
 # Rows that are encoded and walked down the trees at once when predicting.
 CHUNK_ROWS = 1 << 14
@@ -105,7 +105,7 @@ class _DPForest(BaseEstimator):
 
         The target is the column that the schema names.
         """
-        from dpforest.records.sql import SqlVault
+        from dpforest.records.sql.vault import SqlVault
 
         def seal(recipe: Recipe, people: People | None) -> tuple[Schema, Source]:
             return seal_elsewhere(self, lambda schema: SqlVault.seal(table, schema), recipe)
@@ -119,7 +119,7 @@ class _DPForest(BaseEstimator):
         Rows stay on the workers, only sums of their counts leave them. The target is the column that the schema names;
         ``client`` is by default the current one.
         """
-        from dpforest.records.dask import DaskVault
+        from dpforest.records.dask.vault import DaskVault
 
         def seal(recipe: Recipe, people: People | None) -> tuple[Schema, Source]:
             return seal_elsewhere(self, lambda schema: DaskVault.seal(table, schema, client), recipe)
@@ -177,25 +177,25 @@ class _DPForest(BaseEstimator):
     def to_onnx(self) -> bytes:
         """The model for ONNX runtimes: an input for each feature, the outputs ``label`` and ``probabilities`` (or
         ``prediction``). Needs the extra ``onnx``."""
-        from dpforest.export.onnx import onnx_model
+        from dpforest.show.export.onnx import onnx_model
 
         return onnx_model(self._released)
 
     def to_sql(self, table: str) -> str:
         """A query that scores the rows of a table in a database."""
-        from dpforest.export.sql import sql_query
+        from dpforest.show.export.sql import sql_query
 
         return sql_query(self._released, table)
 
     def to_sklearn(self) -> Any:
         """A forest that only predicts: no schema to fit by, no budget to spend, trees as arrays in scikit-learn's manner."""
-        from dpforest.export.sklearn import released_forest
+        from dpforest.show.export.sklearn import released_forest
 
         return released_forest(self._released, self.schema_)
 
     def to_json(self) -> str:
         """Everything that was released, as JSON; enough to predict from."""
-        from dpforest.export.json import json_text
+        from dpforest.show.export.json import json_text
 
         check_is_fitted(self, "forest_")
         return json_text(self)
@@ -205,7 +205,7 @@ class _DPForest(BaseEstimator):
 
         ``audit`` is what ``dpforest audit --json`` gives.
         """
-        from dpforest.report import write_report
+        from dpforest.show.report import write_report
 
         check_is_fitted(self, "forest_")
         write_report(self, path, audit)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.bands import NORMAL_95
 from dpforest.budget import Budget, Loss
 from dpforest.budget.fits import charged, check_budget
-from dpforest.jsonable import jsonable
+from dpforest.common.jsonable import jsonable
+from dpforest.forest.bands import NORMAL_95
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.base import Sensitivity

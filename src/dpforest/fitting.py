@@ -16,7 +16,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import validate_data
 
 from dpforest.budget.fits import charged, check_budget, outcomes_of_fit
-from dpforest.doubts import released_doubts
+from dpforest.common.pipelines import learnt_before
 from dpforest.errors import (
     LeakWarning,
     NothingLearntWarning,
@@ -26,24 +26,24 @@ from dpforest.errors import (
     UncoveredWarning,
     shown,
 )
-from dpforest.fingerprint import fingerprint
-from dpforest.forest import fit_forest, fit_published
 from dpforest.mechanisms import Entropy
-from dpforest.model_file import versions
-from dpforest.pipelines import learnt_before
+from dpforest.model.doubts import released_doubts
+from dpforest.model.file import versions
+from dpforest.parts.recipe import Recipe, outside_parts
+from dpforest.pipeline import fit_forest, fit_published
 from dpforest.privacy.accountants import is_whole, make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement, large_delta, proof_in_words
-from dpforest.published.base import Published
-from dpforest.published.registry import get_published
-from dpforest.recipe import Recipe, outside_parts
 from dpforest.recipes import get_recipe, is_listed
+from dpforest.recipes.fingerprint import fingerprint
+from dpforest.recipes.published.base import Published
+from dpforest.recipes.published.registry import get_published
 from dpforest.records.assume import assume_public
 from dpforest.records.base import Openable, Source, check_support
+from dpforest.records.memory.vault import Vault
 from dpforest.records.parquet import ParquetVault
 from dpforest.records.people import People
-from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Classes, Schema
 
 ASSUMED = "assume-public"

@@ -21,11 +21,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpforest.budget import Budget, Loss
 from dpforest.budget.fits import check_budget
+from dpforest.common.pipelines import learnt_before
 from dpforest.errors import ParameterError, SchemaError, TableError, UncoveredWarning, shown
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.fitting import check_parameters, keep_names, resolve_schema, whose_parts
 from dpforest.mechanisms import Entropy, Logarithmic
-from dpforest.pipelines import learnt_before
+from dpforest.parts.recipe import outside_parts
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.amounts import as_written, exact, round_down
 from dpforest.privacy.base import Sensitivity
@@ -33,8 +34,7 @@ from dpforest.privacy.events import Mechanism, Purpose, Scope
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
-from dpforest.recipe import outside_parts
-from dpforest.records.vault import Vault
+from dpforest.records.memory.vault import Vault
 from dpforest.schema import TARGET_STEPS, Classes, Schema
 
 # The parameters that a search can vary; all else is for the search, or would change what is promised.

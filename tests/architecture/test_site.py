@@ -95,7 +95,7 @@ def test_pages_fetch_nothing_from_elsewhere(site):
 
 def test_links_to_files_outside_the_documentation_became_text(site):
     page = read(site, "guide/default.html")
-    assert "<code>src/dpforest/planner.py</code>" in page
+    assert "<code>src/dpforest/recipes/planner.py</code>" in page
     assert 'planner.py"' not in page
 
 

@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-from tests.strategies import recipe_of
+from tests.support.strategies import recipe_of
 
 from dpforest import Categorical, DPForestClassifier, Schema
-from dpforest.allocation import LeavesOnly, Uniform
 from dpforest.audit.subject import Subject
-from dpforest.criteria import GiniCount
-from dpforest.criteria.gini import UNITS
-from dpforest.leaves import NoisyCounts, PrivateLabel
 from dpforest.mechanisms import Entropy, Gaussian, Geometric, Rate
+from dpforest.parts.allocation import LeavesOnly, Uniform
+from dpforest.parts.criteria import GiniCount
+from dpforest.parts.criteria.gini import UNITS
+from dpforest.parts.leaves import NoisyCounts, PrivateLabel
+from dpforest.parts.proposals import Menu
+from dpforest.parts.recipe import Narrow
+from dpforest.parts.sampling import Disjoint
 from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
-from dpforest.proposals import Menu
-from dpforest.recipe import Narrow
 from dpforest.records.draws import NO_WEIGHTS
-from dpforest.records.memory import MemoryCounter
-from dpforest.sampling import Disjoint
+from dpforest.records.memory.counter import MemoryCounter
 
 # Random splits and all of the budget in the leaves, so that what is wrong there shows undiluted.
 COUNTS = recipe_of(

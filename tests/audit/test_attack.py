@@ -9,19 +9,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.chances import seed_coins
+from tests.support.chances import seed_coins
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.audit.attack import _World, attack, exposed_record, most_allowed, realistic_table
 from dpforest.audit.plots import draw_evidence, draw_trade_off
 from dpforest.audit.subject import Subject
 from dpforest.datasets import NoSuchTable
-from dpforest.domain import Domain, Grid
 from dpforest.errors import ParameterError
 from dpforest.growing.growth import Growth
-from dpforest.postprocess import plain_shares
+from dpforest.parts.postprocess import plain_shares
 from dpforest.records.columns import read_columns
-from dpforest.records.vault import encode
+from dpforest.records.memory.vault import encode
+from dpforest.schema.domain import Domain, Grid
 
 pytestmark = pytest.mark.slow
 

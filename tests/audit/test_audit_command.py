@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.audit.broken import TWINS
-from tests.chances import FAILURE
+from tests.support.chances import FAILURE
 from typer.testing import CliRunner
 
 from dpforest import get_recipe

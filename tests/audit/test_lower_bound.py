@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 from tests.audit.broken import COUNTS, ORIGINALS, TWINS
-from tests.chances import FAILURE, at_most, seed_coins
+from tests.support.chances import FAILURE, at_most, seed_coins
 
 from dpforest import DPForestClassifier, list_recipes
-from dpforest.allocation import Uniform
 from dpforest.audit.events import Limits, find_event, largest_shares, least_shares
 from dpforest.audit.fits import Column, Observations, finest_bits, observe
 from dpforest.audit.lower_bound import lower_bound
 from dpforest.audit.pairs import pairs_for
 from dpforest.audit.subject import Subject
 from dpforest.errors import ParameterError
-from dpforest.proposals import Menu
-from dpforest.recipe import Recipe
+from dpforest.parts.allocation import Uniform
+from dpforest.parts.proposals import Menu
+from dpforest.parts.recipe import Recipe
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from dpforest import get_recipe, list_recipes
 from dpforest.audit.pairs import PAIRS, pairs_for
 from dpforest.audit.subject import Subject
 from dpforest.errors import LeakWarning
-from dpforest.leaves import NoisyMargin
-from dpforest.recipe import Recipe
+from dpforest.parts.leaves import NoisyMargin
+from dpforest.parts.recipe import Recipe
 
 SUBJECTS = [
     Subject(row["name"], variant)

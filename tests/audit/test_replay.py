@@ -17,29 +17,29 @@ from functools import cache
 import numpy as np
 import pytest
 from tests.audit.broken import COUNTS, GREEDY, LABELS, ORIGINALS, TWINS, with_gate
-from tests.naive import plant
+from tests.support.naive import plant
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema, get_recipe, list_recipes
 from dpforest.audit.cases import generate
 from dpforest.audit.replay import _factor, replay, replay_many, run_fit
 from dpforest.audit.subject import Subject
 from dpforest.audit.tape import Query, Tape, TapeEntropy
-from dpforest.criteria import MaxOperator, SquaredError
-from dpforest.domain import Domain, Grid
 from dpforest.errors import TableError
-from dpforest.leaves import NoisyCounts, TwoBinMean
+from dpforest.parts.criteria import MaxOperator, SquaredError
+from dpforest.parts.leaves import NoisyCounts, TwoBinMean
+from dpforest.parts.recipe import Narrow
+from dpforest.parts.sampling import EveryRecord, PoissonBootstrap
 from dpforest.privacy.accountants import Pure, make_accountant
 from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
-from dpforest.published.registry import get_published
-from dpforest.recipe import Narrow
+from dpforest.recipes.published.registry import get_published
 from dpforest.records.base import OneTree, Poisson
 from dpforest.records.draws import draw_roots
-from dpforest.records.memory import MemoryCounter
-from dpforest.sampling import EveryRecord, PoissonBootstrap
+from dpforest.records.memory.counter import MemoryCounter
 from dpforest.schema import TARGET_STEPS
+from dpforest.schema.domain import Domain, Grid
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ def first_findings(subject, n_pairs=60):
 
 # --- broken twins ---------------------------------------------------------------------------------------------------
 
-COUNTING, CHOOSING, TWIN = "dpforest/leaves/noisy_counts.py", "dpforest/growing/choosing.py", "tests/audit/broken.py"
+COUNTING, CHOOSING, TWIN = "dpforest/parts/leaves/noisy_counts.py", "dpforest/growing/choosing.py", "tests/audit/broken.py"
 # The kind of finding that each twin must have, those that may come with it, and the file whose question gives it away.
 SEEN = {
     "noise too small": ("charge", {"loss"}, COUNTING),
@@ -169,7 +169,7 @@ def test_a_published_variant_is_found_to_open_exact_values(name):
     tasks = [task for task in get_recipe(name).tasks if task not in get_published(name).sound_for]
     findings = replay_many(Subject(replace(get_recipe(name), tasks=tuple(tasks)), variant="published"), 2).findings
     found = {(finding.what, finding.place.split(":")[0]) for finding in findings if finding.kind == "opened"}
-    assert found == {(f"exact values: {reason}", "dpforest/forest.py") for reason in get_published(name).leaks}
+    assert found == {(f"exact values: {reason}", "dpforest/pipeline.py") for reason in get_published(name).leaks}
 
 
 def test_a_printed_algorithm_that_keeps_its_claim_has_no_finding():
@@ -317,7 +317,7 @@ def test_generated_cases_make_the_planner_show_its_plans():
             {query.label for query in tape.queries} | {scope.label for query in tape.queries for scope in query.scopes}
         )
         asked.update({query.unit for query in tape.queries} | {query.place.split(":")[0] for query in tape.queries})
-    leaves = [f"dpforest/leaves/{name}.py" for name in ("noisy_counts", "rotated", "residual_sums", "two_bin_mean")]
+    leaves = [f"dpforest/parts/leaves/{name}.py" for name in ("noisy_counts", "rotated", "residual_sums", "two_bin_mean")]
     wanted = ["number of rows", "range of the target", "splits of level 0: centres", "splits of level 1", "tree 2", *leaves]
     assert {label: asked[label] for label in [*wanted, "epsilon", "rho"] if asked[label] < 3} == {}
 
@@ -742,7 +742,7 @@ def test_a_gate_that_takes_more_than_it_pays_for_is_caught(gate):
     recipe, kinds = BROKEN_GATES[gate]
     findings = first_findings(Subject(recipe, classifier=with_gate(gate)))
     assert {finding.kind for finding in findings} == kinds
-    assert any("dpforest/leaves/" in finding.place for finding in findings)
+    assert any("dpforest/parts/leaves/" in finding.place for finding in findings)
     if gate is NarrowGate:
         assert all(finding.case.delta > 0 for finding in findings)
 

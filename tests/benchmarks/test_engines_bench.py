@@ -29,8 +29,8 @@ from benchmarks.engines.traffic import Traffic
 from benchmarks.speed import parquet
 from benchmarks.speed.systems import Shape
 from dpforest.errors import ParameterError
-from dpforest.forest import fit_forest
 from dpforest.mechanisms import Entropy
+from dpforest.pipeline import fit_forest
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from dpforest import Budget, Classes, Schema, load_model
 from dpforest.cli.main import commands
+from dpforest.common.files import free_place, write_whole
 from dpforest.errors import OutputError
-from dpforest.files import free_place, write_whole
 from dpforest.privacy.gate import Gate
 
 pytestmark = pytest.mark.slow

@@ -11,14 +11,15 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema, load_model, tables
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.cli import console
 from dpforest.cli.main import commands
+from dpforest.common.progress import Step
 from dpforest.errors import DPForestError
 from dpforest.estimators import _DPForest
 from dpforest.privacy.ledger import Ledger
-from dpforest.progress import Step
-from dpforest.records.memory import MemoryCounter
+from dpforest.records import tables
+from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.parquet import ParquetVault
 
 pytestmark = pytest.mark.slow

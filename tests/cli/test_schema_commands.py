@@ -10,13 +10,14 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
-from dpforest import Schema, tables
+from dpforest import Schema
 from dpforest.cli.main import commands
-from dpforest.domain import Domain, Grid
 from dpforest.errors import DPForestError, SchemaError
+from dpforest.records import tables
 from dpforest.records.columns import read_columns
-from dpforest.records.vault import encode
+from dpforest.records.memory.vault import encode
 from dpforest.schema import UNFILLED, unfilled
+from dpforest.schema.domain import Domain, Grid
 
 pytestmark = pytest.mark.slow
 

@@ -25,7 +25,7 @@ from dpforest import (
     get_recipe,
     list_recipes,
 )
-from dpforest.records import workers
+from dpforest.records.memory import threads as workers
 
 INF = float("inf")
 NAMES = [

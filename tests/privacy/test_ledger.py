@@ -11,14 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.allocation import Arithmetic, Geometric, Harmonic, LeavesOnly, Linear, Uniform
-from dpforest.criteria import GiniCount
 from dpforest.errors import AccountingError, BudgetError, DPForestError, ParameterError
 from dpforest.growing.growth import Growth
-from dpforest.leaves import NoisyCounts
 from dpforest.mechanisms import Entropy
 from dpforest.mechanisms import Gaussian as GaussianNoise
 from dpforest.mechanisms import Geometric as GeometricNoise
+from dpforest.parts.allocation import Arithmetic, Geometric, Harmonic, LeavesOnly, Linear, Uniform
+from dpforest.parts.criteria import GiniCount
+from dpforest.parts.leaves import NoisyCounts
+from dpforest.parts.proposals import Menu
+from dpforest.parts.recipe import Recipe
+from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap
+from dpforest.parts.voting import MeanOfShares
 from dpforest.privacy import gate as gate_module
 from dpforest.privacy.accountants import Pure, make_accountant
 from dpforest.privacy.amounts import divide_evenly, exact
@@ -26,10 +30,6 @@ from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
-from dpforest.proposals import Menu
-from dpforest.recipe import Recipe
-from dpforest.sampling import Disjoint, EveryRecord, PoissonBootstrap
-from dpforest.voting import MeanOfShares
 
 UNIT = Sensitivity(1, 1)
 SCHEMA = Schema({"x": Numeric(0, 1), "z": Numeric(0, 1)}, Classes([0, 1]))

@@ -25,7 +25,7 @@ from dpforest import (
     load_model,
 )
 from dpforest.errors import LeakWarning, ParameterError, SchemaError
-from dpforest.postprocess import PruneBySignal
+from dpforest.parts.postprocess import PruneBySignal
 from dpforest.recipes import is_listed
 
 LEDGERS = Path(__file__).parent / "ledgers"
@@ -289,7 +289,7 @@ def test_a_published_variant_is_never_called_private(name):
 
 
 def test_sections_that_statements_name_are_in_the_review():
-    from dpforest.published.registry import get_published
+    from dpforest.recipes.published.registry import get_published
 
     review = (Path(__file__).parents[2] / "docs" / "review.md").read_text("utf-8")
     for name in PUBLISHED:

@@ -3,7 +3,7 @@
 import pytest
 
 from dpforest import get_recipe, list_recipes
-from dpforest.rules import AllFeatures, HalfTheFeatures, HalfUntested, LogRows, SupportedTrees
+from dpforest.parts.shape import AllFeatures, HalfTheFeatures, HalfUntested, LogRows, SupportedTrees
 
 # Recipe: depth, trees, and where its source says so. A depth is levels of splits, leaves are one layer more: h layers of a
 # source that counts them are h - 1 here. "Table" is Table 4.1 of the thesis.

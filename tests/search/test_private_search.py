@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.base import clone, is_classifier, is_regressor
-from tests.chances import at_least, at_most, seed_coins
+from tests.support.chances import at_least, at_most, seed_coins
 
 import dpforest.search as search_module
 from dpforest import (
@@ -27,10 +27,10 @@ from dpforest import (
     load_model,
 )
 from dpforest.errors import BudgetError, DPForestError, ParameterError, SchemaError, TableError
-from dpforest.leaves import NoisyCounts
 from dpforest.mechanisms import Entropy, Logarithmic
+from dpforest.parts.leaves import NoisyCounts
+from dpforest.records.memory.vault import Vault
 from dpforest.records.scoring import hits_and_misses
-from dpforest.records.vault import Vault
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 
 FEATURES = {"x": Numeric(0, 1), "z": Categorical(["u", "v"])}

@@ -159,7 +159,7 @@ class ModelCase(Case):
             model.to_sklearn()
         except DPForestError:
             return False
-        from dpforest.report.content import report_content
+        from dpforest.show.report.content import report_content
 
         try:
             report_content(model)
@@ -195,8 +195,8 @@ class SchemaCase(Case):
 
     def read(self, path):
         from dpforest import Schema
-        from dpforest.domain import Domain, Grid
         from dpforest.errors import DPForestError
+        from dpforest.schema.domain import Domain, Grid
 
         try:
             schema = Schema.from_file(path)

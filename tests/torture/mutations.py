@@ -13,8 +13,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from dpforest.archive import packed
-from dpforest.model_file import _digest
+from dpforest.common.archive import packed
+from dpforest.model.file import _digest
 
 NUMBERS = [0, -1, 1, 2**31, -(2**31), 2**63 - 1, -(2**63), 2**64, 10**30, 10**400, 0.5, -0.0, 1e-320, 1e308, -1e308]
 ODD = [

@@ -19,16 +19,16 @@ from scipy.stats import binomtest
 from sklearn.metrics import roc_curve
 
 from dpforest.audit.subject import Subject
+from dpforest.common.jsonable import jsonable
+from dpforest.common.progress import Step
 from dpforest.datasets import load_dataset, load_survey
 from dpforest.errors import LeakWarning, ParameterError, shown
-from dpforest.jsonable import jsonable
-from dpforest.progress import Step
+from dpforest.forest.tree import Forest
+from dpforest.parts.sampling import Disjoint
 from dpforest.records.base import MOST_WEIGHT
 from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
-from dpforest.records.vault import encode
-from dpforest.sampling import Disjoint
+from dpforest.records.memory.vault import encode
 from dpforest.schema import FINE_STEPS, Classes, Numeric, Schema
-from dpforest.tree import Forest
 
 FALSE_POSITIVES = 0.01  # the rate at which an attack is judged
 CONFIDENCE = 0.999  # of the limits of a measured rate

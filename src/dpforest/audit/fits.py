@@ -11,12 +11,12 @@ from joblib import Parallel, delayed
 
 from dpforest.audit.pairs import Pair
 from dpforest.audit.subject import Subject
+from dpforest.common.progress import Step
 from dpforest.errors import LeakWarning
-from dpforest.progress import Step
+from dpforest.forest.tree import Forest
 from dpforest.records.columns import read_columns
-from dpforest.records.vault import encode
+from dpforest.records.memory.vault import encode
 from dpforest.schema import Classes
-from dpforest.tree import Forest
 
 # Fits that a worker makes before it reports.
 N_CHUNK = 250

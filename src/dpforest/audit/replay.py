@@ -24,9 +24,9 @@ from dpforest.audit.cases import Case, generate
 from dpforest.audit.subject import Subject
 from dpforest.audit.tape import Diverged, Query, Run, Tape
 from dpforest.errors import DPForestError
+from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.privacy.accountants import zcdp_epsilon
 from dpforest.privacy.base import Bound
-from dpforest.sampling import PoissonBootstrap
 
 # Measured losses are sums of exact fractions, charges are rounded floats: they may differ by roundings.
 SLACK = Fraction(1, 10**9)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dpforest.audit.attack import Attack
-from dpforest.files import write_whole
+from dpforest.common.files import write_whole
 
 HEAD = ("recipe", "claimed ε", "ε is at least", "pairs replayed", "findings", "closest", "verdict")
 

@@ -7,10 +7,10 @@ from typing import Any
 from dpforest.audit.lower_bound import LowerBound, lower_bound
 from dpforest.audit.replay import Replays, replay_many
 from dpforest.audit.subject import Subject
-from dpforest.progress import Step
-from dpforest.published.registry import get_published
-from dpforest.recipe import Recipe
+from dpforest.common.progress import Step
+from dpforest.parts.recipe import Recipe
 from dpforest.recipes import get_recipe, list_recipes
+from dpforest.recipes.published.registry import get_published
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
-from dpforest.fingerprint import fingerprint
-from dpforest.recipe import Recipe, outside_parts
+from dpforest.parts.recipe import Recipe, outside_parts
 from dpforest.recipes import get_recipe, is_listed
+from dpforest.recipes.fingerprint import fingerprint
 from dpforest.schema import Classes, Schema
 
 

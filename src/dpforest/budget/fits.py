@@ -7,10 +7,10 @@ from contextlib import contextmanager, suppress
 from dpforest.budget.handle import Budget
 from dpforest.budget.totals import Loss
 from dpforest.errors import DPForestError, ParameterError, shown
+from dpforest.parts.recipe import Recipe
 from dpforest.privacy.accountants import zcdp_rho
 from dpforest.privacy.amounts import divide, exact, round_down
 from dpforest.privacy.ledger import Ledger
-from dpforest.recipe import Recipe
 from dpforest.schema import Schema
 
 # Covers roundings where the rho of a fit follows from an epsilon that is itself a remainder.

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from dpforest.budget.chain import Chain, DataSet, check_outcomes, check_unit, losses_from_json, losses_to_json
 from dpforest.budget.store import Store
 from dpforest.budget.totals import Cap, Loss
+from dpforest.common.text import shortened
 from dpforest.errors import (
     AccountingError,
     BudgetDamagedError,
@@ -17,7 +18,6 @@ from dpforest.errors import (
     ParameterError,
     shown,
 )
-from dpforest.texts import shortened
 
 MOST_CHARACTERS_OF_A_NAME = 1_000
 MOST_CHARACTERS_OF_WHAT = 200

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from dpforest.cli.console import output, print_json, show_table, steps
 from dpforest.cli.options import AsJson, Delta
-from dpforest.progress import Step
+from dpforest.common.progress import Step
 
 # The attack is repeated at these multiples of epsilon, and without privacy, to show what it can do.
 ATTACKED_AT = (0.1, 1.0, 10.0, math.inf)
@@ -41,8 +41,8 @@ def audit(
     from dpforest.audit.report import write_html
     from dpforest.audit.runner import audit as run
     from dpforest.audit.runner import subjects
+    from dpforest.common.files import check_writable
     from dpforest.errors import ParameterError
-    from dpforest.files import check_writable
     from dpforest.privacy.accountants import make_accountant
 
     if variant not in ("private", "published", "all"):

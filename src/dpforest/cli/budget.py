@@ -8,7 +8,7 @@ import typer
 
 from dpforest.cli.console import print_json, say, show_table
 from dpforest.cli.options import AsJson
-from dpforest.texts import counted, shortened
+from dpforest.common.text import counted, shortened
 
 WIDTH_OF_BAR = 40
 budget = typer.Typer(
@@ -139,9 +139,9 @@ def export(
     Example: [bold]dpforest budget export budget.db --out budget.json[/bold]
     """
     from dpforest.budget import Budget
+    from dpforest.common.files import check_writable, write_whole
+    from dpforest.common.jsonable import to_json
     from dpforest.errors import BudgetStoreError
-    from dpforest.files import check_writable, write_whole
-    from dpforest.jsonable import to_json
 
     check_writable(out, path)
     found = Budget.open_all(path)

@@ -19,9 +19,9 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from dpforest.jsonable import to_json
-from dpforest.progress import Step
-from dpforest.texts import one_line
+from dpforest.common.jsonable import to_json
+from dpforest.common.progress import Step
+from dpforest.common.text import one_line
 
 output = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from dpforest.cli.console import output, show_table, steps
-from dpforest.progress import Step
+from dpforest.common.progress import Step
 
 N_SEEDS = 10
 N_RULES = 6
@@ -59,8 +59,8 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
 
 def _print_forest(forest: Any, ledger: Any) -> None:
     """Which columns matter, and the strongest rules."""
-    from dpforest.signal import Signal
-    from dpforest.tree import said_words
+    from dpforest.forest.tree import said_words
+    from dpforest.model.signal import Signal
 
     rows = [
         (row["feature"], *((f"{row['share']:.1%}", f"± {row['band']:.1%}") if row["asked"] else ("not asked", "")))

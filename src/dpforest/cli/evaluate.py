@@ -8,7 +8,7 @@ import typer
 
 from dpforest.cli.console import print_json, say, show_table, steps
 from dpforest.cli.options import BudgetName, Model
-from dpforest.texts import shortened
+from dpforest.common.text import shortened
 
 
 def evaluate(
@@ -28,11 +28,11 @@ def evaluate(
     Example: [bold]dpforest evaluate adult.dpf ward.csv --epsilon 0.1[/bold]
     """
     from dpforest.cli.budget import open_budget
+    from dpforest.common.text import BAND_MEANS, count_words, with_band
     from dpforest.errors import ParameterError
     from dpforest.estimators import load_model
     from dpforest.evaluation import evaluate_privately, evaluate_public
-    from dpforest.tables import read_parts
-    from dpforest.texts import BAND_MEANS, count_words, with_band
+    from dpforest.records.tables import read_parts
 
     if public == (epsilon is not None):
         raise ParameterError(

@@ -18,8 +18,8 @@ def export(
 
     Example: [bold]dpforest export adult.dpf --out adult.onnx[/bold]
     """
+    from dpforest.common.files import check_writable, write_whole
     from dpforest.estimators import load_model
-    from dpforest.files import check_writable, write_whole
 
     check_ending(out, "Models are exported", ".onnx", ".sql", ".json")
     check_writable(out, model)

@@ -11,7 +11,7 @@ import typer
 
 from dpforest.cli.console import errors, print_json, say, steps
 from dpforest.cli.options import BudgetName, Delta, SchemaFile
-from dpforest.texts import shortened
+from dpforest.common.text import shortened
 
 SECONDS_TO_CONNECT = 10
 
@@ -56,13 +56,13 @@ def fit(
     Example: [bold]dpforest fit adult.csv --schema adult.schema.json --epsilon 1 --out adult.dpf[/bold]
     """
     from dpforest.cli.budget import open_budget
-    from dpforest.connections import open_table
-    from dpforest.doubts import measured_words, released_doubts
+    from dpforest.cli.connections import open_table
+    from dpforest.common.files import check_writable, free_place
     from dpforest.errors import LeakWarning, NothingLearntWarning, ParameterError
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
-    from dpforest.files import check_writable, free_place
+    from dpforest.model.doubts import measured_words, released_doubts
+    from dpforest.records.tables import header, is_parquet, read_column, read_table
     from dpforest.schema import Classes, Schema
-    from dpforest.tables import header, is_parquet, read_column, read_table
 
     facts = Schema.from_file(schema)
     check_writable(out, table, schema, over_models=True)
@@ -155,8 +155,8 @@ def _params(given: list[str] | None) -> dict[str, Any] | None:
 @contextmanager
 def _keeping_charges(model: Any, out: Path) -> Iterator[None]:
     """If the run ends early, write what it has spent beside the model that is not there."""
+    from dpforest.common.files import free_place, write_whole
     from dpforest.errors import OutputError
-    from dpforest.files import free_place, write_whole
 
     try:
         yield

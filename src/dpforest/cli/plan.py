@@ -21,8 +21,8 @@ def plan(
 
     Example: [bold]dpforest plan --schema adult.schema.json --epsilon 1 --rows 50000[/bold]
     """
-    from dpforest.explanation import explain
     from dpforest.schema import Schema
+    from dpforest.show.plan import explain
 
     found = explain(Schema.from_file(schema), rows, epsilon, delta, n_trees, max_depth)
     if as_json:

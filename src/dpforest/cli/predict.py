@@ -19,9 +19,9 @@ def predict(
 
     Example: [bold]dpforest predict adult.dpf new.csv --out predictions.csv[/bold]
     """
+    from dpforest.common.files import check_writable, whole_file
     from dpforest.estimators import load_model
-    from dpforest.files import check_writable, whole_file
-    from dpforest.tables import read_parts
+    from dpforest.records.tables import read_parts
 
     check_ending(out, "Predictions are written", ".csv", ".parquet")
     check_writable(out, model, table)

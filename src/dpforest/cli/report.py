@@ -19,8 +19,8 @@ def report(
 
     Example: [bold]dpforest report adult.dpf --out report.html[/bold]
     """
+    from dpforest.common.files import check_writable
     from dpforest.estimators import load_model
-    from dpforest.files import check_writable
 
     check_ending(out, "A report is written", ".html", ".htm")
     twin = out.with_suffix(".json")

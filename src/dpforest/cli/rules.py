@@ -8,7 +8,7 @@ import typer
 
 from dpforest.cli.console import say
 from dpforest.cli.options import AsJson, Model, check_ending
-from dpforest.jsonable import to_json
+from dpforest.common.jsonable import to_json
 
 
 def rules(
@@ -29,8 +29,8 @@ def rules(
 
     Example: [bold]dpforest rules adult.dpf --out rules.csv --min-confidence 0.9 --min-support 500[/bold]
     """
+    from dpforest.common.files import check_writable, write_whole
     from dpforest.estimators import load_model
-    from dpforest.files import check_writable, write_whole
 
     kind = out.suffix if out else ".json" if as_json else ".txt"
     if out is not None and kind:

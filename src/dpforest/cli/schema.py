@@ -10,7 +10,7 @@ from rich.table import Table
 
 from dpforest.cli.console import add_row, errors, output, print_json, refuse, say, show_table, steps
 from dpforest.cli.options import AsJson, check_ending
-from dpforest.texts import shortened
+from dpforest.common.text import shortened
 
 NOT_PRIVATE = "Exact counts of the rows, not private: for whoever holds the table, not for publication."
 
@@ -29,11 +29,11 @@ def draft(
 
     Example: [bold]dpforest schema draft adult.csv --target income[/bold]
     """
-    from dpforest import drafting
+    from dpforest.common.files import write_whole
     from dpforest.errors import ParameterError
-    from dpforest.files import write_whole
+    from dpforest.records.tables import column_kinds, is_parquet
+    from dpforest.schema import draft as drafting
     from dpforest.schema import unfilled
-    from dpforest.tables import column_kinds, is_parquet
 
     out = out or Path(f"{table.name.split('.')[0]}.schema.toml")
     writers = {".toml": drafting.toml_draft, ".json": drafting.json_draft}
@@ -97,7 +97,7 @@ def check(
 
 def _columns(facts: Any, table: Path) -> tuple[list[str], list[str]]:
     """Columns of the schema that the table lacks, and columns of the table that the schema does not have."""
-    from dpforest.tables import header
+    from dpforest.records.tables import header
 
     given, wanted = header(table), [*facts.features, facts.target.name]
     return [name for name in wanted if name not in given], [name for name in given if name not in wanted]
@@ -106,7 +106,7 @@ def _columns(facts: Any, table: Path) -> tuple[list[str], list[str]]:
 def _count(facts: Any, table: Path) -> dict[str, Any]:
     """How many values of the table fit the schema, as plain values."""
     from dpforest.records.readable import as_written, count_readable
-    from dpforest.tables import is_parquet, read_parts
+    from dpforest.records.tables import is_parquet, read_parts
 
     with steps("Checking") as progress:
         # Parquet has types of its own, whatever the schema declares, and is read as it is written.

@@ -5,8 +5,8 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from dpforest import recipe
 from dpforest.errors import ParameterError
+from dpforest.parts import recipe
 from dpforest.privacy.base import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate

@@ -7,14 +7,14 @@ from functools import partial
 
 import numpy as np
 
-from dpforest.criteria import Balance, Criterion, Mixture, children_of
 from dpforest.errors import ParameterError
+from dpforest.parts.criteria import Balance, Criterion, Mixture, children_of
+from dpforest.parts.proposals import Candidates
+from dpforest.parts.recipe import Choose, Recipe
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
-from dpforest.proposals import Candidates
-from dpforest.recipe import Choose, Recipe
 from dpforest.records.base import Counter
 from dpforest.schema import Target
 

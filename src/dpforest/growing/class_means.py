@@ -5,15 +5,15 @@ from functools import partial
 
 import numpy as np
 
-from dpforest.domain import Domain
 from dpforest.errors import ParameterError
+from dpforest.parts.proposals import Candidates
+from dpforest.parts.recipe import Narrow
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
-from dpforest.proposals import Candidates
-from dpforest.recipe import Narrow
 from dpforest.records.base import Counter
 from dpforest.schema import Classes
+from dpforest.schema.domain import Domain
 
 STEPS = 1024  # a bin's place between the bounds, as a whole number
 

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from dpforest import recipe
-from dpforest.domain import Domain
 from dpforest.errors import ParameterError
 from dpforest.growing import information
+from dpforest.parts import recipe
+from dpforest.parts.proposals import Intervals, Menu, OneChildPerValue
+from dpforest.parts.recipe import Recipe
 from dpforest.privacy.amounts import add, divide
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
-from dpforest.proposals import Intervals, Menu, OneChildPerValue
-from dpforest.recipe import Recipe
 from dpforest.records.base import AllTrees, Counter
 from dpforest.schema import Classes
+from dpforest.schema.domain import Domain
 
 # Public caps: features whose pairs are looked at, and runs of codes of each.
 MOST_PAIRED, MOST_RUNS = 12, 64

@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpforest.allocation import Plan
+from dpforest.common.progress import Step
+from dpforest.forest.tree import Forest
 from dpforest.growing.choosing import Joint, Level, choose
 from dpforest.growing.growth import Growth
+from dpforest.parts.allocation import Plan
+from dpforest.parts.recipe import Recipe
+from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import add, divide
 from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, Purpose
 from dpforest.privacy.gate import Gate
-from dpforest.progress import Step
-from dpforest.recipe import Recipe
 from dpforest.records.base import MOST_WEIGHT, Counter, Scored
-from dpforest.rules import Facts
-from dpforest.tree import Forest
 
 
 def grow(

@@ -3,10 +3,10 @@
 import numpy as np
 from numba import njit
 
-from dpforest.domain import Domain
-from dpforest.proposals import Candidates
+from dpforest.forest.tree import Forest
+from dpforest.parts.proposals import Candidates
 from dpforest.schema import Target
-from dpforest.tree import Forest
+from dpforest.schema.domain import Domain
 
 # Public caps. Multiway splits multiply nodes; those that would pass a cap stay leaves. What the open nodes can hold is a
 # byte for each code.

@@ -6,20 +6,20 @@ from functools import partial
 
 import numpy as np
 
-from dpforest.allocation import Weighted
 from dpforest.errors import ParameterError
+from dpforest.forest.tree import Forest
 from dpforest.growing.together import Together
 from dpforest.mechanisms import Entropy
+from dpforest.parts.allocation import Weighted
+from dpforest.parts.recipe import Recipe, Stages
+from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
-from dpforest.recipe import Recipe, Stages
 from dpforest.records.base import AllTrees, Counter
-from dpforest.rules import Facts
 from dpforest.schema import Classes
-from dpforest.tree import Forest
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.errors import ParameterError
+from dpforest.forest.tree import Forest
 from dpforest.growing.together import Together
+from dpforest.parts.recipe import Recipe, Stages
+from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide_evenly
 from dpforest.privacy.base import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
-from dpforest.recipe import Recipe, Stages
 from dpforest.records.base import Counter, Judged
-from dpforest.rules import Facts
 from dpforest.schema import Classes
-from dpforest.tree import Forest
 
 
 @dataclass(frozen=True)

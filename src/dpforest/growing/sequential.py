@@ -6,18 +6,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpforest.common.progress import Step
 from dpforest.errors import ParameterError
+from dpforest.forest.tree import SCORE_STEPS, Forest
 from dpforest.growing.grower import grow
 from dpforest.growing.together import refined
+from dpforest.parts.recipe import Recipe, Stages
+from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide, divide_evenly
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
-from dpforest.progress import Step
-from dpforest.recipe import Recipe, Stages
 from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT, AllTrees, Counter, Scored
-from dpforest.rules import Facts
 from dpforest.schema import FINE_STEPS, Bounded, Classes, Target
-from dpforest.tree import SCORE_STEPS, Forest
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from functools import partial
 
 import numpy as np
 
-from dpforest import recipe
 from dpforest.errors import ParameterError
+from dpforest.forest.tree import Forest
+from dpforest.parts import recipe
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Bound
 from dpforest.privacy.gate import Gate
 from dpforest.records.base import AllTrees, Counter, Windowed
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
-from dpforest.tree import Forest
 
 CELLS = 128  # ends of ranges are multiples of 1/128 of the public range
 PRICE = 10  # a range over all cells costs as much as a tenth of the records outside

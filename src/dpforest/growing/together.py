@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpforest.forest.tree import Forest
 from dpforest.growing.grower import grow
-from dpforest.postprocess import plain_shares
+from dpforest.parts.postprocess import plain_shares
+from dpforest.parts.recipe import Recipe, Stages
+from dpforest.parts.shape import Facts
 from dpforest.privacy.gate import Gate
-from dpforest.recipe import Recipe, Stages
 from dpforest.records.base import Counter
-from dpforest.rules import Facts
-from dpforest.tree import Forest
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dpforest.errors import ParameterError
+from dpforest.forest.tree import Forest
 from dpforest.growing.grower import grow
 from dpforest.growing.together import Together, refined
+from dpforest.parts.recipe import Recipe, Stages
+from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide, divide_evenly
 from dpforest.privacy.gate import Gate
-from dpforest.recipe import Recipe, Stages
 from dpforest.records.base import Counter, Weighted
-from dpforest.rules import Facts
 from dpforest.schema import Classes
-from dpforest.tree import Forest
 
 
 @dataclass(frozen=True)

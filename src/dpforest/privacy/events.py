@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from dpforest.jsonable import jsonable
+from dpforest.common.jsonable import jsonable
 
 KINDS = ("sequential", "parallel", "bootstrap")
 # What most charges are for.

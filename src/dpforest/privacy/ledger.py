@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from dpforest.common.jsonable import jsonable
 from dpforest.errors import AccountingError, BudgetError
-from dpforest.jsonable import jsonable
 from dpforest.privacy import walk
 from dpforest.privacy.accountants import Accountant, make_accountant
 from dpforest.privacy.amounts import exact, round_up

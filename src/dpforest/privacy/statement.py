@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dpforest.jsonable import jsonable
-from dpforest.pipelines import UNCOVERED
+from dpforest.common.jsonable import jsonable
+from dpforest.common.pipelines import UNCOVERED
+from dpforest.forest.tree import Estimate
 from dpforest.privacy.accountants import is_whole
-from dpforest.tree import Estimate
 
 UNITS = ("record", "person")
 # Said with every statement, because no model can promise it.

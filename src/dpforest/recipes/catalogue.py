@@ -6,18 +6,16 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from dpforest import recipes
 from dpforest.errors import ParameterError, shown
 from dpforest.growing.choosing import Medians
-from dpforest.recipe import ByTarget, Recipe, outside_parts
+from dpforest.parts.recipe import ByTarget, Recipe, outside_parts
+from dpforest.recipes import private
 
 
 @cache
 def _catalogue() -> dict[str, Recipe]:
     modules = [
-        importlib.import_module(f"{recipes.__name__}.{module.name}")
-        for module in pkgutil.iter_modules(recipes.__path__)
-        if module.name != "catalogue"
+        importlib.import_module(f"{private.__name__}.{module.name}") for module in pkgutil.iter_modules(private.__path__)
     ]
     found = [module.RECIPE for module in modules]
     by_year = sorted(found, key=lambda recipe: (recipe.name == "auto", recipe.name.split("-20")[-1], recipe.name))

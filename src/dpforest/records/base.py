@@ -9,13 +9,12 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from dpforest.domain import Domain
 from dpforest.errors import ParameterError
+from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
-from dpforest.rows import Rows
 from dpforest.schema import Schema, Target
-from dpforest.tree import Forest
+from dpforest.schema.domain import Domain
 
 # The weight of a record that the trees are as wrong about as a guess, or worse. One byte a record.
 MOST_WEIGHT = 255
@@ -45,6 +44,36 @@ class Poisson:
 
 
 Assignment = OneTree | AllTrees | Poisson
+
+
+@dataclass(frozen=True)
+class Rows:
+    """An opened table.
+
+    ``columns`` has floats for a numeric feature (NaN where missing) and places in the category list for a categorical one
+    (the next two places for "other" and missing). ``target`` has places in the class list, or numbers in [0, 1] for a
+    bounded target, scaled by its public bounds.
+    """
+
+    columns: tuple[np.ndarray, ...]
+    target: np.ndarray
+    schema: Schema
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.target)
+
+    @property
+    def n_classes(self) -> int:
+        return self.schema.target.n_values
+
+    def take(self, rows: np.ndarray) -> "Rows":
+        """Some rows, by place or by mask."""
+        return Rows(tuple(column[rows] for column in self.columns), self.target[rows], self.schema)
+
+    def class_counts(self) -> np.ndarray:
+        """Exact class counts."""
+        return np.bincount(self.target, minlength=self.n_classes)
 
 
 class Counter(Protocol):

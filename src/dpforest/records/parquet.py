@@ -10,18 +10,17 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import dataset
 
-from dpforest.domain import Domain
+from dpforest.common.progress import Step
 from dpforest.errors import TableError
 from dpforest.privacy.sealed import Sealed
-from dpforest.progress import Step
-from dpforest.records.base import Openable
+from dpforest.records.base import Openable, Rows
 from dpforest.records.columns import read_columns, read_target, require_columns
-from dpforest.records.memory import Guarded, MemoryCounter
+from dpforest.records.memory.counter import Guarded, MemoryCounter
+from dpforest.records.memory.threads import Workers
+from dpforest.records.memory.vault import encode, sealed_rows
 from dpforest.records.people import People, read_ids
-from dpforest.records.vault import encode, sealed_rows
-from dpforest.records.workers import Workers
-from dpforest.rows import Rows
 from dpforest.schema import Schema
+from dpforest.schema.domain import Domain
 
 # Rows that are read and encoded at once.
 BATCH_ROWS = 1 << 17

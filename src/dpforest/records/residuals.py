@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 
+from dpforest.forest.tree import SCORE_STEPS
 from dpforest.records.base import MOST_WEIGHT
-from dpforest.tree import SCORE_STEPS
 
 _TOP = 1 << 30  # see ``MOST_CLASSES``
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from dpforest.forest.tree import Forest
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.columns import read_target
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Classes
-from dpforest.tree import Forest
 
 
 def true_places(y: Any, target: Classes) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""The released forest: what everybody may see. Public values only."""

@@ -1,0 +1,452 @@
+"""The released forest: flat arrays over the nodes of all trees. Public values only.
+
+Nodes are numbered level by level, all trees together; the roots are 0 .. n_trees-1, and the children of a node follow one
+another. A bounded target is treated as two classes, low and high: a record of value z counts 1-z for low and z for high, so
+the share of high is the mean, and everything below works for both targets.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from dpforest.common.text import count_words, in_brackets, mean_words, one_line, share_words
+from dpforest.errors import ParameterError, shown
+from dpforest.forest.bands import INDEPENDENT, NORMAL_95, STANDS_OUT, Bands
+from dpforest.schema import Classes, Target
+from dpforest.schema.domain import Domain
+
+# Votes of additive trees are multiples of 1/1024, so that sums of votes are exact integers.
+SCORE_STEPS = 1024
+LINKS = ("shares", "softmax", "sum")
+ROWS_AT_ONCE = 1 << 10
+MOST_CHARACTERS_OF_RULES = 1 << 26
+PER_NODE = ("levels", "counts", "variances", "shares", "votes", "released")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A released number, and the standard deviation of the noise in it."""
+
+    value: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees, their released counts and what they vote.
+
+    ``first_children`` is -1 at a leaf. ``routes[splits[node], code]`` is the child, counted from the first, of a code of
+    the feature ``features[node]``. ``counts`` ``(n_nodes, n_values)`` are released counts, or sums of released counts below;
+    ``variances`` ``(n_nodes,)`` is the variance of the noise in each of them; ``shares`` are class shares after
+    post-processing; ``votes`` is what a record at this leaf adds to the prediction.
+    """
+
+    domain: Domain
+    target: Target
+    trees: np.ndarray
+    parents: np.ndarray
+    levels: np.ndarray
+    first_children: np.ndarray
+    features: np.ndarray
+    splits: np.ndarray
+    routes: np.ndarray
+    counts: np.ndarray
+    variances: np.ndarray
+    shares: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    votes: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    link: str = "shares"  # how summed votes become shares: scaled to sum 1, by softmax, or cut to 0 .. 1
+    draws: bool = False  # whether a label is drawn by the votes instead of taking the largest
+    released: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))  # which counts were; known while growing
+    noise: np.ndarray = field(
+        default_factory=lambda: np.empty((0, 3))
+    )  # factors of each tree, see ``bands``; () if independent
+    n_records: Estimate | None = None  # records with a known target, as the fit measured them to plan by; None if it did not
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.trees)
+
+    @property
+    def n_trees(self) -> int:
+        return int(np.count_nonzero(self.parents < 0))
+
+    @property
+    def depth(self) -> int:
+        return int(self.levels.max(initial=0))
+
+    @cached_property
+    def is_leaf(self) -> np.ndarray:
+        return self.first_children < 0
+
+    def level_slices(self) -> list[slice]:
+        """The nodes of each level, from the roots down."""
+        edges = np.searchsorted(self.levels, np.arange(self.depth + 2))
+        return [slice(a, b) for a, b in pairwise(edges)]
+
+    def with_counts(self, nodes: np.ndarray, counts: np.ndarray, variance: float) -> "Forest":
+        """The forest with released counts at some nodes."""
+        all_counts, variances = self.counts.copy(), self.variances.copy()
+        all_counts[nodes], variances[nodes] = counts, variance
+        return replace(self, counts=all_counts, variances=variances)
+
+    def summed(self) -> "Forest":
+        """Counts of nodes that were not released, as sums of their children."""
+        counts, variances = self.counts.copy(), self.variances.copy()
+        missing = np.isnan(variances)
+        counts[missing], variances[missing] = 0, 0
+        for level in reversed(self.level_slices()[1:]):
+            below = np.arange(level.start, level.stop)
+            below = below[missing[self.parents[below]]]
+            np.add.at(counts, self.parents[below], counts[below])
+            np.add.at(variances, self.parents[below], variances[below])
+        return replace(self, counts=counts, variances=variances, released=~missing)
+
+    def without_children(self, nodes: np.ndarray) -> "Forest":
+        """The forest with the given nodes turned into leaves."""
+        closed = np.zeros(self.n_nodes, dtype=bool)
+        closed[nodes] = True
+        kept = np.ones(self.n_nodes, dtype=bool)
+        for level in self.level_slices()[1:]:
+            parents = self.parents[level]
+            kept[level] = kept[parents] & ~closed[parents]
+        return self._kept(kept, kept & ~closed & ~self.is_leaf, self.trees[kept])
+
+    def _kept(self, kept: np.ndarray, inner: np.ndarray, trees: np.ndarray) -> "Forest":
+        """The forest of some nodes, of which ``inner`` keep their children; the nodes get the given trees."""
+        place = np.cumsum(kept) - 1
+        parents, children, inner_kept = self.parents[kept], self.first_children[kept], inner[kept]
+        return replace(
+            self,
+            trees=trees,
+            parents=np.where(parents < 0, -1, place[parents]),
+            first_children=np.where(inner_kept, place[children], -1),
+            splits=np.where(inner_kept, np.cumsum(inner_kept) - 1, -1),
+            features=np.where(inner_kept, self.features[kept], -1),
+            routes=self.routes[self.splits[inner]],
+            **{name: getattr(self, name)[kept] for name in PER_NODE if len(getattr(self, name))},
+        )
+
+    @staticmethod
+    def join(forests: "list[Forest]") -> "Forest":
+        """One forest with the trees of all, in their order."""
+        order = np.argsort(np.concatenate([forest.levels for forest in forests]), kind="stable")
+        place = np.argsort(order)
+
+        def numbered(name: str, sizes: list[int]) -> np.ndarray:
+            """Numbers of nodes, trees or routes, each forest's counted on from the one before."""
+            shifts = np.cumsum([0, *sizes])
+            parts = [getattr(forest, name) for forest in forests]
+            return np.concatenate([np.where(part < 0, -1, part + s) for part, s in zip(parts, shifts, strict=False)])[order]
+
+        n_nodes = [forest.n_nodes for forest in forests]
+        changed: dict[str, Any] = {
+            name: np.concatenate([getattr(forest, name) for forest in forests])[order] for name in (*PER_NODE, "features")
+        }
+        for name in ("parents", "first_children"):
+            ids = numbered(name, n_nodes)
+            changed[name] = np.where(ids < 0, -1, place[ids])
+        changed["trees"] = numbered("trees", [forest.n_trees for forest in forests])
+        changed["splits"] = numbered("splits", [len(forest.routes) for forest in forests])
+        changed["routes"] = np.concatenate([forest.routes for forest in forests])
+        changed["noise"] = np.concatenate([forest.factors for forest in forests])
+        return replace(forests[0], **changed)
+
+    def only(self, trees: np.ndarray) -> "Forest":
+        """The forest with some of its trees, given as a mask."""
+        kept = trees[self.trees]
+        some = self._kept(kept, kept & ~self.is_leaf, (np.cumsum(trees) - 1)[self.trees[kept]])
+        return replace(some, noise=self.factors[trees])
+
+    @property
+    def factors(self) -> np.ndarray:
+        """Factors of the noise of each tree, ``(n_trees, 3)``."""
+        return self.noise if len(self.noise) else np.tile(INDEPENDENT, (self.n_trees, 1))
+
+    @cached_property
+    def bands(self) -> Bands:
+        """How far released counts, and what is read off them, may be from the truth."""
+        return Bands(self.counts, self.variances, self.factors[self.trees])
+
+    @cached_property
+    def held(self) -> Bands:
+        """Bands of what the trees hold together, a record once for each tree that it is in.
+
+        Trees may have a part of the records each, drawn by lot, so that no single one tells of the table. Of a sequence it
+        is the first tree alone, since later ones count records by weight.
+        """
+        return self.bands.summed(slice(0, self.n_trees if self.link == "shares" else 1))
+
+    @cached_property
+    def _steps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What a walk needs: for each node its feature, where its routes begin and its first child; all routes; depths.
+
+        A leaf is its own only child, so that every walk in a tree takes as many steps.
+        """
+        n_codes = self.routes.shape[1]
+        nodes = np.empty((self.n_nodes, 3), dtype=np.int64)
+        nodes[:, 0] = np.maximum(self.features, 0)
+        nodes[:, 1] = np.where(self.is_leaf, len(self.routes), self.splits) * n_codes
+        nodes[:, 2] = np.where(self.is_leaf, np.arange(self.n_nodes), self.first_children)
+        depths = np.zeros(self.n_trees, dtype=np.int64)
+        np.maximum.at(depths, self.trees, self.levels)
+        return nodes, np.append(self.routes.reshape(-1), np.zeros(n_codes, dtype=self.routes.dtype)), depths
+
+    def leaves(self, codes: np.ndarray) -> np.ndarray:
+        """The leaf that each record reaches in each tree, ``(n_trees, n_records)``."""
+        leaves = np.empty((self.n_trees, codes.shape[1]), dtype=np.int64)
+        _leaves(np.ascontiguousarray(codes), *self._steps, leaves)
+        return leaves
+
+    def choices(self, codes: np.ndarray) -> np.ndarray:
+        """The value that each tree votes for, ``(n_trees, n_records)``."""
+        return self.votes.argmax(axis=1)[self.leaves(codes)]
+
+    def vote(self, codes: np.ndarray) -> np.ndarray:
+        """Summed votes ``(n_records, n_values)`` for codes ``(n_features, n_records)``."""
+        totals = np.zeros((codes.shape[1], self.votes.shape[1]))
+        _vote(np.ascontiguousarray(codes), *self._steps, self.votes, totals)
+        return totals
+
+    def predict(self, codes: np.ndarray) -> np.ndarray:
+        """Class shares ``(n_records, n_values)``, each row summing to 1."""
+        totals = self.vote(codes)
+        if self.link == "softmax":
+            totals = np.exp(totals - totals.max(axis=1, keepdims=True))
+        elif self.link == "sum":
+            totals = np.clip(totals, 0, 1)
+        return totals / totals.sum(axis=1, keepdims=True)
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """The classes as numpy would hold them, unless it would change or split them."""
+        assert isinstance(self.target, Classes)
+        labels = self.target.labels
+        array = np.asarray(labels) if not any(isinstance(label, tuple) for label in labels) else None
+        if array is not None and array.ndim == 1 and array.tolist() == list(labels):
+            return array
+        array = np.empty(len(labels), dtype=object)
+        array[:] = labels
+        return array
+
+    def decide(self, shares: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """The label of each record: that of the largest share, or one drawn by the shares if the vote draws."""
+        return self.labels[self.decided(shares, codes)]
+
+    def decided(self, shares: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """As ``decide``, as places among the classes."""
+        if not self.draws:
+            return shares.argmax(axis=1)
+        below = shares.cumsum(axis=1)
+        return (below > _coins(codes)[:, None] * below[:, -1:]).argmax(axis=1)
+
+    def importances(self) -> np.ndarray:
+        """Share of each feature in the decrease of impurity, without what noise and chance give; sums to 1 (or all 0)."""
+        return np.array([estimate.value for estimate in self.importance_estimates()])
+
+    def importance_estimates(self) -> list[Estimate]:
+        """As ``importances``, with standard deviations: of the noise and, for classes, of the draw of the records.
+
+        What noise of the known variance adds to a decrease is taken off, and what splits of records at random would add
+        (see ``Bands.gains``); the latter not for a bounded target, whose spread within a node is not released, and not for
+        the choice of the best of many splits. A feature whose decrease is within three
+        standard deviations of what noise and chance alone would give has 0.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):  # fourth powers of what a file may hold
+            gains = self.bands.gains(self.parents, self.level_slices(), self._weights()[self.trees])
+        inner, n_features = ~self.is_leaf, self.domain.n_features
+        found, doubts, by_luck = (np.bincount(self.features[inner], part[inner], n_features) for part in gains)
+        found = np.where(found > STANDS_OUT * np.sqrt(by_luck), found, 0.0)
+        total = float(found.sum())
+        if total <= 0:  # then a share may be anything
+            return [Estimate(0.0, float(doubt > 0)) for doubt in doubts]
+        shares = found / total
+        spread = np.square(1 - shares) * doubts + np.square(shares) * (doubts.sum() - doubts)
+        return [Estimate(*pair) for pair in zip(shares.tolist(), (np.sqrt(spread) / total).tolist(), strict=True)]
+
+    @cached_property
+    def asked(self) -> np.ndarray:
+        """Whether some split asks about each feature."""
+        return np.bincount(self.features[~self.is_leaf], minlength=self.domain.n_features) > 0
+
+    def _weights(self) -> np.ndarray:
+        """How much of a record each tree counts it for, at least; 0 for a bounded target, see ``importance_estimates``."""
+        if not isinstance(self.target, Classes):
+            return np.zeros(self.n_trees)
+        if self.link != "softmax":
+            return np.ones(self.n_trees)
+        # Later trees count a record by what is still missed of it.
+        sizes = np.maximum(self.bands.sizes[: self.n_trees], 0)
+        return np.minimum(sizes / max(float(sizes[0]), 1e-300), 1)
+
+    def rules(self, min_confidence: float | None = None, min_support: float | None = None) -> list[dict[str, Any]]:
+        """Every root-to-node rule: conditions, predicted class (or mean), its released confidence and support.
+
+        ``distribution`` has the released count of each class, noise and all, and its share after post-processing. Only
+        rules with at least ``min_confidence`` and ``min_support`` are given, judged by released values, noise and all.
+        A rule of additive trees says what it "adds": to the log-odds of its class, or to the mean of the first tree.
+        ``support_band`` and ``lead_band`` are half the width of 95 % bands, ``low`` and ``high`` the ends of that of the
+        confidence or mean; None where there is no noise, or none whose width is known.
+        """
+        chosen, conditions = self._chosen(min_confidence, min_support), self._conditions()
+        return [
+            {
+                "tree": int(self.trees[node]),
+                "node": node,
+                "leaf": bool(self.is_leaf[node]),
+                "conditions": conditions[node],
+                "rule": " and ".join(conditions[node]) or "always",
+                "support": max(0.0, float(self.bands.sizes[node])),
+                "support_band": NORMAL_95 * float(self.bands.size_deviations[node]) if self.variances[node] else None,
+                **self.says(node),
+            }
+            for node in np.flatnonzero(chosen).tolist()
+        ]
+
+    def _chosen(self, min_confidence: float | None, min_support: float | None) -> np.ndarray:
+        """Which nodes have a rule of at least that confidence and support."""
+        chosen = np.ones(self.n_nodes, dtype=bool)
+        if min_confidence is not None:
+            if not isinstance(self.target, Classes):
+                raise ParameterError("Rules of a bounded target have no confidence; choose them by min_support.")
+            if not _is_number(min_confidence) or not 0 <= min_confidence <= 1:
+                raise ParameterError(f"min_confidence must be a number from 0 to 1, not {shown(min_confidence)}.")
+            # Shares are pulled by a hair to those of the parent, so that 3 of 4 records are a little less or more.
+            chosen &= self.shares.max(axis=1) >= min_confidence - 1e-9
+        if min_support is not None:
+            if not _is_number(min_support) or not 0 <= min_support < np.inf:
+                raise ParameterError(f"min_support must be a number of records of at least 0, not {shown(min_support)}.")
+            chosen &= np.maximum(self.bands.sizes, 0) >= min_support
+        return chosen
+
+    def condition(self, node: int, domain: Domain | None = None) -> str:
+        """What leads from its parent to a node, in words; those of another domain where one is given."""
+        parent = self.parents[node]
+        feature = int(self.features[parent])
+        child = self.routes[self.splits[parent], : self.domain.n_codes[feature]]
+        return (domain or self.domain).describe(feature, child == node - self.first_children[parent])
+
+    def _conditions(self) -> list[list[str]]:
+        """What holds at each node, from its root on; a long path is told at all its nodes, so the length is watched."""
+        conditions: list[list[str]] = [[] for _ in range(self.n_nodes)]
+        lengths = np.zeros(self.n_nodes, dtype=np.int64)
+        total = 0
+        for node in np.flatnonzero(self.parents >= 0).tolist():
+            parent, condition = self.parents[node], self.condition(node)
+            lengths[node] = lengths[parent] + len(condition)
+            total += int(lengths[node])
+            if total > MOST_CHARACTERS_OF_RULES:
+                raise ParameterError(
+                    f"The rules of this forest, {self.n_nodes} of up to {self.depth} conditions, have more than "
+                    f"{MOST_CHARACTERS_OF_RULES} characters. Take some of its trees with forest.only, or export it."
+                )
+            conditions[node] = [*conditions[parent], condition]
+        return conditions
+
+    def rules_text(self, leaves: bool = False, min_confidence: float | None = None, min_support: float | None = None) -> str:
+        """The rules as sentences, one a line, chosen as by ``rules``; with ``leaves`` only those that end at a leaf.
+
+        Trees are numbered from 1, as everywhere in text for people; ``rules`` counts them from 0.
+        """
+        lines = []
+        for rule in self.rules(min_confidence, min_support):
+            if leaves and not rule["leaf"]:
+                continue
+            # Later trees count records by what is still missed of them.
+            what = "records by weight" if self.link == "softmax" and rule["tree"] else "records"
+            size = count_words(rule["support"], rule["support_band"], what)
+            # A rule is one line, whatever its names hold.
+            where = f"if {rule['rule']} then" if rule["conditions"] else "all records:"
+            lines.append(one_line(f"tree {rule['tree'] + 1}: {where} {said_words(rule)}, about {size}"))
+        return "\n".join(lines)
+
+    def says(self, node: int) -> dict[str, Any]:
+        """The part of a node's rule that it predicts: class or mean and their bands, or what it adds; see ``rules``."""
+        shares, votes = self.shares[node], self.votes[node] if len(self.votes) else np.zeros(self.target.n_values)
+        if isinstance(self.target, Classes):
+            best = int(shares.argmax())
+            each = zip(self.target.labels, self.counts[node].tolist(), shares.tolist(), strict=True)
+            distribution = [{"class": label, "count": count, "share": share} for label, count, share in each]
+            says = {"class": self.target.labels[best], "confidence": float(shares[best]), "distribution": distribution}
+            if self.link != "softmax":
+                return says | self._ends(node, best)
+            lead, band = float(self.bands.leads[node]), NORMAL_95 * float(self.bands.lead_deviations[node])
+            says |= {"adds": float(votes[best] - np.delete(votes, best).mean()), "lead": lead}
+            return says | {"lead_band": band if self.variances[node] else None}
+        if self.link == "sum" and votes.sum() < 0.5:  # votes of the first tree sum to 1, those that correct it to 0
+            return {"mean": None, "confidence": None, "adds": float((self.target.upper - self.target.lower) * votes[1])}
+        ends = {name: end if end is None else float(self.target.mean_of(end)) for name, end in self._ends(node, 1).items()}
+        return {"mean": float(self.target.mean_of(shares[1])), "confidence": None, **ends}
+
+    def _ends(self, node: int, value: int) -> dict[str, float | None]:
+        low, high = self.bands.shares
+        known = self.variances[node] > 0
+        return {"low": float(low[node, value]) if known else None, "high": float(high[node, value]) if known else None}
+
+    def __repr__(self) -> str:
+        return f"Forest(n_trees={self.n_trees}, depth={self.depth}, n_nodes={self.n_nodes})"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+def said_words(rule: dict[str, Any]) -> str:
+    """What a rule says, with the band of what it rests on."""
+    if "lead" in rule:
+        lead = "" if rule["lead_band"] is None else f" by a lead of {count_words(rule['lead'], rule['lead_band'])}"
+        return f"{rule['class']} {rule['adds']:+.3g}{lead}"
+    if "adds" in rule:
+        return f"{rule['adds']:+.6g}"
+    if "class" in rule:
+        return f"{rule['class']} ({', '.join(share_words(rule['confidence'], rule['low'], rule['high']))})"
+    return in_brackets(mean_words(rule["mean"], rule["low"], rule["high"]))
+
+
+def _coins(codes: np.ndarray) -> np.ndarray:
+    """A number in [0, 1) for each record, from its codes alone, so that a prediction does not depend on its company."""
+    mixed = np.full(codes.shape[1], 0x2545F4914F6CDD1D, dtype=np.uint64)
+    for column in codes.astype(np.uint64):
+        # The finisher of SplitMix64: every bit of a code reaches every bit of the coin.
+        mixed = (mixed ^ column) + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+    return np.asarray(mixed >> np.uint64(11)) / 2.0**53
+
+
+@njit(cache=True, nogil=True)
+def _walk(codes, begin, n_steps, nodes, routes, reached):
+    """Move records from ``begin`` on, each at a node of one tree, ``n_steps`` levels down."""
+    flat, first = codes.reshape(-1), np.uint64(begin)
+    n_records = np.uint64(codes.shape[1])
+    for _ in range(n_steps):
+        for record in range(np.uint64(reached.size)):
+            node = np.uint64(reached[record])
+            code = flat[np.uint64(nodes[node, 0]) * n_records + first + record]
+            reached[record] = nodes[node, 2] + routes[np.uint64(nodes[node, 1]) + code]
+
+
+@njit(cache=True, nogil=True)
+def _vote(codes, nodes, routes, depths, votes, totals):
+    """A tree at a time for a block of records, so that both stay in the processor's cache."""
+    reached = np.empty(ROWS_AT_ONCE, dtype=np.int64)
+    for begin in range(0, totals.shape[0], ROWS_AT_ONCE):
+        own = reached[: min(ROWS_AT_ONCE, totals.shape[0] - begin)]
+        for tree in range(depths.size):
+            own[:] = tree
+            _walk(codes, begin, depths[tree], nodes, routes, own)
+            for record in range(own.size):
+                for value in range(totals.shape[1]):
+                    totals[begin + record, value] += votes[own[record], value]
+
+
+@njit(cache=True, nogil=True)
+def _leaves(codes, nodes, routes, depths, leaves):
+    for tree in range(depths.size):
+        leaves[tree] = tree
+        _walk(codes, 0, depths[tree], nodes, routes, leaves[tree])

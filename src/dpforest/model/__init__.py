@@ -1,0 +1,1 @@
+"""A fitted model as a file, and what can be said about it. Public values only."""

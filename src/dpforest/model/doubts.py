@@ -1,0 +1,108 @@
+"""What looks odd in a released forest: signs that schema and table do not fit. Public values only.
+
+A fit may not say that no label matched, for that would tell rows apart. What it released anyway may be looked at freely: a
+doubt is a function of released values, so it costs nothing.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dpforest.common.text import count_words
+from dpforest.forest.bands import NORMAL_95, STANDS_OUT
+from dpforest.forest.tree import Estimate, Forest
+from dpforest.schema import Categorical, Schema
+from dpforest.schema.domain import Domain
+
+# Where a table of this many rows would not stand out of the noise, that it does not stand out says nothing about labels.
+ORDINARY_ROWS = 1000
+# What is less than this part of what it should be is next to nothing.
+NEXT_TO_NOTHING = 0.1
+CHECK = "'dpforest schema check --table' shows it to the holder of the table."
+
+
+def released_doubts(forest: Forest, schema: Schema) -> list[str]:
+    """Sentences about what is odd, for a warning and the report."""
+    return [*_few_records(forest, schema), *_idle_columns(forest)]
+
+
+def too_small_to_tell(forest: Forest) -> bool:
+    """Whether the number of records was measured, but even an ordinary table would be lost in its noise."""
+    measured = forest.n_records
+    return measured is not None and STANDS_OUT * measured.deviation > max(measured.value, ORDINARY_ROWS)
+
+
+def measured_records(forest: Forest) -> dict[str, Any] | None:
+    """The number of records that the fit measured, and half the width of its 95 % band; None if it did not."""
+    measured = forest.n_records
+    return None if measured is None else {"value": measured.value, "band": NORMAL_95 * measured.deviation}
+
+
+def measured_words(measured: Estimate) -> str:
+    """The number of records that a fit measured, as a sentence."""
+    return f"The fit measured {count_words(measured.value, NORMAL_95 * measured.deviation, 'records with a known target')}."
+
+
+def _few_records(forest: Forest, schema: Schema) -> list[str]:
+    why = f"Labels of the schema and of the table may differ (blanks, case, 0 against '0'). {CHECK}"
+    measured, held = forest.n_records, _held(forest)
+    if measured is not None and not too_small_to_tell(forest) and all(map(_may_be_none, (measured, held))):
+        return [f"{measured_words(measured)} If the table has more, the model has learnt next to nothing. {why}"]
+    if schema.n_rows is None or held is None or held.value + STANDS_OUT * held.deviation >= NEXT_TO_NOTHING * schema.n_rows:
+        return []
+    words = count_words(held.value, NORMAL_95 * held.deviation, "records")
+    return [f"The schema declares {schema.n_rows:,} rows, but the trees hold {words}. {why}"]
+
+
+def _held(forest: Forest) -> Estimate | None:
+    """The records that the trees hold, at least as many as there are; None if no noisy count was released."""
+    if not forest.variances.any():
+        return None
+    return Estimate(max(float(forest.held.sizes[0]), 0.0), float(forest.held.size_deviations[0]))
+
+
+def _may_be_none(estimate: Estimate | None) -> bool:
+    return estimate is None or estimate.value <= NORMAL_95 * estimate.deviation
+
+
+def _idle_columns(forest: Forest) -> list[str]:
+    """Columns of which nearly all values are missing, or unknown, by the splits of roots, which hold all records."""
+    found = []
+    roots = np.flatnonzero(~forest.is_leaf[: forest.n_trees])
+    for feature in np.unique(forest.features[roots]).tolist():
+        nodes = roots[forest.features[roots] == feature]
+        for words, codes in _empty_codes(forest.domain, feature):
+            if _holds_nearly_all(forest, nodes, codes):
+                found.append(f"Column {forest.domain.names[feature]!r}: nearly all values are {words}. {CHECK}")
+                break
+    return found
+
+
+def _holds_nearly_all(forest: Forest, nodes: np.ndarray, codes: list[int]) -> bool:
+    """Whether the children that nothing but these codes of a feature leads to hold nearly all records of some nodes."""
+    sizes, variances = np.zeros(2), np.zeros(2)  # beside, within
+    for node in nodes.tolist():
+        routes = forest.routes[forest.splits[node], : forest.domain.n_codes[forest.features[node]]]
+        children = forest.first_children[node] + np.arange(int(routes.max()) + 1)
+        within, others = np.ones(len(children), dtype=bool), np.ones(len(routes), dtype=bool)
+        others[codes] = False
+        within[routes[others]] = False
+        if not within.any():  # all records of this root are beside, so it cannot be nearly all
+            return False
+        sizes += np.bincount(within, forest.bands.sizes[children], 2)
+        variances += np.bincount(within, forest.bands.size_variances[children], 2)
+    noise = STANDS_OUT * np.sqrt(variances)
+    beside = max(float(sizes[0]), 0) + float(noise[0])
+    return bool(variances.any() and sizes[1] > noise[1] and beside < NEXT_TO_NOTHING * sizes[1])
+
+
+def _empty_codes(domain: Domain, feature: int) -> list[tuple[str, list[int]]]:
+    """Codes that say nothing of a value, and what that means."""
+    last = int(domain.n_codes[feature]) - 1
+    if not isinstance(domain.features[feature], Categorical):
+        return [("missing, or no numbers", [last])]
+    return [
+        ("missing", [last]),
+        ("none of the categories of the schema", [last - 1]),
+        ("missing or unknown", [last - 1, last]),
+    ]

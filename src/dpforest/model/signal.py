@@ -1,0 +1,154 @@
+"""How far released counts stand out of their noise: the one definition, for whoever tells a reader. Released values only.
+
+    ratio = height / standard deviation of the noise in that height
+
+The height is what a leaf says most precisely: its size or, where leads are released precisely and sizes roughly, the lead of
+its first class. A size is the sum of all C counts, so the variance of its noise is C * var, whatever C is; see ``Bands``.
+
+What the noise of a node is about depends on what its leaves released:
+
+    counts    a count for each class; the size of a node is their sum
+    lead      by how much a class leads, precisely, and the size, roughly (additive trees)
+    labels    one label for each leaf and no count
+    exact     counts without noise (epsilon is infinite)
+    printed   whatever the paper prints; how wide its noise is was not recorded
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dpforest.forest.bands import NORMAL_95, STANDS_OUT, ratio_band
+from dpforest.forest.tree import Forest
+from dpforest.privacy.ledger import Ledger
+from dpforest.schema import Bounded, Classes
+
+EDGES = (0.0, 1.0, 2.0, STANDS_OUT, 5.0, 10.0, 30.0, math.inf)
+
+
+def leaf_release(forest: Forest, ledger: Ledger) -> str:
+    """What the leaves released: see the top of the module."""
+    if ledger.leaks:
+        return "printed"
+    if forest.variances.any():
+        return "lead" if isinstance(forest.target, Classes) and (forest.factors[:, 2] > 0).any() else "counts"
+    # With privacy only a choice among labels has no variance; without it, a label counts as one record.
+    ones = (forest.bands.sizes[forest.is_leaf] == 1).all()
+    return "labels" if math.isfinite(ledger.spent) or ones else "exact"
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Sizes of nodes, what stands out in them and the standard deviation of its noise."""
+
+    forest: Forest
+    release: str
+
+    @classmethod
+    def of(cls, forest: Forest, ledger: Ledger) -> "Signal":
+        return cls(forest, leaf_release(forest, ledger))
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether the width of the noise is known and not 0."""
+        return self.release in ("counts", "lead")
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Records of each node, by weight in later trees of a sequence; at least 0."""
+        return np.maximum(self.forest.bands.sizes, 0)
+
+    @cached_property
+    def heights(self) -> np.ndarray:
+        """What stands out: the size of a node, or the lead of its first class."""
+        return np.maximum(self.forest.bands.leads, 0) if self.release == "lead" else self.sizes
+
+    @cached_property
+    def deviations(self) -> np.ndarray:
+        """Standard deviation of the noise in ``heights``."""
+        return self.forest.bands.lead_deviations if self.release == "lead" else self.forest.bands.size_deviations
+
+    @cached_property
+    def ratios(self) -> np.ndarray:
+        """Signal against noise; 0 where the width of the noise is not known."""
+        found = np.zeros(len(self.heights))
+        return np.divide(self.heights, self.deviations, out=found, where=self.deviations > 0)
+
+    def reliability(self) -> dict[str, Any] | None:
+        """Leaves by how far they stand out: their number and their part of the records; None where noise is not known.
+
+        Parts are of sizes as released, so that those of nothing but noise may be a little below 0.
+        """
+        leaves, bands = self.forest.is_leaf, self.forest.bands
+        sizes, variances, ratios = bands.sizes[leaves], bands.size_variances[leaves], self.ratios[leaves]
+        total = float(sizes.sum())
+        if not self.has_noise or total <= 0:
+            return None
+        bins = []
+        for low, high in pairwise(EDGES):
+            inside = (ratios >= low) & (ratios < high)
+            share = float(sizes[inside].sum()) / total
+            bins.append({"from": low, "to": high, "leaves": int(inside.sum()), "share": share})
+        clear = ratios >= STANDS_OUT
+        part, of_part = sizes[clear].sum(), variances[clear].sum()
+        low_end, high_end = ratio_band(part, np.asarray(total), of_part, of_part, variances.sum())
+        return {
+            "standing_out": float(np.clip(part / total, 0, 1)),
+            "low": float(low_end),
+            "high": float(high_end),
+            "threshold": STANDS_OUT,
+            "leaves": len(ratios),
+            "leaves_standing_out": int(clear.sum()),
+            "bins": bins,
+        }
+
+    def importances(self) -> list[dict[str, Any]]:
+        """The share of each feature in the decrease of impurity, the largest first, with half the width of its band.
+
+        The band is None where the width of the noise was not recorded; "asked" says whether some split asks for the feature.
+        """
+        forest, known = self.forest, self.release != "printed"
+        rows = [
+            {
+                "feature": name,
+                "share": found.value,
+                "band": min(NORMAL_95 * found.deviation, 1.0) if known else None,
+                "asked": bool(asked),
+            }
+            for name, found, asked in zip(forest.domain.names, forest.importance_estimates(), forest.asked, strict=True)
+        ]
+        return sorted(rows, key=lambda row: -row["share"])
+
+    def balance(self) -> dict[str, Any] | None:
+        """Classes (or the mean) among the records that the trees hold together; None if no counts were released.
+
+        Bands are None where the noise is not known; a share that may be anything has the band 0 .. 1.
+        """
+        held = self.forest.held
+        size = float(held.sizes[0])
+        if self.release == "labels" or size <= 0:
+            return None
+        content: dict[str, Any] = {"size": size, "size_band": None, "lead": None, "lead_band": None}
+        if self.has_noise:
+            content["size_band"] = NORMAL_95 * float(held.size_deviations[0])
+        if self.release == "lead":
+            content |= {"lead": max(float(held.leads[0]), 0.0), "lead_band": NORMAL_95 * float(held.lead_deviations[0])}
+        ends = [end[0].tolist() if self.has_noise else [None] * held.n_values for end in held.shares]
+        shares = np.clip(held.counts[0] / size, 0, 1)
+        return content | self._described(shares.tolist(), *ends)
+
+    def _described(self, shares: list[float], lows: list[Any], highs: list[Any]) -> dict[str, Any]:
+        target = self.forest.target
+        if isinstance(target, Bounded):
+            low, high = (None if end[1] is None else float(target.mean_of(end[1])) for end in (lows, highs))
+            mean = float(target.mean_of(shares[1]))
+            return {"mean": mean, "low": low, "high": high, "lower": target.lower, "upper": target.upper}
+        rows = [
+            {"label": label, "share": share, "low": low, "high": high}
+            for label, share, low, high in zip(target.labels, shares, lows, highs, strict=True)
+        ]
+        return {"classes": rows, "leader": target.labels[int(np.argmax(shares))]}

@@ -1,0 +1,1 @@
+"""Parts of recipes: each one idea of a paper, with its claim and proof."""

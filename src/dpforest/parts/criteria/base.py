@@ -1,0 +1,89 @@
+"""What a criterion is: integer scores of candidate splits, with a bound. Runs on sealed values, through ``Sealed.map``."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numba import njit
+
+from dpforest.errors import AccountingError
+from dpforest.parts.part import Part
+from dpforest.parts.proposals import Candidates
+from dpforest.privacy.base import Bound
+from dpforest.schema import Target
+
+
+class Criterion(Part, Protocol):
+    """Scores tables of children; larger is better. A score brings its own bound."""
+
+    status: str
+
+    @property
+    def needs_centres(self) -> bool:
+        """Whether it scores records that count as below or above the centre of their node."""
+        return False
+
+    def score(self, children: np.ndarray, target: Target) -> np.ndarray:
+        """Integers ``(...)`` for statistics ``(..., n_children, width)``."""
+
+    def bound(self, unit: int = 1) -> Bound:
+        """By how much adding one record moves the score, if it adds 0 .. ``unit`` to one cell of the counts."""
+
+
+def records_only(criterion: Criterion, unit: int) -> None:
+    """Raise unless records count once: for criteria whose bound was not proved for weights."""
+    if unit != 1:
+        raise AccountingError(f"{type(criterion).__name__} has no bound for weighted records.")
+
+
+def score_each(kernel: Callable[[np.ndarray, np.ndarray], None], children: np.ndarray) -> np.ndarray:
+    """What a kernel writes for each table ``(n_children, width)``."""
+    scores = np.empty(children.shape[:-2], dtype=np.int64)
+    kernel(np.ascontiguousarray(children).reshape(scores.size, *children.shape[-2:]), scores.reshape(-1))
+    return scores
+
+
+def children_of(counts: np.ndarray, candidates: Candidates, offsets: np.ndarray) -> np.ndarray:
+    """Statistics ``(n_valid, n_children, width)`` of the children that each valid candidate would make, node after node.
+
+    ``counts`` are ``(n_nodes, total_codes, width)``.
+    """
+    routes = candidates.routes
+    n_valid = int(np.count_nonzero(candidates.valid))
+    children = np.zeros((n_valid, routes.most_children, counts.shape[2]), dtype=np.int64)
+    _add_up(
+        counts, offsets, routes.features, routes.children, routes.starts, routes.stops,
+        candidates.places, candidates.valid, children,
+    )  # fmt: skip
+    return children
+
+
+@njit(cache=True, nogil=True)
+def _add_up(counts, offsets, features, routes, starts, stops, places, valid, children):
+    width, place = counts.shape[2], 0
+    below = np.empty((counts.shape[1], width), dtype=np.int64)  # sums of the codes of a feature up to and with each
+    summed = np.full(offsets.size, -1)  # the node whose sums are there
+    for node in range(places.shape[0]):
+        for candidate in range(places.shape[1]):
+            if not valid[node, candidate]:
+                continue
+            route = places[node, candidate]
+            begin, end = offsets[features[route]], offsets[features[route] + 1]
+            if starts[route] >= 0:
+                if summed[features[route]] != node:
+                    summed[features[route]] = node
+                    below[begin] = counts[node, begin]
+                    for column in range(begin + 1, end):
+                        for w in range(width):
+                            below[column, w] = below[column - 1, w] + counts[node, column, w]
+                low, high = begin + starts[route] - 1, begin + stops[route] - 1
+                for w in range(width):
+                    inside = below[high, w] - (below[low, w] if low >= begin else 0)
+                    children[place, 0, w] = inside
+                    children[place, 1, w] = below[end - 1, w] - inside
+            else:
+                for code in range(end - begin):
+                    child = routes[route, code]
+                    for w in range(width):
+                        children[place, child, w] += counts[node, begin + code, w]
+            place += 1

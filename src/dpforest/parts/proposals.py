@@ -1,0 +1,387 @@
+"""Proposals: which splits a node may choose from. Public values only.
+
+A *route* sends each code of one feature to a child. A binary split has the children 0 and 1; a multiway split has one for
+each code. A *menu* offers each node the routes that divide the codes it can still hold.
+"""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
+
+import numpy as np
+from numba import njit
+
+from dpforest.errors import ParameterError
+from dpforest.schema.domain import Domain
+
+# Nodes for which random splits are drawn at once, so that offers of deep random trees do not fill memory.
+BLOCK_NODES = 4096
+
+
+@dataclass(frozen=True)
+class Routes:
+    """A table of routes, one row each.
+
+    ``children[r, code]`` is the child of a code of feature ``features[r]``. If child 0 gets one run of codes, it is
+    ``starts[r] : stops[r]``, and counts of both children are found by subtraction; else ``starts[r]`` is -1.
+    A route divides a node if codes below ``ends[r]`` that the node can hold go to different children.
+    """
+
+    features: np.ndarray  # (n_routes,)
+    children: np.ndarray  # (n_routes, most_codes)
+    starts: np.ndarray
+    stops: np.ndarray
+    ends: np.ndarray
+
+    @property
+    def n_routes(self) -> int:
+        return len(self.features)
+
+    @property
+    def most_children(self) -> int:
+        return int(self.children.max(initial=1)) + 1
+
+    @staticmethod
+    def join(tables: "list[Routes]") -> "Routes":
+        if len(tables) == 1:
+            return tables[0]
+        return Routes(*(np.concatenate([getattr(table, item.name) for table in tables]) for item in fields(Routes)))
+
+    def take(self, places: np.ndarray) -> "Routes":
+        return Routes(*(getattr(self, item.name)[places] for item in fields(Routes)))
+
+    def of_features(self, features: np.ndarray) -> "Routes":
+        """The routes of some features; all of them if those have none."""
+        places = np.flatnonzero(np.isin(self.features, features))
+        return self.take(places) if len(places) else self
+
+    @staticmethod
+    def of_runs(domain: Domain, runs: list[tuple[Any, ...]]) -> "Routes":
+        """Binary routes from (feature, start, stop, end): the codes ``start : stop`` go to child 0."""
+        features, starts, stops, ends = np.array(runs, dtype=np.int64).T
+        code = np.arange(int(domain.n_codes.max()))
+        inside = (code >= starts[:, None]) & (code < stops[:, None])
+        return Routes(features, (~inside).astype(np.uint16), starts, stops, ends)
+
+    @staticmethod
+    def of_table(domain: Domain, features: np.ndarray, children: np.ndarray) -> "Routes":
+        """Routes from a table of children."""
+        none = np.full(len(features), -1)
+        return Routes(features, children.astype(np.uint16), none, none, domain.n_codes[features])
+
+
+class Kind(Protocol):
+    """One kind of split: routes that all nodes are offered, or routes drawn for each node."""
+
+    def fixed(self, domain: Domain) -> Routes | None:
+        """Routes that every node is offered."""
+
+    def drawn(self, domain: Domain, n_nodes: int, rng: np.random.Generator) -> Routes | None:
+        """Routes drawn for each node, the same number for all, node after node."""
+
+
+class _Fixed:
+    def drawn(self, domain: Domain, n_nodes: int, rng: np.random.Generator) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Thresholds(_Fixed):
+    """Numeric features: every cut (missing goes with the larger values), and missing against the rest."""
+
+    def fixed(self, domain: Domain) -> Routes | None:
+        runs: list[tuple[Any, ...]] = []
+        for feature in np.flatnonzero(domain.is_numeric):
+            missing = domain.n_codes[feature] - 1
+            runs += [(feature, 0, stop, missing) for stop in range(1, missing)]
+            runs.append((feature, missing, missing + 1, missing + 1))
+        return Routes.of_runs(domain, runs) if runs else None
+
+
+@dataclass(frozen=True)
+class OneAgainstRest(_Fixed):
+    """Categorical features: each value (also "other" and missing) against the rest."""
+
+    def fixed(self, domain: Domain) -> Routes | None:
+        runs: list[tuple[Any, ...]] = [
+            (feature, code, code + 1, domain.n_codes[feature])
+            for feature in np.flatnonzero(~domain.is_numeric)
+            for code in range(domain.n_codes[feature])
+        ]
+        return Routes.of_runs(domain, runs) if runs else None
+
+
+@dataclass(frozen=True)
+class OneChildPerValue(_Fixed):
+    """Multiway splits: a child for each code; of categorical features only if not ``numeric``."""
+
+    numeric: bool = True
+
+    def fixed(self, domain: Domain) -> Routes | None:
+        features = np.flatnonzero(~domain.is_numeric | self.numeric)
+        code = np.arange(int(domain.n_codes.max()))
+        # Codes beyond a feature's own never occur; they are routed to child 0.
+        children = np.where(code < domain.n_codes[features, None], code, 0)
+        return Routes.of_table(domain, features, children) if len(features) else None
+
+
+@dataclass(frozen=True)
+class AllSubsets(_Fixed):
+    """Categorical features with up to ``most`` categories: every way to divide the list in two, once.
+
+    "Other" and missing go with the last category, and each is offered against the rest, as ``Thresholds`` offer missing.
+    """
+
+    most: int = 6  # 31 ways, as many as the cuts of a number in 32 bins
+
+    def fixed(self, domain: Domain) -> Routes | None:
+        tables, width = [], int(domain.n_codes.max())
+        for feature in np.flatnonzero(~domain.is_numeric & (domain.n_values <= self.most)):
+            n = int(domain.n_values[feature])
+            inside = (np.arange(1, 1 << max(n - 1, 0))[:, None] >> np.arange(n)) & 1 == 1
+            alone = np.arange(n, n + 2)[:, None] == np.arange(width)
+            children = ~np.concatenate([np.pad(inside, ((0, 0), (0, width - n))), alone])
+            tables.append(Routes.of_table(domain, np.full(len(children), feature), children))
+        return Routes.join(tables) if tables else None
+
+
+@dataclass(frozen=True)
+class Intervals(_Fixed):
+    """Multiway splits of numeric features: a child for each interval of bins, and one for missing.
+
+    ``borders[feature]`` are the bins at which its intervals after the first begin. A feature without borders has one value,
+    so nothing divides a node by it.
+    """
+
+    borders: tuple[tuple[int, ...], ...]
+
+    def fixed(self, domain: Domain) -> Routes | None:
+        features = np.flatnonzero(domain.is_numeric)
+        children = np.zeros((len(features), int(domain.n_codes.max())), dtype=np.int64)
+        for row, feature in enumerate(features):
+            if self.borders[feature]:
+                missing = domain.n_codes[feature] - 1
+                borders = (*self.borders[feature], missing)
+                children[row, : missing + 1] = np.searchsorted(borders, np.arange(missing + 1), side="right")
+        return Routes.of_table(domain, features, children) if len(features) else None
+
+
+@dataclass(frozen=True)
+class RandomSubsets:
+    """Categorical features with more than ``beyond`` categories: ``n_subsets`` random subsets, for each node anew.
+
+    "Other" and missing are values like any other here: each falls on either side with equal chance.
+    """
+
+    n_subsets: int = 4
+    beyond: int = 0
+
+    def fixed(self, domain: Domain) -> None:
+        return None
+
+    def drawn(self, domain: Domain, n_nodes: int, rng: np.random.Generator) -> Routes | None:
+        features = np.flatnonzero(~domain.is_numeric & (domain.n_values > self.beyond))
+        features = np.tile(np.repeat(features, self.n_subsets), n_nodes)
+        if not len(features):
+            return None
+        children = rng.integers(0, 2, size=(len(features), int(domain.n_codes.max())), dtype=np.uint16)
+        return Routes.of_table(domain, features, children)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What each node may choose from: ``valid[node, c]`` says whether route ``places[node, c]`` divides the node."""
+
+    routes: Routes
+    places: np.ndarray  # (n_nodes, n_candidates)
+    valid: np.ndarray  # (n_nodes, n_candidates)
+
+    @property
+    def n_candidates(self) -> int:
+        return self.places.shape[1]
+
+    @property
+    def features(self) -> np.ndarray:
+        """The feature of each candidate, ``(n_nodes, n_candidates)``."""
+        return self.routes.features[self.places]
+
+    def wanted(self, n_features: int) -> np.ndarray:
+        """Which features a node needs counts of, ``(n_nodes, n_features)``."""
+        wanted = np.zeros((len(self.places), n_features), dtype=bool)
+        _mark_features(self.valid, self.places, self.routes.features, wanted)
+        return wanted
+
+    def block(self, start: int, stop: int) -> "Candidates":
+        return Candidates(self.routes, self.places[start:stop], self.valid[start:stop])
+
+    def one_at_random(self, n_features: int, rng: np.random.Generator) -> "Candidates":
+        """A single candidate for each node: a random feature that divides it, then a random route of that feature."""
+        nodes = np.arange(len(self.places))
+        picked = np.empty(len(nodes), dtype=np.int64)
+        _pick(self.valid, self.places, self.routes.features, n_features, rng.random((len(nodes), 2)), picked)
+        return Candidates(self.routes.take(self.places[nodes, picked]), nodes[:, None], self.valid[nodes, picked][:, None])
+
+
+@dataclass(frozen=True)
+class Menu:
+    """The listed kinds of split, of ``n_features`` random features of each node (all by default), split before or not.
+
+    ``n_features`` is a number, or a share of the features if below 1. With ``random`` a node gets one candidate only, drawn
+    without looking at records: nothing is left to choose, and the level costs nothing. ``only`` leaves all other features
+    out, by released values.
+
+    Privacy:
+        Claim: what is offered reveals nothing about records.
+        Because: it is a function of the schema, of earlier releases and of coins.
+        Assumes: the schema is public.
+    """
+
+    kinds: tuple[Kind, ...] = (Thresholds(), OneAgainstRest())
+    n_features: float | None = None
+    random: bool = False
+    only: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_features is not None and not 0 < self.n_features < math.inf:
+            raise ParameterError(f"n_features must be positive and finite, not {self.n_features!r}.")
+
+    def n_children(self, domain: Domain) -> np.ndarray:
+        """Children of a split of each feature, as papers count them: 2, or its values if it is split by value."""
+        counts = np.full(domain.n_features, 2)
+        for kind in self.kinds:
+            if isinstance(kind, OneChildPerValue):
+                own = ~domain.is_numeric | kind.numeric
+                counts[own] = domain.n_values[own]
+        return counts
+
+    def fixed(self, domain: Domain) -> Routes | None:
+        """Routes that every node is offered; made once for a fit."""
+        tables = [routes for kind in self.kinds if (routes := kind.fixed(domain)) is not None]
+        return Routes.join(tables) if tables else None
+
+    def propose(
+        self,
+        domain: Domain,
+        fixed: Routes | None,
+        reach: np.ndarray,
+        rng: np.random.Generator,
+        allowed: np.ndarray | None = None,
+    ) -> Candidates:
+        """Candidates for nodes that can hold the codes ``reach`` ``(n_nodes, total_codes)``.
+
+        ``allowed`` ``(n_nodes, n_features)`` narrows the features that a node may use, by public or released values.
+        """
+        n_nodes = len(reach)
+        if self.random and n_nodes > BLOCK_NODES:
+            blocks = [
+                self.propose(
+                    domain, fixed, reach[a : a + BLOCK_NODES], rng, None if allowed is None else allowed[a : a + BLOCK_NODES]
+                )
+                for a in range(0, n_nodes, BLOCK_NODES)
+            ]
+            valid = np.concatenate([block.valid for block in blocks])
+            return Candidates(Routes.join([block.routes for block in blocks]), np.arange(n_nodes)[:, None], valid)
+        tables, places, n_before = [], [], 0
+        if fixed is not None:
+            tables, n_before = [fixed], fixed.n_routes
+            places.append(np.broadcast_to(np.arange(n_before), (n_nodes, n_before)))
+        for kind in self.kinds:
+            drawn = kind.drawn(domain, n_nodes, rng)
+            if drawn is not None:
+                places.append(n_before + np.arange(drawn.n_routes).reshape(n_nodes, -1))
+                tables.append(drawn)
+                n_before += drawn.n_routes
+        if not tables:
+            raise ParameterError("The recipe offers no split for any feature of this schema.")
+        # Routes that all nodes share stay one row, however many nodes there are.
+        routes, joined = Routes.join(tables), places[0] if len(places) == 1 else np.concatenate(places, axis=1)
+        valid = np.empty(joined.shape, dtype=bool)
+        if allowed is None:
+            allowed = self._draw_features(domain.n_features, n_nodes, rng)
+        if self.only is not None:
+            allowed = allowed & np.isin(np.arange(domain.n_features), self.only)
+        _divides(
+            reach, domain.offsets, routes.features, routes.children, routes.starts, routes.stops, routes.ends,
+            joined, allowed, valid,
+        )  # fmt: skip
+        candidates = Candidates(routes, joined, valid)
+        return candidates.one_at_random(domain.n_features, rng) if self.random else candidates
+
+    def n_drawn(self, n_features: int) -> int:
+        """How many features a node may use."""
+        if self.n_features is None:
+            return n_features
+        return min(math.ceil(self.n_features * n_features if self.n_features < 1 else self.n_features), n_features)
+
+    def _draw_features(self, n_features: int, n_nodes: int, rng: np.random.Generator) -> np.ndarray:
+        """Which features each node may use, ``(n_nodes, n_features)``."""
+        if self.n_features is None:
+            return np.ones((n_nodes, n_features), dtype=bool)
+        return rng.random((n_nodes, n_features)).argsort(axis=1).argsort(axis=1) < self.n_drawn(n_features)
+
+
+@njit(cache=True, nogil=True)
+def _divides(reach, offsets, features, children, starts, stops, ends, places, allowed, valid):
+    n_features = offsets.size - 1
+    below = np.zeros(reach.shape[1] + n_features, dtype=np.int64)  # codes of a feature that are held before each
+    for node in range(places.shape[0]):
+        for feature in range(n_features):
+            if allowed[node, feature]:
+                for column in range(offsets[feature], offsets[feature + 1]):
+                    below[feature + column + 1] = below[feature + column] + reach[node, column]
+        for candidate in range(places.shape[1]):
+            route = places[node, candidate]
+            feature = features[route]
+            valid[node, candidate] = False
+            if not allowed[node, feature]:
+                continue
+            offset = offsets[feature]
+            if starts[route] >= 0:
+                first = feature + offset
+                n_inside = below[first + stops[route]] - below[first + starts[route]]
+                n_all = below[first + ends[route]]
+                valid[node, candidate] = 0 < n_inside < n_all
+                continue
+            first = -1
+            for code in range(ends[route]):
+                if reach[node, offset + code]:
+                    if first < 0:
+                        first = children[route, code]
+                    elif children[route, code] != first:
+                        valid[node, candidate] = True
+                        break
+
+
+@njit(cache=True, nogil=True)
+def _mark_features(valid, places, features, wanted):
+    for node in range(places.shape[0]):
+        for candidate in range(places.shape[1]):
+            if valid[node, candidate]:
+                wanted[node, features[places[node, candidate]]] = True
+
+
+@njit(cache=True, nogil=True)
+def _pick(valid, places, features, n_features, coins, picked):
+    """A random feature that divides each node, then a random route of it; 0 where nothing divides it."""
+    n_routes = np.empty(n_features, dtype=np.int64)
+    for node in range(places.shape[0]):
+        n_routes[:] = 0
+        for candidate in range(places.shape[1]):
+            if valid[node, candidate]:
+                n_routes[features[places[node, candidate]]] += 1
+        place = int(coins[node, 0] * (n_routes > 0).sum())
+        chosen = 0
+        for feature in range(n_features):
+            if n_routes[feature] > 0:
+                if place == 0:
+                    chosen = feature
+                    break
+                place -= 1
+        place = int(coins[node, 1] * n_routes[chosen])
+        picked[node] = 0
+        for candidate in range(places.shape[1]):
+            if valid[node, candidate] and features[places[node, candidate]] == chosen:
+                if place == 0:
+                    picked[node] = candidate
+                    break
+                place -= 1

@@ -1,0 +1,98 @@
+"""Samplings: which trees a record belongs to, and how the losses of trees add up."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from dpforest.parts.part import Part
+from dpforest.privacy.accountants import Accountant
+from dpforest.privacy.amounts import divide_evenly
+from dpforest.privacy.events import Purpose
+from dpforest.privacy.ledger import Ledger
+from dpforest.records.base import AllTrees, Assignment, OneTree, Poisson, Weighted
+
+
+class Sampling(Part, Protocol):
+    """Says which trees a record is in and what a tree may spend."""
+
+    def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
+        """What one tree may spend, in the accountant's unit, if all trees together may spend ``amount``."""
+
+    def scopes(self, ledger: Ledger, n_trees: int) -> AbstractContextManager[None]:
+        """Ledger scopes in which the charges of one tree stand for all."""
+
+    def assignment(self, n_trees: int) -> Assignment:
+        """What a backend is told to draw, where the rows are."""
+
+
+@dataclass(frozen=True)
+class Disjoint(Sampling):
+    """Each record goes to one tree, drawn for that record alone.
+
+    Privacy:
+        Claim: a forest costs what its dearest tree costs.
+        Because: given the draws, an added record changes the records of one tree only, and the draw
+            of a record does not depend on other records (never by position or in equal parts, which
+            would move other records between trees). Parallel composition.
+        Assumes: ``n_trees`` is public; draws are exact.
+    """
+
+    def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
+        return amount
+
+    @contextmanager
+    def scopes(self, ledger: Ledger, n_trees: int) -> Iterator[None]:
+        with ledger.scope(Purpose("disjoint trees", n_trees=n_trees), "parallel"), ledger.scope("each tree"):
+            yield
+
+    def assignment(self, n_trees: int) -> OneTree:
+        return OneTree(n_trees)
+
+
+@dataclass(frozen=True)
+class EveryRecord(Sampling):
+    """Each tree sees all records.
+
+    Privacy:
+        Claim: a forest costs the sum of its trees.
+        Because: sequential composition; trees of one level are asked together, which changes no law.
+        Assumes: ``n_trees`` is public.
+    """
+
+    def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
+        return divide_evenly(amount, n_trees)
+
+    @contextmanager
+    def scopes(self, ledger: Ledger, n_trees: int) -> Iterator[None]:
+        with ledger.scope("each tree" if n_trees > 1 else "tree", copies=n_trees):
+            yield
+
+    def assignment(self, n_trees: int) -> AllTrees:
+        return AllTrees(n_trees)
+
+
+@dataclass(frozen=True)
+class PoissonBootstrap(Sampling):
+    """Each tree sees each record k times, k ~ Poisson(1) drawn for that record and tree alone.
+
+    Privacy:
+        Claim: a tree that costs e on its sample costs exp(e) - 1 on the records; trees add up.
+        Because: given k, an added record is a group of k: loss k*e. Averaging over k, which is secret,
+            probabilities change by at most E[exp(k e)] = exp(exp(e) - 1). The drawn k is never above
+            the Poisson draw of the same word (cut at 15, table rounded up), and the bound grows with k.
+        Assumes: pure epsilon; draws come from the operating system and stay secret.
+    """
+
+    needs = (Weighted,)
+
+    def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
+        return accountant.inside_bootstrap(divide_evenly(amount, n_trees))
+
+    @contextmanager
+    def scopes(self, ledger: Ledger, n_trees: int) -> Iterator[None]:
+        with ledger.scope("each tree", copies=n_trees), ledger.scope("Poisson bootstrap", "bootstrap"):
+            yield
+
+    def assignment(self, n_trees: int) -> Poisson:
+        return Poisson(n_trees)

@@ -1,0 +1,123 @@
+"""The pipeline: rows go in sealed, a public forest comes out. Read this first."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from dpforest.forest.tree import Estimate, Forest
+from dpforest.growing.target_range import widened
+from dpforest.growing.together import Together
+from dpforest.parts.recipe import Recipe
+from dpforest.parts.shape import Facts
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.amounts import divide, exact, round_down
+from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.recipes.published.base import Published
+from dpforest.recipes.published.compiling import compile_forest
+from dpforest.records.base import Openable, Source, check_support
+from dpforest.schema import Classes, Schema
+from dpforest.schema.domain import Domain
+
+
+def fit_forest(
+    vault: Source,
+    recipe: Recipe,
+    gate: Gate,
+    *,
+    n_trees: int | None = None,
+    max_depth: int | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Forest:
+    """Grow a released forest within the budget of the gate's ledger.
+
+    Privacy: all releases pass the gate; what this function returns is public.
+    """
+    ledger = gate.ledger
+    check_support(vault, recipe.needs, f"Recipe {recipe.name!r}")
+    # A plan weighs records against their noise, so by the epsilon that a record sees.
+    facts = public_facts(vault.schema, recipe, ledger.accountant.record_epsilon, ledger.delta)
+    amount, measured = ledger.accountant.budget, None
+    if vault.schema.n_rows is None and recipe.shaped(n_trees, max_depth).needs_rows:
+        measured, amount = _noisy_rows(vault, recipe.n_rows_share, gate)
+        facts = replace(facts, n_rows=measured.value)
+    recipe = recipe.resolve(facts, n_trees, max_depth)
+    recipe.check(vault.schema)
+    if recipe.without_delta and ledger.delta > 0:
+        amount = _begin(ledger, 0.0)
+    facts = replace(facts, n_trees=recipe.n_trees)
+    shards = vault.encode(Domain.of(vault.schema, recipe.grid), progress)
+    progress("encoded")
+    if recipe.first_look is not None:
+        recipe, amount = recipe.first_look.look(shards, recipe, amount, gate)
+    stages = recipe.stages or Together()
+    if recipe.target_range is None:
+        forest = stages.train(shards, recipe, amount, gate, facts, progress)
+    else:
+        window, amount = recipe.target_range.look(shards, amount, gate)
+        forest = widened(stages.train(shards, recipe, amount, gate, facts, progress), window)
+    return replace(forest, n_records=measured)
+
+
+def fit_published(
+    vault: Source,
+    recipe: Recipe,
+    printed: Published,
+    gate: Gate,
+    *,
+    n_trees: int | None = None,
+    max_depth: int | None = None,
+) -> Forest:
+    """Train exactly what a paper prints. NOT private: the rows are opened, and the ledger says why the claim fails."""
+    ledger = gate.ledger
+    check_support(vault, [Openable], f"Recipe {recipe.name!r}")
+    assert isinstance(vault, Openable)
+    sealed = vault.rows()
+    for reason in printed.leaks:
+        rows = gate.leak(sealed, reason, recipe.name)
+    epsilon = ledger.accountant.record_epsilon
+    facts = public_facts(vault.schema, recipe, epsilon, ledger.delta)
+    facts = replace(facts, n_rows=float(rows.n_rows))
+    recipe = recipe.resolve(facts, n_trees, max_depth)
+    roots = printed.train(rows, epsilon, recipe, gate.entropy.generator())
+    return compile_forest(roots, vault.schema, recipe.vote)
+
+
+def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[Estimate, float]:
+    """A noisy number of rows, for ``share`` of epsilon, and the amount that is left.
+
+    With delta it has a book of its own, in epsilon, so that it may decide what kind of releases follow (see ``Ledger``).
+    """
+    ledger = gate.ledger
+    if ledger.delta > 0:
+        own, rest = divide(ledger.epsilon, [share, 1 - share])
+        make_accountant(rest, ledger.delta, ledger.rows)  # refuses too small a budget before anything is charged
+        ledger.begin(make_accountant(own, 0.0, ledger.rows))
+        own = ledger.accountant.budget
+    else:
+        own, rest = divide(ledger.accountant.budget, [share, 1 - share])
+    noisy, variance = gate.add_noise(vault.count(), Sensitivity(1, 1), own, "number of rows")
+    measured = Estimate(float(noisy[0]), math.sqrt(variance))
+    return measured, rest if ledger.delta == 0 else _begin(ledger, ledger.delta)
+
+
+def _begin(ledger: Ledger, delta: float) -> float:
+    """A new book with all the epsilon that is left; returns its budget."""
+    left = round_down(exact(ledger.epsilon) - exact(ledger.spent))
+    ledger.begin(make_accountant(left, delta, ledger.rows))
+    return ledger.accountant.budget
+
+
+def public_facts(schema: Schema, recipe: Recipe, epsilon: float, delta: float) -> Facts:
+    """What a recipe may plan with before anything was released; epsilon and delta are those of one record."""
+    domain = Domain.of(schema, recipe.grid)
+    return Facts(
+        n_rows=float(schema.n_rows or 0),
+        epsilon=epsilon,
+        delta=delta,
+        n_features=schema.n_features,
+        n_numeric=int(domain.is_numeric.sum()),
+        mean_children=float(recipe.propose.n_children(domain).mean()),
+        n_classes=len(schema.target.labels) if isinstance(schema.target, Classes) else None,
+    )

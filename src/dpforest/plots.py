@@ -1,0 +1,5 @@
+"""Plots of fitted models, such as ``dpforest.plots.tree(model)``. What they draw is in ``dpforest.show.plots``."""
+
+from dpforest.show.plots import accuracy_by_epsilon, budget_by_level, importances, leaf_noise, tree
+
+__all__ = ["accuracy_by_epsilon", "budget_by_level", "importances", "leaf_noise", "tree"]

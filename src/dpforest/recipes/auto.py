@@ -1,5 +1,0 @@
-"""The library's own recipe: planned from public facts."""
-
-from dpforest.planner import SKETCH
-
-RECIPE = SKETCH

@@ -1,0 +1,67 @@
+"""The fingerprint of a recipe, by which an audit is told from one of other parts under the same name. Public values only."""
+
+import hashlib
+from dataclasses import fields, is_dataclass
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from dpforest.parts.recipe import NAMED, PLAIN, SEVERAL, Recipe, outside_parts
+
+
+def fingerprint(recipe: Recipe, *estimators: type[Any]) -> str:
+    """SHA-256 of the parts of a recipe and of the estimators from outside the library that run it.
+
+    Code counts by the name of its module and its own: what was rewritten under the same name has the same fingerprint.
+    Empty if parts from outside cannot be read: that must never be the reason why a fit fails.
+    """
+    try:
+        return _digest((_described(recipe, {}), outside_parts(*estimators)))
+    except Exception:
+        return ""
+
+
+def _digest(description: Any) -> str:
+    return hashlib.sha256(repr(description).encode("utf-8", "replace")).hexdigest()
+
+
+def _described(part: Any, known: dict[int, tuple[Any, str]]) -> Any:
+    """A part as a value whose ``repr`` is the same in every process; what is ``known`` already is not looked at again."""
+    if type(part) in PLAIN:
+        return part
+    if isinstance(part, FunctionType):
+        # As for parts from outside: not what a function says of itself, which a decorator may have copied.
+        return ("code", str(part.__globals__.get("__name__")), part.__code__.co_qualname)
+    if isinstance(part, type | BuiltinFunctionType):
+        return ("code", str(part.__module__), part.__qualname__)
+    if isinstance(part, ModuleType):
+        return ("code", part.__name__)
+    if id(part) not in known:
+        # Kept with the part, so that no other gets its id; while it is described, it is one around those inside.
+        known[id(part)] = (part, "a part around this one")
+        known[id(part)] = (part, _digest(_inside(part, known)))
+    return known[id(part)][1]
+
+
+def _inside(part: Any, known: dict[int, tuple[Any, str]]) -> tuple[Any, ...]:
+    """What a part is made of."""
+    if isinstance(part, np.ndarray | np.generic):
+        return ("array", part.dtype.str, _described(part.tolist(), known))
+    if type(part) in SEVERAL:
+        items = [_described(item, known) for item in part]
+        return (type(part).__name__, items if type(part) in (tuple, list) else sorted(items, key=repr))
+    if type(part) in NAMED:
+        return ("names", sorted(((_described(key, known), _described(part[key], known)) for key in part), key=repr))
+    if isinstance(part, MethodType):
+        return ("method", _described(part.__func__, known), _described(part.__self__, known))
+    if type(part) is partial:
+        return ("partial", *(_described(item, known) for item in (part.func, part.args, part.keywords)))
+    if is_dataclass(part):
+        # Its fields: what it keeps beside them it may have worked out since. ``parameters`` could be set, but do not run.
+        names = [item.name for item in fields(part) if type(part) is not Recipe or item.name != "parameters"]
+        state: Any = {name: getattr(part, name, None) for name in names}
+    else:
+        state = object.__getstate__(part)
+    return (_described(type(part), known), _described(state, known))

@@ -1,0 +1,234 @@
+"""The planner of the default recipe: public facts in, a complete recipe out.
+
+What is known is the number of rows (declared, or released with noise), epsilon, delta, and the numbers of features and
+classes. The *signal* N = 2 rows epsilon / classes says how far the records of a class stand out of the noise, and picks a
+line of the tables below: the more signal, the more trees and levels it pays for.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from dpforest.growing.centres import Centres
+from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
+from dpforest.growing.target_range import TargetRange
+from dpforest.mechanisms.gaussian import MOST_VARIANCE
+from dpforest.parts.allocation import Geometric, LeavesOnly, Uniform
+from dpforest.parts.criteria import GiniCount, MaxOperator, Mixture, SoftAgreement
+from dpforest.parts.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
+from dpforest.parts.leaves.residual_sums import residual_sensitivity
+from dpforest.parts.leaves.rotated import PARTS, rotated_sensitivity
+from dpforest.parts.postprocess import EvenShrinkage, Shrinkage
+from dpforest.parts.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
+from dpforest.parts.recipe import Recipe
+from dpforest.parts.sampling import EveryRecord
+from dpforest.parts.shape import Facts
+from dpforest.parts.voting import LogShares, MeanOfShares
+from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT
+from dpforest.schema import TARGET_STEPS
+from dpforest.schema.domain import Grid
+
+# rows * epsilon beyond this changes nothing; also stands for an infinite epsilon.
+MOST_SIGNAL = 2.0**40
+# L2 sensitivity squared of leaves, at most; see ``leaves.rotated`` (a value of 1024 steps) and ``leaves.residual_sums``.
+LARGEST_SQUARE = max(
+    rotated_sensitivity(PARTS, TARGET_STEPS).l2_squared, residual_sensitivity(PARTS, MOST_WEIGHT).l2_squared
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sequential trees while the signal is below ``below``.
+
+    Before the chosen trees may come others: one deep tree, then marginal trees (one feature each: they see all features,
+    where a few chosen splits see some), then random trees; each kind with its share of the budget.
+    """
+
+    below: float
+    n_trees: int
+    depth: int
+    rate: float  # of learning: votes are log-odds times this
+    split_share: float = 0.65
+    bins: int = 32
+    one_tree: float = 0.0
+    marginal_trees: float = 0.0
+    passes: int = 1  # marginal trees of each feature
+    random_trees: float = 0.0
+
+
+# Without delta a tree costs its share in full, so chosen trees are few and look at all features.
+# Below these signals there is one tree; its depth follows from rows * epsilon. A marginal tree sees all of a categorical
+# feature but one or two cuts of a number, so mostly numeric tables of many classes stay with one tree for longer.
+ONE_TREE = {"two classes": 500.0, "more classes": 1_000.0}
+ONE_TREE_OF_NUMBERS = {"two classes": 500.0, "more classes": 5_000.0}
+PURE_TWO_CLASSES = (
+    Shape(below=4_000, n_trees=4, depth=2, rate=1.0, bins=16),
+    Shape(below=6_000, n_trees=4, depth=2, rate=1.0, bins=16, marginal_trees=0.3),
+    Shape(below=20_000, n_trees=8, depth=2, rate=0.7, bins=16, marginal_trees=0.25),
+    Shape(below=150_000, n_trees=10, depth=3, rate=0.65, marginal_trees=0.2),
+    Shape(below=math.inf, n_trees=24, depth=4, rate=0.4, marginal_trees=0.1, random_trees=0.1),
+)
+PURE_MORE_CLASSES = (
+    Shape(below=5_000, n_trees=1, depth=2, rate=0.5, one_tree=0.5, marginal_trees=0.4),
+    Shape(below=15_000, n_trees=8, depth=3, rate=0.65, marginal_trees=0.3),
+    Shape(below=150_000, n_trees=16, depth=3, rate=0.5, marginal_trees=0.2),
+    Shape(below=math.inf, n_trees=24, depth=4, rate=0.4, marginal_trees=0.1, random_trees=0.1),
+)
+# With delta losses add up like squares, so trees can be many, each split on a third of the features.
+WITH_DELTA = (
+    Shape(below=250, n_trees=12, depth=2, rate=0.7, split_share=0.35, bins=16),
+    Shape(below=600, n_trees=30, depth=3, rate=0.5, split_share=0.35, bins=16),
+    Shape(below=5_000, n_trees=40, depth=4, rate=0.4, split_share=0.5),
+    Shape(below=20_000, n_trees=40, depth=4, rate=0.4, split_share=0.5, marginal_trees=0.2, passes=3),
+    Shape(below=math.inf, n_trees=60, depth=5, rate=0.3, split_share=0.5, marginal_trees=0.2, passes=3),
+)
+N_RANDOM_TREES = 24
+# With more features than this, a marginal tree for each would get too little.
+MOST_MARGINAL_TREES = 60
+# With delta, but rows * epsilon below this: pure epsilon is better, and it is (epsilon, delta)-DP too.
+WITHOUT_DELTA = {"two classes": 100.0, "more classes": 600.0, "a number": 100.0}
+# Trees for a bounded target, while rows * epsilon is below the key.
+MEAN_TREES = {200_000.0: 1, math.inf: 3}
+COARSE_GRID = 1_000.0  # rows * epsilon below which fewer cuts are easier to choose from
+MEAN_TREES_WITH_DELTA = {5_000.0: 2, 30_000.0: 3, math.inf: 5}
+
+
+def plan_forest(facts: Facts, n_trees: int | None = None, depth: int | None = None) -> Recipe:
+    """The recipe for these facts, of the number of trees and the depth that the user asks for, if any."""
+    product = _product(facts)
+    kind = {None: "a number", 1: "two classes", 2: "two classes"}.get(facts.n_classes, "more classes")
+    if facts.delta > 0:
+        recipe = _plan(product, kind, facts, n_trees, depth)
+        if product >= WITHOUT_DELTA[kind] and _has_room(recipe, facts, n_trees or recipe.n_trees):
+            return recipe
+        return replace(plan_forest(replace(facts, delta=0.0), n_trees, depth), without_delta=True)
+    return _plan(product, kind, facts, n_trees, depth)
+
+
+def _plan(product: float, kind: str, facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
+    if facts.n_classes is None:
+        return _for_a_number(product, facts, n_trees)
+    # Without noise many trees cost nothing.
+    has_many = facts.delta > 0 or math.isinf(facts.epsilon)
+    signal = 2 * product / facts.n_classes
+    least = (ONE_TREE_OF_NUMBERS if 2 * facts.n_numeric > facts.n_features else ONE_TREE)[kind]
+    if n_trees == 1 or not 1 < facts.n_classes <= MOST_CLASSES or (n_trees is None and not has_many and signal < least):
+        return one_tree(product, facts)
+    lines = WITH_DELTA if has_many else PURE_TWO_CLASSES if kind == "two classes" else PURE_MORE_CLASSES
+    return sequential(next(line for line in lines if signal < line.below), facts, n_trees, depth)
+
+
+def _has_room(recipe: Recipe, facts: Facts, n_trees: int) -> bool:
+    """Whether the Gaussian noise of every leaf fits 64 bits, so that no fit is refused half-way."""
+    root = math.sqrt(-math.log(facts.delta))
+    # Half of the least that (epsilon, delta) gives; a little goes to the number of rows and to the target's range.
+    rho = (math.sqrt(root**2 + facts.epsilon) - root) ** 2 / 2
+    phases = recipe.stages.phases if isinstance(recipe.stages, Sequential) else (Phase(1.0, n_trees),)
+    steps = [(replace(recipe, **phase.parts), rho * phase.share / phase.n_trees) for phase in phases]
+    least = min(step.allocate.plan(amount, step.depth).leaves for step, amount in steps)
+    return LARGEST_SQUARE / (2 * least) < MOST_VARIANCE
+
+
+def _product(facts: Facts) -> float:
+    return min(facts.n_rows * facts.epsilon, MOST_SIGNAL) if facts.n_rows > 0 else 0.0
+
+
+def one_tree(product: float, facts: Facts) -> Recipe:
+    """Two classes: the max operator, with a little Gini where both children keep the same majority. More classes:
+    Gini + lambda * max operator, lambda from 4 down to 1/4 as the signal grows."""
+    bits = math.log2(max(product, 1))
+    two = facts.n_classes is not None and facts.n_classes <= 2
+    parts = 320 if two else round(16 * min(max(4 - 0.5 * (bits - 6), 0.25), 4))
+    return replace(
+        SKETCH,
+        grid=Grid(bins=16 if two else 32, geometric=True),
+        criterion=Mixture(((GiniCount(), 16), (MaxOperator(), parts))),
+        depth=min(max(round((bits - (4 if two else 2)) / 2), 1), 8),
+        n_trees=1,
+        planner=None,
+    )
+
+
+def sequential(shape: Shape, facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
+    """Trees in sequence. With a number of trees from the user, the chosen trees make up for it, or stand alone."""
+    before = _phases_before(shape, facts, depth)
+    n_before = sum(phase.n_trees for phase in before)
+    if n_trees is not None and n_trees <= n_before:
+        before, n_before = (), 0
+    n_chosen = shape.n_trees if n_trees is None else n_trees - n_before
+    some, mass = facts.delta > 0, 0.3 if facts.delta > 0 else 0.15
+    return replace(
+        SKETCH,
+        grid=Grid(bins=shape.bins, geometric=True),
+        propose=Menu(
+            kinds=(Thresholds(), OneAgainstRest(), RandomSubsets(4)) if some else (Thresholds(), OneAgainstRest()),
+            n_features=max(2, math.ceil(0.34 * facts.n_features)) if some else None,
+        ),
+        criterion=MaxOperator(),
+        allocate=Uniform(split_share=shape.split_share),
+        leaf=Rotated(mass) if facts.n_classes == 2 else ResidualSums(mass),
+        refine=(EvenShrinkage(3.0),),
+        # More trees than planned learn more slowly.
+        vote=LogShares(min(1.0, shape.rate * shape.n_trees / n_chosen)),
+        stages=Sequential((*before, Phase(1 - sum(phase.share for phase in before), n_chosen))),
+        n_trees=n_before + n_chosen,
+        depth=shape.depth,
+        planner=None,
+    )
+
+
+def _phases_before(shape: Shape, facts: Facts, depth: int | None) -> tuple[Phase, ...]:
+    phases = []
+    if shape.one_tree:
+        tree = one_tree(shape.one_tree * _product(facts), facts)
+        names = ("criterion", "allocate", "leaf", "refine")
+        parts = {name: getattr(tree, name) for name in names} | {"vote": LogShares(1.0), "depth": depth or tree.depth}
+        phases.append(Phase(shape.one_tree, 1, parts))
+    slow = {"refine": (EvenShrinkage(1.0),), "vote": LogShares(0.3)}
+    if shape.marginal_trees and facts.n_features <= MOST_MARGINAL_TREES:
+        menu = Menu((Thresholds(), OneChildPerValue(numeric=False)))
+        levels = 1 if facts.n_classes == 2 else 2
+        parts = slow | {"propose": menu, "allocate": Uniform(split_share=0.4), "depth": min(levels, depth or levels)}
+        if shape.passes == 1:
+            parts |= {"vote": LogShares(0.5)}
+        phases.append(Phase(shape.marginal_trees, shape.passes * facts.n_features, parts, one_feature_each=True))
+    if shape.random_trees:
+        parts = slow | {"propose": Menu(random=True), "allocate": LeavesOnly(), "depth": min(3, depth or 3)}
+        phases.append(Phase(shape.random_trees, N_RANDOM_TREES, parts))
+    return tuple(phases)
+
+
+def _for_a_number(product: float, facts: Facts, n_trees: int | None) -> Recipe:
+    has_delta = facts.delta > 0
+    planned = next(n for below, n in (MEAN_TREES_WITH_DELTA if has_delta else MEAN_TREES).items() if product < below)
+    splits, centres, leaves = (0.5, 0.15, 0.35) if has_delta else (0.5, 0.2, 0.3)
+    return replace(
+        SKETCH,
+        grid=Grid(bins=32 if product < COARSE_GRID else 128),
+        criterion=SoftAgreement(),
+        centres=Centres(share=centres / (splits + centres)),
+        target_range=TargetRange(),
+        allocate=Geometric(ratio=1.2, split_share=1 - leaves),
+        leaf=Rotated(0.6) if has_delta else TwoBinMean(),
+        refine=(Shrinkage(strength=4.0),),
+        stages=SequentialMeans(),
+        n_trees=n_trees or planned,
+        depth=min(max(round(math.log2(max(product, 1)) - 7), 1), 12),
+        planner=None,
+    )
+
+
+SKETCH = Recipe(
+    name="auto",
+    title="Few shallow trees in sequence, or one tree; planned from rows * epsilon",
+    paper="the library's own",
+    sample=EveryRecord(),
+    propose=Menu(),
+    criterion=GiniCount(),
+    allocate=Uniform(split_share=0.65),
+    leaf=NoisyCounts(),
+    refine=(Shrinkage(strength=2.0),),
+    vote=MeanOfShares(),
+    tasks=("classification", "regression"),
+    planner=plan_forest,
+    claim="proved",
+)

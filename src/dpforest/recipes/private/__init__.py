@@ -1,0 +1,1 @@
+"""The catalogue: one algorithm in each module, a value named RECIPE."""

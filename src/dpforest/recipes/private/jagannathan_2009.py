@@ -1,0 +1,38 @@
+"""Private-RDT: random decision trees with noisy leaves, after Jagannathan, Pillaipakkamnatt and Wright (2009).
+
+Paper: ten random trees (five will do, with more variance), a discrete feature once on a path, depth m/2, which is not always
+best, B/t for each tree [suihkonen2023, §4.2, §4.4.1, §4.5.1 and Table 4.1]; class counts of leaves with Laplace(t/B) noise
+(eq. 4.3).
+Kept: all of it; the claim holds. Readings, where the thesis is silent: trees on all records, as B/t says; a child for each
+value; the prediction is the mean of the class shares, for which counts below 0 are taken as 0.
+Departs: a leaf with no count above 0 says what its parent says; category lists come from the schema, and values outside of
+them and missing ones have children of their own; numbers, which the paper does not have, are split at a random public cut,
+or missing ones from the rest, more than once on a path; m/2 is rounded up; a public cap on nodes, which ten trees of depth
+11 on mushroom pass; geometric noise on integers (docs/review.md, §2.11, §2.18).
+"""
+
+from dpforest.parts.allocation import LeavesOnly
+from dpforest.parts.criteria import GiniCount
+from dpforest.parts.leaves import NoisyCounts
+from dpforest.parts.postprocess import NonNegative
+from dpforest.parts.proposals import Menu, OneChildPerValue, Thresholds
+from dpforest.parts.recipe import Recipe
+from dpforest.parts.sampling import EveryRecord
+from dpforest.parts.shape import HalfTheFeatures
+from dpforest.parts.voting import MeanOfShares
+
+RECIPE = Recipe(
+    name="jagannathan-2009",
+    title="Private-RDT: random multiway trees, budget in the leaves",
+    paper="Jagannathan, Pillaipakkamnatt and Wright, ICDM workshops 2009",
+    sample=EveryRecord(),
+    propose=Menu((OneChildPerValue(numeric=False), Thresholds()), random=True),
+    criterion=GiniCount(),  # never asked: one random candidate leaves nothing to choose
+    allocate=LeavesOnly(),
+    leaf=NoisyCounts(),
+    refine=(NonNegative(),),
+    vote=MeanOfShares(),
+    n_trees=10,
+    depth=HalfTheFeatures(),
+    claim="holds",
+)

@@ -1,0 +1,86 @@
+"""Printed algorithms, as their papers print them: what they see, what they return. NOT private.
+
+A printed algorithm gets the opened rows. The gate opened them, and the ledger has a leak for each reason why the claim of
+the paper does not hold, so a model made here is never called private.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpforest.parts.recipe import Recipe
+from dpforest.records.base import Rows
+
+
+@dataclass
+class Node:
+    """A node of a printed tree.
+
+    ``counts`` is what the node keeps: class counts, or (1 - mean, mean) of a bounded target, noisy or exact as the paper has
+    it. A split on a numeric feature has increasing ``cuts``; child k gets the values between cut k-1 (included) and cut k,
+    the last child also the missing ones. A split on a categorical feature has ``groups``: child k gets the places in
+    ``groups[k]``, the last child also those in none.
+    """
+
+    counts: np.ndarray
+    feature: int = -1
+    cuts: tuple[float, ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
+    children: "list[Node]" = field(default_factory=list)
+
+    def route(self, column: np.ndarray) -> np.ndarray:
+        """The child of each value of the node's feature."""
+        if self.groups:
+            places = np.array([place for group in self.groups for place in group], dtype=np.int64)
+            child = np.full(max(column.max(initial=0), places.max(initial=0)) + 1, len(self.groups) - 1)
+            child[places] = np.repeat(np.arange(len(self.groups)), [len(group) for group in self.groups])
+            return child[column]
+        return np.where(np.isnan(column), len(self.cuts), np.searchsorted(self.cuts, column, side="right"))
+
+
+@dataclass(frozen=True)
+class Published:
+    """A printed algorithm and why its claim does not hold.
+
+    ``train(rows, epsilon, recipe, rng)`` returns the roots of its trees. ``leaks`` name the section of docs/review.md.
+    ``sound_for`` lists tasks for which the printed algorithm keeps its claim; there the private variant runs, which then is
+    the same.
+    """
+
+    train: Callable[[Rows, float, Recipe, np.random.Generator], list[Node]]
+    leaks: tuple[str, ...]
+    sound_for: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()  # parameters of the recipe, or "name=word", that the paper does not have
+
+
+def laplace(counts: np.ndarray, scale: float, rng: np.random.Generator) -> np.ndarray:
+    """Counts with Laplace noise in floating point, as the papers have it; no noise at scale 0."""
+    return counts + rng.laplace(0.0, scale, size=np.shape(counts)) if scale > 0 else counts.astype(float)
+
+
+def exponential_choice(scores: np.ndarray, rate: float, rng: np.random.Generator) -> int:
+    """A place drawn with probability proportional to exp(rate * score); the best one at an infinite rate."""
+    if np.isinf(rate):
+        return int(np.argmax(scores))
+    return int(np.argmax(rate * scores + rng.gumbel(size=len(scores))))
+
+
+def gini(counts: np.ndarray) -> np.ndarray:
+    """1 - sum of squared shares along the last axis; 0 for an empty group."""
+    sizes = counts.sum(axis=-1, keepdims=True)
+    shares = np.divide(counts, sizes, out=np.zeros(counts.shape), where=sizes > 0)
+    return np.where(sizes[..., 0] > 0, 1 - np.square(shares).sum(axis=-1), 0.0)
+
+
+def bootstrap(rows: Rows, rng: np.random.Generator) -> tuple[Rows, np.ndarray]:
+    """n rows drawn with replacement, and a mask of the rows that were not drawn."""
+    drawn = rng.integers(0, max(rows.n_rows, 1), rows.n_rows)
+    left = np.ones(rows.n_rows, dtype=bool)
+    left[drawn] = False
+    return rows.take(drawn), left
+
+
+def equal_parts(rows: Rows, n_parts: int, rng: np.random.Generator) -> list[Rows]:
+    """A shuffle cut into parts of equal size: adding a record can change two parts (docs/review.md, 2.8)."""
+    return [rows.take(part) for part in np.array_split(rng.permutation(rows.n_rows), n_parts)]

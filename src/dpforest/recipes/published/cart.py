@@ -1,0 +1,189 @@
+"""Binary trees by the exact Gini index, for printed algorithms. NOT private: sees rows and reads exact counts.
+
+A split of a continuous feature lies between two neighbouring values of the node's records (missing values go right);
+a split of a discrete feature sets one value that the node holds against the rest.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpforest.recipes.published.base import Node
+from dpforest.records.base import Rows
+from dpforest.schema import Numeric
+
+# The papers name the sensitivity of the Gini index and give no number; 2 is that of its count form.
+GINI_SENSITIVITY = 2.0
+# A budget of nothing gives noise alone.
+LEAST_BUDGET = 1e-12
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A split that a node takes: a cut of a continuous feature, or a value of a discrete one against the rest."""
+
+    feature: int
+    gini: float
+    cuts: tuple[float, ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Splits:
+    """What one feature offers to a node: the Gini index after each split, and where the splits are.
+
+    ``lows`` and ``highs`` are the neighbouring values of a continuous feature, ``places`` the values of a discrete one.
+    """
+
+    feature: int
+    ginis: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
+    places: np.ndarray
+
+    @property
+    def is_continuous(self) -> bool:
+        return len(self.lows) > 0
+
+    def best(self) -> int:
+        """The split of least Gini index; the first of several."""
+        return int(self.ginis.argmin())
+
+    def midpoint(self, split: int) -> float:
+        """The mean of the two neighbouring values."""
+        low, high = float(self.lows[split]), float(self.highs[split])
+        middle = (low + high) / 2
+        # A value equal to the cut goes right, so the cut must lie above the lower one, however close the two are.
+        return middle if low < middle else high
+
+    def inside(self, split: int, rng: np.random.Generator) -> float:
+        """A point drawn evenly between the two neighbouring values."""
+        low, high = float(self.lows[split]), float(self.highs[split])
+        point = high - (high - low) * rng.random()
+        return point if low < point else high
+
+    def draw(self, sign: float, rate: float, rng: np.random.Generator) -> int:
+        """An interval by the exponential mechanism: weight ``exp(rate * sign * gini)`` times its length."""
+        scores = sign * self.ginis
+        if np.isinf(rate):
+            return int(scores.argmax())
+        return int((rate * scores + np.log(self.highs - self.lows) + rng.gumbel(size=len(scores))).argmax())
+
+    def best_choice(self) -> Choice:
+        best = self.best()
+        return self.at_cut(best, self.midpoint(best)) if self.is_continuous else self.at_value(best)
+
+    def at_cut(self, split: int, cut: float) -> Choice:
+        return Choice(self.feature, float(self.ginis[split]), cuts=(cut,))
+
+    def at_value(self, split: int) -> Choice:
+        return Choice(self.feature, float(self.ginis[split]), groups=((int(self.places[split]),), ()))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The records of one tree."""
+
+    rows: Rows
+
+    @property
+    def n_features(self) -> int:
+        return len(self.rows.columns)
+
+    @cached_property
+    def is_continuous(self) -> np.ndarray:
+        return np.array([isinstance(part, Numeric) for part in self.rows.schema.features.values()])
+
+    @cached_property
+    def _ranked(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Sorted distinct values of each feature and the rank of each record's: ranks sort faster than floats."""
+        return [np.unique(column, return_inverse=True) for column in self.rows.columns]
+
+    def class_counts(self, records: np.ndarray) -> np.ndarray:
+        return np.bincount(self.rows.target[records], minlength=self.rows.n_classes)
+
+    def offers(self, features: np.ndarray, records: np.ndarray) -> list[Splits]:
+        """The splits of those features that divide some records."""
+        offers = [self.splits(feature, records) for feature in features]
+        return [splits for splits in offers if len(splits.ginis)]
+
+    def splits(self, feature: int, records: np.ndarray) -> Splits:
+        """All splits of a feature that divide some records, with their exact Gini indices."""
+        values, counts = self._counts_by_value(feature, records)
+        none = np.empty(0)
+        if not self.is_continuous[feature]:
+            left = counts if len(values) > 1 else counts[:0]
+            return Splits(int(feature), gini_after(left, counts.sum(axis=0)), none, none, values[: len(left)])
+        known = values[~np.isnan(values)]
+        left = counts[: len(known)].cumsum(axis=0)[:-1]
+        return Splits(int(feature), gini_after(left, counts.sum(axis=0)), known[:-1], known[1:], none)
+
+    def _counts_by_value(self, feature: int, records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The values that the records hold, in order, and the class counts of each."""
+        values, ranks = self._ranked[feature]
+        n_classes = self.rows.n_classes
+        # One sort by value and class together.
+        keys, n_records = np.unique(ranks[records] * n_classes + self.rows.target[records], return_counts=True)
+        held, place = np.unique(keys // n_classes, return_inverse=True)
+        counts = np.zeros((len(held), n_classes))
+        counts[place, keys % n_classes] = n_records
+        return values[held], counts
+
+
+def gini_after(left: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """The Gini index of two children, weighted by their sizes [dong2022, eq. 6], for class counts of the left ones."""
+    right = total - left
+    squares = np.square(left).sum(axis=1) / left.sum(axis=1) + np.square(right).sum(axis=1) / right.sum(axis=1)
+    return 1 - squares / total.sum()
+
+
+def least_gini(choices: list[Choice]) -> Choice | None:
+    """The choice of least Gini index, compared exactly; the first of several, None of none."""
+    return min(choices, key=lambda choice: choice.gini, default=None)
+
+
+def exact_best(sample: Sample, features: np.ndarray, records: np.ndarray) -> Choice | None:
+    """The split of least Gini index of some features, at a midpoint or a value; None if they divide no records."""
+    return least_gini([splits.best_choice() for splits in sample.offers(features, records)])
+
+
+def draw_features(wanted: float | None, n_features: int, rng: np.random.Generator) -> np.ndarray:
+    """Random features in their own order: a number of them, a share below 1, or all for None."""
+    if wanted is None:
+        return np.arange(n_features)
+    n_drawn = int(np.ceil(wanted * n_features)) if wanted < 1 else min(int(wanted), n_features)
+    return np.sort(rng.choice(n_features, n_drawn, replace=False))
+
+
+def grow(
+    sample: Sample,
+    depth: int,
+    choose: Callable[[np.ndarray, int], Choice | None],
+    keep: Callable[[np.ndarray, int], np.ndarray],
+) -> Node:
+    """A tree that stops on pure nodes, on fewer than two records, at ``depth``, or where nothing is chosen.
+
+    ``choose(records, level)`` gives the split of a node, ``keep(class counts, level)`` what it remembers.
+    """
+
+    def node_of(records: np.ndarray, level: int) -> Node:
+        counts = sample.class_counts(records)
+        node = Node(keep(counts, level))
+        # One record is pure, and so is none.
+        is_leaf = level == depth or np.count_nonzero(counts) < 2
+        choice = None if is_leaf else choose(records, level)
+        if choice is None:
+            return node
+        node.feature, node.cuts, node.groups = choice.feature, choice.cuts, choice.groups
+        sides = node.route(sample.rows.columns[choice.feature][records])
+        node.children = [node_of(records[sides == side], level + 1) for side in (0, 1)]
+        return node
+
+    return node_of(np.arange(sample.rows.n_rows), 0)
+
+
+def noise_scale(budget: float) -> float:
+    """The scale of Laplace noise on counts; 0 for an infinite budget."""
+    return 1 / max(LEAST_BUDGET, budget)

@@ -1,0 +1,52 @@
+"""DP-ERT as Consul and Williamson (2020) describe it: random trees. NOT private for a bounded target.
+
+Each node splits a random feature that can still be split: at a random threshold of its public range, or into a random
+subset of its categories and the others. All of the budget (``part=True``), or epsilon/N_T, goes to the leaves, which
+are those of DiPriMe. Nothing but the leaves looks at records, so for classes the claim holds, and the private variant
+is what runs, with its 32 bins.
+
+The paper says "randomly partition" and not how. Here each record is dealt by its own draw, since the claim for classes
+holds only then; ``consul_2020`` has the equal parts.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from dpforest.parts.recipe import Recipe
+from dpforest.parts.sampling import EveryRecord
+from dpforest.recipes.published.base import Node, Published
+from dpforest.recipes.published.consul_2020 import LEAF_LEAK, Ranges, Split, fit_tree, public_ranges, store
+from dpforest.records.base import Rows
+from dpforest.schema import Categorical
+
+
+def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
+    """A forest of random trees."""
+    n_trees, part = recipe.n_trees, not isinstance(recipe.sample, EveryRecord)
+    trees = rng.integers(0, n_trees, rows.n_rows)
+    parts = [rows.take(trees == tree) for tree in range(n_trees)] if part else [rows] * n_trees
+    split = partial(random_split, rng=rng)
+    leaf = partial(store, epsilon_2=epsilon if part else epsilon / n_trees, rng=rng)
+    return [fit_tree(data, public_ranges(rows.schema), recipe.depth, split, leaf) for data in parts]
+
+
+def random_split(rows: Rows, ranges: Ranges, rng: np.random.Generator) -> Split:
+    """A split that looks at public ranges only."""
+    feature = int(rng.choice(list(ranges)))
+    allowed = ranges[feature]
+    if isinstance(list(rows.schema.features.values())[feature], Categorical):
+        inside = _random_subset(len(allowed), rng)
+        return Split(feature, groups=tuple(tuple(np.array(allowed)[side].tolist()) for side in (inside, ~inside)))
+    return Split(feature, cuts=(float(rng.uniform(*allowed)),))
+
+
+def _random_subset(n: int, rng: np.random.Generator) -> np.ndarray:
+    """A subset of n things, neither empty nor all of them, each as likely."""
+    while True:
+        inside = rng.random(n) < 0.5
+        if inside.any() and not inside.all():
+            return inside
+
+
+PUBLISHED = Published(train=train, leaks=(LEAF_LEAK,), sound_for=("classification",))

@@ -1,0 +1,232 @@
+"""Tables in partitions, a dask dataframe or Parquet files, and how workers read them. Sees rows; codes stay on workers.
+
+``Frames`` and ``Folder`` are the trainer's side and know columns and types only; the rest runs on workers.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from dask import delayed
+from pyarrow import dataset
+
+from dpforest.errors import TableError
+from dpforest.records.columns import column_kind, read_columns, read_target, read_values, require_columns
+from dpforest.records.dask.replayed import N_DIGEST_BYTES, Partition
+from dpforest.records.dask.tasks import Packed, reporting
+from dpforest.records.given import to_objects
+from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.memory.threads import Workers
+from dpforest.records.memory.vault import encode
+from dpforest.records.parquet import ParquetVault, open_files
+from dpforest.schema import Schema, Target
+from dpforest.schema.domain import Domain
+
+# Row groups of a file are read together up to this many rows: a task for each of many small ones would cost more than they.
+PARTITION_ROWS = 1 << 19
+
+
+@dataclass(frozen=True, repr=False)
+class Codes:
+    """Records of a partition of a dataframe, as codes."""
+
+    codes: np.ndarray
+    target_codes: np.ndarray
+    domain: Domain
+    target: Target
+    n_jobs: int
+
+    def counter(self) -> MemoryCounter:
+        # Arrays that come over the network cannot be written to, and kernels would be compiled once more for these.
+        codes, target_codes = (np.require(array, requirements=["C", "W"]) for array in (self.codes, self.target_codes))
+        return MemoryCounter(codes, target_codes, self.domain, self.target, Workers(self.n_jobs))
+
+    @property
+    def n_bytes(self) -> int:
+        return self.codes.nbytes + self.target_codes.nbytes
+
+    def digest(self) -> bytes:
+        digest = hashlib.blake2b(np.ascontiguousarray(self.codes).data, digest_size=N_DIGEST_BYTES)
+        digest.update(np.ascontiguousarray(self.target_codes).data)
+        return digest.digest()
+
+
+@dataclass(frozen=True, repr=False)
+class Files:
+    """Records of some row groups of a Parquet file, which any worker can read."""
+
+    fragment: dataset.ParquetFileFragment
+    schema: Schema
+    domain: Domain | None
+    n_jobs: int
+    stamp: tuple[Any, ...]  # size and time of the file when the table was sealed
+
+    @staticmethod
+    def stamp_of(fragment: dataset.ParquetFileFragment) -> tuple[Any, ...]:
+        info = fragment.filesystem.get_file_info(fragment.path)
+        return info.size, info.mtime_ns
+
+    def counter(self) -> MemoryCounter:
+        domain = self.domain
+        assert domain is not None
+        return self._checked(lambda vault: vault.encode(domain))
+
+    def count(self) -> np.ndarray:
+        """The number of records, which takes the target column only."""
+        return self._checked(lambda vault: vault.tally())
+
+    def _checked(self, read: Callable[[ParquetVault], Any]) -> Any:
+        """What a file gives that is still the one that was sealed, before and after it is read."""
+        before = self.stamp_of(self.fragment)
+        found = read(ParquetVault([self.fragment], self.schema, Workers(self.n_jobs)))
+        if not before == self.stamp_of(self.fragment) == self.stamp:
+            raise TableError("A Parquet file was changed while a forest was trained on it.")
+        return found
+
+    @property
+    def n_bytes(self) -> int:
+        # What its codes take on disk and in memory: a cluster that thinks it light would move it about.
+        n_rows = sum(group.num_rows for group in self.fragment.row_groups)
+        return n_rows * (self.schema.n_features + 2)
+
+    def digest(self) -> bytes:
+        return bytes(N_DIGEST_BYTES)  # the stamp tells
+
+
+@dataclass(frozen=True, repr=False)
+class Reading:
+    """How workers read the partitions of a dataframe. The kinds of columns are those that the whole table declares."""
+
+    schema: Schema
+    kinds: dict[str, str]
+    names: dict[str, Any] = field(default_factory=dict)  # columns as the table names them
+    domain: Domain | None = None
+    n_jobs: int = 1
+
+    def target_codes(self, frame: Any) -> np.ndarray:
+        return read_target(self._column(_framed(frame), self.schema.target.name), self.schema.target)
+
+    def codes(self, frame: Any) -> Codes:
+        assert self.domain is not None
+        whole = _framed(frame)
+        target_codes = self.target_codes(frame)
+        kept = target_codes >= 0
+        columns = [self._column(whole, name) for name in self.schema.features]
+        codes = encode(columns, self.domain, Workers(self.n_jobs))
+        return Codes(np.ascontiguousarray(codes[:, kept]), target_codes[kept], self.domain, self.schema.target, self.n_jobs)
+
+    def _column(self, frame: "nw.DataFrame[Any]", name: str) -> Any:
+        """A column of the kind that the table declares; else, since that may be due to values, as plain objects.
+
+        A value that does not fit is then missing or "other", as everywhere, and never an error.
+        """
+        given = self.names[name]
+        if given not in frame.columns:
+            return np.full(len(frame), None, dtype=object)
+        column = frame.get_column(given)
+        if column_kind(column)[0] == self.kinds[name]:
+            return column
+        return to_objects(read_values(column))
+
+
+def _framed(frame: Any) -> "nw.DataFrame[Any]":
+    return nw.from_native(frame, eager_only=True)
+
+
+@reporting
+def count_frame(reading: Reading, frame: Any) -> np.ndarray:
+    """The number of records of a partition of a dataframe, shape ``(1,)``."""
+    return np.array([np.count_nonzero(reading.target_codes(frame) >= 0)])
+
+
+@reporting
+def encode_frame(reading: Reading, index: int, frame: Any) -> Partition:
+    """A partition of a dataframe, encoded."""
+    return Partition(reading.codes(frame), index).encoded()
+
+
+@reporting
+def count_files(files: Files) -> np.ndarray:
+    """The number of records of some row groups, shape ``(1,)``."""
+    return files.count()
+
+
+@reporting
+def encode_files(files: Files, domain: Domain, index: int) -> Partition:
+    """Some row groups, encoded."""
+    return Partition(replace(files, domain=domain), index).encoded()
+
+
+class Frames:
+    """A dask dataframe and how to read it."""
+
+    def __init__(self, table: Any, schema: Schema, n_jobs: int) -> None:
+        self.schema = schema
+        given = [str(name) for name in table.columns]
+        wanted = [*schema.features, schema.target.name]
+        require_columns(given, wanted, "the dataframe")
+        names = {name: table.columns[given.index(name)] for name in wanted}
+        self._table, self._names = table, names
+        self._reading = Reading(schema, self._kinds(), names, n_jobs=n_jobs)
+
+    def _kinds(self) -> dict[str, str]:
+        """What the columns can hold, by the types that the whole dataframe declares; raises if the schema has others."""
+        import pandas as pd
+
+        types = self._table.dtypes
+        empty = pd.DataFrame({name: pd.Series(dtype=types[given]) for name, given in self._names.items()})
+        target = self.schema.target
+        read_columns(empty[[*self.schema.features]], self.schema)
+        read_target(empty[target.name], target)
+        frame = nw.from_native(empty, eager_only=True)
+        return {name: column_kind(frame.get_column(name))[0] for name in self._names}
+
+    def counts(self) -> list[Any]:
+        """The number of records of each partition, on workers."""
+        frames = self._table[[self._names[self.schema.target.name]]].to_delayed()
+        return [delayed(Packed(count_frame, self._reading), pure=False)(frame) for frame in frames]
+
+    def partitions(self, domain: Domain) -> list[Any]:
+        """Each partition encoded, on workers."""
+        frames = self._table[[*self._names.values()]].to_delayed()
+        reading = replace(self._reading, domain=domain)
+        return [delayed(Packed(encode_frame, reading, index), pure=False)(frame) for index, frame in enumerate(frames)]
+
+
+class Folder:
+    """A Parquet file or folder that client and workers see under the same path, as pieces of some row groups."""
+
+    def __init__(self, path: str | os.PathLike[str], schema: Schema, n_jobs: int) -> None:
+        self.schema = schema
+        self._pieces = [
+            Files(piece, schema, None, n_jobs, Files.stamp_of(piece))
+            for file in open_files(os.fspath(path), schema)
+            for piece in _pieces(file)
+        ]
+
+    def counts(self) -> list[Any]:
+        """The number of records of each piece, on workers."""
+        return [delayed(Packed(count_files, piece), pure=False)() for piece in self._pieces]
+
+    def partitions(self, domain: Domain) -> list[Any]:
+        """Each piece encoded, on workers."""
+        return [
+            delayed(Packed(encode_files, piece, domain, index), pure=False)() for index, piece in enumerate(self._pieces)
+        ]
+
+
+def _pieces(file: Any) -> list[Any]:
+    """A file in pieces of whole row groups; a file without any is one piece."""
+    pieces: list[list[int]] = []
+    n_rows = PARTITION_ROWS
+    for group in file.row_groups:
+        if n_rows >= PARTITION_ROWS:
+            pieces.append([])
+            n_rows = 0
+        pieces[-1].append(group.id)
+        n_rows += group.num_rows
+    return [file.subset(row_group_ids=piece) for piece in pieces] or [file]

@@ -1,0 +1,275 @@
+"""A table on a Dask cluster, seen by the trainer: rows and codes stay on workers, sums of counts arrive and are sealed."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from dpforest.common.progress import Step
+from dpforest.errors import MissingExtraError, ParameterError, TableError, shown
+from dpforest.forest.tree import Forest
+from dpforest.mechanisms import Entropy
+from dpforest.mechanisms.entropy import KeyedEntropy
+from dpforest.mechanisms.exact import draw_below
+from dpforest.privacy.sealed import Sealed
+from dpforest.records.base import AllTrees, Assignment, Judged, Openable, Scored, Weighted, Windowed
+from dpforest.records.dask.replayed import BEHIND, Operation, Question, add, answer, find_digests, fork
+from dpforest.records.dask.tasks import Failure, Packed
+from dpforest.records.memory.counter import Guarded, MemoryCounter
+from dpforest.schema import Schema
+from dpforest.schema.domain import Domain
+
+if TYPE_CHECKING:  # needs the extra
+    from dpforest.records.dask.partitions import Folder, Frames
+
+# Partial sums that a worker adds up at once.
+ADDED_AT_ONCE = 8
+# Seconds without an answer, after which the trainer looks whether a worker is gone.
+PATIENCE = 1.0
+NO_HOME = ""  # of a partition that no worker has yet
+
+
+class DaskVault(Guarded):
+    """A dask dataframe, or a Parquet file or folder that workers can read, checked and not yet encoded.
+
+    Privacy: as ``Vault``; columns and types are taken as public, and are those that the table declares as a whole. A
+    partition that differs from them has missing values, never an error.
+    """
+
+    gaps: ClassVar[dict[type, str]] = {
+        Openable: "Rows stay on the workers of a cluster. Use variant='private', or fit a table in memory."
+    }
+
+    def __init__(self, table: "Frames | Folder", client: Any) -> None:
+        self.schema = table.schema
+        self._table = table
+        self._client = client
+
+    @classmethod
+    def seal(cls, table: Any, schema: Schema, client: Any = None, n_jobs: int = 1) -> "DaskVault":
+        """Check columns and types; no row is read. ``client`` is by default the current one; ``n_jobs`` is the number of
+        threads that count one partition, beside the partitions that a worker counts at the same time."""
+        client = _current_client() if client is None else client
+        from dpforest.records.dask.partitions import Folder, Frames
+
+        if isinstance(table, str | os.PathLike):
+            return cls(Folder(table, schema, n_jobs), client)
+        if not all(hasattr(table, name) for name in ("to_delayed", "columns", "dtypes")):
+            raise TableError(f"Expected a dask dataframe or the path of a Parquet folder, not {shown(table)}.")
+        return cls(Frames(table, schema, n_jobs), client)
+
+    @property
+    def counter(self) -> "type[DaskCounter]":
+        """What ``encode`` will give."""
+        return DaskCounter
+
+    def count(self) -> Sealed[np.ndarray]:
+        """The sealed number of records, shape ``(1,)``."""
+        with _public_errors():
+            total = self._client.compute(_sum(self._table.counts())).result()
+        return Sealed(_checked(total))
+
+    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "DaskCounter":
+        """Records as codes, in the memory of the workers."""
+        from distributed import as_completed
+
+        with _public_errors():
+            partitions = self._client.compute(self._table.partitions(domain))
+        for n_done, _ in enumerate(as_completed(partitions), 1):
+            progress(Step("partitions encoded", n_done, len(partitions), "partitions"))
+        no_codes, no_targets = np.empty((domain.n_features, 0), dtype=domain.dtype), np.empty(0, dtype=np.int32)
+        empty = MemoryCounter(no_codes, no_targets, domain, self.schema.target)
+        counter = DaskCounter(partitions, empty, self._client)
+        counter.note_digests()
+        return counter
+
+    def close(self) -> None:
+        """Nothing is left behind: what it holds goes with it."""
+
+
+def asked(tally: str) -> Callable[..., Sealed[np.ndarray]]:
+    """The method that asks all partitions for a tally of ``MemoryCounter`` and seals the sum."""
+    return lambda counter, *arguments: counter.ask(tally, *arguments)
+
+
+def done(operation: str) -> Callable[..., None]:
+    """The method that adds an operation without coins to the log."""
+    return lambda counter, *arguments: counter.do(operation, *arguments)
+
+
+class DaskCounter(Guarded, Weighted, Scored, Windowed, Judged):
+    """Encoded records on workers; every answer is the sum of what their partitions answer. See ``records.base``.
+
+    What changes the records is a log of operations, which each partition follows before it answers. A partition that was
+    lost with its worker is encoded again and follows the log from its beginning: with the same keys, so with the same coins.
+
+    Privacy:
+        Claim: answers are those of ``MemoryCounter`` on all records together, and sealed; a lost worker changes no answer.
+        Because: a record is in one partition, counts of partitions add up, and a partition is a function of its rows and of
+            the log. The log has released values and secret keys only, each key for the coins of one operation.
+            A partition that is made again from other rows, or in another order, refuses. Those of a dataframe are known by
+            digests of their codes, which stay here, as rows do in a table in memory, and are sent to workers only.
+        Assumes: workers, scheduler and what connects them may see rows and keys; see ``KeyedEntropy``. Nobody reads digests
+            in the memory of the trainer: by one they could tell whether they guessed all rows of a partition.
+    """
+
+    def __init__(self, partitions: list[Any], empty: MemoryCounter, client: Any, log: tuple[Operation, ...] = ()) -> None:
+        self.domain, self.target = empty.domain, empty.target
+        self._partitions = partitions  # futures
+        self._client = client
+        # No record, but every operation: it knows what is public about the state, and refuses what callers get wrong.
+        self._empty = empty
+        self._digests: np.ndarray | None = None
+        self._log = log
+        self._n_known = 0  # operations that partitions have done, unless they were lost
+        self._homes: dict[str, str] = {}  # the worker of each partition that is done
+        self._n_threads: dict[str, int] = {}  # of each worker
+        self._last: Any = None
+        self._note_units()
+
+    def _note_units(self) -> None:
+        self.code_unit, self.node_unit = self._empty.code_unit, self._empty.node_unit
+
+    @property
+    def code_width(self) -> int:
+        return self._empty.code_width
+
+    def do(self, method: str, *arguments: Any, key: bytes | None = None) -> None:
+        operation = Operation(method, arguments, key)
+        self._empty = operation.apply(self._empty, 0)
+        self._log += (operation,)
+        self._note_units()
+
+    def note_digests(self) -> None:
+        """Keep what tells partitions from others if they are made again; raises if a worker could not read one."""
+        self._digests = _checked(self._sum_answers(Packed(find_digests, len(self._partitions))))
+
+    def ask(self, method: str, *arguments: Any) -> Sealed[np.ndarray]:
+        counts = self._sum_answers(Packed(answer, self._question(self._n_known, method, arguments)))
+        if isinstance(counts, Failure) and counts == BEHIND:
+            self._homes = {}
+            counts = self._sum_answers(Packed(answer, self._question(0, method, arguments)))
+        self._n_known = len(self._log)
+        return Sealed(_checked(counts))
+
+    def _question(self, n_known: int, method: str, arguments: tuple[Any, ...]) -> Question:
+        return Question(n_known, self._log[n_known:], method, arguments, None if n_known else self._digests)
+
+    def _sum_answers(self, task: Callable[..., Any]) -> np.ndarray | Failure:
+        with _public_errors():
+            total, patience = self._submit(task), PATIENCE
+            while (counts := _fetch(total, patience)) is None:
+                patience *= 2  # the sum may be large, and the network slow
+                if set(self._homes.values()) - set(self._client.nthreads()):
+                    # A worker is gone. Its partitions are made again elsewhere, and what was to run there will not.
+                    self._homes = {}
+                    total = self._submit(task)
+        return counts
+
+    def _submit(self, task: Callable[..., Any]) -> Any:
+        """A future of the sum of what ``task`` gives for all partitions, those of each worker added up there first.
+
+        Partitions are asked where they are: a cluster that moves them to where there is less to do does not know of the log
+        that they would have to follow again. Those of a thread are asked together, since each task costs milliseconds.
+        """
+        from dask import annotate, delayed
+
+        if len(self._homes) < len(self._partitions):
+            self._homes = {key: held[0] for key, held in self._client.who_has(self._partitions).items() if held}
+            self._n_threads = self._client.nthreads()
+        by_home: dict[str, list[Any]] = {}
+        for partition in self._partitions:
+            by_home.setdefault(self._homes.get(partition.key, NO_HOME), []).append(partition)
+        sums = []
+        for home, partitions in by_home.items():
+            n_tasks = min(self._n_threads.get(home, len(partitions)), len(partitions))
+            with annotate(workers=[home], allow_other_workers=False) if home != NO_HOME else nullcontext():
+                sums.append(_sum([delayed(task, pure=False)(*partitions[start::n_tasks]) for start in range(n_tasks)]))
+        # The one before is let go only now: a client waits after it has told the scheduler of that, and this would be late.
+        self._last = self._client.compute(_sum(sums), optimize_graph=False)
+        return self._last
+
+    def deal(self, assignment: Assignment, entropy: Entropy) -> None:
+        self.do("deal", assignment, key=None if isinstance(assignment, AllTrees) else _draw_key(entropy))
+
+    def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
+        self.do("deal_by_errors", forest, n_trees, key=_draw_key(entropy))
+
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[DaskCounter, DaskCounter]":
+        key = _draw_key(entropy)
+        return self._part(Operation("hold_out", (share, 0), key)), self._part(Operation("hold_out", (share, 1), key))
+
+    def _part(self, operation: Operation) -> "DaskCounter":
+        """A counter with a log that goes its own way from here."""
+        with _public_errors():
+            partitions = self._client.map(Packed(fork), self._partitions, pure=False)
+        empty = operation.apply(self._empty, 0)
+        part = DaskCounter(partitions, empty, self._client, (*self._log, operation))
+        part._digests = self._digests
+        return part
+
+    count_codes, count_nodes = asked("tally_codes"), asked("tally_nodes")
+    count_errors, count_values, sum_residuals = asked("tally_errors"), asked("tally_values"), asked("tally_residuals")
+    descend, start_scores, add_scores = done("descend"), done("start_scores"), done("add_scores")
+    weigh_residuals, weigh_distances = done("weigh_residuals"), done("weigh_distances")
+    look, look_at_residuals = done("look"), done("look_at_residuals")
+
+
+def _current_client() -> Any:
+    try:
+        from distributed import get_client
+    except ImportError:
+        raise MissingExtraError("A Dask cluster", "dask") from None
+    try:
+        return get_client()
+    except ValueError:
+        raise ParameterError(
+            "There is no Dask client. Start one, for example client = distributed.Client('tcp://scheduler:8786'), or "
+            "distributed.Client() for a cluster on this machine."
+        ) from None
+
+
+def _sum(parts: list[Any]) -> Any:
+    """The sum of delayed counts, added up in a tree on the workers."""
+    from dask import delayed
+
+    while len(parts) > 1:
+        groups = [parts[start : start + ADDED_AT_ONCE] for start in range(0, len(parts), ADDED_AT_ONCE)]
+        parts = [delayed(Packed(add), pure=False)(*group) for group in groups]
+    return parts[0]
+
+
+@contextmanager
+def _public_errors() -> Iterator[None]:
+    """Whatever the cluster raises becomes an error with public facts only: its messages may quote rows."""
+    try:
+        yield
+    except Exception:
+        raise TableError(
+            "The Dask cluster gave no answer. What was charged stays charged. The logs of workers say more; they need the "
+            "same versions of the library and of dask as the trainer."
+        ) from None
+
+
+def _fetch(future: Any, patience: float) -> np.ndarray | Failure | None:
+    """The result of a task; None if it takes longer than ``patience``."""
+    try:
+        return future.result(patience)
+    except TimeoutError:
+        return None
+
+
+def _checked(counts: np.ndarray | Failure) -> np.ndarray:
+    """The counts; raises if there are none."""
+    if isinstance(counts, Failure):
+        raise TableError(counts.message)
+    return counts
+
+
+def _draw_key(entropy: Entropy) -> bytes:
+    """A secret of 256 bits from which workers draw the coins of one operation."""
+    key = np.empty(KeyedEntropy.N_KEY_BYTES, dtype=np.int64)
+    entropy.run(draw_below, key.size, 256, key)
+    return key.astype(np.uint8).tobytes()

@@ -1,0 +1,1 @@
+"""Records in memory: encoded once, then counted in threads."""

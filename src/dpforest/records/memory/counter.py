@@ -1,0 +1,301 @@
+"""Records in memory: encoded once, then counted. Sees rows; what leaves is sealed."""
+
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, NoReturn
+
+import numpy as np
+
+from dpforest.errors import ParameterError
+from dpforest.forest.tree import Forest
+from dpforest.mechanisms import Entropy
+from dpforest.mechanisms.exact import draw_below
+from dpforest.privacy.sealed import Sealed
+from dpforest.records.base import MOST_WEIGHT, AllTrees, Assignment, Judged, Scored, Weighted, Windowed
+from dpforest.records.draws import NO_WEIGHTS, draw_held_out, draw_roots
+from dpforest.records.memory import kernels
+from dpforest.records.memory.threads import Workers
+from dpforest.records.residuals import PAIR_WEIGHTS, POWERS
+from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Target
+from dpforest.schema.domain import Domain
+
+# Counts of a level that are kept for the next one, which is then counted but for one child of each split: 32 MB.
+KEPT_CELLS = 1 << 22
+MOST_COPIES = 15  # of a record in a bootstrap
+# First node, features, routes and first children of splits that records follow; see ``descend``.
+Moves = tuple[int, np.ndarray, np.ndarray, np.ndarray]
+NO_MOVES: Moves = (0, np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.uint16), np.empty(0, dtype=np.int64))
+
+
+class Guarded:
+    """What holds rows, or can ask for them: it shows nothing of them, and is not copied or saved."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+    def _refuse_copy(self, *_: Any) -> NoReturn:
+        raise TypeError("Records cannot be copied or saved.")
+
+    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = _refuse_copy
+
+
+def sealed(tally: Callable[..., np.ndarray]) -> Callable[..., Sealed[np.ndarray]]:
+    """The method that seals what ``tally`` counts."""
+
+    @wraps(tally)
+    def count(self: "MemoryCounter", *arguments: Any) -> Sealed[np.ndarray]:
+        return Sealed(tally(self, *arguments))
+
+    return count
+
+
+class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
+    """Encoded records and the node that each has reached in its trees; for its methods see ``records.base``.
+
+    What ``count_...`` and ``sum_...`` answer is sealed. ``tally_...`` gives the same, plain: for workers of a cluster, where
+    counts are added up before they are sealed, and for nobody outside of ``records``.
+
+    Privacy: not private by itself; answers are sealed. What an answer can depend on: a record adds to the cells of the
+    nodes that it has reached, and its path is a function of that record and of released splits only. It adds at most
+    ``code_unit`` to the cells of each feature in ``count_codes`` and ``node_unit`` to those of ``count_nodes``; a weight
+    is a function of that record and of released values only.
+    """
+
+    code_unit = 1
+    node_unit = 1
+
+    def __init__(
+        self, codes: np.ndarray, target_codes: np.ndarray, domain: Domain, target: Target, workers: Workers | None = None
+    ) -> None:
+        self.domain = domain
+        self.target = target
+        self._codes = np.ascontiguousarray(codes)  # (n_features, n_records)
+        self._fine = target_codes  # (n_records,) as the table has it
+        self._target_codes = target_codes  # as the trees see it
+        self._scores = np.empty((0, 0), dtype=np.int32)
+        self._sides: np.ndarray | None = None
+        self._forget()
+        if not isinstance(target, Classes):
+            self.look(0, FINE_STEPS)
+        self._workers = workers or Workers()
+        self._placed = np.empty((0, 0), dtype=np.int32)  # the node of each record, but for moves that are not yet made
+        self._moves: Moves | None = None
+        self._weights = NO_WEIGHTS
+
+    def deal(self, assignment: Assignment, entropy: Entropy) -> None:
+        self._start(*draw_roots(assignment, self._target_codes.size, entropy))
+
+    def _start(self, roots: np.ndarray, weights: np.ndarray) -> None:
+        """Place copies of the records at nodes ``(n_copies, n_records)``, with weights unless each counts once."""
+        self._placed, self._weights, self._moves = roots, weights, None
+        self.code_unit = self.node_unit = 1
+        self._sides = None
+        self._forget()
+
+    @property
+    def _positions(self) -> np.ndarray:
+        """The node that each record has reached, ``(n_copies, n_records)``."""
+        self._settle()
+        return self._placed
+
+    def _settle(self) -> None:
+        """Make moves that are left for the next count, where they cost least."""
+        moves, self._moves = self._moves, None
+        if moves is not None:
+            self._in_parts(lambda start, stop: kernels.descend(self._codes, self._placed, start, stop, *moves))
+
+    def _forget(self) -> None:
+        """Records count differently from now on, so that no table follows from earlier ones."""
+        self._counted: tuple[int, np.ndarray, np.ndarray] | None = None  # first node, what was wanted, counts
+        self._above: tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]] | None = None  # of the parents, and their splits
+
+    def tally_codes(self, first: int, wanted: np.ndarray) -> np.ndarray:
+        features = np.flatnonzero(wanted.any(axis=0))
+        is_sparse = self._by_class and 2 * np.count_nonzero(wanted) < len(wanted) * len(features)
+        families = None if is_sparse else self._families(first, wanted)
+        is_counted = np.ones(len(wanted), dtype=bool)
+        if families is not None:
+            is_counted[families[0]] = False
+        slots = np.full(len(wanted) + 1, kernels.NOT_COUNTED, dtype=np.uint32)
+        slots[:-1][is_counted] = np.arange(np.count_nonzero(is_counted))
+        counts = np.empty((len(wanted), self.domain.total_codes, self.code_width), dtype=np.int64)
+        kernels.add_parts(self._count(first, slots, wanted if is_sparse else None, features), slots, counts)
+        if families is not None:
+            kernels.subtract_siblings(counts, *families)
+        if not is_sparse and not wanted.all():
+            counts *= np.repeat(wanted, self.domain.n_codes, axis=1)[:, :, None]
+        self._counted = (first, wanted, counts) if counts.size <= KEPT_CELLS else None
+        return counts
+
+    count_codes = sealed(tally_codes)
+
+    def _families(self, first: int, wanted: np.ndarray) -> tuple[np.ndarray, ...] | None:
+        """Nodes that need not be counted, since their parents and siblings are; arguments of ``subtract_siblings``."""
+        if self._above is None:
+            return None
+        above_wanted, above, split = self._above
+        known: tuple[Any, ...] = (above, self.domain.offsets, *split, first, len(wanted))
+        derived, parents, siblings = kernels.largest_children(*known)
+        # What a node wants was counted for its parent, unless features are drawn anew for each node.
+        was_counted = (wanted[derived] <= above_wanted[parents]).all(axis=1)
+        return derived[was_counted], parents[was_counted], siblings[was_counted], above
+
+    def _count(self, first: int, slots: np.ndarray, drawn: np.ndarray | None, features: np.ndarray) -> np.ndarray:
+        """Statistics ``(n_parts, n_slots, width, total_codes)`` of the part of the records in each thread."""
+        n_slots = int(np.count_nonzero(slots != kernels.NOT_COUNTED))
+        if n_slots * self.code_width * self.domain.total_codes >= 2**32:
+            raise MemoryError("The schema has too many categories and classes to count them all at once.")
+        parts = self._parts(max(len(features), 1))
+        # No cell can pass 31 bits if all records of a thread together do not.
+        n_added = len(self._placed) * (self._target_codes.size // len(parts) + 1) * max(self.code_unit, MOST_COPIES)
+        dtype = np.int32 if self._by_class and n_added < 2**31 else np.int64
+        cells = np.zeros((len(parts), n_slots, self.code_width, self.domain.total_codes), dtype=dtype)
+        offsets, labels = self.domain.offsets, self._target_codes if self._sides is None else self._sides
+        known = (offsets, labels, self._weights, self._placed, first, slots, self._moves or NO_MOVES)
+        if drawn is not None:
+            count = partial(kernels.count_drawn, self._codes, features, *_askers(drawn[:, features]), *known)
+        else:
+            count = partial(kernels.count_codes if self._by_class else kernels.sum_codes, self._codes, features, *known)
+        if len(features):
+            self._workers.run(lambda part, start, stop: count(start, stop, cells[part]), parts)
+            self._moves = None
+        return cells
+
+    @property
+    def _by_class(self) -> bool:
+        """Whether a record adds to the cell of its class (or side), not the powers of its value."""
+        return isinstance(self.target, Classes) or self._sides is not None
+
+    def _in_parts(self, work: Callable[[int, int], None]) -> None:
+        """Do the work for all records; results must not depend on how they are parted."""
+        self._workers.run(lambda part, start, stop: work(start, stop), self._parts())
+
+    def _parts(self, n_passes: int = 1) -> list[tuple[int, int]]:
+        return self._workers.parts(self._target_codes.size, n_passes * max(len(self._placed), 1))
+
+    def _sum_parts(self, work: Callable[[int, int, np.ndarray], None], shape: tuple[int, ...]) -> np.ndarray:
+        """The sum of what the work adds to an array of zeros, over all records."""
+        parts = self._parts()
+        sums = np.zeros((len(parts), *shape), dtype=np.int64)
+        self._workers.run(lambda part, start, stop: work(start, stop, sums[part]), parts)
+        return sums[0] if len(parts) == 1 else sums.sum(axis=0)
+
+    @property
+    def code_width(self) -> int:
+        return self.target.width if self._sides is None else 2
+
+    def tally_nodes(self, first: int, n_nodes: int) -> np.ndarray:
+        kernel = kernels.count_class_nodes if isinstance(self.target, Classes) else kernels.sum_value_nodes
+        # Distances from a centre are for splits; the leaves of a bounded target count each record once.
+        weights = self._weights if self._sides is None else NO_WEIGHTS
+        known = (self._target_codes, weights, self._positions, first)
+        return self._sum_parts(lambda start, stop, counts: kernel(*known, start, stop, counts), (n_nodes, self.target.width))
+
+    count_nodes = sealed(tally_nodes)
+
+    def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
+        self._settle()
+        split = (features, routes, first_children)
+        self._moves = (first, *split)
+        self._above = None
+        if self._counted is not None and (self._counted[0], len(self._counted[1])) == (first, len(features)):
+            self._above = (*self._counted[1:], split)
+        self._counted = None
+
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[MemoryCounter, MemoryCounter]":
+        held = draw_held_out(self._target_codes.size, share, entropy)
+        return self._part(~held), self._part(held)
+
+    def _part(self, kept: np.ndarray) -> "MemoryCounter":
+        return MemoryCounter(
+            np.ascontiguousarray(self._codes[:, kept]), self._fine[kept], self.domain, self.target, self._workers
+        )
+
+    def tally_errors(self, forest: Forest, ensembles: np.ndarray) -> np.ndarray:
+        choices = np.eye(self.target.n_values, dtype=np.int64)[forest.choices(self._codes)]
+        errors = [
+            np.count_nonzero(np.tensordot(trees.astype(np.int64), choices, 1).argmax(axis=1) != self._target_codes)
+            for trees in ensembles
+        ]
+        return np.array(errors, dtype=np.int64)
+
+    count_errors = sealed(tally_errors)
+
+    def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
+        n_wrong = (forest.choices(self._codes) != self._target_codes).sum(axis=0)
+        coins = np.empty((n_trees, self._target_codes.size), dtype=np.int64)
+        entropy.draw_for_records(draw_below, coins, forest.n_trees)
+        roots, _ = draw_roots(AllTrees(n_trees), self._target_codes.size, entropy)
+        self._start(roots, (coins < n_wrong).astype(np.uint8))
+
+    def _check_one_tree(self) -> None:
+        """Weights are kept once for each record, so it may be in one tree at a time."""
+        if len(self._positions) != 1:
+            raise ParameterError("Weights of records need one tree at a time; use stages that grow trees in sequence.")
+
+    def start_scores(self) -> None:
+        n_scores = self.target.n_values if isinstance(self.target, Classes) else 1
+        self._scores = np.zeros((n_scores, self._target_codes.size), dtype=np.int32)
+
+    def add_scores(self, values: np.ndarray) -> None:
+        self._check_one_tree()
+        self._in_parts(lambda start, stop: kernels.add_scores(self._positions, values, start, stop, self._scores))
+
+    def weigh_residuals(self) -> None:
+        self._check_one_tree()
+        self._weights = np.empty((1, self._target_codes.size), dtype=np.uint8)
+        known = (self._target_codes, self._scores)
+        if len(self._scores) == 2:
+            self._in_parts(lambda start, stop: kernels.weigh_pairs(*known, PAIR_WEIGHTS, start, stop, self._weights))
+        else:
+            rule = (POWERS, MOST_WEIGHT)
+            self._in_parts(lambda start, stop: kernels.weigh_residuals(*known, *rule, start, stop, self._weights))
+        self.code_unit = self.node_unit = MOST_WEIGHT
+        self._forget()
+
+    def tally_residuals(self, first: int, n_nodes: int) -> np.ndarray:
+        self._check_one_tree()
+        known = (self._target_codes, self._scores, POWERS, MOST_WEIGHT, self._positions, first)
+        return self._sum_parts(
+            lambda start, stop, sums: kernels.sum_residuals(*known, start, stop, sums), (n_nodes, self.target.width + 1)
+        )
+
+    sum_residuals = sealed(tally_residuals)
+
+    def look(self, low: int, high: int) -> None:
+        wide = np.clip(self._fine.astype(np.int64), low, high) - low
+        self._target_codes = ((wide * TARGET_STEPS + (high - low) // 2) // (high - low)).astype(np.int32)
+        self._window = (low, high)
+        self._forget()
+
+    def look_at_residuals(self, half_width: int) -> None:
+        low, high = self._window
+        wide = np.clip(self._fine.astype(np.int64), low, high) - low
+        seen = wide * FINE_STEPS // (high - low) - self._scores[0] + half_width
+        self._target_codes = (np.clip(seen, 0, 2 * half_width) * TARGET_STEPS // (2 * half_width)).astype(np.int32)
+        self._forget()
+
+    def tally_values(self, first: int, n_nodes: int) -> np.ndarray:
+        self._check_one_tree()
+        known = (self._target_codes, self._positions, first)
+        return self._sum_parts(
+            lambda start, stop, counts: kernels.count_values(*known, start, stop, counts), (n_nodes, TARGET_STEPS + 1)
+        )
+
+    count_values = sealed(tally_values)
+
+    def weigh_distances(self, first: int, centres: np.ndarray, reach: int) -> None:
+        self._check_one_tree()
+        if self._sides is None:
+            self._sides = np.empty(self._target_codes.size, dtype=np.uint8)
+            self._weights = np.empty((1, self._target_codes.size), dtype=np.uint8)
+        known, seen = (self._target_codes, self._positions, first), (self._sides, self._weights)
+        rule = (centres, reach, MOST_WEIGHT)
+        self._in_parts(lambda start, stop: kernels.weigh_distances(*known, *rule, start, stop, *seen))
+        self.code_unit = MOST_WEIGHT
+        self._forget()
+
+
+def _askers(wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nodes that want each feature, first in each row, and how many they are."""
+    return np.ascontiguousarray(np.argsort(~wanted, axis=0, kind="stable").T), np.count_nonzero(wanted, axis=0)

@@ -1,0 +1,207 @@
+"""The vault: rows go in, sealed answers come out."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from dpforest.errors import TableError
+from dpforest.forest.tree import Forest
+from dpforest.mechanisms import Entropy
+from dpforest.privacy.sealed import Sealed
+from dpforest.records.base import Openable, Rows
+from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
+from dpforest.records.draws import draw_held_out
+from dpforest.records.memory.counter import Guarded, MemoryCounter
+from dpforest.records.memory.kernels import encode_numbers
+from dpforest.records.memory.threads import Workers
+from dpforest.records.people import People, read_ids
+from dpforest.records.scoring import hits_and_misses
+from dpforest.schema import FINE_STEPS, Categorical, Classes, Feature, Numeric, Schema
+from dpforest.schema.domain import Domain
+
+# What ``encode_numbers`` needs of features: cuts, missing, n_before, quick, lows, scales.
+Scales = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+# Even steps of a range, in most of which there is no cut.
+N_STEPS = 1 << 12
+
+
+class Vault(Guarded, Openable):
+    """Holds the rows of one fit, checked against the schema and not yet encoded.
+
+    Privacy: not private by itself; answers are sealed. Checks look at columns and types only, so whether an error occurs
+    does not depend on values. With ``ids`` of persons and ``people``, rows are drawn when the first answer is asked for.
+    """
+
+    counter: ClassVar[type[MemoryCounter]] = MemoryCounter
+    gaps: ClassVar[dict[type, str]] = {}
+
+    def __init__(
+        self,
+        columns: list[Any],
+        target_codes: np.ndarray,
+        schema: Schema,
+        workers: Workers,
+        ids: Any = None,
+        people: People | None = None,
+    ) -> None:
+        self.schema = schema
+        self._columns = columns
+        self._given_codes = target_codes
+        self._workers = workers
+        self._ids, self._people = ids, people
+
+    @classmethod
+    def seal(
+        cls, X: Any, y: Any, schema: Schema, n_jobs: int = 1, groups: Any = None, people: People | None = None
+    ) -> "Vault":
+        columns = read_columns(X, schema)
+        target_codes = read_target(y, schema.target)
+        if len(columns[0]) != len(target_codes):
+            raise TableError("Found input variables with inconsistent numbers of samples: X and y differ in length.")
+        ids = None if people is None else read_ids(groups)
+        if ids is not None and len(ids) != len(target_codes):
+            raise TableError("Found input variables with inconsistent numbers of samples: X and groups differ in length.")
+        return cls(columns, target_codes, schema, Workers(n_jobs), ids, people)
+
+    @cached_property
+    def _target_codes(self) -> np.ndarray:
+        """-1 for a record to leave out; drawn once, so that all answers are about the same records."""
+        return self._given_codes if self._people is None else self._people.leave_out([self._ids], self._given_codes)
+
+    def count(self) -> Sealed[np.ndarray]:
+        """The sealed number of records, shape ``(1,)``."""
+        return Sealed(np.array([np.count_nonzero(self._target_codes >= 0)]))
+
+    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> MemoryCounter:
+        """Records as codes, those that the target leaves out dropped."""
+        kept = self._target_codes >= 0
+        codes = encode(self._columns, domain, self._workers)
+        if not kept.all():
+            # A copy row by row: the layout in memory must not tell whether a record was left out.
+            codes, target_codes = np.ascontiguousarray(codes[:, kept]), self._target_codes[kept]
+        else:
+            target_codes = self._target_codes
+        return self.counter(codes, target_codes, domain, self.schema.target, self._workers)
+
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[Vault, Vault]":
+        """Two parts of the records, as ``Counter.hold_out``."""
+        held = draw_held_out(self._target_codes.size, share, entropy)
+        return self._part(~held), self._part(held)
+
+    def _part(self, kept: np.ndarray) -> "Vault":
+        """Other records are there, but left out as those without a target are."""
+        return Vault(self._columns, np.where(kept, self._target_codes, -1), self.schema, self._workers)
+
+    def hits(self, forest: Forest) -> Sealed[np.ndarray]:
+        """Sealed sums ``(1, 2)`` of what a released forest's predictions hit and miss; see ``scoring.hits_and_misses``."""
+        kept = self._target_codes >= 0
+        codes = encode(self._columns, forest.domain, self._workers)[:, kept]
+        return hits_and_misses(forest, np.ascontiguousarray(codes), self._target_codes[kept])
+
+    def rows(self) -> Sealed[Rows]:
+        """The sealed rows, for printed algorithms that open them."""
+        return sealed_rows([self._columns], self._target_codes, self.schema)
+
+    def close(self) -> None:
+        """Nothing is left behind: what it holds goes with it."""
+
+
+def sealed_rows(parts: list[list[Any]], target_codes: np.ndarray, schema: Schema) -> Sealed[Rows]:
+    """The sealed rows of a table whose columns were read in parts, those that the target leaves out dropped."""
+    raw = [[_raw(*pair) for pair in zip(part, schema.features.values(), strict=True)] for part in parts]
+    columns = tuple(np.concatenate(pieces) for pieces in zip(*raw, strict=True))
+    target = target_codes if isinstance(schema.target, Classes) else target_codes / FINE_STEPS
+    return Sealed(Rows(columns, target, schema).take(target_codes >= 0))
+
+
+def _raw(column: Any, feature: Feature) -> np.ndarray:
+    if isinstance(feature, Categorical):
+        return _category_codes(column, feature)
+    return np.clip(to_numbers(column).astype(np.float64), feature.lower, feature.upper)
+
+
+def _category_codes(column: Any, feature: Categorical) -> np.ndarray:
+    """Places in the category list, then "other", then missing."""
+    n_listed = len(feature.categories)
+    return to_indices(column, feature.categories, n_listed, n_listed + 1)
+
+
+def encode(columns: list[Any], domain: Domain, workers: Workers | None = None) -> np.ndarray:
+    """Codes ``(n_features, n_records)`` of columns in the order of the domain."""
+    codes, workers = np.empty((domain.n_features, len(columns[0])), dtype=domain.dtype), workers or Workers()
+    for own, column, part in zip(codes, columns, domain.features, strict=True):
+        if isinstance(part, Categorical):
+            own[:] = _category_codes(column, part)
+    numeric = np.flatnonzero(domain.is_numeric)
+    begin = 0
+    for matrix in _matrices(to_numbers(columns[feature]) for feature in numeric):
+        _encode_matrix(matrix, numeric[begin : begin + len(matrix)], domain, codes, workers)
+        begin += len(matrix)
+    return codes
+
+
+def _encode_matrix(matrix: np.ndarray, features: np.ndarray, domain: Domain, codes: np.ndarray, workers: Workers) -> None:
+    scales = _scales(tuple(_public(domain, feature) for feature in features), codes.dtype)
+    workers.run(
+        lambda part, start, stop: encode_numbers(matrix, features, *scales, start, stop, codes),
+        workers.parts(codes.shape[1], len(features)),
+    )
+
+
+def _public(domain: Domain, feature: int) -> tuple[bytes, float, float]:
+    part = domain.features[feature]
+    assert isinstance(part, Numeric)
+    return domain.cuts[feature].tobytes(), float(part.lower), float(part.upper)
+
+
+def _matrices(columns: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """Runs of columns that lie evenly in memory, each as one array ``(n_columns, n_records)``, without a copy."""
+    run: list[np.ndarray] = []
+    for column in columns:
+        if run and not _is_even([*run[-2:], column]):
+            yield _stacked(run)
+            run = []
+        run.append(column)
+    if run:
+        yield _stacked(run)
+
+
+def _is_even(columns: list[np.ndarray]) -> bool:
+    places = [_address(column) for column in columns]
+    alike = all((column.dtype, column.strides) == (columns[0].dtype, columns[0].strides) for column in columns)
+    return alike and len({b - a for a, b in pairwise(places)}) == 1
+
+
+def _stacked(columns: list[np.ndarray]) -> np.ndarray:
+    step = _address(columns[1]) - _address(columns[0]) if len(columns) > 1 else 0
+    shape, strides = (len(columns), len(columns[0])), (step, *columns[0].strides)
+    return as_strided(columns[0], shape, strides, writeable=False)
+
+
+def _address(column: np.ndarray) -> int:
+    return int(column.__array_interface__["data"][0])
+
+
+@lru_cache(maxsize=256)
+def _scales(features: tuple[tuple[bytes, float, float], ...], dtype: np.dtype) -> Scales:
+    """For some features, given as cuts and bounds, what ``encode_numbers`` needs of them."""
+    all_cuts = [np.frombuffer(cuts) for cuts, _, _ in features]
+    missing = np.array([len(cuts) + 1 for cuts in all_cuts])
+    cuts = np.full((len(features), int(missing.max())), np.nan)
+    n_before = np.empty((len(features), N_STEPS), dtype=np.uint16)
+    quick = np.empty((len(features), N_STEPS), dtype=dtype)
+    lows, highs = np.array([(low, high) for _, low, high in features]).T
+    with np.errstate(all="ignore"):  # of a range that is too wide or too narrow all cuts fall in few steps, no more
+        scales = N_STEPS / (highs - lows)
+        for place, (inner, low, high, scale) in enumerate(zip(all_cuts, lows, highs, scales, strict=True)):
+            # Values are clipped to the bounds: a cut at or below the lower one is always passed, one above the upper never.
+            inner = np.where(inner <= low, -np.inf, inner)[inner <= high]
+            cuts[place, : len(inner)] = inner
+            steps = np.clip(np.nan_to_num((inner - low) * scale, nan=0.0), 0, N_STEPS - 1).astype(np.int64)
+            n_before[place] = quick[place] = np.searchsorted(steps, np.arange(N_STEPS))
+            quick[place, steps] = np.iinfo(dtype).max
+    return cuts, missing, n_before, quick, lows, scales

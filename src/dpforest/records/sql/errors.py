@@ -1,0 +1,53 @@
+"""How often released trees are wrong about records in a database. Builds queries; what they return is sums."""
+
+from typing import Any
+
+import ibis
+import numpy as np
+
+from dpforest.records.sql.session import Session
+
+# Ensembles that are asked for in one query.
+ENSEMBLES_AT_ONCE = 16
+
+
+def number_wrong(choices: list[Any], label: Any) -> Any:
+    """How many trees are wrong about a record."""
+    return sum(((choice != label).ifelse(1, 0) for choice in choices), ibis.literal(0, "int32"))
+
+
+def count_wrong(session: Session, votes: Any, ensembles: np.ndarray, n_classes: int) -> np.ndarray:
+    """Numbers of records ``(n_ensembles,)`` that majorities get wrong; ``votes`` has labels ``y`` and choices ``v0``, …"""
+    errors = []
+    for start in range(0, len(ensembles), ENSEMBLES_AT_ONCE):
+        some = ensembles[start : start + ENSEMBLES_AT_ONCE]
+        counted = votes.select(
+            "y",
+            **{
+                f"k{place}_{c}": sum(
+                    ((votes[f"v{tree}"] == c).ifelse(1, 0) for tree in np.flatnonzero(trees)), ibis.literal(0, "int32")
+                )
+                for place, trees in enumerate(some)
+                for c in range(n_classes)
+            },
+        )
+        wrong = {
+            f"a{place}": (~_is_right(counted, place, n_classes)).ifelse(1, 0).sum().fill_null(0).cast("int64")
+            for place in range(len(some))
+        }
+        found = session.fetch(counted.aggregate(**wrong))
+        errors += [int(found[f"a{place}"][0]) for place in range(len(some))]
+    return np.array(errors, dtype=np.int64)
+
+
+def _is_right(counted: Any, place: int, n_classes: int) -> Any:
+    """Whether the class with the most votes, the first of several, is the label."""
+    of_class = [counted[f"k{place}_{c}"] for c in range(n_classes)]
+    right = ibis.literal(False)
+    for c in range(n_classes):
+        first_most = counted["y"] == c
+        for other in range(n_classes):
+            if other != c:
+                first_most &= of_class[other] < of_class[c] if other < c else of_class[other] <= of_class[c]
+        right |= first_most
+    return right

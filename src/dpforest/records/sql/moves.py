@@ -1,0 +1,108 @@
+"""Released splits as parts of a query: what records follow from node to node. Public values only."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import ibis
+import numpy as np
+
+from dpforest.records.sql.lookups import Split, runs, steps, walk
+from dpforest.schema.domain import Domain
+
+# Copies of records that are moved in one query by joins.
+COPIES_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Moves:
+    """The splits of one level, by node."""
+
+    first: int
+    n_nodes: int
+    splits: dict[int, Split]
+
+    @classmethod
+    def of(cls, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray, domain: Domain) -> "Moves":
+        splits = {
+            first + int(node): (
+                int(features[node]),
+                routes[node, : domain.n_codes[features[node]]],
+                int(first_children[node]),
+            )
+            for node in np.flatnonzero(features >= 0)
+        }
+        return cls(first, len(features), splits)
+
+
+def node_of(
+    codes: Callable[[int], Any],
+    moves: list[Moves],
+    root: int | None,
+    column: Any,
+    leaf: Callable[[int], Any],
+    unmoved: Callable[[], Any],
+) -> Any:
+    """What ``leaf`` says of the node that a record reaches, from a known root or from the node in a column.
+
+    ``unmoved`` is for records whose node, in the column, none of the moves starts from.
+    """
+    splits = {node: split for level in moves for node, split in level.splits.items()}
+    if root is not None:
+        return walk(codes, splits, root, leaf)
+    if not moves:
+        return unmoved()
+    nodes = sorted(moves[0].splits)
+    # Between those that are split are nodes that are not; a run of these stays as it is.
+    starts, results = [nodes[0]], []
+    for place, node in enumerate(nodes):
+        results.append(walk(codes, splits, node, leaf))
+        follower = nodes[place + 1] if place + 1 < len(nodes) else None
+        if follower is None or follower > node + 1:
+            starts.append(node + 1)
+            results.append(unmoved())
+        if follower is not None:
+            starts.append(follower)
+    moved = steps(column, starts, results)
+    return ibis.cases((column < nodes[0], unmoved()), else_=moved)
+
+
+def follow_long(
+    replace: Callable[[Any], None], current: Callable[[], Any], moves: Moves, n_copies: int, n_features: int
+) -> None:
+    """Move all copies of the records by many splits: the splits are a table that is joined, in runs of codes."""
+    asked = _in_memory(split_node=moves.splits, split_feature=[feature for feature, _, _ in moves.splits.values()])
+    parts = [
+        (node, low, high, first_child + child)
+        for node, (_, route, first_child) in moves.splits.items()
+        for low, high, child in runs(route)
+    ]
+    nodes, lows, highs, children = zip(*parts, strict=True)
+    routes = _in_memory(run_node=nodes, run_low=lows, run_high=highs, run_child=children)
+    for start in range(0, n_copies, COPIES_AT_ONCE):
+        table = current()
+        for copy in range(start, min(n_copies, start + COPIES_AT_ONCE)):
+            table = _follow(table, f"n{copy}", asked, routes, n_features)
+        replace(table)
+
+
+def _in_memory(**columns: Iterable[int]) -> Any:
+    """A small public table of whole numbers, which is sent with the query."""
+    import pyarrow as pa
+
+    return ibis.memtable(pa.table({name: pa.array(list(values), pa.int32()) for name, values in columns.items()}))
+
+
+def _follow(table: Any, name: str, asked: Any, routes: Any, n_features: int) -> Any:
+    columns = list(table.columns)
+    table = table.left_join(asked, table[name] == asked["split_node"]).select(*columns, "split_feature")
+    code = ibis.cases(*((table["split_feature"] == k, table[f"c{k}"].cast("int32")) for k in range(n_features)))
+    table = table.mutate(split_code=code)
+    found = (
+        table[name] == routes["run_node"],
+        table["split_code"] >= routes["run_low"],
+        table["split_code"] <= routes["run_high"],
+    )
+    table = table.left_join(routes, found)
+    child = ibis.coalesce(table["run_child"], table[name])
+    return table.select(*[column for column in columns if column != name], **{name: child})

@@ -1,0 +1,176 @@
+"""Records in a database and where they are in their trees: columns that are kept, and columns that are expressions.
+
+The records are one table: ``c0``, ``c1``, … the codes of features, ``y`` the target as trees see it, ``fine`` a bounded
+target as the table has it, ``n0``, ``n1``, … the node that each copy of a record has reached, ``w0``, … weights, ``s0``, …
+scores and ``side``. Columns that follow from others stay expressions while they are short; then a new temporary table takes
+the place of the old one. Without temporary tables all of it is an expression over the original table.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import ibis
+import numpy as np
+
+from dpforest.errors import ParameterError
+from dpforest.forest.tree import Forest
+from dpforest.mechanisms import Entropy
+from dpforest.records.sql import coins
+from dpforest.records.sql.lookups import number, pick
+from dpforest.records.sql.moves import Moves, follow_long, node_of
+from dpforest.records.sql.session import Session
+from dpforest.records.sql.vault import TOO_DEEP
+from dpforest.schema.domain import Domain
+
+# Splits that are followed inside each query; beyond these a temporary table keeps where they lead.
+SHALLOW_SPLITS = 4
+# Splits of one level that are written into a query; beyond these they are a table that is joined.
+LONG_SPLITS = 512
+# Without temporary tables: the most that a query is made of.
+MOST_SPLITS = 1 << 12
+
+
+class Placed:
+    """Records, and the node that each copy of them has reached.
+
+    Privacy: not private by itself; nothing leaves the database here. Draws are made where the rows are, by a hash with a
+    secret key that is fresh for every column: see ``sql_coins``. With temporary tables they are drawn by row number and
+    kept; without, by the codes of a record alone.
+    """
+
+    def __init__(self, table: Any, session: Session, domain: Domain) -> None:
+        self.session = session
+        self.domain = domain
+        self.table = table
+        self.derived: dict[str, Any] = {}  # columns that are not in the table yet
+        self.roots: list[int | None] = []  # of each copy: where it starts from; None if its column says
+        self._moves: list[Moves] = []
+
+    @property
+    def n_copies(self) -> int:
+        return len(self.roots)
+
+    def column(self, name: str) -> Any:
+        return self.derived[name] if name in self.derived else self.table[name]
+
+    def code(self, feature: int) -> Any:
+        return self.table[f"c{feature}"]
+
+    def start(self, roots: Sequence[int | None]) -> None:
+        """Place all copies at roots that are known, or in their column where they are None."""
+        self.roots, self._moves = list(roots), []
+
+    def at_node(self, copy: int, first: int, table: Iterable[int | None]) -> Any:
+        """``table[node - first]`` for the node that a copy of each record has reached; null for other nodes."""
+        entries = list(table)
+
+        def leaf(node: int) -> Any:
+            return number(entries[node - first] if 0 <= node - first < len(entries) else None)
+
+        column = self._node_column(copy)
+        return node_of(self.code, self._moves, self.roots[copy], column, leaf, lambda: pick(column, first, entries))
+
+    def at_asked(self, copy: int, first: int, asked: np.ndarray) -> tuple[Any, Any]:
+        """Records, and the place behind ``first`` of their node: null for a node that is not asked about."""
+        if self.roots[copy] is None and not self._moves:
+            column, places = self._node_column(copy), np.flatnonzero(asked)
+            is_asked = (column >= first) & (column < first + len(asked))
+            if len(places) < len(asked):
+                is_asked = column.isin((first + places).tolist())
+            return self.table.filter(is_asked), column - first
+        entries = [place if is_asked else None for place, is_asked in enumerate(asked)]
+        return self.table, self.at_node(copy, first, entries)
+
+    def _node_column(self, copy: int) -> Any:
+        return self.column(f"n{copy}") if self.roots[copy] is None else None
+
+    def _node(self, copy: int) -> Any:
+        column = self._node_column(copy)
+        return node_of(self.code, self._moves, self.roots[copy], column, number, lambda: column).cast("int32")
+
+    def settle(self) -> None:
+        """Let a new temporary table hold all columns that are expressions so far."""
+        nodes = {}
+        if self._moves:
+            nodes = {f"n{copy}": self._node(copy) for copy in range(self.n_copies)}
+            self.start([None] * self.n_copies)
+        if self.derived or nodes:
+            self.table, self.derived = self.session.change(self.table, self.derived | nodes), {}
+
+    def whole(self) -> Any:
+        """A table with all columns, those that are expressions too."""
+        if self._moves:
+            self.settle()
+        return self.table.mutate(**self.derived) if self.derived else self.table
+
+    def replace(self, table: Any) -> None:
+        """Keep a table that follows from this one instead of it."""
+        old, self.table, self.derived = self.table, self.session.keep(table), {}
+        self.session.drop(old)
+
+    def draw(self, entropy: Entropy, rules: Mapping[str, Callable[[Any], Any]], dropped: Sequence[str] = ()) -> None:
+        """Columns that are functions of coins, each of its own; kept if they may be, else the same in every query."""
+        self._moves = []  # draws are for new roots
+        table = self.whole()
+        keys = [coins.draw_key(entropy) for _ in rules]
+        if self.session.temporary:
+            table = table.mutate(**{f"h{k}": coins.digits_of_row(key) for k, key in enumerate(keys)})
+        else:
+            codes = [table[f"c{feature}"] for feature in range(self.domain.n_features)]
+            table = unmerged(table.mutate(**{f"h{k}": coins.digits_of_values(key, codes) for k, key in enumerate(keys)}))
+        table = table.mutate(**{name: rule(table[f"h{k}"]).cast("int32") for k, (name, rule) in enumerate(rules.items())})
+        table = table.drop(*(f"h{k}" for k in range(len(rules))), *dropped)
+        if self.session.temporary:
+            self.replace(table)
+        else:
+            self.table, self.derived = unmerged(table), {}
+
+    def numbered(self, letter: str) -> list[str]:
+        """Columns of the table such as w0, w1, …"""
+        return [name for name in self.table.columns if name[0] == letter and name[1:].isdigit()]
+
+    def descend(self, move: Moves) -> None:
+        """Follow the released splits of a level."""
+        if not move.splits:
+            return
+        n_splits = sum(len(moves.splits) for moves in self._moves) + len(move.splits)
+        if not self.session.temporary:
+            if n_splits > MOST_SPLITS:
+                raise ParameterError(TOO_DEEP)
+            self._moves.append(move)
+            return
+        if len(move.splits) <= LONG_SPLITS:
+            self._moves.append(move)
+            if n_splits > SHALLOW_SPLITS:
+                self.settle()
+            return
+        self.derived |= {f"n{k}": number(root) for k, root in enumerate(self.roots) if root is not None}
+        self.settle()
+        self.start([None] * self.n_copies)
+        follow_long(self.replace, lambda: self.table, move, self.n_copies, self.domain.n_features)
+
+    def walked(self, forest: Forest) -> "Placed":
+        """The same records at the leaves of a released forest."""
+        other = Placed(self.table, self.session, self.domain)
+        if self.session.temporary:
+            dropped = [*self.numbered("n"), *self.numbered("w")]
+            other.table = self.session.keep(self.table.drop(*dropped) if dropped else self.table)
+        other.start(range(forest.n_trees))
+        for level in forest.level_slices()[:-1]:
+            routes = forest.routes[np.maximum(forest.splits[level], 0)]
+            move = (level.start, forest.features[level], routes, forest.first_children[level])
+            other.descend(Moves.of(*move, self.domain))
+        return other
+
+    def choices(self, forest: Forest) -> list[Any]:
+        """What each tree votes for, for records at the leaves of the forest."""
+        chosen = forest.votes.argmax(axis=1).tolist()
+        return [self.at_node(copy, 0, chosen) for copy in range(forest.n_trees)]
+
+
+def unmerged(table: Any) -> Any:
+    """The same table, such that expressions on its columns do not repeat what these are made of.
+
+    A column of row numbers keeps queries from being merged; engines do not compute what nobody reads.
+    """
+    return table.mutate(barrier=ibis.row_number())

@@ -1,0 +1,118 @@
+"""Tables in a database, read through Ibis. Rows stay there; what leaves is sums, sealed."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpforest.errors import MissingExtraError, TableError
+from dpforest.privacy.sealed import Sealed
+from dpforest.records.base import Openable, Scored, Weighted
+from dpforest.records.memory.counter import Guarded
+from dpforest.schema import Bounded, Schema
+from dpforest.schema.domain import Domain
+
+if TYPE_CHECKING:
+    from dpforest.records.sql.counter import SqlCounter
+    from dpforest.records.sql.session import Session
+
+NOT_KEPT = (
+    "This account may not make temporary tables (or temporary=False was asked for), so the database keeps nothing beside "
+    "each record. Use an account that may, another recipe, or a table in memory."
+)
+TOO_DEEP = (
+    "Without temporary tables all splits are part of every query, and there are too many of them. Use fewer trees or "
+    "levels, or an account that may make temporary tables."
+)
+
+
+class SqlVault(Guarded):
+    """The rows of a table in a database, checked against the schema and not yet encoded.
+
+    Use it as a context manager, or call ``close``: temporary tables are dropped then, also after an error.
+
+    Privacy: as ``Vault``. Checks look at names and types of columns, and at the rights of the account; so whether an error
+    occurs does not depend on rows. Queries return sums over all records of a group, and only here and in ``Sealed``.
+    """
+
+    def __init__(self, table: Any, schema: Schema, session: "Session") -> None:
+        self.schema = schema
+        self._table = table
+        self._session = session
+
+    @classmethod
+    def seal(cls, table: Any, schema: Schema, temporary: bool | None = None) -> "SqlVault":
+        """Check columns and types, which are taken as public; no row is read.
+
+        ``temporary`` says whether records may be kept in temporary tables: by default if the account may make them.
+        """
+        try:
+            import ibis
+        except ImportError:
+            raise MissingExtraError("A table in a database", "sql") from None
+        from dpforest.records.sql.codes import check_columns, check_names, check_reading
+        from dpforest.records.sql.session import Session
+
+        if not isinstance(table, ibis.Table):
+            raise TableError(f"A table of Ibis is needed, not a value of type {type(table).__name__}.")
+        try:
+            backend = table.get_backend()
+        except Exception:  # an expression of several engines, or of none
+            raise TableError("The table belongs to no database, or to several. Take it from one connection.") from None
+        check_columns(table, schema)
+        check_names(backend.name, schema)
+        check_reading(table, schema, backend)
+        return cls(table, schema, Session(backend, temporary))
+
+    @property
+    def temporary(self) -> bool:
+        """Whether records are kept in temporary tables."""
+        return self._session.temporary
+
+    @property
+    def counter(self) -> "type[SqlCounter]":
+        """What ``encode`` will give, by whether anything can be kept beside a record."""
+        from dpforest.records.sql.counter import KeepingSqlCounter, SqlCounter
+
+        return KeepingSqlCounter if self.temporary else SqlCounter
+
+    @property
+    def gaps(self) -> dict[type, str]:
+        """What a database cannot do, by protocol, and what to do."""
+        gaps: dict[type, str] = {
+            Openable: "Rows do not leave the database. Use variant='private', or fit a table in memory."
+        }
+        return gaps if self.temporary else gaps | {Weighted: NOT_KEPT, Scored: NOT_KEPT}
+
+    def count(self) -> Sealed[np.ndarray]:
+        """The sealed number of records, shape ``(1,)``."""
+        from dpforest.records.sql.codes import target_code
+
+        kept = self._table.select(y=target_code(self._table, self.schema.target))
+        kept = kept.filter(kept["y"] >= 0)
+        return Sealed(self._session.fetch(kept.aggregate(n=kept.count()))["n"])
+
+    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "SqlCounter":
+        """Records as codes, in a temporary table or as an expression; those that the target leaves out are dropped."""
+        from dpforest.records.sql.codes import feature_codes, target_code
+        from dpforest.records.sql.lookups import number
+        from dpforest.records.sql.placed import unmerged
+
+        target = self.schema.target
+        name = "fine" if isinstance(target, Bounded) else "y"
+        codes = feature_codes(self._table, domain) | {name: target_code(self._table, target)}
+        table = self._table.select(**codes)
+        table = table.filter(table[name] >= 0)
+        # The first node of each record has its place from the start: it will change, and the table need not be copied then.
+        table = self._session.keep(table.mutate(n0=number(0))) if self._session.temporary else unmerged(table)
+        return self.counter(table, self._session, domain, target)
+
+    def close(self) -> None:
+        """Drop all temporary tables of this fit."""
+        self._session.close()
+
+    def __enter__(self) -> "SqlVault":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()

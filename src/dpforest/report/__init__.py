@@ -1,5 +1,0 @@
-"""The privacy report: a page for people, and its twin for programs."""
-
-from dpforest.report.writing import write_report
-
-__all__ = ["write_report"]

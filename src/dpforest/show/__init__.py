@@ -1,0 +1,1 @@
+"""What people see: reports, plots, exports, plans. Made of released values only."""

@@ -1,0 +1,204 @@
+"""A forest as a graph of ONNX. Public values only.
+
+Splits send sets of codes to any number of children, which the tree operators of ONNX cannot say. So the graph walks as
+``Forest`` does, with plain tensor operators: values become codes, then all records go down all trees one level at a time.
+"""
+
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from dpforest.common.jsonable import to_json
+from dpforest.errors import MissingExtraError, ParameterError
+from dpforest.forest.tree import Forest
+from dpforest.schema import Bounded, Categorical, Classes
+from dpforest.show.export.listed import is_number, json_value, kind_of, none_code, texts_of, valid_text
+from dpforest.show.export.splits import Splits, met_cuts
+
+# Operators of these versions are known to every runtime since 2022.
+OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
+OUTPUTS = ("label", "probabilities", "prediction")
+# A file of ONNX cannot be larger.
+MOST_BYTES = (1 << 31) - (1 << 20)
+
+
+def onnx_model(forest: Forest) -> bytes:
+    """The forest as the bytes of an ``.onnx`` file."""
+    try:
+        import onnx
+    except ImportError:
+        raise MissingExtraError("An export to ONNX", "onnx") from None
+
+    names = input_names(forest.domain.names)
+    graph = _Graph(onnx, names)
+    codes = graph.add("Concat", *(_code(graph, forest, feature) for feature in range(len(names))), axis=1)
+    _add_outputs(graph, forest, _shares(graph, forest, _votes(graph, forest, codes)))
+    if graph.n_bytes > MOST_BYTES:
+        raise ParameterError(f"The forest takes {graph.n_bytes} bytes; a file of ONNX holds {MOST_BYTES}. Use fewer trees.")
+    model = onnx.helper.make_model(
+        graph.finished(),
+        producer_name="dpforest",
+        producer_version=version("dpforest"),
+        ir_version=IR_VERSION,
+        opset_imports=[onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid("ai.onnx.ml", ML_OPSET)],
+    )
+    onnx.helper.set_model_props(model, _metadata(forest, names))
+    return model.SerializeToString()
+
+
+def input_names(features: tuple[str, ...]) -> list[str]:
+    """The name of the input of each feature: its own, or ``input_<place>`` where ONNX cannot have that."""
+    kept = [name and "\0" not in name and name not in OUTPUTS and valid_text(name) == name for name in features]
+    taken = {name for name, keeps in zip(features, kept, strict=True) if keeps}
+    names = []
+    for place, (name, keeps) in enumerate(zip(features, kept, strict=True)):
+        if not keeps:
+            name = f"input_{place}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+        names.append(name)
+    return names
+
+
+def _metadata(forest: Forest, names: list[str]) -> dict[str, str]:
+    content: dict[str, Any] = {"features": list(forest.domain.names), "inputs": names}
+    if isinstance(forest.target, Classes):
+        content["classes"] = [json_value(label) for label in forest.target.labels]
+    return {"produced_by": "dpforest"} | {name: to_json(value) for name, value in content.items()}
+
+
+class _Graph:
+    """A graph under construction; what is inside it is named so that no input is called the same."""
+
+    def __init__(self, onnx: Any, inputs: list[str]) -> None:
+        self.onnx = onnx
+        self.inputs: list[Any] = []
+        self.n_bytes = 0
+        self._names = inputs
+        self._nodes: list[Any] = []
+        self._tensors: list[Any] = []
+        self._outputs: list[Any] = []
+        self._prefix = "_"
+        while any(name.startswith(self._prefix) for name in inputs):
+            self._prefix += "_"
+
+    def _fresh(self) -> str:
+        return f"{self._prefix}{len(self._nodes) + len(self._tensors)}"
+
+    def constant(self, values: Any, dtype: Any = np.int64) -> str:
+        array, name = np.asarray(values, dtype=dtype), self._fresh()
+        self._tensors.append(self.onnx.numpy_helper.from_array(array, name))
+        self.n_bytes += array.nbytes
+        return name
+
+    def add(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        output = output or self._fresh()
+        self._nodes.append(self.onnx.helper.make_node(operator, inputs, [output], **attributes))
+        return output
+
+    def input(self, place: int, kind: str) -> str:
+        self.inputs.append(self._described(self._names[place], kind, 1))
+        return self._names[place]
+
+    def output(self, value: str, name: str, kind: str, *width: int) -> None:
+        self._outputs.append(self._described(self.add("Identity", value, output=name), kind, *width))
+
+    def whole(self, value: str) -> str:
+        return self.add("Cast", value, to=self.onnx.TensorProto.INT64)
+
+    def _described(self, name: str, kind: str, *width: int) -> Any:
+        return self.onnx.helper.make_tensor_value_info(name, getattr(self.onnx.TensorProto, kind), ["N", *width])
+
+    def finished(self) -> Any:
+        return self.onnx.helper.make_graph(self._nodes, "forest", self.inputs, self._outputs, self._tensors)
+
+
+def _code(graph: _Graph, forest: Forest, feature: int) -> str:
+    """The codes of a feature, ``(n_records, 1)``."""
+    part = forest.domain.features[feature]
+    if not isinstance(part, Categorical):
+        value = graph.input(feature, "DOUBLE")
+        passed = graph.add("GreaterOrEqual", value, graph.constant([met_cuts(forest.domain, feature)], np.float64))
+        code, missing = (
+            graph.add("ReduceSum", graph.whole(passed), graph.constant([1])),
+            len(forest.domain.cuts[feature]) + 1,
+        )
+    elif is_number(part.categories):
+        value = graph.input(feature, "DOUBLE")
+        other = len(part.categories)
+        same = graph.add("Equal", value, graph.constant([[float(item) for item in part.categories]], np.float64))  # type: ignore[arg-type]
+        # At most one category is equal; what it adds turns "other" into its own place.
+        steps = graph.add("Mul", graph.whole(same), graph.constant([np.arange(other) - other]))
+        code = graph.add("Add", graph.add("ReduceSum", steps, graph.constant([1])), graph.constant(other))
+        missing = other + 1
+    else:
+        return _text_code(graph, feature, part)
+    return graph.add("Where", graph.add("IsNaN", value), graph.constant(missing), code)
+
+
+def _text_code(graph: _Graph, feature: int, part: Categorical) -> str:
+    places = {text: place for place, text in enumerate(texts_of(part.categories)) if part.categories[place] is not None}
+    places.setdefault("", none_code(part.categories))
+    value = graph.input(feature, "STRING")
+    return graph.add(
+        "LabelEncoder",
+        value,
+        domain="ai.onnx.ml",
+        keys_strings=[*places],
+        values_int64s=[*places.values()],
+        default_int64=len(part.categories),
+    )
+
+
+def _votes(graph: _Graph, forest: Forest, codes: str) -> str:
+    """Summed votes ``(n_records, n_values)``."""
+    splits = Splits.of(forest)
+    routes = [split.routes for split in splits.distinct]
+    starts = np.cumsum([0, *map(len, routes)])
+    # A leaf is its own only child: behind all routes stand as many zeros as there are codes.
+    flat = np.concatenate([*routes, np.zeros(forest.domain.n_codes.max(), dtype=np.int64)])
+    leaves = np.where(forest.is_leaf, np.arange(forest.n_nodes), forest.first_children)
+    tables = [np.maximum(forest.features, 0), starts[splits.of_node], leaves]
+    feature_of, start_of, child_of = (graph.constant(table) for table in tables)
+    route_of = graph.constant(flat)
+
+    first = graph.add("Gather", codes, graph.constant([0]), axis=1)
+    nothing = graph.add("Mul", first, graph.constant(0))
+    reached = graph.add("Add", nothing, graph.constant([np.arange(forest.n_trees)]))
+    for _ in range(forest.depth):
+        code = graph.add("GatherElements", codes, graph.add("Gather", feature_of, reached), axis=1)
+        route = graph.add("Gather", route_of, graph.add("Add", graph.add("Gather", start_of, reached), code))
+        reached = graph.add("Add", graph.add("Gather", child_of, reached), route)
+    votes = graph.add("Gather", graph.constant(forest.votes, np.float64), reached)
+    return graph.add("ReduceSum", votes, graph.constant([1]), keepdims=0)
+
+
+def _shares(graph: _Graph, forest: Forest, totals: str) -> str:
+    """Summed votes as shares, by the link of the forest."""
+    if forest.link == "softmax":
+        totals = graph.add("Exp", graph.add("Sub", totals, graph.add("ReduceMax", totals, axes=[1])))
+    elif forest.link == "sum":
+        totals = graph.add("Clip", totals, graph.constant(0, np.float64), graph.constant(1, np.float64))
+    return graph.add("Div", totals, graph.add("ReduceSum", totals, graph.constant([1])))
+
+
+def _add_outputs(graph: _Graph, forest: Forest, shares: str) -> None:
+    target = forest.target
+    if isinstance(target, Bounded):
+        share = graph.add("Gather", shares, graph.constant([1]), axis=1)
+        scaled = graph.add("Mul", share, graph.constant(target.upper - target.lower, np.float64))
+        graph.output(graph.add("Add", scaled, graph.constant(target.lower, np.float64)), "prediction", "DOUBLE", 1)
+        return
+    kind = kind_of(target.labels)
+    forms: dict[str, tuple[str, Any]] = {
+        "boolean": ("BOOL", bool),
+        "whole": ("INT64", np.int64),
+        "number": ("DOUBLE", float),
+    }
+    type_, dtype = forms.get(kind, ("STRING", object))
+    labels = graph.constant(target.labels if kind in forms else texts_of(target.labels), dtype)
+    best = graph.add("ArgMax", shares, axis=1, keepdims=0)
+    graph.output(graph.add("Gather", labels, best), "label", type_)
+    graph.output(shares, "probabilities", "DOUBLE", target.n_values)

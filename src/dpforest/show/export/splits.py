@@ -1,0 +1,46 @@
+"""The distinct splits of a forest: many nodes ask the same. Public values only."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpforest.forest.tree import Forest
+from dpforest.schema import Numeric
+from dpforest.schema.domain import Domain
+
+
+@dataclass(frozen=True)
+class Split:
+    """A feature, and for each of its codes which child a record goes to."""
+
+    feature: int
+    routes: np.ndarray
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The distinct splits, and which of them each node makes, ``(n_nodes,)``; -1 at a leaf."""
+
+    distinct: list[Split]
+    of_node: np.ndarray
+
+    @classmethod
+    def of(cls, forest: Forest) -> "Splits":
+        distinct: list[Split] = []
+        of_node = np.full(forest.n_nodes, -1, dtype=np.int64)
+        for feature in range(forest.domain.n_features):
+            nodes = np.flatnonzero(~forest.is_leaf & (forest.features == feature))
+            if not len(nodes):
+                continue
+            routes = forest.routes[forest.splits[nodes], : forest.domain.n_codes[feature]]
+            rows, places = np.unique(routes, axis=0, return_inverse=True)
+            of_node[nodes] = len(distinct) + places.reshape(-1)
+            distinct += [Split(feature, row) for row in rows]
+        return cls(distinct, of_node)
+
+
+def met_cuts(domain: Domain, feature: int) -> np.ndarray:
+    """The cuts that a value can pass without being clipped first: none above the upper bound, -inf for all at the lower."""
+    part, cuts = domain.features[feature], domain.cuts[feature]
+    assert isinstance(part, Numeric)
+    return np.where(cuts <= part.lower, -np.inf, cuts)[cuts <= part.upper]

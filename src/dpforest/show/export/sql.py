@@ -1,0 +1,251 @@
+"""A forest as one query. Public values only.
+
+Layers, from the inside out: values cleaned, their codes, the leaf of each tree, summed votes, weights by the link, shares,
+the answer. Each layer is a subquery that names what it finds, so that nothing is written twice. It ends in ``OFFSET 0``:
+databases then keep it, instead of putting each of its expressions into all the places that use it.
+"""
+
+import re
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from dpforest.errors import ParameterError, shown
+from dpforest.forest.tree import Forest
+from dpforest.schema import Bounded, Categorical
+from dpforest.schema.domain import Domain
+from dpforest.show.export.listed import is_number, kind_of, none_code, texts_of, valid_text
+from dpforest.show.export.splits import Split, Splits, met_cuts
+
+ROWS, SCORES = '"dpforest_rows"', '"dpforest_scores"'
+_PART = r'(?:[^."\0]+|"(?:[^"\0]|"")+")'
+_TABLE = re.compile(rf"{_PART}(?:\.{_PART})*")
+# PostgreSQL cuts longer names off.
+MOST_NAME_BYTES = 63
+# Long sums are written as sums of sums of at most so many, so that parsers do not nest too deeply.
+MOST_TERMS = 32
+# Its exponential is too small to matter, and still large enough for PostgreSQL, which takes underflow as an error.
+LOWEST_EXPONENT = -700
+
+
+def sql_query(forest: Forest, table: str) -> str:
+    """A query that gives the rows of a table with a ``prediction``, and for classes with a probability of each."""
+    values = [_clean(forest.domain, feature, name) for feature, name in enumerate(column_names(forest.domain.names))]
+    codes = [_code(forest.domain, feature) for feature in range(len(values))]
+    steps = {"f": values, "c": codes, "t": _leaves(forest), "s": _votes(forest), "w": _weights(forest)}
+    layers = [_named(prefix, expressions) for prefix, expressions in steps.items()]
+    query = "SELECT " + ", ".join(layers[0])
+    for layer in [*layers[1:], *_answer(forest)]:
+        query = f"SELECT {', '.join(layer)}\nFROM (\n{query}\nOFFSET 0) AS layer"
+    return f"SELECT {ROWS}.*, {SCORES}.*\nFROM {_table_name(table)} AS {ROWS}\nCROSS JOIN LATERAL (\n{query}\n) AS {SCORES}"
+
+
+def column_names(features: tuple[str, ...]) -> list[str]:
+    """The column of each feature: it has its name, or ``feature_<place>`` if the name is empty, as no column's can be."""
+    names = []
+    for place, name in enumerate(features):
+        name = valid_text(name) or f"feature_{place}"
+        while name in names or (not features[place] and name in features):
+            name += "_"
+        names.append(name)
+    return names
+
+
+def added_names(forest: Forest) -> list[str]:
+    """The columns that the query adds, called unlike those that the schema has, in upper or lower case."""
+    wanted = ["prediction"]
+    if not isinstance(forest.target, Bounded):
+        wanted += [f"probability_{text}" for text in texts_of(forest.target.labels)]
+    taken, names = {name.lower() for name in column_names(forest.domain.names)}, []
+    for name in wanted:
+        base = name.replace("\0", "_")
+        name, number = _cut(base), 2
+        while name.lower() in taken:
+            name = _cut(base, f"_{number}")
+            number += 1
+        taken.add(name.lower())
+        names.append(name)
+    return names
+
+
+def _cut(name: str, suffix: str = "") -> str:
+    return name.encode()[: MOST_NAME_BYTES - len(suffix)].decode(errors="ignore") + suffix
+
+
+def _table_name(table: str) -> str:
+    if not isinstance(table, str) or not _TABLE.fullmatch(table):
+        raise ParameterError(
+            f"The table must be a name such as people or main.people, not {shown(table)}. "
+            'A part that holds a dot or a quote is written in double quotes: main."my.table".'
+        )
+    parts = re.findall(_PART, table)
+    return ".".join(part if part.startswith('"') else _quoted(part) for part in map(valid_text, parts))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _number(value: float) -> str:
+    """A double to the last digit; with an exponent it is never read as a decimal of few digits."""
+    if np.isinf(value):
+        return f"CAST('{'-' if value < 0 else ''}Infinity' AS DOUBLE PRECISION)"
+    text = repr(float(value))
+    return text if "e" in text else f"{text}e0"
+
+
+def _double(expression: str) -> str:
+    return f"CAST({expression} AS DOUBLE PRECISION)"
+
+
+def _literal(value: Hashable, text: str, kind: str) -> str:
+    if kind == "boolean":
+        return "TRUE" if value else "FALSE"
+    if kind == "whole":
+        return str(value)
+    if kind == "number":
+        return _number(float(value))  # type: ignore[arg-type]
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _named(prefix: str, expressions: Sequence[str]) -> list[str]:
+    return [f"{expression} AS {prefix}{place}" for place, expression in enumerate(expressions)]
+
+
+def _category_kind(categories: Sequence[Hashable]) -> str:
+    """Categories of a column that holds booleans, numbers or text."""
+    if kind_of(categories) == "boolean":
+        return "boolean"
+    return "number" if is_number(categories) else "text"
+
+
+def _clean(domain: Domain, feature: int, column: str) -> str:
+    """The value of a column, NULL if it is missing."""
+    part, value = domain.features[feature], f"{ROWS}.{_quoted(column)}"
+    kind = _category_kind(part.categories) if isinstance(part, Categorical) else "number"
+    if kind == "number":
+        return f"NULLIF({_double(value)}, {_double(chr(39) + 'NaN' + chr(39))})"
+    return f"CAST({value} AS {'BOOLEAN' if kind == 'boolean' else 'VARCHAR'})"
+
+
+def _code(domain: Domain, feature: int) -> str:
+    """The code of a clean value. With codes every split is a comparison of small integers, and a name is written once."""
+    part, value = domain.features[feature], f"f{feature}"
+    if not isinstance(part, Categorical):
+        cuts = met_cuts(domain, feature)
+        return f"CASE WHEN {value} IS NULL THEN {len(domain.cuts[feature]) + 1} ELSE {_count(value, cuts, 0)} END"
+    kind = _category_kind(part.categories)
+    whens = [
+        f"WHEN {value} = {_literal(category, text, kind)} THEN {code}"
+        for code, (category, text) in enumerate(zip(part.categories, texts_of(part.categories), strict=True))
+        if category is not None and category == category
+    ]
+    missing = f"WHEN {value} IS NULL THEN {none_code(part.categories)}"
+    return f"CASE {' '.join([missing, *whens])} ELSE {len(part.categories)} END"
+
+
+def _count(value: str, cuts: np.ndarray, n_passed: int) -> str:
+    """How many cuts are at most the value, found by halving."""
+    if not len(cuts):
+        return str(n_passed)
+    middle = len(cuts) // 2
+    if cuts[middle] == -np.inf:
+        return _count(value, cuts[middle + 1 :], n_passed + middle + 1)
+    low, high = _count(value, cuts[:middle], n_passed), _count(value, cuts[middle + 1 :], n_passed + middle + 1)
+    return f"CASE WHEN {value} < {_number(cuts[middle])} THEN {low} ELSE {high} END"
+
+
+def _leaves(forest: Forest) -> list[str]:
+    """For each tree the number of the leaf that a record reaches."""
+    splits = Splits.of(forest)
+    cases = [_cases(split) for split in splits.distinct]
+    leaves = [""] * forest.n_nodes
+    # Children have larger numbers, so from the last node on all children of a node are there before it.
+    for node in reversed(range(forest.n_nodes)):
+        if forest.is_leaf[node]:
+            leaves[node] = str(node)
+            continue
+        first, (conditions, otherwise) = forest.first_children[node], cases[splits.of_node[node]]
+        whens = [f"WHEN {condition} THEN {leaves[first + child]}" for child, condition in conditions]
+        rest = leaves[first + otherwise]
+        leaves[node] = f"CASE {' '.join(whens)} ELSE {rest} END" if whens else rest
+    return leaves[: forest.n_trees]
+
+
+def _cases(split: Split) -> tuple[list[tuple[int, str]], int]:
+    """Children with the condition that leads to each, and the child of all other codes: the one that is longest to say."""
+    conditions = {
+        child: _condition(split.routes == child, f"c{split.feature}") for child in np.unique(split.routes).tolist()
+    }
+    otherwise = max(conditions, key=lambda child: len(conditions[child]))
+    return [(child, condition) for child, condition in conditions.items() if child != otherwise], otherwise
+
+
+def _condition(chosen: np.ndarray, code: str) -> str:
+    """The condition that a code is one of some."""
+    codes, last, ranges = np.flatnonzero(chosen), len(chosen) - 1, []
+    for run in np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1):
+        low, high = int(run[0]), int(run[-1])
+        if low == high:
+            ranges.append(f"{code} = {low}")
+        elif low == 0 or high == last:
+            ranges.append(f"{code} <= {high}" if low == 0 else f"{code} >= {low}")
+        else:
+            ranges.append(f"{code} BETWEEN {low} AND {high}")
+    return " OR ".join(ranges)
+
+
+def _votes(forest: Forest) -> list[str]:
+    """For each value the sum of the votes of the leaves."""
+    trees = [np.flatnonzero(forest.is_leaf & (forest.trees == tree)) for tree in range(forest.n_trees)]
+    return [
+        _sum([_double(_look_up(f"t{tree}", nodes, forest.votes[nodes, value])) for tree, nodes in enumerate(trees)])
+        for value in range(forest.votes.shape[1])
+    ]
+
+
+def _look_up(leaf: str, nodes: np.ndarray, votes: np.ndarray) -> str:
+    """The vote of a leaf, found by halving."""
+    if (votes == votes[0]).all():
+        return _number(votes[0])
+    middle = len(nodes) // 2
+    low, high = _look_up(leaf, nodes[:middle], votes[:middle]), _look_up(leaf, nodes[middle:], votes[middle:])
+    return f"CASE WHEN {leaf} < {nodes[middle]} THEN {low} ELSE {high} END"
+
+
+def _sum(terms: list[str]) -> str:
+    while len(terms) > MOST_TERMS:
+        terms = [f"({_sum(terms[begin : begin + MOST_TERMS])})" for begin in range(0, len(terms), MOST_TERMS)]
+    return " + ".join(terms)
+
+
+def _weights(forest: Forest) -> list[str]:
+    """What is proportional to the share of each value."""
+    sums = [f"s{value}" for value in range(forest.votes.shape[1])]
+    if forest.link == "softmax":
+        largest = f"GREATEST({', '.join(sums)})"
+        lead = [f"{total} - {largest}" for total in sums]
+        return [f"CASE WHEN {x} < {LOWEST_EXPONENT} THEN {_double('0')} ELSE EXP({x}) END" for x in lead]
+    return [f"GREATEST({_double('0')}, LEAST({_double('1')}, {total}))" for total in sums] if forest.link == "sum" else sums
+
+
+def _answer(forest: Forest) -> list[list[str]]:
+    """The last layers: shares and the largest of them, then the columns that the query adds."""
+    weights, names = [f"w{value}" for value in range(forest.votes.shape[1])], [*map(_quoted, added_names(forest))]
+    target = forest.target
+    if isinstance(target, Bounded):
+        mean = f"{_number(target.lower)} + {_number(target.upper - target.lower)} * (w1 / ({_sum(weights)}))"
+        return [[f"{_double(mean)} AS {names[0]}"]]
+    shares, kind = [f"p{value}" for value in range(len(weights))], kind_of(target.labels)
+    labels = [_literal(*pair, kind) for pair in zip(target.labels, texts_of(target.labels), strict=True)]
+    whens = [f"WHEN {share} = best THEN {label}" for share, label in zip(shares, labels, strict=True)]
+    type_ = {"boolean": "BOOLEAN", "whole": "BIGINT", "number": "DOUBLE PRECISION"}.get(kind, "VARCHAR")
+    return [
+        ["*", f"{_sum(weights)} AS total"],
+        _named("p", [f"{weight} / total" for weight in weights]),
+        ["*", f"GREATEST({', '.join(shares)}) AS best"],
+        [
+            f"CAST(CASE {' '.join(whens)} END AS {type_}) AS {names[0]}",
+            *(f"{share} AS {name}" for share, name in zip(shares, names[1:], strict=True)),
+        ],
+    ]

@@ -1,0 +1,211 @@
+"""What a fit would do with its budget, and why, before any data are touched. Public values only."""
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpforest.common.text import decimals
+from dpforest.errors import ParameterError
+from dpforest.forest.bands import NORMAL_95
+from dpforest.growing.sequential import Phase, Sequential
+from dpforest.mechanisms import Entropy
+from dpforest.model.signal import Signal
+from dpforest.parts.criteria import MaxOperator, Mixture, SoftAgreement
+from dpforest.parts.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
+from dpforest.parts.recipe import Recipe
+from dpforest.parts.shape import Facts
+from dpforest.pipeline import fit_forest, public_facts
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.recipes import get_recipe
+from dpforest.records.memory.vault import Vault
+from dpforest.schema import Schema
+
+WORDS: dict[type, str] = {
+    MaxOperator: "how many records are of the most common class of their child",
+    Mixture: "how many records are of the most common class of their child, and the Gini index",
+    SoftAgreement: "how far the records of the two children lie on opposite sides of the node's centre",
+    NoisyCounts: "a count for each class",
+    Rotated: "by how much one class leads, precisely, and its size, roughly",
+    ResidualSums: "the sum of the residuals of each class, precisely, and its size, roughly",
+    TwoBinMean: "the sum of its values, as distances from both bounds",
+}
+WHY_BEFORE = {
+    "deep tree": "grown first: it shows how features act together",
+    "marginal trees": "grown first: each splits on one feature only, so that every feature is used",
+    "random trees": "grown first: their splits are drawn at random and cost nothing, so only their leaves are paid for",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One choice of the planner, or one share of the budget, and why."""
+
+    what: str
+    value: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The plan of a fit: its choices, where each share of the budget goes, and how leaves compare with their noise."""
+
+    choices: tuple[Line, ...]
+    shares: tuple[Line, ...]
+    noise: tuple[Line, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def explain(
+    schema: Schema,
+    n_rows: int | None,
+    epsilon: float,
+    delta: float = 0.0,
+    n_trees: int | None = None,
+    max_depth: int | None = None,
+) -> Explanation:
+    """The plan of the default recipe for about ``n_rows`` rows; None takes the number that the schema declares."""
+    make_accountant(epsilon, delta)
+    for name, value in (("n_trees", n_trees), ("max_depth", max_depth)):
+        if value is not None and value < 1:
+            raise ParameterError(f"{name} must be a whole number of at least 1, not {value}.")
+    guess = schema.n_rows if n_rows is None else n_rows
+    if guess is None:
+        raise ParameterError("The schema does not declare the number of rows; say how many you expect, roughly.")
+    facts = replace(public_facts(schema, get_recipe("auto"), epsilon, delta), n_rows=float(guess))
+    recipe = get_recipe("auto").resolve(facts, n_trees, max_depth)
+    is_public = schema.n_rows is not None
+    return Explanation(
+        tuple(_choices(recipe, facts, is_public)),
+        tuple(_shares(recipe, facts, is_public)),
+        tuple(_noise(schema, recipe, facts, is_public)),
+    )
+
+
+def _choices(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
+    why_rows = "declared public by the schema" if is_public else "your guess; the fit plans with a number that it measures"
+    product = facts.n_rows * facts.epsilon
+    lines = [
+        Line("rows", f"{facts.n_rows:,.0f}", why_rows),
+        Line("rows x epsilon", f"{product:,.0f}", "says how far records stand out of the noise; the rest follows from it"),
+        _releases(recipe, facts),
+    ]
+    for phase, name in _before(recipe):
+        lines.append(Line(name, str(phase.n_trees), WHY_BEFORE[name]))
+    why_trees = (
+        "each corrects what the released trees before it get wrong"
+        if recipe.n_trees > 1
+        else "one tree gets the whole budget"
+    )
+    lines.append(Line("trees", str(_own_trees(recipe)), why_trees))
+    lines.append(
+        Line("depth", str(recipe.depth), "levels of splits in each tree; each further level halves the records of a leaf")
+    )
+    k = recipe.propose.n_features
+    features = "all" if k is None else f"{int(k)} of {facts.n_features}"
+    lines.append(Line("features at a node", features, "few trees need all of them; many trees differ if nodes see some"))
+    cuts = f"{recipe.grid.bins} bins" + (" and halvings towards 0" if recipe.grid.geometric else "")
+    lines.append(Line("cuts of a number", cuts, "placed by the public bounds alone"))
+    lines.append(
+        Line("a split is chosen by", _words(recipe.criterion), "one private choice for each node, over all its candidates")
+    )
+    lines.append(Line("a leaf releases", _words(recipe.leaf), "with noise, for every leaf, empty or not"))
+    return lines
+
+
+def _releases(recipe: Recipe, facts: Facts) -> Line:
+    if math.isinf(facts.epsilon):
+        return Line("releases", "exact", "epsilon is infinite, so no noise is added")
+    if facts.delta == 0:
+        return Line("releases", "pure epsilon", "delta is 0: permute-and-flip chooses, counts get two-sided geometric noise")
+    if recipe.without_delta:
+        return Line(
+            "releases", "pure epsilon", "rows x epsilon is too small for delta to pay, or its noise would not fit 64 bits"
+        )
+    return Line("releases", "zCDP", "delta pays here: the exponential mechanism chooses, counts get Gaussian noise")
+
+
+def _shares(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
+    """Shares of epsilon (of rho once the number of rows is paid)."""
+    unit = "rho" if facts.delta > 0 and not recipe.without_delta else "epsilon"
+    left, lines = 1.0, []
+    if not is_public:
+        lines.append(_share(f"number of rows ({recipe.n_rows_share:.0%} of epsilon)", recipe.n_rows_share, "for planning"))
+        left = 1.0 if unit == "rho" else 1 - recipe.n_rows_share
+    if recipe.target_range is not None:
+        own = left * recipe.target_range.share
+        lines.append(_share("range of the target", own, f"of {unit}; public bounds are often wider than the values"))
+        left -= own
+    for phase, name in _before(recipe):
+        own = left * phase.share
+        lines.append(_share(name, own, f"of {unit}; {phase.n_trees} x {own / phase.n_trees:.2%}"))
+    left -= sum(left * phase.share for phase, _ in _before(recipe))
+    n_trees = _own_trees(recipe)
+    plan = recipe.allocate.plan(1.0, recipe.depth)
+    splits = left * sum(plan.splits)
+    if recipe.centres is not None:
+        lines.append(_share("centres", splits * recipe.centres.share, f"of {unit}; the middle of each node, for its split"))
+        splits *= 1 - recipe.centres.share
+    n_levels = n_trees * recipe.depth
+    lines.append(_share("splits", splits, f"of {unit}; {n_levels} levels, {splits / n_levels:.2%} on average"))
+    leaves = left * plan.leaves
+    lines.append(_share("leaves", leaves, f"of {unit}; {n_trees} x {leaves / n_trees:.2%}"))
+    return lines
+
+
+def _noise(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
+    """Size of a leaf against its noise, for each kind of tree, from a fit of no rows: noise does not depend on them."""
+    epsilon = facts.epsilon if is_public else facts.epsilon * (1 - recipe.n_rows_share)
+    gate = Gate(Ledger(make_accountant(epsilon, facts.delta)), Entropy(None))
+    public = replace(schema, n_rows=round(facts.n_rows))
+    empty = Vault.seal([], [], public)
+    forest = fit_forest(empty, recipe, gate)
+    signal = Signal.of(forest, gate.ledger)
+    lines, first = [], 0
+    kinds = [(phase.n_trees, name) for phase, name in _before(recipe)]
+    for n_trees, name in [*kinds, (forest.n_trees - sum(n for n, _ in kinds), "trees")]:
+        leaves = forest.is_leaf & (forest.trees >= first) & (forest.trees < first + n_trees)
+        size = facts.n_rows * n_trees / leaves.sum()
+        own = signal.deviations[leaves]
+        deviation = float(np.sqrt(np.square(own).mean()))
+        alike = "equally large and pure" if signal.release == "lead" else "equally large"
+        ratio = (
+            f"{size / deviation:,.3g} standard deviations of its noise, if leaves are {alike}" if deviation else "no noise"
+        )
+        band = NORMAL_95 * deviation
+        noise = f"{'its lead ' if signal.release == 'lead' else ''}± {band:,.{decimals(band)}f}"
+        noise += "" if np.allclose(own, deviation) else " on average"
+        lines.append(Line(f"leaf of {name}", f"{size:,.0f} records, {noise}", ratio))
+        first += n_trees
+    return lines
+
+
+def _before(recipe: Recipe) -> list[tuple[Phase, str]]:
+    """The phases before that of the recipe's own trees, and what they are called."""
+    phases = recipe.stages.phases[:-1] if isinstance(recipe.stages, Sequential) else ()
+    return [(phase, _name(phase)) for phase in phases]
+
+
+def _own_trees(recipe: Recipe) -> int:
+    """The number of trees after those phases."""
+    return recipe.n_trees - sum(phase.n_trees for phase, _ in _before(recipe))
+
+
+def _name(phase: Phase) -> str:
+    if phase.one_feature_each:
+        return "marginal trees"
+    menu = phase.parts.get("propose")
+    return "random trees" if menu is not None and menu.random else "deep tree"
+
+
+def _share(what: str, share: float, why: str) -> Line:
+    return Line(what, f"{share:.1%}", why)
+
+
+def _words(part: Any) -> str:
+    return WORDS[type(part)]

@@ -1,0 +1,127 @@
+"""What an audit says about the recipe of a model. Public values only."""
+
+from typing import Any
+
+from dpforest.common.text import counted
+from dpforest.errors import ParameterError
+from dpforest.privacy.statement import Statement
+from dpforest.recipes import get_recipe
+from dpforest.recipes.fingerprint import fingerprint
+
+# For a recipe that the command does not know by name.
+OWN = 'model.save_report(path, {"audits": [audit(Subject(recipe)).to_dict()]})'
+WANTED = "audit must be what `dpforest audit --json` prints: a dictionary with the entries 'audits' and 'attacks'"
+
+
+def audit_content(audit: dict[str, Any] | None, statement: Statement) -> dict[str, Any]:
+    """The entries about this recipe and variant, and the names of the others.
+
+    What an audit says of a recipe of the catalogue says nothing of an own one by the same name, nor of other parts under it.
+    """
+    content: dict[str, Any] = {
+        "attached": audit is not None,
+        "command": _command(statement),
+        "entries": [],
+        "others": [],
+        "attacks": [],
+        "by_name_only": False,
+        "found": "none was attached",
+        "broken": False,
+    }
+    if audit is None:
+        return content
+    if not isinstance(audit, dict) or not isinstance(audit.get("audits"), list):
+        raise ParameterError(f"{WANTED}.")
+    try:
+        for entry in audit["audits"]:
+            if _is_about(entry, statement):
+                content["entries"].append(_entry(entry))
+                content["by_name_only"] |= not (entry.get("fingerprint") and statement.fingerprint)
+            else:
+                other = {"recipe": str(entry["recipe"]), "variant": str(entry["variant"])}
+                content["others"].append(other | {"which": _which(entry, statement)})
+        content["attacks"] = [_attack(attack) for attack in audit.get("attacks") or [] if _is_about(attack, statement)]
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise ParameterError(f"{WANTED}; an entry of this one is incomplete.") from None
+    content["broken"] = any(entry["broken"] for entry in content["entries"])
+    content["found"] = _in_words(content)
+    return content
+
+
+def _is_about(entry: dict[str, Any], statement: Statement) -> bool:
+    """Whether an entry is about the algorithm of a model: by its name, and by its fingerprint where both have one."""
+    found = entry.get("fingerprint")
+    return _is_named(entry, statement) and (not found or statement.fingerprint in ("", found))
+
+
+def _is_named(entry: dict[str, Any], statement: Statement) -> bool:
+    wanted = (statement.recipe, statement.variant, _is_own(statement))
+    return (entry["recipe"], entry["variant"], bool(entry.get("own"))) == wanted
+
+
+def _is_own(statement: Statement) -> bool:
+    return statement.own_recipe or bool(statement.outside)
+
+
+def _which(entry: dict[str, Any], statement: Statement) -> str:
+    """What tells another algorithm from the model's, beside its name."""
+    if _is_named(entry, statement):
+        return "with other parts"
+    if entry["variant"] == "published":
+        return "as printed"
+    if entry.get("own"):
+        return "own recipe"
+    return "the library's" if entry["recipe"] == statement.recipe else ""
+
+
+def _command(statement: Statement) -> str:
+    """How to make an audit of the algorithm: by a command, if the catalogue has it as it ran."""
+    try:
+        is_known = statement.fingerprint in ("", fingerprint(get_recipe(statement.recipe)))
+    except ParameterError:
+        is_known = False
+    if _is_own(statement) or not is_known:
+        return OWN
+    variant = " --variant published" if statement.variant == "published" else ""
+    return f"dpforest audit --recipe {statement.recipe}{variant} --json"
+
+
+def _in_words(content: dict[str, Any]) -> str:
+    """What an audit that is attached found about this recipe."""
+    if not content["entries"]:
+        return "the one that was attached is about other algorithms"
+    n_findings = sum(len(entry["findings"]) for entry in content["entries"])
+    if content["broken"]:
+        return f"it broke the claim, with {counted(n_findings, 'finding')}"
+    return "it found nothing, which does not prove the claim"
+
+
+def _entry(entry: dict[str, Any]) -> dict[str, Any]:
+    replay, bound = entry["replay"], entry["lower_bound"]
+    findings = [str(finding["words"]) for finding in (replay or {}).get("findings", [])]
+    if bound is not None and bound["exceeds"]:
+        findings.append(str(bound["words"]))
+    return {
+        "verdict": str(entry["verdict"]),
+        "broken": entry["verdict"] != "nothing found",
+        "claimed": float(entry["epsilon"] if bound is None else bound["claimed"]),
+        "epsilon": float(entry["epsilon"]),
+        "delta": float(entry["delta"]),
+        "lower_bound": None if bound is None else float(bound["epsilon"]),
+        "confidence": None if bound is None else float(bound["confidence"]),
+        "fits": None if bound is None else int(bound["n_tested"]),
+        "pairs": None if replay is None else int(replay["n_pairs"]),
+        "closest": None if replay is None or findings else float(replay["closest"]),
+        "findings": findings,
+    }
+
+
+def _attack(attack: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "table": str(attack["table"]),
+        "n_rows": int(attack["n_rows"]),
+        "epsilon": float(attack["epsilon"]),
+        "delta": float(attack["delta"]),
+        "found": float(attack["tpr_at_1_percent"]),
+        "allowed": float(attack["allowed"]),
+    }

@@ -1,0 +1,196 @@
+"""What the report shows, as plain data from a fitted model. Public values only."""
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+from dpforest.errors import ParameterError
+from dpforest.model.doubts import measured_records, released_doubts, too_small_to_tell
+from dpforest.model.file import model_digest
+from dpforest.model.signal import Signal
+from dpforest.parts.recipe import Recipe
+from dpforest.privacy.statement import Statement
+from dpforest.recipes import get_recipe
+from dpforest.schema import Categorical, Classes, Feature, Schema
+from dpforest.show.report.audits import audit_content
+from dpforest.show.report.charges import grouped_charges, picture, ways_to_compose
+
+# One sentence for each mechanism that a ledger may name.
+MECHANISMS = {
+    "geometric": "Adds whole-number noise to a count (two-sided geometric, the discrete form of Laplace noise).",
+    "gaussian": "Adds whole-number noise to a count (discrete Gaussian).",
+    "permute-and-flip": "Chooses one of several options by chance, the better ones with higher probability; each option is "
+    "visited in random order and kept with a probability that falls with its distance from the best.",
+    "exponential": "Chooses one of several options by chance, with probability growing exponentially in how good it is.",
+    "private selection": "Keeps the best of a random number of runs and forgets the others; this is what the choice costs "
+    "on top of one run.",
+    "exact": "Releases the exact value; used only where epsilon is infinite.",
+    "none": "An exact value was opened without any protection.",
+}
+# Said in every report, beside what the statement of the model lists.
+ALSO_NOT_COVERED = (
+    "what is true of a group and so of its members, whether or not they are in the table: a model is made to learn that",
+)
+# What one more row, or one more person, means depends on the unit.
+SEVERAL = {
+    "record": "people with several rows in the table: their loss is larger, see the table of rows in section 1",
+    "person": "people whose rows carry several ids: each id counts as a person, and their losses add up",
+}
+# What the page repeats of a statement.
+STATED = (
+    "holds", "sentence", "cautions", "reasons", "own_recipe", "outside", "proof", "epsilon", "delta", "unit", "adjacency",
+)  # fmt: skip
+BEFORE = (0.01, 0.1, 0.5, 0.9)
+GROUP_SIZES = (1, 2, 5, 10)
+
+
+def report_content(model: Any, audit: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Everything that both the page and its twin show; infinite numbers are still numbers."""
+    return {
+        "written": datetime.now(UTC).date().isoformat(),
+        "guarantee": guarantee(model.privacy_),
+        "ledger": _ledger(model),
+        "inputs": inputs(model.schema_),
+        "making": making(model),
+        "not_covered": [*model.privacy_.not_covered, *ALSO_NOT_COVERED, SEVERAL[model.privacy_.unit]],
+        "notes": list(model.privacy_.notes),
+        "audit": audit_content(audit, model.privacy_),
+        "forest": forest_content(model),
+    }
+
+
+def certainty(before: float, epsilon: float) -> float:
+    """The most that someone can be sure afterwards who was sure by ``before``: odds times exp(epsilon); never 0 or 1."""
+    share = before / (before + (1 - before) * math.exp(-min(max(epsilon, -700.0), 700.0)))
+    return min(share, math.nextafter(1, 0))
+
+
+def group_delta(delta: float, epsilon: float, rows: int) -> float:
+    """Delta for several rows (or persons): each step to a neighbour multiplies what is left by exp(epsilon)."""
+    if not delta:
+        return 0.0
+    return min(1.0, delta * math.fsum(math.exp(min(step * epsilon, 700.0)) for step in range(rows)))
+
+
+def guarantee(statement: Statement) -> dict[str, Any]:
+    """The promise, who stands for it and what it means; odds only where the promise holds."""
+    epsilon, delta = statement.epsilon, statement.delta
+    content: dict[str, Any] = {name: getattr(statement, name) for name in STATED}
+    content |= {
+        "rows_of_unit": statement.rows,
+        "replace_one": {"epsilon": 2 * epsilon, "delta": group_delta(delta, epsilon, 2)},
+        "odds": None,
+        "certainty": [],
+        "several": [],
+    }
+    if statement.holds:
+        content["odds"] = math.exp(epsilon) if epsilon < 700 else math.inf
+        content["certainty"] = [
+            {"before": before, "least": certainty(before, -epsilon), "most": certainty(before, epsilon)} for before in BEFORE
+        ]
+        content["several"] = [
+            {
+                "units": rows,
+                "epsilon": rows * epsilon,
+                "delta": group_delta(delta, epsilon, rows),
+                "most": certainty(0.5, rows * epsilon),
+            }
+            for rows in GROUP_SIZES
+        ]
+    return content
+
+
+def _ledger(model: Any) -> dict[str, Any]:
+    ledger = model.ledger_
+    drawn, groups = picture(ledger), grouped_charges(ledger)
+    return {
+        "budget": {"epsilon": ledger.epsilon, "delta": ledger.delta},
+        "rows_of_unit": ledger.rows,
+        "spent": ledger.spent,
+        "charges": sum(group["charges"] for group in groups),
+        "groups": groups,
+        "leaks": [{"label": leak.label, "reason": leak.reason} for leak in ledger.leaks],
+        "ways": sorted(ways_to_compose(drawn)),
+        "books": len(ledger.books),
+        "in_rho": any(book.accountant.unit == "rho" for book in ledger.books),
+        "picture": drawn,
+    }
+
+
+def inputs(schema: Schema) -> dict[str, Any]:
+    """What was taken as known before anyone looked at the table."""
+    features = [{"name": name, **_feature(part)} for name, part in schema.features.items()]
+    target = schema.target
+    return {
+        "features": features,
+        "target": {
+            "name": target.name,
+            "kind": "classes" if isinstance(target, Classes) else "number",
+            "classes": list(target.labels) if isinstance(target, Classes) else None,
+            "other": target.other if isinstance(target, Classes) else None,
+            "lower": None if isinstance(target, Classes) else target.lower,
+            "upper": None if isinstance(target, Classes) else target.upper,
+        },
+        "n_rows": None if schema.n_rows is None else int(schema.n_rows),
+        "vouched_by": schema.vouched_by,
+        "read_off_the_rows": schema.source == "assume-public",
+    }
+
+
+def _feature(part: Feature) -> dict[str, Any]:
+    if isinstance(part, Categorical):
+        return {"kind": "category", "categories": list(part.categories), "lower": None, "upper": None}
+    kind = "whole number" if part.integer else "number"
+    return {"kind": kind, "categories": None, "lower": part.lower, "upper": part.upper}
+
+
+def making(model: Any) -> dict[str, Any]:
+    """Recipe, mechanisms, source of randomness, versions and hash."""
+    recipe = known_recipe(model)
+    mechanisms = dict.fromkeys(entry["mechanism"] for entry in model.ledger_.entries())
+    return {
+        "estimator": type(model).__name__,
+        "recipe": model.privacy_.recipe,
+        "own_recipe": model.privacy_.own_recipe,
+        "title": None if recipe is None else recipe.title,
+        "paper": None if recipe is None else recipe.paper,
+        "claim": None if recipe is None else recipe.claim,
+        "variant": model.privacy_.variant,
+        "mechanisms": [
+            {"name": name, "sentence": MECHANISMS.get(name, "A mechanism of the recipe's own.")} for name in mechanisms
+        ],
+        "seeded": model.privacy_.seeded,
+        "versions": dict(model.made_with_),
+        "digest": model_digest(model),
+    }
+
+
+def known_recipe(model: Any) -> Recipe | None:
+    """The recipe, with the words of whoever wrote it; a file keeps only the name of an own one."""
+    if model.privacy_.own_recipe:
+        return model.recipe if isinstance(model.recipe, Recipe) else None
+    try:
+        return get_recipe(model.privacy_.recipe)
+    except ParameterError:
+        return None
+
+
+def forest_content(model: Any) -> dict[str, Any]:
+    """Figures about the released trees."""
+    forest = model.forest_
+    signal = Signal.of(forest, model.ledger_)
+    return {
+        "n_trees": forest.n_trees,
+        "n_nodes": forest.n_nodes,
+        "n_leaves": int(forest.is_leaf.sum()),
+        "depth": forest.depth,
+        "link": forest.link,
+        "draws_labels": forest.draws,
+        "release": signal.release,
+        "records": measured_records(forest),
+        "too_small_to_tell": too_small_to_tell(forest),
+        "odd": released_doubts(forest, model.schema_),
+        "importances": signal.importances(),
+        "balance": signal.balance(),
+        "reliability": signal.reliability(),
+    }

@@ -1,0 +1,161 @@
+"""The report as one page that needs nothing else. Public values only."""
+
+import base64
+import hashlib
+import math
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from dpforest.common import text as texts
+from dpforest.common.jsonable import to_json
+from dpforest.common.text import figure, percent, share_figure, shortened, visible
+
+# How much of a long list is on the page; the twin has all.
+MOST_FEATURES, MOST_CATEGORIES, MOST_CLASSES, MOST_LINES = 150, 12, 40, 40
+SHORTEST = 16  # characters of a label on a page that is full
+# What a parser of HTML could act on inside a script element; U+2028 and U+2029 end lines in old JavaScript.
+ACTIVE = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+UNITS = {"epsilon": "ε", "rho": "\N{GREEK SMALL LETTER RHO}"}
+
+
+def script_json(value: Any) -> Markup:
+    """JSON that can stand inside a script element."""
+    text = to_json(value, ensure_ascii=False, separators=(",", ":"))
+    return Markup(re.sub("[<>&\u2028\u2029]", lambda found: ACTIVE[found[0]], text))
+
+
+class LabelWriter:
+    """Labels as HTML: isolated from the direction of the text around, and cut if long.
+
+    The rest of a cut label opens on demand, as long as such rests have room on the page. When all labels together have used
+    up theirs, later ones are cut to a few characters.
+    """
+
+    def __init__(self, room: int = 350_000, room_for_rests: int = 100_000, longest: int = 12_000) -> None:
+        self._room, self._room_for_rests, self._longest = room, room_for_rests, longest
+
+    def __call__(self, value: Any, most: int = 80) -> Markup:
+        text = str(value)
+        short = Markup("<bdi>{}</bdi>").format(shortened(text, most if self._room > 0 else min(most, SHORTEST), visible))
+        self._room -= len(short.encode())
+        if len(text) <= most or self._room <= 0:
+            return short
+        rest = Markup("<bdi>{}</bdi>").format(visible(text[: self._longest]))
+        size = len(rest.encode())
+        if size > self._room_for_rests:
+            return short + Markup(' <span class="small">({:,} characters)</span>').format(len(text))
+        self._room_for_rests -= size
+        opened = Markup('<details class="whole"><summary>{:,} characters</summary>{}</details>')
+        return short + Markup(" ") + opened.format(len(text), rest)
+
+
+def page(content: dict[str, Any], drawing: dict[str, Any], twin: str) -> str:
+    """The page; ``drawing`` is what its script draws, ``twin`` the name of the file that has everything."""
+    style, script = _part("style.css"), _part("script.js")
+    data: dict[str, Any] = {"ledger": _labelled(content["ledger"]["picture"]), "forest": drawing}
+    data["bounded"] = math.isfinite(content["ledger"]["spent"])
+    data["declared"] = bool(content["guarantee"]["outside"])
+    return _template().render(
+        content,
+        text=LabelWriter(),
+        style=Markup(style),
+        script=Markup(script),
+        policy=_policy(style, script),
+        data=script_json(data),
+        drawing=drawing,
+        twin=twin,
+        ledger_words=_charge_words(content["ledger"]["groups"]),
+        histogram=_histogram(content["forest"]["reliability"]),
+    )
+
+
+@cache
+def _part(name: str) -> str:
+    return (files("dpforest.show.report") / name).read_text("utf-8")
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"figure": figure, "percent": percent, "share": share_figure}
+    environment.globals |= {
+        "most_features": MOST_FEATURES,
+        "most_categories": MOST_CATEGORIES,
+        "most_classes": MOST_CLASSES,
+        "most_lines": MOST_LINES,
+        "units": UNITS,
+        "band_means": texts.BAND_MEANS,
+        "by_weight": texts.BY_WEIGHT,
+    }
+    spoken = (texts.count_words, texts.counted, texts.in_brackets, texts.mean_words, texts.share_words)
+    environment.globals |= {words.__name__: words for words in spoken}
+    return environment.from_string(_part("template.html"))
+
+
+def _policy(style: str, script: str) -> str:
+    """What a browser may run: the page's own style and script, nothing from elsewhere."""
+    allowed = [_hash(style), _hash(script)]
+    return f"default-src 'none'; style-src '{allowed[0]}'; script-src '{allowed[1]}'; base-uri 'none'; form-action 'none'"
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _labelled(block: dict[str, Any]) -> dict[str, Any]:
+    """A block of the ledger as the script gets it: labels cut, amounts as text."""
+    names = ("kind", "count", "copies", "share", "mechanism", "purpose")
+    kept: dict[str, Any] = {name: block[name] for name in names if name in block}
+    kept["label"] = shortened(block["label"], 60, visible)
+    if "last" in block:
+        kept["last"] = shortened(block["last"], 60, visible)
+    if "reason" in block:
+        kept["reason"] = shortened(block["reason"], 400, visible)
+    kept["amount"] = f"{UNITS[block['unit']]} = {figure(float(block['cost']))}"
+    return kept | {"children": [_labelled(part) for part in block["children"]]}
+
+
+def _charge_words(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of the table of charges."""
+    return [
+        group
+        | {
+            "levels": _levels(group["levels"]),
+            "each": UNITS[group["unit"]]
+            + " = "
+            + (
+                figure(group["most"])
+                if math.isclose(group["least"], group["most"], rel_tol=1e-6) or math.isinf(group["most"])
+                else f"{figure(group['least'])} to {figure(group['most'])}"
+            ),
+        }
+        for group in groups
+    ]
+
+
+def _levels(levels: list[int]) -> str:
+    if not levels:
+        return ""
+    return f"level {levels[0]}" if len(levels) == 1 else f"levels {levels[0]} to {levels[-1]}"
+
+
+def _histogram(reliability: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Bars of the picture of leaves, as parts of the highest."""
+    if reliability is None:
+        return []
+    highest = max((group["share"] for group in reliability["bins"]), default=0.0) or 1.0
+    return [
+        {
+            "label": f"{group['from']:g} to {group['to']:g}" if math.isfinite(group["to"]) else f"over {group['from']:g}",
+            "share": max(group["share"], 0.0),
+            "leaves": group["leaves"],
+            "height": max(group["share"], 0.0) / highest,
+            "out": group["from"] >= reliability["threshold"],
+        }
+        for group in reliability["bins"]
+    ]

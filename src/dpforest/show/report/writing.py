@@ -1,0 +1,50 @@
+"""Writes the report: the page, and its twin for programs. Public values only."""
+
+from pathlib import Path
+from typing import Any
+
+from dpforest.common.files import check_writable, write_whole
+from dpforest.common.jsonable import to_json
+from dpforest.errors import OutputError
+from dpforest.model.signal import Signal
+from dpforest.show.export.json import forest_to_dict
+from dpforest.show.report.content import report_content
+from dpforest.show.report.drawing import Drawing
+from dpforest.show.report.html import page
+from dpforest.show.report.registry import deployment
+
+FORMAT, VERSION = "dpforest-report", 1
+
+
+def write_report(model: Any, path: str | Path, audit: dict[str, Any] | None = None) -> None:
+    """Write the page to ``path`` and its twin beside it, with the ending ``.json``.
+
+    ``audit`` is what ``dpforest audit --json`` prints. Both files are made before the first is written.
+    """
+    path = Path(path)
+    twin = path.with_suffix(".json")
+    if twin == path:
+        raise OutputError(f"{path} is where the JSON twin of the report goes. Give the page another ending, such as .html.")
+    content = report_content(model, audit)
+    drawing = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict()
+    files = {twin: twin_text(model, content).encode(), path: page(content, drawing, twin.name).encode()}
+    for place in files:
+        check_writable(place)
+    for place, text in files.items():
+        write_whole(place, text)
+
+
+def twin_text(model: Any, content: dict[str, Any]) -> str:
+    """The content as JSON, with the whole ledger, every tree and the draft of a registry's entry."""
+    whole = {
+        "format": FORMAT,
+        "version": VERSION,
+        **content,
+        "deployment": deployment(content),
+        "schema": model.schema_.to_dict(),
+        "whole_ledger": model.ledger_.to_dict(),
+    }
+    parts = to_json(whole, indent=1)
+    # Trees are for programs: without line breaks they take half the room.
+    trees = to_json(forest_to_dict(model.forest_))
+    return f'{parts.rstrip().removesuffix("}").rstrip()},\n "trees": {trees}\n}}\n'

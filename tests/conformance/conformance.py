@@ -1,0 +1,212 @@
+"""A backend and the in-memory one side by side: every question goes to both, and both must say the same.
+
+``TwinSource`` and ``Twin`` keep the protocols of ``records.base``, so a script or a whole fit can run on them. Deals are
+drawn where the rows are. What was drawn is read back through the protocol itself: every table here has a feature that
+names its record, so counts of its codes at the roots say how often each record is in each tree. The records in memory
+get that deal.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpforest.mechanisms import Entropy
+from dpforest.privacy.sealed import Sealed
+from dpforest.records.base import CAPABILITIES, AllTrees, Assignment, Counter, OneTree, Source
+from dpforest.records.draws import NO_WEIGHTS
+from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.memory.vault import Vault
+from dpforest.schema import Classes, Schema
+from dpforest.schema.domain import Domain
+
+# The feature that names its record.
+NAME = "record"
+
+
+@dataclass(frozen=True)
+class Backend:
+    """How to hand a table to an engine, and the protocols that it does not offer."""
+
+    name: str
+    seal: Callable[[Any, Schema], Source]
+    gaps: frozenset[type] = frozenset()
+
+
+def in_memory(table: Any, schema: Schema) -> Vault:
+    """The source that all others are compared with."""
+    return Vault.seal(table.select([*schema.features]), table.column(schema.target.name), schema)
+
+
+def agreed(answer: Sealed[np.ndarray], expected: Sealed[np.ndarray]) -> Sealed[np.ndarray]:
+    """The answer of a backend, which must be that of the reference to the last unit, over the whole grid."""
+    assert isinstance(answer, Sealed)
+    own, other = answer._value, expected._value
+    assert isinstance(own, np.ndarray)
+    assert own.dtype == np.int64
+    assert own.shape == other.shape
+    np.testing.assert_array_equal(own, other)
+    return answer
+
+
+def offering_all(kind: type) -> type:
+    """A class that passes questions on by ``__getattr__``, with the names of all protocols, which look for them."""
+    for name in {name for need in CAPABILITIES for name in vars(need) if name[0] != "_"} - {*vars(kind)}:
+        setattr(kind, name, property(lambda self, name=name: self.__getattr__(name)))
+    return kind
+
+
+class TwinSource:
+    """A source of a backend beside that in memory."""
+
+    def __init__(self, source: Source, reference: Source) -> None:
+        self.schema = source.schema
+        self._source, self._reference = source, reference
+        self.counter, self.gaps, self.close = source.counter, source.gaps, source.close
+
+    def count(self) -> Sealed[np.ndarray]:
+        return agreed(self._source.count(), self._reference.count())
+
+    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "Twin":
+        return Twin(self._source.encode(domain, progress), self._reference.encode(domain))
+
+
+class Twin:
+    """A counter of a backend beside that in memory."""
+
+    def __init__(self, counter: Counter, reference: MemoryCounter) -> None:
+        self._counter, self._reference = counter, reference
+        self.domain, self.target = reference.domain, reference.target
+        assert counter.target == self.target
+        assert counter.domain.names == self.domain.names
+        self._place = self.domain.names.index(NAME)
+        self._names = reference._codes[self._place]
+
+    def _same(self, attribute: str) -> int:
+        own, other = getattr(self._counter, attribute), getattr(self._reference, attribute)
+        assert own == other
+        return int(own)
+
+    @property
+    def code_unit(self) -> int:
+        return self._same("code_unit")
+
+    @property
+    def node_unit(self) -> int:
+        return self._same("node_unit")
+
+    @property
+    def code_width(self) -> int:
+        return self._same("code_width")
+
+    def deal(self, assignment: Assignment, entropy: Entropy) -> None:
+        self._counter.deal(assignment, entropy)
+        weights = times_in_trees(self._counter, assignment.n_trees, self._place)[:, self._names]
+        if isinstance(assignment, OneTree):
+            assert (weights.sum(axis=0) == 1).all()
+            self._follow(weights.argmax(axis=0)[None], NO_WEIGHTS)
+            return
+        if isinstance(assignment, AllTrees):
+            assert (weights == 1).all()
+        self._follow(np.tile(np.arange(assignment.n_trees)[:, None], weights.shape[1]), weights)
+
+    def deal_by_errors(self, forest: Any, n_trees: int, entropy: Entropy) -> None:
+        self._counter.deal_by_errors(forest, n_trees, entropy)
+        weights = times_in_trees(self._counter, n_trees, self._place)[:, self._names]
+        n_wrong = (forest.choices(self._reference._codes) != self._reference._target_codes).sum(axis=0)
+        assert ((weights == 0) | (weights == 1)).all()
+        assert not weights[:, n_wrong == 0].any()
+        assert weights[:, n_wrong == forest.n_trees].all()
+        self._follow(np.tile(np.arange(n_trees)[:, None], weights.shape[1]), weights)
+
+    def _follow(self, positions: np.ndarray, weights: np.ndarray) -> None:
+        self._reference._start(positions.astype(np.int32), weights.astype(np.uint8))
+
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[Twin, Twin]":
+        parts = self._counter.hold_out(share, entropy)
+        masks = []
+        for part in parts:
+            part.deal(AllTrees(1), entropy)
+            masks.append(times_in_trees(part, 1, self._place)[0, self._names])
+        np.testing.assert_array_equal(masks[0] + masks[1], np.ones(len(self._names)))
+        training, held = (
+            Twin(part, self._reference._part(mask.astype(bool))) for part, mask in zip(parts, masks, strict=True)
+        )
+        return training, held
+
+    def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
+        return agreed(self._counter.count_codes(first, wanted), self._reference.count_codes(first, wanted))
+
+    def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
+        return agreed(self._counter.count_nodes(first, n_nodes), self._reference.count_nodes(first, n_nodes))
+
+    def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
+        return agreed(self._counter.sum_residuals(first, n_nodes), self._reference.sum_residuals(first, n_nodes))
+
+    def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
+        return agreed(self._counter.count_values(first, n_nodes), self._reference.count_values(first, n_nodes))
+
+    def count_errors(self, forest: Any, ensembles: np.ndarray) -> Sealed[np.ndarray]:
+        return agreed(self._counter.count_errors(forest, ensembles), self._reference.count_errors(forest, ensembles))
+
+    def descend(self, *splits: Any) -> None:
+        self._both("descend", *splits)
+
+    def start_scores(self) -> None:
+        self._both("start_scores")
+
+    def add_scores(self, values: np.ndarray) -> None:
+        self._both("add_scores", values)
+
+    def weigh_residuals(self) -> None:
+        self._both("weigh_residuals")
+
+    def look(self, low: int, high: int) -> None:
+        self._both("look", low, high)
+
+    def look_at_residuals(self, half_width: int) -> None:
+        self._both("look_at_residuals", half_width)
+
+    def weigh_distances(self, first: int, centres: np.ndarray, reach: int) -> None:
+        self._both("weigh_distances", first, centres, reach)
+
+    def _both(self, method: str, *arguments: Any) -> None:
+        getattr(self._counter, method)(*arguments)
+        getattr(self._reference, method)(*arguments)
+
+
+def times_in_trees(counter: Counter, n_trees: int, place: int) -> np.ndarray:
+    """How often each record is in each tree ``(n_trees, n_codes)``, by the code of the feature that names it."""
+    wanted = np.zeros((n_trees, counter.domain.n_features), dtype=bool)
+    wanted[:, place] = True
+    counts = counter.count_codes(0, wanted)._value
+    own = counts[:, counter.domain.offsets[place] : counter.domain.offsets[place + 1]]
+    return own.sum(axis=2) if isinstance(counter.target, Classes) else own[:, :, 0]
+
+
+def random_splits(domain: Domain, first: int, n_open: int, rng: np.random.Generator) -> tuple[Any, int]:
+    """Splits of the nodes from ``first`` as ``descend`` takes them, some of them leaves; and the number of children."""
+    features = rng.integers(-1 if first else 0, domain.n_features, n_open)
+    n_children = np.where(features >= 0, rng.integers(2, 4, n_open), 0)
+    routes = rng.integers(0, np.maximum(n_children, 1)[:, None], (n_open, int(domain.n_codes.max()))).astype(np.uint16)
+    first_children = np.where(features >= 0, first + n_open + np.cumsum(n_children) - n_children, -1)
+    return (first, features, routes, first_children), int(n_children.sum())
+
+
+def grow_at_random(twin: Twin, n_trees: int, depth: int, rng: np.random.Generator) -> int:
+    """Count and follow random splits of all levels; returns the number of nodes."""
+    first, n_open = 0, n_trees
+    for level in range(depth):
+        wanted = rng.random((n_open, twin.domain.n_features)) < (1.0, 0.3)[level % 2]
+        twin.count_codes(first, wanted)
+        # A large level is asked in blocks.
+        twin.count_codes(first + n_open // 2, wanted[n_open // 2 :][:1])
+        twin.count_nodes(first, n_open)
+        splits, n_children = random_splits(twin.domain, first, n_open, rng)
+        twin.descend(*splits)
+        first, n_open = first + n_open, n_children
+        if not n_open:
+            break
+    twin.count_nodes(0, first + n_open)
+    return first + n_open

@@ -1,0 +1,145 @@
+"""The engines under test: how each gets a table, and what it declares that it cannot do. One cluster, one server for all."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from tests.conformance.conformance import Backend, in_memory
+from tests.conformance.postgres_server import KEEPER, READER, as_root, connect, write_table
+
+from benchmarks.postgres import Server
+from dpforest.records.base import Openable, Scored, Weighted
+from dpforest.records.parquet import ParquetVault
+from dpforest.records.sql.vault import SqlVault
+
+_numbers = itertools.count()
+
+
+@contextmanager
+def opened(name: str, folder: Path, server: Callable[[], Server]) -> Iterator[Backend]:
+    """A backend, for as long as its engine runs; ``server`` gives one of PostgreSQL to those that need it."""
+    with ExitStack() as stack:
+        yield OPENERS[name](folder, stack, server)
+
+
+def _memory(folder, stack, server):
+    return Backend("memory", in_memory)
+
+
+def _parquet(folder, stack, server):
+    return Backend("parquet", lambda table, schema: ParquetVault.seal(_written(table, folder), schema, n_jobs=2))
+
+
+def _written(table, folder):
+    """A folder of Parquet files in which rows lie in uneven parts, one of them empty."""
+    own = folder / f"table-{next(_numbers)}"
+    own.mkdir()
+    ends = [0, table.num_rows // 3, table.num_rows // 3, table.num_rows]
+    for place, (start, stop) in enumerate(itertools.pairwise(ends)):
+        pq.write_table(table.slice(start, stop - start), own / f"part-{place}.parquet", row_group_size=16)
+    return own
+
+
+def _dask(folder, stack, server):
+    import distributed
+
+    from dpforest.records.dask.vault import DaskVault
+
+    cluster = stack.enter_context(
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1")
+    )
+    client = stack.enter_context(distributed.Client(cluster))
+    gaps = frozenset([Openable])
+    return Backend("dask", lambda table, schema: DaskVault.seal(str(_written(table, folder)), schema, client, 1), gaps)
+
+
+def _hostile_name():
+    return f"""it's "{next(_numbers)}"; DROP TABLE x; -- åß"""
+
+
+def _duckdb(folder, stack, server):
+    import ibis
+
+    connection = ibis.duckdb.connect()
+    stack.callback(connection.disconnect)
+
+    def seal(table, schema):
+        return SqlVault.seal(connection.create_table(_hostile_name(), table), schema)
+
+    return Backend("duckdb", seal, sql_gaps(True))
+
+
+def _postgresql(user, folder, stack, server):
+    found = server()
+    root = stack.enter_context(as_root(found))
+    connections = []
+
+    def seal(table, schema):
+        # An account that may only read sees the tables that were there when its transaction began: a connection for each.
+        while connections:
+            connections.pop().disconnect()
+        connections.append(connect(found, user))
+        name = write_table(root, _hostile_name(), table)
+        return SqlVault.seal(connections[0].table(name), schema)
+
+    stack.callback(lambda: connections and connections.pop().disconnect())
+    return Backend("postgresql", seal, sql_gaps(user == KEEPER))
+
+
+# One task for each step is enough for a small table.
+SPARK = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+# Queries are run as they are: most of the time of a small table is that of compiling a program for each.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+# Set to "interpreted", or to "compiled", which is Spark's own way and takes longer.
+SPARK_VARIABLE = "DPFOREST_SPARK"
+
+
+def _spark(folder, stack, server):
+    import ibis
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[1]").config("spark.sql.warehouse.dir", str(folder))
+    settings = SPARK | (INTERPRETED if os.environ[SPARK_VARIABLE] == "interpreted" else {})
+    for setting, value in settings.items():
+        builder = builder.config(setting, value)
+    session = builder.getOrCreate()
+    stack.callback(session.stop)
+    session.sparkContext.setLogLevel("ERROR")
+    connection = ibis.pyspark.connect(session)
+
+    def seal(table, schema):
+        name = f"table_{next(_numbers)}"
+        session.createDataFrame(table).coalesce(1).cache().createOrReplaceTempView(name)
+        return SqlVault.seal(connection.table(name), schema)
+
+    return Backend("spark", seal, sql_gaps(False))
+
+
+def sql_gaps(temporary):
+    """What no account is offered, and what one is not that may not make temporary tables."""
+    return frozenset([Openable] if temporary else [Openable, Weighted, Scored])
+
+
+OPENERS = {
+    "memory": _memory,
+    "parquet": _parquet,
+    "dask": _dask,
+    "duckdb": _duckdb,
+    "postgresql": partial(_postgresql, KEEPER),
+    "postgresql, read-only account": partial(_postgresql, READER),
+}
+# Minutes, and a library and a runtime of its own: only when it is asked for.
+if SPARK_VARIABLE in os.environ:
+    OPENERS["spark"] = _spark

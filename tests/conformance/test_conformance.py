@@ -1,0 +1,352 @@
+"""One suite for all backends: the same answers as in memory to the last unit, the same ledgers, forests as good."""
+
+import math
+import re
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from tests.conformance.conformance import Twin, TwinSource, grow_at_random, in_memory, offering_all
+from tests.conformance.conformance_backends import OPENERS, opened
+from tests.conformance.conformance_tables import SIZES, TARGETS, easy, nasty
+
+from dpforest import get_recipe, list_recipes
+from dpforest.errors import ParameterError
+from dpforest.forest.tree import SCORE_STEPS
+from dpforest.mechanisms import Entropy
+from dpforest.parts.sampling import EveryRecord
+from dpforest.pipeline import fit_forest
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.records.base import (
+    CAPABILITIES,
+    AllTrees,
+    OneTree,
+    Openable,
+    Poisson,
+    Scored,
+    Weighted,
+    check_support,
+)  # fmt: skip
+from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.sql.vault import TOO_DEEP
+from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes
+from dpforest.schema.domain import Domain, Grid
+
+pytestmark = pytest.mark.slow
+
+ASSIGNMENTS = (OneTree(2), AllTrees(2), Poisson(2))
+RECIPES = [(recipe["name"], task) for recipe in list_recipes() for task in recipe["tasks"]]
+# Every kind of target on a table with everything in it, and tables without records or nearly so.
+CASES = [
+    *(("mixed", kind) for kind in TARGETS),
+    ("one row", "bounded"),
+    ("empty", "four classes"),
+    ("all left out", "two classes"),
+]
+WITH_CLASSES = [case for case in CASES if isinstance(TARGETS[case[1]], Classes)]
+BOUNDED = ["mixed", "empty"]
+# Fine grids have a test of their own; elsewhere they would make every query of an account that only reads long.
+FEW_BINS = Grid(bins=5)
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=[pytest.mark.server] * name.startswith("postgres")) for name in OPENERS]
+)
+def backend(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("engine")
+    with opened(request.param, folder, lambda: request.getfixturevalue("server")) as found:
+        yield found
+
+
+def a_gate(epsilon, seed=None):
+    return Gate(Ledger(make_accountant(epsilon, 0.0)), Entropy(seed))
+
+
+def twin_source(backend, table, schema):
+    return TwinSource(backend.seal(table, schema), in_memory(table, schema))
+
+
+def encoded(backend, size, kind, grid=FEW_BINS):
+    return twin_source(backend, *nasty(size, kind)).encode(Domain.of(nasty(size, kind)[1], grid))
+
+
+def skip_gap(backend, *needs):
+    """Declared gaps have a test of their own: each is refused."""
+    for need in backend.gaps.intersection(needs):
+        pytest.skip(f"{backend.name} is not {need.__name__}")
+
+
+def levels_of(size):
+    """How deep trees are grown: where there are next to no records, a second level asks nothing new."""
+    return 2 if size == "mixed" else 1
+
+
+def all_records(twin: Twin):
+    twin.deal(AllTrees(1), Entropy())
+
+
+@pytest.mark.parametrize(("size", "kind"), CASES)
+def test_records_are_counted_and_encoded_as_in_memory(backend, size, kind):
+    table, schema = nasty(size, kind)
+    source = twin_source(backend, table, schema)
+    source.count()
+    for grid in (Grid(geometric=True), Grid(bins=5))[: 2 if size == "mixed" else 1]:
+        twin = source.encode(Domain.of(schema, grid))
+        all_records(twin)
+        assert (twin.code_unit, twin.node_unit, twin.code_width) == (1, 1, schema.target.width)
+        twin.count_codes(0, np.ones((1, schema.n_features), dtype=bool))
+        twin.count_nodes(0, 3)
+
+
+@pytest.mark.parametrize(("size", "kind"), CASES)
+def test_levels_of_every_sampling_are_counted_as_in_memory(backend, size, kind):
+    twin, rng = encoded(backend, size, kind), np.random.default_rng(SIZES[size])
+    for assignment in ASSIGNMENTS:
+        if isinstance(assignment, Poisson) and Weighted in backend.gaps:
+            continue
+        twin.deal(assignment, Entropy())
+        grow_at_random(twin, 2, levels_of(size), rng)
+
+
+def test_deals_are_drawn_anew_for_each_record(backend):
+    skip_gap(backend, Weighted)
+    twin = encoded(backend, "mixed", "two classes, others no")
+    drawn = []
+    for _ in range(4):
+        twin.deal(Poisson(3), Entropy())
+        drawn.append(twin._reference._weights.copy())
+    assert all((drawn[0] != other).any() for other in drawn[1:])
+    # 564 draws: a mean and a variance of 1, with standard errors of 0.04 and 0.06
+    assert 0.75 < np.mean(drawn) < 1.25
+    assert 0.6 < np.var(drawn) < 1.6
+    twin.deal(OneTree(2), Entropy())
+    assert 0 < twin._reference._positions.mean() < 1
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"), [("mixed", "two classes, others no"), ("mixed", "four classes"), ("empty", "two classes")]
+)
+def test_weights_of_classes_follow_released_scores_as_in_memory(backend, size, kind):
+    skip_gap(backend, Scored, Weighted)
+    twin, rng = encoded(backend, size, kind), np.random.default_rng(1)
+    n_classes = twin.target.n_values
+    twin.start_scores()
+    # Scores that are small, and beyond the table of powers.
+    for most in (SCORE_STEPS // 4, 40 * SCORE_STEPS):
+        all_records(twin)
+        twin.weigh_residuals()
+        assert twin.code_unit == twin.node_unit == 255
+        n_nodes = grow_at_random(twin, 1, 1, rng)
+        twin.sum_residuals(0, n_nodes)
+        twin.add_scores(rng.integers(-most, most + 1, (n_nodes, n_classes)).astype(np.int32))
+    all_records(twin)
+    assert twin.code_unit == 1
+    twin.count_nodes(0, 1)
+    twin.sum_residuals(0, 1)
+
+
+@pytest.mark.parametrize("size", BOUNDED)
+def test_views_of_a_bounded_target_follow_released_values_as_in_memory(backend, size):
+    skip_gap(backend, Scored, Weighted)
+    twin, rng = encoded(backend, size, "bounded"), np.random.default_rng(2)
+    twin.start_scores()
+    for window, half_width in (((0, FINE_STEPS), FINE_STEPS // 4), ((FINE_STEPS // 8, 5 * FINE_STEPS // 8), 1000)):
+        twin.look(*window)
+        all_records(twin)
+        twin.count_values(0, 2)
+        n_nodes = grow_at_random(twin, 1, 1, rng)
+        twin.count_values(0, n_nodes)
+        twin.add_scores(rng.integers(-9000, FINE_STEPS, (n_nodes, 1)).astype(np.int32))
+        all_records(twin)
+        twin.look_at_residuals(half_width)
+        twin.count_values(0, 1)
+        twin.count_nodes(0, 1)
+
+
+@pytest.mark.parametrize("size", BOUNDED)
+def test_sides_of_released_centres_are_counted_as_in_memory(backend, size):
+    skip_gap(backend, Scored, Weighted)
+    twin, rng = encoded(backend, size, "bounded"), np.random.default_rng(3)
+    all_records(twin)
+    first, n_open, everything = 0, 1, np.ones((1, twin.domain.n_features), dtype=bool)
+    for reach in (102, TARGET_STEPS):
+        twin.weigh_distances(first, rng.integers(0, TARGET_STEPS + 1, n_open), reach)
+        assert (twin.code_unit, twin.node_unit, twin.code_width) == (255, 1, 2)
+        twin.count_codes(first, np.repeat(everything, n_open, axis=0))
+        twin.count_nodes(first, n_open)
+        feature = int(rng.integers(twin.domain.n_features))
+        routes = rng.integers(0, 2, (n_open, int(twin.domain.n_codes.max()))).astype(np.uint16)
+        children = first + n_open + 2 * np.arange(n_open)
+        twin.descend(first, np.full(n_open, feature), routes, children)
+        first, n_open = first + n_open, 2 * n_open
+    all_records(twin)
+    assert (twin.code_unit, twin.code_width) == (1, 3)
+    twin.count_codes(0, everything)
+
+
+def a_forest(size, kind):
+    table, schema = nasty(size, kind)
+    return fit_forest(in_memory(table, schema), get_recipe("consul-2020"), a_gate(3.0), n_trees=3, max_depth=2)
+
+
+@pytest.mark.parametrize(("size", "kind"), WITH_CLASSES)
+def test_errors_of_released_trees_are_counted_as_in_memory(backend, size, kind):
+    twin, forest = encoded(backend, size, kind, Grid(bins=32)), a_forest(size, kind)
+    twin.count_errors(forest, np.array([[1, 0, 0], [0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 1, 0]], dtype=bool))
+
+
+@pytest.mark.parametrize(("size", "kind"), WITH_CLASSES)
+def test_records_that_released_trees_get_wrong_are_dealt_and_counted_as_in_memory(backend, size, kind):
+    skip_gap(backend, Weighted)
+    twin = encoded(backend, size, kind, Grid(bins=32))
+    twin.deal_by_errors(a_forest(size, kind), 2, Entropy())
+    grow_at_random(twin, 2, levels_of(size), np.random.default_rng(4))
+
+
+@pytest.mark.parametrize(("size", "kind"), [CASES[0], CASES[3], CASES[5]])
+def test_held_out_records_are_a_part_of_their_own(backend, size, kind):
+    for part in encoded(backend, size, kind).hold_out(0.3, Entropy()):
+        part.deal(OneTree(2), Entropy())
+        grow_at_random(part, 2, levels_of(size), np.random.default_rng(5))
+
+
+@offering_all
+class Spy:
+    """Records in memory, and the protocols that their questions belong to."""
+
+    def __init__(self, shards, needed):
+        self._shards, self._needed = shards, needed
+
+    def __getattr__(self, name):
+        self._needed |= {need for need in CAPABILITIES if name in vars(need)}
+        return getattr(self._shards, name)
+
+    def deal(self, assignment, entropy):
+        self._needed |= {Weighted} if isinstance(assignment, Poisson) else set()
+        self._shards.deal(assignment, entropy)
+
+    def hold_out(self, share, entropy):
+        return tuple(Spy(part, self._needed) for part in self._shards.hold_out(share, entropy))
+
+
+@cache
+def protocols_needed(name, task):
+    """Protocols to which the questions of a fit belong."""
+    table, schema = easy(24, task == "classification")
+    vault, needed = in_memory(table, schema), set()
+    encode = vault.encode
+    vault.encode = lambda domain, progress: Spy(encode(domain, progress), needed)
+    fit_forest(vault, get_recipe(name), a_gate(1.0), n_trees=2, max_depth=2)
+    return frozenset(needed)
+
+
+@pytest.mark.parametrize(("name", "task"), RECIPES)
+def test_every_recipe_fits_with_the_answers_and_the_ledger_of_memory_or_is_a_declared_gap(backend, name, task):
+    """Charges follow from answers and coins, so with all answers alike the ledger is that of a fit in memory."""
+    table, schema = easy(24, task == "classification")
+    gate, source = a_gate(1.0), twin_source(backend, table, schema)
+    if backend.gaps.intersection(get_recipe(name).needs):
+        with pytest.raises(ParameterError, match=f"Recipe '{name}' asks for .*temporary tables.* Use "):
+            fit_forest(source, get_recipe(name), gate, n_trees=2, max_depth=2)
+        assert gate.ledger.entries() == []
+        return
+    fit_forest(source, get_recipe(name), gate, n_trees=2, max_depth=2)
+    assert 0.0 < gate.ledger.spent <= 1.0
+
+
+@pytest.mark.parametrize("name", ["patil-singh-2014", "liu-2022"])
+def test_a_first_look_sees_the_tables_of_memory(backend, name):
+    """Its recipes have bootstraps, which not every backend draws; the look itself asks for no more than counts."""
+    table, schema = easy(24, True)
+    recipe = replace(get_recipe(name), sample=EveryRecord(), stages=None)
+    gate = a_gate(1.0)
+    fit_forest(twin_source(backend, table, schema), recipe, gate, n_trees=2, max_depth=2)
+    assert gate.ledger.entries()[0]["label"] == "first look"
+
+
+@pytest.mark.parametrize(("name", "task"), RECIPES)
+def test_a_recipe_says_beforehand_what_it_needs(name, task):
+    assert protocols_needed(name, task) <= {*get_recipe(name).needs}
+
+
+def test_what_a_backend_does_not_offer_is_refused_with_a_reason_and_nothing_else(backend):
+    source = backend.seal(*nasty("mixed", "two classes"))
+    assert source.gaps.keys() == backend.gaps
+    assert issubclass(type(source.encode(Domain.of(source.schema, FEW_BINS))), source.counter)
+    for need in (*CAPABILITIES, Openable):
+        if need not in backend.gaps:
+            check_support(source, [need], "This test")
+            continue
+        with pytest.raises(ParameterError, match=re.escape(source.gaps[need])):
+            check_support(source, [need], "This test")
+
+
+def test_forests_that_are_too_deep_for_queries_are_refused(backend):
+    if Scored not in backend.gaps:
+        pytest.skip(f"{backend.name} keeps where records are")
+    table, schema = nasty("mixed", "two classes")
+    counter = backend.seal(table, schema).encode(Domain.of(schema, Grid(bins=32)))
+    counter.deal(AllTrees(1), Entropy())
+    deep = (np.zeros(5000, dtype=np.int64), np.zeros((5000, 64), dtype=np.uint16), np.arange(5000) + 5001)
+    with pytest.raises(ParameterError, match=re.escape(TOO_DEEP)):
+        counter.descend(1, *deep)
+
+
+def test_rows_are_handed_out_as_in_memory_unless_that_is_a_declared_gap(backend):
+    skip_gap(backend, Openable)
+    table, schema = nasty("mixed", "four classes")
+    ours, theirs = (source.rows()._value for source in (in_memory(table, schema), backend.seal(table, schema)))
+    np.testing.assert_array_equal(ours.target, theirs.target)
+    for own, other in zip(ours.columns, theirs.columns, strict=True):
+        np.testing.assert_array_equal(own, other)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+@pytest.mark.parametrize(
+    ("name", "task"), [("auto", "classification"), ("auto", "regression"), ("friedman-schuster-2010", "classification")]
+)
+def test_the_same_seed_gives_the_same_forest_where_all_trees_see_all_records(backend, name, task, epsilon):
+    skip_gap(backend, *get_recipe(name).needs)
+    table, schema = easy(24, task == "classification")
+    gates = [a_gate(epsilon, 11) for _ in range(2)]
+    sources = (in_memory(table, schema), backend.seal(table, schema))
+    ours, theirs = (fit_forest(s, get_recipe(name), g, n_trees=3, max_depth=2) for s, g in zip(sources, gates, strict=True))
+    for part in ("trees", "parents", "first_children", "features", "routes", "counts", "votes"):
+        np.testing.assert_array_equal(getattr(ours, part), getattr(theirs, part))
+    assert gates[0].ledger.entries() == gates[1].ledger.entries()
+
+
+@pytest.mark.parametrize("classes", [True, False])
+def test_disjoint_trees_learn_as_much_as_in_memory(backend, classes):
+    table, schema = easy(600, classes, named=False)
+    source = backend.seal(table, schema)
+    forest = fit_forest(source, get_recipe("consul-2020"), a_gate(20.0, 11), n_trees=4, max_depth=3)
+    shares = forest.predict(in_memory(table, schema).encode(forest.domain)._codes)
+    actual = table.column("y").to_numpy()
+    if classes:
+        assert (shares.argmax(axis=1) == actual).mean() > 0.9
+    else:
+        errors = schema.target.mean_of(shares[:, 1]) - actual
+        assert np.square(errors).mean() < 0.4 * actual.var()
+
+
+class OffByOne(MemoryCounter):
+    """Counts that are nearly right."""
+
+    def count_codes(self, first, wanted):
+        return (
+            super()
+            .count_codes(first, wanted)
+            .map(lambda counts: counts + (np.arange(counts.size) == 3).reshape(counts.shape))
+        )
+
+
+def test_a_unit_too_much_in_one_cell_is_found():
+    table, schema = nasty("mixed", "two classes")
+    good, bad = (in_memory(table, schema).encode(Domain.of(schema, Grid(bins=5))) for _ in range(2))
+    bad.__class__ = OffByOne
+    with pytest.raises(AssertionError):
+        grow_at_random(Twin(bad, good), 1, 1, np.random.default_rng(6))

@@ -1,0 +1,135 @@
+"""Records walk down trees of any depth, in blocks and threads of any size, to the leaves of the slow twin."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from tests.support import naive
+from tests.support.strategies import FIXED, MIXED, SEEDS, forests, mixed_table, random_codes, recipe_of
+
+from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, estimators
+from dpforest.forest import tree
+from dpforest.records.memory import threads as workers
+from dpforest.records.memory.threads import Workers
+from dpforest.schema.domain import Domain, Grid
+
+BLOCK = tree.ROWS_AT_ONCE
+
+
+def with_votes(forest, rng):
+    """Votes with ties, so that the first of equal values must win."""
+    return replace(forest, votes=rng.integers(0, 4, (forest.n_nodes, forest.counts.shape[1])).astype(float))
+
+
+def twin_choices(forest, codes):
+    def choice(place, record):
+        votes = forest.votes[naive.path(forest, place, record)[-1]].tolist()
+        return votes.index(max(votes))
+
+    return [[choice(place, record) for record in codes.T] for place in range(forest.n_trees)]
+
+
+@FIXED
+@given(forests(), SEEDS)
+def test_choices_of_a_forest_equal_their_twin(forest, seed):
+    rng = np.random.default_rng(seed)
+    forest = with_votes(forest, rng)
+    codes = random_codes(forest.domain, int(rng.choice([0, 1, 9])), rng)
+    assert forest.choices(codes).tolist() == twin_choices(forest, codes)
+
+
+@pytest.mark.parametrize("n_records", [BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 3])
+def test_more_records_than_a_block_reach_the_leaves_of_their_twin(n_records):
+    @settings(FIXED, max_examples=4)
+    @given(forests(), SEEDS)
+    def check(forest, seed):
+        rng = np.random.default_rng(seed)
+        forest = with_votes(forest, rng)
+        codes = random_codes(forest.domain, n_records, rng)
+        assert forest.vote(codes).tolist() == [naive.votes(forest, record) for record in codes.T]
+        assert forest.choices(codes).tolist() == twin_choices(forest, codes)
+
+    check()
+
+
+DOMAIN = Domain.of(Schema({"x": Numeric(0, 4), "z": Numeric(0, 300)}, Classes(["a", "b"])), Grid(4))
+
+
+def chain(depth, place=0):
+    """A tree that is as deep as it has splits: at each level one child is a leaf."""
+    if depth == 0:
+        return [place, 100 - place]
+    return (depth % 2, [0, 1, 0, 1, 1], [[place + 1, 50 + place], chain(depth - 1, place + 2)])
+
+
+@pytest.mark.parametrize("depths", [(0,), (0, 0), (0, 7), (7, 0), (1, 12, 3), (5, 2, 0, 9)], ids=str)
+def test_trees_of_different_depths_are_walked_to_their_leaves(depths):
+    forest = naive.plant(DOMAIN, Classes(["a", "b"]), *(chain(depth, 9 * place) for place, depth in enumerate(depths)))
+    forest = replace(forest, votes=forest.counts)
+    codes = random_codes(DOMAIN, 60, np.random.default_rng(0))
+    assert forest.vote(codes).tolist() == [naive.votes(forest, record) for record in codes.T]
+    assert forest.choices(codes).tolist() == twin_choices(forest, codes)
+
+
+@pytest.mark.parametrize(
+    "lay", [np.asfortranarray, lambda codes: np.repeat(codes, 2, axis=1)[:, ::2], lambda codes: codes[:, :]]
+)
+def test_walks_do_not_depend_on_how_codes_lie_in_memory(lay):
+    forest = naive.plant(DOMAIN, Classes(["a", "b"]), chain(6), chain(2, 5))
+    forest, codes = replace(forest, votes=forest.counts), random_codes(DOMAIN, 60, np.random.default_rng(1))
+    assert forest.vote(lay(codes)).tolist() == [naive.votes(forest, record) for record in codes.T]
+    assert forest.choices(lay(codes)).tolist() == twin_choices(forest, codes)
+
+
+def test_a_changed_forest_does_not_walk_the_paths_of_the_old_one():
+    forest = naive.plant(DOMAIN, Classes(["a", "b"]), chain(6), chain(2, 5))
+    votes, released = np.nan_to_num(forest.counts), np.ones(forest.n_nodes, dtype=bool)
+    forest, codes = (
+        replace(forest, votes=votes, shares=votes, released=released),
+        random_codes(DOMAIN, 60, np.random.default_rng(2)),
+    )
+    forest.vote(codes)
+    for changed in (forest.without_children(np.array([1])), forest.only(np.array([False, True])), forest.join([forest] * 2)):
+        assert changed.vote(codes).tolist() == [naive.votes(changed, record) for record in codes.T]
+        assert changed.vote(codes).tolist() != forest.vote(codes).tolist()
+
+
+def fitted(task):
+    X, y, z = mixed_table(300, seed=3)
+    if task == "classes":
+        return DPForestClassifier(Schema(MIXED, Classes([0, 1])), recipe=recipe_of(n_trees=4, depth=4), random_state=1).fit(
+            X, y
+        )
+    return DPForestRegressor(Schema(MIXED, Bounded(0, 1)), recipe="auto", n_trees=3, random_state=1).fit(X, z)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3, 7])
+@pytest.mark.parametrize("chunk", [1, 64, 1 << 14])
+@pytest.mark.parametrize("task", ["classes", "bounded"])
+def test_predictions_do_not_depend_on_threads_or_chunks(monkeypatch, task, chunk, n_jobs):
+    model, (X, _, _) = fitted(task), mixed_table(211, seed=4)
+    model.feature_names_in_ = np.array(list(MIXED), dtype=object)
+    frame = pd.DataFrame(X, columns=list(MIXED)).astype({"x": float, "k": float, "d": int})
+    alone = [model.predict(frame), *([model.predict_proba(frame)] if task == "classes" else [])]
+    n_parts, parts = set(), Workers.parts
+    monkeypatch.setattr(workers, "THREAD_CELLS", 0)
+    monkeypatch.setattr(estimators, "effective_n_jobs", lambda asked: n_jobs)
+    monkeypatch.setattr(estimators, "CHUNK_ROWS", chunk)
+    monkeypatch.setattr(Workers, "parts", lambda *asked: n_parts.add(len(parts(*asked))) or parts(*asked))
+    for table in (X.tolist(), frame):
+        together = [model.predict(table), *([model.predict_proba(table)] if task == "classes" else [])]
+        for before, after in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(before, after)
+    assert n_jobs in n_parts
+
+
+def test_predictions_are_the_votes_of_the_twin():
+    model, (X, _, _) = fitted("classes"), mixed_table(50, seed=4)
+    domain = model.forest_.domain
+    for row, shares in zip(X, model.predict_proba(X), strict=True):
+        record = [naive.code_of(value, part, cuts)
+                  for value, part, cuts in zip(row, domain.features, domain.cuts, strict=True)]  # fmt: skip
+        votes = naive.votes(model.forest_, record)
+        np.testing.assert_allclose(shares, np.array(votes) / sum(votes), rtol=1e-12)

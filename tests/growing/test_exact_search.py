@@ -1,0 +1,190 @@
+"""Without noise the first splits of a tree are those of an exact search over everything that is offered."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from tests.support import naive
+from tests.support.strategies import recipe_of
+
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest.parts.criteria import SquaredError
+from dpforest.parts.leaves import TwoBinMean
+from dpforest.schema import TARGET_STEPS
+from dpforest.schema.domain import Domain
+
+# Scores are rounded down to 1/64 of a record (or of a squared range) in each of two children.
+ROUNDING = Fraction(2, 64)
+
+NUMBERS = {"x": Numeric(0, 1), "k": Numeric(0, 5, integer=True), "w": Numeric(-3, 3)}
+WORDS = {"c": Categorical(["a", "b", "c"]), "d": Categorical(["u", "v"]), "e": Categorical([1, 2, 3, 4])}
+FEATURES = {"numbers": NUMBERS, "words": WORDS, "mixed": NUMBERS | WORDS}
+
+
+def random_column(part, n_rows, rng):
+    if isinstance(part, Categorical):
+        return rng.choice(np.array([*part.categories, "unlisted", None], dtype=object), n_rows)
+    column = rng.uniform(part.lower - 0.1, part.upper + 0.1, n_rows)
+    column = np.rint(column) if part.integer else column
+    column[rng.random(n_rows) < 0.1] = np.nan
+    return column
+
+
+def random_table(features, n_rows, seed):
+    """Columns as objects, and a noisy score in [0, 1] that depends on two of them."""
+    rng = np.random.default_rng(seed)
+    columns = [random_column(part, n_rows, rng) for part in features.values()]
+    domain = Domain.of(Schema(features, Classes([0])), recipe_of().grid)
+    codes = np.array(
+        [
+            [naive.code_of(value, part, cuts) for value in column]
+            for column, part, cuts in zip(columns, domain.features, domain.cuts, strict=True)
+        ]
+    )
+    signal = rng.random((2, int(domain.n_codes.max())))
+    first, second = rng.permutation(len(features))[:2]
+    score = 0.45 * signal[0, codes[first]] + 0.25 * signal[1, codes[second]] + 0.3 * rng.random(n_rows)
+    return np.array(columns, dtype=object).T, codes, domain, score
+
+
+def every_split(domain, reach):
+    """Each way to divide what a node can hold: cuts, missing against the rest, a value against the rest."""
+    for feature, part in enumerate(domain.features):
+        held = [code for code in range(domain.n_codes[feature]) if reach[feature][code]]
+        missing = domain.n_codes[feature] - 1
+        if isinstance(part, Categorical):
+            sides = [{code} for code in held]
+        else:
+            bins = [code for code in held if code != missing]
+            sides = [set(bins[:place]) for place in range(1, len(bins))] + [{missing} & set(held)]
+        yield from ((feature, side) for side in sides if side and side < set(held))
+
+
+def cost_of_classes(labels):
+    return -sum(naive.gini_terms([np.bincount(labels, minlength=2).tolist()]), Fraction(0))
+
+
+def cost_of_values(steps):
+    values = [int(step) for step in steps]
+    statistics = [len(values), sum(values), sum(value**2 for value in values)]
+    return naive.squared_errors([statistics])[0] / TARGET_STEPS**2
+
+
+def cost_of(target_codes, codes, rows, feature, side, cost):
+    left = rows & np.isin(codes[feature], list(side))
+    return cost(target_codes[left]) + cost(target_codes[rows & ~left])
+
+
+def partition(codes, rows, feature, side):
+    """The rows of both children."""
+    left = rows & np.isin(codes[feature], list(side))
+    return frozenset([left.tobytes(), (rows & ~left).tobytes()])
+
+
+def check_node(forest, node, rows, reach, codes, target_codes, cost):
+    """Checks that a split is best up to rounding; returns its feature, its first side, and whether no other is."""
+    splits = list(every_split(forest.domain, reach))
+    costs = [cost_of(target_codes, codes, rows, feature, side, cost) for feature, side in splits]
+    feature = int(forest.features[node])
+    held = [code for code in range(forest.domain.n_codes[feature]) if reach[feature][code]]
+    chosen = {code for code in held if forest.routes[forest.splits[node]][code] == 0}
+    paid = cost_of(target_codes, codes, rows, feature, chosen, cost)
+    assert any(feature == f and chosen in (side, set(held) - side) for f, side in splits)
+    assert paid <= min(costs) + ROUNDING
+    best = [split for split, c in zip(splits, costs, strict=True) if c <= min(costs) + ROUNDING]
+    return feature, chosen, len({partition(codes, rows, *split) for split in best}) == 1
+
+
+def check_first_splits(forest, codes, target_codes, cost):
+    """Checks the root and its children; returns how many of them had a best split beyond doubt."""
+    domain = forest.domain
+    everything = [[True] * n_codes for n_codes in domain.n_codes]
+    rows = np.ones(codes.shape[1], dtype=bool)
+    feature, chosen, certain = check_node(forest, 0, rows, everything, codes, target_codes, cost)
+    n_certain = int(certain)
+    for child in range(2):
+        goes = [(code in chosen) == (child == 0) for code in range(domain.n_codes[feature])]
+        reach = [goes if place == feature else held for place, held in enumerate(everything)]
+        node = int(forest.first_children[0]) + child
+        here = rows & np.array(goes)[codes[feature]]
+        n_certain += check_node(forest, node, here, reach, codes, target_codes, cost)[2]
+    return n_certain
+
+
+@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+def test_first_splits_for_classes_are_those_of_an_exact_search(features):
+    n_certain = 0
+    for seed in range(8):
+        X, codes, domain, score = random_table(features, n_rows=120, seed=seed)
+        y = (score > 0.5).astype(int)
+        model = DPForestClassifier(Schema(features, Classes([0, 1])), epsilon=math.inf, recipe=recipe_of(depth=2))
+        forest = model.fit(X, y).forest_
+        assert [cuts.tolist() for cuts in forest.domain.cuts] == [cuts.tolist() for cuts in domain.cuts]
+        n_certain += check_first_splits(forest, codes, y, cost_of_classes)
+    # Else the comparison would say little.
+    assert n_certain >= 15
+
+
+@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+def test_first_splits_for_a_bounded_target_are_those_of_an_exact_search(features):
+    recipe, n_certain = recipe_of(depth=2, criterion=SquaredError(), leaf=TwoBinMean()), 0
+    for seed in range(8):
+        X, codes, _, score = random_table(features, n_rows=120, seed=seed)
+        steps = np.rint(score * TARGET_STEPS).astype(int)
+        model = DPForestRegressor(Schema(features, Bounded(0, 1)), epsilon=math.inf, recipe=recipe)
+        n_certain += check_first_splits(model.fit(X, score).forest_, codes, steps, cost_of_values)
+    assert n_certain >= 15
+
+
+WHOLE = {name: Numeric(0, 5, integer=True) for name in "abcd"}
+
+
+def whole_numbers(seed, n_rows=150):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 6, size=(n_rows, 4)).astype(float)
+    noise = rng.normal(size=n_rows)
+    score = np.clip((X[:, seed % 4] + 0.5 * X[:, (seed + 1) % 4] + noise + 2) / 12, 0, 1)
+    return X, score
+
+
+def check_root(forest, X, sklearn_tree):
+    """Same feature, and the same rows on the same side."""
+    feature = int(forest.features[0])
+    child = forest.routes[forest.splits[0]][X[:, feature].astype(int)]
+    assert feature == sklearn_tree.feature[0]
+    assert (child == (X[:, feature] > sklearn_tree.threshold[0])).all()
+
+
+def is_unique(X, target_codes, cost):
+    """Whether the best cut is better than all others by more than rounding can hide."""
+    domain = Domain.of(Schema(WHOLE, Classes([0])), recipe_of().grid)
+    reach = [[True] * 6 + [False]] * 4
+    rows, codes = np.ones(len(X), dtype=bool), X.T.astype(int)
+    costs = sorted(cost_of(target_codes, codes, rows, *split, cost) for split in every_split(domain, reach))
+    return costs[1] > costs[0] + ROUNDING
+
+
+def test_the_root_split_for_classes_is_that_of_scikit_learn_where_the_best_is_unique():
+    n_compared = 0
+    for seed in range(10):
+        X, score = whole_numbers(seed)
+        y = (score > 0.5).astype(int)
+        if is_unique(X, y, cost_of_classes):
+            model = DPForestClassifier(Schema(WHOLE, Classes([0, 1])), epsilon=math.inf, recipe=recipe_of(depth=1))
+            check_root(model.fit(X, y).forest_, X, DecisionTreeClassifier(max_depth=1, random_state=0).fit(X, y).tree_)
+            n_compared += 1
+    assert n_compared >= 8
+
+
+def test_the_root_split_for_a_bounded_target_is_that_of_scikit_learn_where_the_best_is_unique():
+    recipe, n_compared = recipe_of(depth=1, criterion=SquaredError(), leaf=TwoBinMean()), 0
+    for seed in range(10):
+        X, score = whole_numbers(seed)
+        steps = np.rint(score * TARGET_STEPS).astype(int)
+        if is_unique(X, steps, cost_of_values):
+            model = DPForestRegressor(Schema(WHOLE, Bounded(0, 1)), epsilon=math.inf, recipe=recipe).fit(X, score)
+            check_root(model.forest_, X, DecisionTreeRegressor(max_depth=1, random_state=0).fit(X, score).tree_)
+            n_compared += 1
+    assert n_compared >= 8

@@ -1,0 +1,664 @@
+"""A model file gives back the same model, holds no code, and is refused when it is damaged, foreign or hostile."""
+
+import hashlib
+import io
+import json
+import os
+import stat
+import warnings
+import zipfile
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
+from dpforest.common.archive import packed
+from dpforest.errors import ChangedModelWarning, ModelFileError
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.events import Charge, Mechanism, Purpose
+from dpforest.privacy.ledger import Ledger
+from dpforest.show.report.content import report_content
+
+INF = float("inf")
+FEATURES = {"age": Numeric(0, 100), "sex": Categorical(["m", "f"])}
+
+
+def table(n_rows=200):
+    rng = np.random.default_rng(0)
+    return pd.DataFrame({"age": rng.uniform(0, 100, n_rows), "sex": rng.choice(["m", "f"], n_rows)})
+
+
+X = table()
+SEEN_ONCE = pd.DataFrame({"age": [np.nan, -5, 500, 50], "sex": [None, "?", "m", "f"]})
+
+
+def classifier(labels=("no", "yes"), **parameters):
+    y = np.empty(len(X), dtype=object)
+    y[:] = [labels[int(age * len(labels) / 100)] for age in X["age"]]
+    return DPForestClassifier(Schema(FEATURES, Classes(labels)), **parameters).fit(X, y)
+
+
+def regressor(**parameters):
+    return DPForestRegressor(Schema(FEATURES, Bounded(-1, 101)), **parameters).fit(X, X["age"])
+
+
+def saved(model, folder, name="model.dpf"):
+    model.save(folder / name)
+    return folder / name
+
+
+def same(model, twin):
+    """Whether two models agree in all that they say."""
+    ask = ["predict", "predict_proba"] if isinstance(model, DPForestClassifier) else ["predict"]
+    both = pd.concat([X, SEEN_ONCE])
+    return (
+        type(model) is type(twin)
+        and all(getattr(model, name)(both).tolist() == getattr(twin, name)(both).tolist() for name in ask)
+        and model.privacy_ == twin.privacy_
+        and model.ledger_ == twin.ledger_
+        and model.schema_ == twin.schema_
+        and model.forest_.rules() == twin.forest_.rules()
+        and model.feature_importances_.tolist() == twin.feature_importances_.tolist()
+        and model.n_features_in_ == twin.n_features_in_
+    )
+
+
+MODELS = {
+    "classifier": classifier,
+    "regressor": regressor,
+    "classifier without noise": lambda: classifier(epsilon=INF),
+    "regressor without noise": lambda: regressor(epsilon=INF),
+    "classifier zCDP": lambda: classifier(delta=1e-6),
+    "regressor zCDP": lambda: regressor(delta=1e-6),
+    "seeded": lambda: classifier(random_state=3),
+    "seeded by a generator": lambda: regressor(random_state=np.random.RandomState(3)),
+    "many trees": lambda: classifier(n_trees=9, max_depth=2, n_jobs=2),
+    "assume-public": lambda: DPForestClassifier("assume-public").fit(X, X["age"] > 50),
+    "numpy table": lambda: DPForestClassifier(Schema({"a": Numeric(0, 1)}, Classes([0, 1]))).fit(np.eye(1), [1]),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "numpy table"])
+def test_a_loaded_model_is_the_saved_one(name, tmp_path):
+    model = MODELS[name]()
+    assert same(model, load_model(saved(model, tmp_path)))
+
+
+def test_a_model_of_a_numpy_table_is_loaded_without_names(tmp_path):
+    model = MODELS["numpy table"]()
+    twin = load_model(saved(model, tmp_path))
+    assert not hasattr(twin, "feature_names_in_")
+    assert (twin.predict_proba(np.eye(1)) == model.predict_proba(np.eye(1))).all()
+
+
+def test_parameters_survive_a_file(tmp_path):
+    model = classifier(epsilon=0.5, delta=1e-6, n_trees=3, max_depth=2, n_jobs=2)
+    assert load_model(saved(model, tmp_path)).get_params() == model.get_params()
+    assert load_model(saved(classifier(epsilon=INF), tmp_path)).epsilon == INF
+    assert load_model(saved(classifier(epsilon=np.float64(2), max_depth=np.int64(2)), tmp_path)).max_depth == 2
+
+
+def test_a_seed_is_not_written_but_what_it_breaks_is(tmp_path):
+    twin = load_model(saved(classifier(random_state=3), tmp_path))
+    assert twin.random_state is None
+    assert not twin.privacy_.holds
+
+
+LABELS = {
+    "bool": (True, False),
+    "int": (3, 1, 2),
+    "float": (0.5, 1.5),
+    "text": ("b", "a", "", "😀", '"\n\x00'),
+    "none": ("a", None),
+    "tuple": (("a", 1), ("b", (2, None)), ()),
+    "mixed": (1, "1", ("1",), 2.5, None),
+    "large": (10**30, -(2**63)),
+    "words of the format": ("(tuple)", "inf", "NaN", "null"),
+}
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS.keys())
+def test_labels_survive_a_file_with_their_types(labels, tmp_path):
+    model = classifier(labels)
+    twin = load_model(saved(model, tmp_path))
+    assert same(model, twin)
+    assert twin.classes_.tolist() == list(labels)
+    assert [type(label) for label in twin.classes_.tolist()] == [type(label) for label in labels]
+
+
+@pytest.mark.parametrize(
+    "labels", [(b"a", b"b"), (frozenset({1}), 2), (float("nan"), 1.0), (INF, 1.0)], ids=["bytes", "set", "nan", "inf"]
+)
+def test_labels_that_a_file_cannot_hold_are_refused_and_leave_no_file(labels, tmp_path):
+    with pytest.raises(ModelFileError, match="labels"):
+        classifier(labels).save(tmp_path / "model.dpf")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["(tuple)", "", "a.b", '"', "\n", "😀", "\u202eabc", "model.json"])
+def test_hostile_names_survive_a_file(name, tmp_path):
+    schema = Schema({name: Numeric(0, 100)}, Classes([0, 1], name=name + "2"))
+    model = DPForestClassifier(schema).fit(X[["age"]].set_axis([name], axis=1), X["age"] > 50)
+    twin = load_model(saved(model, tmp_path))
+    assert twin.schema_ == schema
+    assert twin.forest_.rules() == model.forest_.rules()
+
+
+@pytest.mark.parametrize("number", [np.int64, np.float64, np.float32])
+def test_bounds_that_are_numbers_of_numpy_survive_a_file(number, tmp_path):
+    schema = Schema({"age": Numeric(number(0), number(100))}, Classes([0, 1]))
+    model = DPForestClassifier(schema).fit(X[["age"]], X["age"] > 50)
+    assert load_model(saved(model, tmp_path)).schema_ == schema
+
+
+@pytest.mark.parametrize("make", [classifier, regressor])
+def test_the_same_model_gives_the_same_bytes(make, tmp_path):
+    model = make()
+    first = saved(model, tmp_path).read_bytes()
+    assert saved(model, tmp_path, "again.dpf").read_bytes() == first
+    assert saved(load_model(tmp_path / "model.dpf"), tmp_path, "twin.dpf").read_bytes() == first
+
+
+def in_words(entry):
+    """All that an entry of a ledger in words says, depth first."""
+    if "scope" not in entry:
+        return [(entry["charge"], entry["mechanism"], entry["amount"])]
+    return [
+        (entry["scope"], entry["kind"], entry["copies"]),
+        *(line for child in entry["children"] for line in in_words(child)),
+    ]
+
+
+def as_shown(entry):
+    """The same of an entry of a ledger."""
+    if isinstance(entry, Charge):
+        return [(entry.label, entry.mechanism.name, entry.amount)]
+    return [(entry.label, entry.kind, entry.copies), *(line for child in entry.children for line in as_shown(child))]
+
+
+def test_a_file_whose_ledger_is_in_words_is_read_shown_and_written_as_it_was(tmp_path):
+    # Written before charges were values.
+    path = Path(__file__).parent / "models" / "earlier.dpf"
+    with zipfile.ZipFile(path) as archive:
+        header = json.loads(archive.read("model.json"))
+    model, (book,) = load_model(path), header["ledger"]["books"]
+    assert as_shown(model.ledger_.root) == in_words(book["root"])
+    assert model.ledger_.spent == model.privacy_.epsilon == header["ledger"]["spent"]
+    assert report_content(model)["making"]["digest"] == header["digest"]
+    assert saved(model, tmp_path).read_bytes() == path.read_bytes()
+    trees, judging = (part.children for part in model.ledger_.root.children[0].children)
+    assert trees[0].purpose == Purpose("disjoint trees", n_trees=4)
+    assert [charge.purpose for charge in trees[0].children[0].children] == [
+        Purpose("splits", level=0), Purpose("splits", level=1), Purpose("leaves"),
+    ]  # fmt: skip
+    assert [charge.purpose for charge in judging] == [
+        *(Purpose("drop tree", subset=1, round=place) for place in (1, 2, 3)), Purpose("choose ensemble", subset=1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("label", "purpose"),
+    [
+        ("number of rows", Purpose("number of rows")),
+        ("first look: pairs", Purpose("first look", "pairs")),
+        ("splits of level 12: class means", Purpose("splits", "class means", level=12)),
+        ("counts of level 0", Purpose("counts", level=0)),
+        ("tree 3", Purpose("tree", tree=3)),
+        ("each tree", Purpose("each tree")),
+        # Words of somebody's own stay as they are.
+        ("splits of level 007", Purpose("splits of level 007")),
+        ("phase 3 of level 2", Purpose("phase 3 of level 2")),
+        ("tree " + "9" * 5000, Purpose("tree " + "9" * 5000)),
+    ],
+    ids=str,
+)
+def test_labels_of_earlier_versions_are_read_and_shown_again(label, purpose):
+    charge = {"charge": label, "mechanism": "geometric", "amount": 0.5}
+    root = {"scope": "fit", "kind": "sequential", "copies": 1, "children": [charge]}
+    content = {"epsilon": 1.0, "delta": 0.0, "books": [{"epsilon": 1.0, "delta": 0.0, "unit": "epsilon", "root": root}]}
+    (found,) = Ledger.from_dict(content).root.children
+    assert (found.purpose, found.label) == (purpose, label)
+
+
+def test_words_of_ones_own_are_not_taken_for_a_level():
+    ledger = Ledger(make_accountant(1.0, 0.0))
+    ledger.charge("splits of level 3", "geometric", 0.5)
+    (found,) = Ledger.from_json(ledger.to_json()).root.children
+    assert found.purpose == Purpose("splits of level 3")
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
+def test_a_model_file_holds_json_and_plain_arrays_only(make, tmp_path):
+    with zipfile.ZipFile(saved(make(), tmp_path)) as archive:
+        for name in archive.namelist():
+            content = archive.read(name)
+            if name.endswith(".json"):
+                json.loads(content)
+            else:
+                assert not np.load(io.BytesIO(content), allow_pickle=False).dtype.hasobject
+
+
+def test_an_object_array_in_place_of_numbers_is_refused_unread(tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (os.mkdir, (str(tmp_path / "sprung"),))
+
+    trap = np.empty(1, dtype=object)
+    trap[0] = Trap()
+    blob = io.BytesIO()
+    np.save(blob, trap, allow_pickle=True)
+    assert refused(forge(tmp_path, blobs={"votes": blob.getvalue()}))
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.fixture(scope="module")
+def small_file(tmp_path_factory):
+    model = classifier(max_depth=1)
+    return model, saved(model, tmp_path_factory.mktemp("small")).read_bytes()
+
+
+def test_a_flipped_byte_is_refused_wherever_it_is(small_file, tmp_path):
+    _, content = small_file
+    rng = np.random.default_rng(0)
+    path = tmp_path / "m.dpf"
+    for place in range(0, len(content), 11):
+        damaged = bytearray(content)
+        damaged[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(damaged)
+        assert refused(path), place
+
+
+@pytest.mark.parametrize("content", [b"\0", b"PK", bytes(1000)], ids=["a byte", "the mark of a zip", "zeros"])
+def test_bytes_before_or_behind_a_model_are_refused(small_file, content, tmp_path):
+    path = tmp_path / "m.dpf"
+    for changed_content in (content + small_file[1], small_file[1] + content):
+        path.write_bytes(changed_content)
+        assert refused(path)
+
+
+def test_a_truncated_file_is_refused(small_file, tmp_path):
+    _, content = small_file
+    path = tmp_path / "m.dpf"
+    for length in np.random.default_rng(0).choice(len(content), 200, replace=False):
+        path.write_bytes(content[:length])
+        assert refused(path), length
+
+
+def test_a_stretch_of_zeros_is_refused(small_file, tmp_path):
+    _, content = small_file
+    path = tmp_path / "m.dpf"
+    for start in range(0, len(content) - 64, 512):
+        damaged = content[:start] + bytes(64) + content[start + 64 :]
+        path.write_bytes(damaged)
+        assert damaged == content or refused(path), start
+
+
+def test_the_file_is_the_one_that_a_zip_library_writes(small_file, tmp_path):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(small_file[1])) as archive, zipfile.ZipFile(buffer, "w") as twin:
+        assert archive.testzip() is None
+        for name in archive.namelist():
+            facts = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            facts.create_system = 3
+            twin.writestr(facts, archive.read(name))
+    assert buffer.getvalue() == small_file[1]
+
+
+def refused(path):
+    """Whether the file is refused with an error that names it or its arrays."""
+    with pytest.raises(ModelFileError, match=r"model|read|file"):
+        load_model(path)
+    return True
+
+
+def other_zip():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("hello.txt", "hello")
+    return buffer.getvalue()
+
+
+def numpy_archive():
+    buffer = io.BytesIO()
+    np.savez(buffer, votes=np.zeros(3))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\0" * 1000, b"PK\x03\x04", b"PK\x05\x06" + bytes(18), b"{}", np.random.default_rng(0).bytes(5000),
+     other_zip(), numpy_archive(), b"\x80\x04N."],
+    ids=["empty", "zeros", "start of a zip", "empty zip", "json", "random", "another zip", "numpy archive", "pickle"],
+)  # fmt: skip
+def test_a_foreign_file_is_refused(content, tmp_path):
+    path = tmp_path / "m.dpf"
+    path.write_bytes(content)
+    assert refused(path)
+
+
+def test_a_folder_and_a_missing_file_are_refused(tmp_path):
+    assert refused(tmp_path)
+    assert refused(tmp_path / "missing.dpf")
+    assert refused(str(tmp_path / "missing" / "m.dpf"))
+
+
+def array_bytes(array):
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def forge(folder, *, arrays=None, blobs=None, header=None, method=zipfile.ZIP_STORED, extra=()):
+    """A file with some arrays or header entries replaced, and the digest that goes with them."""
+    path = saved(classifier(max_depth=2), folder)
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    facts = json.loads(content.pop("model.json"))
+    for name, change in (arrays or {}).items():
+        content[f"{name}.npy"] = array_bytes(change(np.load(io.BytesIO(content[f"{name}.npy"]))))
+    for name, blob in (blobs or {}).items():
+        content[f"{name}.npy"] = blob
+    facts["digest"] = ""
+    text = header(facts) if header else facts
+    if isinstance(text, dict) and text.get("digest") == "":
+        text["digest"] = digest_of({name: value for name, value in text.items() if name != "digest"}, content)
+    text = text if isinstance(text, str) else json.dumps(text, indent=1)
+    if method == zipfile.ZIP_STORED and not extra:
+        path.write_bytes(b"".join(packed({"model.json": text.encode(), **content})))
+        return path
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, blob in [("model.json", text), *content.items(), *extra]:
+            archive.writestr(name, blob)
+    return path
+
+
+def digest_of(facts, blobs):
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+    for name in sorted(blobs):
+        digest.update(name.encode() + b"\0" + hashlib.sha256(blobs[name]).digest())
+    return digest.hexdigest()
+
+
+def test_a_forged_file_with_nothing_changed_is_read(tmp_path):
+    # Else the refusals below would say nothing.
+    assert isinstance(load_model(forge(tmp_path)), DPForestClassifier)
+    assert isinstance(load_model(forge(tmp_path, arrays={"votes": lambda a: a[:, ::-1]})), DPForestClassifier)
+
+
+def at(place, value):
+    def change(array):
+        array = array.copy()
+        array[place] = value
+        return array
+
+    return change
+
+
+def huge_array():
+    """The start of an array that claims to have 2**57 items."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": "<f8", "fortran_order": False, "shape": (1 << 57,)})
+    return buffer.getvalue() + bytes(8)
+
+
+LARGEST = np.iinfo(np.int64).max
+HOSTILE_ARRAYS = {
+    "child outside": ("first_children", at(0, 1000)),
+    "child so far outside that sums wrap around": ("first_children", at(0, LARGEST)),
+    "child of itself": ("first_children", at(0, 0)),
+    "child above": ("first_children", at(1, 0)),
+    "feature outside": ("features", at(0, 2)),
+    "feature below": ("features", at(0, -7)),
+    "split outside": ("splits", at(0, 99)),
+    "split below": ("splits", at(0, -1)),
+    "route outside": ("routes", at((0, 3), 5000)),
+    "route that wraps around": ("routes", lambda a: at((0, 3), 2**64 - 9)(a.astype(np.uint64))),
+    "too few codes": ("routes", lambda a: a[:, :2]),
+    "no routes": ("routes", lambda a: a[:0]),
+    "routes in one dimension": ("routes", np.ravel),
+    "parent outside": ("parents", at(2, 1000)),
+    "parent below": ("parents", at(2, -5)),
+    "parent of itself": ("parents", at(2, 2)),
+    "no root": ("parents", at(0, 0)),
+    "levels out of order": ("levels", at(0, 9)),
+    "negative levels": ("levels", lambda a: a - 1),
+    "too few votes": ("votes", lambda a: a[:-1]),
+    "votes for too few classes": ("votes", lambda a: a[:, :1]),
+    "votes that are no numbers": ("votes", lambda a: a * np.nan),
+    "too few counts": ("counts", lambda a: a[:-1]),
+    "too few shares": ("shares", lambda a: a[:-1]),
+    "too few variances": ("variances", lambda a: a[:-1]),
+    "no nodes": ("trees", lambda a: a[:0]),
+    "trees in two dimensions": ("trees", lambda a: a[:, None]),
+    "children in two dimensions": ("first_children", lambda a: a[:, None]),
+    "features in two dimensions": ("features", lambda a: a[:, None]),
+    "splits in two dimensions": ("splits", lambda a: a[:, None]),
+    "levels in two dimensions": ("levels", lambda a: a[:, None]),
+    "variances in two dimensions": ("variances", lambda a: a[:, None]),
+    "cuts in two dimensions": ("cuts", lambda a: a[:, None]),
+    "cuts of too few features": ("n_cuts", lambda a: a[:1]),
+    "negative numbers of cuts": ("n_cuts", lambda a: -a - 1),
+    "more cuts announced than there are": ("n_cuts", lambda a: a + 100),
+    "fewer cuts announced than there are": ("n_cuts", lambda a: a // 2),
+    "cuts that are no numbers": ("cuts", lambda a: a * np.nan),
+    "cuts out of order": ("cuts", lambda a: a[::-1]),
+    "floats as children": ("first_children", lambda a: a.astype(float)),
+    "whole numbers as votes": ("votes", lambda a: a.astype(int)),
+    "complex votes": ("votes", lambda a: a.astype(complex)),
+    "text as votes": ("votes", lambda a: a.astype(str)),
+    "votes of 16 bits": ("votes", lambda a: a.astype(np.float16)),
+    "votes of 128 bits": ("votes", lambda a: a.astype(np.longdouble)),
+    "cuts of 16 bits": ("cuts", lambda a: a.astype(np.float16)),
+    "the other byte order": ("votes", lambda a: a.astype(">f8")),
+    "signed routes": ("routes", lambda a: a.astype(np.int64)),
+}
+
+
+@pytest.mark.parametrize(("name", "change"), HOSTILE_ARRAYS.values(), ids=HOSTILE_ARRAYS.keys())
+def test_arrays_that_do_not_make_a_forest_are_refused(name, change, tmp_path):
+    assert refused(forge(tmp_path, arrays={name: change}))
+
+
+def test_an_array_that_claims_to_be_huge_is_refused(tmp_path):
+    assert refused(forge(tmp_path, blobs={"counts": huge_array()}))
+
+
+@pytest.mark.parametrize("blob", [b"", b"\x93NUMPY", b"hello", b"\x93NUMPY\x01\x00\xff\xff{"], ids=repr)
+def test_a_broken_array_is_refused(blob, tmp_path):
+    assert refused(forge(tmp_path, blobs={"votes": blob}))
+
+
+def without(name):
+    return lambda facts: {key: value for key, value in facts.items() if key != name}
+
+
+def changed(path, value):
+    def change(facts):
+        part = facts
+        for name in path[:-1]:
+            part = part[name]
+        part[path[-1]] = value
+        return facts
+
+    return change
+
+
+CHARGE = {"charge": "leaves", "mechanism": "geometric", "amount": 0.5}
+
+
+def rate(value):
+    return CHARGE | {"parameters": {"rate": value}}
+
+
+HOSTILE_HEADERS = {
+    "a list": lambda facts: [facts],
+    "a number": lambda facts: 5,
+    "another format": changed(["format"], "other"),
+    "a later version": changed(["version"], 3),
+    "another digest": changed(["digest"], "0" * 64),
+    "no digest": without("digest"),
+    "no parameters": without("parameters"),
+    "no schema": without("schema"),
+    "no ledger": without("ledger"),
+    "no statement": without("privacy"),
+    "unknown parameter": changed(["parameters", "code"], "import os"),
+    "threads without end": changed(["parameters", "n_jobs"], 10**6),
+    "threads by name": changed(["parameters", "n_jobs"], {"all": True}),
+    "a recipe that is a list": changed(["parameters", "recipe"], ["auto"]),
+    "a charge of words": changed(["ledger", "books", 0, "root", "children"], [{"charge": 1, "mechanism": 2, "amount": "x"}]),
+    "a ledger of a later format": changed(["ledger", "format"], 3),
+    "a level of words": changed(["ledger", "books", 0, "root", "children"], [CHARGE | {"level": "first"}]),
+    "a level below the root": changed(["ledger", "books", 0, "root", "children"], [CHARGE | {"level": -1}]),
+    "a level that is a truth": changed(["ledger", "books", 0, "root", "children"], [CHARGE | {"level": True}]),
+    "a step that is a number": changed(["ledger", "books", 0, "root", "children"], [CHARGE | {"step": 1}]),
+    "a tree without end": changed(["ledger", "books", 0, "root", "tree"], 1 << 40),
+    "parameters in a list": changed(["ledger", "books", 0, "root", "children"], [CHARGE | {"parameters": ["1"]}]),
+    "a rate that is a float": changed(["ledger", "books", 0, "root", "children"], [rate(0.5)]),
+    "a rate over nothing": changed(["ledger", "books", 0, "root", "children"], [rate("1/0")]),
+    "a rate below nothing": changed(["ledger", "books", 0, "root", "children"], [rate("-1/2")]),
+    "a rate that fills the memory": changed(["ledger", "books", 0, "root", "children"], [rate("1e1000000000")]),
+    "copies that are a truth": changed(["ledger", "books", 0, "root", "copies"], True),
+    "reasons that are numbers": changed(["privacy", "reasons"], [5]),
+    "a loss below zero": changed(["privacy", "epsilon"], -1),
+    "epsilon as words": changed(["parameters", "epsilon"], "much"),
+    "wrong schema": changed(["schema", "features"], {}),
+    "more classes than votes": changed(["schema", "target", "labels"], ["a", "b", "c"]),
+    "another target than the votes": changed(["schema", "target"], {"kind": "bounded", "lower": 0, "upper": 1}),
+    "more categories than routes": changed(["schema", "features", "sex", "categories"], [str(i) for i in range(500)]),
+    "feature that is missing": changed(["schema", "features"], {"age": {"kind": "numeric", "lower": 0, "upper": 100}}),
+    "names of other columns": changed(["feature_names"], ["q"]),
+    "names that come twice": changed(["feature_names"], ["age", "sex", "age"]),
+    "names that are none": changed(["feature_names"], 7),
+    "statement of numbers": changed(["privacy", "reasons"], 5),
+    "statement that holds by words": changed(["privacy", "holds"], "yes"),
+    "ledger of an unknown kind": changed(["ledger", "books", 0, "root", "kind"], "free"),
+    "deep nesting": lambda facts: json.dumps(facts, indent=1)[:-1] + ', "more": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    "no json": lambda facts: json.dumps(facts)[:-1],
+    "empty": lambda facts: "",
+}
+
+
+@pytest.mark.parametrize("header", HOSTILE_HEADERS.values(), ids=HOSTILE_HEADERS.keys())
+def test_a_header_that_does_not_fit_is_refused(header, tmp_path):
+    assert refused(forge(tmp_path, header=header))
+
+
+def test_a_charge_that_fits_is_read(tmp_path):
+    """Else the refusals above would say nothing."""
+    sound = rate("1/2") | {"level": 3, "step": "median"}
+    model = load_model(forge(tmp_path, header=changed(["ledger", "books", 0, "root", "children"], [sound])))
+    (charge,) = model.ledger_.root.children
+    assert charge == Charge(Purpose("leaves", "median", level=3), Mechanism("geometric", {"rate": Fraction(1, 2)}), 0.5)
+
+
+def test_compressed_missing_and_additional_entries_are_refused(tmp_path):
+    assert refused(forge(tmp_path, method=zipfile.ZIP_DEFLATED))
+    assert refused(forge(tmp_path, method=zipfile.ZIP_BZIP2))
+    assert refused(forge(tmp_path, extra=[("more.npy", array_bytes(np.zeros(1)))]))
+    assert refused(forge(tmp_path, extra=[("../escape.npy", b"")]))
+    path = forge(tmp_path)
+    with zipfile.ZipFile(path) as archive:
+        kept = {name: archive.read(name) for name in archive.namelist() if name != "votes.npy"}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, blob in kept.items():
+            archive.writestr(name, blob)
+    assert refused(path)
+
+
+@pytest.mark.parametrize(
+    "place", ["", "missing/m.dpf", "file/m.dpf", "x" * 300], ids=["folder", "no such folder", "below a file", "long"]
+)
+def test_a_path_that_cannot_be_written_is_refused_and_leaves_nothing(place, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ModelFileError):
+        classifier().save(tmp_path / place)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_a_model_replaces_a_file_as_a_whole(tmp_path):
+    path = tmp_path / "m.dpf"
+    path.write_text("old " * 100_000)
+    model = classifier()
+    model.save(path)
+    assert same(model, load_model(path))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m.dpf"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left"), KeyboardInterrupt()], ids=["disk", "interrupt"])
+@pytest.mark.parametrize("function", ["replace", "fdopen"])
+def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(function, error, tmp_path, monkeypatch):
+    path = tmp_path / "m.dpf"
+    path.write_text("old")
+    model = classifier()
+
+    def fail(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(os, function, fail)
+    with pytest.raises((ModelFileError, OSError, KeyboardInterrupt)):
+        model.save(path)
+    monkeypatch.undo()
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m.dpf"]
+
+
+def test_a_saved_file_is_as_readable_as_the_user_asked(tmp_path):
+    before = os.umask(0o027)
+    try:
+        path = saved(classifier(), tmp_path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(before)
+
+
+def changed_statement(facts):
+    """A file whose statement was made better than it is, by someone who did not think of the digest."""
+    facts["digest"] = "0" * 64
+    facts["privacy"]["epsilon"] = 0.001
+    return facts
+
+
+def test_a_changed_model_is_read_if_asked_for_and_then_promises_nothing(tmp_path):
+    path = forge(tmp_path, header=changed_statement)
+    with pytest.raises(ModelFileError, match="allow_changed=True"):
+        load_model(path)
+    with pytest.warns(ChangedModelWarning, match="no guarantee"):
+        model = load_model(path, allow_changed=True)
+    assert not model.privacy_.holds
+    assert str(model.privacy_).startswith("No privacy guarantee")
+    assert len(model.predict(X)) == len(X)
+    # Saving gives it a digest, but no guarantee.
+    twin = load_model(saved(model, tmp_path, "again.dpf"))
+    assert twin.privacy_ == model.privacy_
+
+
+def test_a_model_that_was_not_changed_is_read_without_a_warning_whatever_was_allowed(tmp_path, recwarn):
+    model = classifier()
+    recwarn.clear()  # the fit of so small a table may warn
+    assert same(model, load_model(saved(model, tmp_path), allow_changed=True))
+    assert not recwarn
+
+
+def test_a_damaged_model_is_read_if_asked_for_only_while_it_makes_a_forest(small_file, tmp_path):
+    _, content = small_file
+    path, rng, n_read = tmp_path / "m.dpf", np.random.default_rng(0), 0
+    for place in rng.choice(len(content), 300, replace=False):
+        damaged = bytearray(content)
+        damaged[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(damaged)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                model = load_model(path, allow_changed=True)
+            except ModelFileError:
+                continue
+        assert [warning.category for warning in caught] == [ChangedModelWarning]
+        assert not model.privacy_.holds
+        assert np.isfinite(model.predict_proba(X)).all()
+        n_read += 1
+    assert n_read > 30

@@ -1,0 +1,208 @@
+"""Every allocation spends its amount to the last digit and no more, in the published proportions."""
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.strategies import FIXED
+
+from dpforest.errors import ParameterError
+from dpforest.parts.allocation import Arithmetic, Geometric, Harmonic, LeavesOnly, Linear, Uniform, spread
+from dpforest.privacy.amounts import exact
+
+ALLOCATIONS = [
+    Uniform(),
+    Geometric(),
+    Geometric(ratio=0.5),
+    Arithmetic(),
+    Arithmetic(step=0),
+    Linear(),
+    Linear(q=1.7, slope=0.9),
+    Harmonic(),
+]
+WITH_SPLIT_SHARE = [Uniform, Geometric, Arithmetic, Harmonic]
+WITH_COUNT_SHARE = [*WITH_SPLIT_SHARE, Linear]
+
+amounts = st.floats(1e-6, 1e6)
+shares = st.floats(0.01, 0.99)
+
+
+def check_spends(plan, amount, depth):
+    parts = [*plan.splits, *plan.counts]
+    assert len(plan.splits) == plan.depth == depth
+    assert len(plan.counts) == depth + 1
+    assert min(parts) >= 0
+    assert plan.leaves > 0
+    total = sum(map(exact, parts))
+    assert exact(amount) * (1 - Fraction(1, 10**12)) <= total <= exact(amount)
+
+
+@pytest.mark.parametrize("allocation", [*ALLOCATIONS, LeavesOnly()], ids=repr)
+def test_the_exact_sum_is_the_amount_and_never_above(allocation):
+    @FIXED
+    @given(amounts, st.integers(1, 15))
+    def check(amount, depth):
+        check_spends(allocation.plan(amount, depth), amount, depth)
+
+    check()
+
+
+@pytest.mark.parametrize("kind", WITH_SPLIT_SHARE)
+def test_the_exact_sum_is_the_amount_whatever_the_shares(kind):
+    @FIXED
+    @given(amounts, st.integers(1, 15), shares, shares)
+    def check(amount, depth, split_share, count_share):
+        check_spends(kind(split_share=split_share, count_share=count_share).plan(amount, depth), amount, depth)
+
+    check()
+
+
+def per_level(plan):
+    """What each level gets for splits and counts together; the leaves come last."""
+    return [split + count for split, count in zip([*plan.splits, 0.0], plan.counts, strict=True)]
+
+
+@pytest.mark.parametrize("kind", WITH_COUNT_SHARE)
+def test_count_share_divides_what_a_level_gets_and_leaves_the_rest_alone(kind):
+    plain, counted = kind().plan(1.0, 4), kind(count_share=0.3).plan(1.0, 4)
+    assert plain.counts[:-1] == (0.0,) * 4
+    assert per_level(counted) == pytest.approx(per_level(plain), rel=1e-12)
+    assert counted.counts[:-1] == pytest.approx([0.3 * share for share in plain.splits], rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", WITH_SPLIT_SHARE)
+def test_split_share_is_what_all_levels_get_together_in_the_same_proportions(kind):
+    plain, shared = kind().plan(1.0, 4), kind(split_share=0.3, count_share=0.5).plan(1.0, 4)
+    assert shared.leaves == pytest.approx(0.7, rel=1e-12)
+    total = sum(plain.splits)
+    assert per_level(shared)[:-1] == pytest.approx([0.3 * share / total for share in plain.splits], rel=1e-12)
+
+
+@pytest.mark.parametrize("allocation", ALLOCATIONS, ids=repr)
+def test_an_infinite_amount_goes_to_every_step_that_has_a_share(allocation):
+    plan = allocation.plan(math.inf, 3)
+    assert plan.splits == (math.inf,) * 3
+    assert plan.counts == (0.0, 0.0, 0.0, math.inf)
+
+
+@pytest.mark.parametrize("kind", WITH_COUNT_SHARE)
+def test_an_infinite_amount_goes_to_counts_of_every_level_if_they_have_a_share(kind):
+    assert kind(count_share=0.1).plan(math.inf, 3).counts == (math.inf,) * 4
+
+
+def test_leaves_only_gives_everything_to_the_leaves():
+    for amount in (0.3, math.inf):
+        plan = LeavesOnly().plan(amount, 3)
+        assert plan.splits == (0.0,) * 3
+        assert plan.counts == (0.0, 0.0, 0.0, amount)
+
+
+def test_uniform_gives_each_level_and_the_leaves_the_same():
+    assert per_level(Uniform().plan(1.0, 4)) == pytest.approx([0.2] * 5, rel=1e-12)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 2 ** (1 / 3), 3.0])
+def test_geometric_multiplies_by_its_ratio_from_level_to_level(ratio):
+    series = per_level(Geometric(ratio=ratio).plan(2.0, 5))
+    assert [after / before for before, after in pairwise(series)] == pytest.approx([ratio] * 5)
+
+
+def test_geometric_grows_by_the_cube_root_of_two_unless_told_otherwise():
+    # Thesis, equation 4.33 with twice as many nodes on each level.
+    series = per_level(Geometric().plan(1.0, 3))
+    assert series[3] == pytest.approx(2 * series[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("step", [0.0, 0.25, 1.0, 4.0])
+def test_arithmetic_adds_the_same_part_of_the_first_share_from_level_to_level(step):
+    series = per_level(Arithmetic(step=step).plan(2.0, 5))
+    steps = [after - before for before, after in pairwise(series)]
+    assert steps == pytest.approx([step * series[0]] * 5, abs=1e-12)
+
+
+def dong_layer(i, epsilon, q, d, h):
+    """Layer i of h [dong2022, equations 10 to 12]."""
+    if q == 1:
+        return (2 * epsilon - h * d * (h + 1 - 2 * i)) / (2 * h)
+    first = (2 * (1 - q) * epsilon - (h - 1) * (1 - q) * h * d) / (2 * (1 - q**h))
+    return first * q ** (i - 1) + (i - 1) * d
+
+
+def dong_total(first, q, d, h):
+    """The sum of all layers, from the first [dong2022, equations 8 and 9]."""
+    if q == 1:
+        return h * first + d * (h - 1) * h / 2
+    return (2 * first * (1 - q**h) + (h - 1) * (1 - q) * h * d) / (2 * (1 - q))
+
+
+@pytest.mark.parametrize("h", [2, 3, 9])
+@pytest.mark.parametrize("slope", [0.0, 0.3, 0.99])
+@pytest.mark.parametrize("q", [1.0, 1.05, 1.5, 3.0])
+def test_linear_equals_its_published_layers_with_the_leaves_as_the_last(q, slope, h):
+    epsilon = 0.8
+    d = slope * 2 * epsilon / (h * (h - 1))
+    expected = [dong_layer(i, epsilon, q, d, h) for i in range(1, h + 1)]
+    assert per_level(Linear(q=q, slope=slope).plan(epsilon, h - 1)) == pytest.approx(expected, rel=1e-9)
+    assert dong_total(expected[0], q, d, h) == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_linear_has_the_uniform_geometric_and_arithmetic_cases():
+    depth, h = 4, 5
+    assert per_level(Linear().plan(1.0, depth)) == pytest.approx(per_level(Uniform().plan(1.0, depth)))
+    assert per_level(Linear(q=1.4).plan(1.0, depth)) == pytest.approx(per_level(Geometric(ratio=1.4).plan(1.0, depth)))
+    d = 0.5 * 2 / (h * (h - 1))
+    first = (1 - d * h * (h - 1) / 2) / h
+    expected = per_level(Arithmetic(step=d / first).plan(1.0, depth))
+    assert per_level(Linear(slope=0.5).plan(1.0, depth)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 7])
+def test_harmonic_equals_its_published_layers_with_the_leaves_as_the_last(depth):
+    # Thesis, equations 4.31 and 4.32.
+    d_m, epsilon = depth + 1, 0.8
+    shares_in_all = sum(Fraction(1, k) for k in range(1, d_m + 1))
+    expected = [float(Fraction(epsilon) / shares_in_all / (d_m - layer + 1)) for layer in range(1, d_m + 1)]
+    assert per_level(Harmonic().plan(epsilon, depth)) == pytest.approx(expected, rel=1e-12)
+
+
+BAD = [
+    *[(Geometric, {"ratio": ratio}) for ratio in (0, -1, math.nan, math.inf)],
+    *[(Arithmetic, {"step": step}) for step in (-0.1, math.nan, math.inf)],
+    *[(Linear, {"q": q}) for q in (0.9, 0, -1, math.nan, math.inf)],
+    *[(Linear, {"slope": slope}) for slope in (-0.1, 1, 2, math.nan, math.inf)],
+    *[(kind, {"count_share": share}) for kind in WITH_COUNT_SHARE for share in (-0.1, 1, math.nan)],
+    *[(kind, {"split_share": share}) for kind in WITH_SPLIT_SHARE for share in (0, 1, -0.1, math.nan)],
+]
+
+
+def shown(value):
+    return getattr(value, "__name__", str(value))
+
+
+@pytest.mark.parametrize(("kind", "parameters"), BAD, ids=shown)
+def test_a_parameter_outside_its_range_is_refused(kind, parameters):
+    with pytest.raises(ParameterError):
+        kind(**parameters).plan(1.0, 3)
+
+
+OVERFLOWING = [
+    (Geometric, {"ratio": 1e100}),
+    (Geometric, {"ratio": 1e-200}),
+    (Linear, {"q": 1e100}),
+    (Arithmetic, {"step": 1e308}),
+]
+
+
+@pytest.mark.parametrize(("kind", "parameters"), OVERFLOWING, ids=shown)
+def test_a_series_that_leaves_the_range_of_numbers_is_refused(kind, parameters):
+    with pytest.raises(ParameterError):
+        kind(**parameters).plan(1.0, 10)
+
+
+@pytest.mark.parametrize(("splits", "counts"), [([1, -1], [1]), ([1], [1, 0]), ([1], [-1, 2]), ([0], [0, 0])])
+def test_weights_below_zero_and_leaves_without_a_share_are_refused(splits, counts):
+    with pytest.raises(ParameterError):
+        spread(1.0, splits, counts)

@@ -1,0 +1,281 @@
+"""Post-processing makes released numbers better, and each step does what its formula says."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support import naive
+from tests.support.strategies import FIXED, MIXED, SEEDS, classes, forests, mixed_table, recipe_of
+
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema
+from dpforest.parts.allocation import Uniform, spread
+from dpforest.parts.postprocess import Consistency, EvenShrinkage, NonNegative, Prune, Shrinkage, plain_shares
+from dpforest.parts.voting import Majority
+from dpforest.schema.domain import Domain, Grid
+
+TARGET, TARGET_01 = Classes(["no", "yes"]), Classes([0, 1])
+DOMAIN = Domain.of(Schema({"x": Numeric(0, 2), "c": Categorical(["a"])}, TARGET), Grid(2))
+# Codes of x: below 1, from 1 on, missing. The root splits on x, its first child on c.
+ROUTE_X, ROUTE_C = [0, 1, 1], [0, 1, 1]
+
+
+def small(leaf_a, leaf_b, leaf_c, **options):
+    return naive.plant(DOMAIN, TARGET, (0, ROUTE_X, [(1, ROUTE_C, [leaf_a, leaf_b]), leaf_c]), **options)
+
+
+def test_counts_below_zero_count_as_zero_in_shares_and_stay_as_released():
+    forest = small([-3, 5], [0, -1], [2, 2]).summed()
+    refined = NonNegative().refine(forest)
+    assert refined.counts.tolist() == forest.counts.tolist()
+    np.testing.assert_allclose(refined.shares[3:], [[0, 1], [0, 1]], atol=1e-8)
+
+
+def test_the_size_of_a_leaf_is_never_below_its_lead_where_sizes_are_rough():
+    # Leads -30, 20 and 0; sizes 10, 40 and -7.
+    forest = small([20, -10], [10, 30], [-3.5, -3.5], variance=1.0).summed()
+    forest = replace(forest, noise=np.array([[1.0, 1.0, 20.0]]))
+    shares = EvenShrinkage(10.0).refine(forest).shares
+    np.testing.assert_allclose(shares[[3, 4, 2]], [[40 / 50, 10 / 50], [20 / 60, 40 / 60], [0.5, 0.5]])
+
+
+@FIXED
+@given(forests())
+def test_shares_of_every_node_sum_to_one_whatever_the_counts(forest):
+    for step in (plain_shares, Shrinkage().refine, Shrinkage(0.1).refine):
+        shares = step(forest.summed()).shares
+        assert (shares >= 0).all()
+        np.testing.assert_allclose(shares.sum(axis=1), 1)
+
+
+def test_plain_shares_are_those_of_the_counts_above_zero():
+    shares = plain_shares(small([3, 1], [-2, 5], [1, 1]).summed()).shares
+    np.testing.assert_allclose(shares, [[2 / 9, 7 / 9], [1 / 7, 6 / 7], [0.5, 0.5], [0.75, 0.25], [0, 1]], atol=1e-8)
+
+
+def test_a_node_without_counts_above_zero_has_the_shares_of_its_parent():
+    shares = plain_shares(small([3, 1], [-2, -5], [0, 0]).summed()).shares
+    np.testing.assert_allclose(shares[4], shares[1])
+    np.testing.assert_allclose(shares[2], shares[0])
+
+
+def test_a_root_without_counts_above_zero_has_equal_shares():
+    np.testing.assert_allclose(plain_shares(naive.plant(DOMAIN, TARGET, [-1, 0])).shares, [[0.5, 0.5]])
+
+
+def test_shrinkage_pulls_each_node_towards_its_parent_by_its_noise():
+    forest = small([8, 2], [-4, 1], [0, 0], variance=4.0).summed()
+    shares = Shrinkage(strength=1.5).refine(forest).shares
+    # Standard deviations: 2 at a leaf; sqrt(8) above two leaves; sqrt(12) above three.
+    root_m, inner_m, leaf_m = 1.5 * np.sqrt(12), 1.5 * np.sqrt(8), 1.5 * 2
+    root = (np.array([4, 3]) + root_m * np.array([0.5, 0.5])) / (7 + root_m)
+    inner = (np.array([4, 3]) + inner_m * root) / (7 + inner_m)
+    first_leaf = (np.array([8, 2]) + leaf_m * inner) / (10 + leaf_m)
+    second_leaf = (np.array([0, 1]) + leaf_m * inner) / (1 + leaf_m)
+    np.testing.assert_allclose(shares, [root, inner, root, first_leaf, second_leaf])
+
+
+def test_shrinkage_without_noise_changes_nothing():
+    forest = small([8, 2], [4, 1], [0, 3], variance=0.0).summed()
+    np.testing.assert_allclose(Shrinkage(5.0).refine(forest).shares, plain_shares(forest).shares)
+
+
+def below(forest):
+    """``[node, leaf]``: whether the leaf is at the node or below."""
+    leaves = np.flatnonzero(forest.is_leaf)
+    table = np.zeros((forest.n_nodes, len(leaves)))
+    for column, leaf in enumerate(leaves):
+        node = leaf
+        while node >= 0:
+            table[node, column] = 1
+            node = forest.parents[node]
+    return table
+
+
+def least_squares(forest, released):
+    """The best linear unbiased estimate of all counts: a matrix on the released counts [hay2010]."""
+    table, weights = below(forest), np.where(released, 1 / forest.variances, 0)
+    return table @ np.linalg.solve(table.T @ (weights[:, None] * table), table.T * weights)
+
+
+@st.composite
+def noisy_forests(draw):
+    """Structures of up to three levels with a variance of its own for each node."""
+    forest, rng = draw(forests(classes)), np.random.default_rng(draw(SEEDS))
+    return replace(forest, variances=rng.uniform(0.5, 5, size=forest.n_nodes))
+
+
+def consistency_matrix(forest):
+    """What the step does to counts, which is linear: its result on each unit vector."""
+    return Consistency().refine(replace(forest, counts=np.eye(forest.n_nodes))).counts
+
+
+@FIXED
+@given(noisy_forests())
+def test_after_consistency_parents_equal_the_sum_of_their_children(forest):
+    matrix = consistency_matrix(forest)
+    for node in np.flatnonzero(~forest.is_leaf):
+        np.testing.assert_allclose(matrix[node], matrix[forest.parents == node].sum(axis=0), atol=1e-9)
+
+
+@FIXED
+@given(noisy_forests())
+def test_consistency_is_unbiased(forest):
+    table = below(forest)
+    np.testing.assert_allclose(consistency_matrix(forest) @ table, table, atol=1e-9)
+
+
+@FIXED
+@given(noisy_forests())
+def test_no_estimate_has_less_variance_than_that_of_consistency(forest):
+    matrix = consistency_matrix(forest)
+    np.testing.assert_allclose(matrix, least_squares(forest, np.ones(forest.n_nodes, dtype=bool)), atol=1e-9)
+
+
+@FIXED
+@given(noisy_forests())
+def test_consistency_raises_the_variance_of_no_count_and_states_no_less_than_is_there(forest):
+    matrix = consistency_matrix(forest)
+    variances = np.square(matrix) @ forest.variances
+    assert (variances <= forest.variances * (1 + 1e-9)).all()
+    assert (variances <= Consistency().refine(forest).variances * (1 + 1e-9)).all()
+
+
+@FIXED
+@given(forests(classes))
+def test_consistency_changes_nothing_where_there_is_no_noise(forest):
+    exact = replace(forest.summed(), variances=np.zeros(forest.n_nodes))
+    np.testing.assert_allclose(Consistency().refine(exact).counts, exact.counts)
+
+
+class RootAndLeaves:
+    """Releases counts of the root and of the leaves, of no level between."""
+
+    def plan(self, amount, depth):
+        return spread(amount, [1] * depth, [1, *[0] * (depth - 1), 1])
+
+
+def fitted(allocate, refine, seed=4):
+    """The same noise for the same allocation and seed, whatever is refined."""
+    X, y, _ = mixed_table(200, seed=3)
+    recipe = recipe_of(allocate=allocate, refine=refine, depth=3)
+    return DPForestClassifier(Schema(MIXED, TARGET_01), epsilon=0.5, recipe=recipe, random_state=seed).fit(X, y).forest_
+
+
+ALLOCATIONS = {
+    "all levels": (Uniform(count_share=0.5), lambda forest: forest.levels >= 0),
+    "root and leaves": (RootAndLeaves(), lambda forest: forest.is_leaf | (forest.parents < 0)),
+    "leaves": (Uniform(), lambda forest: forest.is_leaf),
+}
+
+
+@pytest.mark.parametrize(("allocate", "released_in"), ALLOCATIONS.values(), ids=ALLOCATIONS)
+def test_consistency_of_a_fitted_forest_is_the_best_estimate_from_the_levels_that_were_released(allocate, released_in):
+    before, after = fitted(allocate, ()), fitted(allocate, (Consistency(),))
+    expected = least_squares(before, released_in(before)) @ np.where(released_in(before)[:, None], before.counts, 0)
+    np.testing.assert_allclose(after.counts, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(("allocate", "released_in"), ALLOCATIONS.values(), ids=ALLOCATIONS)
+def test_variances_of_a_fitted_forest_after_consistency_are_no_less_than_is_there(allocate, released_in):
+    before, after = fitted(allocate, ()), fitted(allocate, (Consistency(),))
+    matrix = least_squares(before, released_in(before))
+    assert (after.variances >= np.square(matrix) @ before.variances * (1 - 1e-9)).all()
+
+
+def test_shares_and_votes_after_consistency_are_those_of_the_merged_counts():
+    forest = fitted(Uniform(count_share=0.5), (Consistency(),))
+    expected = plain_shares(forest).shares
+    np.testing.assert_allclose(forest.shares, expected)
+    np.testing.assert_allclose(forest.votes, expected)
+
+
+def majority_of(forest, record):
+    return int(np.argmax(naive.votes(replace(forest, votes=Majority().votes(forest)), record)))
+
+
+@FIXED
+@given(forests(classes, depth=4))
+def test_pruning_changes_no_majority_vote(forest):
+    forest = plain_shares(forest.summed())
+    pruned = Prune().refine(forest)
+    for record in naive.all_records(forest.domain)[::7]:
+        for tree in range(forest.n_trees):
+            before, after = naive.path(forest, tree, record)[-1], naive.path(pruned, tree, record)[-1]
+            assert forest.shares[before].argmax() == pruned.shares[after].argmax()
+        assert majority_of(forest, record) == majority_of(pruned, record)
+
+
+@FIXED
+@given(forests(classes, depth=4))
+def test_pruning_leaves_no_split_below_which_all_agree_and_drops_no_other(forest):
+    forest = plain_shares(forest.summed())
+    pruned = Prune().refine(forest)
+    assert pruned.n_trees == forest.n_trees
+
+    def agree(tree, node):
+        children = np.flatnonzero(tree.parents == node)
+        winner = tree.shares[node].argmax()
+        return all(tree.shares[child].argmax() == winner and agree(tree, child) for child in children)
+
+    assert not any(agree(pruned, node) for node in np.flatnonzero(~pruned.is_leaf))
+    n_kept = sum(not agree(forest, node) for node in np.flatnonzero(~forest.is_leaf))
+    assert (~pruned.is_leaf).sum() == n_kept
+
+
+@FIXED
+@given(forests(classes))
+def test_rules_stay_correct_after_pruning(forest):
+    pruned = Prune().refine(plain_shares(forest.summed()))
+    domain, rules = pruned.domain, pruned.rules()
+    assert len(rules) == pruned.n_nodes
+    for record in naive.all_records(domain)[::5]:
+        values = {
+            name: naive.value_of(code, part, cuts)
+            for name, code, part, cuts in zip(domain.names, record, domain.features, domain.cuts, strict=True)
+        }
+        reached = {node for tree in range(pruned.n_trees) for node in naive.path(pruned, tree, record)}
+        assert reached == {
+            rule["node"] for rule in rules if all(naive.meets(condition, values) for condition in rule["conditions"])
+        }
+
+
+def test_even_shrinkage_pulls_each_node_towards_equal_shares_by_its_noise():
+    forest = EvenShrinkage(2.0).refine(small([8, 0], [-3, 5], [0, 0], variance=9.0).summed())
+    released = forest.is_leaf
+    assert forest.variances[released].tolist() == [9.0] * 3
+    for counts, shares in zip(forest.counts[released], forest.shares[released], strict=True):
+        raw = [max(counts[0], 0) + 6, max(counts[1], 0) + 6]
+        np.testing.assert_allclose(shares, np.array(raw) / sum(raw))
+    empty = forest.counts[:, 0] + forest.counts[:, 1] == 0
+    assert empty.any()
+    np.testing.assert_allclose(forest.shares[empty], 0.5)
+
+
+def test_even_shrinkage_adds_five_records_of_each_class_where_there_is_no_noise():
+    forest = EvenShrinkage().refine(small([8, 0], [0, 0], [1, 3], variance=0.0).summed())
+    leaves = [[13 / 18, 5 / 18], [1 / 2, 1 / 2], [6 / 14, 8 / 14]]
+    np.testing.assert_allclose(sorted(forest.shares[forest.is_leaf].tolist()), sorted(leaves))
+
+
+@FIXED
+@given(forests(classes))
+def test_no_share_is_zero_after_even_shrinkage(forest):
+    shares = EvenShrinkage().refine(forest.summed()).shares
+    assert (shares > 0).all()
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+
+
+def test_a_bounded_target_is_not_pruned():
+    forest = plain_shares(naive.plant(DOMAIN, Bounded(0, 1), (0, ROUTE_X, [[1, 3], [1, 3]])).summed())
+    assert Prune().refine(forest) is forest
+
+
+@pytest.mark.parametrize("step", [NonNegative(), Consistency(), Shrinkage(), EvenShrinkage(), Prune()], ids=repr)
+def test_no_step_changes_the_forest_it_was_given(step):
+    forest = plain_shares(small([-8, 2], [4, 1], [-1, 3]).summed())
+    before = {name: getattr(forest, name).copy() for name in ("counts", "variances", "shares", "routes", "parents")}
+    step.refine(forest)
+    for name, value in before.items():
+        np.testing.assert_array_equal(getattr(forest, name), value)

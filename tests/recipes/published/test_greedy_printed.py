@@ -1,0 +1,367 @@
+"""Printed forms: what several have in common; smooth-sensitivity trees and DPRF_thesis, and where their claims break."""
+
+import math
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+from tests.recipes.published.opened import LETTERS, chances, make_table, nodes_of, paths, rows_of, train, walk, with_one_more
+
+from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema, get_recipe, load_model
+from dpforest.errors import LeakWarning
+from dpforest.recipes.published import fletcher_islam_2017 as smooth
+from dpforest.recipes.published import suihkonen_2023 as thesis
+from dpforest.recipes.published.base import equal_parts
+from dpforest.recipes.published.registry import get_published
+from dpforest.schema.domain import Domain
+
+SECTIONS = {
+    "fletcher-islam-2015-dpdf": ["2.1", "2.1"],
+    "friedman-schuster-2010": ["2.1, 2.18"],
+    "fletcher-islam-2017": ["2.13", "2.8"],
+    "suihkonen-2023": ["2.4", "2.7", "2.8", "2.11"],
+}
+
+
+class TestEveryPrintedForm:
+    @pytest.mark.parametrize("epsilon", [1.0, math.inf])
+    @pytest.mark.parametrize("n_classes", [2, 4])
+    @pytest.mark.parametrize("kind", ["categorical", "numeric", "mixed"])
+    @pytest.mark.parametrize("name", SECTIONS)
+    def test_trains_predicts_saves_and_loads(self, name, kind, n_classes, epsilon, tmp_path):
+        X, y, schema = make_table(kind, n_classes)
+        model = DPForestClassifier(schema, recipe=name, variant="published", epsilon=epsilon, random_state=3, n_trees=4)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, y)
+        assert [warning.category for warning in caught] == [LeakWarning]
+        predicted = model.predict(X)
+        assert set(predicted) <= set(schema.target.labels)
+        if epsilon == math.inf:
+            assert (predicted == y).mean() > 1.3 / n_classes
+        rules = model.forest_.rules()
+        assert len(rules) == model.forest_.n_nodes
+        assert rules[0]["rule"] == "always"
+        assert all(0 <= rule["confidence"] <= 1 and rule["support"] >= 0 for rule in rules)
+        model.save(tmp_path / "model.dpf")
+        loaded = load_model(tmp_path / "model.dpf")
+        assert (loaded.predict_proba(X) == model.predict_proba(X)).all()
+        assert loaded.forest_.rules() == rules
+        assert loaded.privacy_ == model.privacy_
+
+    @pytest.mark.parametrize(("name", "sections"), SECTIONS.items())
+    def test_is_never_called_private(self, name, sections):
+        X, y, schema = make_table("mixed", 2)
+        with pytest.warns(LeakWarning, match="not private"):
+            model = DPForestClassifier(schema, recipe=name, variant="published", epsilon=1.0).fit(X, y)
+        assert not model.privacy_.holds
+        assert model.privacy_.epsilon == math.inf
+        assert model.ledger_.spent == math.inf
+        for reason, section in zip(model.privacy_.reasons, sections, strict=True):
+            assert reason.endswith(f"(docs/review.md, {section})")
+        assert "No privacy guarantee" in str(model.privacy_)
+
+    @pytest.mark.parametrize("name", SECTIONS)
+    def test_a_seed_gives_the_same_forest(self, name):
+        X, y, schema = make_table("mixed", 4)
+        with pytest.warns(LeakWarning):
+            votes = [
+                DPForestClassifier(schema, recipe=name, variant="published", random_state=5).fit(X, y).predict_proba(X)
+                for _ in range(2)
+            ]
+        assert (votes[0] == votes[1]).all()
+
+    @pytest.mark.parametrize("n_rows", [0, 1, 3])
+    @pytest.mark.parametrize("name", SECTIONS)
+    def test_hardly_any_record_is_no_error(self, name, n_rows):
+        X, y, schema = make_table("mixed", 4)
+        with pytest.warns(LeakWarning):
+            model = DPForestClassifier(schema, recipe=name, variant="published", n_trees=5).fit(X[:n_rows], y[:n_rows])
+        assert len(model.predict(X)) == len(X)
+
+    @pytest.mark.parametrize("name", ["fletcher-islam-2015-dpdf", "friedman-schuster-2010", "fletcher-islam-2017"])
+    def test_a_split_has_a_child_for_each_listed_value_and_no_more(self, name):
+        """Records whose value is missing or not listed are in the last child, for which line 20 of DPDF has "all v in a"."""
+        rng = np.random.default_rng(0)
+        features = [Categorical(LETTERS), Categorical(["a"]), Categorical([*LETTERS, "d"])]
+        columns = [rng.integers(0, len(feature.categories) + 2, 4000) for feature in features]
+        rows = rows_of(columns, rng.integers(0, 2, 4000), features)
+        roots = train(name, rows, 100.0, n_trees=4, depth=2)
+        nodes = [node for root in roots for node in nodes_of(root) if node.children]
+        assert {(node.feature, len(node.children)) for node in nodes} == {(0, 3), (2, 4)}
+        for node in nodes:
+            last = len(node.children) - 1
+            assert node.route(np.arange(last + 3)).tolist() == [*range(last), last, last, last]
+
+    @pytest.mark.parametrize("name", ["fletcher-islam-2017", "suihkonen-2023"])
+    def test_parts_of_equal_size_lose_more_than_dealing_record_by_record(self, name):
+        """k records of class 0 in each of two parts, and one more of class 1 (docs/review.md, 2.8).
+
+        With labels by permute-and-flip, which keep epsilon on their own part, the second part says 1 with
+        a log-ratio of almost epsilon + log cosh epsilon.
+        """
+        assert get_published(name).leaks[SECTIONS[name].index("2.8")].endswith("(docs/review.md, 2.8)")
+        assert {"fletcher-islam-2017": smooth, "suihkonen-2023": thesis}[name].equal_parts is equal_parts
+        epsilon, k = 1.0, 6
+        rows = rows_of([np.zeros(2 * k)], np.zeros(2 * k), [Numeric(0, 1)])
+        more = with_one_more(rows, [0.0], 1)
+        loss = math.log(chance_that_only_the_second_says_one(more, epsilon))
+        loss -= math.log(chance_that_only_the_second_says_one(rows, epsilon))
+        assert loss > 1.35 > epsilon
+        assert loss == pytest.approx(epsilon + math.log(math.cosh(epsilon)), abs=0.06)
+
+
+class Dealt:
+    """A generator whose only permutation is given."""
+
+    def __init__(self, order):
+        self.order = np.array(order)
+
+    def permutation(self, n):
+        return self.order
+
+
+def chance_that_only_the_second_says_one(rows, epsilon):
+    """Over all places of the last record in the shuffle; the others are alike."""
+    n, total = rows.n_rows, 0.0
+    for place in range(n):
+        order = np.insert(np.arange(n - 1), place, n - 1)
+        first, second = (says_one(part.class_counts(), epsilon) for part in equal_parts(rows, 2, Dealt(order)))
+        total += (1 - first) * second / n
+    return total
+
+
+def says_one(counts, epsilon):
+    """Permute-and-flip on two classes."""
+    wrong = math.exp(-epsilon * abs(int(counts[0]) - int(counts[1]))) / 2
+    return wrong if counts[0] >= counts[1] else 1 - wrong
+
+
+class TestSmoothSensitivity:
+    RECIPE = get_recipe("fletcher-islam-2017")
+
+    def spaces(self, *features):
+        schema = Schema({f"f{place}": feature for place, feature in enumerate(features)}, Classes([0, 1]))
+        return Domain.of(schema, self.RECIPE.grid)
+
+    def test_splits_stay_inside_what_is_possible(self):
+        spaces = self.spaces(Numeric(0, 3, integer=True), Categorical(LETTERS), Numeric(-1, 1))
+        tree = smooth.RandomTree.draw(spaces, 6, 10_000, np.random.default_rng(2))
+        low, high = np.zeros((len(tree.features), 3), dtype=int), np.tile(spaces.n_values - 1, (len(tree.features), 1))
+        for node in np.flatnonzero(tree.features >= 0):
+            feature, first = tree.features[node], tree.first_children[node]
+            children = np.flatnonzero(tree.parents == node)
+            assert children[0] == first
+            assert len(children) == (2 if spaces.is_numeric[feature] else spaces.n_values[feature])
+            assert high[node, feature] > low[node, feature]
+            low[children], high[children] = low[node], high[node]
+            if spaces.is_numeric[feature]:
+                assert low[node, feature] < tree.thresholds[node] <= high[node, feature]
+                high[first, feature], low[first + 1, feature] = tree.thresholds[node] - 1, tree.thresholds[node]
+            else:
+                low[children, feature] = high[children, feature] = np.arange(len(children))
+
+    def test_trees_have_the_depth_and_fit_under_the_cap(self):
+        spaces = self.spaces(*[Categorical(LETTERS)] * 6)
+        rng = np.random.default_rng(0)
+        whole, capped = (smooth.RandomTree.draw(spaces, 4, most, rng) for most in (10_000, 100))
+        assert len(whole.features) == (3**5 - 1) // 2  # three letters, and no child for what is not listed
+        assert len(capped.features) <= 100
+        spent = smooth.RandomTree.draw(self.spaces(Categorical(LETTERS)), 4, 10_000, rng)
+        assert len(spent.features) == 4
+
+    def test_records_and_predictions_take_the_same_way(self):
+        rng = np.random.default_rng(4)
+        columns = [rng.integers(0, 5, 300), rng.random(300), rng.integers(-3, 9, 300)]
+        columns[1][:40] = np.nan
+        features = [Categorical(LETTERS), Numeric(0, 1), Numeric(-3, 8, integer=True)]
+        rows = rows_of(columns, rng.integers(0, 2, 300), features)
+        tree = smooth.RandomTree.draw(Domain.of(rows.schema, self.RECIPE.grid), 5, 10_000, rng)
+        root = tree.to_nodes(np.arange(len(tree.features)))
+        leaves = tree.leaves_of(rows)
+        for record in range(300):
+            assert walk(root, [column[record] for column in rows.columns]).counts == leaves[record]
+
+    def test_labels_follow_their_law(self):
+        counts = np.array([[0, 0, 0], [3, 2, 0], [4, 4, 1], [9, 0, 0]])
+        law = smooth.label_chances(counts, 1.0)
+        assert np.allclose(law[0], 1 / 3)
+        assert law[1, 0] / law[1, 1] == pytest.approx(math.exp(math.e / 2))
+        assert law[2, 0] == law[2, 1] == pytest.approx(law[2, 2] * math.exp(0.5))
+        drawn = smooth.draw_labels(np.tile(counts, (20_000, 1)), 1.0, np.random.default_rng(0)).reshape(-1, 4)
+        for leaf in range(4):
+            assert np.allclose(np.bincount(drawn[:, leaf], minlength=3) / 20_000, law[leaf], atol=0.015)
+
+    def test_without_noise_the_commonest_label_wins(self):
+        law = smooth.label_chances(np.array([[2, 3], [1, 1], [0, 0]]), math.inf)
+        assert law.tolist() == [[0, 1], [0.5, 0.5], [0.5, 0.5]]
+        assert smooth.label_chances(np.array([[10_000, 0]]), 5.0).tolist() == [[1, 0]]
+
+    def test_leaves_keep_one_record_of_their_label(self):
+        rows = rows_of([[0.1, 0.9] * 50], [0, 1] * 50, [Numeric(0, 1)])
+        root = train(self.RECIPE.name, rows, math.inf, depth=2)[0]
+        assert root.counts.sum() == len(paths(root))
+        leaf = walk(root, [0.5])
+        assert sorted(leaf.counts.tolist()) == [0, 1]
+
+    @pytest.mark.parametrize(("epsilon", "margin", "loss", "delta"), [(0.5, 4, 1.10, 0.0613), (1.0, 1, 2.13, 0.1384)])
+    def test_label_loses_more_than_its_charge(self, epsilon, margin, loss, delta):
+        """A leaf with a lead of j records, and one more record of the leading class (docs/review.md, 2.13)."""
+        rare = smooth.label_chances(np.array([[margin + 3, 3], [margin + 4, 3]]), epsilon)[:, 1]
+        assert math.log(rare[0] / rare[1]) == pytest.approx(loss, abs=0.01)
+        assert rare[0] > 1.5 * math.exp(epsilon) * rare[1]
+        assert rare[0] - math.exp(epsilon) * rare[1] == pytest.approx(delta, abs=5e-4)
+
+    def test_loss_of_a_label_has_no_bound(self):
+        losses = np.diff(smooth.log_odds(np.arange(8), 1.0))
+        assert (losses[1:] / losses[:-1] > 2).all()
+        assert losses[-1] > 300
+
+
+class TestThesis:
+    NAME = "suihkonen-2023"
+
+    def test_budgets(self):
+        budgets = thesis.Budgets.of(2.0, max_depth=5)
+        assert (budgets.split, budgets.feature, budgets.label) == (0.1, 0.1, 1.0)
+        assert 5 * (budgets.split + budgets.feature) + budgets.label == pytest.approx(2.0)
+
+    def test_offers_of_a_number_lie_in_its_set_range(self):
+        column = np.array([3.0, 9.0, 5.0, np.nan, 5.0])
+        offers = thesis.Offers.of(column, Numeric(0, 11))
+        assert np.allclose(offers.values, np.arange(1, 11))
+        lefts = np.array([(column < value).sum() for value in offers.values])
+        assert offers.balances.tolist() == (-abs(5 - 2 * lefts)).tolist()
+
+    def test_points_are_the_same_at_every_node(self):
+        rng = np.random.default_rng(0)
+        rows = rows_of(rng.uniform(2, 4, (2, 500)), rng.integers(0, 2, 500), [Numeric(0, 11)] * 2)
+        roots = [train(self.NAME, rows, 1.0, seed, depth=6)[0] for seed in range(5)]
+        assert max(len(path) for root in roots for path in paths(root)) > 1
+        assert {cut for root in roots for node in nodes_of(root) for cut in node.cuts} <= set(np.linspace(0, 11, 12)[1:-1])
+
+    def test_offers_of_a_category_are_those_that_occur(self):
+        offers = thesis.Offers.of(np.array([4, 1, 1, 4, 4]), Categorical(LETTERS))
+        assert offers.values.tolist() == [1, 4]
+        assert offers.balances.tolist() == [-1, -1]
+
+    def test_squared_error(self):
+        targets, first = np.array([0.0, 1.0, 1.0, 0.5]), np.array([True, True, False, False])
+        assert thesis.squared_error(targets, first) == pytest.approx(0.5 + 0.125)
+        assert thesis.squared_error(targets, np.zeros(4, dtype=bool)) == pytest.approx(4 * targets.var())
+
+    def test_label_follows_permute_and_flip(self):
+        rows = rows_of([[0.5] * 3], [0, 0, 1], [Numeric(0, 1)])
+        labels = [train(self.NAME, rows, 1.0, seed)[0].counts[1] for seed in range(4000)]
+        assert np.mean(labels) == pytest.approx(math.exp(-0.5) / 2, abs=0.03)
+
+    def test_best_choices_without_noise(self):
+        rng = np.random.default_rng(0)
+        columns = [rng.random(200), rng.integers(0, 3, 200)]
+        rows = rows_of(columns, columns[0] > 0.5, [Numeric(0, 1), Categorical(LETTERS)])
+        root = train(self.NAME, rows, math.inf, depth=6)[0]
+        assert root.feature == 0
+        assert root.cuts[0] == pytest.approx(0.5, abs=0.1)
+        right = [walk(root, record).counts[int(record[0] > 0.5)] for record in zip(*columns, strict=True)]
+        assert np.mean(right) > 0.95
+
+    def test_a_pure_table_shows(self):
+        """Records of one class, and one more of the other: a single leaf or never (docs/review.md, 2.4)."""
+        rng = np.random.default_rng(0)
+        rows = rows_of([rng.random(30), rng.integers(0, 3, 30)], np.zeros(30), [Numeric(0, 1), Categorical(LETTERS)])
+        more = with_one_more(rows, [0.5, 1], 1)
+        assert not any(train(self.NAME, rows, 0.1, seed)[0].children for seed in range(50))
+        assert all(train(self.NAME, more, 0.1, seed)[0].children for seed in range(50))
+
+    def test_a_pure_table_shows_in_the_released_model(self):
+        X, _, schema = make_table("mixed", 2, n_rows=60)
+        y = np.array([*["class 0"] * 59, "class 1"])
+        sizes = []
+        for n_rows, seed in product((59, 60), range(10)):
+            model = DPForestClassifier(
+                schema, recipe=self.NAME, variant="published", epsilon=0.1, n_trees=3, random_state=seed
+            )
+            with pytest.warns(LeakWarning):
+                model.fit(X[:n_rows], y[:n_rows])
+            sizes.append(model.forest_.n_nodes)
+        assert set(sizes[:10]) == {3}
+        assert max(sizes[10:]) > 3
+
+    @pytest.mark.parametrize(("sizes", "is_split"), [((4, 4), True), ((3, 5), False), ((5, 3), False), ((3, 30), False)])
+    def test_a_split_that_leaves_a_child_fewer_than_four_records_is_not_made(self, sizes, is_split):
+        values = np.repeat([0, 1], sizes)
+        rows = rows_of([values], np.arange(len(values)) % 2, [Categorical(LETTERS)])
+        assert {bool(train(self.NAME, rows, 0.1, seed)[0].children) for seed in range(20)} == {is_split}
+
+    def test_a_discrete_feature_is_split_on_once_on_a_path_and_a_number_again(self):
+        rng = np.random.default_rng(0)
+        rows = rows_of(
+            [rng.integers(0, 3, 400), rng.random(400)], rng.integers(0, 2, 400), [Categorical(LETTERS), Numeric(0, 1)]
+        )
+        found = [path for seed in range(20) for path in paths(train(self.NAME, rows, math.inf, seed)[0])]
+        assert max(path.count(0) for path in found) == 1
+        assert max(path.count(1) for path in found) > 1
+
+    def test_a_small_child_shows(self):
+        """Three records beside ten, and a fourth (docs/review.md, 2.4)."""
+        rows = rows_of([np.repeat([0, 1], [3, 10])], np.arange(13) % 2, [Categorical(LETTERS)])
+        more = with_one_more(rows, [0], 1)
+        assert not any(train(self.NAME, rows, 0.1, seed)[0].children for seed in range(50))
+        assert all(train(self.NAME, more, 0.1, seed)[0].children for seed in range(50))
+
+    def test_k_splits_cost_more_than_one(self):
+        """Features that win by their balanced split, and a record that makes all miss it (docs/review.md, 2.7)."""
+        k, m, h = 6, 1200, 4
+        budgets = thesis.Budgets(0.5, 0.5, 1.0)
+        rows = table_for_k_splits(k, m, h)
+        more = with_one_more(rows, [1, *[1] * (k - 1)], 1)
+        before, after = (chance_of_first_feature(table, k, budgets) for table in (rows, more))
+        loss, charged = math.log(after / before), budgets.split + budgets.feature
+        assert loss > 2 * charged
+        assert loss <= k * budgets.split + budgets.feature
+
+    @pytest.mark.parametrize("record", [(2, 0), (0, 1)], ids=["category", "feature"])
+    def test_splits_show_what_occurs(self, record):
+        """Two categories and a feature that does not vary, and one record of another value (docs/review.md, 2.11).
+
+        Without it the first feature halves the table. With it the other value may be split off, which leaves one record.
+        """
+        columns = [np.arange(20) % 2, np.zeros(20)]
+        rows = rows_of(columns, np.arange(20) // 2 % 2, [Categorical(LETTERS)] * 2)
+        more = with_one_more(rows, record, 1)
+        assert all(train(self.NAME, rows, 0.01, seed, depth=1)[0].children for seed in range(60))
+        assert not all(train(self.NAME, more, 0.01, seed, depth=1)[0].children for seed in range(60))
+
+    def test_a_label_is_noisy_in_a_pure_leaf_too(self):
+        """Three records of one class: the other label has chance exp(-3 epsilon_l) / 2."""
+        rows = rows_of([[0.5] * 3], [0, 0, 0], [Numeric(0, 1)])
+        labels = [train(self.NAME, rows, 0.2, seed)[0].counts[1] for seed in range(4000)]
+        assert np.mean(labels) == pytest.approx(math.exp(-0.3) / 2, abs=0.03)
+
+
+def table_for_k_splits(k, m, h):
+    """Feature 0 has a split of middling error; the others have a balanced good one and a bad one almost as balanced.
+
+    There are m + h records of class 0, which the others call 0, and 3m/2 of class 1, which they call 1 or 2.
+    """
+    target = np.repeat([0, 1], [m + h, 3 * m // 2])
+    others = np.repeat([0, 1, 2], [m + h, m, m // 2])
+    middling = np.repeat([0, 1], [m + h + 37 * m // 100, len(target) - (m + h + 37 * m // 100)])
+    features = [Categorical([0, 1]), *[Categorical([0, 1, 2])] * (k - 1)]
+    return rows_of([middling, *[others] * (k - 1)], target, features)
+
+
+def chance_of_first_feature(rows, k, budgets):
+    """The exact chance that feature 0 is chosen, over all splits that the other features may draw."""
+    targets = rows.target.astype(float)
+    laws, errors = [], []
+    for column in rows.columns[:2]:
+        offers = thesis.Offers.of(column, Categorical(LETTERS))
+        laws.append(chances(offers.balances, budgets.split_rate))
+        errors.append(np.array([thesis.squared_error(targets, column == value) for value in offers.values]))
+    total = 0.0
+    for drawn in product(range(len(laws[1])), repeat=k - 1):
+        scores = -np.array([errors[0][0], *errors[1][list(drawn)]])
+        total += laws[1][list(drawn)].prod() * chances(scores, budgets.feature_rate)[0]
+    return total

@@ -1,0 +1,235 @@
+"""Printed forms of DPDF and DiffPID3: what they do, and where the claim of the first breaks."""
+
+import math
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+from tests.recipes.published.opened import LETTERS, chances, make_table, nodes_of, paths, rows_of, train, with_one_more
+
+from dpforest import Categorical, DPForestClassifier, Numeric, get_recipe
+from dpforest.errors import LeakWarning, ParameterError
+from dpforest.parts.allocation import EveryQuery
+from dpforest.recipes.published import fletcher_islam_2015_dpdf as dpdf
+from dpforest.recipes.published import friedman_schuster_2010 as diffpid3
+from dpforest.recipes.published.base import Node, laplace
+from dpforest.recipes.published.multiway import Values, prune_tree
+
+
+class TestDpdf:
+    RECIPE = get_recipe("fletcher-islam-2015-dpdf")
+
+    @pytest.mark.parametrize(
+        ("tau", "printed"), [(1, [0.011, 0.028, 0.056, 0.111, 0.222]), (4, [0.003, 0.007, 0.014, 0.028, 0.056])]
+    )
+    def test_budget_of_a_query_is_table_1_of_the_paper(self, tau, printed):
+        for beta, epsilon in zip([0.1, 0.25, 0.5, 1.0, 2.0], printed, strict=True):
+            plan = EveryQuery().plan(beta / tau, depth=4)
+            assert len(plan.splits) + len(plan.counts) == 9
+            assert [round(amount, 3) for amount in (*plan.splits, *plan.counts)] == [epsilon] * 9
+            assert round(dpdf.epsilon_per_query(beta, tau, delta=5), 3) == epsilon
+
+    def test_what_is_spent_is_the_budget_of_table_1(self, monkeypatch):
+        scales, plain = [], dpdf.laplace
+        monkeypatch.setattr(dpdf, "laplace", lambda *given: scales.append(given[1]) or plain(*given))
+        X, y, schema = make_table("categorical", 2)
+        with pytest.warns(LeakWarning):
+            DPForestClassifier(schema, recipe=self.RECIPE.name, variant="published", epsilon=2.0).fit(X, y)
+        assert np.allclose(scales, 36 / 2.0)
+
+    def test_gini_and_its_sensitivity_are_those_of_the_paper(self):
+        rng = np.random.default_rng(0)
+        columns = [rng.integers(0, 3, 50), rng.random(50)]
+        rows = rows_of(columns, rng.integers(0, 3, 50), [Categorical(LETTERS), Numeric(0, 1)], n_classes=3)
+        records = np.arange(10, 45)
+        table = Values.of(rows, self.RECIPE)
+        values = [columns[0], np.floor(columns[1] * 5)]
+        naive = [-sum(gini_of(rows.target[records][v[records] == k]) for k in np.unique(v)) / 35 for v in values]
+        assert np.allclose(table.gini(records), naive)
+        assert (table.gini(records[:0]) == 0).all()
+        assert dpdf.local_sensitivity(1) == 0.5
+        assert dpdf.local_sensitivity(100) == pytest.approx(0.0196, abs=5e-5)
+
+    def test_missing_values(self):
+        rows = rows_of([[0, 3, 4], [0.0, np.nan, 1.0]], [0, 1, 1], [Categorical(LETTERS), Numeric(0, 1)])
+        first, second = Values.of(rows, self.RECIPE).attributes
+        assert (first.n_values, first.values.tolist()) == (3, [0, 2, 2])
+        assert (second.n_values, second.values.tolist()) == (5, [0, 4, 4])
+
+    def test_a_size_is_the_signed_sum_of_the_noisy_counts(self, monkeypatch):
+        """Line 15: 150 - 80 is below 100, though the absolute values of eq. 26 sum to 230."""
+        rows = rows_of([np.arange(200) % 2] * 2, np.arange(200) // 2 % 2, [Categorical(LETTERS)] * 2)
+        for noisy, is_split in [((150.0, -80.0), False), ((150.0, 80.0), True)]:
+            monkeypatch.setattr(dpdf, "laplace", lambda *given, noisy=noisy: np.array(noisy))
+            root = dpdf.Dpdf(Values.of(rows, self.RECIPE), 1.0, 1, 100, np.random.default_rng(0))
+            assert bool(root.build_tree(np.arange(200), np.arange(2), d=1).children) is is_split
+
+    def test_stops_below_a_hundred_records_and_at_pure_nodes(self):
+        two = [Categorical(LETTERS)] * 2
+        for n_rows, target, depth in [(99, [0, 1], 0), (100, [0, 1], 1), (100, [0, 0], 0)]:
+            rows = rows_of([np.arange(n_rows) % 2] * 2, np.resize(target, n_rows), two)
+            root = train(self.RECIPE.name, rows, math.inf)[0]
+            assert max(len(path) for path in paths(root)) == depth
+
+    def test_an_attribute_is_used_once_on_a_path_and_by_one_root(self):
+        rng = np.random.default_rng(1)
+        rows = rows_of(rng.integers(0, 3, (5, 20_000)), rng.integers(0, 2, 20_000), [Categorical(LETTERS)] * 5)
+        roots = train(self.RECIPE.name, rows, 50.0, n_trees=4)
+        assert len({root.feature for root in roots}) == 4
+        for root in roots:
+            assert all(len(set(path)) == len(path) for path in paths(root))
+
+    def test_pruning_is_strict(self):
+        def parent(*children):
+            counts = [Node(np.array(child, dtype=float)) for child in children]
+            return Node(np.array([50.0, 50.0]), 0, cuts=(0.5,), children=counts)
+
+        cases = [([50, 50], [(25, 25), (25, 25)], True), ([50, 50], [(30, 20), (20, 30)], True)]
+        cases += [([10, 90], [(30, 30), (10, 30)], False), ([10, 90], [(60, 60), (-5, 45)], False)]
+        for counts, children, kept in cases:
+            node = parent(*children)
+            node.counts = np.array(counts, dtype=float)
+            prune_tree(node)
+            assert bool(node.children) is kept
+        above = Node(np.array([5.0, 95.0]), 0, cuts=(0.5,), children=[parent((50, 51), (51, 50)), Node(np.ones(2))])
+        above.children[0].counts = np.array([20.0, 80.0])
+        prune_tree(above)
+        assert not above.children
+
+    @pytest.mark.parametrize(("n_attributes", "printed"), [(2, 2.20), (20, 2.79)])
+    def test_choice_with_noisy_sizes_loses_more_than_its_charge(self, n_attributes, printed):
+        """One record, and another that shares only its first attribute (docs/review.md, 2.1)."""
+        features = [Categorical([0, 1])] * n_attributes
+        rows = rows_of([[0]] * n_attributes, [0], features)
+        more = with_one_more(rows, [0, *[1] * (n_attributes - 1)], 1)
+        epsilon, noisy_size = 0.222, 100
+        laws = [
+            chances(table.gini(np.arange(len(table.target))), dpdf.choice_rate(epsilon, noisy_size))
+            for table in (Values.of(rows, self.RECIPE), Values.of(more, self.RECIPE))
+        ]
+        loss = math.log(laws[0][0] / laws[1][0])
+        assert loss == pytest.approx(printed, abs=0.01)
+        assert loss > 9 * epsilon
+
+    def test_loss_of_the_choice_has_no_bound(self):
+        rates = [dpdf.choice_rate(0.01, noisy_size) for noisy_size in (100, 10_000, 1_000_000)]
+        assert rates[2] > 50 * rates[1] > 2500 * rates[0]
+
+    def test_line_16_asks_a_level_too_many(self):
+        """A path of records that no attribute tells apart, and one more of them (docs/review.md, 2.1).
+
+        Outputs above both counts have a log-ratio of epsilon at each of delta + 1 nodes; the budget pays for delta.
+        """
+        delta = self.RECIPE.depth + 1
+        rows = rows_of(np.zeros((7, 300)), np.arange(300) % 2, [Categorical(LETTERS)] * 7)
+        more = with_one_more(rows, [0] * 7, 1)
+        path = [train(self.RECIPE.name, table, math.inf)[0] for table in (rows, more)]
+        epsilon, loss, n_choices = dpdf.epsilon_per_query(1.0, 1, delta), 0.0, 0
+        while True:
+            output = path[1].counts + 10
+            distances = [np.abs(output - node.counts).sum() for node in path]
+            loss += epsilon * (distances[0] - distances[1])
+            if not path[0].children:
+                break
+            n_choices += 1
+            path = [node.children[0] for node in path]
+        assert loss == pytest.approx((delta + 1) * epsilon)
+        assert loss > delta * epsilon * 1.19
+        assert n_choices == delta
+        assert loss + n_choices * epsilon == pytest.approx(11 / 9)
+
+
+class TestDiffPid3:
+    NAME = "friedman-schuster-2010"
+
+    def test_budget_of_a_query_is_table_1_of_the_paper(self):
+        epsilons = [round(diffpid3.epsilon_per_query(beta, delta=5), 3) for beta in (0.1, 0.25, 0.5, 1.0, 2.0)]
+        assert epsilons == [0.010, 0.025, 0.050, 0.100, 0.200]
+
+    def test_what_is_asked_with_which_noise(self, monkeypatch):
+        asked, plain = [], diffpid3.laplace
+        monkeypatch.setattr(diffpid3, "laplace", lambda *given: asked.append(given[:2]) or plain(*given))
+        X, y, schema = make_table("categorical", 2)
+        with pytest.warns(LeakWarning):
+            DPForestClassifier(schema, recipe=self.NAME, variant="published", epsilon=20.0).fit(X, y)
+        assert {scale for _, scale in asked} == {10 / 20.0}
+        assert asked[0][0] == len(X)
+        # A size at every node, class counts at the leaves only.
+        assert {np.shape(counts) for counts, _ in asked} == {(), (2,)}
+        assert 0 < sum(np.ndim(counts) for counts, _ in asked) < len(asked) / 2
+
+    def test_choice_has_the_global_sensitivity(self):
+        assert diffpid3.choice_rate(0.2) == 0.2 / (2 * 0.5) == dpdf.choice_rate(0.2, noisy_size=1)
+
+    def test_stops_below_a_hundred_records_and_not_at_pure_nodes(self):
+        three = [Categorical(["a", "b"])] * 3
+        for n_rows, depth in [(99, 0), (100, 1), (200, 2), (400, 3), (800, 3)]:
+            cells = np.arange(n_rows)
+            rows = rows_of([cells % 2, cells // 2 % 2, cells // 4 % 2], np.zeros(n_rows), three)
+            root = train(self.NAME, rows, math.inf, depth=3)[0]
+            assert max(len(path) for path in paths(root)) == depth
+
+    def test_the_deepest_path_asks_two_queries_at_each_of_delta_levels(self, monkeypatch):
+        """Records that no attribute tells apart: all nodes beside their path are empty (docs/review.md, 2.1)."""
+        sizes, choices, plain, choose = [], [], diffpid3.laplace, diffpid3.exponential_choice
+        monkeypatch.setattr(diffpid3, "laplace", lambda *given: sizes.append(np.sum(given[0])) or plain(*given))
+        monkeypatch.setattr(diffpid3, "exponential_choice", lambda *given: choices.append(given) or choose(*given))
+        rows = rows_of(np.zeros((7, 300)), np.arange(300) % 2, [Categorical(LETTERS)] * 7)
+        root = train(self.NAME, rows, math.inf, depth=4)[0]
+        assert max(len(path) for path in paths(root)) == 4
+        assert sizes.count(300) + len(choices) == 2 * 5
+
+    def test_class_counts_are_sums_of_those_of_the_leaves(self):
+        rng = np.random.default_rng(1)
+        rows = rows_of(rng.integers(0, 3, (3, 2000)), rng.integers(0, 2, 2000), [Categorical(LETTERS)] * 3)
+        root = train(self.NAME, rows, 1.0)[0]
+        for node in nodes_of(root):
+            if node.children:
+                assert np.allclose(node.counts, sum(child.counts for child in node.children))
+
+    def test_pruning_closes_a_node_only_over_a_child_of_negative_size(self):
+        for children, kept in [([(3, 4), (5, 2)], True), ([(-3, 9), (5, -2)], True), ([(-30, 9), (50, 20)], False)]:
+            leaves = [Node(np.array(counts, dtype=float)) for counts in children]
+            node = Node(leaves[0].counts + leaves[1].counts, 0, cuts=(0.5,), children=leaves)
+            prune_tree(node)
+            assert bool(node.children) is kept
+
+    def test_global_sensitivity_is_a_half_and_so_is_the_spread_of_changes(self):
+        """All tables of at most 4 records with two attributes of two values and two classes, and one more record."""
+        kinds = list(product((0, 1), repeat=3))
+        for n_rows in range(5):
+            for records in combinations_with_replacement(kinds, n_rows):
+                before = scores_of(records)
+                for record in kinds:
+                    changes = scores_of((*records, record)) - before
+                    assert np.abs(changes).max() <= diffpid3.GLOBAL_SENSITIVITY + 1e-12
+                    assert np.ptp(changes) <= diffpid3.GLOBAL_SENSITIVITY + 1e-12
+        assert (scores_of([(0, 0, 0), (0, 1, 1)]) - scores_of([(0, 0, 0)])).tolist() == [-0.5, 0]
+
+    def test_noise_in_floating_point_shows_the_count(self):
+        """Noisy counts near 0: from 1 they are multiples of 2**-54, from 0 they need not be (docs/review.md, 2.18)."""
+        rng = np.random.default_rng(0)
+        outputs = [laplace(np.full(100_000, count), 1.0, rng) for count in (0, 1)]
+        is_fine = [np.any((noisy * 2.0**54 % 1 != 0) & (np.abs(noisy) < 0.1)) for noisy in outputs]
+        assert is_fine == [True, False]
+
+    @pytest.mark.parametrize("word", ["max", "entropy"])
+    def test_criteria_that_the_paper_does_not_have_are_refused(self, word):
+        X, y, schema = make_table("categorical", 2)
+        model = DPForestClassifier(schema, recipe=self.NAME, variant="published", recipe_params={"criterion": word})
+        with pytest.raises(ParameterError, match=f"takes no parameter 'criterion={word}'"):
+            model.fit(X, y)
+        with pytest.warns(LeakWarning):
+            model.set_params(recipe_params={"criterion": "gini"}).fit(X, y)
+
+
+def scores_of(records):
+    """The normalised Gini of both attributes of some records (value, value, class)."""
+    *values, target = np.array(records, dtype=np.int64).reshape(-1, 3).T
+    table = Values.of(rows_of(values, target, [Categorical([0, 1])] * 2), get_recipe("friedman-schuster-2010"))
+    return table.gini(np.arange(len(target)))
+
+
+def gini_of(target):
+    shares = np.bincount(target) / max(len(target), 1)
+    return len(target) * (1 - np.square(shares).sum())

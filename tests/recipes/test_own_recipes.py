@@ -1,0 +1,272 @@
+"""What the library did not prove it does not vouch for: a recipe or a part of one's own is said to be that everywhere."""
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial, wraps
+
+import numpy as np
+import pytest
+
+from dpforest import Budget, Classes, DPForestClassifier, Numeric, Schema, get_recipe, list_recipes, load_model
+from dpforest.errors import ParameterError, SchemaError
+from dpforest.growing.sequential import Phase, Sequential
+from dpforest.mechanisms import Entropy
+from dpforest.parts.criteria import Criterion, GiniCount, MaxOperator
+from dpforest.parts.leaves import LeafRelease, NoisyCounts
+from dpforest.parts.recipe import ByTarget, Recipe, Stages, Stop, outside_parts
+from dpforest.parts.sampling import Sampling
+from dpforest.parts.shape import HalfTheFeatures, Rule
+from dpforest.parts.voting import Vote
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.statement import Statement
+from dpforest.recipes import is_listed
+from dpforest.recipes.planner import plan_forest
+from dpforest.records.columns import asking
+
+SCHEMA = Schema({"a": Numeric(0, 7, integer=True), "b": Numeric(0, 7, integer=True)}, Classes([0, 1]))
+BASE = get_recipe("jagannathan-2009")
+
+
+class TwoReleases(NoisyCounts):
+    """Loses twice what it charges: two releases about the same records are charged as if they were about different ones."""
+
+    def release(self, statistics, amount, gate, target, label, unit=1):
+        with gate.ledger.scope("two releases", "parallel"):
+            (first, variance), (second, _) = (
+                super(TwoReleases, self).release(statistics, amount, gate, target, label, unit) for _ in range(2)
+            )
+        return (first + second) / 2, variance / 2
+
+
+class Chameleon(NoisyCounts):
+    """Says of itself that it equals whatever it is compared with."""
+
+    __hash__ = NoisyCounts.__hash__
+
+    def __eq__(self, other):
+        return True
+
+
+class OwnRecipe(Recipe):
+    pass
+
+
+@dataclass(frozen=True)
+class OwnDepth(Rule):
+    def value(self, facts):
+        return 2
+
+
+@wraps(plan_forest)
+def wrapped(*arguments):
+    return plan_forest(*arguments)
+
+
+class Planner:
+    def plan(self, facts, n_trees, depth):
+        return plan_forest(facts, n_trees, depth)
+
+
+OF_THE_LIBRARY = replace(BASE, name="mine", title="Mine alone", paper="My notebook", claim="proved by me", depth=2)
+FROM_OUTSIDE = replace(OF_THE_LIBRARY, leaf=TwoReleases())
+
+
+def fitted(recipe, kind=DPForestClassifier, **named):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 8, (200, 2)).astype(float)
+    return kind(SCHEMA, epsilon=1.0, recipe=recipe, **named).fit(X, (X[:, 0] > 3).astype(int))
+
+
+@pytest.mark.parametrize("name", [recipe["name"] for recipe in list_recipes()])
+def test_recipes_of_the_catalogue_are_vouched_for_with_parameters_too(name):
+    recipe = get_recipe(name)
+    assert is_listed(recipe)
+    assert outside_parts(recipe) == ()
+    for parameter, place in recipe.parameters.items():
+        for value in place[1] if isinstance(place, tuple) else (0.25, 3):
+            with suppress(ParameterError, SchemaError):  # a share is no whole number, a number of columns no share
+                assert is_listed(recipe.with_parameters({parameter: value}))
+    assert is_listed(replace(recipe))
+    assert not is_listed(replace(recipe, name="mine"))
+    assert not is_listed(replace(recipe, claim="holds, they say"))
+
+
+def test_a_word_of_a_parameter_lets_no_other_part_in():
+    recipe = get_recipe("friedman-schuster-2010")
+    assert is_listed(replace(recipe, criterion=recipe.with_parameters({"criterion": "gini"}).criterion))
+    assert not is_listed(replace(recipe, criterion=get_recipe("zhang-2021").criterion))
+
+
+def test_a_model_of_the_catalogue_says_so_and_nothing_else():
+    privacy = fitted("jagannathan-2009").privacy_
+    assert (privacy.own_recipe, privacy.outside) == (False, ())
+    assert "own recipe" not in str(privacy)
+    assert "outside" not in str(privacy)
+    assert fitted(BASE.with_parameters(None)).privacy_ == privacy
+
+
+OUTSIDE = {
+    "leaf": (replace(BASE, leaf=TwoReleases()), "TwoReleases"),
+    "equal to all": (replace(BASE, leaf=Chameleon()), "Chameleon"),
+    "one target": (replace(BASE, leaf=ByTarget(TwoReleases(), None)), "TwoReleases"),
+    "rule": (replace(BASE, depth=OwnDepth()), "OwnDepth"),
+    "phase": (replace(BASE, stages=Sequential((Phase(1.0, 1, {"leaf": TwoReleases()}),))), "TwoReleases"),
+    "lambda": (replace(BASE, planner=lambda facts, n_trees, depth: BASE), "<lambda>"),
+    "wrapped": (replace(get_recipe("auto"), planner=wrapped), "wrapped"),
+    "part of a function": (replace(BASE, planner=partial(plan_forest, OwnDepth())), "OwnDepth"),
+    "method": (replace(BASE, planner=Planner().plan), "Planner"),
+    "class": (replace(BASE, refine=(TwoReleases,)), "TwoReleases"),
+    "recipe": (OwnRecipe(**vars(BASE)), "OwnRecipe"),
+}  # fmt: skip
+
+
+def hidden_method():
+    criterion = GiniCount()
+    object.__setattr__(criterion, "bound", MaxOperator().bound)  # declares less than it needs
+    return replace(get_recipe("guan-2020"), criterion=criterion)
+
+
+HIDDEN = {
+    "method set on a value": (hidden_method(), "GiniCount.bound"),
+    "class that says it is the library's": (
+        replace(BASE, leaf=type("NoisyCounts", (NoisyCounts,), {**NoisyCounts.__dict__})()), "NoisyCounts"
+    ),
+    "function inside one of the library's": (replace(BASE, planner=asking(lambda *_: BASE, None)), "asking"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("title", HIDDEN)
+def test_what_looks_like_a_part_of_the_library_and_is_none_is_found(title):
+    recipe, name = HIDDEN[title]
+    assert any(name in part for part in outside_parts(recipe))
+    assert not is_listed(recipe)
+
+
+def test_a_schema_of_a_class_from_outside_is_named():
+    class OwnClasses(Classes):
+        pass
+
+    schema = Schema(dict(SCHEMA.features), OwnClasses([0, 1]))
+    model = DPForestClassifier(schema).fit([[1.0, 2.0]], [1])
+    assert any("OwnClasses" in part for part in model.privacy_.outside)
+
+
+@pytest.mark.parametrize("title", OUTSIDE)
+def test_a_part_from_outside_is_found_wherever_it_hides(title):
+    recipe, name = OUTSIDE[title]
+    assert any(part.startswith(__name__) and name in part for part in outside_parts(recipe))
+    assert not is_listed(recipe)
+
+
+def test_parts_and_values_of_the_library_are_not_from_outside():
+    own = replace(BASE, criterion=ByTarget(GiniCount(), None), depth=HalfTheFeatures(), n_rows_share=np.float64(0.1))
+    own = replace(own, stages=Sequential((Phase(1.0, 2, {"leaf": NoisyCounts()}),)), planner=partial(plan_forest))
+    assert outside_parts(own) == ()
+    around = [own]
+    around.append(around)  # a circle ends
+    assert outside_parts(around) == ()
+
+
+def test_an_own_part_has_what_its_kind_says_unless_it_says_otherwise():
+    assert fitted(replace(OF_THE_LIBRARY, depth=OwnDepth())).forest_.depth == 2
+    assert not OwnDepth().needs_rows
+    assert OwnDepth().needs == ()
+
+
+def test_a_part_that_does_not_say_what_it_needs_is_refused_before_a_charge():
+    class Loose:
+        def value(self, facts):
+            return 2
+
+    model = DPForestClassifier(SCHEMA, recipe=replace(OF_THE_LIBRARY, depth=Loose()))
+    with pytest.raises(ParameterError, match="Loose of recipe 'mine' does not say what it needs"):
+        model.fit([[1.0, 2.0]], [1])
+    assert not hasattr(model, "ledger_")
+
+
+@pytest.mark.parametrize("kind", [Criterion, LeafRelease, Rule, Sampling, Stages, Stop, Vote])
+@pytest.mark.parametrize("flag", ["needs_row", "need", "residual", "in_sequenze"])
+def test_a_flag_that_is_misspelt_is_an_error(kind, flag):
+    with pytest.raises(TypeError, match=f"Own.{flag} is not declared"):
+        type("Own", (kind,), {flag: True})
+    with pytest.raises(TypeError, match=f"Own.{flag} is not declared"):
+        type("Own", (kind,), {flag: True, "__annotations__": {flag: "ClassVar[bool]"}})
+    assert type("Own", (kind,), {"needs_rows": True})().needs_rows
+
+
+def test_what_a_parameter_could_be_set_to_has_not_run():
+    open_to = replace(BASE, name="mine", parameters={"leaf": ("leaf", {"two": TwoReleases()})})
+    assert fitted(open_to).privacy_.outside == ()
+    assert fitted(open_to, recipe_params={"leaf": "two"}).privacy_.outside == (f"{__name__}.TwoReleases",)
+
+
+def test_an_own_recipe_of_proved_parts_is_said_to_be_not_reviewed():
+    model = fitted(OF_THE_LIBRARY)
+    assert model.privacy_.holds
+    assert str(model.privacy_).endswith(
+        "Own recipe 'mine' made of the library's parts: each part is proved there, the combination was composed by its "
+        "rules and was not reviewed."
+    )
+
+
+def test_parts_from_outside_are_named_before_the_promise():
+    model = fitted(FROM_OUTSIDE)
+    said = str(model.privacy_)
+    assert model.privacy_.holds
+    assert said.startswith("Not proved by the library: own recipe 'mine' with parts from outside the library")
+    assert f"({__name__}.TwoReleases)" in said
+    assert "they were not proved here. If what they declare is true, this model is differentially private with" in said
+
+
+@pytest.mark.parametrize("recipe", [OF_THE_LIBRARY, FROM_OUTSIDE, replace(FROM_OUTSIDE, name="auto")])
+def test_statement_ledger_and_file_say_whose_recipe_it_is(recipe, tmp_path):
+    model = fitted(recipe)
+    model.save(tmp_path / "m.dpf")
+    again = load_model(tmp_path / "m.dpf")
+    assert (again.privacy_, again.ledger_) == (model.privacy_, model.ledger_)
+    for each in (model, again):
+        assert each.privacy_.to_dict()["own_recipe"] is True
+        assert each.privacy_.to_dict()["proof"] == each.ledger_.to_dict()["proof"]
+        assert Ledger.from_json(each.ledger_.to_json()).proof.startswith(f"own recipe {recipe.name!r}")
+        assert Statement.from_dict(json.loads(json.dumps(each.privacy_.to_dict()))) == model.privacy_
+        assert ("TwoReleases" in each.to_json()) == (recipe is not OF_THE_LIBRARY)
+
+
+def test_charges_of_a_fit_that_fails_say_whose_recipe_it_was():
+    def stop(step):
+        raise KeyboardInterrupt
+
+    model = DPForestClassifier(SCHEMA, recipe=FROM_OUTSIDE)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit([[1.0, 2.0]], [1], progress=stop)
+    assert "not proved here" in model.ledger_.to_dict()["proof"]
+
+
+def test_an_estimator_from_outside_is_not_vouched_for_either():
+    class Quiet(Gate):
+        pass
+
+    class OwnForest(DPForestClassifier):
+        @staticmethod
+        def _make_gate(ledger, random_state):
+            return Quiet(ledger, Entropy(random_state))
+
+    privacy = fitted("auto", OwnForest).privacy_
+    assert not privacy.own_recipe
+    assert "OwnForest" in privacy.outside[0]
+    assert str(privacy).startswith("Not proved by the library: recipe 'auto' of the library with parts from outside")
+
+
+def test_a_budget_tells_an_own_recipe_from_one_of_the_catalogue(tmp_path):
+    budget = Budget.open(tmp_path / "b.db", "ward", epsilon=3.0)
+    fitted(replace(FROM_OUTSIDE, name="auto"), budget=budget)
+    fitted("auto", budget=budget)
+    assert [entry["what"] for entry in budget.history()] == ["fit own recipe auto", "fit auto"]
+
+
+def test_an_own_recipe_has_no_printed_form():
+    printed = get_recipe("consul-2020")
+    with pytest.raises(ParameterError, match="not the catalogue's"):
+        fitted(replace(printed, leaf=TwoReleases()), variant="published")

@@ -1,0 +1,248 @@
+"""The planner is a function of public facts: every line of its tables can be reached, and every plan can be run and paid."""
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.strategies import FIXED
+
+from dpforest import Bounded, Classes, Numeric, Schema
+from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
+from dpforest.mechanisms import Gaussian
+from dpforest.parts.shape import Facts
+from dpforest.privacy.accountants import make_accountant, zcdp_rho
+from dpforest.privacy.amounts import divide, divide_evenly, exact
+from dpforest.recipes import get_recipe, planner
+from dpforest.recipes.planner import plan_forest
+from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT
+
+TABLES = {
+    "two classes": planner.PURE_TWO_CLASSES,
+    "more classes": planner.PURE_MORE_CLASSES,
+    "with delta": planner.WITH_DELTA,
+}
+DELTA = 1e-5
+N_ROWS = [10**power for power in range(1, 8)]
+N_CLASSES = [None, 1, 2, 3, 10, 200]
+
+
+def facts_of(n_rows=10_000.0, epsilon=1.0, delta=0.0, n_features=12, n_classes=2, share_numeric=1.0):
+    return Facts(float(n_rows), epsilon, delta, n_features, round(share_numeric * n_features), 20.0, n_classes)
+
+
+facts = st.builds(
+    facts_of,
+    n_rows=st.one_of(st.floats(-50, 50), st.floats(1, 7).map(lambda power: 10**power)),
+    epsilon=st.one_of(st.sampled_from([0.001, 1.0, 20.0, math.inf]), st.floats(0.01, 10)),
+    delta=st.sampled_from([0.0, 1e-9, DELTA]),
+    n_features=st.sampled_from([1, 2, 5, 41, 300]),
+    n_classes=st.sampled_from([*N_CLASSES, MOST_CLASSES, MOST_CLASSES + 1]),
+    share_numeric=st.sampled_from([0.0, 0.3, 1.0]),
+)
+asked = st.tuples(st.sampled_from([None, 1, 2, 3, 10, 60, 500]), st.sampled_from([None, 1, 2, 3, 9]))
+
+
+def phases_of(recipe):
+    """The phases of a plan; trees of another kind are one phase."""
+    if isinstance(recipe.stages, Sequential):
+        return recipe.stages.phases
+    return (Phase(1.0, recipe.n_trees),)
+
+
+def target_of(facts):
+    return Bounded(0, 1) if facts.n_classes is None else Classes(list(range(facts.n_classes)))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_lines_of_a_table_are_in_increasing_order_and_the_last_holds_for_all(name):
+    ends = [line.below for line in TABLES[name]]
+    assert ends == sorted(set(ends))
+    assert ends[-1] == math.inf
+
+
+@pytest.mark.parametrize("table", [planner.MEAN_TREES, planner.MEAN_TREES_WITH_DELTA], ids=["pure", "with delta"])
+def test_borders_of_numbers_of_trees_are_in_increasing_order_and_the_last_holds_for_all(table):
+    assert list(table) == sorted(table)
+    assert list(table)[-1] == math.inf
+    assert list(table.values()) == sorted(set(table.values()))
+
+
+def reached(monkeypatch, n_classes, delta):
+    """The lines that plans for 1 to 10**8 rows take, and whether one tree is planned for some."""
+    lines, single = [], []
+    whole, alone = planner.sequential, planner.one_tree
+    monkeypatch.setattr(planner, "sequential", lambda shape, *rest: lines.append(shape) or whole(shape, *rest))
+    monkeypatch.setattr(planner, "one_tree", lambda *rest: single.append(rest) or alone(*rest))
+    plans = [
+        plan_forest(facts_of(n_rows, 1.0, delta, 12, n_classes, share_numeric))
+        for share_numeric in (0.0, 1.0)
+        for n_rows in np.geomspace(1, 1e8, 200)
+    ]
+    return lines, single, plans
+
+
+@pytest.mark.parametrize(
+    ("name", "n_classes", "delta"),
+    [("two classes", [2], 0.0), ("more classes", [3, 10], 0.0), ("with delta", [2, 3, 10], DELTA)],
+)
+def test_every_line_of_a_table_is_reached(name, n_classes, delta, monkeypatch):
+    found = []
+    for number in n_classes:
+        with monkeypatch.context() as patch:
+            lines, single, _ = reached(patch, number, delta)
+        found += [line for line in lines if line in TABLES[name]]
+        assert single
+    assert set(found) == set(TABLES[name])
+
+
+@pytest.mark.parametrize("delta", [0.0, DELTA])
+def test_every_number_of_trees_for_a_bounded_target_is_reached(delta, monkeypatch):
+    _, _, plans = reached(monkeypatch, None, delta)
+    table = planner.MEAN_TREES_WITH_DELTA if delta else planner.MEAN_TREES
+    assert {plan.n_trees for plan in plans if not (delta and plan.without_delta)} == set(table.values())
+
+
+@FIXED
+@given(facts, asked)
+def test_the_same_facts_give_the_same_recipe(facts, asked):
+    assert plan_forest(facts, *asked) == plan_forest(replace(facts), *asked)
+
+
+def test_a_plan_leaves_the_sketch_and_the_tables_as_they_were():
+    before = get_recipe("auto"), {name: tuple(table) for name, table in TABLES.items()}
+    for n_rows, n_classes in itertools.product(N_ROWS, N_CLASSES):
+        plan_forest(facts_of(n_rows, n_classes=n_classes), 7, 2)
+    assert before == (get_recipe("auto"), {name: tuple(table) for name, table in TABLES.items()})
+
+
+@pytest.mark.parametrize("delta", [0.0, DELTA])
+@pytest.mark.parametrize("n_classes", N_CLASSES)
+def test_the_number_of_trees_and_the_depth_of_the_user_are_kept_whatever_the_rows(n_classes, delta):
+    for n_rows, n_trees, depth in itertools.product(N_ROWS, [1, 2, 3, 5, 17, 100], [1, 2, 4, 11]):
+        recipe = get_recipe("auto").resolve(facts_of(n_rows, 1.0, delta, 12, n_classes), n_trees, depth)
+        assert recipe.n_trees == n_trees
+        assert sum(phase.n_trees for phase in phases_of(recipe)) == n_trees
+        assert recipe.depth == depth
+        assert all(phase.parts.get("depth", depth) <= depth for phase in phases_of(recipe))
+
+
+@FIXED
+@given(facts, asked)
+def test_a_plan_is_complete_and_fits_its_target(facts, asked):
+    recipe, target = get_recipe("auto").resolve(facts, *asked), target_of(facts)
+    assert recipe.planner is None
+    assert recipe.n_trees >= 1
+    assert 1 <= recipe.depth <= 12
+    recipe.check(Schema({"x": Numeric(0, 1)}, target))
+    for phase in phases_of(recipe):
+        step = replace(recipe, **phase.parts)
+        assert step.criterion.accepts(target)
+        assert step.leaf.accepts(target)
+        assert step.depth >= 1
+
+
+@FIXED
+@given(facts, asked)
+def test_no_plan_needs_a_bound_for_weighted_records_that_is_not_proved(facts, asked):
+    recipe, n_before = plan_forest(facts, *asked), 0
+    if not isinstance(recipe.stages, Sequential):
+        return
+    for phase in phases_of(recipe):
+        step = replace(recipe, **phase.parts)
+        # From the second tree on records are weighted; a tree of random splits chooses nothing.
+        if n_before + phase.n_trees > 1 and not step.propose.random:
+            step.criterion.bound(MOST_WEIGHT)
+        n_before += phase.n_trees
+
+
+@FIXED
+@given(facts, asked)
+def test_shares_of_phases_sum_to_the_whole_and_each_phase_gets_its_own(facts, asked):
+    shares = [phase.share for phase in phases_of(plan_forest(facts, *asked))]
+    assert math.fsum(shares) == pytest.approx(1, abs=1e-12)
+    assert all(0 < share <= 1 for share in shares)
+    amounts = divide(0.7, shares)
+    assert sum(map(exact, amounts)) <= exact(0.7)
+    np.testing.assert_allclose(amounts, 0.7 * np.array(shares), rtol=1e-12)
+
+
+@FIXED
+@given(facts, asked)
+def test_every_plan_can_be_paid_to_the_last_bit(facts, asked):
+    recipe = get_recipe("auto").resolve(facts, *asked)
+    budget = make_accountant(max(facts.epsilon, 0.01), 0.0 if recipe.without_delta else facts.delta).budget
+    if math.isinf(budget):
+        return
+    total, left, phases = Fraction(0), budget, phases_of(recipe)
+    if recipe.target_range is not None:
+        own, left = divide(budget, [recipe.target_range.share, 1 - recipe.target_range.share])
+        total += exact(own)
+    for phase, own in zip(phases, divide(left, [phase.share for phase in phases]), strict=True):
+        step = replace(recipe, **phase.parts)
+        plan = step.allocate.plan(divide_evenly(own, phase.n_trees), step.depth)
+        assert min(*plan.splits, *plan.counts) >= 0
+        total += phase.n_trees * sum(map(exact, [*plan.splits, *plan.counts]))
+    assert exact(budget) * (1 - Fraction(1, 10**9)) < total <= exact(budget)
+
+
+@pytest.mark.parametrize("n_classes", N_CLASSES)
+def test_with_delta_and_few_rows_the_plan_is_the_pure_one(n_classes):
+    with_delta, pure = (plan_forest(facts_of(20, 0.5, delta, 12, n_classes)) for delta in (DELTA, 0.0))
+    assert with_delta.without_delta
+    assert not pure.without_delta
+    assert replace(with_delta, without_delta=False) == pure
+    assert not plan_forest(facts_of(10**6, 0.5, DELTA, 12, n_classes)).without_delta
+
+
+@pytest.mark.parametrize("n_classes", N_CLASSES)
+def test_where_gaussian_noise_would_not_fit_the_plan_is_pure_however_many_rows(n_classes):
+    for epsilon, delta, n_trees in [(1e-5, DELTA, None), (0.01, DELTA, 3_000_000), (0.001, 1e-300, 5_000)]:
+        assert plan_forest(facts_of(10**12, epsilon, delta, 12, n_classes), n_trees).without_delta
+
+
+@pytest.mark.parametrize("n_classes", N_CLASSES)
+@pytest.mark.parametrize(("epsilon", "delta", "n_trees"), [(0.005, 1e-12, None), (0.01, 1e-30, None), (0.006, 1e-5, 3000)])
+def test_a_planned_leaf_always_has_noise_that_fits(n_classes, epsilon, delta, n_trees):
+    recipe = plan_forest(facts_of(10**7, epsilon, delta, 60, n_classes), n_trees)
+    if not recipe.without_delta:
+        phases = getattr(recipe.stages, "phases", (Phase(1.0, recipe.n_trees),))
+        for phase in phases:
+            step = replace(recipe, **phase.parts)
+            # What is left for trees after the number of rows (2 % of epsilon) and the range of the target.
+            share = 0.95 * zcdp_rho(0.98 * epsilon, delta) * phase.share / phase.n_trees
+            amount = step.allocate.plan(share, step.depth).leaves
+            Gaussian.rounded(Fraction(planner.LARGEST_SQUARE) / (2 * Fraction(amount)))
+
+
+@pytest.mark.parametrize("n_classes", N_CLASSES)
+@pytest.mark.parametrize("n_rows", [0.0, -1.0, -1e9])
+def test_a_noisy_number_of_rows_of_nothing_or_less_gives_the_plan_for_the_least_signal(n_classes, n_rows):
+    for epsilon, delta in [(1.0, 0.0), (1.0, DELTA), (math.inf, 0.0)]:
+        assert plan_forest(facts_of(n_rows, epsilon, delta, 12, n_classes)) == plan_forest(
+            facts_of(0, epsilon, delta, 12, n_classes)
+        )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_a_plan_depends_on_rows_times_epsilon_only(n_classes):
+    for n_rows in N_ROWS:
+        one, other = (plan_forest(facts_of(n_rows / epsilon, epsilon, 0.0, 12, n_classes)) for epsilon in (0.5, 8.0))
+        assert one == other
+
+
+def test_one_class_needs_one_tree():
+    for n_rows, delta in itertools.product(N_ROWS, [0.0, DELTA]):
+        assert plan_forest(facts_of(n_rows, 1.0, delta, 12, 1)).n_trees == 1
+
+
+def test_a_bounded_target_has_sequential_means_on_a_bought_range_and_bought_centres():
+    for n_rows, delta in itertools.product(N_ROWS, [0.0, DELTA]):
+        recipe = plan_forest(facts_of(n_rows, 1.0, delta, 12, None))
+        assert isinstance(recipe.stages, SequentialMeans)
+        assert recipe.target_range is not None
+        assert recipe.centres is not None

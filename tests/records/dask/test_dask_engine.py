@@ -1,0 +1,514 @@
+"""A forest that is trained on a Dask cluster: every answer is that of the records in memory, to the last unit."""
+
+import pickle
+import re
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from dask.utils import key_split
+from distributed import Client, LocalCluster, get_task_stream
+from tests.conformance.conformance import offering_all
+
+from dpforest import Bounded, Categorical, Classes, Numeric, Schema, get_recipe, list_recipes
+from dpforest.errors import ParameterError, TableError
+from dpforest.mechanisms import Entropy
+from dpforest.mechanisms.entropy import KeyedEntropy
+from dpforest.mechanisms.exact import draw_below
+from dpforest.pipeline import fit_forest, fit_published
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.recipes.published.registry import get_published
+from dpforest.records.base import AllTrees, OneTree, Poisson
+from dpforest.records.dask import partitions as partitioned
+from dpforest.records.dask import replayed
+from dpforest.records.dask.partitions import Codes
+from dpforest.records.dask.replayed import BEHIND, Operation, Partition, Question, answer, find_digests
+from dpforest.records.dask.tasks import Failure, Packed
+from dpforest.records.dask.vault import DaskCounter, DaskVault
+from dpforest.records.draws import COIN_SIDES
+from dpforest.records.memory.vault import Vault
+from dpforest.schema.domain import Domain, Grid
+
+pytestmark = pytest.mark.slow
+
+NAMES = [recipe["name"] for recipe in list_recipes()]
+FEATURES = {
+    "x": Numeric(0, 1),
+    "whole": Numeric(0, 9, integer=True),
+    "city": Categorical(["Oslo", "Rome"]),
+    "flag": Categorical([0, 1]),
+}
+EDGES = [0, 70, 70, 130, 240, 300]  # the second partition is empty
+CLASSES = Schema(FEATURES, Classes(["a", "b", "c"]), n_rows=300)
+BOUNDED = Schema(FEATURES, Bounded(-1, 3), n_rows=300)
+SECRET = "zebra-secret-value"
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def table(schema=CLASSES, n_rows=300):
+    """Values of all kinds, some missing; some labels that are not listed."""
+    rng = np.random.default_rng(4)
+    whole = pd.DataFrame(
+        {
+            "x": rng.random(n_rows),
+            "whole": rng.integers(0, 12, n_rows).astype(float),
+            "city": rng.choice(["Oslo", "Rome", "Lima"], n_rows),
+            "flag": rng.integers(0, 3, n_rows).astype(float),
+        }
+    ).mask(rng.random((n_rows, 4)) < 0.15)
+    high = (whole["x"].fillna(0) > 0.5).to_numpy()
+    if isinstance(schema.target, Classes):
+        whole["target"] = np.where(rng.random(n_rows) < 0.1, "unlisted", np.where(high, "a", rng.choice(["b", "c"], n_rows)))
+    else:
+        whole["target"] = np.where(rng.random(n_rows) < 0.1, np.nan, 2.0 * high + rng.normal(0, 0.4, n_rows))
+    return whole
+
+
+def parts_of(whole):
+    return [whole.iloc[start:stop] for start, stop in pairwise(EDGES)]
+
+
+def frame_of(parts, meta=None):
+    return dd.from_map(lambda part: part, parts, meta=parts[0].iloc[:0] if meta is None else meta)
+
+
+def opened(sealed):
+    seen = []
+    sealed.map(seen.append)
+    return seen[0]
+
+
+class JoinedCoins(Entropy):
+    """The coins that the partitions draw from a key, side by side."""
+
+    def __init__(self, key, sizes):
+        super().__init__()
+        self._key, self._sizes = key, sizes
+
+    def draw_for_records(self, kernel, values, *arguments):
+        begin = 0
+        for place, size in enumerate(self._sizes):
+            own = np.empty((*values.shape[:-1], size), dtype=values.dtype)
+            KeyedEntropy(self._key, place).draw_for_records(kernel, own, *arguments)
+            values[..., begin : begin + size] = own
+            begin += size
+
+
+@offering_all
+class Both:
+    """A counter on the cluster and one in memory with the same coins; asks both and compares."""
+
+    def __init__(self, far, near, sizes, asked):
+        self.far, self.near, self.sizes, self.asked = far, near, sizes, asked
+        self.domain, self.target = far.domain, far.target
+
+    def __getattr__(self, name):
+        if name in ("code_unit", "node_unit", "code_width"):
+            assert getattr(self.far, name) == getattr(self.near, name)
+            return getattr(self.near, name)
+
+        def both(*arguments):
+            far, near = getattr(self.far, name)(*arguments), getattr(self.near, name)(*arguments)
+            if near is not None:
+                self.asked.append(name)
+                assert opened(far).dtype == opened(near).dtype
+                np.testing.assert_array_equal(opened(far), opened(near))
+            return far
+
+        return both
+
+    def coins(self, counter):
+        key = counter._log[-1].key
+        return None if key is None else JoinedCoins(key, self.sizes)
+
+    def deal(self, assignment, entropy):
+        self.far.deal(assignment, entropy)
+        self.near.deal(assignment, self.coins(self.far))
+
+    def deal_by_errors(self, forest, n_trees, entropy):
+        self.far.deal_by_errors(forest, n_trees, entropy)
+        self.near.deal_by_errors(forest, n_trees, self.coins(self.far))
+
+    def hold_out(self, share, entropy):
+        far = self.far.hold_out(share, entropy)
+        key = far[0]._log[-1].key
+        near = self.near.hold_out(share, JoinedCoins(key, self.sizes))
+        n_held = [held_records(key, place, size, share) for place, size in enumerate(self.sizes)]
+        n_kept = [size - held for size, held in zip(self.sizes, n_held, strict=True)]
+        return tuple(Both(*part, self.asked) for part in zip(far, near, (n_kept, n_held), strict=True))
+
+
+def held_records(key, place, size, share):
+    coins = np.empty(size, dtype=np.int64)
+    KeyedEntropy(key, place).draw_for_records(draw_below, coins, COIN_SIDES)
+    return int((coins < round(share * COIN_SIDES)).sum())
+
+
+class BothVaults:
+    """A table on the cluster and in memory."""
+
+    counter, gaps = DaskCounter, DaskVault.gaps
+
+    def __init__(self, schema, client, given=None):
+        whole = table(schema)
+        self.schema, self.asked = schema, []
+        self.far = DaskVault.seal(frame_of(parts_of(whole)) if given is None else given, schema, client)
+        self.near = Vault.seal(whole[[*FEATURES]], whole["target"], schema)
+        kept = whole["target"].isin(schema.target.labels) if isinstance(schema.target, Classes) else whole["target"].notna()
+        self.sizes = [int(kept.iloc[start:stop].sum()) for start, stop in pairwise(EDGES)]
+
+    def count(self):
+        assert opened(self.far.count()).tolist() == opened(self.near.count()).tolist() == [sum(self.sizes)]
+        return self.far.count()
+
+    def encode(self, domain, progress=lambda step: None):
+        return Both(self.far.encode(domain, progress), self.near.encode(domain), self.sizes, self.asked)
+
+
+def ledger_of(vault, name, epsilon=4.0, delta=0.0, seed=None):
+    gate = Gate(Ledger(make_accountant(epsilon, delta)), Entropy(seed))
+    recipe = get_recipe(name)
+    forest = fit_forest(vault, recipe, gate, max_depth=3 if recipe.shaped(None, 3).depth is not None else None)
+    return forest, gate.ledger
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_count_of_every_recipe_is_that_of_memory_and_so_is_the_ledger(client, name):
+    vault = BothVaults(CLASSES, client)
+    _, ledger = ledger_of(vault, name)
+    assert vault.asked
+    _, expected = ledger_of(vault.near, name)
+    assert ledger.spent == pytest.approx(expected.spent, rel=1e-12)
+    if name not in ("li-2022", "fletcher-islam-2015-dpdf"):  # which go on as released values say
+        assert ledger.to_json() == expected.to_json()
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("name", ["auto", "consul-2020", "consul-2020-ert"])
+def test_every_count_of_a_bounded_target_is_that_of_memory(client, name, delta):
+    vault = BothVaults(BOUNDED, client)
+    _, ledger = ledger_of(vault, name, delta=delta)
+    assert vault.asked
+    _, expected = ledger_of(vault.near, name, delta=delta)
+    assert ledger.to_json() == expected.to_json()
+
+
+def test_the_number_of_rows_is_counted_where_it_is_not_public(client):
+    vault = BothVaults(Schema(FEATURES, Classes(["a", "b", "c"])), client)
+    _, ledger = ledger_of(vault, "auto", delta=1e-6)
+    assert "number of rows" in ledger.to_json()
+
+
+def test_a_seeded_forest_without_coins_of_records_is_that_of_memory(client):
+    vault = BothVaults(CLASSES, client)
+    far, _ = ledger_of(vault.far, "auto", seed=5)
+    near, _ = ledger_of(vault.near, "auto", seed=5)
+    np.testing.assert_array_equal(far.counts, near.counts)
+    np.testing.assert_array_equal(far.features, near.features)
+
+
+def test_a_seed_gives_the_same_forest_twice_and_no_seed_gives_another(client):
+    vault = BothVaults(CLASSES, client).far
+    once, again, other = (ledger_of(vault, "li-2020", epsilon=np.inf, seed=seed)[0] for seed in (5, 5, None))
+    assert once.counts.tolist() == again.counts.tolist()
+    assert once.counts.tolist() != other.counts.tolist()
+
+
+@pytest.mark.parametrize("group_size", [1000, 17])
+def test_a_folder_of_parquet_gives_the_counts_of_memory(client, tmp_path, monkeypatch, group_size):
+    monkeypatch.setattr(partitioned, "PARTITION_ROWS", 40)
+    whole = table()
+    for place, part in enumerate(parts_of(whole)):
+        pq.write_table(pa.Table.from_pandas(part), tmp_path / f"{place}.parquet", row_group_size=group_size)
+    vault, near = DaskVault.seal(tmp_path, CLASSES, client), BothVaults(CLASSES, client).near
+    assert opened(vault.count()).tolist() == opened(near.count()).tolist()
+    told = []
+    counters = [source.encode(Domain.of(CLASSES, Grid(9)), told.append) for source in (vault, near)]
+    for counter in counters:
+        counter.deal(AllTrees(2), Entropy())
+    first, second = (opened(counter.count_codes(0, np.ones((2, 4), dtype=bool))) for counter in counters)
+    np.testing.assert_array_equal(first, second)
+    assert [step.done for step in told] == [*range(1, told[0].total + 1)]
+    assert told[0].total == (5 if group_size == 1000 else 10)
+
+
+def test_files_without_rows_give_zeros(client, tmp_path):
+    pq.write_table(pa.Table.from_pandas(table().iloc[:0]), tmp_path / "t.parquet")
+    counter = DaskVault.seal(str(tmp_path / "t.parquet"), CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
+    counter.deal(OneTree(3), Entropy())
+    assert opened(counter.count_nodes(0, 3)).tolist() == [[0, 0, 0]] * 3
+
+
+def as_objects(part):
+    # Dask turns objects into text, so only columns that read the same as text.
+    return part.astype({"x": object, "whole": object, "city": object, "target": object})
+
+
+def as_categories(part):
+    return part.assign(city=part["city"].astype("category"), target=part["target"].astype("category"))
+
+
+def as_text(part):
+    return part.assign(x=part["x"].astype("string"), flag=part["flag"].astype("string"))
+
+
+def in_single_precision(part):
+    return part.assign(flag=part["flag"].astype("float32"))
+
+
+def in_arrow(part):
+    return part.convert_dtypes(dtype_backend="pyarrow")
+
+
+@pytest.mark.parametrize("change", [as_objects, as_categories, in_single_precision, in_arrow])
+def test_types_of_a_partition_may_differ_from_those_of_the_table(client, change):
+    whole = table()
+    parts = [change(part) if place % 2 else part for place, part in enumerate(parts_of(whole))]
+    vault = BothVaults(CLASSES, client, frame_of(parts))
+    vault.count()
+    counter = vault.encode(Domain.of(CLASSES, Grid(9)))
+    counter.deal(AllTrees(1), Entropy())
+    counter.count_codes(0, np.ones((1, 4), dtype=bool))
+
+
+@pytest.mark.parametrize("change", [as_text, lambda part: part.drop(columns=["x"]), lambda part: part.assign(x=SECRET)])
+def test_a_partition_that_does_not_fit_has_missing_values_and_is_no_error(client, change):
+    parts = parts_of(table())
+    parts[2] = change(parts[2])
+    counter = DaskVault.seal(frame_of(parts), CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
+    counter.deal(AllTrees(1), Entropy())
+    kept = table()["target"].isin(CLASSES.target.labels).sum()
+    assert opened(counter.count_nodes(0, 1)).sum() == kept
+
+
+def test_a_whole_dataframe_of_text_and_unknown_categories_gives_the_counts_of_memory(client):
+    frame = dd.from_pandas(as_categories(table()), npartitions=1).categorize(columns=[]).repartition(npartitions=1)
+    frame["city"] = frame["city"].cat.as_unknown()
+    near = Vault.seal(table()[[*FEATURES]], table()["target"], CLASSES)
+    counters = [source.encode(Domain.of(CLASSES, Grid(9))) for source in (DaskVault.seal(frame, CLASSES, client), near)]
+    for counter in counters:
+        counter.deal(AllTrees(1), Entropy())
+    first, second = (opened(counter.count_codes(0, np.ones((1, 4), dtype=bool))) for counter in counters)
+    np.testing.assert_array_equal(first, second)
+
+
+REFUSED = {
+    "a missing column": (lambda whole: whole.drop(columns=["x"]), "'x' of the schema is missing"),
+    "a missing target": (lambda whole: whole.drop(columns=["target"]), "'target' of the schema is missing"),
+    "dates for numbers": (lambda whole: whole.assign(x=pd.Timestamp("2020-01-01")), "'x' is declared numeric"),
+    "numbers for text": (lambda whole: whole.assign(city=987654.5), "'city' holds numbers"),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), REFUSED.values(), ids=REFUSED)
+def test_a_dataframe_that_will_not_do_is_refused_by_its_types_alone(client, change, words):
+    with pytest.raises(TableError, match=words) as caught:
+        DaskVault.seal(dd.from_pandas(change(table()), npartitions=2), CLASSES, client)
+    assert "987654" not in str(caught.value)
+
+
+def test_what_is_no_dask_dataframe_is_refused(client):
+    with pytest.raises(TableError, match="Expected a dask dataframe"):
+        DaskVault.seal(table(), CLASSES, client)
+    with pytest.raises(TableError, match="cannot be read as a Parquet"):
+        DaskVault.seal("no/such/folder", CLASSES, client)
+
+
+def test_printed_algorithms_are_refused_before_anything_is_charged(client):
+    gate = Gate(Ledger(make_accountant(1.0, 0.0)), Entropy())
+    vault = DaskVault.seal(frame_of(parts_of(table())), CLASSES, client)
+    with pytest.raises(ParameterError, match="stay on the workers"):
+        fit_published(vault, get_recipe("li-2020"), get_published("li-2020"), gate)
+    assert gate.ledger.entries() == []
+
+
+def test_without_a_client_the_error_says_how_to_start_one(monkeypatch):
+    def no_client():
+        raise ValueError("No global client found")
+
+    monkeypatch.setattr("distributed.get_client", no_client)
+    with pytest.raises(ParameterError, match=re.escape("distributed.Client()")):
+        DaskVault.seal(table(), CLASSES)
+
+
+def broken(*_):
+    raise ValueError(SECRET)
+
+
+def test_what_fails_on_a_worker_shows_no_value_in_errors_or_logs(client, monkeypatch, caplog):
+    monkeypatch.setattr(partitioned, "encode", broken)
+    vault = DaskVault.seal(frame_of([part.assign(city=SECRET) for part in parts_of(table())]), CLASSES, client)
+    with pytest.raises(TableError, match=r"could not read or count a partition of the table \(ValueError\)") as caught:
+        vault.encode(Domain.of(CLASSES, Grid(9)))
+    assert SECRET not in str(caught.value) + caplog.text
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_a_partition_that_cannot_be_made_is_an_error_without_its_words(client):
+    frame = dd.from_map(broken, range(2), meta=table().iloc[:0])
+    with pytest.raises(TableError, match=r"gave no answer") as caught:
+        DaskVault.seal(frame, CLASSES, client).count()
+    assert SECRET not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("change", ["damaged", "another"])
+def test_a_file_that_changes_during_a_fit_is_an_error(client, tmp_path, change):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.Table.from_pandas(table()), path)
+    vault = DaskVault.seal(path, CLASSES, client)
+    if change == "damaged":
+        path.write_bytes(b"\xff" * path.stat().st_size)
+    else:
+        time.sleep(0.02)
+        pq.write_table(pa.Table.from_pandas(table().iloc[::-1]), path)
+    with pytest.raises(TableError, match="changed") as caught:
+        vault.encode(Domain.of(CLASSES, Grid(9)))
+    assert "Oslo" not in str(caught.value)
+
+
+def test_workers_forget_the_codes_when_the_counter_is_gone(client):
+    counter = DaskVault.seal(frame_of(parts_of(table())), CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
+    training, held = counter.hold_out(0.3, Entropy())
+    for part in (training, held):
+        part.deal(AllTrees(1), Entropy())
+        part.count_nodes(0, 1)
+    assert len(counter._partitions) == 5
+    n_held = held_keys(client)
+    del counter, training, held, part
+    deadline = time.monotonic() + 10
+    while held_keys(client) > n_held - 15 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert held_keys(client) <= n_held - 15  # five partitions, each for three counters
+
+
+def held_keys(client):
+    return sum(client.run(lambda dask_worker: len(dask_worker.data)).values())
+
+
+def test_vaults_and_counters_show_and_copy_nothing(client):
+    vault = DaskVault.seal(frame_of(parts_of(table())), CLASSES, client)
+    assert repr(vault) == "DaskVault(...)"
+    for held in (vault, vault.encode(Domain.of(CLASSES, Grid(9)))):
+        with pytest.raises(TypeError, match="cannot be copied"):
+            pickle.dumps(held)
+
+
+def partition(place=0, n_rows=200):
+    rng, domain = np.random.default_rng(3), Domain.of(CLASSES, Grid(9))
+    codes = np.stack([rng.integers(0, n, n_rows) for n in domain.n_codes]).astype(domain.dtype)
+    return Partition(Codes(codes, rng.integers(0, 3, n_rows).astype(np.int16), domain, CLASSES.target, 1), place)
+
+
+def log_of(assignment=Poisson(3), key=bytes(range(32))):  # noqa: B008 - both are constants
+    domain = Domain.of(CLASSES, Grid(9))
+    routes = np.tile(np.arange(domain.n_codes.max(), dtype=np.uint16) % 2, (3, 1))
+    descend = (0, np.array([0, 1, 2]), routes, np.array([3, 5, 7]))
+    return (Operation("deal", (assignment,), key), Operation("descend", descend))
+
+
+@pytest.mark.parametrize("assignment", [OneTree(3), Poisson(3)])
+def test_a_partition_that_was_sent_or_made_again_answers_the_same(assignment):
+    log, first = log_of(assignment), partition()
+    roots, below = Question(0, log[:1], "tally_nodes", (0, 3)), Question(0, log, "tally_nodes", (3, 6))
+    news = Question(1, log[1:], "tally_nodes", (3, 6))
+    answers = [first.answer(question).tolist() for question in (roots, news)]
+    sent = pickle.loads(pickle.dumps(first))
+    assert [sent.answer(below).tolist(), first.answer(below).tolist()] == [answers[1]] * 2
+    assert partition().answer(news) == BEHIND
+    # A task that comes late has a log that is behind.
+    assert [own.answer(roots).tolist() for own in (sent, first, partition())] == [answers[0]] * 3
+    assert first.fork().answer(below).tolist() == answers[1]
+
+
+def test_partitions_and_keys_draw_coins_of_their_own():
+    counts = [
+        partition(place).answer(Question(0, log_of(key=key), "tally_nodes", (3, 6))).tolist()
+        for place, key in ((0, b"a" * 32), (1, b"a" * 32), (0, b"b" * 32))
+    ]
+    assert counts[0] != counts[1] != counts[2] != counts[0]
+
+
+def test_a_partition_that_is_made_again_in_another_order_refuses():
+    first, codes = partition(), partition()._origin
+    digests = find_digests(1, first)
+    question = Question(0, log_of(), "tally_nodes", (3, 6), digests)
+    assert pickle.loads(pickle.dumps(first)).answer(question).tolist() == first.answer(question).tolist()
+    for order in (np.arange(200)[::-1], np.arange(199)):
+        other = Codes(codes.codes[:, order], codes.target_codes[order], codes.domain, codes.target, 1)
+        with pytest.raises(TableError, match="another order"):
+            Partition(other, 0).answer(question)
+
+
+def test_a_scheduler_need_not_import_what_tasks_are_made_of():
+    read = "import pickle, sys; pickle.loads(sys.stdin.buffer.read()); print({'numba', 'pyarrow'} & {*sys.modules})"
+    task = pickle.dumps(Packed(answer, Question(0, log_of(), "tally_nodes", (0, 3))))
+    done = subprocess.run([sys.executable, "-c", read], input=task, capture_output=True, check=True)
+    assert done.stdout.decode().strip() == "set()"
+
+
+def test_a_task_that_a_worker_cannot_unpack_is_a_value_and_no_error(monkeypatch):
+    task = Packed(answer, Question(0, log_of(), "tally_nodes", (0, 3)))
+    assert task(partition()).tolist() == partition().answer(Question(0, log_of(), "tally_nodes", (0, 3))).tolist()
+    monkeypatch.delattr(replayed, "answer")
+    assert task(partition()) == Failure("A worker could not read or count a partition of the table (AttributeError).")
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_a_question_is_one_task_for_each_thread_and_the_sums_of_these(n_threads):
+    shape = {"n_workers": 2, "threads_per_worker": n_threads, "processes": False, "dashboard_address": ":0"}
+    with LocalCluster(**shape) as cluster, Client(cluster) as client:
+        parts = dd.from_pandas(table(), npartitions=8)
+        counter = DaskVault.seal(parts, CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
+        counter.deal(AllTrees(1), Entropy())
+        with get_task_stream(client) as tasks:
+            counter.count_nodes(0, 1)
+        kinds = [key_split(task["key"]) for task in tasks.data]
+        homes = set(counter._homes.values())
+        assert kinds.count("answer") == n_threads * len(homes)
+        assert len(kinds) <= kinds.count("answer") + len(homes) + 1
+
+
+def test_a_partition_begins_again_after_an_operation_that_failed():
+    own, wrong = partition(), Operation("descend", (0, None, None, None))
+    expected = partition().answer(Question(0, log_of(), "tally_nodes", (3, 6))).tolist()
+    with pytest.raises(Exception):
+        own.answer(Question(0, (*log_of(), wrong), "tally_nodes", (3, 6)))
+    assert own.answer(Question(0, log_of(), "tally_nodes", (3, 6))).tolist() == expected
+
+
+def test_a_sampling_that_says_it_has_no_coins_cannot_draw_any():
+    with pytest.raises(Exception):
+        partition().answer(Question(0, log_of(key=None), "tally_nodes", (3, 6)))
+
+
+def test_keyed_words_follow_from_key_and_number_and_look_uniform():
+    def words(key, number, n=4096):
+        values = np.empty(n, dtype=np.int64)
+        KeyedEntropy(key, number).draw_for_records(draw_below, values, 10)
+        return values
+
+    first = words(b"k" * 32, 3)
+    assert first.tolist() == words(b"k" * 32, 3).tolist()
+    for other in (words(b"k" * 32, 4), words(b"l" * 32, 3)):
+        assert abs((first == other).mean() - 0.1) < 0.03
+    assert np.abs(np.bincount(first, minlength=10) / first.size - 0.1).max() < 0.03
+    with pytest.raises(ValueError, match="256 bits"):
+        KeyedEntropy(b"short", 0)

@@ -1,0 +1,289 @@
+"""Codes of values at every border, in every type and layout, are those of the slow twins."""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support import naive
+from tests.support.strategies import FIXED, SEEDS
+
+from dpforest import Categorical, Classes, Numeric, Schema
+from dpforest.records import columns
+from dpforest.records.columns import read_columns, to_indices
+from dpforest.records.memory import threads as workers
+from dpforest.records.memory import vault
+from dpforest.records.memory.threads import Workers
+from dpforest.records.memory.vault import encode
+from dpforest.schema.domain import Domain, Grid
+
+TINY, HUGE = 5e-324, np.finfo(float).max
+RANGES = [
+    (0, 1), (-4, 4), (-7.5, 2.25), (0.1, 0.3), (-1e-3, 1e9), (0, TINY), (0, 1e-310), (-1e-310, 1e-310), (-TINY, TINY),
+    (1, np.nextafter(1, 2)), (1e16, 1e16 + 4), (-8e307, 8e307), (0, 1.7e308), (-1.7e308, 0),
+    (-1.7e308, -1e300), (1e300, 1.7e308),
+]  # fmt: skip
+GRIDS = [Grid(1), Grid(2), Grid(6), Grid(32, geometric=True), Grid(6, geometric=True), Grid(700)]
+
+
+def near(edges):
+    """Each edge, the next numbers on both sides, and numbers far away."""
+    edges = np.array([*edges, 0.0, -0.0, 1.0, -1.0, HUGE, -HUGE, TINY, -TINY], dtype=float)
+    with np.errstate(over="ignore"):
+        beside = np.concatenate([edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf)])
+    return np.append(beside, [np.inf, -np.inf, np.nan])
+
+
+def near_float32(edges):
+    with np.errstate(over="ignore"):
+        rounded = near(edges).astype(np.float32)
+        return np.concatenate(
+            [rounded, np.nextafter(rounded, np.float32(np.inf)), np.nextafter(rounded, np.float32(-np.inf))]
+        )
+
+
+def domain_of(*features, grid=Grid(6)):  # noqa: B008 - frozen
+    return Domain.of(Schema({f"f{place}": part for place, part in enumerate(features)}, Classes(["a", "b"])), grid)
+
+
+def twin_codes(column, part, cuts):
+    return [naive.code_of(float(value), part, cuts) for value in column]
+
+
+@pytest.mark.parametrize("integer", [False, True], ids=["any", "whole"])
+@pytest.mark.parametrize("grid", GRIDS, ids=repr)
+@pytest.mark.parametrize("bounds", RANGES, ids=str)
+def test_numbers_at_every_cut_and_beside_it_get_the_code_of_their_twin(bounds, grid, integer):
+    domain = domain_of(Numeric(*bounds, integer=integer), grid=grid)
+    part, cuts = domain.features[0], domain.cuts[0]
+    for column in (near([*bounds, *cuts]), near_float32([*bounds, *cuts])):
+        assert encode([column], domain).tolist() == [twin_codes(column, part, cuts)]
+
+
+WIDTHS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, bool]
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=repr)
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_whole_numbers_of_every_width_get_the_code_of_their_twin(dtype, grid):
+    least, most = (0, 1) if dtype is bool else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    for bounds in ((0, 1), (-100, 100), (-2.5, 9.25), (-(2**63), 2**63), (0, 2.0**64), (0, 1e-310), (-8e307, 8e307)):
+        domain = domain_of(Numeric(*bounds), grid=grid)
+        part, cuts = domain.features[0], domain.cuts[0]
+        inside = [cut for cut in cuts if abs(cut) < 2.0**65]
+        wanted = {least, most, *(int(edge) + step for edge in (0, *inside) for step in (-1, 0, 1))}
+        column = np.array(sorted(value for value in wanted if least <= value <= most), dtype=dtype)
+        assert encode([column], domain).tolist() == [twin_codes(column, part, cuts)]
+
+
+def cut_at(cuts, lower, upper):
+    """A domain of one number with any bounds and cuts, also such as a schema and a grid would not have."""
+    part = Numeric(0, 1)
+    object.__setattr__(part, "lower", lower)
+    object.__setattr__(part, "upper", upper)
+    return Domain(("x",), (part,), (np.array(cuts, dtype=float),))
+
+
+@pytest.mark.parametrize("bounds", [(-1e308, 1e308), (-HUGE, HUGE), (-1e308, HUGE)], ids=str)
+def test_a_range_too_wide_for_a_float_is_searched_all_the_same(bounds):
+    domain = cut_at([-1e308, -5.0, 0.0, TINY, 2.0, 1e308], *bounds)
+    values = near(domain.cuts[0])
+    assert encode([values], domain).tolist() == [twin_codes(values, domain.features[0], domain.cuts[0])]
+
+
+@FIXED
+@given(SEEDS, st.sampled_from([1, 5, 253, 254, 255, 1200]), st.sampled_from([1e-9, 1e-3, 1.0]))
+def test_cuts_that_crowd_anywhere_in_the_range_are_all_found(seed, n_cuts, width):
+    rng = np.random.default_rng(seed)
+    cuts = np.unique(rng.choice([-0.6, 0.0, 0.3, 0.999, 1.999], n_cuts) + width * rng.random(n_cuts) * rng.random())
+    domain, values = cut_at(cuts, -0.5, 2.0), near(cuts)
+    expected = np.where(np.isnan(values), len(cuts) + 1, np.searchsorted(cuts, np.clip(values, -0.5, 2.0), side="right"))
+    assert encode([values], domain).tolist() == [expected.tolist()]
+
+
+N_ROWS, BOUNDS = 600, [(0, 1), (-3, 3), (-0.5, 9), (0, 0.25), (-1, 0)]
+TABLE = np.random.default_rng(0).normal(size=(N_ROWS, 5)).astype(np.float32).astype(float)
+TABLE[::7, 2] = np.nan
+TABLE[3, :] = np.inf
+
+
+def spread(array):
+    """The same numbers with others between them."""
+    wide = np.full((2 * array.shape[0], 3 * array.shape[1]), 0.125, dtype=array.dtype)
+    wide[::2, 1::3] = array
+    return wide[::2, 1::3]
+
+
+def unaligned(array):
+    held = np.frombuffer(b"x" + array.tobytes(), dtype=np.uint8)[1:]
+    return np.frombuffer(held, dtype=array.dtype).reshape(array.shape)
+
+
+def read_only(array):
+    array = array.copy()
+    array.setflags(write=False)
+    return array
+
+
+LAYOUTS = {
+    "by rows": lambda array: array.copy(),
+    "by columns": np.asfortranarray,
+    "with gaps": spread,
+    "with gaps, by columns": lambda array: spread(array.T.copy()).T,
+    "rows backwards": lambda array: array[::-1].copy()[::-1],
+    "columns backwards": lambda array: array[:, ::-1].copy()[:, ::-1],
+    "all backwards, by columns": lambda array: np.asfortranarray(array[::-1, ::-1])[::-1, ::-1],
+    "a part of a larger array": lambda array: np.stack([array, array + 1], axis=2)[:, :, 0],
+    "read only": read_only,
+    "not aligned": unaligned,
+    "of the other byte order": lambda array: array.astype(">f8"),
+    "objects": lambda array: array.astype(object),
+    "single": lambda array: array.astype(np.float32),
+    "pandas": pd.DataFrame,
+    "pandas, a block for each column": lambda array: pd.concat([pd.Series(column) for column in array.T], axis=1),
+    "pandas of mixed types": lambda array: pd.DataFrame(array).astype({0: np.float32, 3: np.float32, 4: object}),
+    "polars": lambda array: pl.DataFrame({f"f{place}": column for place, column in enumerate(array.T)}),
+    "arrow": lambda array: pa.table({f"f{place}": column for place, column in enumerate(array.T.copy())}),
+    "arrow in chunks": lambda array: pa.concat_tables(
+        [pa.table({f"f{place}": column for place, column in enumerate(part.T.copy())}) for part in (array[:9], array[9:])]
+    ),
+}
+
+
+def laid_out(layout):
+    table = LAYOUTS[layout](TABLE)
+    return table.rename(columns={place: f"f{place}" for place in range(5)}) if isinstance(table, pd.DataFrame) else table
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_codes_do_not_depend_on_how_a_table_lies_in_memory(layout):
+    schema = Schema({f"f{place}": Numeric(*bounds) for place, bounds in enumerate(BOUNDS)}, Classes(["a", "b"]))
+    domain = Domain.of(schema, Grid(6, geometric=True))
+    expected = [twin_codes(TABLE[:, place], domain.features[place], domain.cuts[place]) for place in range(5)]
+    assert encode(read_columns(laid_out(layout), schema), domain).tolist() == expected
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+def test_codes_do_not_depend_on_threads(monkeypatch, n_jobs):
+    monkeypatch.setattr(workers, "THREAD_CELLS", 0)
+    domain = domain_of(*(Numeric(*bounds) for bounds in BOUNDS))
+    expected = [twin_codes(TABLE[:, place], domain.features[place], domain.cuts[place]) for place in range(5)]
+    assert encode(list(TABLE.T), domain, Workers(n_jobs)).tolist() == expected
+
+
+def test_categories_between_numbers_do_not_move_the_codes_of_either():
+    parts = [Numeric(0, 1), Categorical([0, 1]), Numeric(-3, 3), Numeric(0, 9), Categorical([1])]
+    domain, ones = domain_of(*parts), (TABLE > 0).astype(np.int8)
+    given = [TABLE[:, 0], ones[:, 1], TABLE[:, 2], ones[:, 3], ones[:, 4]]
+    expected = [[naive.code_of(value.item(), *known) for value in column]
+                for column, *known in zip(given, parts, domain.cuts, strict=True)]  # fmt: skip
+    assert encode(given, domain).tolist() == expected
+
+
+@FIXED
+@given(SEEDS)
+def test_columns_that_are_joined_are_read_where_they_lie_and_nowhere_else(seed):
+    rng = np.random.default_rng(seed)
+    pool = [
+        np.arange(48.0).reshape(8, 6),
+        np.asfortranarray(np.arange(48.0, 96).reshape(8, 6)),
+        np.arange(8, dtype=np.int16),
+    ]
+    pool += [np.broadcast_to(np.float64(7), (8, 6)), np.arange(16.0, dtype=np.float32).reshape(8, 2), np.arange(16.0)[::-2]]
+    given = []
+    for _ in range(rng.integers(0, 12)):
+        array = pool[rng.integers(len(pool))]
+        given.append(array[:, rng.integers(array.shape[1])] if array.ndim == 2 else array)
+    joined = []
+    for matrix in vault._matrices(iter(given)):
+        assert not matrix.flags.writeable
+        joined += [(row.ctypes.data, row.dtype, row.strides, row.shape) for row in matrix]
+    assert joined == [(column.ctypes.data, column.dtype, column.strides, column.shape) for column in given]
+
+
+def test_columns_of_one_array_are_joined():
+    # Else the test above would say little.
+    assert [len(matrix) for matrix in vault._matrices(iter(TABLE.T))] == [5]
+    assert [len(matrix) for matrix in vault._matrices([TABLE[:, 4], TABLE[:, 2], TABLE[:, 0], TABLE[:, 1]])] == [3, 1]
+
+
+def test_numbers_that_had_to_be_converted_live_until_they_are_encoded():
+    domain = domain_of(*(Numeric(*bounds) for bounds in BOUNDS))
+    given = [TABLE[:, place].astype(">f8") for place in range(5)]  # each becomes an array that nothing else holds
+    expected = [twin_codes(TABLE[:, place], domain.features[place], domain.cuts[place]) for place in range(5)]
+    assert encode(given, domain).tolist() == expected
+
+
+LISTED = [
+    True, False, 0, 1, 1.0, 2, 2.5, -1, -1.5, Fraction(3), Fraction(1, 3), 127, -128, 128, 255, 256, 32767, -32768, 40_000,
+    65535, 2**31 - 1, -(2**31), 2**32 - 1, 2.0**40, 2**61, -(2**61), 2**64, -(2**64), 10**400, 1e300, math.inf, -math.inf,
+    "1", "a", ("b",),
+]  # fmt: skip
+
+
+def check_places(column, listed):
+    other, missing = len(listed), len(listed) + 1
+    expected = [naive.code_of(value, Categorical(listed), ()) for value in column.tolist()]
+    assert to_indices(column, tuple(listed), other, missing).tolist() == expected
+    assert to_indices(column.astype(object), tuple(listed), other, missing).tolist() == expected
+
+
+def whole_column(dtype, listed):
+    """All that is listed and fits, what lies beside it, and both ends of the type."""
+    if dtype is bool:
+        return np.array([True, False, True])
+    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    finite = [value for value in listed if not isinstance(value, str | tuple | complex) and abs(value) != math.inf]
+    beside = {math.floor(value) + step for value in finite for step in (-1, 0, 1)}
+    ends = {least, least + 1, most - 1, most, 0, 1, 2**62, -(2**62)}
+    return np.array(sorted(value for value in beside | ends if least <= value <= most), dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_listed_values_are_found_in_whole_numbers_of_every_width(dtype):
+    @FIXED
+    @given(st.lists(st.sampled_from(LISTED), min_size=1, max_size=8, unique=True))
+    def check(listed):
+        check_places(whole_column(dtype, listed), listed)
+
+    check()
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int32])
+@pytest.mark.parametrize("listed", [[2**62, 1], [2**63 - 1], [-(2**63), 0], [-(2**62), 5], [2**62 + 1, 2**62 + 3]], ids=str)
+def test_listed_numbers_near_the_ends_of_63_bits_are_found(dtype, listed):
+    check_places(whole_column(dtype, listed), listed)
+
+
+@pytest.mark.parametrize("listed", [[Decimal(3), 1], [3 + 0j, 1], [Decimal("2.5"), Decimal(127)]], ids=str)
+def test_listed_numbers_of_other_types_are_found_if_they_are_equal(listed):
+    column = np.array([1, 2, 3, 127], dtype=np.int8)
+    check_places(column, listed)
+
+
+@pytest.mark.parametrize("distance", [-2, -1, 0, 1])
+@pytest.mark.parametrize("low", [0, -50_000, 2**40])
+def test_values_far_apart_are_found_with_and_without_a_table(low, distance):
+    high = low + columns.MOST_TABLE + distance
+    check_places(np.array([low - 1, low, low + 1, high - 1, high, high + 1]), [high, low])
+
+
+def test_places_of_more_values_than_fit_15_bits_are_found():
+    listed = list(range(40_000))
+    column = np.array([0, 32_766, 32_767, 32_768, 39_999, 40_000, -1])
+    assert to_indices(column, listed, 40_000, 40_001).tolist() == [0, 32_766, 32_767, 32_768, 39_999, 40_000, 40_000]
+
+
+@pytest.mark.parametrize("layout", ["with gaps", "rows backwards", "read only", "not aligned", "of the other byte order"])
+def test_places_do_not_depend_on_how_a_column_lies_in_memory(layout):
+    array = np.random.default_rng(1).integers(-3, 4, (90, 2))
+    table = array.astype(">i8") if layout == "of the other byte order" else LAYOUTS[layout](array)
+    listed = [2, -3, 0]
+    expected = [naive.code_of(value, Categorical(listed), ()) for value in array[:, 1].tolist()]
+    assert to_indices(table[:, 1], listed, 3, 4).tolist() == expected

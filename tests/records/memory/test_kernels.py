@@ -1,0 +1,415 @@
+"""Each kernel equals its slow twin, and no answer depends on threads or blocks."""
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.support import naive
+from tests.support.strategies import (
+    FIXED,
+    MIXED,
+    SEEDS,
+    WORDS,
+    bounded,
+    classes,
+    domains,
+    forests,
+    levels,
+    menus,
+    mixed_table,
+    random_codes,
+    reaches,
+    recipe_of,
+    tables,
+)
+
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema
+from dpforest.growing import choosing
+from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SquaredError, children_of
+from dpforest.parts.criteria.entropy import UNITS as ENTROPY_UNITS
+from dpforest.records.columns import read_target
+from dpforest.records.memory import kernels, vault
+from dpforest.records.memory import threads as workers
+from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.memory.threads import Workers
+from dpforest.records.memory.vault import Vault, encode
+from dpforest.schema import TARGET_STEPS
+from dpforest.schema.domain import Domain, Grid
+
+
+@FIXED
+@given(tables())
+def test_encoding_equals_its_twin(table):
+    expected = [
+        [naive.code_of(value, part, cuts) for value in column]
+        for column, part, cuts in zip(table.columns, table.domain.features, table.domain.cuts, strict=True)
+    ]
+    assert encode(table.columns, table.domain).tolist() == expected
+
+
+@FIXED
+@given(
+    st.lists(st.one_of(st.floats(-9, 9), st.just(math.nan), st.just(math.inf)), max_size=9),
+    st.lists(st.integers(-9, 9), unique=True, max_size=9),
+)
+def test_numbers_are_clipped_even_where_cuts_lie_outside_the_bounds(values, cuts):
+    codes, cuts = np.zeros(len(values), dtype=np.uint8), np.sort(np.array(cuts, dtype=float))
+    scales = vault._scales(((cuts.tobytes(), -4.0, 5.0),), codes.dtype)
+    kernels.encode_numbers(np.array([values]), np.array([0]), *scales, 0, len(values), codes[None])
+    assert codes.tolist() == [naive.code_of(value, Numeric(-4, 5), cuts) for value in values]
+
+
+@FIXED
+@given(tables())
+def test_encoding_a_target_equals_its_twin(table):
+    expected = [naive.target_code_of(value, table.schema.target) for value in table.y]
+    column = np.array(table.y, dtype=object if isinstance(table.schema.target, Classes) else float)
+    assert read_target(column, table.schema.target).tolist() == expected
+
+
+@FIXED
+@given(tables())
+def test_sealing_a_table_keeps_exactly_the_records_that_the_target_keeps(table):
+    y = np.array(table.y, dtype=object if isinstance(table.schema.target, Classes) else float)
+    X = np.empty((len(y), len(table.columns)), dtype=object)
+    for place, column in enumerate(table.columns):
+        X[:, place] = column
+    vault = Vault.seal(X, y, table.schema)
+    shards = vault.encode(table.domain)
+    kept = [record for record, value in enumerate(table.y) if naive.target_code_of(value, table.schema.target) >= 0]
+    expected = [
+        [naive.code_of(column[record], part, cuts) for record in kept]
+        for column, part, cuts in zip(table.columns, table.domain.features, table.domain.cuts, strict=True)
+    ]
+    assert shards._codes.tolist() == expected
+    assert vault.count()._value.tolist() == [len(kept)]
+
+
+def border_table(kind, n_codes):
+    """One record for each code of a feature that has exactly ``n_codes``."""
+    if kind == "numeric":
+        schema, grid = Schema({"x": Numeric(0, n_codes - 1)}, Classes(["a", "b"])), Grid(n_codes - 1)
+        values = np.append(np.arange(n_codes - 1) + 0.5, np.nan)
+    else:
+        schema, grid = Schema({"x": Categorical(range(n_codes - 2))}, Classes(["a", "b"])), Grid()
+        values = np.array([*range(n_codes - 2), "unlisted", None], dtype=object)
+    return Domain.of(schema, grid), values
+
+
+@pytest.mark.parametrize("n_codes", [255, 256, 257])
+@pytest.mark.parametrize("kind", ["numeric", "categorical"])
+def test_every_code_survives_at_the_border_of_one_byte(kind, n_codes):
+    domain, values = border_table(kind, n_codes)
+    codes = encode([values], domain)
+    assert domain.n_codes.tolist() == [n_codes]
+    assert codes.itemsize == (1 if n_codes <= 256 else 2)
+    assert codes.tolist() == [list(range(n_codes))]
+
+
+@pytest.mark.parametrize("n_codes", [255, 256, 257])
+@pytest.mark.parametrize("kind", ["numeric", "categorical"])
+def test_counts_routes_and_votes_survive_at_the_border_of_one_byte(kind, n_codes):
+    domain, values = border_table(kind, n_codes)
+    target, codes = Classes(["a", "b"]), encode([values], domain)
+    labels = np.arange(n_codes) % 2
+    shards = MemoryCounter(codes, labels, domain, target)
+    shards._start(np.zeros((1, n_codes), dtype=np.int32), np.empty((0, 0), dtype=np.uint8))
+    counts = shards.count_codes(0, np.ones((1, 1), dtype=bool))._value
+    assert counts.tolist() == [np.eye(2, dtype=int)[labels].tolist()]
+
+    route = list(range(n_codes))
+    shards.descend(0, np.array([0]), np.array([route], dtype=np.uint16), np.array([1]))
+    assert shards._positions.tolist() == [list(range(1, n_codes + 1))]
+
+    forest = naive.plant(domain, target, (0, route, [[code, 0] for code in range(n_codes)]))
+    assert replace(forest, votes=forest.counts).vote(codes)[:, 0].tolist() == list(range(n_codes))
+
+
+ODD_VALUES = {
+    "word": "word",
+    "empty text": "",
+    "bytes": b"x",
+    "none": None,
+    "infinity": math.inf,
+    "complex": 1j,
+    "more than a float holds": 10**400,
+    "less than a float holds": -(10**400),
+    "list": [1],
+    "dictionary": {},
+    "tuple that holds a list": ([],),
+    "object": object(),
+}
+
+
+@pytest.mark.parametrize("value", ODD_VALUES.values(), ids=ODD_VALUES)
+@pytest.mark.parametrize("feature", [Numeric(0, 1), Categorical(["a", "b"])], ids=["numeric", "categorical"])
+def test_no_value_of_a_record_makes_encoding_fail(feature, value):
+    domain = Domain.of(Schema({"x": feature}, Classes(["a", "b"])), Grid(2))
+    column = np.empty(2, dtype=object)
+    column[0], column[1] = None, value
+    codes = encode([column], domain)
+    assert codes.shape == (1, 2)
+    assert codes[0, 1] < domain.n_codes[0]
+
+
+@pytest.mark.parametrize("value", ODD_VALUES.values(), ids=ODD_VALUES)
+@pytest.mark.parametrize("target", [Classes(["a", "b"]), Bounded(0, 1)], ids=["classes", "bounded"])
+def test_no_value_of_a_record_makes_reading_the_target_fail(target, value):
+    column = np.empty(2, dtype=object)
+    column[0], column[1] = None, value
+    assert read_target(column, target).shape == (2,)
+
+
+@pytest.mark.parametrize("labels", [(1, "a"), (0.5, "a", None), ("a", ("b", "c")), (("b", "c"), "a")], ids=repr)
+def test_a_plain_list_of_labels_of_any_hashable_type_is_read_as_it_is(labels):
+    listed = tuple(label for label in labels if label is not None)
+    expected = [listed.index(label) if label in listed else -1 for label in labels]
+    assert read_target(list(labels), Classes(listed)).tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble, np.int8, np.uint64, bool])
+def test_numbers_of_every_width_are_encoded(dtype):
+    domain = Domain.of(Schema({"x": Numeric(0, 1)}, Classes(["a", "b"])), Grid(2))
+    assert encode([np.array([0, 1, 1, 0], dtype=dtype)], domain).tolist() == [[0, 1, 1, 0]]
+
+
+@FIXED
+@given(levels(classes))
+def test_counting_classes_by_code_equals_its_twin(level):
+    check_count_codes(level)
+
+
+@FIXED
+@given(levels(bounded))
+def test_summing_values_by_code_equals_its_twin(level):
+    check_count_codes(level)
+
+
+@pytest.mark.parametrize("n_features", range(1, 11))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_any_number_of_features_is_counted_together(n_features, weighted):
+    rng, n_records = np.random.default_rng(n_features), 200
+    schema = Schema(
+        {f"x{place}": Numeric(0, 1 + place, integer=True) for place in range(n_features)}, Classes(["a", "b", "c"])
+    )
+    domain = Domain.of(schema, Grid())
+    level = SimpleNamespace(
+        codes=random_codes(domain, n_records, rng), domain=domain, target=schema.target, first=3, n_nodes=4,
+        target_codes=rng.integers(0, 3, n_records), positions=rng.integers(2, 8, (2, n_records)).astype(np.int32),
+        weights=rng.integers(0, 256, (2, n_records) if weighted else (0, 0)).astype(np.uint8),
+        wanted=rng.random((4, n_features)) < 0.7,
+    )  # fmt: skip
+    level.fine_codes = level.target_codes
+    check_count_codes(level)
+
+
+def check_count_codes(level):
+    counts = shards_of(level, 1).count_codes(level.first, level.wanted)._value
+    assert counts.tolist() == naive.count_codes(
+        level.codes,
+        level.domain,
+        level.target,
+        level.target_codes,
+        level.weights,
+        level.positions,
+        level.first,
+        level.wanted,
+    )
+
+
+@FIXED
+@given(levels(classes))
+def test_counting_classes_by_node_equals_its_twin(level):
+    check_count_nodes(level, kernels.count_class_nodes)
+
+
+@FIXED
+@given(levels(bounded))
+def test_summing_values_by_node_equals_its_twin(level):
+    check_count_nodes(level, kernels.sum_value_nodes)
+
+
+def check_count_nodes(level, kernel):
+    counts = np.zeros((level.n_nodes, level.target.width), dtype=np.int64)
+    kernel(level.target_codes, level.weights, level.positions, level.first, 0, level.positions.shape[1], counts)
+    assert counts.tolist() == naive.count_nodes(
+        level.target, level.target_codes, level.weights, level.positions, level.first, level.n_nodes
+    )
+
+
+@FIXED
+@given(levels(), SEEDS)
+def test_descending_equals_its_twin(level, seed):
+    rng = np.random.default_rng(seed)
+    features = rng.integers(-1, level.domain.n_features, size=level.n_nodes)
+    routes = rng.integers(0, 3, size=(level.n_nodes, level.domain.n_codes.max())).astype(np.uint16)
+    first_children = np.where(features < 0, -1, 50 + 3 * np.arange(level.n_nodes))
+    expected = naive.descend(level.codes, level.positions, level.first, features, routes, first_children)
+    middle = level.positions.shape[1] // 2
+    for start, stop in ((0, middle), (middle, level.positions.shape[1])):
+        kernels.descend(level.codes, level.positions, start, stop, level.first, features, routes, first_children)
+    assert level.positions.tolist() == expected
+
+
+@st.composite
+def proposals(draw):
+    """Candidates of a menu for nodes that hold some codes."""
+    domain, menu, n_nodes = draw(domains()), draw(menus), draw(st.integers(1, 3))
+    reach, rng = draw(reaches(domain, n_nodes)), np.random.default_rng(draw(SEEDS))
+    candidates = menu.propose(domain, menu.fixed(domain), reach, rng)
+    return SimpleNamespace(domain=domain, reach=reach, candidates=candidates, rng=rng)
+
+
+@FIXED
+@given(proposals())
+def test_validity_of_routes_equals_its_twin(proposal):
+    domain, candidates = proposal.domain, proposal.candidates
+    for node, places in enumerate(candidates.places):
+        for column, route in enumerate(places):
+            feature, end = candidates.routes.features[route], candidates.routes.ends[route]
+            held = np.flatnonzero(proposal.reach[node, domain.offsets[feature] : domain.offsets[feature + 1]])
+            expected = naive.divides(candidates.routes.children[route], [code for code in held if code < end])
+            assert candidates.valid[node, column] == expected
+
+
+@FIXED
+@given(proposals(), st.integers(1, 3))
+def test_children_of_a_candidate_equal_their_twin(proposal, width):
+    domain, candidates, routes = proposal.domain, proposal.candidates, proposal.candidates.routes
+    counts = proposal.rng.integers(0, 9, size=(len(proposal.reach), domain.total_codes, width))
+    children = iter(children_of(counts, candidates, domain.offsets))
+    for node, places in enumerate(candidates.places):
+        for column, route in enumerate(places):
+            feature = routes.features[route]
+            own = counts[node, domain.offsets[feature] : domain.offsets[feature + 1]]
+            expected = naive.children_of(own, routes.children[route], routes.most_children)
+            if candidates.valid[node, column]:
+                assert next(children).tolist() == expected
+    assert not list(children)
+
+
+@FIXED
+@given(st.lists(st.lists(st.integers(0, 60), min_size=3, max_size=3), min_size=1, max_size=4))
+def test_scores_of_classes_equal_their_exact_twins(children):
+    table, target = np.array(children), Classes(WORDS[:3])
+    gini = sum(math.floor(64 * term) for term in naive.gini_terms(children))
+    assert GiniCount().score(table, target) == gini
+    assert MaxOperator().score(table, target) == naive.max_operator(children)
+    assert Balance().score(table, target) == naive.balance([sum(child) for child in children])
+    mixture = Mixture(((GiniCount(), 3), (MaxOperator(), 5)))
+    assert mixture.score(table, target) == 3 * gini + 5 * 128 * naive.max_operator(children)
+
+
+@FIXED
+@given(st.lists(st.lists(st.integers(0, 40), min_size=3, max_size=3), min_size=1, max_size=4))
+def test_entropy_of_small_counts_equals_its_twin(children):
+    steps = naive.entropy_steps(128, ENTROPY_UNITS)
+    expected = sum(sum(sum(steps[:count]) for count in child) - sum(steps[: sum(child)]) for child in children)
+    score = EntropyCount().score(np.array(children), Classes(WORDS[:3]))
+    assert score == expected
+    # Each of the n steps of g is rounded down by less than one unit.
+    assert abs(score - ENTROPY_UNITS * naive.entropy(children)) <= np.sum(children)
+
+
+# A value and how many records have it: many enough that no part of the formula is lost in the rounding.
+groups = st.lists(st.tuples(st.integers(0, TARGET_STEPS), st.integers(1, 2**20)), max_size=4)
+
+
+@FIXED
+@given(st.lists(groups, min_size=1, max_size=4))
+@example([[(3492, 1), (41, 1), (0, 3)]])  # a fraction of a step below a whole unit
+def test_squared_error_equals_its_exact_twin(children):
+    table = [[sum(n * z**power for z, n in child) for power in range(3)] for child in children]
+    expected = -sum(64 * math.floor(error) // TARGET_STEPS**2 for error in naive.squared_errors(table))
+    assert SquaredError().score(np.array(table), Bounded(0, 1)) == expected
+
+
+@FIXED
+@given(forests(), SEEDS)
+def test_votes_of_a_forest_equal_their_twin(forest, seed):
+    rng = np.random.default_rng(seed)
+    forest = replace(forest, votes=rng.integers(0, 9, size=forest.counts.shape).astype(float))
+    codes = random_codes(forest.domain, int(rng.choice([0, 1, 7])), rng)
+    assert forest.vote(codes).tolist() == [naive.votes(forest, record) for record in codes.T]
+
+
+def shards_of(level, n_jobs):
+    shards = MemoryCounter(level.codes, level.fine_codes, level.domain, level.target, Workers(n_jobs))
+    shards._start(level.positions, level.weights)
+    return shards
+
+
+@pytest.fixture
+def started_pools(monkeypatch):
+    """Lists the thread pools that counting starts; every count is large enough for one."""
+    started = []
+
+    class Pool(workers.ThreadPoolExecutor):
+        def __init__(self, n_jobs):
+            started.append(n_jobs)
+            super().__init__(n_jobs)
+
+    monkeypatch.setattr(workers, "THREAD_CELLS", 0)
+    monkeypatch.setattr(workers, "ThreadPoolExecutor", Pool)
+    return started
+
+
+def test_counts_do_not_depend_on_threads(started_pools):
+    @FIXED
+    @given(levels())
+    def check(level):
+        answers = [shards_of(level, n_jobs).count_codes(level.first, level.wanted)._value for n_jobs in (1, 2)]
+        assert answers[0].tolist() == answers[1].tolist()
+
+    check()
+    assert set(started_pools) == {1}
+
+
+@FIXED
+@given(levels())
+def test_shards_answer_as_the_twins_do(level):
+    shards = shards_of(level, 1)
+    table = (level.target, level.target_codes, level.weights, level.positions, level.first)
+    assert shards.count_codes(level.first, level.wanted)._value.tolist() == naive.count_codes(
+        level.codes, level.domain, *table, level.wanted
+    )
+    assert shards.count_nodes(level.first, level.n_nodes)._value.tolist() == naive.count_nodes(*table, level.n_nodes)
+
+
+def fitted(n_rows=80):
+    X, y, _ = mixed_table(n_rows, seed=5)
+    recipe = recipe_of(n_trees=3, depth=3)
+    return DPForestClassifier(Schema(MIXED, Classes([0, 1])), epsilon=3.0, recipe=recipe, random_state=11).fit(X, y)
+
+
+def test_a_forest_does_not_depend_on_the_size_of_blocks(monkeypatch):
+    whole, n_queries = fitted().forest_, []
+    count_codes = MemoryCounter.count_codes
+    monkeypatch.setattr(choosing, "BLOCK_CELLS", 1)
+    monkeypatch.setattr(MemoryCounter, "count_codes", lambda *query: n_queries.append(len(query[2])) or count_codes(*query))
+    blocks = fitted().forest_
+    assert n_queries == [1] * int((~whole.is_leaf).sum())
+    for name in ("parents", "features", "routes", "counts", "votes"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(blocks, name))
+
+
+def test_a_forest_does_not_depend_on_threads(monkeypatch, started_pools):
+    alone = fitted().forest_
+    assert not started_pools
+    monkeypatch.setattr("dpforest.fitting.effective_n_jobs", lambda n_jobs: 2)
+    together = fitted().forest_
+    assert started_pools
+    for name in ("parents", "features", "routes", "counts", "votes"):
+        np.testing.assert_array_equal(getattr(alone, name), getattr(together, name))
+
+
+def test_codes_lie_feature_by_feature_in_memory_whether_or_not_a_record_was_left_out():
+    schema = Schema({"x": Numeric(0, 1), "k": Numeric(0, 1)}, Classes(["a", "b"]))
+    X = np.random.default_rng(0).random((6, 2))
+    for y in (["a", "b"] * 3, ["a", "b", "b", "a", "a", "unlisted"]):
+        shards = Vault.seal(X, np.array(y, dtype=object), schema).encode(Domain.of(schema, Grid(4)))
+        assert shards._codes.flags.c_contiguous

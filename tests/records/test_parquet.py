@@ -1,0 +1,434 @@
+"""A forest from a Parquet file is the forest from the same table in memory, and a file that will not do is refused early."""
+
+import errno
+import os
+import tempfile
+from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from tests.support.strategies import MIXED, mixed_table, recipe_of
+
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest.common.progress import Step
+from dpforest.errors import LeakWarning, SchemaError, TableError
+from dpforest.forest.tree import Forest
+from dpforest.parts.criteria import SquaredError
+from dpforest.parts.leaves import TwoBinMean
+from dpforest.records import parquet
+from dpforest.records.memory.vault import Vault
+from dpforest.records.parquet import ParquetVault
+from dpforest.schema.domain import Domain, Grid
+
+N_ROWS = 230
+SECRET = "zebra-secret-value"
+CLASSES = Schema(MIXED, Classes([0, 1]))
+BOUNDED = Schema(MIXED, Bounded(0, 1))
+SMALL = recipe_of(n_trees=3, depth=3)
+SMALL_MEANS = recipe_of(n_trees=3, depth=3, criterion=SquaredError(), leaf=TwoBinMean())
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(parquet, "BATCH_ROWS", 50)
+
+
+def plain(schema=CLASSES, n_rows=N_ROWS):
+    X, labels, means = mixed_table(n_rows, seed=7)
+    target = labels if isinstance(schema.target, Classes) else means
+    columns = {"x": X[:, 0].astype(float), "k": X[:, 1].astype(float), "c": X[:, 2].astype(str), "d": X[:, 3].astype(int)}
+    return pa.table(columns | {schema.target.name: np.asarray(target)})
+
+
+def changed(table, name, change):
+    place = table.column_names.index(name)
+    return table.set_column(place, name, change(table.column(place)))
+
+
+def every_third_null(column):
+    return pc.if_else(pa.array(np.arange(len(column)) % 3 == 0), pa.scalar(None, column.type), column.combine_chunks())
+
+
+TABLES = {
+    "plain": lambda: plain(),
+    "null in every column": lambda: plain().from_arrays(
+        [every_third_null(column) for column in plain().columns], names=plain().column_names
+    ),
+    "large text": lambda: changed(plain(), "c", lambda column: column.cast(pa.large_string())),
+    "text by views": lambda: changed(plain(), "c", lambda column: column.cast(pa.string_view())),
+    "nothing but missing": lambda: changed(plain(), "x", lambda column: pa.nulls(len(column))),
+    "dictionaries": lambda: changed(plain(), "c", lambda column: column.combine_chunks().dictionary_encode()),
+    "single precision": lambda: changed(plain(), "x", lambda column: column.cast(pa.float32())),
+    "bytes for categories": lambda: changed(plain(), "d", lambda column: column.cast(pa.int8())),
+    "booleans for categories": lambda: changed(plain(), "d", lambda column: column.cast(pa.bool_())),
+    "unlisted categories": lambda: changed(plain(), "c", lambda column: pc.replace_substring(column, "b", "unlisted")),
+    "unlisted labels": lambda: changed(plain(), "target", lambda column: pa.array(np.arange(len(column)) % 4)),
+    "no listed label": lambda: changed(plain(), "target", lambda column: pa.array(np.full(len(column), 9))),
+    "columns outside the schema": lambda: plain().append_column("id", pa.array([SECRET] * N_ROWS)),
+    "columns in another order": lambda: plain().select(["d", "target", "c", "x", "k"]),
+    "no rows": lambda: plain().slice(0, 0),
+    "one row": lambda: plain().slice(0, 1),
+}
+
+
+def one_group(path, table):
+    pq.write_table(table, path)
+
+
+def many_groups(path, table):
+    pq.write_table(table, path, row_group_size=37)
+
+
+def empty_groups(path, table):
+    with pq.ParquetWriter(path, table.schema) as writer:
+        for part in (table.slice(0, 0), table.slice(0, 60), table.slice(0, 0), table.slice(60), table.slice(0, 0)):
+            writer.write_table(part)
+
+
+def folder(path, table):
+    path.mkdir()
+    edges = [0, 0, len(table) // 3, len(table)]
+    for place, (start, stop) in enumerate(pairwise(edges)):
+        pq.write_table(table.slice(start, stop - start), path / f"part-{place}.parquet", row_group_size=41)
+
+
+WRITERS = {"one row group": one_group, "many": many_groups, "some empty": empty_groups, "a folder": folder}
+
+
+def written(tmp_path, table, write=many_groups):
+    write(tmp_path / "t.parquet", table)
+    return tmp_path / "t.parquet"
+
+
+def model_of(schema=CLASSES, **parameters):
+    is_class = isinstance(schema.target, Classes)
+    kind, recipe = (DPForestClassifier, SMALL) if is_class else (DPForestRegressor, SMALL_MEANS)
+    return kind(schema, **({"epsilon": 3.0, "recipe": recipe, "random_state": 11} | parameters))
+
+
+def assert_same_forest(one, other):
+    for field in fields(Forest):
+        if field.name not in ("domain", "target"):
+            np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)
+
+
+def in_memory_of(path, schema=CLASSES):
+    table = pq.read_table(path, columns=[*schema.features, schema.target.name])
+    return table.drop_columns([schema.target.name]), table.column(schema.target.name)
+
+
+def check_file(path, schema=CLASSES, **parameters):
+    from_file = model_of(schema, **parameters).fit(path)
+    in_memory = model_of(schema, **parameters).fit(*in_memory_of(path, schema))
+    assert_same_forest(from_file.forest_, in_memory.forest_)
+    assert from_file.ledger_.to_json() == in_memory.ledger_.to_json()
+    assert str(from_file.privacy_) == str(in_memory.privacy_)
+    return from_file, in_memory
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_a_forest_from_a_file_is_that_of_the_table_in_memory(tmp_path, table, write):
+    from_file, in_memory = check_file(written(tmp_path, table(), write))
+    assert from_file.n_features_in_ == in_memory.n_features_in_ == 4
+    assert from_file.feature_names_in_.tolist() == list(MIXED)
+    X, _, _ = mixed_table(20, seed=1)
+    np.testing.assert_array_equal(from_file.predict_proba(X.tolist()), in_memory.predict_proba(X.tolist()))
+
+
+def test_files_of_a_folder_may_differ_in_types_and_columns(tmp_path):
+    parts = [
+        plain(),
+        changed(plain(), "x", lambda column: column.cast(pa.float32())).select(["target", "d", "c", "k", "x"]),
+        changed(plain(), "d", lambda column: column.cast(pa.int16())).append_column("id", pa.array([SECRET] * N_ROWS)),
+        changed(plain(), "k", lambda column: pa.nulls(len(column))),
+        changed(plain(), "c", lambda column: column.combine_chunks().dictionary_encode()),
+    ]
+    (tmp_path / "f").mkdir()
+    for place, part in enumerate(parts):
+        pq.write_table(part, tmp_path / "f" / f"{place}.parquet", row_group_size=64)
+    one_type = pa.concat_tables(part.select(plain().column_names).cast(plain().schema) for part in parts)
+    pq.write_table(one_type, tmp_path / "one.parquet")
+    assert_same_forest(model_of().fit(tmp_path / "f").forest_, model_of().fit(tmp_path / "one.parquet").forest_)
+    published = {"recipe": "consul-2020", "variant": "published", "n_trees": 2, "max_depth": 2}
+    with pytest.warns(LeakWarning):
+        assert_same_forest(
+            model_of(**published).fit(tmp_path / "f").forest_, model_of(**published).fit(tmp_path / "one.parquet").forest_
+        )
+
+
+@pytest.mark.parametrize("table", ["unlisted labels", "null in every column"])
+def test_labels_that_are_not_listed_may_count_as_another(tmp_path, table):
+    check_file(written(tmp_path, TABLES[table]()), Schema(MIXED, Classes([0, 1, 3], other=3)))
+
+
+@pytest.mark.parametrize("change", [lambda column: column, every_third_null], ids=["plain", "null"])
+def test_a_bounded_target_is_read_from_a_file(tmp_path, change):
+    check_file(written(tmp_path, changed(plain(BOUNDED), "target", change)), BOUNDED)
+
+
+@pytest.mark.parametrize("n_rows", [None, 200], ids=["private", "public"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+@pytest.mark.parametrize("target", [Classes([0, 1]), Bounded(0, 1)], ids=["classes", "bounded"])
+def test_the_default_recipe_asks_a_file_for_its_rows_as_it_asks_a_table(tmp_path, target, delta, n_rows):
+    schema = Schema(MIXED, target, n_rows=n_rows)
+    model, _ = check_file(written(tmp_path, plain(schema)), schema, recipe="auto", delta=delta)
+    assert ("number of rows" in model.ledger_.to_json()) == (n_rows is None)
+
+
+@pytest.mark.parametrize("table", ["plain", "null in every column", "unlisted labels", "dictionaries", "no rows"])
+@pytest.mark.filterwarnings("ignore::dpforest.errors.LeakWarning")
+def test_a_printed_algorithm_gets_the_same_rows_from_a_file(tmp_path, table):
+    path = written(tmp_path, TABLES[table]())
+    check_file(path, recipe="consul-2020", variant="published", n_trees=2, max_depth=2)
+    rows = ParquetVault.seal(path, CLASSES).rows()._value
+    X, y = in_memory_of(path)
+    expected = Vault.seal(X, y, CLASSES).rows()._value
+    np.testing.assert_array_equal(rows.target, expected.target)
+    for column, own in zip(rows.columns, expected.columns, strict=True):
+        np.testing.assert_array_equal(column, own)
+
+
+def test_a_printed_algorithm_on_a_file_says_that_it_leaks(tmp_path):
+    with pytest.warns(LeakWarning):
+        model = model_of(recipe="consul-2020", variant="published", n_trees=2, max_depth=2).fit(written(tmp_path, plain()))
+    assert not model.privacy_.holds
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_path_may_be_text_and_threads_do_not_matter(tmp_path, n_jobs):
+    path = written(tmp_path, plain())
+    assert_same_forest(model_of(n_jobs=n_jobs).fit(str(path)).forest_, model_of().fit(path).forest_)
+
+
+def damaged(path):
+    content = bytearray(path.read_bytes())
+    content[-40:-8] = b"\xff" * 32  # in the footer
+    path.write_bytes(bytes(content))
+
+
+def write_csv(tmp_path):
+    path = tmp_path / "t.csv"
+    pyarrow.csv.write_csv(changed(plain(), "c", lambda column: pa.array([SECRET] * N_ROWS)), path)
+    return path
+
+
+def write_damaged(tmp_path):
+    damaged(written(tmp_path, secret()))
+    return tmp_path / "t.parquet"
+
+
+def secret():
+    return changed(plain(), "c", lambda column: pa.array([SECRET] * N_ROWS))
+
+
+def in_folder(tmp_path, *tables):
+    (tmp_path / "f").mkdir()
+    for place, table in enumerate(tables):
+        pq.write_table(table, tmp_path / "f" / f"{place}.parquet")
+    return tmp_path / "f"
+
+
+REFUSED = {
+    "a missing feature": (lambda tmp: written(tmp, secret().drop_columns(["x"])), TableError, "'x'"),
+    "a missing target": (lambda tmp: written(tmp, secret().drop_columns(["target"])), TableError, "'target'"),
+    "dates for numbers": (
+        lambda tmp: written(tmp, changed(secret(), "x", lambda column: pa.array(np.zeros(N_ROWS, dtype="M8[s]")))),
+        TableError, "'x' is declared numeric",
+    ),
+    "text for numbers": (
+        lambda tmp: written(tmp, changed(secret(), "x", lambda column: column.cast(pa.string()))),
+        TableError, "'x' is declared numeric, but it was given as String. Convert the column",
+    ),
+    "large text for numbers": (
+        lambda tmp: written(tmp, changed(secret(), "k", lambda column: column.cast(pa.large_string()))),
+        TableError, "'k' is declared numeric",
+    ),
+    "text for categories that are numbers": (
+        lambda tmp: written(tmp, changed(secret(), "d", lambda column: column.cast(pa.string()))),
+        TableError, "'d' holds text",
+    ),
+    "a folder of which one file has text for numbers": (
+        lambda tmp: in_folder(tmp, plain(), changed(secret(), "x", lambda column: column.cast(pa.string()))),
+        TableError, "1.parquet: Column 'x' is declared numeric",
+    ),
+    "a folder of which one file lacks a column": (
+        lambda tmp: in_folder(tmp, plain(), plain().drop_columns(["k"])),
+        TableError, "'k' of the schema is missing from .*1.parquet",
+    ),
+    "a folder of which one file is none": (
+        lambda tmp: (in_folder(tmp, plain()) / "notes.txt").write_text(SECRET) and tmp / "f", TableError, "cannot be read",
+    ),
+    "a folder of which one file has a column twice": (
+        lambda tmp: in_folder(tmp, plain(), plain().append_column("x", plain().column("x"))),
+        TableError, "'x' of the schema is more than once in",
+    ),
+    "numbers for text": (
+        lambda tmp: written(tmp, changed(secret(), "c", lambda column: pa.array([987654.5] * N_ROWS))),
+        TableError, "'c' holds numbers",
+    ),
+    "a dictionary for numbers": (
+        lambda tmp: written(tmp, changed(plain(), "x", lambda column: pa.array([SECRET] * N_ROWS).dictionary_encode())),
+        TableError, "'x' is declared numeric",
+    ),
+    "lists": (
+        lambda tmp: written(tmp, changed(secret(), "x", lambda column: pa.array([[1.0]] * N_ROWS))),
+        TableError, "'x' is declared",
+    ),
+    "no such path": (lambda tmp: tmp / "none.parquet", TableError, "cannot be read"),
+    "a CSV file": (write_csv, TableError, "cannot be read as a Parquet file"),
+    "an empty file": (lambda tmp: (tmp / "t.parquet").touch() or tmp / "t.parquet", TableError, "cannot be read"),
+    "a damaged file": (write_damaged, TableError, "cannot be read"),
+    "an empty folder": (lambda tmp: (tmp / "f").mkdir() or tmp / "f", TableError, "no Parquet file in"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "kind", "words"), REFUSED.values(), ids=REFUSED)
+def test_a_file_that_will_not_do_is_refused_before_anything_is_charged(tmp_path, make, kind, words):
+    model, path = model_of(recipe="auto"), make(tmp_path)
+    with pytest.raises(kind, match=words) as caught:
+        model.fit(path)
+    assert SECRET not in str(caught.value)
+    assert "987654" not in str(caught.value)
+    assert str(N_ROWS) not in str(caught.value).replace(str(tmp_path), "")
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert not hasattr(model, "ledger_")
+    assert not hasattr(model, "forest_")
+
+
+@pytest.mark.parametrize(
+    "other", [pa.array(np.zeros(N_ROWS, dtype="M8[s]")), pa.array(["0.5"] * N_ROWS)], ids=["dates", "text"]
+)
+def test_a_bounded_target_of_another_type_is_refused(tmp_path, other):
+    path = written(tmp_path, changed(plain(BOUNDED), "target", lambda column: other))
+    model = model_of(BOUNDED)
+    with pytest.raises(TableError, match="declared bounded"):
+        model.fit(path)
+    assert not hasattr(model, "ledger_")
+
+
+def test_a_target_beside_a_file_is_refused(tmp_path):
+    model = model_of()
+    with pytest.raises(ValueError, match="pass y with a table only"):
+        model.fit(written(tmp_path, plain()), np.zeros(N_ROWS))
+    assert not hasattr(model, "ledger_")
+
+
+@pytest.mark.parametrize("schema", ["assume-public", None, BOUNDED], ids=["assume-public", "none", "of another task"])
+def test_a_file_needs_a_schema_of_its_task(tmp_path, schema):
+    model = DPForestClassifier(schema)
+    with pytest.raises(SchemaError):
+        model.fit(written(tmp_path, plain()))
+    assert not hasattr(model, "ledger_")
+
+
+def broken_page(path, column):
+    """Spoil the first page of a column, which only reading it shows."""
+    chunk = pq.ParquetFile(path).metadata.row_group(0).column(column)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start : start + 24] = b"\xff" * 24
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("column", [0, 4], ids=["feature", "target"])
+def test_a_damaged_page_is_an_error_without_values_and_what_was_charged_stays(tmp_path, column):
+    path = written(tmp_path, secret())
+    broken_page(path, column)
+    model = model_of(recipe="auto")
+    with pytest.raises(TableError, match="damaged") as caught:
+        model.fit(path)
+    assert caught.value.__suppress_context__
+    assert SECRET not in str(caught.value)
+    assert not hasattr(model, "forest_")
+    assert model.ledger_.n_entries == (1 if column == 0 else 0)  # the number of rows comes from the target alone
+
+
+@pytest.fixture
+def spill(tmp_path, monkeypatch):
+    place = tmp_path / "spill"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place
+
+
+def test_codes_are_spilled_to_a_file_without_a_name_and_are_gone_afterwards(tmp_path, spill):
+    path, maps, seen = written(tmp_path, plain()), Path("/proc/self/maps"), []
+
+    def look(step):
+        assert not list(spill.iterdir())
+        seen.append(maps.exists() and str(spill) in maps.read_text())
+
+    model_of().fit(path, progress=look)
+    assert not list(spill.iterdir())
+    if maps.exists():
+        assert any(seen)  # they were there
+        assert str(spill) not in maps.read_text()
+
+
+@pytest.mark.parametrize("when", ["rows encoded", "encoded", "level 2 of 3"])
+def test_a_fit_that_fails_in_the_middle_leaves_no_file(tmp_path, spill, when):
+    path = written(tmp_path, plain())
+
+    def stop(step):
+        if step == when:
+            raise KeyboardInterrupt
+
+    model = model_of()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(path, progress=stop)
+    assert not list(spill.iterdir())
+    assert not hasattr(model, "forest_")
+    assert (model.ledger_.n_entries > 0) == when.startswith("level")
+
+
+def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path, spill, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    model = model_of()
+    with pytest.raises(TableError, match=r"TMPDIR") as caught:
+        model.fit(written(tmp_path, plain()))
+    assert str(spill) in str(caught.value)
+    assert caught.value.__suppress_context__
+    assert model.ledger_.n_entries == 0
+    assert not list(spill.iterdir())
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_progress_ends_when_all_rows_are_encoded(tmp_path, write):
+    told = []
+    model_of().fit(written(tmp_path, TABLES["unlisted labels"](), write), progress=told.append)
+    steps = [step for step in told if isinstance(step, Step) and step.unit == "rows"]
+    assert {str(step) for step in steps} == {"rows encoded"}
+    assert {step.total for step in steps} == {N_ROWS}
+    done = [step.done for step in steps]
+    assert done == sorted(set(done))
+    assert done[-1] == N_ROWS
+    assert [str(step) for step in told[len(steps) :]] == ["encoded", *(f"level {k} of 3" for k in (1, 2, 3)), "leaves"]
+
+
+def test_a_table_without_rows_tells_no_progress_of_rows(tmp_path):
+    told = []
+    model_of().fit(written(tmp_path, TABLES["no rows"]()), progress=told.append)
+    assert not any(isinstance(step, Step) and step.unit == "rows" for step in told)
+
+
+@pytest.mark.parametrize("n_codes", [256, 257])
+def test_codes_of_one_and_two_bytes_are_spilled_alike(tmp_path, n_codes):
+    schema = Schema({"x": Numeric(0, 1), "c": Categorical(range(n_codes - 2))}, Classes([0, 1]))
+    table = pa.table({"x": np.linspace(0, 1, 400), "c": np.arange(400), "target": np.arange(400) % 3})
+    path, domain = written(tmp_path, table), Domain.of(schema, Grid(9))
+    shards = ParquetVault.seal(path, schema).encode(domain)
+    expected = Vault.seal(*in_memory_of(path, schema), schema).encode(domain)
+    assert shards._codes.dtype == expected._codes.dtype
+    assert shards._codes.flags.c_contiguous
+    assert shards._codes.tolist() == expected._codes.tolist()
+    assert shards._target_codes.tolist() == expected._target_codes.tolist()

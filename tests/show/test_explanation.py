@@ -1,0 +1,99 @@
+"""The plan in words is the plan that runs, and its shares are those of the ledger."""
+
+import numpy as np
+import pytest
+
+from benchmarks.utility.ablations import ABLATIONS
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest.errors import ParameterError
+from dpforest.show.plan import explain
+
+FEATURES = {"a": Numeric(0, 1), "b": Numeric(-3, 3), "c": Categorical(["x", "y", "z"])}
+TARGETS = {"two": Classes([0, 1]), "four": Classes([0, 1, 2, 3]), "number": Bounded(0, 10)}
+
+
+def schema_of(name: str, n_rows: int | None = None) -> Schema:
+    return Schema(FEATURES, TARGETS[name], n_rows=n_rows)
+
+
+def dry_run(schema: Schema, **budget):
+    """A fit on no rows: what is charged follows from the declared number alone."""
+    kind = DPForestRegressor if isinstance(schema.target, Bounded) else DPForestClassifier
+    return kind(schema, **budget).fit(np.empty((0, 3), dtype=object), np.empty(0))
+
+
+def percent(text: str) -> float:
+    return float(text.rstrip("%")) / 100
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("n_rows", [30, 3_000, 20_000, 3_000_000])
+@pytest.mark.parametrize("name", TARGETS)
+def test_shares_are_those_of_the_ledger(name, n_rows, delta):
+    schema = schema_of(name, n_rows)
+    plan, model = explain(schema, None, 1.0, delta), dry_run(schema, epsilon=1.0, delta=delta)
+    (book,) = model.ledger_.books
+    charged = {"leaves": 0.0, "splits": 0.0, "centres": 0.0, "range of the target": 0.0}
+    for entry in model.ledger_.entries():
+        kind = "centres" if entry["label"].endswith("centres") else entry["label"].split(" of level")[0]
+        charged[kind] += entry[book.accountant.unit] / book.accountant.budget
+    shares = {line.what: percent(line.value) for line in plan.shares}
+    assert sum(shares.values()) == pytest.approx(1, abs=0.003)
+    for what in ("centres", "range of the target"):
+        assert shares.get(what, 0.0) == pytest.approx(charged[what], abs=0.001)
+    # Trees that come first have leaves and splits of their own.
+    first = sum(share for what, share in shares.items() if what.endswith(("trees", "deep tree")))
+    assert shares["splits"] + shares["leaves"] + first == pytest.approx(charged["splits"] + charged["leaves"], abs=0.003)
+    if not first:
+        assert shares["leaves"] == pytest.approx(charged["leaves"], abs=0.001)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_numbers_of_trees_are_those_of_the_forest(name):
+    for n_rows, n_trees in [(30, None), (20_000, None), (3_000_000, None), (20_000, 7), (20_000, 1)]:
+        plan = explain(schema_of(name, n_rows), None, 1.0, n_trees=n_trees)
+        trees = sum(int(line.value) for line in plan.choices if line.what.endswith(("trees", "deep tree")))
+        assert trees == dry_run(schema_of(name, n_rows), epsilon=1.0, n_trees=n_trees).forest_.n_trees
+
+
+def test_a_noisy_number_of_rows_is_paid_for():
+    plan = explain(schema_of("two"), 5_000, 1.0)
+    assert (plan.shares[0].what, plan.shares[0].value) == ("number of rows (2% of epsilon)", "2.0%")
+    assert "your guess" in plan.choices[0].why
+    assert all(line.what != "number of rows" for line in explain(schema_of("two", 5_000), None, 1.0).shares)
+
+
+def test_the_kind_of_release_is_named():
+    def said(n_rows: int, epsilon: float, delta: float) -> str:
+        return next(
+            line.value for line in explain(schema_of("two", n_rows), None, epsilon, delta).choices if line.what == "releases"
+        )
+
+    assert [said(10_000, 1.0, 0.0), said(10_000, 1.0, 1e-6), said(20, 1.0, 1e-6), said(20, np.inf, 0.0)] == [
+        "pure epsilon", "zCDP", "pure epsilon", "exact",
+    ]  # fmt: skip
+
+
+def test_noise_that_differs_between_leaves_is_said_to_be_an_average():
+    mixed = Schema({"x": Numeric(0, 1), "c": Categorical(list("abcdefgh"))}, Classes([0, 1]), n_rows=5000)
+    marginal, own = explain(mixed, None, 1.0).noise
+    assert marginal.what == "leaf of marginal trees"
+    assert marginal.value.endswith(" on average")
+    assert not own.value.endswith(" on average")
+
+
+def test_a_plan_needs_a_number_of_rows_and_a_budget():
+    with pytest.raises(ParameterError, match="how many you expect"):
+        explain(schema_of("two"), None, 1.0)
+    with pytest.raises(ParameterError, match="epsilon"):
+        explain(schema_of("two"), 100, -1.0)
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_each_ablation_trains_and_spends_what_it_has(name):
+    recipe = ABLATIONS[name]
+    target = "number" if recipe.tasks == ("regression",) else "four"
+    for n_rows in (100, 20_000):
+        for delta in (0.0, 1e-6):
+            model = dry_run(schema_of(target, n_rows), epsilon=1.0, delta=delta, recipe=recipe)
+            assert model.ledger_.spent == pytest.approx(1.0, abs=1e-9)

@@ -1,0 +1,166 @@
+"""The forest for scikit-learn predicts what the model predicts, and nothing can refit it."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.validation import check_is_fitted
+from tests.show.export_cases import HOSTILE, RECIPES, fitted, hostile_model
+
+from dpforest import Bounded, DPForestClassifier
+from dpforest.errors import TableError
+
+
+def summed_values(released, table):
+    leaves = released.apply(table)
+    return sum(tree.tree_.value[leaves[:, place], 0] for place, tree in enumerate(released.estimators_))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_predictions_and_trees_of_every_recipe_are_those_of_the_model(recipe):
+    model, table = fitted(recipe)
+    released = model.to_sklearn()
+    assert (released.predict_proba(table) == model.predict_proba(table)).all()
+    assert released.predict(table).tolist() == model.predict(table).tolist()
+    totals = summed_values(released, table)
+    totals = np.exp(totals) if model.forest_.link == "softmax" else totals
+    np.testing.assert_allclose(totals / totals.sum(axis=1, keepdims=True), model.predict_proba(table), atol=1e-12)
+
+
+def test_labels_that_are_drawn_are_drawn_alike():
+    model, table = fitted("auto")
+    drawing = pickle.loads(pickle.dumps(model))
+    object.__setattr__(drawing.forest_, "draws", True)
+    drawn = drawing.to_sklearn().predict(table)
+    assert drawn.tolist() == drawing.predict(table).tolist() != model.predict(table).tolist()
+
+
+@pytest.mark.parametrize("recipe", ["auto", "consul-2020"])
+def test_predictions_of_regression_are_those_of_the_model(recipe):
+    model, table = fitted(recipe, Bounded(-3, 12.5))
+    released = model.to_sklearn()
+    assert is_regressor(released)
+    assert (released.predict(table) == model.predict(table)).all()
+    totals = summed_values(released, table)[:, 0]
+    means = np.clip(totals, -3, 12.5) if model.forest_.link == "sum" else totals / model.forest_.n_trees
+    np.testing.assert_allclose(means, model.predict(table), atol=1e-9)
+
+
+def test_trees_have_the_arrays_of_scikit_learn():
+    released = fitted("jagannathan-2009")[0].to_sklearn()
+    for released_tree in released.estimators_:
+        tree = released_tree.tree_
+        inner = tree.children_left >= 0
+        assert tree.node_count == tree.n_leaves + inner.sum()
+        below = np.concatenate([tree.children_left[inner], tree.children_right[inner]])
+        assert sorted(below) == [*range(1, tree.node_count)]  # each node has one parent: no subtree is there twice
+        assert (tree.threshold[inner] == 0.5).all()
+        assert (tree.feature[inner] < len(released.questions_)).all()
+        assert (tree.children_left[inner] == np.flatnonzero(inner) + 1).all()  # depth first, as scikit-learn numbers
+        assert tree.value.shape == (tree.node_count, 1, 2)
+        assert (tree.n_node_samples >= 0).all()
+        assert len(tree.impurity) == tree.node_count
+        assert tree.max_depth < tree.node_count
+
+
+def test_answers_lead_down_the_trees():
+    model, table = fitted("fletcher-islam-2015-dpdf")
+    released = model.to_sklearn()
+    answers, leaves = released.transform(table), released.apply(table)
+    assert answers.dtype == np.uint8
+    assert answers.shape == (len(table), len(released.questions_))
+    for place, tree in enumerate(tree.tree_ for tree in released.estimators_):
+        for record in range(20):
+            node = 0
+            while tree.children_left[node] >= 0:
+                yes = answers[record, tree.feature[node]] > tree.threshold[node]
+                node = (tree.children_right if yes else tree.children_left)[node]
+            assert node == leaves[record, place]
+
+
+def test_a_question_is_answered_as_it_reads():
+    model, table = fitted("auto")
+    released = model.to_sklearn()
+    answers = released.transform(table)
+    asked = [
+        (place, text) for place, text in enumerate(released.questions_) if text.startswith("age < ") and " or" not in text
+    ]
+    assert len(set(released.questions_)) == len(released.questions_)
+    assert asked
+    for place, text in asked:
+        assert (answers[:, place] == (table["age"] < float(text.removeprefix("age < ")))).all()
+
+
+def test_attributes_are_those_of_a_fitted_forest():
+    model, table = fitted("auto")
+    released = model.to_sklearn()
+    check_is_fitted(released)
+    assert is_classifier(released)
+    assert released.n_features_in_ == 3
+    assert released.classes_.tolist() == ["no", "yes"]
+    assert [*released.feature_names_in_] == [*table.columns]
+    assert (released.feature_importances_ == model.feature_importances_).all()
+    assert 0 <= released.score(table, model.predict(table)) == 1
+
+
+def test_nothing_refits_it():
+    model, table = fitted("auto")
+    released, y = model.to_sklearn(), np.resize(["no", "yes"], len(fitted("auto")[1]))
+    before = model.predict_proba(table)
+    assert clone(released) is released
+    assert released.fit(table, y) is released
+    pipeline = make_pipeline(FunctionTransformer(), released).fit(table, y)
+    assert (pipeline.predict_proba(table) == before).all()
+    assert (cross_val_predict(released, table, y, cv=3, method="predict_proba") == before).all()
+    search = GridSearchCV(make_pipeline(FunctionTransformer(), released), {"functiontransformer__validate": [False]}, cv=2)
+    assert (search.fit(table, y).predict_proba(table) == before).all()
+    assert (released.predict_proba(table) == before).all()
+
+
+@pytest.mark.parametrize("wrap", [lambda released: released, FrozenEstimator])
+def test_it_can_be_calibrated(wrap):
+    model, table = fitted("auto")
+    y = model.predict(table)
+    y[:10] = "yes"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        calibrated = CalibratedClassifierCV(wrap(model.to_sklearn()), cv=3).fit(table, y)
+    assert calibrated.predict_proba(table).shape == (len(table), 2)
+
+
+def test_it_survives_pickling():
+    model, table = fitted("auto")
+    released = model.to_sklearn()
+    leaves = released.apply(table)
+    again = pickle.loads(pickle.dumps(released))
+    assert (again.apply(table) == leaves).all()
+    assert (again.predict(table) == model.predict(table)).all()
+
+
+def test_hostile_names_are_questions_like_others():
+    model, table = hostile_model()
+    released = model.to_sklearn()
+    assert released.predict(table).tolist() == model.predict(table).tolist()
+    assert [*released.feature_names_in_] == [*HOSTILE]
+    assert isinstance(repr(released), str)
+    totals = summed_values(released, table)
+    np.testing.assert_allclose(totals / totals.sum(axis=1, keepdims=True), model.predict_proba(table), atol=1e-12)
+
+
+def test_a_table_that_does_not_fit_is_refused():
+    model, table = fitted("auto")
+    for wrong in (table[["age"]], table[:0]):
+        with pytest.raises(TableError):
+            model.to_sklearn().predict(wrong)
+
+
+def test_it_holds_no_way_to_train():
+    assert not isinstance(fitted("auto")[0].to_sklearn(), DPForestClassifier)
+    assert set(fitted("auto")[0].to_sklearn().get_params()) == {"forest", "schema"}

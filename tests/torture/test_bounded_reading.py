@@ -1,0 +1,231 @@
+"""Reading a file takes no more time and memory than its size allows, and never waits for what is no file."""
+
+import json
+import os
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from tests.torture.mutations import entries_of
+from tests.torture.samples import classifier
+
+from dpforest import Categorical, Classes, Schema, load_model
+from dpforest.common.archive import packed
+from dpforest.errors import ModelFileError, ParameterError, SchemaError
+from dpforest.forest import tree
+from dpforest.model import checks as model_checks
+from dpforest.model import file as model_file
+from dpforest.model.file import _array_bytes, _digest
+from dpforest.privacy import ledger
+from dpforest.privacy.accountants import make_accountant
+from dpforest.schema import MOST_FILE_BYTES
+
+pytestmark = pytest.mark.slow
+
+READERS = {
+    "m.dpf": (load_model, ModelFileError),
+    "s.toml": (Schema.from_file, SchemaError),
+    "s.json": (Schema.from_file, SchemaError),
+}
+
+
+def peak_of(work):
+    """Bytes that were in use at most, beyond those before."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_pipe_is_refused_and_not_waited_for(name, tmp_path):
+    read, error = READERS[name]
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(error, match="no ordinary file"):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_device_without_end_is_refused(name, tmp_path):
+    read, error = READERS[name]
+    (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(error, match="no ordinary file"):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_file_beyond_the_limit_is_refused_unread(name, tmp_path):
+    read, error = READERS[name]
+    with open(tmp_path / name, "wb") as file:
+        file.truncate(model_file.MOST_BYTES + 1)  # takes no room on the disk
+
+    def refused():
+        with pytest.raises(error, match="larger than"):
+            read(tmp_path / name)
+
+    assert peak_of(refused) < 10 << 20
+
+
+def test_a_schema_of_a_hundred_thousand_names_is_within_the_limit(tmp_path):
+    names = [f"a name of some length, number {place}" for place in range(100_000)]
+    schema = Schema({"x": Categorical(names)}, Classes(["no", "yes"]))
+    for ending in ("json", "toml"):
+        schema.to_file(tmp_path / f"s.{ending}")
+        assert (tmp_path / f"s.{ending}").stat().st_size < MOST_FILE_BYTES
+        assert Schema.from_file(tmp_path / f"s.{ending}") == schema
+
+
+def test_a_header_beyond_its_limit_is_neither_read_nor_written(tmp_path, monkeypatch):
+    model = classifier(max_depth=1)
+    model.save(tmp_path / "m.dpf")
+    monkeypatch.setattr(model_file, "MOST_HEADER_BYTES", 1000)
+    with pytest.raises(ModelFileError, match="header"):
+        load_model(tmp_path / "m.dpf")
+    with pytest.raises(ModelFileError, match="larger"):
+        model.save(tmp_path / "again.dpf")
+    assert not (tmp_path / "again.dpf").exists()
+
+
+def chain_of_nodes(n_nodes, n_codes):
+    """A forged model: a long chain of nodes that all share one wide route, small in the file."""
+    model = classifier(max_depth=1, n_trees=1, recipe="jagannathan-2009")
+    inner = np.arange(n_nodes - 1) // 2 * 2
+    arrays = {
+        "trees": np.zeros(n_nodes, dtype="<i8"),
+        "parents": np.concatenate([[-1], inner]).astype("<i8"),
+        "levels": np.concatenate([[0], inner // 2 + 1]).astype("<i8"),
+        "first_children": np.where(np.arange(n_nodes) % 2, -1, np.arange(n_nodes) + 1).astype("<i8"),
+        "features": np.where(np.arange(n_nodes) % 2, -1, 0).astype("<i8"),
+        "splits": np.where(np.arange(n_nodes) % 2, -1, 0).astype("<i8"),
+        "routes": np.zeros((1, n_codes), dtype="<u2"),
+        "variances": np.zeros(n_nodes),
+    }
+    for name in ("first_children", "features", "splits"):
+        arrays[name][-1] = -1
+    for name in ("counts", "shares", "votes"):
+        arrays[name] = np.full((n_nodes, 2), 0.5)
+    return model, arrays
+
+
+def forge(path, arrays, change=lambda facts: None):
+    """Put other arrays, and a changed header, in the file of a model, with a digest that fits."""
+    entries = entries_of(path.read_bytes())
+    facts = json.loads(entries.pop("model.json"))
+    facts.pop("digest")
+    change(facts)
+    entries |= {f"{name}.npy": _array_bytes(array) for name, array in arrays.items()}
+    facts["digest"] = _digest(facts, entries)
+    path.write_bytes(b"".join(packed({"model.json": json.dumps(facts, indent=1).encode(), **entries})))
+
+
+def test_nodes_that_share_a_wide_route_are_refused_without_a_copy_for_each(tmp_path):
+    model, arrays = chain_of_nodes(4001, 60_000)
+    model.save(tmp_path / "m.dpf")
+    forge(tmp_path / "m.dpf", arrays)
+
+    def read():
+        with pytest.raises(ModelFileError, match="do not fit together"):
+            load_model(tmp_path / "m.dpf")
+
+    # Each node with a copy of its route would take 240 MB.
+    assert peak_of(read) < 10 * (tmp_path / "m.dpf").stat().st_size
+
+
+def chain_file(path, n_nodes, n_codes=200):
+    """A model file with a chain of nodes, each with a route of its own."""
+    model, arrays = chain_of_nodes(n_nodes, n_codes)
+    n_inner = int((arrays["features"] >= 0).sum())
+    arrays["routes"] = np.zeros((n_inner, n_codes), dtype="<u2")
+    arrays["splits"][arrays["features"] >= 0] = np.arange(n_inner)
+    model.save(path)
+    forge(path, arrays)
+    return path
+
+
+# What is made of a model, in a process that may take so much memory for it.
+GIGABYTE = """
+import resource, sys
+from dpforest import load_model
+from dpforest.errors import DPForestError
+import dpforest.plots, matplotlib, onnx, dpforest.show.report, dpforest.show.export.onnx, dpforest.show.export.sql
+matplotlib.use("Agg")
+model = load_model(sys.argv[1])
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30),) * 2)
+works = {
+    "rules": lambda: model.forest_.rules(),
+    "text": lambda: model.forest_.rules_text(),
+    "report": lambda: model.save_report(sys.argv[1] + ".html"),
+    "sql": lambda: model.to_sql("t"),
+    "json": lambda: model.to_json(),
+    "onnx": lambda: model.to_onnx(),
+    "sklearn": lambda: model.to_sklearn(),
+    "plots": lambda: [plot(model) for plot in (dpforest.plots.tree, dpforest.plots.importances, dpforest.plots.leaf_noise)],
+}
+try:
+    works[sys.argv[2]]()
+    print("made")
+except DPForestError as error:
+    print("refused:", error)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="measured where the system tells")
+@pytest.mark.parametrize(
+    ("work", "n_nodes"),
+    [
+        *((work, 40_001) for work in ("rules", "text", "report", "sql", "json", "onnx", "sklearn", "plots")),
+        *((work, 5_001) for work in ("rules", "report")),  # whose rules can just be printed
+    ],
+)
+def test_what_is_made_of_a_chain_of_nodes_takes_a_gigabyte_at_most_or_is_refused(tmp_path, work, n_nodes):
+    path = chain_file(tmp_path / "m.dpf", n_nodes)
+    ended = subprocess.run([sys.executable, "-c", GIGABYTE, str(path), work], capture_output=True, text=True, timeout=600)
+    assert ended.returncode == 0, ended.stderr[-500:]
+    is_long = work in ("rules", "text") and n_nodes > 10_000
+    assert ended.stdout.startswith("refused: The rules of this forest" if is_long else "made")
+
+
+def test_rules_of_some_trees_of_a_large_forest_can_be_had(monkeypatch):
+    forest = classifier(max_depth=2, n_trees=6, recipe="jagannathan-2009").forest_
+    length = sum(len(condition) for rule in forest.rules() for condition in rule["conditions"])
+    monkeypatch.setattr(tree, "MOST_CHARACTERS_OF_RULES", length - 1)
+    with pytest.raises(ParameterError, match=r"forest\.only"):
+        forest.rules()
+    assert forest.only(np.arange(6) < 2).rules()
+
+
+@pytest.mark.parametrize("n_books", [8, 9, 3000])
+def test_a_ledger_has_few_books(tmp_path, monkeypatch, n_books):
+    """Each book takes a search for its rho."""
+    path = tmp_path / "m.dpf"
+    classifier(max_depth=1, n_trees=1, delta=1e-6, recipe="consul-2020").save(path)
+
+    def more(facts):
+        book = facts["ledger"]["books"][-1]
+        facts["ledger"]["books"] = [book | {"epsilon": 0.5 + place / 10_000} for place in range(n_books)]
+
+    forge(path, {}, more)
+    made = []
+    monkeypatch.setattr(ledger, "make_accountant", lambda *facts: made.append(facts) or make_accountant(*facts))
+    if n_books == 8:
+        load_model(path)
+    else:
+        with pytest.raises(ModelFileError, match="at most 8 books"):
+            load_model(path)
+        assert not made
+
+
+def test_a_ledger_has_as_many_charges_as_can_be_added_up_in_a_file_that_is_read_or_written(tmp_path, monkeypatch):
+    model = classifier(max_depth=2, n_trees=2)
+    model.save(tmp_path / "m.dpf")
+    monkeypatch.setattr(model_checks, "MOST_CHARGES", model.ledger_.n_entries - 1)
+    with pytest.raises(ModelFileError, match="charges"):
+        load_model(tmp_path / "m.dpf")
+    with pytest.raises(ModelFileError, match="fewer trees or levels"):
+        model.save(tmp_path / "again.dpf")
+    assert not (tmp_path / "again.dpf").exists()
