@@ -166,8 +166,8 @@ class _DPForest(BaseEstimator):
         importances = self._released.importances()
         if not hasattr(self, "feature_names_in_"):
             return importances
-        places = {name: place for place, name in enumerate(self.schema_.features)}
-        return importances[[places[str(name)] for name in self.feature_names_in_]]
+        indices = {name: index for index, name in enumerate(self.schema_.features)}
+        return importances[[indices[str(name)] for name in self.feature_names_in_]]
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a file: plain arrays and JSON, no code."""

@@ -20,7 +20,7 @@ from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.scoring import count_hits, sum_errors, true_places, true_values
+from dpforest.records.scoring import count_hits, sum_errors, true_indices, true_values
 from dpforest.schema import TARGET_STEPS, Classes
 
 LEAST_SHARE = 2.0**-53
@@ -59,7 +59,7 @@ def evaluate_public(model: Any, parts: Iterable[tuple[Any, Any]]) -> Evaluation:
     """Exact scores on tables ``(X, y)``. NOT private: for tables that are public, or already paid for."""
     target = model.schema_.target
     if isinstance(target, Classes):
-        pieces = [(*_shares_and_places(model, X), true_places(y, target)) for X, y in parts if len(X)]
+        pieces = [(*_shares_and_indices(model, X), true_indices(y, target)) for X, y in parts if len(X)]
         return _class_scores(model, *_joined(pieces)) if pieces else _nothing()
     means = [(model.predict(X), true_values(y, target)) for X, y in parts if len(X)]
     return _mean_scores(*_joined(means)) if means else _nothing()
@@ -108,7 +108,7 @@ def _noisy_hits(model: Any, parts: Iterable[tuple[Any, Any]], gate: Gate) -> tup
     for X, y in parts:
         if len(X):
             if is_classes:
-                found = count_hits(y, _shares_and_places(model, X)[1], target)
+                found = count_hits(y, _shares_and_indices(model, X)[1], target)
             else:
                 found = sum_errors(y, model.predict(X), target)
             sums.append(found.map(lambda counts: counts[None]))
@@ -119,18 +119,18 @@ def _noisy_hits(model: Any, parts: Iterable[tuple[Any, Any]], gate: Gate) -> tup
     return counts / unit, math.sqrt(variance) / unit
 
 
-def _shares_and_places(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
+def _shares_and_indices(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
     shares = model.predict_proba(X)
-    return shares, predicted_places(model, X, shares)
+    return shares, predicted_indices(model, X, shares)
 
 
-def predicted_places(model: Any, X: Any, shares: np.ndarray) -> np.ndarray:
-    """Predicted labels as places among the classes, given what ``predict_proba`` says."""
+def predicted_indices(model: Any, X: Any, shares: np.ndarray) -> np.ndarray:
+    """Predicted labels as indices among the classes, given what ``predict_proba`` says."""
     if not model.forest_.draws:
         return shares.argmax(axis=1)
     # Labels that are drawn by the votes are the estimator's to draw.
-    places = {label: place for place, label in enumerate(model.classes_.tolist())}
-    return np.array([places[label] for label in model.predict(X).tolist()])
+    indices = {label: index for index, label in enumerate(model.classes_.tolist())}
+    return np.array([indices[label] for label in model.predict(X).tolist()])
 
 
 def _found(label: Any) -> str:
@@ -158,8 +158,8 @@ def _class_scores(model: Any, shares: np.ndarray, predicted: np.ndarray, true: n
     scores = [Score("accuracy", float(hit.mean())), Score("log loss", float(-np.log(chosen).mean()))]
     if shares.shape[1] == 2 and 0 < true.sum() < len(true):
         scores.append(Score("area under the curve", float(roc_auc_score(true, shares[:, 1]))))
-    for place, label in enumerate(model.schema_.target.labels):
-        own = true == place
+    for index, label in enumerate(model.schema_.target.labels):
+        own = true == index
         scores.append(Score(_found(label), float(hit[own].mean()) if own.any() else math.nan))
     return Evaluation(tuple(scores), float(len(true)))
 

@@ -226,7 +226,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Independent candidates, each drawn from all."""
         generator = entropy.generator()
         if listed:
-            return [listed[place] for place in generator.integers(len(listed), size=n_runs)]
+            return [listed[index] for index in generator.integers(len(listed), size=n_runs)]
         seeds = generator.integers(2**32, size=n_runs)
         try:
             # From a copy each: a distribution that remembers its draws would make runs unlike.

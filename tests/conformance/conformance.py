@@ -176,12 +176,12 @@ class Twin:
         getattr(self._reference, method)(*arguments)
 
 
-def times_in_trees(counter: Counter, n_trees: int, place: int) -> np.ndarray:
+def times_in_trees(counter: Counter, n_trees: int, index: int) -> np.ndarray:
     """How often each record is in each tree ``(n_trees, n_codes)``, by the code of the feature that names it."""
     wanted = np.zeros((n_trees, counter.domain.n_features), dtype=bool)
-    wanted[:, place] = True
+    wanted[:, index] = True
     counts = counter.count_codes(0, wanted)._value
-    own = counts[:, counter.domain.offsets[place] : counter.domain.offsets[place + 1]]
+    own = counts[:, counter.domain.offsets[index] : counter.domain.offsets[index + 1]]
     return own.sum(axis=2) if isinstance(counter.target, Classes) else own[:, :, 0]
 
 

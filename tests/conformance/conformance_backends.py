@@ -39,8 +39,8 @@ def _written(table, folder):
     own = folder / f"table-{next(_numbers)}"
     own.mkdir()
     ends = [0, table.num_rows // 3, table.num_rows // 3, table.num_rows]
-    for place, (start, stop) in enumerate(itertools.pairwise(ends)):
-        pq.write_table(table.slice(start, stop - start), own / f"part-{place}.parquet", row_group_size=16)
+    for index, (start, stop) in enumerate(itertools.pairwise(ends)):
+        pq.write_table(table.slice(start, stop - start), own / f"part-{index}.parquet", row_group_size=16)
     return own
 
 

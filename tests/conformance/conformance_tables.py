@@ -18,7 +18,7 @@ SIZES = {"mixed": 47, "one row": 1, "empty": 0, "all left out": 5}
 
 
 def features(n_rows):
-    names = [f"r{place}" for place in range(max(n_rows, 1))]
+    names = [f"r{index}" for index in range(max(n_rows, 1))]
     return {
         "x": Numeric(-1, 1),
         NAME: Categorical(names),
@@ -36,8 +36,8 @@ def nasty(size, kind):
     n_rows, target = SIZES[size], TARGETS[kind]
     rng = np.random.default_rng(n_rows)
     columns = {
-        "x": pa.array([UNUSUAL[place % len(UNUSUAL)] for place in range(n_rows)], pa.float64(), from_pandas=False),
-        NAME: pa.array([f"r{place}" for place in range(n_rows)], pa.string()),
+        "x": pa.array([UNUSUAL[index % len(UNUSUAL)] for index in range(n_rows)], pa.float64(), from_pandas=False),
+        NAME: pa.array([f"r{index}" for index in range(n_rows)], pa.string()),
         "single": pa.array(rng.choice([0.1, 0.7, 3.0, 2.90625, np.nan], n_rows), pa.float32(), from_pandas=False),
         "whole": pa.array(_some_missing(rng.integers(-2, 12, n_rows).tolist(), rng), pa.int64()),
         "crowded": pa.array(_some_missing((10 ** rng.uniform(-3, 7, n_rows)).tolist(), rng), pa.float64()),
@@ -71,8 +71,8 @@ def easy(n_rows, classes=True, named=True):
     rng = np.random.default_rng(7)
     x, city = rng.uniform(0, 1, n_rows), rng.choice(["a", "b", "c"], n_rows)
     y = np.where(x > 0.5, 1, 0) if classes else 4 * (x > 0.5) + (city == "a") + rng.uniform(0, 0.1, n_rows)
-    columns = {"x": x, "city": city, NAME: [f"r{place}" for place in range(n_rows)]}
+    columns = {"x": x, "city": city, NAME: [f"r{index}" for index in range(n_rows)]}
     parts = {"x": Numeric(0, 1), "city": Categorical(["a", "b", "c"])}
-    parts |= {NAME: Categorical([f"r{place}" for place in range(n_rows)])} if named else {}
+    parts |= {NAME: Categorical([f"r{index}" for index in range(n_rows)])} if named else {}
     target = Classes([0, 1], name="y") if classes else Bounded(0, 6, name="y")
     return pa.table({name: columns[name] for name in parts} | {"y": y}), Schema(parts, target, n_rows=n_rows)

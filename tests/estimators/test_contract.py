@@ -363,7 +363,7 @@ def test_without_a_seed_two_fits_differ():
 def test_three_hundred_features_train_within_the_budget():
     n_features = 300
     X = np.random.default_rng(0).random((200, n_features))
-    schema = Schema({f"f{place}": Numeric(0, 1) for place in range(n_features)}, Classes([0, 1]))
+    schema = Schema({f"f{index}": Numeric(0, 1) for index in range(n_features)}, Classes([0, 1]))
     model = DPForestClassifier(schema).fit(X, (X[:, 0] > 0.5).astype(int))
     assert model.ledger_.spent == pytest.approx(1.0, abs=1e-9)
     assert model.feature_importances_.shape == (n_features,)

@@ -25,7 +25,7 @@ TARGET = Classes(["no", "yes"])
 def split(*children, target=TARGET, variance=1.0):
     """One split into children of given counts."""
     n = len(children)
-    domain = Domain.of(Schema({"c": Categorical([str(place) for place in range(max(n - 2, 1))])}, target), Grid(2))
+    domain = Domain.of(Schema({"c": Categorical([str(index) for index in range(max(n - 2, 1))])}, target), Grid(2))
     routes = np.minimum(np.arange(domain.n_codes[0]), n - 1).tolist()
     return naive.plant(domain, target, (0, routes, [list(map(float, child)) for child in children]), variance=variance)
 

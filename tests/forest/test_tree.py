@@ -78,7 +78,7 @@ def test_without_children_ends_every_path_at_the_first_closed_node(forest, seed)
     for record in naive.all_records(forest.domain)[::7]:
         for tree in range(forest.n_trees):
             way = naive.path(forest, tree, record)
-            ends = [place for place, node in enumerate(way) if node in closed]
+            ends = [index for index, node in enumerate(way) if node in closed]
             way = way[: ends[0] + 1] if ends else way
             cut_way = naive.path(cut, tree, record)
             for name in ("trees", "levels", "counts", "variances", "shares", "votes"):

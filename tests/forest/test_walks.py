@@ -24,11 +24,11 @@ def with_votes(forest, rng):
 
 
 def twin_choices(forest, codes):
-    def choice(place, record):
-        votes = forest.votes[naive.path(forest, place, record)[-1]].tolist()
+    def choice(index, record):
+        votes = forest.votes[naive.path(forest, index, record)[-1]].tolist()
         return votes.index(max(votes))
 
-    return [[choice(place, record) for record in codes.T] for place in range(forest.n_trees)]
+    return [[choice(index, record) for record in codes.T] for index in range(forest.n_trees)]
 
 
 @FIXED
@@ -57,16 +57,16 @@ def test_more_records_than_a_block_reach_the_leaves_of_their_twin(n_records):
 DOMAIN = Domain.of(Schema({"x": Numeric(0, 4), "z": Numeric(0, 300)}, Classes(["a", "b"])), Grid(4))
 
 
-def chain(depth, place=0):
+def chain(depth, index=0):
     """A tree that is as deep as it has splits: at each level one child is a leaf."""
     if depth == 0:
-        return [place, 100 - place]
-    return (depth % 2, [0, 1, 0, 1, 1], [[place + 1, 50 + place], chain(depth - 1, place + 2)])
+        return [index, 100 - index]
+    return (depth % 2, [0, 1, 0, 1, 1], [[index + 1, 50 + index], chain(depth - 1, index + 2)])
 
 
 @pytest.mark.parametrize("depths", [(0,), (0, 0), (0, 7), (7, 0), (1, 12, 3), (5, 2, 0, 9)], ids=str)
 def test_trees_of_different_depths_are_walked_to_their_leaves(depths):
-    forest = naive.plant(DOMAIN, Classes(["a", "b"]), *(chain(depth, 9 * place) for place, depth in enumerate(depths)))
+    forest = naive.plant(DOMAIN, Classes(["a", "b"]), *(chain(depth, 9 * index) for index, depth in enumerate(depths)))
     forest = replace(forest, votes=forest.counts)
     codes = random_codes(DOMAIN, 60, np.random.default_rng(0))
     assert forest.vote(codes).tolist() == [naive.votes(forest, record) for record in codes.T]

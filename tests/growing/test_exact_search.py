@@ -58,7 +58,7 @@ def every_split(domain, reach):
             sides = [{code} for code in held]
         else:
             bins = [code for code in held if code != missing]
-            sides = [set(bins[:place]) for place in range(1, len(bins))] + [{missing} & set(held)]
+            sides = [set(bins[:index]) for index in range(1, len(bins))] + [{missing} & set(held)]
         yield from ((feature, side) for side in sides if side and side < set(held))
 
 
@@ -106,7 +106,7 @@ def check_first_splits(forest, codes, target_codes, cost):
     n_certain = int(certain)
     for child in range(2):
         goes = [(code in chosen) == (child == 0) for code in range(domain.n_codes[feature])]
-        reach = [goes if place == feature else held for place, held in enumerate(everything)]
+        reach = [goes if index == feature else held for index, held in enumerate(everything)]
         node = int(forest.first_children[0]) + child
         here = rows & np.array(goes)[codes[feature]]
         n_certain += check_node(forest, node, here, reach, codes, target_codes, cost)[2]

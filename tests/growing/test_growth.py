@@ -88,7 +88,7 @@ def test_what_children_can_hold_partitions_what_their_parent_can_hold(grown):
             assert children[:, own].any(axis=1).all()
             for code in np.flatnonzero(reach[node, own]):
                 assert children[routes[node, code], own][code]
-            before = candidates.routes.children[candidates.places[node, chosen[node]]]
+            before = candidates.routes.children[candidates.indices[node, chosen[node]]]
             held = np.flatnonzero(reach[node, own])
             together = {(a, b) for a in held for b in held if before[a] == before[b]}
             assert together == {(a, b) for a in held for b in held if routes[node, a] == routes[node, b]}
@@ -108,9 +108,9 @@ def test_a_finished_forest_is_numbered_level_by_level_and_its_links_agree(grown)
         parent = forest.parents[node]
         assert forest.levels[node] == forest.levels[parent] + 1
         assert forest.trees[node] == forest.trees[parent]
-        places = np.flatnonzero(forest.parents == parent) - forest.first_children[parent]
-        assert places.tolist() == list(range(len(places)))
-        assert set(forest.routes[forest.splits[parent]]) >= set(places)
+        indices = np.flatnonzero(forest.parents == parent) - forest.first_children[parent]
+        assert indices.tolist() == list(range(len(indices)))
+        assert set(forest.routes[forest.splits[parent]]) >= set(indices)
     assert ((forest.splits >= 0) == ~forest.is_leaf).all()
     assert len(forest.routes) == (~forest.is_leaf).sum()
 

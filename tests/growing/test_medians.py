@@ -51,7 +51,7 @@ def test_without_noise_the_root_is_the_most_even_split_of_a_feature_and_of_these
     recipe = replace(get_recipe(name), sample=EveryRecord(), depth=1, n_trees=1)
     forest = DPForestClassifier(schema, math.inf, recipe=recipe, random_state=0).fit(X[:, :3], y).forest_
     domain = Domain.of(schema, recipe.grid)
-    columns = [X[:, place] for place in range(3)]
+    columns = [X[:, index] for index in range(3)]
     codes = np.array([
         [naive.code_of(value, part, cuts) for value in column]
         for column, part, cuts in zip(columns, domain.features, domain.cuts, strict=True)
@@ -123,13 +123,13 @@ def test_much_weight_on_balance_halves_the_node_and_little_finds_the_error():
     # Noise is small against 4,000 records; without weight the cut at 0.9 is best, with much of it the one at 0.5.
     X, y = table(4000, 5)
     schema = Schema({"a": Numeric(0, 1)}, Classes([0, 1]))
-    places = []
+    indices = []
     for balance in (1 / 64, 64):
         recipe = replace(get_recipe("consul-2020"), sample=EveryRecord(), grid=Grid(10))
         recipe = recipe.with_parameters({"balance": balance, "medians": "joint"})
         model = DPForestClassifier(schema, 1e4, recipe=recipe, n_trees=1, max_depth=1, random_state=0).fit(X[:, :1], y)
-        places.append(int((model.forest_.routes[0][:10] == model.forest_.routes[0][0]).sum()))
-    assert places == [9, 5]
+        indices.append(int((model.forest_.routes[0][:10] == model.forest_.routes[0][0]).sum()))
+    assert indices == [9, 5]
 
 
 # --- the thesis's p -------------------------------------------------------------------------------------------------

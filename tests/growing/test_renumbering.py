@@ -25,7 +25,7 @@ def open_levels(draw):
 
 def check_split(growth, candidates, chosen, most_nodes):
     reach, reached, first = growth.reach, growth.reached, growth.first
-    expected, children = naive.split(growth.domain, reach, candidates.routes, candidates.places, chosen, first, most_nodes)
+    expected, children = naive.split(growth.domain, reach, candidates.routes, candidates.indices, chosen, first, most_nodes)
     features, routes, first_children = growth.split(candidates, chosen)
     assert features.tolist() == [feature for feature, _, _ in expected]
     assert first_children.tolist() == [child for _, _, child in expected]

@@ -456,10 +456,10 @@ def hand_made(n_trees=3, seed=0, schema=TWO):
     """A forest of different small trees that vote."""
     domain, rng = Domain.of(schema, Grid(6)), np.random.default_rng(seed)
     trees = []
-    for place in range(n_trees):
+    for index in range(n_trees):
         feature = int(rng.integers(domain.n_features))
         route = rng.integers(0, 2, size=domain.n_codes[feature]).tolist()
-        trees.append((feature, [0, 1, *route[2:]], [[9, 1], [1, 9]] if place % 2 else [[2, 8], [7, 3]]))
+        trees.append((feature, [0, 1, *route[2:]], [[9, 1], [1, 9]] if index % 2 else [[2, 8], [7, 3]]))
     forest = plain_shares(naive.plant(domain, schema.target, *trees).summed())
     return replace(forest, votes=Majority().votes(forest))
 

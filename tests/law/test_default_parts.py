@@ -23,7 +23,7 @@ from tests.support.replay import (
     true_cost,
     with_one_more,
 )
-from tests.support.strategies import MIXED, place, recipe_of, scored_shards
+from tests.support.strategies import MIXED, index, recipe_of, scored_shards
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, get_recipe
 from dpforest.errors import AccountingError, DPForestError, ParameterError
@@ -398,7 +398,7 @@ def seen_of_numbers(target, fine, scores):
     for change in (lambda: None, lambda: shards.look(8192, 40_960), lambda: shards.look_at_residuals(16_384)):
         change()
         # Nodes by value, so that a record's node is its own matter as well.
-        place(shards, shards._target_codes % 3)
+        index(shards, shards._target_codes % 3)
         shards.weigh_distances(0, centres, reach)
         seen += [shards._target_codes, shards._positions[0], shards._sides, shards._weights[0]]
     return np.column_stack(seen)

@@ -112,7 +112,7 @@ def test_the_chosen_feature_has_the_best_gain_of_the_released_counts_which_may_b
     assert chosen[0] == -1
     found = set()
     for node in range(1, n_nodes):
-        tables = [released[node, offsets[place] : offsets[place + 1]] for place in range(4)]
+        tables = [released[node, offsets[index] : offsets[index + 1]] for index in range(4)]
         left = [entropy_left(table) for table in tables]
         feature = candidates.features[node, chosen[node]]
         # Scores are whole numbers of 1/64 nat a record, so a tie may go either way.

@@ -27,9 +27,9 @@ def test_a_record_moves_one_cell_of_hits_and_misses_by_one():
     target = Classes(LABELS)
     moved = set()
     for label, predicted in itertools.product((*LABELS, "unlisted", None), range(3)):
-        rows, places = np.array(["a", "b", "c"], dtype=object), np.array([0, 0, 2])
-        before = opened(count_hits(rows, places, target))
-        after = opened(count_hits(np.append(rows, [label]), np.append(places, predicted), target))
+        rows, indices = np.array(["a", "b", "c"], dtype=object), np.array([0, 0, 2])
+        before = opened(count_hits(rows, indices, target))
+        after = opened(count_hits(np.append(rows, [label]), np.append(indices, predicted), target))
         change = after - before
         assert np.abs(change).sum() <= 1
         moved.add(int(np.abs(change).sum()))

@@ -36,7 +36,7 @@ def test_draws_are_those_of_their_twin(n):
 def n_accepted(n, outcome):
     """For how many 32 bits the next draws are ``outcome``, a number whose digits in base n they are."""
     n_outcomes, k = n ** naive.digits_at_once(n), naive.digits_at_once(n)
-    digits = [outcome // n ** (k - 1 - place) % n for place in range(k)]
+    digits = [outcome // n ** (k - 1 - index) % n for index in range(k)]
     values, n_found = np.empty(k, dtype=np.int64), 0
     first, last = (outcome << 32) // n_outcomes, ((outcome + 1) << 32) // n_outcomes
     # Scaling keeps the order, so what lies further away stands for other outcomes.

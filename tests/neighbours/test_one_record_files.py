@@ -21,7 +21,7 @@ from dpforest.records import tables
 from dpforest.records.dask.vault import DaskVault
 from dpforest.records.memory.vault import Vault
 from dpforest.records.parquet import ParquetVault
-from dpforest.records.people import People, person_places, read_ids
+from dpforest.records.people import People, person_indices, read_ids
 
 pytestmark = pytest.mark.slow
 
@@ -165,7 +165,7 @@ def test_a_folder_is_read_as_each_of_its_files_alone(tmp_path, schema, column, k
 
 def test_a_person_is_one_in_files_of_different_types():
     columns = [pa.array([1, 2], pa.int64()), pa.array([1.0, 2.5]), pa.array(["1", None]), pa.array([True]), pa.nulls(1)]
-    assert person_places(*(read_ids(pa.chunked_array([column])) for column in columns)).tolist() == [
+    assert person_indices(*(read_ids(pa.chunked_array([column])) for column in columns)).tolist() == [
         0,
         1,
         0,

@@ -679,10 +679,10 @@ def test_probabilistic_averaging_draws_labels_by_their_shares():
 
 def test_a_record_gets_the_same_label_each_time_alone_and_in_any_company():
     model, X = cube_model()
-    places = np.random.default_rng(4).permutation(len(X))[:60]
+    indices = np.random.default_rng(4).permutation(len(X))[:60]
     together = model.predict(X)
-    assert (model.predict(X[places]) == together[places]).all()
-    assert [model.predict(X[[place]])[0] for place in places[:20]] == together[places[:20]].tolist()
+    assert (model.predict(X[indices]) == together[indices]).all()
+    assert [model.predict(X[[index]])[0] for index in indices[:20]] == together[indices[:20]].tolist()
 
 
 def test_a_class_without_a_share_is_never_drawn():
@@ -849,10 +849,10 @@ def test_random_splits_drawn_in_blocks_divide_their_own_node_wherever_any_split_
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(proposals_module, "BLOCK_NODES", 1 + seed % 4)
         candidates = menu.propose(domain, fixed, reach, rng)
-    assert candidates.places.shape == candidates.valid.shape == (n_nodes, 1)
+    assert candidates.indices.shape == candidates.valid.shape == (n_nodes, 1)
     for node in range(n_nodes):
         held = [np.flatnonzero(reach[node, a:b]) for a, b in itertools.pairwise(domain.offsets)]
-        route, feature = candidates.places[node, 0], candidates.features[node, 0]
+        route, feature = candidates.indices[node, 0], candidates.features[node, 0]
         if candidates.valid[node, 0]:
             assert naive.divides(candidates.routes.children[route], held[feature])
         else:
@@ -879,10 +879,10 @@ def assert_splits_divide(forest):
     held = [[set(range(n)) for n in domain.n_codes] for _ in range(forest.n_trees)]
     for node in range(forest.n_trees, forest.n_nodes):
         parent = forest.parents[node]
-        feature, place = forest.features[parent], node - forest.first_children[parent]
+        feature, index = forest.features[parent], node - forest.first_children[parent]
         route = forest.routes[forest.splits[parent]]
         codes = [set(part) for part in held[parent]]
-        codes[feature] = {code for code in codes[feature] if route[code] == place}
+        codes[feature] = {code for code in codes[feature] if route[code] == index}
         assert codes[feature]
         assert codes[feature] != held[parent][feature]
         held.append(codes)

@@ -22,7 +22,7 @@ RARE = 1e-6
 
 
 def domain_of(*features, bins=6):
-    named = {f"f{place}": part for place, part in enumerate(features)}
+    named = {f"f{index}": part for index, part in enumerate(features)}
     return Domain.of(Schema(named, Classes(["a", "b"])), Grid(bins))
 
 
@@ -37,7 +37,7 @@ def held_codes(domain, reach, feature):
 def offered(candidates, domain, reach, node=0):
     """Each valid candidate of a node as a feature and the sets of held codes of its children."""
     splits = []
-    for route in candidates.places[node, candidates.valid[node]]:
+    for route in candidates.indices[node, candidates.valid[node]]:
         feature = int(candidates.routes.features[route])
         children = candidates.routes.children[route]
         held = held_codes(domain, reach[node], feature)
@@ -243,7 +243,7 @@ def test_a_random_split_has_equal_chances_by_feature_and_then_by_route():
     assert by_feature[3] == 0
     assert chisquare(by_feature[:3]).pvalue > RARE
     for feature in range(3):
-        picked = candidates.routes.take(candidates.places[candidates.features[:, 0] == feature, 0])
+        picked = candidates.routes.take(candidates.indices[candidates.features[:, 0] == feature, 0])
         _, counts = np.unique(picked.children, axis=0, return_counts=True)
         fixed = Menu().fixed(domain)
         assert len(counts) == (fixed.features == feature).sum()
@@ -276,7 +276,7 @@ def test_routes_of_a_block_of_nodes_are_those_of_the_whole():
     reach = np.ones((5, MANY.total_codes), dtype=bool)
     whole = offer(Menu((Thresholds(), RandomSubsets())), MANY, reach)
     block = whole.block(2, 4)
-    assert block.places.tolist() == whole.places[2:4].tolist()
+    assert block.indices.tolist() == whole.indices[2:4].tolist()
     assert block.valid.tolist() == whole.valid[2:4].tolist()
     assert isinstance(block.routes, Routes)
     assert block.routes is whole.routes

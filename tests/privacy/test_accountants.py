@@ -179,7 +179,7 @@ def geometric_law(shift: float, rate: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "law", "places"),
+    ("mechanism", "law", "indices"),
     [
         ("exponential", exponential_law, np.linspace(-60, 60, 481)),
         ("permute-and-flip", permute_and_flip_law, np.linspace(-60, 60, 481)),
@@ -188,12 +188,12 @@ def geometric_law(shift: float, rate: float) -> np.ndarray:
     ids=["exponential", "permute-and-flip", "geometric"],
 )
 @pytest.mark.parametrize("rho", [1e-3, 0.05])
-def test_a_mechanism_at_its_zcdp_strength_diverges_by_at_most_alpha_rho(mechanism, law, places, rho):
+def test_a_mechanism_at_its_zcdp_strength_diverges_by_at_most_alpha_rho(mechanism, law, indices, rho):
     """One score (or count) of two rises by the whole width, 1, and the other stays: a monotone pair."""
     rate = float(ZCDP(1.0, 1e-6).strength(mechanism, rho))
     worst = 0.0
-    for place in places:
-        before, after = law(place, rate), law(place + 1, rate)
+    for index in indices:
+        before, after = law(index, rate), law(index + 1, rate)
         for alpha in (1.001, 1.5, 2.0, 5.0, 20.0):
             worst = max(worst, renyi(before, after, alpha) / alpha, renyi(after, before, alpha) / alpha)
     assert worst <= rho * (1 + 1e-9)

@@ -63,9 +63,9 @@ def table(kind, n_rows=N_ROWS, seed=0):
 
 def labelled(kind, n_classes, n_rows=N_ROWS):
     X, signal, features = table(kind, n_rows)
-    labels = [f"class {place}" for place in range(n_classes)]
-    places = (signal + np.arange(len(signal)) % max(n_classes - 1, 1)) % n_classes
-    return X, np.array(labels)[places], Schema(features, Classes(labels), n_rows=n_rows)
+    labels = [f"class {index}" for index in range(n_classes)]
+    indices = (signal + np.arange(len(signal)) % max(n_classes - 1, 1)) % n_classes
+    return X, np.array(labels)[indices], Schema(features, Classes(labels), n_rows=n_rows)
 
 
 def test_the_catalogue_is_complete():
@@ -216,7 +216,7 @@ def test_p_says_how_many_features_liu_selects():
 def test_support_alone_ends_a_signal_to_noise_tree():
     """Ten features of two values and 5000 rows, without noise: every path uses every feature; with noise it is shorter."""
     rng = np.random.default_rng(3)
-    X = pd.DataFrame({f"c{place}": rng.integers(0, 2, 5000) for place in range(10)})
+    X = pd.DataFrame({f"c{index}": rng.integers(0, 2, 5000) for index in range(10)})
     schema = Schema({name: Categorical([0, 1]) for name in X}, Classes([0, 1]), n_rows=5000)
     # sqrt(2) * 2 * t / epsilon records must be left to a child: 5000 / 2**level > 283 for one tree at epsilon = 0.01.
     for epsilon, depth in ((np.inf, 10), (0.01, 4)):

@@ -84,8 +84,8 @@ def test_recipes_of_the_catalogue_are_vouched_for_with_parameters_too(name):
     recipe = get_recipe(name)
     assert is_listed(recipe)
     assert outside_parts(recipe) == ()
-    for parameter, place in recipe.parameters.items():
-        for value in place[1] if isinstance(place, tuple) else (0.25, 3):
+    for parameter, index in recipe.parameters.items():
+        for value in index[1] if isinstance(index, tuple) else (0.25, 3):
             with suppress(ParameterError, SchemaError):  # a share is no whole number, a number of columns no share
                 assert is_listed(recipe.with_parameters({parameter: value}))
     assert is_listed(replace(recipe))

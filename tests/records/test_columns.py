@@ -12,7 +12,7 @@ from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.records.columns import read_columns, read_target
 from dpforest.records.memory.vault import encode
-from dpforest.records.people import person_places, read_ids
+from dpforest.records.people import person_indices, read_ids
 from dpforest.schema import FINE_STEPS
 from dpforest.schema.domain import Domain, Grid
 
@@ -28,7 +28,7 @@ FLAG_CODES = [1, 0, 3]  # False, True, other, missing
 
 
 def codes_of(X, *features):
-    schema = Schema({f"f{place}": feature for place, feature in enumerate(features)}, Classes([0, 1]))
+    schema = Schema({f"f{index}": feature for index, feature in enumerate(features)}, Classes([0, 1]))
     domain = Domain.of(schema, GRID)
     return encode(read_columns(X, schema), domain).tolist()
 
@@ -367,9 +367,9 @@ LABELS = {
 @pytest.mark.parametrize("holder", [list, tuple, objects, lambda values: pd.Series(objects(values))])
 @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS.keys())
 def test_labels_of_any_hashable_type_are_found(labels, holder):
-    places = [*range(len(labels)), 0]
-    y = holder([labels[place] for place in places])
-    assert read_target(y, Classes(labels)).tolist() == places
+    indices = [*range(len(labels)), 0]
+    y = holder([labels[index] for index in indices])
+    assert read_target(y, Classes(labels)).tolist() == indices
 
 
 NUMBER_LABELS = {
@@ -522,7 +522,7 @@ def test_text_of_arrow_that_is_not_utf_8_is_no_category_no_label_and_no_id():
     text = pa.array([b"a", b"\xff", None], pa.binary()).view(pa.string())
     assert codes_of(pa.table({"f0": text}), Categorical(["a", "b"])) == [[0, 2, 3]]
     assert read_target(text, Classes(["a", "b"])).tolist() == [0, -1, -1]
-    assert person_places(read_ids(text)).tolist() == [0, -1, -1]
+    assert person_indices(read_ids(text)).tolist() == [0, -1, -1]
 
 
 @pytest.mark.filterwarnings("error")

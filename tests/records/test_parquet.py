@@ -47,8 +47,8 @@ def plain(schema=CLASSES, n_rows=N_ROWS):
 
 
 def changed(table, name, change):
-    place = table.column_names.index(name)
-    return table.set_column(place, name, change(table.column(place)))
+    index = table.column_names.index(name)
+    return table.set_column(index, name, change(table.column(index)))
 
 
 def every_third_null(column):
@@ -94,8 +94,8 @@ def empty_groups(path, table):
 def folder(path, table):
     path.mkdir()
     edges = [0, 0, len(table) // 3, len(table)]
-    for place, (start, stop) in enumerate(pairwise(edges)):
-        pq.write_table(table.slice(start, stop - start), path / f"part-{place}.parquet", row_group_size=41)
+    for index, (start, stop) in enumerate(pairwise(edges)):
+        pq.write_table(table.slice(start, stop - start), path / f"part-{index}.parquet", row_group_size=41)
 
 
 WRITERS = {"one row group": one_group, "many": many_groups, "some empty": empty_groups, "a folder": folder}
@@ -151,8 +151,8 @@ def test_files_of_a_folder_may_differ_in_types_and_columns(tmp_path):
         changed(plain(), "c", lambda column: column.combine_chunks().dictionary_encode()),
     ]
     (tmp_path / "f").mkdir()
-    for place, part in enumerate(parts):
-        pq.write_table(part, tmp_path / "f" / f"{place}.parquet", row_group_size=64)
+    for index, part in enumerate(parts):
+        pq.write_table(part, tmp_path / "f" / f"{index}.parquet", row_group_size=64)
     one_type = pa.concat_tables(part.select(plain().column_names).cast(plain().schema) for part in parts)
     pq.write_table(one_type, tmp_path / "one.parquet")
     assert_same_forest(model_of().fit(tmp_path / "f").forest_, model_of().fit(tmp_path / "one.parquet").forest_)
@@ -230,8 +230,8 @@ def secret():
 
 def in_folder(tmp_path, *tables):
     (tmp_path / "f").mkdir()
-    for place, table in enumerate(tables):
-        pq.write_table(table, tmp_path / "f" / f"{place}.parquet")
+    for index, table in enumerate(tables):
+        pq.write_table(table, tmp_path / "f" / f"{index}.parquet")
     return tmp_path / "f"
 
 
@@ -352,10 +352,10 @@ def test_a_damaged_page_is_an_error_without_values_and_what_was_charged_stays(tm
 
 @pytest.fixture
 def spill(tmp_path, monkeypatch):
-    place = tmp_path / "spill"
-    place.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(place))
-    return place
+    index = tmp_path / "spill"
+    index.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(index))
+    return index
 
 
 def test_codes_are_spilled_to_a_file_without_a_name_and_are_gone_afterwards(tmp_path, spill):

@@ -13,7 +13,7 @@ import pytest
 
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
-from dpforest.records.people import People, draw_below_each, draw_rows, person_places, read_ids, replace_rows
+from dpforest.records.people import People, draw_below_each, draw_rows, person_indices, read_ids, replace_rows
 
 
 @pytest.mark.parametrize(("n_rows", "most"), [(5, 2), (4, 1), (6, 4)])
@@ -31,10 +31,10 @@ def test_every_subset_comes_from_as_many_outcomes_of_the_coins(n_rows, most):
 def test_ids_of_which_it_is_not_known_when_two_are_one_are_missing():
     nan = float("nan")
     ids = read_ids([("a", nan), ("a", nan), ("a", 1), frozenset("a"), 7, "7", UUID(int=7), UUID(int=7)])
-    places = person_places(ids)
-    assert places[:4].tolist() == [-1] * 4
-    assert len(set(places[4:7].tolist())) == 3
-    assert places[6] == places[7] >= 0
+    indices = person_indices(ids)
+    assert indices[:4].tolist() == [-1] * 4
+    assert len(set(indices[4:7].tolist())) == 3
+    assert indices[6] == indices[7] >= 0
 
 
 def test_a_mask_is_not_lost():
@@ -117,23 +117,23 @@ AS_COLUMNS = {
 @pytest.mark.parametrize("make", AS_COLUMNS.values(), ids=AS_COLUMNS.keys())
 @pytest.mark.parametrize("ids", [["b", "a", None, "b"], [7, 3, None, 7], [0.0, 1.5, None, -0.0]], ids=str)
 def test_ids_of_any_library_give_the_same_persons_and_missing_ones_none(make, ids):
-    places = person_places(read_ids(make(ids)))
-    assert places[2] == -1
-    assert places[0] == places[3] != places[1]
-    assert min(places[0], places[1]) >= 0
+    indices = person_indices(read_ids(make(ids)))
+    assert indices[2] == -1
+    assert indices[0] == indices[3] != indices[1]
+    assert min(indices[0], indices[1]) >= 0
 
 
 def test_whether_two_rows_are_one_persons_does_not_depend_on_other_rows():
-    few = person_places(read_ids([1, "1"]))
-    more = person_places(read_ids([1, "1", "x", 2.5]))
+    few = person_indices(read_ids([1, "1"]))
+    more = person_indices(read_ids([1, "1", "x", 2.5]))
     assert few[0] != few[1]
     assert more[0] != more[1]
-    assert len(set(person_places(read_ids([1, 1.0, True])).tolist())) == 1
+    assert len(set(person_indices(read_ids([1, 1.0, True])).tolist())) == 1
 
 
 @pytest.mark.parametrize("odd", [[1], {}, float("nan"), pd.NA, pd.NaT, np.datetime64("NaT")], ids=str)
 def test_what_cannot_be_an_id_is_a_missing_one(odd):
-    assert person_places(read_ids(["a", odd, odd, "a"])).tolist() == [0, -1, -1, 0]
+    assert person_indices(read_ids(["a", odd, odd, "a"])).tolist() == [0, -1, -1, 0]
 
 
 @pytest.mark.parametrize("wrong", [np.zeros((3, 2)), np.zeros(3, dtype=complex), np.zeros(3, dtype="M8[s]")], ids=str)

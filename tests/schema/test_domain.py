@@ -16,7 +16,7 @@ from dpforest.schema.domain import MOST_CODES, Domain, Grid
 
 
 def domain_of(*features, grid=None):
-    named = {f"f{place}": part for place, part in enumerate(features)}
+    named = {f"f{index}": part for index, part in enumerate(features)}
     return Domain.of(Schema(named, Classes(["a", "b"])), grid or Grid())
 
 

@@ -77,8 +77,8 @@ def log_ratio(gamma: float, run: list[Fraction], neighbour: list[Fraction]) -> f
 
 def pairs_of_runs(factor: Fraction):
     """Pairs of runs whose chances differ by at most ``factor``, exactly, with two or three outcomes."""
-    for place in range(1, 20):
-        p = Fraction(place, 20)
+    for index in range(1, 20):
+        p = Fraction(index, 20)
         for other in (p / factor, 1 - (1 - p) / factor, 1 - factor * (1 - p), factor * p):
             if 0 < other < 1 and 1 / factor <= other / p <= factor and 1 / factor <= (1 - other) / (1 - p) <= factor:
                 yield [p, 1 - p], [other, 1 - other]

@@ -52,7 +52,7 @@ def fitted(recipe, target=None, n_trees=None):
 
 def drawn(rng, values, size):
     """A column of values drawn at random, each kept as it is."""
-    return pd.Series([values[place] for place in rng.integers(0, len(values), size)], dtype=object)
+    return pd.Series([values[index] for index in rng.integers(0, len(values), size)], dtype=object)
 
 
 @lru_cache
@@ -82,8 +82,8 @@ def mixed_table():
     table["grade"] = table["grade"].astype(float)
     for name, values in {"flag": [True, False, None, True], "mixed": [*mixed, None, "z", "y", 1, "1"]}.items():
         column = np.empty(20, dtype=object)
-        for place in range(20):
-            column[place] = values[place % len(values)]
+        for index in range(20):
+            column[index] = values[index % len(values)]
         table[name] = column
     return table[["text", "flag", "grade", "mixed"]], Schema(features, Classes([0, 1]))
 
@@ -95,7 +95,7 @@ def chain_forest(depth):
     n_nodes = 2 * depth + 1
     nodes = np.arange(n_nodes)
     inner = np.isin(nodes, [0, *range(2, n_nodes - 1, 2)]) & (depth > 0)
-    places = np.cumsum(inner) - 1
+    indices = np.cumsum(inner) - 1
     # Record is below its cut: first child, a leaf; else the second, which asks for the next cut.
     routes = np.array([[int(code > level) for code in range(len(cuts) + 2)] for level in range(depth)], dtype=np.uint16)
     shares = np.stack([nodes + 1.0, np.full(n_nodes, 3.0)], axis=1)
@@ -108,7 +108,7 @@ def chain_forest(depth):
         levels=(nodes + 1) // 2,
         first_children=np.where(inner, nodes + 1, -1),
         features=np.where(inner, 0, -1),
-        splits=np.where(inner, places, -1),
+        splits=np.where(inner, indices, -1),
         routes=routes.reshape(depth, len(cuts) + 2),
         counts=shares * 10,
         variances=np.ones(n_nodes),

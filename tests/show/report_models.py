@@ -30,7 +30,7 @@ def table(n_rows=400, n_features=3, seed=0):
 @cache
 def small_model(recipe="auto", variant="private", **changed):
     X, y = table()
-    schema = Schema({f"x{place}": Numeric(0, 7, integer=True) for place in range(3)}, Classes([0, 1], name="outcome"))
+    schema = Schema({f"x{index}": Numeric(0, 7, integer=True) for index in range(3)}, Classes([0, 1], name="outcome"))
     return DPForestClassifier(schema, recipe=recipe, variant=variant, **{"epsilon": 1.0, **changed}).fit(X, y)
 
 
@@ -50,15 +50,15 @@ def hostile_model(recipe="jagannathan-2009", **changed):
     X[:, 0], X[:, 1] = generator.choice(HOSTILE, 300), generator.random(300)
     X[:, 2], X[:, 3] = 1, "other"
     y = np.empty(300, dtype=object)
-    y[:] = [schema.target.labels[place] for place in generator.integers(0, 12, 300)]
+    y[:] = [schema.target.labels[index] for index in generator.integers(0, 12, 300)]
     return DPForestClassifier(schema, epsilon=5.0, recipe=recipe, **changed).fit(X, y)
 
 
 def large_model():
     """500 trees, 300 columns and 30 classes with names of 10,000 characters."""
     generator = np.random.default_rng(2)
-    features = {f"{place} " + "<&\"'>" * 2000: Numeric(0, 7, integer=True) for place in range(300)}
-    labels = [f"{place} " + "<é🎲>" * 2500 for place in range(30)]
+    features = {f"{index} " + "<&\"'>" * 2000: Numeric(0, 7, integer=True) for index in range(300)}
+    labels = [f"{index} " + "<é🎲>" * 2500 for index in range(30)]
     X, y = generator.integers(0, 8, size=(200, 300)).astype(float), generator.choice(np.array(labels, dtype=object), 200)
     schema = Schema(features, Classes(labels))
     return DPForestClassifier(schema, epsilon=1.0, recipe="consul-2020-ert", n_trees=500, max_depth=3).fit(X, y)
@@ -67,8 +67,8 @@ def large_model():
 def wide_model():
     """A column with 65,000 categories, split into random halves."""
     generator = np.random.default_rng(3)
-    places = np.array([f"<place> number {code}" for code in range(65_000)], dtype=object)
-    schema = Schema({"place": Categorical(places)}, Classes([0, 1]))
-    X = generator.choice(places, (100, 1))
+    indices = np.array([f"<index> number {code}" for code in range(65_000)], dtype=object)
+    schema = Schema({"place": Categorical(indices)}, Classes([0, 1]))
+    X = generator.choice(indices, (100, 1))
     model = DPForestClassifier(schema, epsilon=1.0, recipe="consul-2020-ert", n_trees=2, max_depth=3)
     return model.fit(X, generator.integers(0, 2, 100))

@@ -123,7 +123,7 @@ def test_labels_have_their_own_type_or_text(labels, type_):
     assert outputs == {"label": type_, "probabilities": "tensor(double)"}
     found = scored(model.forest_, [[0.1, 0.9]])["label"].tolist()
     expected = model.predict_proba([[0.1], [0.9]]).argmax(axis=1)
-    assert found == [(texts_of(labels) if type_ == "tensor(string)" else labels)[place] for place in expected]
+    assert found == [(texts_of(labels) if type_ == "tensor(string)" else labels)[index] for index in expected]
 
 
 def test_categories_of_every_kind_find_their_code():

@@ -76,7 +76,7 @@ def with_hostile_names(recipe):
     features = {name: Numeric(0, 1) if name in numbers else Categorical(HOSTILE) for name in HOSTILE}
     X = pd.DataFrame({name: numbers.get(name, rng.choice(words, 500)) for name in HOSTILE})
     y = np.empty(500, dtype=object)
-    y[:] = [labels[place] for place in rng.integers(0, 5, 500)]
+    y[:] = [labels[index] for index in rng.integers(0, 5, 500)]
     return DPForestClassifier(Schema(features, Classes(labels)), epsilon=5.0, recipe=recipe).fit(X, y)
 
 
@@ -162,7 +162,7 @@ def test_names_beside_the_curves_do_not_overlap():
     ax.figure.canvas.draw()
     boxes = [text.get_window_extent() for text in ax.texts]
     assert len(boxes) == 9
-    assert not any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place])
+    assert not any(a.overlaps(b) for index, a in enumerate(boxes) for b in boxes[:index])
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_what_lies_deeper_is_an_ellipsis():
 
 def test_of_many_children_the_largest_are_shown():
     rng = np.random.default_rng(0)
-    words = [f"word {place}" for place in range(12)]
+    words = [f"word {index}" for index in range(12)]
     sizes = [5] * 9 + [300, 200, 100]
     X = pd.DataFrame({"word": np.repeat(words, sizes)})
     model = DPForestClassifier(
@@ -420,7 +420,7 @@ def overlapping(ax):
     """Pairs of boxes of a tree that overlap."""
     ax.figure.canvas.draw()
     boxes = [text.get_bbox_patch().get_window_extent() for text in ax.texts if text.get_bbox_patch()]
-    return [(a, b) for place, a in enumerate(boxes) for b in boxes[:place] if a.overlaps(b)]
+    return [(a, b) for index, a in enumerate(boxes) for b in boxes[:index] if a.overlaps(b)]
 
 
 @pytest.mark.parametrize("name", ["jagannathan-2009", "consul-2020"])

@@ -20,7 +20,7 @@ from dpforest.errors import TableError
 
 def summed_values(released, table):
     leaves = released.apply(table)
-    return sum(tree.tree_.value[leaves[:, place], 0] for place, tree in enumerate(released.estimators_))
+    return sum(tree.tree_.value[leaves[:, index], 0] for index, tree in enumerate(released.estimators_))
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -76,13 +76,13 @@ def test_answers_lead_down_the_trees():
     answers, leaves = released.transform(table), released.apply(table)
     assert answers.dtype == np.uint8
     assert answers.shape == (len(table), len(released.questions_))
-    for place, tree in enumerate(tree.tree_ for tree in released.estimators_):
+    for index, tree in enumerate(tree.tree_ for tree in released.estimators_):
         for record in range(20):
             node = 0
             while tree.children_left[node] >= 0:
                 yes = answers[record, tree.feature[node]] > tree.threshold[node]
                 node = (tree.children_right if yes else tree.children_left)[node]
-            assert node == leaves[record, place]
+            assert node == leaves[record, index]
 
 
 def test_a_question_is_answered_as_it_reads():
@@ -90,12 +90,12 @@ def test_a_question_is_answered_as_it_reads():
     released = model.to_sklearn()
     answers = released.transform(table)
     asked = [
-        (place, text) for place, text in enumerate(released.questions_) if text.startswith("age < ") and " or" not in text
+        (index, text) for index, text in enumerate(released.questions_) if text.startswith("age < ") and " or" not in text
     ]
     assert len(set(released.questions_)) == len(released.questions_)
     assert asked
-    for place, text in asked:
-        assert (answers[:, place] == (table["age"] < float(text.removeprefix("age < ")))).all()
+    for index, text in asked:
+        assert (answers[:, index] == (table["age"] < float(text.removeprefix("age < ")))).all()
 
 
 def test_attributes_are_those_of_a_fitted_forest():

@@ -47,8 +47,8 @@ FAINT = """() => {
 
 @pytest.fixture(scope="module")
 def browser():
-    place = next(filter(None, map(shutil.which, BROWSERS)), None)
-    problem = None if place else f"NO BROWSER: none of {', '.join(BROWSERS)} is installed; the report's page is NOT TESTED"
+    index = next(filter(None, map(shutil.which, BROWSERS)), None)
+    problem = None if index else f"NO BROWSER: none of {', '.join(BROWSERS)} is installed; the report's page is NOT TESTED"
     api = None
     try:
         from playwright import sync_api as api
@@ -57,7 +57,7 @@ def browser():
     if problem:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(problem)
     with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=place, args=["--no-sandbox"])
+        opened = playwright.chromium.launch(executable_path=index, args=["--no-sandbox"])
         yield opened
         opened.close()
 
@@ -133,12 +133,12 @@ def test_headers_sort_by_keyboard_and_say_so(opened):
     page = opened("forest")
     head = page.locator("#rules thead th", has_text="Signal")
     head.locator("button").focus()
-    place = page.evaluate(
+    index = page.evaluate(
         "[...document.querySelectorAll('#rules thead th')].findIndex(h => h.textContent.startsWith('Signal'))"
     )
 
     def column():
-        texts = page.locator(f"#rules tbody tr td:nth-child({place + 1})").all_inner_texts()
+        texts = page.locator(f"#rules tbody tr td:nth-child({index + 1})").all_inner_texts()
         return [float(text.replace(",", "")) for text in texts]
 
     page.keyboard.press("Enter")

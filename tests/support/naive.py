@@ -18,9 +18,9 @@ def is_missing(value):
 def code_of(value, feature, cuts):
     """Code of one value: its bin or its place among the categories, then "other", then missing."""
     if isinstance(feature, Categorical):
-        for place, category in enumerate(feature.categories):
+        for index, category in enumerate(feature.categories):
             if value == category:
-                return place
+                return index
         return len(feature.categories) + (1 if is_missing(value) else 0)
     if is_missing(value):
         return len(cuts) + 1
@@ -50,7 +50,7 @@ def seen_code_of(fine, low=0, high=FINE_STEPS):
 def statistics_of(target, target_code):
     """What one record adds to the statistics of its node."""
     if isinstance(target, Classes):
-        return [int(target_code == place) for place in range(len(target.labels))]
+        return [int(target_code == index) for index in range(len(target.labels))]
     return [1, target_code, target_code**2]
 
 
@@ -69,8 +69,8 @@ def count_codes(codes, domain, target, target_codes, weights, positions, first, 
         for feature in range(len(codes)):
             if wanted[node - first][feature]:
                 column = sum(domain.n_codes[:feature]) + int(codes[feature][record])
-                for place, amount in enumerate(statistics_of(target, int(target_codes[record]))):
-                    counts[node - first][column][place] += weight * amount
+                for index, amount in enumerate(statistics_of(target, int(target_codes[record]))):
+                    counts[node - first][column][index] += weight * amount
     return counts
 
 
@@ -79,8 +79,8 @@ def count_nodes(target, target_codes, weights, positions, first, n_nodes):
     counts = [[0] * target.width for _ in range(n_nodes)]
     for record, node, weight in _weighted_records(target_codes, weights, positions):
         if first <= node < first + n_nodes:
-            for place, amount in enumerate(statistics_of(target, int(target_codes[record]))):
-                counts[node - first][place] += weight * amount
+            for index, amount in enumerate(statistics_of(target, int(target_codes[record]))):
+                counts[node - first][index] += weight * amount
     return counts
 
 
@@ -89,10 +89,10 @@ def descend(codes, positions, first, features, routes, first_children):
     moved = [[int(node) for node in copy] for copy in positions]
     for copy in moved:
         for record, node in enumerate(copy):
-            place = node - first
-            if 0 <= place < len(features) and features[place] >= 0:
-                code = codes[features[place]][record]
-                copy[record] = int(first_children[place]) + int(routes[place][code])
+            index = node - first
+            if 0 <= index < len(features) and features[index] >= 0:
+                code = codes[features[index]][record]
+                copy[record] = int(first_children[index]) + int(routes[index][code])
     return moved
 
 
@@ -100,8 +100,8 @@ def children_of(counts, children, n_children):
     """Statistics ``[child][place]``, from those of the codes of one feature and the child of each code."""
     sums = [[0] * len(counts[0]) for _ in range(n_children)]
     for statistics, child in zip(counts, children, strict=False):
-        for place, amount in enumerate(statistics):
-            sums[child][place] += int(amount)
+        for index, amount in enumerate(statistics):
+            sums[child][index] += int(amount)
     return sums
 
 
@@ -158,7 +158,7 @@ def softmax(scores):
 def residuals(scores, label):
     """What a record of this class adds for each class, and its weight, as real numbers of records."""
     shares, cap = softmax(scores), 1 - 1 / len(scores)
-    others = [share if place != label else 0.0 for place, share in enumerate(shares)]
+    others = [share if index != label else 0.0 for index, share in enumerate(shares)]
     wrong = math.fsum(others)
     missed = [-share / max(wrong, cap) for share in others]
     missed[label] = min(1.0, wrong / cap)
@@ -227,7 +227,7 @@ def plant(domain, target, *trees, variance=1.0):
     """
     nodes = [(tree, -1, 0, spec) for tree, spec in enumerate(trees)]
     first_children, features, routes, splits, counts = [], [], [], [], []
-    for place, (tree, _, level, spec) in enumerate(nodes):
+    for index, (tree, _, level, spec) in enumerate(nodes):
         if isinstance(spec, list):
             first_children.append(-1), features.append(-1), splits.append(-1), counts.append(spec)
             continue
@@ -236,7 +236,7 @@ def plant(domain, target, *trees, variance=1.0):
         routes.append([*route, *[0] * (max(domain.n_codes) - len(route))])
         counts.append(released[0] if released else [np.nan] * target.n_values)
         # The list grows while it is walked, level by level.
-        nodes += [(tree, place, level + 1, child) for child in children]
+        nodes += [(tree, index, level + 1, child) for child in children]
     counts = np.array(counts, dtype=float)
     return Forest(
         domain=domain,
@@ -264,17 +264,17 @@ def draws_below(words, n, n_draws):
     k = digits_at_once(n)
     n_words = 2 if k else -(-(n - 1).bit_length() // 16)
     while len(values) < n_draws:
-        bits = sum(word << 16 * place for place, word in enumerate(words[n_used : n_used + n_words]))
+        bits = sum(word << 16 * index for index, word in enumerate(words[n_used : n_used + n_words]))
         n_used += n_words
         number, rest = divmod(bits * n**k, 1 << 32)
         if k and rest >= (1 << 32) % n**k:
-            values += [number // n ** (k - 1 - place) % n for place in range(k)]
+            values += [number // n ** (k - 1 - index) % n for index in range(k)]
         if not k and bits % (1 << (n - 1).bit_length()) < n:
             values.append(bits % (1 << (n - 1).bit_length()))
     return values[:n_draws], n_used
 
 
-def split(domain, reach, routes, places, chosen, first, most_nodes):
+def split(domain, reach, routes, indices, chosen, first, most_nodes):
     """(feature, child of each code that can come, first child) of each node, and (parent, codes held) of each child."""
     splits, children = [], []
     n_nodes = first + len(reach)
@@ -283,7 +283,7 @@ def split(domain, reach, routes, places, chosen, first, most_nodes):
         if chosen[node] < 0:
             splits.append((-1, {}, -1))
             continue
-        route = places[node][chosen[node]]
+        route = indices[node][chosen[node]]
         feature = int(routes.features[route])
         offset = sum(domain.n_codes[:feature])
         child_of = {

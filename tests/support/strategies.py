@@ -55,7 +55,7 @@ grids = st.builds(Grid, bins=st.integers(1, 6), geometric=st.booleans())
 @st.composite
 def schemas(draw, target=targets):
     parts = draw(st.lists(features, min_size=1, max_size=4))
-    return Schema({f"f{place}": part for place, part in enumerate(parts)}, draw(target))
+    return Schema({f"f{index}": part for index, part in enumerate(parts)}, draw(target))
 
 
 @st.composite
@@ -181,7 +181,7 @@ def forests(draw, target=targets, depth=3):
     return naive.plant(domain, schema.target, *trees, variance=draw(st.sampled_from([0.0, 1.0, 30.0])))
 
 
-def place(shards, nodes):
+def index(shards, nodes):
     """Puts each record at a node."""
     shards._start(np.asarray(nodes, dtype=np.int32).reshape(1, -1), np.empty((0, 0), dtype=np.uint8))
     return shards
@@ -194,11 +194,11 @@ def scored_shards(target, target_codes, scores, nodes=None, codes=None, domain=N
         domain = Domain.of(Schema({"x": Numeric(0, 1)}, target), Grid(2))
         codes = np.zeros((1, n_records), dtype=domain.dtype)
     shards = MemoryCounter(codes, np.asarray(target_codes, dtype=np.int64), domain, target)
-    place(shards, np.arange(n_records))
+    index(shards, np.arange(n_records))
     shards.start_scores()
     n_scores = target.n_values if isinstance(target, Classes) else 1
     shards.add_scores(np.asarray(scores, dtype=np.int32).reshape(n_records, n_scores))
-    return place(shards, np.zeros(n_records) if nodes is None else nodes)
+    return index(shards, np.zeros(n_records) if nodes is None else nodes)
 
 
 def recipe_of(**parts):

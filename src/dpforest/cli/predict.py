@@ -42,12 +42,12 @@ def _predicted(forest: Any, part: Any) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    from dpforest.evaluation import predicted_places
+    from dpforest.evaluation import predicted_indices
 
     if not hasattr(forest, "classes_"):
         return pa.table({"prediction": forest.predict(part)})
     shares, classes = forest.predict_proba(part), forest.classes_.tolist()
-    labels = pa.array(_written(classes)).take(pa.array(predicted_places(forest, part, shares)))
+    labels = pa.array(_written(classes)).take(pa.array(predicted_indices(forest, part, shares)))
     arrays = [labels, *map(pa.array, np.ascontiguousarray(shares.T))]
     # As lists: labels may look the same, such as 1 and "1".
     return pa.Table.from_arrays(arrays, ["prediction", *(f"probability_{label}" for label in classes)])

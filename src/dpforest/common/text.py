@@ -76,8 +76,8 @@ def decimals(band: float) -> int:
 
 def with_band(value: float, band: float) -> str:
     """A figure with half the width of its band: ``1,046 ± 300``, ``0.726 ± 0.011``."""
-    places = decimals(band)
-    return f"{value:,.{places}f} ± {band:,.{places}f}"
+    indices = decimals(band)
+    return f"{value:,.{indices}f} ± {band:,.{indices}f}"
 
 
 def count_words(value: float, band: float | None, what: str = "") -> str:
@@ -92,8 +92,8 @@ def mean_words(value: float, low: float | None, high: float | None) -> list[str]
     """A mean and, if they are known, the ends of its band: ``1.11``, ``0.61 to 1.59``."""
     if low is None or high is None or low == high:
         return [f"{value:,.6g}"]
-    places = decimals((high - low) / 2)
-    return [f"{value:,.{places}f}", f"{low:,.{places}f} to {high:,.{places}f}"]
+    indices = decimals((high - low) / 2)
+    return [f"{value:,.{indices}f}", f"{low:,.{indices}f} to {high:,.{indices}f}"]
 
 
 def share_words(share: float, low: float | None, high: float | None) -> list[str]:

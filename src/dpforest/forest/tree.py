@@ -118,13 +118,13 @@ class Forest:
 
     def _kept(self, kept: np.ndarray, inner: np.ndarray, trees: np.ndarray) -> "Forest":
         """The forest of some nodes, of which ``inner`` keep their children; the nodes get the given trees."""
-        place = np.cumsum(kept) - 1
+        index = np.cumsum(kept) - 1
         parents, children, inner_kept = self.parents[kept], self.first_children[kept], inner[kept]
         return replace(
             self,
             trees=trees,
-            parents=np.where(parents < 0, -1, place[parents]),
-            first_children=np.where(inner_kept, place[children], -1),
+            parents=np.where(parents < 0, -1, index[parents]),
+            first_children=np.where(inner_kept, index[children], -1),
             splits=np.where(inner_kept, np.cumsum(inner_kept) - 1, -1),
             features=np.where(inner_kept, self.features[kept], -1),
             routes=self.routes[self.splits[inner]],
@@ -135,7 +135,7 @@ class Forest:
     def join(forests: "list[Forest]") -> "Forest":
         """One forest with the trees of all, in their order."""
         order = np.argsort(np.concatenate([forest.levels for forest in forests]), kind="stable")
-        place = np.argsort(order)
+        index = np.argsort(order)
 
         def numbered(name: str, sizes: list[int]) -> np.ndarray:
             """Numbers of nodes, trees or routes, each forest's counted on from the one before."""
@@ -149,7 +149,7 @@ class Forest:
         }
         for name in ("parents", "first_children"):
             ids = numbered(name, n_nodes)
-            changed[name] = np.where(ids < 0, -1, place[ids])
+            changed[name] = np.where(ids < 0, -1, index[ids])
         changed["trees"] = numbered("trees", [forest.n_trees for forest in forests])
         changed["splits"] = numbered("splits", [len(forest.routes) for forest in forests])
         changed["routes"] = np.concatenate([forest.routes for forest in forests])
@@ -238,7 +238,7 @@ class Forest:
         return self.labels[self.decided(shares, codes)]
 
     def decided(self, shares: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """As ``decide``, as places among the classes."""
+        """As ``decide``, as indices among the classes."""
         if not self.draws:
             return shares.argmax(axis=1)
         below = shares.cumsum(axis=1)

@@ -47,7 +47,7 @@ class Level:
         per_node = self.shards.code_width * (domain.total_codes + candidates.n_candidates * candidates.routes.most_children)
         n_block = max(1, BLOCK_CELLS // per_node)
         blocks: list[list[Sealed[np.ndarray]]] = [[] for _ in criteria]
-        for start in range(0, len(candidates.places), n_block):
+        for start in range(0, len(candidates.indices), n_block):
             block = candidates.block(start, start + n_block)
             counts = self.shards.count_codes(self.first + start, block.wanted(domain.n_features))
             for scored, criterion in zip(blocks, criteria, strict=True):
@@ -150,7 +150,7 @@ class Medians(Choose):
         if self.jointly and not math.isinf(amount):
             return Joint().choose(replace(level, criterion=self.mixed(level.criterion)), amount)
         candidates = level.candidates
-        features, n_splits = candidates.features, np.zeros((len(candidates.places), level.shards.domain.n_features), int)
+        features, n_splits = candidates.features, np.zeros((len(candidates.indices), level.shards.domain.n_features), int)
         nodes = np.arange(len(n_splits))[:, None]
         np.add.at(n_splits, (nodes, features), candidates.valid)
         # A feature with one split has nothing to choose; the others of a node take turns.

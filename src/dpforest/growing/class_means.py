@@ -57,15 +57,15 @@ class ClassMeans(Narrow):
         means = high / np.maximum(held, 1)
         middle = means.sum(axis=2) / np.maximum((held > 0).sum(axis=2), 1) * (domain.n_codes - 2)  # in bins
         features = candidates.features
-        stops = candidates.routes.stops[candidates.places]
-        is_cut = domain.is_numeric[features] & (candidates.routes.starts[candidates.places] == 0)
+        stops = candidates.routes.stops[candidates.indices]
+        is_cut = domain.is_numeric[features] & (candidates.routes.starts[candidates.indices] == 0)
         nodes = np.arange(len(features))[:, None]
         distance = np.where(candidates.valid & is_cut, np.abs(stops - middle[nodes, features] - 0.5), np.inf)
         nearest = np.full((len(features), domain.n_features), np.inf)
         np.minimum.at(nearest, (nodes, features), distance)
         first_of_its_feature = _first(distance == nearest[nodes, features], features, domain.n_features)
         valid = candidates.valid & np.where(domain.is_numeric[features], first_of_its_feature & is_cut, True)
-        return Candidates(candidates.routes, candidates.places, valid)
+        return Candidates(candidates.routes, candidates.indices, valid)
 
 
 def _end_sums(domain: Domain, counts: np.ndarray) -> np.ndarray:
@@ -73,10 +73,10 @@ def _end_sums(domain: Domain, counts: np.ndarray) -> np.ndarray:
     sums = np.zeros((len(counts), domain.n_features, counts.shape[2], 2), dtype=np.int64)
     for feature in np.flatnonzero(domain.is_numeric):
         offset, n_bins = domain.offsets[feature], domain.n_codes[feature] - 1
-        place = np.arange(n_bins) * STEPS // max(n_bins - 1, 1)
+        index = np.arange(n_bins) * STEPS // max(n_bins - 1, 1)
         cells = counts[:, offset : offset + n_bins]
-        sums[:, feature, :, 0] = np.einsum("nbc,b->nc", cells, STEPS - place)
-        sums[:, feature, :, 1] = np.einsum("nbc,b->nc", cells, place)
+        sums[:, feature, :, 0] = np.einsum("nbc,b->nc", cells, STEPS - index)
+        sums[:, feature, :, 1] = np.einsum("nbc,b->nc", cells, index)
     return sums
 
 

@@ -154,7 +154,7 @@ def _gains(
     # A cell of a pair has the noise of a feature's as many times as there are more pairs than features, or less.
     deviation = math.sqrt(variance) * len(pairs) / len(tables)
     numbers = [_runs_of(tables[feature], variance, deviation) for feature in features]
-    cells = [_pair_cells(shards, features, numbers, place, gate) for place in range(len(features) - 1)]
+    cells = [_pair_cells(shards, features, numbers, index, gate) for index in range(len(features) - 1)]
     sensitivity = Sensitivity(len(pairs), len(pairs))
     released, variance = gate.add_noise(Sealed.concatenate(cells), sensitivity, amount, Purpose("first look", step="pairs"))
     gains, start = np.zeros((len(features), len(features))), 0
@@ -176,17 +176,17 @@ def _runs_of(table: np.ndarray, variance: float, deviation: float) -> np.ndarray
 
 
 def _pair_cells(
-    shards: Counter, features: np.ndarray, numbers: list[np.ndarray], place: int, gate: Gate
+    shards: Counter, features: np.ndarray, numbers: list[np.ndarray], index: int, gate: Gate
 ) -> Sealed[np.ndarray]:
     """Sealed counts of the pairs of one feature with all that come after it: a tree of one split, by its runs."""
-    domain, feature, others = shards.domain, features[place], features[place + 1 :]
+    domain, feature, others = shards.domain, features[index], features[index + 1 :]
     shards.deal(AllTrees(1), gate.entropy)
     route = np.zeros((1, int(domain.n_codes.max())), dtype=np.uint16)
-    route[0, : domain.n_codes[feature]] = numbers[place]
-    shards.descend(0, features[place : place + 1], route, np.array([1]))
-    wanted = np.tile(np.isin(np.arange(domain.n_features), others), (int(numbers[place][-1]) + 1, 1))
+    route[0, : domain.n_codes[feature]] = numbers[index]
+    shards.descend(0, features[index : index + 1], route, np.array([1]))
+    wanted = np.tile(np.isin(np.arange(domain.n_features), others), (int(numbers[index][-1]) + 1, 1))
     spans = [(domain.offsets[other], domain.offsets[other + 1]) for other in others]
-    return shards.count_codes(1, wanted).map(partial(_joined, spans, numbers[place + 1 :]))
+    return shards.count_codes(1, wanted).map(partial(_joined, spans, numbers[index + 1 :]))
 
 
 def _joined(spans: list[tuple[int, int]], numbers: list[np.ndarray], counts: np.ndarray) -> np.ndarray:

@@ -51,7 +51,7 @@ class Growth:
         features, n_children = np.full(n_open, -1), np.zeros(n_open, dtype=np.int64)
         own_routes = np.zeros((n_open, routes.children.shape[1]), dtype=np.uint16)
         most = min(MOST_NODES - self.first - n_open, MOST_REACH // self.domain.total_codes)
-        known = (self.reach, self.domain.offsets, routes.features, routes.children, candidates.places, chosen)
+        known = (self.reach, self.domain.offsets, routes.features, routes.children, candidates.indices, chosen)
         _renumber(*known, most, features, own_routes, n_children)
         nodes = np.flatnonzero(features >= 0)
         first_children = np.full(n_open, -1)
@@ -94,7 +94,7 @@ class Growth:
 
 
 @njit(cache=True, nogil=True)
-def _renumber(reach, offsets, features, children, places, chosen, most, own_features, own_routes, n_children):
+def _renumber(reach, offsets, features, children, indices, chosen, most, own_features, own_routes, n_children):
     """Routes of the chosen splits, renumbered so that only children that some code can reach remain.
 
     Nodes whose children would be more than ``most`` in all stay leaves.
@@ -105,7 +105,7 @@ def _renumber(reach, offsets, features, children, places, chosen, most, own_feat
     for node in range(chosen.size):
         if chosen[node] < 0:
             continue
-        route = places[node, chosen[node]]
+        route = indices[node, chosen[node]]
         feature, offset = features[route], offsets[features[route]]
         used[:] = False
         for code in range(offsets[feature + 1] - offset):

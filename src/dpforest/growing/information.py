@@ -64,8 +64,8 @@ def runs(sizes: np.ndarray, noise: float, least: float = 0.0) -> np.ndarray:
     ``noise`` is the variance of each size. Without noise and ``least`` each is its own run.
     """
     numbers, number, held, length = np.zeros(len(sizes), dtype=np.int64), 0, 0.0, 0
-    for place, size in enumerate(sizes.tolist()):
-        numbers[place], held, length = number, held + size, length + 1
+    for index, size in enumerate(sizes.tolist()):
+        numbers[index], held, length = number, held + size, length + 1
         if held >= max(least, STRENGTH * math.sqrt(noise * length)):
             number, held, length = number + 1, 0.0, 0
     return np.minimum(numbers, max(number - 1, 0))  # what is left over joins the last run
@@ -90,10 +90,10 @@ def mdl_cuts(table: np.ndarray, variance: float = 0.0) -> list[int]:
     found, waiting = [], [(0, len(counts))]
     while waiting:
         start, stop = waiting.pop()
-        place = _cut(counts[start:stop], noise[start:stop])
-        if place is not None:
-            found.append(int(begins[start + place]))
-            waiting += [(start, start + place), (start + place, stop)]
+        index = _cut(counts[start:stop], noise[start:stop])
+        if index is not None:
+            found.append(int(begins[start + index]))
+            waiting += [(start, start + index), (start + index, stop)]
     return sorted(found)
 
 
@@ -105,9 +105,9 @@ def _cut(counts: np.ndarray, noise: np.ndarray) -> int | None:
     left = np.cumsum(counts, axis=0)[:-1]
     right = whole - left
     parts = (left.sum(axis=1) * entropy(left) + right.sum(axis=1) * entropy(right)) / whole.sum()
-    place = int(parts.argmin())
-    before, gain = float(entropy(whole)), float(entropy(whole) - parts[place])
-    sides = [(left[place], noise[: place + 1]), (right[place], noise[place + 1 :])]
+    index = int(parts.argmin())
+    before, gain = float(entropy(whole)), float(entropy(whole) - parts[index])
+    sides = [(left[index], noise[: index + 1]), (right[index], noise[index + 1 :])]
     # The less certain of the parts says how many exact records the interval is worth.
     shares = [worth(float(side.sum()), float(own.sum())) / max(float(side.sum()), 1) for side, own in sides]
     n = min(shares) * float(whole.sum())
@@ -118,4 +118,4 @@ def _cut(counts: np.ndarray, noise: np.ndarray) -> int | None:
         described += int((side > 0).sum()) * float(entropy(side))
     # log2(3**k - 2) without a large power.
     length = math.log2(n - 1) + k * math.log2(3) + math.log2(1 - 2 * 3.0**-k) - (k * before - described)
-    return place + 1 if gain >= length / n else None
+    return index + 1 if gain >= length / n else None

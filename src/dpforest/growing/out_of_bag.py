@@ -96,11 +96,11 @@ class OutOfBag(Stages):
         orders = [self._order(weights, rng) for _ in range(recipe.n_trees)]
         amounts = divide(amount, [float(weights[order].sum()) for order in orders])
         trees = []
-        for place, (drawn, share) in enumerate(zip(orders, amounts, strict=True)):
+        for index, (drawn, share) in enumerate(zip(orders, amounts, strict=True)):
             order = drawn[: recipe.depth]
             allocate = Weighted(tuple(weights[order].tolist()), self.leaf_share)
             single = replace(recipe, n_trees=1, depth=len(order), allocate=allocate)
-            with gate.ledger.scope(Purpose("tree", tree=place + 1)):
+            with gate.ledger.scope(Purpose("tree", tree=index + 1)):
                 trees.append(Together().train(training, single, share, gate, facts, progress, order[None]))
         return Forest.join(trees)
 

@@ -67,9 +67,9 @@ class SelectiveAggregation(Stages):
         n_rounds = [min(most, len(subset) - 1) for subset in subsets]
         share = divide_evenly(amount, max(sum(n + (n > 1) for n in n_rounds), 1))
         kept = np.zeros(forest.n_trees, dtype=bool)
-        for place, (subset, n) in enumerate(zip(subsets, n_rounds, strict=True)):
+        for index, (subset, n) in enumerate(zip(subsets, n_rounds, strict=True)):
             trees = np.isin(np.arange(forest.n_trees), subset)
-            kept[trees] = _aggregate(forest.only(trees), held, n, share, gate, place + 1)
+            kept[trees] = _aggregate(forest.only(trees), held, n, share, gate, index + 1)
         return kept
 
 
@@ -82,8 +82,8 @@ def _aggregate(forest: Forest, held: Counter, n_rounds: int, share: float, gate:
         scores = held.count_errors(forest, ensembles).map(lambda errors: -errors[None])
         return np.asarray(ensembles[gate.select(scores, None, Bound(-1, 0), share, purpose)[0]])
 
-    for place in range(n_rounds):
+    for index in range(n_rounds):
         smaller = ensemble & ~np.eye(forest.n_trees, dtype=bool)[ensemble]
-        ensemble = choose(smaller, Purpose("drop tree", subset=subset, round=place + 1))
+        ensemble = choose(smaller, Purpose("drop tree", subset=subset, round=index + 1))
         met.append(ensemble)
     return choose(np.array(met), Purpose("choose ensemble", subset=subset)) if n_rounds > 1 else ensemble

@@ -64,13 +64,13 @@ class Sequential(Stages):
             raise ParameterError(
                 f"The phases of recipe {recipe.name!r} have {self.n_trees} trees in all; n_trees is {recipe.n_trees}."
             )
-        for place, phase in enumerate(self.phases):
+        for index, phase in enumerate(self.phases):
             step = replace(recipe, **phase.parts)
             if step.narrow is not None:
                 raise ParameterError(
                     f"{type(step.narrow).__name__} of recipe {recipe.name!r} needs records that count once."
                 )
-            if place or phase.n_trees > 1:
+            if index or phase.n_trees > 1:
                 step.criterion.bound(MOST_WEIGHT)  # refuses if it has no bound for weights
 
     @property

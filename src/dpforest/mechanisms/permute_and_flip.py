@@ -42,13 +42,13 @@ def _select(words, cursor, first, scores, valid, numerator, denominator, order, 
         n_left, best = list_valid(scores, valid, node, order)
         # The best candidate's flip always succeeds, so the loop ends with a choice.
         while n_left > 0:
-            place = uniform_below(n_left, words, cursor)
-            candidate = order[place]
+            index = uniform_below(n_left, words, cursor)
+            candidate = order[index]
             if bernoulli_exp(distance(scores, node, candidate, best) * numerator, denominator, words, cursor):
                 chosen[node] = candidate
                 break
             n_left -= 1
-            order[place] = order[n_left]
+            order[index] = order[n_left]
         if cursor[1]:
             cursor[0], cursor[1] = begin, 0
             return node

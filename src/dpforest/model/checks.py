@@ -177,12 +177,12 @@ def _is_family(forest: Forest) -> bool:
         return False
     n_children, inner = np.bincount(above, minlength=n), np.flatnonzero(~forest.is_leaf)
     # Unsigned, so that no difference wraps around to a place that looks right.
-    place = (below - forest.first_children[above]).astype(np.uint64)
+    index = (below - forest.first_children[above]).astype(np.uint64)
     # The largest child that each route leads to, before nodes share routes: a file stays as large as it is.
     largest = forest.routes.max(axis=1, initial=0)[forest.splits[inner]]
     return bool(
         (forest.first_children[above] >= 0).all()
-        and (place < n_children[above].astype(np.uint64)).all()
+        and (index < n_children[above].astype(np.uint64)).all()
         and (largest < n_children[inner]).all()
         and (forest.trees[:n_trees] == np.arange(n_trees)).all()
         and (forest.trees[n_trees:] == forest.trees[above]).all()

@@ -78,7 +78,7 @@ def _with_shares(amount: float, series: tuple[float, ...], split_share: float | 
 def _finite(term: Callable[[int], float], n_terms: int) -> tuple[float, ...]:
     """The terms of a series, if all are numbers."""
     try:
-        series = tuple(float(term(place)) for place in range(n_terms))
+        series = tuple(float(term(index)) for index in range(n_terms))
     except OverflowError:
         series = (math.inf,)
     if not math.isfinite(math.fsum(series) if math.inf not in series else math.inf):

@@ -191,9 +191,9 @@ class PruneByGini:
         impurity = 1 - np.square(counts / np.maximum(sizes, 1e-9)[:, None]).sum(axis=1)
         impurity[sizes == 0] = 1.0
 
-        def is_idle(nodes: np.ndarray, place: np.ndarray, level: slice) -> np.ndarray:
-            below = np.bincount(place, sizes[level] * impurity[level])
-            return below >= impurity[nodes] * np.bincount(place, sizes[level])
+        def is_idle(nodes: np.ndarray, index: np.ndarray, level: slice) -> np.ndarray:
+            below = np.bincount(index, sizes[level] * impurity[level])
+            return below >= impurity[nodes] * np.bincount(index, sizes[level])
 
         return _closed(forest, is_idle)
 
@@ -257,10 +257,10 @@ class LeastLeaf:
 
 
 def _closed(forest: Forest, is_idle: Callable[[np.ndarray, np.ndarray, slice], np.ndarray]) -> Forest:
-    """From the bottom up, nodes over leaves lose their children where ``is_idle(nodes, place of each child, children)``."""
+    """From the bottom up, nodes over leaves lose their children where ``is_idle(nodes, index of each child, children)``."""
     closed = forest.is_leaf.copy()
     for level in reversed(forest.level_slices()[1:]):
-        nodes, place = np.unique(forest.parents[level], return_inverse=True)
-        over_leaves = np.bincount(place, ~closed[level]) == 0
-        closed[nodes] |= over_leaves & is_idle(nodes, place, level)
+        nodes, index = np.unique(forest.parents[level], return_inverse=True)
+        over_leaves = np.bincount(index, ~closed[level]) == 0
+        closed[nodes] |= over_leaves & is_idle(nodes, index, level)
     return forest.without_children(np.flatnonzero(closed & ~forest.is_leaf))

@@ -47,13 +47,13 @@ class Routes:
             return tables[0]
         return Routes(*(np.concatenate([getattr(table, item.name) for table in tables]) for item in fields(Routes)))
 
-    def take(self, places: np.ndarray) -> "Routes":
-        return Routes(*(getattr(self, item.name)[places] for item in fields(Routes)))
+    def take(self, indices: np.ndarray) -> "Routes":
+        return Routes(*(getattr(self, item.name)[indices] for item in fields(Routes)))
 
     def of_features(self, features: np.ndarray) -> "Routes":
         """The routes of some features; all of them if those have none."""
-        places = np.flatnonzero(np.isin(self.features, features))
-        return self.take(places) if len(places) else self
+        indices = np.flatnonzero(np.isin(self.features, features))
+        return self.take(indices) if len(indices) else self
 
     @staticmethod
     def of_runs(domain: Domain, runs: list[tuple[Any, ...]]) -> "Routes":
@@ -190,36 +190,36 @@ class RandomSubsets:
 
 @dataclass(frozen=True)
 class Candidates:
-    """What each node may choose from: ``valid[node, c]`` says whether route ``places[node, c]`` divides the node."""
+    """What each node may choose from: ``valid[node, c]`` says whether route ``indices[node, c]`` divides the node."""
 
     routes: Routes
-    places: np.ndarray  # (n_nodes, n_candidates)
+    indices: np.ndarray  # (n_nodes, n_candidates)
     valid: np.ndarray  # (n_nodes, n_candidates)
 
     @property
     def n_candidates(self) -> int:
-        return self.places.shape[1]
+        return self.indices.shape[1]
 
     @property
     def features(self) -> np.ndarray:
         """The feature of each candidate, ``(n_nodes, n_candidates)``."""
-        return self.routes.features[self.places]
+        return self.routes.features[self.indices]
 
     def wanted(self, n_features: int) -> np.ndarray:
         """Which features a node needs counts of, ``(n_nodes, n_features)``."""
-        wanted = np.zeros((len(self.places), n_features), dtype=bool)
-        _mark_features(self.valid, self.places, self.routes.features, wanted)
+        wanted = np.zeros((len(self.indices), n_features), dtype=bool)
+        _mark_features(self.valid, self.indices, self.routes.features, wanted)
         return wanted
 
     def block(self, start: int, stop: int) -> "Candidates":
-        return Candidates(self.routes, self.places[start:stop], self.valid[start:stop])
+        return Candidates(self.routes, self.indices[start:stop], self.valid[start:stop])
 
     def one_at_random(self, n_features: int, rng: np.random.Generator) -> "Candidates":
         """A single candidate for each node: a random feature that divides it, then a random route of that feature."""
-        nodes = np.arange(len(self.places))
+        nodes = np.arange(len(self.indices))
         picked = np.empty(len(nodes), dtype=np.int64)
-        _pick(self.valid, self.places, self.routes.features, n_features, rng.random((len(nodes), 2)), picked)
-        return Candidates(self.routes.take(self.places[nodes, picked]), nodes[:, None], self.valid[nodes, picked][:, None])
+        _pick(self.valid, self.indices, self.routes.features, n_features, rng.random((len(nodes), 2)), picked)
+        return Candidates(self.routes.take(self.indices[nodes, picked]), nodes[:, None], self.valid[nodes, picked][:, None])
 
 
 @dataclass(frozen=True)
@@ -281,20 +281,20 @@ class Menu:
             ]
             valid = np.concatenate([block.valid for block in blocks])
             return Candidates(Routes.join([block.routes for block in blocks]), np.arange(n_nodes)[:, None], valid)
-        tables, places, n_before = [], [], 0
+        tables, indices, n_before = [], [], 0
         if fixed is not None:
             tables, n_before = [fixed], fixed.n_routes
-            places.append(np.broadcast_to(np.arange(n_before), (n_nodes, n_before)))
+            indices.append(np.broadcast_to(np.arange(n_before), (n_nodes, n_before)))
         for kind in self.kinds:
             drawn = kind.drawn(domain, n_nodes, rng)
             if drawn is not None:
-                places.append(n_before + np.arange(drawn.n_routes).reshape(n_nodes, -1))
+                indices.append(n_before + np.arange(drawn.n_routes).reshape(n_nodes, -1))
                 tables.append(drawn)
                 n_before += drawn.n_routes
         if not tables:
             raise ParameterError("The recipe offers no split for any feature of this schema.")
         # Routes that all nodes share stay one row, however many nodes there are.
-        routes, joined = Routes.join(tables), places[0] if len(places) == 1 else np.concatenate(places, axis=1)
+        routes, joined = Routes.join(tables), indices[0] if len(indices) == 1 else np.concatenate(indices, axis=1)
         valid = np.empty(joined.shape, dtype=bool)
         if allowed is None:
             allowed = self._draw_features(domain.n_features, n_nodes, rng)
@@ -321,16 +321,16 @@ class Menu:
 
 
 @njit(cache=True, nogil=True)
-def _divides(reach, offsets, features, children, starts, stops, ends, places, allowed, valid):
+def _divides(reach, offsets, features, children, starts, stops, ends, indices, allowed, valid):
     n_features = offsets.size - 1
     below = np.zeros(reach.shape[1] + n_features, dtype=np.int64)  # codes of a feature that are held before each
-    for node in range(places.shape[0]):
+    for node in range(indices.shape[0]):
         for feature in range(n_features):
             if allowed[node, feature]:
                 for column in range(offsets[feature], offsets[feature + 1]):
                     below[feature + column + 1] = below[feature + column] + reach[node, column]
-        for candidate in range(places.shape[1]):
-            route = places[node, candidate]
+        for candidate in range(indices.shape[1]):
+            route = indices[node, candidate]
             feature = features[route]
             valid[node, candidate] = False
             if not allowed[node, feature]:
@@ -353,35 +353,35 @@ def _divides(reach, offsets, features, children, starts, stops, ends, places, al
 
 
 @njit(cache=True, nogil=True)
-def _mark_features(valid, places, features, wanted):
-    for node in range(places.shape[0]):
-        for candidate in range(places.shape[1]):
+def _mark_features(valid, indices, features, wanted):
+    for node in range(indices.shape[0]):
+        for candidate in range(indices.shape[1]):
             if valid[node, candidate]:
-                wanted[node, features[places[node, candidate]]] = True
+                wanted[node, features[indices[node, candidate]]] = True
 
 
 @njit(cache=True, nogil=True)
-def _pick(valid, places, features, n_features, coins, picked):
+def _pick(valid, indices, features, n_features, coins, picked):
     """A random feature that divides each node, then a random route of it; 0 where nothing divides it."""
     n_routes = np.empty(n_features, dtype=np.int64)
-    for node in range(places.shape[0]):
+    for node in range(indices.shape[0]):
         n_routes[:] = 0
-        for candidate in range(places.shape[1]):
+        for candidate in range(indices.shape[1]):
             if valid[node, candidate]:
-                n_routes[features[places[node, candidate]]] += 1
-        place = int(coins[node, 0] * (n_routes > 0).sum())
+                n_routes[features[indices[node, candidate]]] += 1
+        index = int(coins[node, 0] * (n_routes > 0).sum())
         chosen = 0
         for feature in range(n_features):
             if n_routes[feature] > 0:
-                if place == 0:
+                if index == 0:
                     chosen = feature
                     break
-                place -= 1
-        place = int(coins[node, 1] * n_routes[chosen])
+                index -= 1
+        index = int(coins[node, 1] * n_routes[chosen])
         picked[node] = 0
-        for candidate in range(places.shape[1]):
-            if valid[node, candidate] and features[places[node, candidate]] == chosen:
-                if place == 0:
+        for candidate in range(indices.shape[1]):
+            if valid[node, candidate] and features[indices[node, candidate]] == chosen:
+                if index == 0:
                     picked[node] = candidate
                     break
-                place -= 1
+                index -= 1

@@ -173,16 +173,16 @@ class Recipe:
                 known = ", ".join(sorted(self.parameters)) or "none"
                 raise ParameterError(f"Recipe {self.name!r} takes no parameter {name!r}. It takes: {known}.")
             value = value.item() if isinstance(value, np.generic) else value
-            place, is_plain = self.parameters[name], isinstance(value, str | int | float)
-            if isinstance(place, tuple):
-                place, words = place
+            index, is_plain = self.parameters[name], isinstance(value, str | int | float)
+            if isinstance(index, tuple):
+                index, words = index
                 if not is_plain or value not in words:
                     raise ParameterError(f"{name} must be one of {', '.join(map(repr, words))}, not {shown(value)}.")
                 value = words[value]
             elif not is_plain or (isinstance(value, int) and abs(value) >= 1 << 63):
                 raise ParameterError(f"{name} of recipe {self.name!r} cannot be {shown(value)}.")
             try:
-                recipe = _replace_at(recipe, place.split("."), value)
+                recipe = _replace_at(recipe, index.split("."), value)
             except TypeError:
                 raise ParameterError(f"{name} of recipe {self.name!r} cannot be {shown(value)}.") from None
         return recipe
@@ -190,8 +190,8 @@ class Recipe:
     def settings(self) -> dict[str, Any]:
         """The value that each of the recipe's parameters has, in the words in which it is set."""
         found = {}
-        for name, place in sorted(self.parameters.items()):
-            path, words = place if isinstance(place, tuple) else (place, None)
+        for name, index in sorted(self.parameters.items()):
+            path, words = index if isinstance(index, tuple) else (index, None)
             value = part_at(self, path)
             found[name] = value if words is None else next(word for word, part in words.items() if part == value)
         return found

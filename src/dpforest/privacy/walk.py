@@ -118,8 +118,8 @@ def shared(books: Iterable[tuple[Scope, Accountant]], counted: bool = False) -> 
 def _give(part: Priced, share: Fraction, counted: bool) -> None:
     part.share, costs = share, [inner.cost for inner in part.parts]
     if counted and costs and isinstance(part.entry, Scope) and part.entry.kind == "parallel":
-        first = next(place for place, cost in enumerate(costs) if cost >= SAME * max(costs))
-        costs = [Fraction(place == first) for place in range(len(costs))]
+        first = next(index for index, cost in enumerate(costs) if cost >= SAME * max(costs))
+        costs = [Fraction(index == first) for index in range(len(costs))]
     for inner, own in zip(part.parts, divided(share, costs), strict=True):
         _give(inner, own, counted)
 

@@ -26,7 +26,7 @@ def assume_public(X: Any, y: Any, *, classes: bool) -> tuple[Any, Schema]:
             raise TableError("Found array with 0 sample(s) while a minimum of 1 is required to read a schema off it.")
     else:
         X = check_array(X, dtype=None, ensure_all_finite=False)
-        named = {f"x{place}": column for place, column in enumerate(X.T)}
+        named = {f"x{index}": column for index, column in enumerate(X.T)}
     features = {name: _feature(name, column) for name, column in named.items()}
     check_consistent_length(X, y)
     return X, Schema(features, _classes(y) if classes else _bounded(y), source="assume-public")

@@ -50,8 +50,8 @@ Assignment = OneTree | AllTrees | Poisson
 class Rows:
     """An opened table.
 
-    ``columns`` has floats for a numeric feature (NaN where missing) and places in the category list for a categorical one
-    (the next two places for "other" and missing). ``target`` has places in the class list, or numbers in [0, 1] for a
+    ``columns`` has floats for a numeric feature (NaN where missing) and indices in the category list for a categorical one
+    (the next two places for "other" and missing). ``target`` has indices in the class list, or numbers in [0, 1] for a
     bounded target, scaled by its public bounds.
     """
 
@@ -68,7 +68,7 @@ class Rows:
         return self.schema.target.n_values
 
     def take(self, rows: np.ndarray) -> "Rows":
-        """Some rows, by place or by mask."""
+        """Some rows, by index or by mask."""
         return Rows(tuple(column[rows] for column in self.columns), self.target[rows], self.schema)
 
     def class_counts(self) -> np.ndarray:

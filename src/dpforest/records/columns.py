@@ -32,13 +32,13 @@ def read_columns(X: Any, schema: Schema) -> list[Any]:
     """One array or series for each feature of the schema, in its order; types are checked, values are not."""
     frame = given_frame(X)
     columns = given_columns(X, schema.n_features) if frame is None else _by_name(frame, schema)
-    for place, (name, feature) in enumerate(schema.features.items()):
-        if frame is None and isinstance(feature, Numeric) and columns[place].dtype.kind in "US":
+    for index, (name, feature) in enumerate(schema.features.items()):
+        if frame is None and isinstance(feature, Numeric) and columns[index].dtype.kind in "US":
             # numpy turns a table of numbers and text into text; its numbers are read again, one by one.
-            columns[place] = to_objects(read_values(columns[place]))
-        _check_kind(f"Column {name!r}", feature, columns[place])
+            columns[index] = to_objects(read_values(columns[index]))
+        _check_kind(f"Column {name!r}", feature, columns[index])
         if isinstance(feature, Categorical):
-            _check_listed(f"Column {name!r}", feature.categories, "categories", columns[place])
+            _check_listed(f"Column {name!r}", feature.categories, "categories", columns[index])
     return columns
 
 
@@ -155,7 +155,7 @@ def read_values(column: Any) -> list[Any]:
         return list(column.tolist() if isinstance(column, np.ndarray) else column.to_list())
     except Exception:  # due to some value, of which nobody else must be the worse
         read = asking(getitem, Unreadable)
-        return [read(column, place) for place in range(len(column))]
+        return [read(column, index) for index in range(len(column))]
 
 
 def is_missing(value: Any) -> bool:
@@ -191,10 +191,10 @@ def _to_number(value: Any) -> float:
 @np.errstate(all="ignore")
 def to_indices(column: Any, listed: Sequence[Hashable], other: int, missing: int) -> np.ndarray:
     """Place of each value in ``listed``; ``other`` for values that are not there, ``missing`` for none."""
-    places: dict[Any, int] = {value: place for place, value in enumerate(listed)}
+    indices: dict[Any, int] = {value: index for index, value in enumerate(listed)}
     dtype = np.int16 if max(len(listed), other, missing) < 1 << 15 else np.int32
     if _is_whole(column):
-        table, low = _whole_places(places, other, dtype)
+        table, low = _whole_indices(indices, other, dtype)
         if len(table) <= MOST_TABLE:
             found = np.empty(len(column), dtype=dtype)
             look_up(column, low, table, found)
@@ -207,8 +207,8 @@ def to_indices(column: Any, listed: Sequence[Hashable], other: int, missing: int
     def find(value: Any) -> int:
         if issubclass(type(value), unlisted):
             return other
-        place = places.get(value)
-        return place if place is not None else missing if is_missing(value) else other
+        index = indices.get(value)
+        return index if index is not None else missing if is_missing(value) else other
 
     values, inverse = distinct(column)
     find_quietly = asking(find, other)
@@ -223,14 +223,14 @@ def _is_whole(column: Any) -> bool:
     return column.dtype.kind in "bi" or (column.dtype.kind == "u" and column.dtype.itemsize < 8)
 
 
-def _whole_places(places: dict[Any, int], other: int, dtype: type) -> tuple[np.ndarray, int]:
+def _whole_indices(indices: dict[Any, int], other: int, dtype: type) -> tuple[np.ndarray, int]:
     """Places of the whole numbers from the smallest that is listed to the largest, then ``other``; and the smallest."""
-    listed = {whole: place for value, place in places.items() if (whole := _to_whole(value)) is not None}
+    listed = {whole: index for value, index in indices.items() if (whole := _to_whole(value)) is not None}
     low = min(listed, default=0)
     table: np.ndarray = np.full(min(max(listed, default=-1) - low + 2, MOST_TABLE + 1), other, dtype=dtype)
-    for value, place in listed.items():
+    for value, index in listed.items():
         if value - low < len(table) - 1:
-            table[value - low] = place
+            table[value - low] = index
     return table, low
 
 
@@ -246,7 +246,7 @@ def _to_whole(value: Any) -> int | None:
 
 
 def distinct(column: Any) -> tuple[list[Any], np.ndarray]:
-    """Values of a column, and the place of each record's value among them; of a column with a type each is there once.
+    """Values of a column, and the index of each record's value among them; of a column with a type each is there once.
 
     Values of no common type are not compared with one another: one could say that it equals all others.
     """
@@ -295,7 +295,7 @@ def _distinct_in_table(column: Any) -> tuple[list[Any], np.ndarray]:
 
 @np.errstate(all="ignore")
 def read_target(y: Any, target: Classes | Bounded) -> np.ndarray:
-    """Integers ``(n_records,)``: class places, or steps of the fine target grid; -1 for a record to leave out."""
+    """Integers ``(n_records,)``: class indices, or steps of the fine target grid; -1 for a record to leave out."""
     column = given_column(y, "The target", "y")
     _check_kind(f"The target {target.name!r}", target, column)
     if isinstance(target, Classes):

@@ -49,12 +49,12 @@ class People:
 
     def leave_out(self, ids: list[Any], target_codes: np.ndarray) -> np.ndarray:
         """The target codes, -1 also for the rows that are not used; ``ids`` are columns, one below the other."""
-        persons = np.where(target_codes >= 0, person_places(*ids), -1)
+        persons = np.where(target_codes >= 0, person_indices(*ids), -1)
         kept = draw_rows(persons, self.most, self.entropy)
         return np.where(kept, target_codes, -1).astype(target_codes.dtype)
 
 
-def person_places(*columns: Any) -> np.ndarray:
+def person_indices(*columns: Any) -> np.ndarray:
     """A number for each row of columns, one below the other, that is the same for rows of one person; -1 without an id."""
     persons: dict[Any, int] = {}
     found = [np.empty(0, dtype=np.int64)]
@@ -64,8 +64,8 @@ def person_places(*columns: Any) -> np.ndarray:
         # Once more by Python's equality, under which 0.0 is -0.0, so that whose a row is does not depend on the library,
         # nor on the type that its file has.
         keys = (read(value) for value in values)
-        places = [-1 if key is None else persons.setdefault(key, len(persons)) for key in keys]
-        found.append(np.array(places, dtype=np.int64)[inverse] if places else np.empty(0, dtype=np.int64))
+        indices = [-1 if key is None else persons.setdefault(key, len(persons)) for key in keys]
+        found.append(np.array(indices, dtype=np.int64)[inverse] if indices else np.empty(0, dtype=np.int64))
     return np.concatenate(found)
 
 

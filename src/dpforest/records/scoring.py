@@ -13,8 +13,8 @@ from dpforest.records.columns import read_target
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Classes
 
 
-def true_places(y: Any, target: Classes) -> np.ndarray:
-    """The place of each record's label among the classes; -1 for a record that is left out."""
+def true_indices(y: Any, target: Classes) -> np.ndarray:
+    """The index of each record's label among the classes; -1 for a record that is left out."""
     return read_target(y, target)
 
 
@@ -25,7 +25,7 @@ def true_values(y: Any, target: Bounded) -> np.ndarray:
 
 
 def count_hits(y: Any, predicted: np.ndarray, target: Classes) -> Sealed[np.ndarray]:
-    """Sealed hits and misses of each class ``(n_classes, 2)``; ``predicted`` are places among the classes.
+    """Sealed hits and misses of each class ``(n_classes, 2)``; ``predicted`` are indices among the classes.
 
     Privacy:
         Claim: L1 and L2 sensitivity are 1.
@@ -33,10 +33,10 @@ def count_hits(y: Any, predicted: np.ndarray, target: Classes) -> Sealed[np.ndar
             a model that is released already.
         Assumes: the model was released before.
     """
-    places = true_places(y, target)
-    kept = places >= 0
+    indices = true_indices(y, target)
+    kept = indices >= 0
     counts = np.zeros((target.n_values, 2), dtype=np.int64)
-    np.add.at(counts, (places[kept], (places != predicted)[kept].astype(np.int64)), 1)
+    np.add.at(counts, (indices[kept], (indices != predicted)[kept].astype(np.int64)), 1)
     return Sealed(counts)
 
 

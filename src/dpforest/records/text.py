@@ -12,10 +12,10 @@ from dpforest.schema import Classes, Numeric, Schema
 
 def text_to_numbers(table: pa.Table, schema: Schema) -> pa.Table:
     """The table of text with numbers where the schema has numbers; null where a text is none."""
-    for place, name in enumerate(table.column_names):
+    for index, name in enumerate(table.column_names):
         if is_number(schema, name):
             read = read_truths if _is_truth(schema, name) else read_numbers
-            table = table.set_column(place, name, read(table.column(place)))
+            table = table.set_column(index, name, read(table.column(index)))
     return table
 
 

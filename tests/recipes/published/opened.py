@@ -14,7 +14,7 @@ LETTERS = ["a", "b", "c"]
 
 def make_table(kind, n_classes, n_rows=400):
     rng = np.random.default_rng(7)
-    labels = [f"class {place}" for place in range(n_classes)]
+    labels = [f"class {index}" for index in range(n_classes)]
     target = rng.integers(0, n_classes, n_rows)
     columns, features = {}, {}
     if kind != "numeric":
@@ -34,8 +34,8 @@ def make_table(kind, n_classes, n_rows=400):
 
 def rows_of(columns, target, features, n_classes=2):
     """An opened table."""
-    named = {f"f{place}": feature for place, feature in enumerate(features)}
-    schema = Schema(named, Classes([f"c{place}" for place in range(n_classes)]))
+    named = {f"f{index}": feature for index, feature in enumerate(features)}
+    schema = Schema(named, Classes([f"c{index}" for index in range(n_classes)]))
     arrays = [
         np.asarray(column, dtype=np.int64 if isinstance(feature, Categorical) else float)
         for column, feature in zip(columns, features, strict=True)

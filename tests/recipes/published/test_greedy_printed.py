@@ -125,8 +125,8 @@ class Dealt:
 def chance_that_only_the_second_says_one(rows, epsilon):
     """Over all places of the last record in the shuffle; the others are alike."""
     n, total = rows.n_rows, 0.0
-    for place in range(n):
-        order = np.insert(np.arange(n - 1), place, n - 1)
+    for index in range(n):
+        order = np.insert(np.arange(n - 1), index, n - 1)
         first, second = (says_one(part.class_counts(), epsilon) for part in equal_parts(rows, 2, Dealt(order)))
         total += (1 - first) * second / n
     return total
@@ -142,7 +142,7 @@ class TestSmoothSensitivity:
     RECIPE = get_recipe("fletcher-islam-2017")
 
     def spaces(self, *features):
-        schema = Schema({f"f{place}": feature for place, feature in enumerate(features)}, Classes([0, 1]))
+        schema = Schema({f"f{index}": feature for index, feature in enumerate(features)}, Classes([0, 1]))
         return Domain.of(schema, self.RECIPE.grid)
 
     def test_splits_stay_inside_what_is_possible(self):

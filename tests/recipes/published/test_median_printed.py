@@ -266,7 +266,7 @@ class TestLeaks:
         copy = np.repeat(np.arange(4), sizes)
         y = (copy < 2).astype(int)
         tenth = np.where(np.arange(len(y)) % 10 == 0, 1 - y, y)
-        parts = {f"f{place}": Categorical([*"abcd"]) for place in range(9)} | {"tenth": Categorical(["a", "b"])}
+        parts = {f"f{index}": Categorical([*"abcd"]) for index in range(9)} | {"tenth": Categorical(["a", "b"])}
         table = rows_of([copy] * 9 + [tenth], y, parts, Classes([0, 1]))
         more = [np.append(copy, 1)] * 9 + [np.append(tenth, 1)]
         neighbour = rows_of(more, np.append(y, 1), parts, Classes([0, 1]))

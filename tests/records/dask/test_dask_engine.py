@@ -104,9 +104,9 @@ class JoinedCoins(Entropy):
 
     def draw_for_records(self, kernel, values, *arguments):
         begin = 0
-        for place, size in enumerate(self._sizes):
+        for index, size in enumerate(self._sizes):
             own = np.empty((*values.shape[:-1], size), dtype=values.dtype)
-            KeyedEntropy(self._key, place).draw_for_records(kernel, own, *arguments)
+            KeyedEntropy(self._key, index).draw_for_records(kernel, own, *arguments)
             values[..., begin : begin + size] = own
             begin += size
 
@@ -150,14 +150,14 @@ class Both:
         far = self.far.hold_out(share, entropy)
         key = far[0]._log[-1].key
         near = self.near.hold_out(share, JoinedCoins(key, self.sizes))
-        n_held = [held_records(key, place, size, share) for place, size in enumerate(self.sizes)]
+        n_held = [held_records(key, index, size, share) for index, size in enumerate(self.sizes)]
         n_kept = [size - held for size, held in zip(self.sizes, n_held, strict=True)]
         return tuple(Both(*part, self.asked) for part in zip(far, near, (n_kept, n_held), strict=True))
 
 
-def held_records(key, place, size, share):
+def held_records(key, index, size, share):
     coins = np.empty(size, dtype=np.int64)
-    KeyedEntropy(key, place).draw_for_records(draw_below, coins, COIN_SIDES)
+    KeyedEntropy(key, index).draw_for_records(draw_below, coins, COIN_SIDES)
     return int((coins < round(share * COIN_SIDES)).sum())
 
 
@@ -235,8 +235,8 @@ def test_a_seed_gives_the_same_forest_twice_and_no_seed_gives_another(client):
 def test_a_folder_of_parquet_gives_the_counts_of_memory(client, tmp_path, monkeypatch, group_size):
     monkeypatch.setattr(partitioned, "PARTITION_ROWS", 40)
     whole = table()
-    for place, part in enumerate(parts_of(whole)):
-        pq.write_table(pa.Table.from_pandas(part), tmp_path / f"{place}.parquet", row_group_size=group_size)
+    for index, part in enumerate(parts_of(whole)):
+        pq.write_table(pa.Table.from_pandas(part), tmp_path / f"{index}.parquet", row_group_size=group_size)
     vault, near = DaskVault.seal(tmp_path, CLASSES, client), BothVaults(CLASSES, client).near
     assert opened(vault.count()).tolist() == opened(near.count()).tolist()
     told = []
@@ -280,7 +280,7 @@ def in_arrow(part):
 @pytest.mark.parametrize("change", [as_objects, as_categories, in_single_precision, in_arrow])
 def test_types_of_a_partition_may_differ_from_those_of_the_table(client, change):
     whole = table()
-    parts = [change(part) if place % 2 else part for place, part in enumerate(parts_of(whole))]
+    parts = [change(part) if index % 2 else part for index, part in enumerate(parts_of(whole))]
     vault = BothVaults(CLASSES, client, frame_of(parts))
     vault.count()
     counter = vault.encode(Domain.of(CLASSES, Grid(9)))
@@ -411,10 +411,10 @@ def test_vaults_and_counters_show_and_copy_nothing(client):
             pickle.dumps(held)
 
 
-def partition(place=0, n_rows=200):
+def partition(index=0, n_rows=200):
     rng, domain = np.random.default_rng(3), Domain.of(CLASSES, Grid(9))
     codes = np.stack([rng.integers(0, n, n_rows) for n in domain.n_codes]).astype(domain.dtype)
-    return Partition(Codes(codes, rng.integers(0, 3, n_rows).astype(np.int16), domain, CLASSES.target, 1), place)
+    return Partition(Codes(codes, rng.integers(0, 3, n_rows).astype(np.int16), domain, CLASSES.target, 1), index)
 
 
 def log_of(assignment=Poisson(3), key=bytes(range(32))):  # noqa: B008 - both are constants
@@ -440,8 +440,8 @@ def test_a_partition_that_was_sent_or_made_again_answers_the_same(assignment):
 
 def test_partitions_and_keys_draw_coins_of_their_own():
     counts = [
-        partition(place).answer(Question(0, log_of(key=key), "tally_nodes", (3, 6))).tolist()
-        for place, key in ((0, b"a" * 32), (1, b"a" * 32), (0, b"b" * 32))
+        partition(index).answer(Question(0, log_of(key=key), "tally_nodes", (3, 6))).tolist()
+        for index, key in ((0, b"a" * 32), (1, b"a" * 32), (0, b"b" * 32))
     ]
     assert counts[0] != counts[1] != counts[2] != counts[0]
 

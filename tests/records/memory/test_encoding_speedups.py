@@ -49,7 +49,7 @@ def near_float32(edges):
 
 
 def domain_of(*features, grid=Grid(6)):  # noqa: B008 - frozen
-    return Domain.of(Schema({f"f{place}": part for place, part in enumerate(features)}, Classes(["a", "b"])), grid)
+    return Domain.of(Schema({f"f{index}": part for index, part in enumerate(features)}, Classes(["a", "b"])), grid)
 
 
 def twin_codes(column, part, cuts):
@@ -148,24 +148,24 @@ LAYOUTS = {
     "pandas": pd.DataFrame,
     "pandas, a block for each column": lambda array: pd.concat([pd.Series(column) for column in array.T], axis=1),
     "pandas of mixed types": lambda array: pd.DataFrame(array).astype({0: np.float32, 3: np.float32, 4: object}),
-    "polars": lambda array: pl.DataFrame({f"f{place}": column for place, column in enumerate(array.T)}),
-    "arrow": lambda array: pa.table({f"f{place}": column for place, column in enumerate(array.T.copy())}),
+    "polars": lambda array: pl.DataFrame({f"f{index}": column for index, column in enumerate(array.T)}),
+    "arrow": lambda array: pa.table({f"f{index}": column for index, column in enumerate(array.T.copy())}),
     "arrow in chunks": lambda array: pa.concat_tables(
-        [pa.table({f"f{place}": column for place, column in enumerate(part.T.copy())}) for part in (array[:9], array[9:])]
+        [pa.table({f"f{index}": column for index, column in enumerate(part.T.copy())}) for part in (array[:9], array[9:])]
     ),
 }
 
 
 def laid_out(layout):
     table = LAYOUTS[layout](TABLE)
-    return table.rename(columns={place: f"f{place}" for place in range(5)}) if isinstance(table, pd.DataFrame) else table
+    return table.rename(columns={index: f"f{index}" for index in range(5)}) if isinstance(table, pd.DataFrame) else table
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_codes_do_not_depend_on_how_a_table_lies_in_memory(layout):
-    schema = Schema({f"f{place}": Numeric(*bounds) for place, bounds in enumerate(BOUNDS)}, Classes(["a", "b"]))
+    schema = Schema({f"f{index}": Numeric(*bounds) for index, bounds in enumerate(BOUNDS)}, Classes(["a", "b"]))
     domain = Domain.of(schema, Grid(6, geometric=True))
-    expected = [twin_codes(TABLE[:, place], domain.features[place], domain.cuts[place]) for place in range(5)]
+    expected = [twin_codes(TABLE[:, index], domain.features[index], domain.cuts[index]) for index in range(5)]
     assert encode(read_columns(laid_out(layout), schema), domain).tolist() == expected
 
 
@@ -173,7 +173,7 @@ def test_codes_do_not_depend_on_how_a_table_lies_in_memory(layout):
 def test_codes_do_not_depend_on_threads(monkeypatch, n_jobs):
     monkeypatch.setattr(workers, "THREAD_CELLS", 0)
     domain = domain_of(*(Numeric(*bounds) for bounds in BOUNDS))
-    expected = [twin_codes(TABLE[:, place], domain.features[place], domain.cuts[place]) for place in range(5)]
+    expected = [twin_codes(TABLE[:, index], domain.features[index], domain.cuts[index]) for index in range(5)]
     assert encode(list(TABLE.T), domain, Workers(n_jobs)).tolist() == expected
 
 
@@ -215,8 +215,8 @@ def test_columns_of_one_array_are_joined():
 
 def test_numbers_that_had_to_be_converted_live_until_they_are_encoded():
     domain = domain_of(*(Numeric(*bounds) for bounds in BOUNDS))
-    given = [TABLE[:, place].astype(">f8") for place in range(5)]  # each becomes an array that nothing else holds
-    expected = [twin_codes(TABLE[:, place], domain.features[place], domain.cuts[place]) for place in range(5)]
+    given = [TABLE[:, index].astype(">f8") for index in range(5)]  # each becomes an array that nothing else holds
+    expected = [twin_codes(TABLE[:, index], domain.features[index], domain.cuts[index]) for index in range(5)]
     assert encode(given, domain).tolist() == expected
 
 
@@ -227,7 +227,7 @@ LISTED = [
 ]  # fmt: skip
 
 
-def check_places(column, listed):
+def check_indices(column, listed):
     other, missing = len(listed), len(listed) + 1
     expected = [naive.code_of(value, Categorical(listed), ()) for value in column.tolist()]
     assert to_indices(column, tuple(listed), other, missing).tolist() == expected
@@ -250,7 +250,7 @@ def test_listed_values_are_found_in_whole_numbers_of_every_width(dtype):
     @FIXED
     @given(st.lists(st.sampled_from(LISTED), min_size=1, max_size=8, unique=True))
     def check(listed):
-        check_places(whole_column(dtype, listed), listed)
+        check_indices(whole_column(dtype, listed), listed)
 
     check()
 
@@ -258,20 +258,20 @@ def test_listed_values_are_found_in_whole_numbers_of_every_width(dtype):
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int32])
 @pytest.mark.parametrize("listed", [[2**62, 1], [2**63 - 1], [-(2**63), 0], [-(2**62), 5], [2**62 + 1, 2**62 + 3]], ids=str)
 def test_listed_numbers_near_the_ends_of_63_bits_are_found(dtype, listed):
-    check_places(whole_column(dtype, listed), listed)
+    check_indices(whole_column(dtype, listed), listed)
 
 
 @pytest.mark.parametrize("listed", [[Decimal(3), 1], [3 + 0j, 1], [Decimal("2.5"), Decimal(127)]], ids=str)
 def test_listed_numbers_of_other_types_are_found_if_they_are_equal(listed):
     column = np.array([1, 2, 3, 127], dtype=np.int8)
-    check_places(column, listed)
+    check_indices(column, listed)
 
 
 @pytest.mark.parametrize("distance", [-2, -1, 0, 1])
 @pytest.mark.parametrize("low", [0, -50_000, 2**40])
 def test_values_far_apart_are_found_with_and_without_a_table(low, distance):
     high = low + columns.MOST_TABLE + distance
-    check_places(np.array([low - 1, low, low + 1, high - 1, high, high + 1]), [high, low])
+    check_indices(np.array([low - 1, low, low + 1, high - 1, high, high + 1]), [high, low])
 
 
 def test_places_of_more_values_than_fit_15_bits_are_found():

@@ -76,8 +76,8 @@ def test_encoding_a_target_equals_its_twin(table):
 def test_sealing_a_table_keeps_exactly_the_records_that_the_target_keeps(table):
     y = np.array(table.y, dtype=object if isinstance(table.schema.target, Classes) else float)
     X = np.empty((len(y), len(table.columns)), dtype=object)
-    for place, column in enumerate(table.columns):
-        X[:, place] = column
+    for index, column in enumerate(table.columns):
+        X[:, index] = column
     vault = Vault.seal(X, y, table.schema)
     shards = vault.encode(table.domain)
     kept = [record for record, value in enumerate(table.y) if naive.target_code_of(value, table.schema.target) >= 0]
@@ -194,7 +194,7 @@ def test_summing_values_by_code_equals_its_twin(level):
 def test_any_number_of_features_is_counted_together(n_features, weighted):
     rng, n_records = np.random.default_rng(n_features), 200
     schema = Schema(
-        {f"x{place}": Numeric(0, 1 + place, integer=True) for place in range(n_features)}, Classes(["a", "b", "c"])
+        {f"x{index}": Numeric(0, 1 + index, integer=True) for index in range(n_features)}, Classes(["a", "b", "c"])
     )
     domain = Domain.of(schema, Grid())
     level = SimpleNamespace(
@@ -268,8 +268,8 @@ def proposals(draw):
 @given(proposals())
 def test_validity_of_routes_equals_its_twin(proposal):
     domain, candidates = proposal.domain, proposal.candidates
-    for node, places in enumerate(candidates.places):
-        for column, route in enumerate(places):
+    for node, indices in enumerate(candidates.indices):
+        for column, route in enumerate(indices):
             feature, end = candidates.routes.features[route], candidates.routes.ends[route]
             held = np.flatnonzero(proposal.reach[node, domain.offsets[feature] : domain.offsets[feature + 1]])
             expected = naive.divides(candidates.routes.children[route], [code for code in held if code < end])
@@ -282,8 +282,8 @@ def test_children_of_a_candidate_equal_their_twin(proposal, width):
     domain, candidates, routes = proposal.domain, proposal.candidates, proposal.candidates.routes
     counts = proposal.rng.integers(0, 9, size=(len(proposal.reach), domain.total_codes, width))
     children = iter(children_of(counts, candidates, domain.offsets))
-    for node, places in enumerate(candidates.places):
-        for column, route in enumerate(places):
+    for node, indices in enumerate(candidates.indices):
+        for column, route in enumerate(indices):
             feature = routes.features[route]
             own = counts[node, domain.offsets[feature] : domain.offsets[feature + 1]]
             expected = naive.children_of(own, routes.children[route], routes.most_children)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import naive
 from tests.support.replay import opened
-from tests.support.strategies import FIXED, SEEDS, place, scored_shards
+from tests.support.strategies import FIXED, SEEDS, index, scored_shards
 
 from dpforest import Bounded, Classes
 from dpforest.forest.tree import SCORE_STEPS
@@ -86,7 +86,7 @@ def test_shards_weigh_records_as_the_kernel_does_and_say_so(table):
     shards.weigh_residuals()
     assert shards._weights.tolist() == [weights_of(labels, scores).tolist()]
     assert (shards.code_unit, shards.node_unit) == (MOST_WEIGHT, MOST_WEIGHT)
-    place(shards, np.zeros(len(labels)))
+    index(shards, np.zeros(len(labels)))
     assert (shards.code_unit, shards.node_unit) == (1, 1)
     assert shards._weights.size == 0
 
@@ -185,7 +185,7 @@ def test_scores_are_sums_of_votes_and_stop_at_half_a_billion_steps():
     expected = np.zeros((4, 3), dtype=object)
     for _ in range(12):
         nodes, votes = rng.integers(0, 5, 4), rng.integers(-(1 << 27), 1 << 27, size=(5, 3))
-        place(shards, nodes).add_scores(votes.astype(np.int32))
+        index(shards, nodes).add_scores(votes.astype(np.int32))
         expected = expected + votes[nodes]
     assert np.abs(expected).max() < 1 << 29
     assert shards._scores.T.tolist() == expected.tolist()
@@ -279,6 +279,6 @@ def test_values_are_counted_at_their_step_in_their_node(fine, seed):
 def test_dealing_again_forgets_sides_and_weights():
     shards = scored_shards(NUMBER, [0, FINE_STEPS], [0, 0])
     shards.weigh_distances(0, np.array([512]), 102)
-    place(shards, [0, 0])
+    index(shards, [0, 0])
     assert (shards.code_unit, shards.node_unit, shards.code_width) == (1, 1, NUMBER.width)
     assert opened(shards.count_codes(0, np.ones((1, 1), dtype=bool)))[0, 0].tolist() == [2, 1024, 1024**2]

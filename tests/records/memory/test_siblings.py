@@ -168,7 +168,7 @@ def n_derived(monkeypatch):
 def full_tree(n_records=200, n_features=3, target=None, seed=0):
     """Records at one root."""
     rng, target = np.random.default_rng(seed), target or Classes(["a", "b"])
-    domain = Domain.of(Schema({f"x{place}": Numeric(0, 8) for place in range(n_features)}, target), Grid(8))
+    domain = Domain.of(Schema({f"x{index}": Numeric(0, 8) for index in range(n_features)}, target), Grid(8))
     return SimpleNamespace(
         domain=domain, target=target, rng=rng, n_roots=1, most_children=4, weights=NONE,
         codes=random_codes(domain, n_records, rng),

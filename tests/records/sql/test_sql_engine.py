@@ -49,7 +49,7 @@ def codes_in(duck, table, schema, grid):
     vault = SqlVault.seal(duck.create_table("t", table), schema)
     counter = vault.encode(Domain.of(schema, grid))
     found = counter._placed.table.order_by(f"c{list(schema.features).index('at')}").to_pyarrow().to_pydict()
-    return np.array([found[f"c{place}"] for place in range(schema.n_features)])
+    return np.array([found[f"c{index}"] for index in range(schema.n_features)])
 
 
 def test_codes_are_those_of_memory_for_values_that_engines_treat_differently(duck):
@@ -57,7 +57,7 @@ def test_codes_are_those_of_memory_for_values_that_engines_treat_differently(duc
     beside = [*cuts, *np.nextafter(cuts, -np.inf), *np.nextafter(cuts, np.inf)]
     values = [np.nan, None, np.inf, -np.inf, 0.0, -0.0, 5e-324, -5e-324, 1e308, 0.1, 0.30000000000000004, -0.3, 0.7, *beside]
     n_rows = len(values)
-    some = lambda *given: [given[place % len(given)] for place in range(n_rows)]  # noqa: E731
+    some = lambda *given: [given[index % len(given)] for index in range(n_rows)]  # noqa: E731
     table = pa.table(
         {
             "real": pa.array(values, pa.float64(), from_pandas=False),
@@ -269,10 +269,10 @@ def test_what_needs_temporary_tables_is_refused_before_anything_is_charged(duck,
     assert not hasattr(model, "ledger_")
 
 
-@pytest.mark.parametrize("place", ["feature", "category", "target", "label"])
-def test_names_that_spark_would_rewrite_are_refused_there_and_nowhere_else(place):
+@pytest.mark.parametrize("index", ["feature", "category", "target", "label"])
+def test_names_that_spark_would_rewrite_are_refused_there_and_nowhere_else(index):
     bad = "a${x}"
-    names = {"feature": "f", "category": "c", "target": "y", "label": "l"} | {place: bad}
+    names = {"feature": "f", "category": "c", "target": "y", "label": "l"} | {index: bad}
     target = Classes([names["label"], "m"], name=names["target"])
     schema = Schema({names["feature"]: Categorical([names["category"], "d"])}, target)
     check_names("duckdb", schema)

@@ -53,21 +53,21 @@ def children_of(counts: np.ndarray, candidates: Candidates, offsets: np.ndarray)
     children = np.zeros((n_valid, routes.most_children, counts.shape[2]), dtype=np.int64)
     _add_up(
         counts, offsets, routes.features, routes.children, routes.starts, routes.stops,
-        candidates.places, candidates.valid, children,
+        candidates.indices, candidates.valid, children,
     )  # fmt: skip
     return children
 
 
 @njit(cache=True, nogil=True)
-def _add_up(counts, offsets, features, routes, starts, stops, places, valid, children):
-    width, place = counts.shape[2], 0
+def _add_up(counts, offsets, features, routes, starts, stops, indices, valid, children):
+    width, index = counts.shape[2], 0
     below = np.empty((counts.shape[1], width), dtype=np.int64)  # sums of the codes of a feature up to and with each
     summed = np.full(offsets.size, -1)  # the node whose sums are there
-    for node in range(places.shape[0]):
-        for candidate in range(places.shape[1]):
+    for node in range(indices.shape[0]):
+        for candidate in range(indices.shape[1]):
             if not valid[node, candidate]:
                 continue
-            route = places[node, candidate]
+            route = indices[node, candidate]
             begin, end = offsets[features[route]], offsets[features[route] + 1]
             if starts[route] >= 0:
                 if summed[features[route]] != node:
@@ -79,11 +79,11 @@ def _add_up(counts, offsets, features, routes, starts, stops, places, valid, chi
                 low, high = begin + starts[route] - 1, begin + stops[route] - 1
                 for w in range(width):
                     inside = below[high, w] - (below[low, w] if low >= begin else 0)
-                    children[place, 0, w] = inside
-                    children[place, 1, w] = below[end - 1, w] - inside
+                    children[index, 0, w] = inside
+                    children[index, 1, w] = below[end - 1, w] - inside
             else:
                 for code in range(end - begin):
                     child = routes[route, code]
                     for w in range(width):
-                        children[place, child, w] += counts[node, begin + code, w]
-            place += 1
+                        children[index, child, w] += counts[node, begin + code, w]
+            index += 1

@@ -69,7 +69,7 @@ def _look_up(counts, starts, values, steps, result):
     n_single = min(2 * STEPS_PER_OCTAVE, starts.size - 1)
     for item in range(counts.size):
         count = counts[item]
-        place = count
+        index = count
         if count > n_single:  # below that every count starts a piece
-            place = np.searchsorted(starts, count, side="right") - 1
-        result[item] = values[place] + steps[place] * (count - starts[place])
+            index = np.searchsorted(starts, count, side="right") - 1
+        result[item] = values[index] + steps[index] * (count - starts[index])

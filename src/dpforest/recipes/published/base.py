@@ -32,9 +32,9 @@ class Node:
     def route(self, column: np.ndarray) -> np.ndarray:
         """The child of each value of the node's feature."""
         if self.groups:
-            places = np.array([place for group in self.groups for place in group], dtype=np.int64)
-            child = np.full(max(column.max(initial=0), places.max(initial=0)) + 1, len(self.groups) - 1)
-            child[places] = np.repeat(np.arange(len(self.groups)), [len(group) for group in self.groups])
+            indices = np.array([index for group in self.groups for index in group], dtype=np.int64)
+            child = np.full(max(column.max(initial=0), indices.max(initial=0)) + 1, len(self.groups) - 1)
+            child[indices] = np.repeat(np.arange(len(self.groups)), [len(group) for group in self.groups])
             return child[column]
         return np.where(np.isnan(column), len(self.cuts), np.searchsorted(self.cuts, column, side="right"))
 

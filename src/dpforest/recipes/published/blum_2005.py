@@ -49,14 +49,14 @@ class Sulq:
         exact = self.table.counts(records)
         first, scale = self.table.first, 1 / self.per_query
         noisy = {}
-        for place in left:
-            counts = exact[first[place] : first[place + 1]]
-            noisy[place] = laplace(counts, scale, self.rng), laplace(counts.sum(axis=1), scale, self.rng)
-        chosen = max(left, key=lambda place: gain(*noisy[place]))
+        for index in left:
+            counts = exact[first[index] : first[index + 1]]
+            noisy[index] = laplace(counts, scale, self.rng), laplace(counts.sum(axis=1), scale, self.rng)
+        chosen = max(left, key=lambda index: gain(*noisy[index]))
         attribute = self.table.attributes[chosen]
-        rest = [place for place in left if place != chosen]
+        rest = [index for index in left if index != chosen]
         children = [self.build(part, rest, n_layers - 1) for part in split_records(records, attribute)]
-        return Node(noisy[chosen][0].sum(axis=0), attribute.place, attribute.cuts, attribute.groups, children)
+        return Node(noisy[chosen][0].sum(axis=0), attribute.index, attribute.cuts, attribute.groups, children)
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:

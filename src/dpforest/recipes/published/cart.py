@@ -34,14 +34,14 @@ class Choice:
 class Splits:
     """What one feature offers to a node: the Gini index after each split, and where the splits are.
 
-    ``lows`` and ``highs`` are the neighbouring values of a continuous feature, ``places`` the values of a discrete one.
+    ``lows`` and ``highs`` are the neighbouring values of a continuous feature, ``indices`` the values of a discrete one.
     """
 
     feature: int
     ginis: np.ndarray
     lows: np.ndarray
     highs: np.ndarray
-    places: np.ndarray
+    indices: np.ndarray
 
     @property
     def is_continuous(self) -> bool:
@@ -79,7 +79,7 @@ class Splits:
         return Choice(self.feature, float(self.ginis[split]), cuts=(cut,))
 
     def at_value(self, split: int) -> Choice:
-        return Choice(self.feature, float(self.ginis[split]), groups=((int(self.places[split]),), ()))
+        return Choice(self.feature, float(self.ginis[split]), groups=((int(self.indices[split]),), ()))
 
 
 @dataclass(frozen=True)
@@ -126,9 +126,9 @@ class Sample:
         n_classes = self.rows.n_classes
         # One sort by value and class together.
         keys, n_records = np.unique(ranks[records] * n_classes + self.rows.target[records], return_counts=True)
-        held, place = np.unique(keys // n_classes, return_inverse=True)
+        held, index = np.unique(keys // n_classes, return_inverse=True)
         counts = np.zeros((len(held), n_classes))
-        counts[place, keys % n_classes] = n_records
+        counts[index, keys % n_classes] = n_records
         return values[held], counts
 
 

@@ -19,13 +19,13 @@ def compile_forest(roots: list[Node], schema: Schema, vote: Vote) -> Forest:
         levels.append([child for node in levels[-1] for child in node.children])
     nodes = [node for level in levels for node in level]
     domain = _domain(nodes, schema)
-    place = {id(node): number for number, node in enumerate(nodes)}
+    index = {id(node): number for number, node in enumerate(nodes)}
     parents, trees = np.full(len(nodes), -1), np.zeros(len(nodes), dtype=np.int64)
     trees[: len(roots)] = np.arange(len(roots))
     for number, node in enumerate(nodes):
         for child in node.children:
-            parents[place[id(child)]] = number
-            trees[place[id(child)]] = trees[number]
+            parents[index[id(child)]] = number
+            trees[index[id(child)]] = trees[number]
     inner = np.array([bool(node.children) for node in nodes])
     width = int(domain.n_codes.max())
     routes = [_route(node, domain, width) for node in nodes if node.children]
@@ -35,7 +35,7 @@ def compile_forest(roots: list[Node], schema: Schema, vote: Vote) -> Forest:
         trees=trees,
         parents=parents,
         levels=np.repeat(np.arange(len(levels)), [len(level) for level in levels]),
-        first_children=np.array([place[id(node.children[0])] if node.children else -1 for node in nodes]),
+        first_children=np.array([index[id(node.children[0])] if node.children else -1 for node in nodes]),
         features=np.array([node.feature if node.children else -1 for node in nodes]),
         splits=np.where(inner, np.cumsum(inner) - 1, -1),
         routes=np.array(routes, dtype=np.uint16).reshape(-1, width),

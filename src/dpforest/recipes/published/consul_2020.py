@@ -73,11 +73,11 @@ def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) 
 def public_ranges(schema: Schema) -> Ranges:
     """What the schema says of each feature that can be split on at all."""
     ranges: Ranges = {}
-    for place, feature in enumerate(schema.features.values()):
+    for index, feature in enumerate(schema.features.values()):
         if isinstance(feature, Numeric):
-            ranges[place] = (float(feature.lower), float(feature.upper))
+            ranges[index] = (float(feature.lower), float(feature.upper))
         elif len(feature.categories) > 1:
-            ranges[place] = tuple(range(len(feature.categories)))
+            ranges[index] = tuple(range(len(feature.categories)))
     return ranges
 
 
@@ -113,13 +113,13 @@ def split_range(ranges: Ranges, split: Split) -> tuple[Ranges, Ranges]:
 def _narrow(ranges: Ranges, feature: int, allowed: tuple, can_be_split: bool) -> Ranges:
     if can_be_split:
         return ranges | {feature: allowed}
-    return {place: other for place, other in ranges.items() if place != feature}
+    return {index: other for index, other in ranges.items() if index != feature}
 
 
 def find_split(rows: Rows, ranges: Ranges, epsilon_1: float, n_features: int, rng: np.random.Generator) -> Split:
     """FindSplit, Algorithm 3: a balanced split of each of K features, then the one with the least squared error."""
-    features = [int(place) for place in rng.permutation(list(ranges))[:n_features]]
-    splits = [balanced_split(rows, place, ranges[place], epsilon_1, rng) for place in features]
+    features = [int(index) for index in rng.permutation(list(ranges))[:n_features]]
+    splits = [balanced_split(rows, index, ranges[index], epsilon_1, rng) for index in features]
     sums = target_sums(rows)
     gains = np.array([explained(rows, sums, split.goes_left(rows.columns[split.feature])) for split in splits])
     # -N_i * MSE is this plus a constant of the node, which changes no probability.

@@ -77,11 +77,11 @@ class RandomTree:
         """The root of the tree with the given counts of its nodes."""
         nodes = [Node(count) for count in counts]
         groups = [tuple((value,) for value in range(n_values)) for n_values in self.domain.n_values]
-        for place in np.flatnonzero(self.features >= 0):
-            node, feature, first = nodes[place], int(self.features[place]), self.first_children[place]
+        for index in np.flatnonzero(self.features >= 0):
+            node, feature, first = nodes[index], int(self.features[index]), self.first_children[index]
             node.feature = feature
             if self.domain.is_numeric[feature]:
-                node.cuts = (float(self.domain.cuts[feature][self.thresholds[place] - 1]),)
+                node.cuts = (float(self.domain.cuts[feature][self.thresholds[index] - 1]),)
                 node.children = nodes[first : first + 2]
             else:
                 node.groups = groups[feature]

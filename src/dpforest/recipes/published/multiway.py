@@ -24,7 +24,7 @@ class Attribute:
     The values are the bins or the listed categories; a record without any of them has the last, as ``Node.route`` has it.
     """
 
-    place: int
+    index: int
     values: np.ndarray
     n_values: int
     cuts: tuple[float, ...] = ()
@@ -72,15 +72,15 @@ class Values:
 def attributes_of(rows: Rows, domain: Domain) -> list[Attribute]:
     """The features of a table as attributes, numbers by the bins of the domain."""
     attributes = []
-    for place, (column, feature) in enumerate(zip(rows.columns, rows.schema.features.values(), strict=True)):
+    for index, (column, feature) in enumerate(zip(rows.columns, rows.schema.features.values(), strict=True)):
         if isinstance(feature, Categorical):
             n_values = len(feature.categories)
             groups = tuple((value,) for value in range(n_values))
-            attributes.append(Attribute(place, np.minimum(column, n_values - 1), n_values, groups=groups))
+            attributes.append(Attribute(index, np.minimum(column, n_values - 1), n_values, groups=groups))
         else:
-            cuts = domain.cuts[place]
+            cuts = domain.cuts[index]
             values = np.where(np.isnan(column), len(cuts), np.searchsorted(cuts, column, side="right"))
-            attributes.append(Attribute(place, values, len(cuts) + 1, cuts=tuple(cuts.tolist())))
+            attributes.append(Attribute(index, values, len(cuts) + 1, cuts=tuple(cuts.tolist())))
     return attributes
 
 

@@ -33,10 +33,10 @@ def encode_numbers(columns, rows, cuts, missing, n_before, quick, lows, scales, 
                 value = np.float64(values[record])
                 step = (value - low) * scale
                 step = step if step > 0.0 else 0.0  # also if it is no number
-                place = np.uint32(np.int32(step if step < last else last))
-                code = np.uint32(known[place])
+                index = np.uint32(np.int32(step if step < last else last))
+                code = np.uint32(known[index])
                 if code == unknown:
-                    code = np.uint32(before[place])
+                    code = np.uint32(before[index])
                     while own[code] <= value:
                         code += np.uint32(1)
                 column[record] = code if value == value else none
@@ -47,8 +47,8 @@ def look_up(values, low, table, found):
     """``table[value - low]`` for each value; its last entry for values that are not in the table."""
     last = table.size - 1
     for record in range(values.size):
-        place = np.int64(values[record]) - low
-        found[record] = table[place] if 0 <= place < last else table[last]
+        index = np.int64(values[record]) - low
+        found[record] = table[index] if 0 <= index < last else table[last]
 
 
 @njit(cache=True, nogil=True)
@@ -67,7 +67,7 @@ def descend(codes, positions, start, stop, first, features, routes, first_childr
 
 @njit(cache=True, nogil=True)
 def _list_counted(positions, begin, end, first, slots, found, records):
-    """Write the slot of each counted record, and its place behind ``begin``; returns how many there are.
+    """Write the slot of each counted record, and its index behind ``begin``; returns how many there are.
 
     ``slots`` is over the nodes from ``first``, with one more entry for records of other nodes.
     """
@@ -83,15 +83,15 @@ def _list_counted(positions, begin, end, first, slots, found, records):
 
 @njit(cache=True, nogil=True)
 def _list_words(positions, labels, weights, begin, end, first, slots, n_labels, n_codes, found, words):
-    """As ``_list_counted``, with a record in one word: where its cells begin, its place behind ``begin``, its weight."""
+    """As ``_list_counted``, with a record in one word: where its cells begin, its index behind ``begin``, its weight."""
     n_nodes, n_labels, n_codes = np.uint32(slots.size - 1), np.uint32(n_labels), np.uint32(n_codes)
     n_found = np.uint32(0)
     for record in range(np.uint64(end - begin)):
         slot = slots[min(np.uint32(positions[begin + record] - first), n_nodes)]
-        place = np.uint32((slot * n_labels + np.uint32(labels[begin + record])) * n_codes)
+        index = np.uint32((slot * n_labels + np.uint32(labels[begin + record])) * n_codes)
         weight = np.uint64(weights[begin + record] if weights.size else 1)
         found[n_found] = slot
-        words[n_found] = np.uint64(place) | record << np.uint64(32) | weight << np.uint64(48)
+        words[n_found] = np.uint64(index) | record << np.uint64(32) | weight << np.uint64(48)
         n_found += np.uint32(slot != NOT_COUNTED)
     return n_found
 
@@ -110,17 +110,17 @@ def _add_words(words, codes, features, offsets, begin, end, cells):
         a, b = cells[offsets[features[group]] :], cells[offsets[features[group + 1]] :]
         c, d = cells[offsets[features[group + 2]] :], cells[offsets[features[group + 3]] :]
         for word in words:
-            place, record = np.uint32(word), np.uint16(word >> np.uint64(32))
+            index, record = np.uint32(word), np.uint16(word >> np.uint64(32))
             weight = np.int32(word >> np.uint64(48))
-            a[place + one[record]] += weight
-            b[place + two[record]] += weight
-            c[place + three[record]] += weight
-            d[place + four[record]] += weight
+            a[index + one[record]] += weight
+            b[index + two[record]] += weight
+            c[index + three[record]] += weight
+            d[index + four[record]] += weight
     for rest in range(n_fours, features.size):
         column, a = codes[features[rest], begin:end], cells[offsets[features[rest]] :]
         for word in words:
-            place, record = np.uint32(word), np.uint16(word >> np.uint64(32))
-            a[place + column[record]] += np.int32(word >> np.uint64(48))
+            index, record = np.uint32(word), np.uint16(word >> np.uint64(32))
+            a[index + column[record]] += np.int32(word >> np.uint64(48))
 
 
 @njit(cache=True, nogil=True)
@@ -164,9 +164,9 @@ def count_drawn(
                 ends[slot + 2] += ends[slot + 1]
             for k in range(n_found):
                 # The place of the next record of the slot; at last, where its records end.
-                place = ends[found[k] + np.uint32(1)]
-                ends[found[k] + np.uint32(1)] = place + np.uint32(1)
-                ordered[place] = words[k]
+                index = ends[found[k] + np.uint32(1)]
+                ends[found[k] + np.uint32(1)] = index + np.uint32(1)
+                ordered[index] = words[k]
             for k in range(features.size):
                 column, table = codes[features[k], begin:end], flat[offsets[features[k]] :]
                 for slot in askers[k, : n_askers[k]]:

@@ -125,7 +125,7 @@ def _raw(column: Any, feature: Feature) -> np.ndarray:
 
 
 def _category_codes(column: Any, feature: Categorical) -> np.ndarray:
-    """Places in the category list, then "other", then missing."""
+    """Indices in the category list, then "other", then missing."""
     n_listed = len(feature.categories)
     return to_indices(column, feature.categories, n_listed, n_listed + 1)
 
@@ -171,9 +171,9 @@ def _matrices(columns: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
 
 
 def _is_even(columns: list[np.ndarray]) -> bool:
-    places = [_address(column) for column in columns]
+    indices = [_address(column) for column in columns]
     alike = all((column.dtype, column.strides) == (columns[0].dtype, columns[0].strides) for column in columns)
-    return alike and len({b - a for a, b in pairwise(places)}) == 1
+    return alike and len({b - a for a, b in pairwise(indices)}) == 1
 
 
 def _stacked(columns: list[np.ndarray]) -> np.ndarray:
@@ -197,11 +197,11 @@ def _scales(features: tuple[tuple[bytes, float, float], ...], dtype: np.dtype) -
     lows, highs = np.array([(low, high) for _, low, high in features]).T
     with np.errstate(all="ignore"):  # of a range that is too wide or too narrow all cuts fall in few steps, no more
         scales = N_STEPS / (highs - lows)
-        for place, (inner, low, high, scale) in enumerate(zip(all_cuts, lows, highs, scales, strict=True)):
+        for index, (inner, low, high, scale) in enumerate(zip(all_cuts, lows, highs, scales, strict=True)):
             # Values are clipped to the bounds: a cut at or below the lower one is always passed, one above the upper never.
             inner = np.where(inner <= low, -np.inf, inner)[inner <= high]
-            cuts[place, : len(inner)] = inner
+            cuts[index, : len(inner)] = inner
             steps = np.clip(np.nan_to_num((inner - low) * scale, nan=0.0), 0, N_STEPS - 1).astype(np.int64)
-            n_before[place] = quick[place] = np.searchsorted(steps, np.arange(N_STEPS))
-            quick[place, steps] = np.iinfo(dtype).max
+            n_before[index] = quick[index] = np.searchsorted(steps, np.arange(N_STEPS))
+            quick[index, steps] = np.iinfo(dtype).max
     return cuts, missing, n_before, quick, lows, scales

@@ -54,7 +54,7 @@ def check_reading(table: Any, schema: Schema, backend: Any) -> None:
     """
     nobody = table.limit(0)
     codes = [*feature_codes(nobody, Domain.of(schema, Grid(bins=1))).values(), target_code(nobody, schema.target)]
-    if can_run(backend, nobody.select(**{f"c{place}": code for place, code in enumerate(codes)})):
+    if can_run(backend, nobody.select(**{f"c{index}": code for index, code in enumerate(codes)})):
         return
     for name, code in zip((*schema.features, schema.target.name), codes, strict=True):
         if not can_run(backend, nobody.select(code=code)):
@@ -83,9 +83,9 @@ def code_type(n_codes: int) -> str:
 def feature_codes(table: Any, domain: Domain) -> dict[str, Any]:
     """The code of each feature, under short names of our own."""
     codes = {}
-    for place, (name, part) in enumerate(zip(domain.names, domain.features, strict=True)):
-        code = _bin(table[name], part, domain.cuts[place]) if isinstance(part, Numeric) else _category(table[name], part)
-        codes[f"c{place}"] = code.cast(code_type(int(domain.n_codes[place])))
+    for index, (name, part) in enumerate(zip(domain.names, domain.features, strict=True)):
+        code = _bin(table[name], part, domain.cuts[index]) if isinstance(part, Numeric) else _category(table[name], part)
+        codes[f"c{index}"] = code.cast(code_type(int(domain.n_codes[index])))
     return codes
 
 
@@ -121,8 +121,8 @@ def _bin(column: Any, part: Numeric, cuts: np.ndarray) -> Any:
     else:
         value = _to_real(column)
         starts = [real(cut) for cut in inner[passed:]]
-    place = steps(value, [None, *starts], list(range(passed, len(inner) + 1)))
-    return ibis.cases((_is_missing(value), len(cuts) + 1), else_=place)
+    index = steps(value, [None, *starts], list(range(passed, len(inner) + 1)))
+    return ibis.cases((_is_missing(value), len(cuts) + 1), else_=index)
 
 
 def _rounded_up(numbers: np.ndarray) -> np.ndarray:
@@ -139,16 +139,16 @@ def _category(column: Any, part: Categorical) -> Any:
 
 def _place(column: Any, listed: Sequence[Hashable], other: int, missing: int) -> Any:
     """Place of each value in ``listed``, as ``columns.to_indices`` finds it."""
-    null_place = next((place for place, value in enumerate(listed) if value is None), missing)
+    null_place = next((index for index, value in enumerate(listed) if value is None), missing)
     column = column.cast("int32") if column.type().is_boolean() else column
     column = _to_real(column) if column.type().is_decimal() else column
     branches = [(column.isnull(), null_place)]
     if column.type().is_floating():
         branches.append((column.isnan(), missing))
-    for place, value in enumerate(listed):
+    for index, value in enumerate(listed):
         literal = _as_literal(value, column.type())
         if literal is not None:
-            branches.append((column == literal, place))
+            branches.append((column == literal, index))
     return ibis.cases(*branches, else_=other)
 
 
@@ -173,7 +173,7 @@ def _is_storable(text: str) -> bool:
 
 
 def target_code(table: Any, target: Target) -> Any:
-    """Class place, or step of the fine grid of a bounded target; -1 for a record to leave out."""
+    """Class index, or step of the fine grid of a bounded target; -1 for a record to leave out."""
     column = table[target.name]
     if isinstance(target, Classes):
         other = -1 if target.other is None else target.labels.index(target.other)

@@ -24,25 +24,25 @@ def count_wrong(session: Session, votes: Any, ensembles: np.ndarray, n_classes: 
         counted = votes.select(
             "y",
             **{
-                f"k{place}_{c}": sum(
+                f"k{index}_{c}": sum(
                     ((votes[f"v{tree}"] == c).ifelse(1, 0) for tree in np.flatnonzero(trees)), ibis.literal(0, "int32")
                 )
-                for place, trees in enumerate(some)
+                for index, trees in enumerate(some)
                 for c in range(n_classes)
             },
         )
         wrong = {
-            f"a{place}": (~_is_right(counted, place, n_classes)).ifelse(1, 0).sum().fill_null(0).cast("int64")
-            for place in range(len(some))
+            f"a{index}": (~_is_right(counted, index, n_classes)).ifelse(1, 0).sum().fill_null(0).cast("int64")
+            for index in range(len(some))
         }
         found = session.fetch(counted.aggregate(**wrong))
-        errors += [int(found[f"a{place}"][0]) for place in range(len(some))]
+        errors += [int(found[f"a{index}"][0]) for index in range(len(some))]
     return np.array(errors, dtype=np.int64)
 
 
-def _is_right(counted: Any, place: int, n_classes: int) -> Any:
+def _is_right(counted: Any, index: int, n_classes: int) -> Any:
     """Whether the class with the most votes, the first of several, is the label."""
-    of_class = [counted[f"k{place}_{c}"] for c in range(n_classes)]
+    of_class = [counted[f"k{index}_{c}"] for c in range(n_classes)]
     right = ibis.literal(False)
     for c in range(n_classes):
         first_most = counted["y"] == c

@@ -54,12 +54,12 @@ def number(value: int | None) -> Any:
 
 def pick(value: Any, first: int, table: Sequence[int | None]) -> Any:
     """``table[value - first]``, null outside of the table."""
-    if all(entry == first + place for place, entry in enumerate(table)):
+    if all(entry == first + index for index, entry in enumerate(table)):
         return ibis.cases(((value >= first) & (value < first + len(table)), value), else_=number(None))
     padded = [None, *table, None]
-    starts = [place for place in range(1, len(padded)) if padded[place] != padded[place - 1]]
+    starts = [index for index in range(1, len(padded)) if padded[index] != padded[index - 1]]
     return steps(
-        value, [first - 1, *(first + start - 1 for start in starts)], [number(padded[place]) for place in (0, *starts)]
+        value, [first - 1, *(first + start - 1 for start in starts)], [number(padded[index]) for index in (0, *starts)]
     )
 
 

@@ -55,9 +55,9 @@ def node_of(
     nodes = sorted(moves[0].splits)
     # Between those that are split are nodes that are not; a run of these stays as it is.
     starts, results = [nodes[0]], []
-    for place, node in enumerate(nodes):
+    for index, node in enumerate(nodes):
         results.append(walk(codes, splits, node, leaf))
-        follower = nodes[place + 1] if place + 1 < len(nodes) else None
+        follower = nodes[index + 1] if index + 1 < len(nodes) else None
         if follower is None or follower > node + 1:
             starts.append(node + 1)
             results.append(unmoved())

@@ -71,14 +71,14 @@ class Placed:
         return node_of(self.code, self._moves, self.roots[copy], column, leaf, lambda: pick(column, first, entries))
 
     def at_asked(self, copy: int, first: int, asked: np.ndarray) -> tuple[Any, Any]:
-        """Records, and the place behind ``first`` of their node: null for a node that is not asked about."""
+        """Records, and the index behind ``first`` of their node: null for a node that is not asked about."""
         if self.roots[copy] is None and not self._moves:
-            column, places = self._node_column(copy), np.flatnonzero(asked)
+            column, indices = self._node_column(copy), np.flatnonzero(asked)
             is_asked = (column >= first) & (column < first + len(asked))
-            if len(places) < len(asked):
-                is_asked = column.isin((first + places).tolist())
+            if len(indices) < len(asked):
+                is_asked = column.isin((first + indices).tolist())
             return self.table.filter(is_asked), column - first
-        entries = [place if is_asked else None for place, is_asked in enumerate(asked)]
+        entries = [index if is_asked else None for index, is_asked in enumerate(asked)]
         return self.table, self.at_node(copy, first, entries)
 
     def _node_column(self, copy: int) -> Any:

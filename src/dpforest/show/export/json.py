@@ -65,14 +65,14 @@ def _nodes(forest: Forest, splits: Splits, conditions: list[list[str]]) -> list[
     nodes = []
     for node, parent in enumerate(forest.parents.tolist()):
         leaf = bool(forest.is_leaf[node])
-        place = node - int(forest.first_children[parent])
+        index = node - int(forest.first_children[parent])
         said = conditions[splits.of_node[parent]] if parent >= 0 else []
         nodes.append(
             {
                 "tree": int(forest.trees[node]),
                 "level": int(forest.levels[node]),
                 "parent": None if parent < 0 else parent,
-                "condition": "always" if parent < 0 else said[place] if place < len(said) else "never",
+                "condition": "always" if parent < 0 else said[index] if index < len(said) else "never",
                 "feature": None if leaf else int(forest.features[node]),
                 "split": None if leaf else int(splits.of_node[node]),
                 "children": children[node],

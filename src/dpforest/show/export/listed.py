@@ -48,14 +48,14 @@ def texts_of(values: Sequence[Hashable]) -> list[str]:
     texts: list[str] = [valid_text(value) if isinstance(value, str) else "" for value in values]
     taken: set[str] = set()
     # Text that can stay as it is comes first, then text that cannot, then what is no text.
-    order = sorted(range(len(values)), key=lambda place: (not isinstance(values[place], str), texts[place] != values[place]))
-    for place in order:
-        value = values[place]
-        text = texts[place] if isinstance(value, str) else _text_of(value)
+    order = sorted(range(len(values)), key=lambda index: (not isinstance(values[index], str), texts[index] != values[index]))
+    for index in order:
+        value = values[index]
+        text = texts[index] if isinstance(value, str) else _text_of(value)
         while text in taken:
             text += f" ({type(value).__name__})"
         taken.add(text)
-        texts[place] = text
+        texts[index] = text
     return texts
 
 
@@ -69,8 +69,8 @@ def valid_text(text: str) -> str:
 
 
 def none_code(categories: Sequence[Hashable]) -> int:
-    """The code of a value that is not there: the place of None if it is a category, else the last code."""
-    return next((place for place, value in enumerate(categories) if value is None), len(categories) + 1)
+    """The code of a value that is not there: the index of None if it is a category, else the last code."""
+    return next((index for index, value in enumerate(categories) if value is None), len(categories) + 1)
 
 
 def json_value(value: Any) -> Any:

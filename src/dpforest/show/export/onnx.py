@@ -48,13 +48,13 @@ def onnx_model(forest: Forest) -> bytes:
 
 
 def input_names(features: tuple[str, ...]) -> list[str]:
-    """The name of the input of each feature: its own, or ``input_<place>`` where ONNX cannot have that."""
+    """The name of the input of each feature: its own, or ``input_<index>`` where ONNX cannot have that."""
     kept = [name and "\0" not in name and name not in OUTPUTS and valid_text(name) == name for name in features]
     taken = {name for name, keeps in zip(features, kept, strict=True) if keeps}
     names = []
-    for place, (name, keeps) in enumerate(zip(features, kept, strict=True)):
+    for index, (name, keeps) in enumerate(zip(features, kept, strict=True)):
         if not keeps:
-            name = f"input_{place}"
+            name = f"input_{index}"
             while name in taken:
                 name += "_"
             taken.add(name)
@@ -98,9 +98,9 @@ class _Graph:
         self._nodes.append(self.onnx.helper.make_node(operator, inputs, [output], **attributes))
         return output
 
-    def input(self, place: int, kind: str) -> str:
-        self.inputs.append(self._described(self._names[place], kind, 1))
-        return self._names[place]
+    def input(self, index: int, kind: str) -> str:
+        self.inputs.append(self._described(self._names[index], kind, 1))
+        return self._names[index]
 
     def output(self, value: str, name: str, kind: str, *width: int) -> None:
         self._outputs.append(self._described(self.add("Identity", value, output=name), kind, *width))
@@ -139,15 +139,15 @@ def _code(graph: _Graph, forest: Forest, feature: int) -> str:
 
 
 def _text_code(graph: _Graph, feature: int, part: Categorical) -> str:
-    places = {text: place for place, text in enumerate(texts_of(part.categories)) if part.categories[place] is not None}
-    places.setdefault("", none_code(part.categories))
+    indices = {text: index for index, text in enumerate(texts_of(part.categories)) if part.categories[index] is not None}
+    indices.setdefault("", none_code(part.categories))
     value = graph.input(feature, "STRING")
     return graph.add(
         "LabelEncoder",
         value,
         domain="ai.onnx.ml",
-        keys_strings=[*places],
-        values_int64s=[*places.values()],
+        keys_strings=[*indices],
+        values_int64s=[*indices.values()],
         default_int64=len(part.categories),
     )
 

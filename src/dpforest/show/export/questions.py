@@ -63,7 +63,7 @@ class BinaryTrees:
     @classmethod
     def of(cls, forest: Forest) -> "BinaryTrees":
         splits, domain = Splits.of(forest), forest.domain
-        places: dict[tuple[int, bytes], int] = {}
+        indices: dict[tuple[int, bytes], int] = {}
         texts: list[str] = []
         features, masks, chains = [], [], []
         for split in splits.distinct:
@@ -73,12 +73,12 @@ class BinaryTrees:
             for child in asked:
                 mask = split.routes == child
                 key = (split.feature, mask.tobytes())
-                if key not in places:
-                    places[key] = len(texts)
+                if key not in indices:
+                    indices[key] = len(texts)
                     texts.append(domain.describe(split.feature, mask))
                     features.append(split.feature)
                     masks.append(mask)
-                chain.append((places[key], child))
+                chain.append((indices[key], child))
             chains.append((chain, last))
         trees = [_Planted(forest, splits, chains, root).tree() for root in range(forest.n_trees)]
         starts = np.cumsum([0, *map(len, masks)])[:-1]
@@ -95,8 +95,8 @@ class BinaryTrees:
     def leaves(self, codes: np.ndarray) -> np.ndarray:
         """The leaf of each tree ``(n_records, n_trees)``."""
         leaves = np.zeros((codes.shape[1], len(self.trees)), dtype=np.int64)
-        for place, released in enumerate(self.trees):
-            tree, reached = released.tree_, leaves[:, place]
+        for index, released in enumerate(self.trees):
+            tree, reached = released.tree_, leaves[:, index]
             records = np.flatnonzero(tree.feature[reached] >= 0)
             while len(records):
                 nodes = reached[records]
@@ -117,21 +117,21 @@ class _Planted:
         # What is still to be numbered: node, place in its chain, level, parent's row and side.
         waiting = [(root, 0, 0, -1, 0)]
         while waiting:
-            node, place, level, parent, side = waiting.pop()
+            node, index, level, parent, side = waiting.pop()
             chain, last = self._chain(node)
-            while place == len(chain) and last is not None:
+            while index == len(chain) and last is not None:
                 # A chain that has come to its end, or a split with one child, is the last child itself.
-                node, place = last, 0
+                node, index = last, 0
                 chain, last = self._chain(node)
             row = len(self._rows)
             if parent >= 0:
                 self._rows[parent][side] = row
             self._depth = max(self._depth, level)
             self._rows.append([LEAF, LEAF, NO_FEATURE, node])
-            if place < len(chain):
-                self._rows[row][2] = chain[place][0]
-                waiting.append((chain[place][1], 0, level + 1, row, 1))
-                waiting.append((node, place + 1, level + 1, row, 0))
+            if index < len(chain):
+                self._rows[row][2] = chain[index][0]
+                waiting.append((chain[index][1], 0, level + 1, row, 1))
+                waiting.append((node, index + 1, level + 1, row, 0))
 
     def _chain(self, node: int) -> tuple[list[tuple[int, int]], int | None]:
         """Questions of a node with the child of each, and the last child; none at a leaf."""

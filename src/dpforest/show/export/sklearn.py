@@ -61,7 +61,7 @@ class _ReleasedForest(BaseEstimator):
 
     @property
     def questions_(self) -> list[str]:
-        """What the trees ask, such as ``age < 37``; the ``feature`` of a tree is a place in this list."""
+        """What the trees ask, such as ``age < 37``; the ``feature`` of a tree is an index in this list."""
         return self._trees.questions
 
     @property

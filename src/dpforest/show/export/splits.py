@@ -33,8 +33,8 @@ class Splits:
             if not len(nodes):
                 continue
             routes = forest.routes[forest.splits[nodes], : forest.domain.n_codes[feature]]
-            rows, places = np.unique(routes, axis=0, return_inverse=True)
-            of_node[nodes] = len(distinct) + places.reshape(-1)
+            rows, indices = np.unique(routes, axis=0, return_inverse=True)
+            of_node[nodes] = len(distinct) + indices.reshape(-1)
             distinct += [Split(feature, row) for row in rows]
         return cls(distinct, of_node)
 

@@ -41,11 +41,11 @@ def sql_query(forest: Forest, table: str) -> str:
 
 
 def column_names(features: tuple[str, ...]) -> list[str]:
-    """The column of each feature: it has its name, or ``feature_<place>`` if the name is empty, as no column's can be."""
+    """The column of each feature: it has its name, or ``feature_<index>`` if the name is empty, as no column's can be."""
     names = []
-    for place, name in enumerate(features):
-        name = valid_text(name) or f"feature_{place}"
-        while name in names or (not features[place] and name in features):
+    for index, name in enumerate(features):
+        name = valid_text(name) or f"feature_{index}"
+        while name in names or (not features[index] and name in features):
             name += "_"
         names.append(name)
     return names
@@ -109,7 +109,7 @@ def _literal(value: Hashable, text: str, kind: str) -> str:
 
 
 def _named(prefix: str, expressions: Sequence[str]) -> list[str]:
-    return [f"{expression} AS {prefix}{place}" for place, expression in enumerate(expressions)]
+    return [f"{expression} AS {prefix}{index}" for index, expression in enumerate(expressions)]
 
 
 def _category_kind(categories: Sequence[Hashable]) -> str:

@@ -66,9 +66,9 @@ def _book_block(book: Book, number: int) -> Block:
 def _blocks(scope: Priced, unit: str) -> list[Block]:
     """The parts of a scope; scopes that are alike become one."""
     alike: dict[Any, Block] = {}
-    for place, part in enumerate(scope.parts):
+    for index, part in enumerate(scope.parts):
         block = _part_block(part, unit)
-        key = _likeness(part) if isinstance(part.entry, Scope) else place
+        key = _likeness(part) if isinstance(part.entry, Scope) else index
         if key in alike:
             alike[key]["count"] += 1
             alike[key]["last"] = block["label"]

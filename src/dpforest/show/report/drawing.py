@@ -70,7 +70,7 @@ class Drawing:
         rules = self._rules()
         target = self.forest.target
         bounded = isinstance(target, Bounded)
-        labels = [] if isinstance(target, Bounded) else [target.labels[place] for place in self.coloured]
+        labels = [] if isinstance(target, Bounded) else [target.labels[index] for index in self.coloured]
         coloured = [self.texts.number(shortened(label, 60, visible)) for label in labels]
         n_below = 0 if bounded else target.n_values - len(coloured)
         return {
@@ -95,7 +95,7 @@ class Drawing:
         return drawn
 
     def _tree(self, root: int, most: int) -> list[list[Any]]:
-        """Rows of nodes from the root down: place of the parent, branches left out, and what ``_row`` gives."""
+        """Rows of nodes from the root down: index of the parent, branches left out, and what ``_row`` gives."""
         rows: list[list[Any]] = []
         queue = [(root, -1)]
         while queue and self.texts.size <= ROOM_FOR_TREES:
