@@ -47,16 +47,16 @@ def fit_forest(
     if recipe.without_delta and ledger.delta > 0:
         amount = _begin(ledger, 0.0)
     facts = replace(facts, n_trees=recipe.n_trees)
-    shards = vault.encode(Domain.of(vault.schema, recipe.grid), progress)
+    counter = vault.encode(Domain.of(vault.schema, recipe.grid), progress)
     progress("encoded")
     if recipe.first_look is not None:
-        recipe, amount = recipe.first_look.look(shards, recipe, amount, gate)
+        recipe, amount = recipe.first_look.release(counter, recipe, amount, gate)
     stages = recipe.stages or Together()
     if recipe.target_range is None:
-        forest = stages.train(shards, recipe, amount, gate, facts, progress)
+        forest = stages.train(counter, recipe, amount, gate, facts, progress)
     else:
-        window, amount = recipe.target_range.look(shards, amount, gate)
-        forest = widened(stages.train(shards, recipe, amount, gate, facts, progress), window)
+        window, amount = recipe.target_range.release(counter, amount, gate)
+        forest = widened(stages.train(counter, recipe, amount, gate, facts, progress), window)
     return replace(forest, n_records=measured)
 
 

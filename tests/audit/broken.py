@@ -96,7 +96,7 @@ class OneStreamGate(Gate):
 class HalvedGini(GiniCount):
     """The bound is halved: one record for an impurity that can rise by two."""
 
-    def bound(self, unit=1):
+    def bound(self, most=1):
         return Bound(low=-UNITS, high=0)
 
 
@@ -122,9 +122,9 @@ class PureNodes(Narrow):
 
     share: float = 0.5
 
-    def narrow(self, candidates, shards, first, amount, gate, label):
+    def narrow(self, candidates, counter, first, amount, gate, label):
         seen = []
-        shards.count_nodes(first, len(candidates.places)).map(seen.append)
+        counter.count_nodes(first, len(candidates.places)).map(seen.append)
         mixed = (seen[0] > 0).sum(axis=1) > 1
         return replace(candidates, valid=candidates.valid & mixed[:, None])
 
@@ -132,9 +132,9 @@ class PureNodes(Narrow):
 class BestOfThree(PrivateLabel):
     """Three choices of a label are charged as if each were about other records; the commonest is released."""
 
-    def release(self, statistics, amount, gate, target, label, unit=1):
+    def release(self, statistics, amount, gate, target, label, most=1):
         with gate.ledger.scope("three choices", "parallel"):
-            chosen = [gate.select(statistics, None, Bound(0, unit), amount, label) for _ in range(3)]
+            chosen = [gate.select(statistics, None, Bound(0, most), amount, label) for _ in range(3)]
         votes = np.eye(target.n_values)[chosen].sum(axis=0)
         return np.eye(target.n_values)[votes.argmax(axis=1)], 0.0
 
@@ -142,20 +142,20 @@ class BestOfThree(PrivateLabel):
 class MeanOfTwo(NoisyCounts):
     """Counts are released a second time for a better mean, and nobody charges for that."""
 
-    def release(self, statistics, amount, gate, target, label, unit=1):
-        counts, variance = gate.add_noise(statistics, Sensitivity(unit, unit**2), amount, label)
-        again = gate._add_noise(statistics._value, Rate.below(Fraction(amount) / unit))
-        return (counts + again) / (2 * unit), variance / unit**2 / 2
+    def release(self, statistics, amount, gate, target, label, most=1):
+        counts, variance = gate.add_noise(statistics, Sensitivity(most, most**2), amount, label)
+        again = gate._add_noise(statistics._value, Rate.below(Fraction(amount) / most))
+        return (counts + again) / (2 * most), variance / most**2 / 2
 
 
 class PresentClasses(NoisyCounts):
     """A class that no record of a leaf has is left at 0, without noise."""
 
-    def release(self, statistics, amount, gate, target, label, unit=1):
-        counts, variance = gate.add_noise(statistics, Sensitivity(unit, unit**2), amount, label)
+    def release(self, statistics, amount, gate, target, label, most=1):
+        counts, variance = gate.add_noise(statistics, Sensitivity(most, most**2), amount, label)
         present = []
         statistics.map(lambda exact: present.append(exact > 0))
-        return np.where(present[0], counts, 0) / unit, variance / unit**2
+        return np.where(present[0], counts, 0) / most, variance / most**2
 
 
 class SeenCategories(DPForestClassifier):

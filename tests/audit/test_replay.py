@@ -497,7 +497,7 @@ def mask_of_present_labels(values, amount, gate, label):
 
 def groups_of_present_labels(values, amount, gate, label):
     counts = opened(values)
-    return gate.select(values, None, LABEL, amount, label, apart=np.where(counts > 0, np.arange(counts.shape[1]), 0))
+    return gate.select(values, None, LABEL, amount, label, distinct=np.where(counts > 0, np.arange(counts.shape[1]), 0))
 
 
 def shape_by_empty_leaves(values, amount, gate, label):
@@ -558,7 +558,7 @@ def with_leaf(release):
     """A subject whose leaves release ``release(values, amount, gate, label)``: counts and their variance, or labels."""
 
     class Leaf(NoisyCounts):
-        def release(self, statistics, amount, gate, target, label, unit=1):
+        def release(self, statistics, amount, gate, target, label, most=1):
             released = release(statistics, amount, gate, label)
             return released if isinstance(released, tuple) else (np.eye(target.n_values)[released], 0.0)
 
@@ -586,8 +586,8 @@ class ExactSize(Narrow):
     least: int
     share: float = 0.5
 
-    def narrow(self, candidates, shards, first, amount, gate, label):
-        sizes = opened(shards.count_nodes(first, len(candidates.places))).sum(axis=1)
+    def narrow(self, candidates, counter, first, amount, gate, label):
+        sizes = opened(counter.count_nodes(first, len(candidates.places))).sum(axis=1)
         return replace(candidates, valid=candidates.valid & (sizes >= self.least)[:, None])
 
 
@@ -599,8 +599,8 @@ def test_stopping_by_exact_size_is_caught_wherever_the_limit_is(least):
 class Falling(MaxOperator):
     """Says that scores fall; they rise by as much."""
 
-    def bound(self, unit=1):
-        return Bound(-unit, 0)
+    def bound(self, most=1):
+        return Bound(-most, 0)
 
 
 def test_a_direction_that_is_wrong_is_caught():
@@ -612,7 +612,7 @@ def test_a_direction_that_is_wrong_is_caught():
 class ShortMeans(TwoBinMean):
     """The L2 sensitivity of two bins is understated; L1 is right."""
 
-    def release(self, statistics, amount, gate, target, label, unit=1):
+    def release(self, statistics, amount, gate, target, label, most=1):
         bins = statistics.map(lambda sums: np.stack([TARGET_STEPS * sums[:, 0] - sums[:, 1], sums[:, 1]], axis=1))
         released, variance = gate.add_noise(bins, Sensitivity(TARGET_STEPS, TARGET_STEPS**2 // 2), amount, label)
         return released / TARGET_STEPS, variance / TARGET_STEPS**2
@@ -701,8 +701,8 @@ class NarrowGate(Gate):
 class SharpGate(Gate):
     """Doubles scores on their way to the mechanism."""
 
-    def select(self, scores, valid, bound, amount, label, mechanism=None, apart=None):
-        return super().select(scores.map(lambda values: 2 * values), valid, bound, amount, label, mechanism, apart)
+    def select(self, scores, valid, bound, amount, label, mechanism=None, distinct=None):
+        return super().select(scores.map(lambda values: 2 * values), valid, bound, amount, label, mechanism, distinct)
 
 
 class LateGate(Gate):
@@ -753,7 +753,7 @@ IDENTITIES = Domain.of(Schema({"record": Numeric(0, 200, integer=True)}, Classes
 TARGET = Classes([0, 1])
 
 
-def shards_of(records):
+def counter_of(records):
     return MemoryCounter(np.asarray(records, dtype=IDENTITIES.dtype)[None], np.asarray(records) % 2, IDENTITIES, TARGET)
 
 
@@ -766,17 +766,17 @@ def bootstrap_coins(records, entropy):
 
 
 def hold_out_coins(records, entropy):
-    training, held = shards_of(records).hold_out(0.4, entropy)
+    training, held = counter_of(records).hold_out(0.4, entropy)
     assert sorted([*training._codes[0], *held._codes[0]]) == sorted(records)
     return np.isin(records, held._codes[0])[None]
 
 
 def error_coins(records, entropy):
-    shards = shards_of(records)
+    counter = counter_of(records)
     # Two of five trees are wrong about even records, three about odd ones.
     forest = plant(IDENTITIES, TARGET, *[[9.0, 1.0]] * 3, *[[1.0, 9.0]] * 2)
-    shards.deal_by_errors(replace(forest, votes=forest.counts), 4, entropy)
-    return shards._weights
+    counter.deal_by_errors(replace(forest, votes=forest.counts), 4, entropy)
+    return counter._weights
 
 
 COINS = [disjoint_coins, bootstrap_coins, hold_out_coins, error_coins]

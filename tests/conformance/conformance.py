@@ -89,12 +89,12 @@ class Twin:
         return int(own)
 
     @property
-    def code_unit(self) -> int:
-        return self._same("code_unit")
+    def most_per_feature(self) -> int:
+        return self._same("most_per_feature")
 
     @property
-    def node_unit(self) -> int:
-        return self._same("node_unit")
+    def most_per_node(self) -> int:
+        return self._same("most_per_node")
 
     @property
     def code_width(self) -> int:
@@ -162,11 +162,11 @@ class Twin:
     def weigh_residuals(self) -> None:
         self._both("weigh_residuals")
 
-    def look(self, low: int, high: int) -> None:
-        self._both("look", low, high)
+    def set_window(self, low: int, high: int) -> None:
+        self._both("set_window", low, high)
 
-    def look_at_residuals(self, half_width: int) -> None:
-        self._both("look_at_residuals", half_width)
+    def set_residual_window(self, half_width: int) -> None:
+        self._both("set_residual_window", half_width)
 
     def weigh_distances(self, first: int, centres: np.ndarray, reach: int) -> None:
         self._both("weigh_distances", first, centres, reach)

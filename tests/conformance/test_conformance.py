@@ -96,7 +96,7 @@ def test_records_are_counted_and_encoded_as_in_memory(backend, size, kind):
     for grid in (Grid(geometric=True), Grid(bins=5))[: 2 if size == "mixed" else 1]:
         twin = source.encode(Domain.of(schema, grid))
         all_records(twin)
-        assert (twin.code_unit, twin.node_unit, twin.code_width) == (1, 1, schema.target.width)
+        assert (twin.most_per_feature, twin.most_per_node, twin.code_width) == (1, 1, schema.target.width)
         twin.count_codes(0, np.ones((1, schema.n_features), dtype=bool))
         twin.count_nodes(0, 3)
 
@@ -138,12 +138,12 @@ def test_weights_of_classes_follow_released_scores_as_in_memory(backend, size, k
     for most in (SCORE_STEPS // 4, 40 * SCORE_STEPS):
         all_records(twin)
         twin.weigh_residuals()
-        assert twin.code_unit == twin.node_unit == 255
+        assert twin.most_per_feature == twin.most_per_node == 255
         n_nodes = grow_at_random(twin, 1, 1, rng)
         twin.sum_residuals(0, n_nodes)
         twin.add_scores(rng.integers(-most, most + 1, (n_nodes, n_classes)).astype(np.int32))
     all_records(twin)
-    assert twin.code_unit == 1
+    assert twin.most_per_feature == 1
     twin.count_nodes(0, 1)
     twin.sum_residuals(0, 1)
 
@@ -154,14 +154,14 @@ def test_views_of_a_bounded_target_follow_released_values_as_in_memory(backend, 
     twin, rng = encoded(backend, size, "bounded"), np.random.default_rng(2)
     twin.start_scores()
     for window, half_width in (((0, FINE_STEPS), FINE_STEPS // 4), ((FINE_STEPS // 8, 5 * FINE_STEPS // 8), 1000)):
-        twin.look(*window)
+        twin.set_window(*window)
         all_records(twin)
         twin.count_values(0, 2)
         n_nodes = grow_at_random(twin, 1, 1, rng)
         twin.count_values(0, n_nodes)
         twin.add_scores(rng.integers(-9000, FINE_STEPS, (n_nodes, 1)).astype(np.int32))
         all_records(twin)
-        twin.look_at_residuals(half_width)
+        twin.set_residual_window(half_width)
         twin.count_values(0, 1)
         twin.count_nodes(0, 1)
 
@@ -174,7 +174,7 @@ def test_sides_of_released_centres_are_counted_as_in_memory(backend, size):
     first, n_open, everything = 0, 1, np.ones((1, twin.domain.n_features), dtype=bool)
     for reach in (102, TARGET_STEPS):
         twin.weigh_distances(first, rng.integers(0, TARGET_STEPS + 1, n_open), reach)
-        assert (twin.code_unit, twin.node_unit, twin.code_width) == (255, 1, 2)
+        assert (twin.most_per_feature, twin.most_per_node, twin.code_width) == (255, 1, 2)
         twin.count_codes(first, np.repeat(everything, n_open, axis=0))
         twin.count_nodes(first, n_open)
         feature = int(rng.integers(twin.domain.n_features))
@@ -183,7 +183,7 @@ def test_sides_of_released_centres_are_counted_as_in_memory(backend, size):
         twin.descend(first, np.full(n_open, feature), routes, children)
         first, n_open = first + n_open, 2 * n_open
     all_records(twin)
-    assert (twin.code_unit, twin.code_width) == (1, 3)
+    assert (twin.most_per_feature, twin.code_width) == (1, 3)
     twin.count_codes(0, everything)
 
 
@@ -217,8 +217,8 @@ def test_held_out_records_are_a_part_of_their_own(backend, size, kind):
 class Spy:
     """Records in memory, and the protocols that their questions belong to."""
 
-    def __init__(self, shards, needed):
-        self._shards, self._needed = shards, needed
+    def __init__(self, counter, needed):
+        self._shards, self._needed = counter, needed
 
     def __getattr__(self, name):
         self._needed |= {need for need in CAPABILITIES if name in vars(need)}

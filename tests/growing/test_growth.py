@@ -196,10 +196,10 @@ def grown(recipe, epsilon, n_rows=60, target=TWO.target):
         dtype=domain.dtype,
     )
     entropy, ledger = Entropy(3), Ledger(Pure(epsilon))
-    shards = MemoryCounter(codes, np.asarray(y), domain, target)
-    shards.deal(recipe.sample.assignment(recipe.n_trees), entropy)
+    counter = MemoryCounter(codes, np.asarray(y), domain, target)
+    counter.deal(recipe.sample.assignment(recipe.n_trees), entropy)
     plan = recipe.allocate.plan(epsilon, recipe.depth)
-    forest = grow(shards, recipe, plan, Gate(ledger, entropy), recipe.n_trees)
+    forest = grow(counter, recipe, plan, Gate(ledger, entropy), recipe.n_trees)
     return forest, plan, ledger, codes, y
 
 

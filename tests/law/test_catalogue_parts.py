@@ -251,10 +251,10 @@ class KeepingGate:
 def class_sums(schema, grid, codes, labels, positions, reach):
     """What ``ClassMeans`` hands to the gate, and the sensitivity that it states."""
     domain, menu, gate = Domain.of(schema, grid), Menu(), KeepingGate()
-    shards = MemoryCounter(codes, labels, domain, schema.target)
-    shards._start(positions, np.empty((0, 0), dtype=np.uint8))
+    counter = MemoryCounter(codes, labels, domain, schema.target)
+    counter._start(positions, np.empty((0, 0), dtype=np.uint8))
     candidates = menu.propose(domain, menu.fixed(domain), reach, np.random.default_rng(0))
-    narrowed = ClassMeans().narrow(candidates, shards, 0, 0.25, gate, Purpose("splits", level=0))
+    narrowed = ClassMeans().narrow(candidates, counter, 0, 0.25, gate, Purpose("splits", level=0))
     return gate, candidates, narrowed
 
 
@@ -324,9 +324,9 @@ CRITERIA = {
 
 def best_scores(criterion, domain, target, codes, labels, candidates):
     """The score of each feature's best split at one node."""
-    shards = MemoryCounter(codes, labels, domain, target)
-    shards.deal(AllTrees(1), Entropy(0))
-    scores = shards.count_codes(0, candidates.wanted(domain.n_features)).map(
+    counter = MemoryCounter(codes, labels, domain, target)
+    counter.deal(AllTrees(1), Entropy(0))
+    scores = counter.count_codes(0, candidates.wanted(domain.n_features)).map(
         lambda counts: score(criterion, domain.offsets, target, candidates, counts)
     )
     best_of = partial(_best_of_each_feature, candidates.features, candidates.valid, domain.n_features)
@@ -356,8 +356,8 @@ def test_a_feature_without_a_valid_split_is_not_offered_in_the_first_step_and_th
     gates = []
 
     class KeptGate(Gate):
-        def select(self, scores, valid, bound, amount, purpose, mechanism=None, apart=None):
-            chosen = super().select(scores, valid, bound, amount, purpose, mechanism, apart)
+        def select(self, scores, valid, bound, amount, purpose, mechanism=None, distinct=None):
+            chosen = super().select(scores, valid, bound, amount, purpose, mechanism, distinct)
             gates.append((purpose, valid.copy(), chosen))
             return chosen
 
@@ -409,7 +409,7 @@ def test_medians_taken_jointly_are_one_choice_of_a_level():
 # --- records kept apart ---------------------------------------------------------------------------------------------
 
 
-def shards_of(n_rows, seed=6, schema=TWO):
+def counter_of(n_rows, seed=6, schema=TWO):
     domain, codes, labels = random_table(schema, Grid(6), 2000, seed)
     return MemoryCounter(codes[:, :n_rows], labels[:n_rows], domain, schema.target)
 
@@ -418,8 +418,8 @@ def shards_of(n_rows, seed=6, schema=TWO):
 @pytest.mark.parametrize("n_rows", [0, 1, 300])
 def test_an_appended_record_changes_no_other_records_part(share, n_rows):
     for seed in range(20):
-        before = shards_of(n_rows).hold_out(share, Entropy(seed))
-        after = shards_of(n_rows + 1).hold_out(share, Entropy(seed))
+        before = counter_of(n_rows).hold_out(share, Entropy(seed))
+        after = counter_of(n_rows + 1).hold_out(share, Entropy(seed))
         grown = [len(b._target_codes) - len(a._target_codes) for a, b in zip(before, after, strict=True)]
         assert sorted(grown) == [0, 1]
         for first, second in zip(before, after, strict=True):
@@ -429,7 +429,7 @@ def test_an_appended_record_changes_no_other_records_part(share, n_rows):
 
 
 def test_the_two_parts_are_all_records_each_in_one():
-    whole = shards_of(1000)
+    whole = counter_of(1000)
     training, held = whole.hold_out(0.3, Entropy(2))
     together = np.concatenate([training._codes, held._codes], axis=1)
     assert Counter(map(tuple, together.T.tolist())) == Counter(map(tuple, whole._codes.T.tolist()))
@@ -465,7 +465,7 @@ def hand_made(n_trees=3, seed=0, schema=TWO):
 
 
 def test_an_added_record_raises_each_number_of_errors_by_nothing_or_one():
-    forest, whole = hand_made(5), shards_of(50)
+    forest, whole = hand_made(5), counter_of(50)
     ensembles = np.random.default_rng(3).random((12, 5)) < 0.6
     before, raised = opened(whole.count_errors(forest, ensembles)), set()
     for record, label in itertools.product(naive.all_records(whole.domain)[::13], range(2)):
@@ -476,7 +476,7 @@ def test_an_added_record_raises_each_number_of_errors_by_nothing_or_one():
 
 
 def test_errors_are_those_of_the_majority_of_an_ensemble():
-    forest, whole = hand_made(5), shards_of(60)
+    forest, whole = hand_made(5), counter_of(60)
     ensembles = np.array([[1, 1, 1, 1, 1], [0, 1, 0, 1, 1], [0, 0, 1, 0, 0]], dtype=bool)
     wrong = []
     for trees in ensembles:
@@ -491,7 +491,7 @@ def test_errors_are_those_of_the_majority_of_an_ensemble():
 
 def test_each_class_is_tested_tree_by_tree_on_the_released_splits():
     recipe = recipe_of(n_trees=4, depth=3, grid=Grid(6), vote=Majority())
-    whole = shards_of(300, schema=THREE)
+    whole = counter_of(300, schema=THREE)
     forest = train(recipe, THREE, whole._codes, whole._target_codes).forest
     assert forest.depth == 3
     tested = opened(count_tested(whole, forest, Entropy(0)))
@@ -503,7 +503,7 @@ def test_each_class_is_tested_tree_by_tree_on_the_released_splits():
 
 @pytest.mark.parametrize("n_trees", [1, 4])
 def test_any_added_record_adds_one_to_one_number_of_each_tree_that_is_tested(n_trees):
-    forest, whole = hand_made(n_trees), shards_of(40)
+    forest, whole = hand_made(n_trees), counter_of(40)
     before, cells = opened(count_tested(whole, forest, Entropy(0))), set()
     for record, label in itertools.product(naive.all_records(whole.domain)[::13], range(2)):
         more = MemoryCounter(*with_one_more(whole._codes, whole._target_codes, record, label), whole.domain, whole.target)
@@ -565,7 +565,7 @@ def aggregated(forest, whole, trees):
 def test_without_noise_selective_aggregation_is_the_printed_algorithm_on_random_subsets(subset_size):
     differing = 0
     for seed in range(12):
-        forest, whole = hand_made(7, seed), shards_of(80, seed)
+        forest, whole = hand_made(7, seed), counter_of(80, seed)
         gate = Gate(Ledger(Pure(math.inf)), CoupledEntropy(seed))
         kept = SelectiveAggregation(subset_size=subset_size)._keep(forest, whole, math.inf, gate)
         order = np.random.default_rng([seed, 1, 1]).permutation(7)  # what the coins of the gate give first
@@ -609,8 +609,8 @@ def test_an_added_record_changes_no_other_records_part_in_later_trees_and_takes_
     forest = hand_made(4)
     # From table to table the worst record, the number of errors and the number of records change.
     for seed, n_rows in itertools.product(range(20), [*range(12), 80]):
-        positions, before = dealt(shards_of(n_rows), forest, 3, seed)
-        _, after = dealt(shards_of(n_rows + 1), forest, 3, seed)
+        positions, before = dealt(counter_of(n_rows), forest, 3, seed)
+        _, after = dealt(counter_of(n_rows + 1), forest, 3, seed)
         np.testing.assert_array_equal(before, after[:, :n_rows])
         assert after.max(initial=0) <= 1
         assert positions.tolist() == [[tree] * n_rows for tree in range(3)]
@@ -620,7 +620,7 @@ def test_an_added_record_changes_no_other_records_part_in_later_trees_and_takes_
 def test_changing_the_other_records_does_not_change_whether_a_record_takes_part():
     forest, rng = hand_made(4), np.random.default_rng(8)
     for seed in range(20):
-        whole = shards_of(50)
+        whole = counter_of(50)
         _, before = dealt(whole, forest, 3, seed)
         shuffled = rng.permutation(49)
         others = whole._codes[:, shuffled], 1 - whole._target_codes[shuffled]
@@ -631,7 +631,7 @@ def test_changing_the_other_records_does_not_change_whether_a_record_takes_part(
 
 def test_a_record_takes_part_with_the_share_of_trees_that_get_it_wrong():
     forest, n_copies = hand_made(5, seed=4), N_DRAWS // 100
-    whole = shards_of(100, seed=9)
+    whole = counter_of(100, seed=9)
     n_wrong = (forest.choices(whole._codes) != whole._target_codes).sum(axis=0)
     assert {0, 5} < set(n_wrong.tolist())
     whole.deal_by_errors(forest, n_copies, Entropy(10))
@@ -645,7 +645,7 @@ def test_a_record_takes_part_with_the_share_of_trees_that_get_it_wrong():
 
 def test_a_record_takes_part_in_two_later_trees_independently():
     forest = hand_made(4, seed=4)
-    whole = shards_of(1000, seed=9)
+    whole = counter_of(1000, seed=9)
     n_wrong = (forest.choices(whole._codes) != whole._target_codes).sum(axis=0)
     whole.deal_by_errors(forest, 2 * (N_DRAWS // 4000), Entropy(11))
     for v in (1, 2, 3):
@@ -899,9 +899,9 @@ def test_what_is_charged_to_a_part_is_asked_of_that_part_alone(stages, monkeypat
         monkeypatch.setattr(MemoryCounter, name, watched(getattr(MemoryCounter, name)))
     fitted(stages=stages, vote=Majority())
     assert {part for _, scopes in asked for part in scopes if part in parts} == set(parts)
-    for shards, scopes in asked:
+    for counter, scopes in asked:
         (part,) = [label for label in scopes if label in parts]
-        assert shards is parts[part]
+        assert counter is parts[part]
 
 
 def test_charges_inside_an_earlier_scope_belong_to_it_and_later_ones_do_not():
@@ -977,7 +977,7 @@ def test_what_levels_did_not_ask_for_goes_to_the_leaves_and_the_total_is_the_bud
     assert [entry["label"] for entry in entries] == labels
     assert_exact_total(model.ledger_)
     recipe = recipe_of(n_trees=n_trees, **parts)
-    plan = recipe.allocate.plan(sample.share(model.ledger_.accountant, 0.7, n_trees), recipe.depth)
+    plan = recipe.allocate.plan(sample.amount_per_tree(model.ledger_.accountant, 0.7, n_trees), recipe.depth)
     assert entries[-1]["epsilon"] > plan.leaves
     assert sum(entry["epsilon"] for entry in entries) == pytest.approx(sum((*plan.splits, *plan.counts)))
 

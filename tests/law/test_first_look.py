@@ -42,9 +42,9 @@ def a_gate(epsilon=1.0, script=None, delta=0.0):
 
 def looked(look, codes, labels, gate, schema=SCHEMA, grid=Grid(3), menu=MENU):  # noqa: B008
     """The menu that a look at encoded records leads to, and what is left of the budget."""
-    shards = MemoryCounter(codes, labels, Domain.of(schema, grid), schema.target)
+    counter = MemoryCounter(codes, labels, Domain.of(schema, grid), schema.target)
     recipe = recipe_of(propose=menu, grid=grid)
-    recipe, rest = look.look(shards, recipe, gate.ledger.accountant.budget, gate)
+    recipe, rest = look.release(counter, recipe, gate.ledger.accountant.budget, gate)
     return recipe.propose, rest
 
 

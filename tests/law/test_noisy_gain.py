@@ -52,11 +52,11 @@ class KeepingGate:
 def choose(codes, labels, positions, reach, gate, menu, criterion, unit=1):
     """What ``NoisyGain`` chooses for nodes that hold records at ``positions`` and can hold the codes ``reach``."""
     domain = Domain.of(FEATURES, Grid(3))
-    shards = MemoryCounter(codes, labels, domain, FEATURES.target)
-    shards._start(positions, np.empty((0, 0), dtype=np.uint8))
-    shards.code_unit = unit
+    counter = MemoryCounter(codes, labels, domain, FEATURES.target)
+    counter._start(positions, np.empty((0, 0), dtype=np.uint8))
+    counter.most_per_feature = unit
     candidates = menu.propose(domain, menu.fixed(domain), reach, np.random.default_rng(0))
-    chosen = NoisyGain().choose(Level(candidates, shards, 0, gate, Purpose("splits", level=0), criterion), 0.25)
+    chosen = NoisyGain().choose(Level(candidates, counter, 0, gate, Purpose("splits", level=0), criterion), 0.25)
     return candidates, chosen
 
 

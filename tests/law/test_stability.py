@@ -37,10 +37,10 @@ def counts_by_tree(n_records: int, n_trees: int, sampling, seed: int) -> np.ndar
     x, c, y = rng.random(500), rng.choice(["a", "b"], 500), rng.choice(["no", "yes"], 500)
     table = {"x": x[:n_records], "c": c[:n_records]}
     vault = Vault.seal(pd.DataFrame(table), y[:n_records], SCHEMA)
-    shards = vault.encode(Domain.of(SCHEMA, Grid(bins=8)))
-    shards.deal(sampling.assignment(n_trees), Entropy(seed))
+    counter = vault.encode(Domain.of(SCHEMA, Grid(bins=8)))
+    counter.deal(sampling.assignment(n_trees), Entropy(seed))
     seen = []
-    shards.count_codes(0, np.ones((n_trees, 2), dtype=bool)).map(seen.append)
+    counter.count_codes(0, np.ones((n_trees, 2), dtype=bool)).map(seen.append)
     return seen[0]
 
 
@@ -151,7 +151,7 @@ def test_the_cost_of_a_bootstrap_is_at_least_exp_minus_one(amount):
 @given(AMOUNTS, st.integers(1, 500))
 def test_trees_on_bootstraps_never_cost_more_than_their_budget_and_leave_none_of_it(amount, n_trees):
     accountant = Pure(amount)
-    inside = PoissonBootstrap().share(accountant, amount, n_trees)
+    inside = PoissonBootstrap().amount_per_tree(accountant, amount, n_trees)
     cost = n_trees * exact(accountant.bootstrap(inside))
     assert (1 - Fraction(1, 10**9)) * exact(amount) < cost <= exact(amount)
 
@@ -161,7 +161,7 @@ def test_trees_on_bootstraps_never_cost_more_than_their_budget_and_leave_none_of
 def test_the_share_of_a_tree_fills_the_ledger_and_no_more(sampling, n_trees):
     for epsilon in (0.1, 1.0, 7.3):
         ledger = Ledger(Pure(epsilon))
-        share = sampling.share(ledger.accountant, epsilon, n_trees)
+        share = sampling.amount_per_tree(ledger.accountant, epsilon, n_trees)
         with sampling.scopes(ledger, n_trees):
             ledger.charge("leaves", "geometric", share)
         assert (1 - 1e-9) * epsilon < ledger.total <= epsilon

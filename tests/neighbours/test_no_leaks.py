@@ -295,14 +295,14 @@ def test_a_fitted_model_holds_no_value_of_the_table(task, delta, tmp_path):
 
 @pytest.fixture
 def inside():
-    """The vault, its shards and a sealed count, as the engine holds them."""
+    """The vault, its counter and a sealed count, as the engine holds them."""
     vault = Vault.seal(*secret_table(), CLASSES)
-    shards = vault.encode(Domain.of(CLASSES, Grid()))
-    shards.deal(AllTrees(1), Entropy())
-    return {"vault": vault, "shards": shards, "count": vault.count(), "nodes": shards.count_nodes(0, 1)}
+    counter = vault.encode(Domain.of(CLASSES, Grid()))
+    counter.deal(AllTrees(1), Entropy())
+    return {"vault": vault, "counter": counter, "count": vault.count(), "nodes": counter.count_nodes(0, 1)}
 
 
-@pytest.mark.parametrize("name", ["vault", "shards", "count", "nodes"])
+@pytest.mark.parametrize("name", ["vault", "counter", "count", "nodes"])
 def test_what_holds_rows_prints_none_of_them(inside, name):
     thing = inside[name]
     public = {key: value for key, value in getattr(thing, "__dict__", {}).items() if not key.startswith("_")}
@@ -310,7 +310,7 @@ def test_what_holds_rows_prints_none_of_them(inside, name):
         assert hides_secrets(text)
 
 
-@pytest.mark.parametrize("name", ["vault", "shards", "count", "nodes"])
+@pytest.mark.parametrize("name", ["vault", "counter", "count", "nodes"])
 @pytest.mark.parametrize("copier", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_what_holds_rows_cannot_be_copied_or_saved(inside, name, copier):
     with pytest.raises(TypeError, match=r"cannot be copied|has not been released"):

@@ -215,7 +215,7 @@ TABLE_1 = {1: (0.011, 0.028, 0.056, 0.111, 0.222), 4: (0.003, 0.007, 0.014, 0.02
 def test_every_query_gives_the_shares_that_the_paper_prints(n_trees):
     recipe = get_recipe("fletcher-islam-2015-dpdf")
     for budget, printed in zip(BUDGETS, TABLE_1[n_trees], strict=True):
-        plan = recipe.allocate.plan(recipe.sample.share(Pure(budget), budget, n_trees), recipe.depth)
+        plan = recipe.allocate.plan(recipe.sample.amount_per_tree(Pure(budget), budget, n_trees), recipe.depth)
         amounts = [*plan.splits, *plan.counts]
         assert len(amounts) == 9  # 2 * delta - 1
         assert amounts == pytest.approx([budget / (n_trees * 9)] * 9)

@@ -284,7 +284,7 @@ def test_charges_are_still_entered_and_still_capped_after_a_leak():
 class LeakyLeaf(NoisyCounts):
     """A leaf that opens its counts."""
 
-    def release(self, statistics, amount, gate, target, label, unit=1):
+    def release(self, statistics, amount, gate, target, label, most=1):
         return gate.leak(statistics, "counts are printed as they are", label).astype(float), 0.0
 
 
@@ -445,7 +445,7 @@ def test_no_allocation_depth_or_number_of_trees_overspends_or_leaves_a_rest(acco
     if isinstance(sampling, PoissonBootstrap) and not isinstance(accountant, Pure):
         sampling = EveryRecord()
     ledger = Ledger(accountant)
-    plan = allocation.plan(sampling.share(accountant, accountant.budget, n_trees), depth)
+    plan = allocation.plan(sampling.amount_per_tree(accountant, accountant.budget, n_trees), depth)
     assert (len(plan.splits), len(plan.counts)) == (depth, depth + 1)
     with sampling.scopes(ledger, n_trees):
         for amount in (*plan.splits, *plan.counts):

@@ -32,10 +32,10 @@ BASE = get_recipe("jagannathan-2009")
 class TwoReleases(NoisyCounts):
     """Loses twice what it charges: two releases about the same records are charged as if they were about different ones."""
 
-    def release(self, statistics, amount, gate, target, label, unit=1):
+    def release(self, statistics, amount, gate, target, label, most=1):
         with gate.ledger.scope("two releases", "parallel"):
             (first, variance), (second, _) = (
-                super(TwoReleases, self).release(statistics, amount, gate, target, label, unit) for _ in range(2)
+                super(TwoReleases, self).release(statistics, amount, gate, target, label, most) for _ in range(2)
             )
         return (first + second) / 2, variance / 2
 

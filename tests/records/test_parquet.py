@@ -426,9 +426,9 @@ def test_codes_of_one_and_two_bytes_are_spilled_alike(tmp_path, n_codes):
     schema = Schema({"x": Numeric(0, 1), "c": Categorical(range(n_codes - 2))}, Classes([0, 1]))
     table = pa.table({"x": np.linspace(0, 1, 400), "c": np.arange(400), "target": np.arange(400) % 3})
     path, domain = written(tmp_path, table), Domain.of(schema, Grid(9))
-    shards = ParquetVault.seal(path, schema).encode(domain)
+    counter = ParquetVault.seal(path, schema).encode(domain)
     expected = Vault.seal(*in_memory_of(path, schema), schema).encode(domain)
-    assert shards._codes.dtype == expected._codes.dtype
-    assert shards._codes.flags.c_contiguous
-    assert shards._codes.tolist() == expected._codes.tolist()
-    assert shards._target_codes.tolist() == expected._target_codes.tolist()
+    assert counter._codes.dtype == expected._codes.dtype
+    assert counter._codes.flags.c_contiguous
+    assert counter._codes.tolist() == expected._codes.tolist()
+    assert counter._target_codes.tolist() == expected._target_codes.tolist()

@@ -73,9 +73,9 @@ class WatchedGate(Gate):
         super().__init__(ledger, entropy)
         self.queries, self.released, self._script = [], [], None if script is None else iter(script)
 
-    def select(self, scores, valid, bound, amount, label, mechanism=None, apart=None):
+    def select(self, scores, valid, bound, amount, label, mechanism=None, distinct=None):
         self._keep(as_purpose(label), scores, bound, amount, valid)
-        return self._released(super().select(scores, valid, bound, amount, label, mechanism, apart))
+        return self._released(super().select(scores, valid, bound, amount, label, mechanism, distinct))
 
     def add_noise(self, values, sensitivity, amount, label):
         self._keep(as_purpose(label), values, sensitivity, amount)
@@ -168,15 +168,15 @@ def train(recipe, schema, codes, labels, script=None, seed=5, delta=0.0):
     domain = Domain.of(schema, recipe.grid)
     ledger = Ledger(_accountant(delta))
     gate, amount = WatchedGate(ledger, CoupledEntropy(seed), script), ledger.accountant.budget
-    shards = MemoryCounter(codes, labels, domain, schema.target)
+    counter = MemoryCounter(codes, labels, domain, schema.target)
     if recipe.first_look is not None:
-        recipe, amount = recipe.first_look.look(shards, recipe, amount, gate)
+        recipe, amount = recipe.first_look.release(counter, recipe, amount, gate)
     stages = recipe.stages or Together()
     facts = facts_of(domain, schema.target, n_trees=recipe.n_trees)
     window = (0, FINE_STEPS)
     if recipe.target_range is not None:
-        window, amount = recipe.target_range.look(shards, amount, gate)
-    forest = stages.train(shards, recipe, amount, gate, facts, lambda step: None)
+        window, amount = recipe.target_range.release(counter, amount, gate)
+    forest = stages.train(counter, recipe, amount, gate, facts, lambda step: None)
     gate.forest = forest if recipe.target_range is None else widened(forest, window)
     return gate
 

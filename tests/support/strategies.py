@@ -181,10 +181,10 @@ def forests(draw, target=targets, depth=3):
     return naive.plant(domain, schema.target, *trees, variance=draw(st.sampled_from([0.0, 1.0, 30.0])))
 
 
-def index(shards, nodes):
+def index(counter, nodes):
     """Puts each record at a node."""
-    shards._start(np.asarray(nodes, dtype=np.int32).reshape(1, -1), np.empty((0, 0), dtype=np.uint8))
-    return shards
+    counter._start(np.asarray(nodes, dtype=np.int32).reshape(1, -1), np.empty((0, 0), dtype=np.uint8))
+    return counter
 
 
 def scored_shards(target, target_codes, scores, nodes=None, codes=None, domain=None):
@@ -193,12 +193,12 @@ def scored_shards(target, target_codes, scores, nodes=None, codes=None, domain=N
     if domain is None:
         domain = Domain.of(Schema({"x": Numeric(0, 1)}, target), Grid(2))
         codes = np.zeros((1, n_records), dtype=domain.dtype)
-    shards = MemoryCounter(codes, np.asarray(target_codes, dtype=np.int64), domain, target)
-    index(shards, np.arange(n_records))
-    shards.start_scores()
+    counter = MemoryCounter(codes, np.asarray(target_codes, dtype=np.int64), domain, target)
+    index(counter, np.arange(n_records))
+    counter.start_scores()
     n_scores = target.n_values if isinstance(target, Classes) else 1
-    shards.add_scores(np.asarray(scores, dtype=np.int32).reshape(n_records, n_scores))
-    return index(shards, np.zeros(n_records) if nodes is None else nodes)
+    counter.add_scores(np.asarray(scores, dtype=np.int32).reshape(n_records, n_scores))
+    return index(counter, np.zeros(n_records) if nodes is None else nodes)
 
 
 def recipe_of(**parts):

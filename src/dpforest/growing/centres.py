@@ -38,15 +38,15 @@ class Centres(recipe.Centres):
         if not (0 < self.share < 1 and 1 / TARGET_STEPS <= self.reach <= 1 and 1 <= self.n_centres <= TARGET_STEPS):
             raise ParameterError("Centres need 0 < share < 1, a reach of at most 1 and 1 .. 1024 centres.")
 
-    def turn(self, shards: Counter, first: int, n_nodes: int, amount: float, gate: Gate, purpose: Purpose) -> None:
+    def turn(self, counter: Counter, first: int, n_nodes: int, amount: float, gate: Gate, purpose: Purpose) -> None:
         """Release a centre for each open node and let its records see it."""
-        assert isinstance(shards, Windowed)
-        assert isinstance(shards, Weighted)
+        assert isinstance(counter, Windowed)
+        assert isinstance(counter, Weighted)
         reach = round(self.reach * TARGET_STEPS)
         centres, above, below = _weights(self.n_centres, reach)
-        scores = shards.count_values(first, n_nodes).map(partial(_smaller_side, above, below))
+        scores = counter.count_values(first, n_nodes).map(partial(_smaller_side, above, below))
         chosen = gate.select(scores, None, Bound(0, MOST_WEIGHT), amount, replace(purpose, step="centres"))
-        shards.weigh_distances(first, centres[chosen], reach)
+        counter.weigh_distances(first, centres[chosen], reach)
 
 
 @lru_cache(maxsize=8)

@@ -33,25 +33,25 @@ class Level:
     """What may be asked about the candidates of the open nodes of one level, and how."""
 
     candidates: Candidates
-    shards: Counter
+    counter: Counter
     first: int
     gate: Gate
     purpose: Purpose
     criterion: Criterion
     mechanism: str | None = None
-    apart: bool = False  # no two nodes may take the same feature
+    distinct: bool = False  # no two nodes may take the same feature
 
     def scores(self, *criteria: Criterion) -> list[Sealed[np.ndarray]]:
         """Sealed scores ``(n_nodes, n_candidates)`` by each criterion."""
-        candidates, domain = self.candidates, self.shards.domain
-        per_node = self.shards.code_width * (domain.total_codes + candidates.n_candidates * candidates.routes.most_children)
+        candidates, domain = self.candidates, self.counter.domain
+        per_node = self.counter.code_width * (domain.total_codes + candidates.n_candidates * candidates.routes.most_children)
         n_block = max(1, BLOCK_CELLS // per_node)
         blocks: list[list[Sealed[np.ndarray]]] = [[] for _ in criteria]
         for start in range(0, len(candidates.indices), n_block):
             block = candidates.block(start, start + n_block)
-            counts = self.shards.count_codes(self.first + start, block.wanted(domain.n_features))
+            counts = self.counter.count_codes(self.first + start, block.wanted(domain.n_features))
             for scored, criterion in zip(blocks, criteria, strict=True):
-                scored.append(counts.map(partial(score, criterion, domain.offsets, self.shards.target, block)))
+                scored.append(counts.map(partial(score, criterion, domain.offsets, self.counter.target, block)))
         return [Sealed.concatenate(scored) for scored in blocks]
 
     def select(
@@ -64,9 +64,9 @@ class Level:
         features: np.ndarray | None = None,
     ) -> np.ndarray:
         """One of the valid ones for each node, -1 where there is none; ``features`` are those of what is chosen among."""
-        bound, purpose = criterion.bound(self.shards.code_unit), replace(self.purpose, step=step)
-        apart = features if self.apart else None
-        return self.gate.select(scores, valid, bound, amount, purpose, mechanism=self.mechanism, apart=apart)
+        bound, purpose = criterion.bound(self.counter.most_per_feature), replace(self.purpose, step=step)
+        distinct = features if self.distinct else None
+        return self.gate.select(scores, valid, bound, amount, purpose, mechanism=self.mechanism, distinct=distinct)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Joint(Choose):
         """The chosen candidate of each open node."""
         (scores,) = level.scores(level.criterion)
         candidates = level.candidates
-        features = candidates.features if level.apart else None  # as large as the scores
+        features = candidates.features if level.distinct else None  # as large as the scores
         return level.select(scores, candidates.valid, level.criterion, amount, features=features)
 
 
@@ -100,7 +100,7 @@ class FeatureFirst(Choose):
 
     def choose(self, level: Level, amount: float) -> np.ndarray:
         """The chosen candidate of each open node."""
-        candidates, n_features = level.candidates, level.shards.domain.n_features
+        candidates, n_features = level.candidates, level.counter.domain.n_features
         first_amount, second_amount = divide(amount, [1, 1])
         (scores,) = level.scores(level.criterion)
         best = scores.map(partial(_best_of_each_feature, candidates.features, candidates.valid, n_features))
@@ -108,7 +108,7 @@ class FeatureFirst(Choose):
         own = np.broadcast_to(np.arange(n_features), offered.shape)
         chosen = level.select(best, offered, level.criterion, first_amount, "feature", features=own)
         valid = candidates.valid & (candidates.features == chosen[:, None])
-        return replace(level, apart=False).select(scores, valid, level.criterion, second_amount, "split")
+        return replace(level, distinct=False).select(scores, valid, level.criterion, second_amount, "split")
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Medians(Choose):
         if self.jointly and not math.isinf(amount):
             return Joint().choose(replace(level, criterion=self.mixed(level.criterion)), amount)
         candidates = level.candidates
-        features, n_splits = candidates.features, np.zeros((len(candidates.indices), level.shards.domain.n_features), int)
+        features, n_splits = candidates.features, np.zeros((len(candidates.indices), level.counter.domain.n_features), int)
         nodes = np.arange(len(n_splits))[:, None]
         np.add.at(n_splits, (nodes, features), candidates.valid)
         # A feature with one split has nothing to choose; the others of a node take turns.
@@ -162,7 +162,7 @@ class Medians(Choose):
         kept = candidates.valid & (turns == 0)
         for turn in range(n_turns):
             valid = candidates.valid & (turns == turn + 1)
-            median = replace(level, apart=False).select(balance, valid, Balance(), amounts[turn], "median")
+            median = replace(level, distinct=False).select(balance, valid, Balance(), amounts[turn], "median")
             found = np.flatnonzero(median >= 0)
             kept[found, median[found]] = True
         if not is_chosen_among:

@@ -40,15 +40,15 @@ class ClassMeans(Narrow):
             raise ParameterError(f"threshold_share must lie in (0, 1), not {self.share!r}.")
 
     def narrow(
-        self, candidates: Candidates, shards: Counter, first: int, amount: float, gate: Gate, purpose: Purpose
+        self, candidates: Candidates, counter: Counter, first: int, amount: float, gate: Gate, purpose: Purpose
     ) -> Candidates:
         """The candidates with one cut left for each numeric feature that a node may use."""
-        domain = shards.domain
+        domain = counter.domain
         wanted = candidates.wanted(domain.n_features) & domain.is_numeric
         n_drawn = int(wanted.sum(axis=1).max(initial=0))
         if n_drawn == 0:
             return candidates
-        sums = shards.count_codes(first, wanted).map(partial(_end_sums, domain))
+        sums = counter.count_codes(first, wanted).map(partial(_end_sums, domain))
         sensitivity = Sensitivity(n_drawn * STEPS, n_drawn * STEPS**2)
         released, _ = gate.add_noise(sums, sensitivity, amount, replace(purpose, step="class means"))
         low, high = np.maximum(released[..., 0], 0), np.maximum(released[..., 1], 0)

@@ -59,17 +59,17 @@ class FirstLook(recipe.FirstLook):
         if not 0 < self.share < 1:
             raise ParameterError(f"The share of the first look must lie in (0, 1), not {self.share!r}.")
 
-    def look(self, shards: Counter, recipe: Recipe, amount: float, gate: Gate) -> tuple[Recipe, float]:
+    def release(self, counter: Counter, recipe: Recipe, amount: float, gate: Gate) -> tuple[Recipe, float]:
         """The recipe with a menu by what was seen, and what is left of the amount."""
-        domain, menu = shards.domain, recipe.propose
+        domain, menu = counter.domain, recipe.propose
         wanted = domain.is_numeric & self.cuts & any(map(_by_bins, menu.kinds)) | self.select
         if not wanted.any():
             return recipe, amount
         # A sampling that the accountant has no proof for is refused before anything is charged.
-        recipe.sample.share(gate.ledger.accountant, amount, recipe.n_trees)
+        recipe.sample.amount_per_tree(gate.ledger.accountant, amount, recipe.n_trees)
         own, rest = divide(amount, [self.share, 1 - self.share])
         first, second = divide(own, [1, 1]) if self.pairs else (own, 0.0)
-        tables, variance = _tables(shards, np.flatnonzero(wanted), first, gate)
+        tables, variance = _tables(counter, np.flatnonzero(wanted), first, gate)
         if self.cuts:
             menu = replace(menu, kinds=_with_intervals(menu, _borders(domain, tables, variance)))
         if self.select:
@@ -77,7 +77,7 @@ class FirstLook(recipe.FirstLook):
             n_kept = menu.n_drawn(domain.n_features)
             paired = kept[:MOST_PAIRED]
             if self.pairs and n_kept < len(paired):
-                gains = _gains(shards, paired, tables, variance, second, gate)
+                gains = _gains(counter, paired, tables, variance, second, gate)
                 kept = paired[eliminated(weights[paired], gains, n_kept)]
             else:
                 rest = add(rest, second)
@@ -97,13 +97,13 @@ def _with_intervals(menu: Menu, borders: tuple[tuple[int, ...], ...]) -> tuple[A
     return tuple(kinds)
 
 
-def _tables(shards: Counter, features: np.ndarray, amount: float, gate: Gate) -> tuple[dict[int, np.ndarray], float]:
+def _tables(counter: Counter, features: np.ndarray, amount: float, gate: Gate) -> tuple[dict[int, np.ndarray], float]:
     """Released counts ``(n_codes, n_classes)`` of each feature, and the variance of a cell."""
-    domain = shards.domain
-    shards.deal(AllTrees(1), gate.entropy)
+    domain = counter.domain
+    counter.deal(AllTrees(1), gate.entropy)
     wanted = np.isin(np.arange(domain.n_features), features)
     columns = np.flatnonzero(np.repeat(wanted, domain.n_codes))
-    cells = shards.count_codes(0, wanted[None]).map(lambda counts: counts[0, columns])
+    cells = counter.count_codes(0, wanted[None]).map(lambda counts: counts[0, columns])
     sensitivity = Sensitivity(len(features), len(features))
     released, variance = gate.add_noise(cells, sensitivity, amount, "first look")
     parts = np.split(released.astype(float), np.cumsum(domain.n_codes[features])[:-1])
@@ -147,19 +147,19 @@ def eliminated(weights: np.ndarray, gains: np.ndarray, n_kept: int) -> np.ndarra
 
 
 def _gains(
-    shards: Counter, features: np.ndarray, tables: dict[int, np.ndarray], variance: float, amount: float, gate: Gate
+    counter: Counter, features: np.ndarray, tables: dict[int, np.ndarray], variance: float, amount: float, gate: Gate
 ) -> np.ndarray:
     """Normalised interaction gains of all pairs of features with the class, 0 on the diagonal."""
     pairs = list(itertools.combinations(range(len(features)), 2))
     # A cell of a pair has the noise of a feature's as many times as there are more pairs than features, or less.
     deviation = math.sqrt(variance) * len(pairs) / len(tables)
     numbers = [_runs_of(tables[feature], variance, deviation) for feature in features]
-    cells = [_pair_cells(shards, features, numbers, index, gate) for index in range(len(features) - 1)]
+    cells = [_pair_cells(counter, features, numbers, index, gate) for index in range(len(features) - 1)]
     sensitivity = Sensitivity(len(pairs), len(pairs))
     released, variance = gate.add_noise(Sealed.concatenate(cells), sensitivity, amount, Purpose("first look", step="pairs"))
     gains, start = np.zeros((len(features), len(features))), 0
     for one, other in pairs:
-        shape = (numbers[one][-1] + 1, numbers[other][-1] + 1, shards.target.n_values)
+        shape = (numbers[one][-1] + 1, numbers[other][-1] + 1, counter.target.n_values)
         table = np.maximum(released[start : start + math.prod(shape)], 0.0).reshape(shape)
         gains[one, other] = gains[other, one] = information.normalised_interaction_gain(table, variance * table.size)
         start += table.size
@@ -176,17 +176,17 @@ def _runs_of(table: np.ndarray, variance: float, deviation: float) -> np.ndarray
 
 
 def _pair_cells(
-    shards: Counter, features: np.ndarray, numbers: list[np.ndarray], index: int, gate: Gate
+    counter: Counter, features: np.ndarray, numbers: list[np.ndarray], index: int, gate: Gate
 ) -> Sealed[np.ndarray]:
     """Sealed counts of the pairs of one feature with all that come after it: a tree of one split, by its runs."""
-    domain, feature, others = shards.domain, features[index], features[index + 1 :]
-    shards.deal(AllTrees(1), gate.entropy)
+    domain, feature, others = counter.domain, features[index], features[index + 1 :]
+    counter.deal(AllTrees(1), gate.entropy)
     route = np.zeros((1, int(domain.n_codes.max())), dtype=np.uint16)
     route[0, : domain.n_codes[feature]] = numbers[index]
-    shards.descend(0, features[index : index + 1], route, np.array([1]))
+    counter.descend(0, features[index : index + 1], route, np.array([1]))
     wanted = np.tile(np.isin(np.arange(domain.n_features), others), (int(numbers[index][-1]) + 1, 1))
     spans = [(domain.offsets[other], domain.offsets[other + 1]) for other in others]
-    return shards.count_codes(1, wanted).map(partial(_joined, spans, numbers[index + 1 :]))
+    return counter.count_codes(1, wanted).map(partial(_joined, spans, numbers[index + 1 :]))
 
 
 def _joined(spans: list[tuple[int, int]], numbers: list[np.ndarray], counts: np.ndarray) -> np.ndarray:

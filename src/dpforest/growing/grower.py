@@ -19,7 +19,7 @@ from dpforest.records.base import MOST_WEIGHT, Counter, Scored
 
 
 def grow(
-    shards: Counter,
+    counter: Counter,
     recipe: Recipe,
     plan: Plan,
     gate: Gate,
@@ -40,7 +40,7 @@ def grow(
             leaf; a record is in one leaf only, so its counts may have the whole amount of the leaves.
         Assumes: add/remove neighbours; how trees add up is proved in ``sampling``.
     """
-    domain, rng = shards.domain, gate.entropy.generator()
+    domain, rng = counter.domain, gate.entropy.generator()
     growth, fixed = Growth(domain, recipe.n_trees), recipe.propose.fixed(domain)
     inner: list[tuple[np.ndarray, np.ndarray, float]] = []
     # Amounts of levels that had nothing to ask. Which those are follows from released values, so the leaves may have them.
@@ -48,10 +48,10 @@ def grow(
     for level in range(plan.depth):
         counts, variance = None, 0.0
         if plan.counts[level] > 0:
-            statistics = shards.count_nodes(growth.first, growth.n_open)
+            statistics = counter.count_nodes(growth.first, growth.n_open)
             purpose = Purpose(COUNTS, level=level)
             counts, variance = recipe.leaf.release(
-                statistics, plan.counts[level], gate, shards.target, purpose, shards.node_unit
+                statistics, plan.counts[level], gate, counter.target, purpose, counter.most_per_node
             )
             inner.append((np.arange(growth.first, growth.first + growth.n_open), counts, variance))
         allowed, offered = None, fixed
@@ -64,34 +64,34 @@ def grow(
         amount, n_before, purpose = plan.splits[level], gate.ledger.n_charges, Purpose(SPLITS, level=level)
         if recipe.centres is not None and (candidates.valid.sum(axis=1) > 1).any():
             share, amount = divide(amount, [recipe.centres.share, 1 - recipe.centres.share])
-            recipe.centres.turn(shards, growth.first, growth.n_open, share, gate, purpose)
+            recipe.centres.turn(counter, growth.first, growth.n_open, share, gate, purpose)
         if recipe.narrow is not None:
             share, rest = divide(amount, [recipe.narrow.share, 1 - recipe.narrow.share])
-            candidates = recipe.narrow.narrow(candidates, shards, growth.first, share, gate, purpose)
+            candidates = recipe.narrow.narrow(candidates, counter, growth.first, share, gate, purpose)
             amount = rest if gate.ledger.n_charges > n_before else amount
-        n_before, apart = gate.ledger.n_charges, recipe.distinct_roots and level == 0
-        parts = (shards, growth.first, gate, purpose, recipe.criterion, recipe.select, apart)
+        n_before, distinct = gate.ledger.n_charges, recipe.distinct_roots and level == 0
+        parts = (counter, growth.first, gate, purpose, recipe.criterion, recipe.select, distinct)
         chosen = choose(recipe.choose or Joint(), Level(candidates, *parts), amount)
         if gate.ledger.n_charges == n_before:
             left.append(amount)
         first = growth.first
-        shards.descend(first, *growth.split(candidates, chosen))
+        counter.descend(first, *growth.split(candidates, chosen))
         progress(Step(f"level {level + 1} of {plan.depth}", level + 1, plan.depth))
         if not growth.n_open:
             left += [*plan.splits[level + 1 :], *plan.counts[level + 1 : -1]]
             break
-    forest = growth.finish(shards.target)
-    if (noise := recipe.leaf.noise(shards.target)) is not None:
+    forest = growth.finish(counter.target)
+    if (noise := recipe.leaf.noise(counter.target)) is not None:
         forest = replace(forest, noise=np.tile(noise, (recipe.n_trees, 1)))
     for nodes, counts, variance in inner:
         forest = forest.with_counts(nodes, counts, variance)
     leaves = np.flatnonzero(forest.is_leaf)
     if recipe.leaf.residuals:
-        assert isinstance(shards, Scored)
-        sums, unit = shards.sum_residuals(0, forest.n_nodes), MOST_WEIGHT
+        assert isinstance(counter, Scored)
+        sums, most = counter.sum_residuals(0, forest.n_nodes), MOST_WEIGHT
     else:
-        sums, unit = shards.count_nodes(0, forest.n_nodes), shards.node_unit
+        sums, most = counter.count_nodes(0, forest.n_nodes), counter.most_per_node
     statistics, amount = sums.map(lambda sums: sums[leaves]), add(plan.leaves, *left)
-    counts, variance = recipe.leaf.release(statistics, amount, gate, shards.target, Purpose(LEAVES), unit)
+    counts, variance = recipe.leaf.release(statistics, amount, gate, counter.target, Purpose(LEAVES), most)
     progress("leaves")
     return forest.with_counts(leaves, counts, variance)

@@ -26,8 +26,8 @@ class NoisyGain(Choose):
     Privacy:
         Claim: the choices of a level cost ``amount`` once.
         Because: an added record raises one count of each feature that its node may use, so with m of those at most
-            L1 moves by at most m times ``code_unit`` and L2**2 by m times its square. Scores follow from released counts.
-            Nodes are released in blocks, each at ``amount``: a record is in one node of a tree, hence in
+            L1 moves by at most m times ``most_per_feature`` and L2**2 by m times its square. Scores follow from released
+            counts. Nodes are released in blocks, each at ``amount``: a record is in one node of a tree, hence in
             one block of it, and blocks compose in parallel.
         Assumes: nodes of a tree hold different records; the features that a node may use are public.
     """
@@ -41,19 +41,19 @@ class NoisyGain(Choose):
 
     def choose(self, level: Level, amount: float) -> np.ndarray:
         """The chosen candidate of each open node; -1 where none divides it."""
-        shards, gate, domain = level.shards, level.gate, level.shards.domain
-        wanted, unit = level.candidates.wanted(domain.n_features), shards.code_unit
+        counter, gate, domain = level.counter, level.gate, level.counter.domain
+        wanted, weight = level.candidates.wanted(domain.n_features), counter.most_per_feature
         most = int(wanted.sum(axis=1).max())
-        sensitivity = Sensitivity(most * unit, most * unit**2)
-        n_block = max(1, choosing.BLOCK_CELLS // (shards.code_width * domain.total_codes))
+        sensitivity = Sensitivity(most * weight, most * weight**2)
+        n_block = max(1, choosing.BLOCK_CELLS // (counter.code_width * domain.total_codes))
         lowest, chosen = np.iinfo(np.int64).min, []
         with gate.ledger.scope(level.purpose, "parallel") if n_block < len(wanted) else nullcontext():
             for start in range(0, len(wanted), n_block):
                 block = level.candidates.block(start, start + n_block)
-                counts = shards.count_codes(level.first + start, wanted[start : start + n_block])
+                counts = counter.count_codes(level.first + start, wanted[start : start + n_block])
                 noisy, _ = gate.add_noise(counts, sensitivity, amount, replace(level.purpose, step="noisy counts"))
                 counted = np.clip(noisy, 0, MOST_COUNT)
-                scores = choosing.score(level.criterion, domain.offsets, shards.target, block, counted)
+                scores = choosing.score(level.criterion, domain.offsets, counter.target, block, counted)
                 best = np.where(block.valid, scores, lowest).argmax(axis=1)
                 chosen.append(np.where(block.valid.any(axis=1), best, -1))
         return np.concatenate(chosen)

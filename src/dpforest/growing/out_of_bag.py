@@ -64,9 +64,9 @@ class OutOfBag(Stages):
             raise ParameterError("n_first and k must be whole numbers of at least 1.")
 
     def train(
-        self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
+        self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
     ) -> Forest:
-        training, held = shards.hold_out(self.held_out, gate.entropy)
+        training, held = counter.hold_out(self.held_out, gate.entropy)
         first_amount, second_amount = divide(amount, [self.first_share, 1 - self.first_share])
         held_amount, _ = divide(amount, [self.held_out_budget, 1 - self.held_out_budget])
         ledger = gate.ledger
@@ -76,8 +76,8 @@ class OutOfBag(Stages):
                 whole = replace(recipe, n_trees=self.n_first, propose=propose)
                 first = Together().train(training, whole, first_amount, gate, facts, progress)
             with ledger.scope("held-out part"):
-                tested, unit = count_tested(held, first, gate.entropy), Sensitivity(self.n_first, self.n_first)
-                noisy, _ = gate.add_noise(tested, unit, held_amount, "errors of trees")
+                tested, moves = count_tested(held, first, gate.entropy), Sensitivity(self.n_first, self.n_first)
+                noisy, _ = gate.add_noise(tested, moves, held_amount, "errors of trees")
             weights = feature_weights(first, tree_errors(noisy))
             with ledger.inside(part), ledger.scope("second stage"):
                 return self._second(training, recipe, second_amount, gate, facts, progress, weights)

@@ -50,9 +50,9 @@ class SelectiveAggregation(Stages):
             raise ParameterError(f"subset_size must be a whole number of at least 2, not {self.subset_size!r}.")
 
     def train(
-        self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
+        self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
     ) -> Forest:
-        training, held = shards.hold_out(self.held_out, gate.entropy)
+        training, held = counter.hold_out(self.held_out, gate.entropy)
         with gate.ledger.scope("records by a coin each", "parallel"):
             with gate.ledger.scope("training part"):
                 forest = Together().train(training, recipe, amount, gate, facts, progress)

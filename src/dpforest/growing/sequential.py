@@ -81,25 +81,25 @@ class Sequential(Stages):
         return isinstance(target, Classes) and 1 < target.n_values <= MOST_CLASSES
 
     def train(
-        self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
+        self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
     ) -> Forest:
-        assert isinstance(shards, Scored)
-        shards.start_scores()
+        assert isinstance(counter, Scored)
+        counter.start_scores()
         trees: list[Forest] = []
         amounts = divide(amount, [phase.share for phase in self.phases])
         for phase, own in zip(self.phases, amounts, strict=True):
             step = replace(recipe, **phase.parts, n_trees=1)
             plan = step.allocate.plan(divide_evenly(own, phase.n_trees), step.depth)
-            features = gate.entropy.generator().permutation(shards.domain.n_features)
+            features = gate.entropy.generator().permutation(counter.domain.n_features)
             for number in range(phase.n_trees):
-                shards.deal(AllTrees(1), gate.entropy)
+                counter.deal(AllTrees(1), gate.entropy)
                 if trees:
-                    shards.weigh_residuals()
+                    counter.weigh_residuals()
                 feature = features[number % len(features)]
                 order = np.full((1, plan.depth), feature) if phase.one_feature_each else None
                 with gate.ledger.scope(Purpose("tree", tree=len(trees) + 1)):
-                    tree = refined(grow(shards, step, plan, gate, facts, feature_order=order), step)
-                shards.add_scores(np.rint(SCORE_STEPS * tree.votes).astype(np.int32))
+                    tree = refined(grow(counter, step, plan, gate, facts, feature_order=order), step)
+                counter.add_scores(np.rint(SCORE_STEPS * tree.votes).astype(np.int32))
                 trees.append(tree)
                 progress(Step(f"tree {len(trees)} of {self.n_trees}", len(trees), self.n_trees))
         return Forest.join(trees)
@@ -129,7 +129,7 @@ class SequentialMeans(Stages):
             raise ParameterError(f"half_width must lie in [{1 / FINE_STEPS:.2g}, 1], not {self.half_width!r}.")
 
     def train(
-        self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
+        self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
     ) -> Forest:
         share, step, half = (
             divide_evenly(amount, recipe.n_trees),
@@ -137,18 +137,18 @@ class SequentialMeans(Stages):
             round(self.half_width * FINE_STEPS),
         )
         plan = recipe.allocate.plan(share, recipe.depth)
-        assert isinstance(shards, Scored)
-        shards.start_scores()
+        assert isinstance(counter, Scored)
+        counter.start_scores()
         trees: list[Forest] = []
         for number in range(recipe.n_trees):
-            shards.deal(AllTrees(1), gate.entropy)
+            counter.deal(AllTrees(1), gate.entropy)
             if number:
-                shards.look_at_residuals(half)
+                counter.set_residual_window(half)
             with gate.ledger.scope(Purpose("tree", tree=number + 1)):
-                tree = refined(grow(shards, step, plan, gate, facts), step)
+                tree = refined(grow(counter, step, plan, gate, facts), step)
             votes = tree.votes if not number else 2 * half / FINE_STEPS * (tree.votes - 0.5)
             steps = np.rint(FINE_STEPS * votes[:, 1:]).astype(np.int32)
-            shards.add_scores(steps)
+            counter.add_scores(steps)
             exact = steps[:, 0] / FINE_STEPS
             votes = np.stack([(1 - exact) if not number else -exact, exact], axis=1)
             trees.append(replace(tree, votes=votes, link="sum"))

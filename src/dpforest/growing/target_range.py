@@ -39,16 +39,16 @@ class TargetRange(recipe.TargetRange):
         if not 0 < self.share < 1:
             raise ParameterError(f"The share of the target's range must lie in (0, 1), not {self.share!r}.")
 
-    def look(self, shards: Counter, amount: float, gate: Gate) -> tuple[tuple[int, int], float]:
+    def release(self, counter: Counter, amount: float, gate: Gate) -> tuple[tuple[int, int], float]:
         """Let trees see the chosen range; returns its ends in fine steps, and what is left of the amount."""
-        assert isinstance(shards, Windowed)
+        assert isinstance(counter, Windowed)
         own, rest = divide(amount, [self.share, 1 - self.share])
         lows, highs = np.triu_indices(CELLS + 1, 1)
-        shards.deal(AllTrees(1), gate.entropy)
-        scores = shards.count_values(0, 1).map(partial(range_scores, lows, highs))
+        counter.deal(AllTrees(1), gate.entropy)
+        scores = counter.count_values(0, 1).map(partial(range_scores, lows, highs))
         chosen = gate.select(scores, None, range_bound(), own, "range of the target")[0]
         window = (int(lows[chosen]) * FINE_STEPS // CELLS, int(highs[chosen]) * FINE_STEPS // CELLS)
-        shards.look(*window)
+        counter.set_window(*window)
         return window, rest
 
 

@@ -27,7 +27,7 @@ class Together(Stages):
 
     def train(
         self,
-        shards: Counter,
+        counter: Counter,
         recipe: Recipe,
         amount: float,
         gate: Gate,
@@ -36,10 +36,10 @@ class Together(Stages):
         feature_order: np.ndarray | None = None,
     ) -> Forest:
         sample, n_trees = recipe.sample, recipe.n_trees
-        shards.deal(sample.assignment(n_trees), gate.entropy)
-        plan = recipe.allocate.plan(sample.share(gate.ledger.accountant, amount, n_trees), recipe.depth)
+        counter.deal(sample.assignment(n_trees), gate.entropy)
+        plan = recipe.allocate.plan(sample.amount_per_tree(gate.ledger.accountant, amount, n_trees), recipe.depth)
         with sample.scopes(gate.ledger, n_trees):
-            forest = grow(shards, recipe, plan, gate, facts, progress, feature_order)
+            forest = grow(counter, recipe, plan, gate, facts, progress, feature_order)
         return refined(forest, recipe)
 
 

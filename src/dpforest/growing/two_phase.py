@@ -39,18 +39,18 @@ class TwoPhase(Stages):
             raise ParameterError(f"alpha must lie in (0, 1], not {self.alpha!r}.")
 
     def train(
-        self, shards: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
+        self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
     ) -> Forest:
         n_first = min(max(1, math.floor(self.alpha * recipe.n_trees)), recipe.n_trees)
         n_second = recipe.n_trees - n_first
         first_amount, second_amount = divide(amount, [n_first, n_second]) if n_second else (amount, 0.0)
         with gate.ledger.scope("first phase"):
-            first = Together().train(shards, replace(recipe, n_trees=n_first), first_amount, gate, facts, progress)
+            first = Together().train(counter, replace(recipe, n_trees=n_first), first_amount, gate, facts, progress)
         if not n_second:
             return first
-        assert isinstance(shards, Weighted)
-        shards.deal_by_errors(first, n_second, gate.entropy)
+        assert isinstance(counter, Weighted)
+        counter.deal_by_errors(first, n_second, gate.entropy)
         plan = recipe.allocate.plan(divide_evenly(second_amount, n_second), recipe.depth)
         with gate.ledger.scope("second phase"), gate.ledger.scope("each tree", copies=n_second):
-            second = grow(shards, replace(recipe, n_trees=n_second), plan, gate, facts, progress)
+            second = grow(counter, replace(recipe, n_trees=n_second), plan, gate, facts, progress)
         return Forest.join([first, refined(second, recipe)])

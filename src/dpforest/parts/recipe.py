@@ -56,7 +56,7 @@ class Narrow(Part, Protocol):
         """Of the level's amount."""
 
     def narrow(
-        self, candidates: Candidates, shards: Counter, first: int, amount: float, gate: Gate, purpose: Purpose
+        self, candidates: Candidates, counter: Counter, first: int, amount: float, gate: Gate, purpose: Purpose
     ) -> Candidates:
         """Those of the candidates of the nodes from ``first`` that may be chosen."""
 
@@ -75,7 +75,7 @@ class Centres(Part, Protocol):
     def share(self) -> float:
         """Of the level's amount."""
 
-    def turn(self, shards: Counter, first: int, n_nodes: int, amount: float, gate: Gate, purpose: Purpose) -> None:
+    def turn(self, counter: Counter, first: int, n_nodes: int, amount: float, gate: Gate, purpose: Purpose) -> None:
         """Release a centre for each node from ``first`` and let its records see it."""
 
 
@@ -86,14 +86,14 @@ class TargetRange(Part, Protocol):
     def share(self) -> float:
         """Of the budget."""
 
-    def look(self, shards: Counter, amount: float, gate: Gate) -> tuple[tuple[int, int], float]:
+    def release(self, counter: Counter, amount: float, gate: Gate) -> tuple[tuple[int, int], float]:
         """The released range in fine steps, and what is left of the amount."""
 
 
 class FirstLook(Part, Protocol):
     """Buys what the menu is made by; see ``growing.first_look``."""
 
-    def look(self, shards: Counter, recipe: "Recipe", amount: float, gate: Gate) -> "tuple[Recipe, float]":
+    def release(self, counter: Counter, recipe: "Recipe", amount: float, gate: Gate) -> "tuple[Recipe, float]":
         """The recipe with a menu by what was released, and what is left of the amount."""
 
 
@@ -104,7 +104,7 @@ class Stages(Part, Protocol):
     by_residuals: ClassVar[bool] = False  # and each by what the trees before it miss of each class
 
     def train(
-        self, shards: Counter, recipe: "Recipe", amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
+        self, counter: Counter, recipe: "Recipe", amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
     ) -> Forest:
         """The released forest, for at most ``amount``."""
 

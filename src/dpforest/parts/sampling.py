@@ -16,7 +16,7 @@ from dpforest.records.base import AllTrees, Assignment, OneTree, Poisson, Weight
 class Sampling(Part, Protocol):
     """Says which trees a record is in and what a tree may spend."""
 
-    def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
+    def amount_per_tree(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         """What one tree may spend, in the accountant's unit, if all trees together may spend ``amount``."""
 
     def scopes(self, ledger: Ledger, n_trees: int) -> AbstractContextManager[None]:
@@ -38,7 +38,7 @@ class Disjoint(Sampling):
         Assumes: ``n_trees`` is public; draws are exact.
     """
 
-    def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
+    def amount_per_tree(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         return amount
 
     @contextmanager
@@ -60,7 +60,7 @@ class EveryRecord(Sampling):
         Assumes: ``n_trees`` is public.
     """
 
-    def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
+    def amount_per_tree(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         return divide_evenly(amount, n_trees)
 
     @contextmanager
@@ -86,7 +86,7 @@ class PoissonBootstrap(Sampling):
 
     needs = (Weighted,)
 
-    def share(self, accountant: Accountant, amount: float, n_trees: int) -> float:
+    def amount_per_tree(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         return accountant.inside_bootstrap(divide_evenly(amount, n_trees))
 
     @contextmanager

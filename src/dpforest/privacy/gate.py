@@ -44,14 +44,14 @@ class Gate:
         amount: float,
         purpose: Purpose | str,
         mechanism: str | None = None,
-        apart: np.ndarray | None = None,
+        distinct: np.ndarray | None = None,
     ) -> np.ndarray:
         """One candidate for each node, ``(n_nodes,)``; -1 where no candidate is valid.
 
         ``scores`` are sealed integers ``(n_nodes, n_candidates)``. Nodes must hold different records, so that all of them
-        together cost ``amount`` once. ``valid`` is a public mask of the same shape; None means all. With ``apart``, groups
-        of candidates, nodes choose one after the other, and none takes a candidate of a group that an earlier one took
-        (while it has any other): a mask that follows from released choices.
+        together cost ``amount`` once. ``valid`` is a public mask of the same shape; None means all. With ``distinct``,
+        the groups of candidates, nodes choose one after the other, and none takes a candidate of a group that an earlier one
+        took (while it has any other): a mask that follows from released choices.
         """
         if valid is None:
             valid = np.ones(scores._value.shape, dtype=bool)
@@ -66,7 +66,7 @@ class Gate:
             rate = Rate.below(accountant.strength(name, amount) / bound.width)
             self._charge(purpose, amount, name, width=bound.width, rate=rate)
             choose = partial(self._choose, name, rate)
-        return choose(scores._value, valid) if apart is None else _one_by_one(choose, scores._value, valid, apart)
+        return choose(scores._value, valid) if distinct is None else _one_by_one(choose, scores._value, valid, distinct)
 
     def add_noise(
         self, values: Sealed[np.ndarray], sensitivity: Sensitivity, amount: float, purpose: Purpose | str
@@ -78,9 +78,9 @@ class Gate:
             return values._value.copy(), 0.0
         strength = accountant.strength(accountant.noise, amount)
         if accountant.noise == "gaussian":
-            spread = Gaussian.rounded(Fraction(sensitivity.l2_squared) / strength)
-            self._charge(purpose, amount, accountant.noise, l2_squared=sensitivity.l2_squared, variance=spread)
-            return self._add_noise(values._value, spread), float(spread)
+            scale = Gaussian.rounded(Fraction(sensitivity.l2_squared) / strength)
+            self._charge(purpose, amount, accountant.noise, l2_squared=sensitivity.l2_squared, variance=scale)
+            return self._add_noise(values._value, scale), float(scale)
         rate = Rate.below(strength / sensitivity.l1)
         self._charge(purpose, amount, accountant.noise, l1=sensitivity.l1, rate=rate)
         return self._add_noise(values._value, rate), Geometric.variance(rate)
@@ -99,11 +99,11 @@ class Gate:
         """Run a choice mechanism on opened scores, once they are paid for."""
         return CHOICES[name].select(scores, valid, rate, self.entropy)
 
-    def _add_noise(self, values: np.ndarray, spread: Rate | Fraction) -> np.ndarray:
+    def _add_noise(self, values: np.ndarray, scale: Rate | Fraction) -> np.ndarray:
         """Opened values with geometric noise at a rate, or with Gaussian noise of a variance, once they are paid for."""
-        if isinstance(spread, Rate):
-            return values + Geometric().draw(values.shape, spread, self.entropy)
-        return values + Gaussian().draw(values.shape, spread, self.entropy)
+        if isinstance(scale, Rate):
+            return values + Geometric().draw(values.shape, scale, self.entropy)
+        return values + Gaussian().draw(values.shape, scale, self.entropy)
 
 
 def _best(scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
@@ -112,13 +112,15 @@ def _best(scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
     return np.where(valid.any(axis=1), best, -1)
 
 
-def _one_by_one(choose: Callable[..., np.ndarray], scores: np.ndarray, valid: np.ndarray, apart: np.ndarray) -> np.ndarray:
+def _one_by_one(
+    choose: Callable[..., np.ndarray], scores: np.ndarray, valid: np.ndarray, distinct: np.ndarray
+) -> np.ndarray:
     chosen = np.full(len(scores), -1)
     taken: list[int] = []
     for node in range(len(scores)):
-        free = valid[node] & ~np.isin(apart[node], taken)
+        free = valid[node] & ~np.isin(distinct[node], taken)
         free = free if free.any() else valid[node]
         chosen[node] = choose(scores[node : node + 1], free[None])[0]
         if chosen[node] >= 0:
-            taken.append(int(apart[node, chosen[node]]))
+            taken.append(int(distinct[node, chosen[node]]))
     return chosen

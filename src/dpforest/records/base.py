@@ -81,8 +81,8 @@ class Counter(Protocol):
 
     domain: Domain
     target: Target
-    code_unit: int  # the most that a record adds to the cells of one feature in ``count_codes``
-    node_unit: int  # and to those of ``count_nodes``
+    most_per_feature: int  # the most that a record adds to the cells of one feature in ``count_codes``
+    most_per_node: int  # and to those of ``count_nodes``
 
     @property
     def code_width(self) -> int:
@@ -147,7 +147,7 @@ class Scored(Protocol):
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals and of weights, see ``leaves.residual_sums``."""
 
-    def look_at_residuals(self, half_width: int) -> None:
+    def set_residual_window(self, half_width: int) -> None:
         """See what is left of a bounded target: within ``half_width`` fine steps of the window around its scores.
 
         Privacy: what is seen of a record is a function of that record and of released votes.
@@ -158,7 +158,7 @@ class Scored(Protocol):
 class Windowed(Protocol):
     """Records whose bounded target can be seen within a window."""
 
-    def look(self, low: int, high: int) -> None:
+    def set_window(self, low: int, high: int) -> None:
         """See a bounded target between two steps of its fine grid; values outside are clipped."""
 
     def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:

@@ -120,7 +120,7 @@ class Both:
         self.domain, self.target = far.domain, far.target
 
     def __getattr__(self, name):
-        if name in ("code_unit", "node_unit", "code_width"):
+        if name in ("most_per_feature", "most_per_node", "code_width"):
             assert getattr(self.far, name) == getattr(self.near, name)
             return getattr(self.near, name)
 

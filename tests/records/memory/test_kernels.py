@@ -79,13 +79,13 @@ def test_sealing_a_table_keeps_exactly_the_records_that_the_target_keeps(table):
     for index, column in enumerate(table.columns):
         X[:, index] = column
     vault = Vault.seal(X, y, table.schema)
-    shards = vault.encode(table.domain)
+    counter = vault.encode(table.domain)
     kept = [record for record, value in enumerate(table.y) if naive.target_code_of(value, table.schema.target) >= 0]
     expected = [
         [naive.code_of(column[record], part, cuts) for record in kept]
         for column, part, cuts in zip(table.columns, table.domain.features, table.domain.cuts, strict=True)
     ]
-    assert shards._codes.tolist() == expected
+    assert counter._codes.tolist() == expected
     assert vault.count()._value.tolist() == [len(kept)]
 
 
@@ -116,14 +116,14 @@ def test_counts_routes_and_votes_survive_at_the_border_of_one_byte(kind, n_codes
     domain, values = border_table(kind, n_codes)
     target, codes = Classes(["a", "b"]), encode([values], domain)
     labels = np.arange(n_codes) % 2
-    shards = MemoryCounter(codes, labels, domain, target)
-    shards._start(np.zeros((1, n_codes), dtype=np.int32), np.empty((0, 0), dtype=np.uint8))
-    counts = shards.count_codes(0, np.ones((1, 1), dtype=bool))._value
+    counter = MemoryCounter(codes, labels, domain, target)
+    counter._start(np.zeros((1, n_codes), dtype=np.int32), np.empty((0, 0), dtype=np.uint8))
+    counts = counter.count_codes(0, np.ones((1, 1), dtype=bool))._value
     assert counts.tolist() == [np.eye(2, dtype=int)[labels].tolist()]
 
     route = list(range(n_codes))
-    shards.descend(0, np.array([0]), np.array([route], dtype=np.uint16), np.array([1]))
-    assert shards._positions.tolist() == [list(range(1, n_codes + 1))]
+    counter.descend(0, np.array([0]), np.array([route], dtype=np.uint16), np.array([1]))
+    assert counter._positions.tolist() == [list(range(1, n_codes + 1))]
 
     forest = naive.plant(domain, target, (0, route, [[code, 0] for code in range(n_codes)]))
     assert replace(forest, votes=forest.counts).vote(codes)[:, 0].tolist() == list(range(n_codes))
@@ -208,7 +208,7 @@ def test_any_number_of_features_is_counted_together(n_features, weighted):
 
 
 def check_count_codes(level):
-    counts = shards_of(level, 1).count_codes(level.first, level.wanted)._value
+    counts = counter_of(level, 1).count_codes(level.first, level.wanted)._value
     assert counts.tolist() == naive.count_codes(
         level.codes,
         level.domain,
@@ -337,10 +337,10 @@ def test_votes_of_a_forest_equal_their_twin(forest, seed):
     assert forest.vote(codes).tolist() == [naive.votes(forest, record) for record in codes.T]
 
 
-def shards_of(level, n_jobs):
-    shards = MemoryCounter(level.codes, level.fine_codes, level.domain, level.target, Workers(n_jobs))
-    shards._start(level.positions, level.weights)
-    return shards
+def counter_of(level, n_jobs):
+    counter = MemoryCounter(level.codes, level.fine_codes, level.domain, level.target, Workers(n_jobs))
+    counter._start(level.positions, level.weights)
+    return counter
 
 
 @pytest.fixture
@@ -362,7 +362,7 @@ def test_counts_do_not_depend_on_threads(started_pools):
     @FIXED
     @given(levels())
     def check(level):
-        answers = [shards_of(level, n_jobs).count_codes(level.first, level.wanted)._value for n_jobs in (1, 2)]
+        answers = [counter_of(level, n_jobs).count_codes(level.first, level.wanted)._value for n_jobs in (1, 2)]
         assert answers[0].tolist() == answers[1].tolist()
 
     check()
@@ -372,12 +372,12 @@ def test_counts_do_not_depend_on_threads(started_pools):
 @FIXED
 @given(levels())
 def test_shards_answer_as_the_twins_do(level):
-    shards = shards_of(level, 1)
+    counter = counter_of(level, 1)
     table = (level.target, level.target_codes, level.weights, level.positions, level.first)
-    assert shards.count_codes(level.first, level.wanted)._value.tolist() == naive.count_codes(
+    assert counter.count_codes(level.first, level.wanted)._value.tolist() == naive.count_codes(
         level.codes, level.domain, *table, level.wanted
     )
-    assert shards.count_nodes(level.first, level.n_nodes)._value.tolist() == naive.count_nodes(*table, level.n_nodes)
+    assert counter.count_nodes(level.first, level.n_nodes)._value.tolist() == naive.count_nodes(*table, level.n_nodes)
 
 
 def fitted(n_rows=80):
@@ -411,5 +411,5 @@ def test_codes_lie_feature_by_feature_in_memory_whether_or_not_a_record_was_left
     schema = Schema({"x": Numeric(0, 1), "k": Numeric(0, 1)}, Classes(["a", "b"]))
     X = np.random.default_rng(0).random((6, 2))
     for y in (["a", "b"] * 3, ["a", "b", "b", "a", "a", "unlisted"]):
-        shards = Vault.seal(X, np.array(y, dtype=object), schema).encode(Domain.of(schema, Grid(4)))
-        assert shards._codes.flags.c_contiguous
+        counter = Vault.seal(X, np.array(y, dtype=object), schema).encode(Domain.of(schema, Grid(4)))
+        assert counter._codes.flags.c_contiguous

@@ -81,14 +81,14 @@ def test_weights_are_those_of_the_softmax_rounded_down_to_one_byte(table):
 @given(scored())
 def test_shards_weigh_records_as_the_kernel_does_and_say_so(table):
     n_classes, labels, scores = table
-    shards = scored_shards(classes(n_classes), labels, scores)
-    assert (shards.code_unit, shards.node_unit) == (1, 1)
-    shards.weigh_residuals()
-    assert shards._weights.tolist() == [weights_of(labels, scores).tolist()]
-    assert (shards.code_unit, shards.node_unit) == (MOST_WEIGHT, MOST_WEIGHT)
-    index(shards, np.zeros(len(labels)))
-    assert (shards.code_unit, shards.node_unit) == (1, 1)
-    assert shards._weights.size == 0
+    counter = scored_shards(classes(n_classes), labels, scores)
+    assert (counter.most_per_feature, counter.most_per_node) == (1, 1)
+    counter.weigh_residuals()
+    assert counter._weights.tolist() == [weights_of(labels, scores).tolist()]
+    assert (counter.most_per_feature, counter.most_per_node) == (MOST_WEIGHT, MOST_WEIGHT)
+    index(counter, np.zeros(len(labels)))
+    assert (counter.most_per_feature, counter.most_per_node) == (1, 1)
+    assert counter._weights.size == 0
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 7, 10, 255, 1000])
@@ -181,18 +181,18 @@ def test_more_classes_than_64_bits_have_room_for_are_refused():
 
 def test_scores_are_sums_of_votes_and_stop_at_half_a_billion_steps():
     rng = np.random.default_rng(4)
-    shards = scored_shards(classes(3), [0, 1, 2, 1], np.zeros((4, 3)))
+    counter = scored_shards(classes(3), [0, 1, 2, 1], np.zeros((4, 3)))
     expected = np.zeros((4, 3), dtype=object)
     for _ in range(12):
         nodes, votes = rng.integers(0, 5, 4), rng.integers(-(1 << 27), 1 << 27, size=(5, 3))
-        index(shards, nodes).add_scores(votes.astype(np.int32))
+        index(counter, nodes).add_scores(votes.astype(np.int32))
         expected = expected + votes[nodes]
     assert np.abs(expected).max() < 1 << 29
-    assert shards._scores.T.tolist() == expected.tolist()
+    assert counter._scores.T.tolist() == expected.tolist()
     for sign in (1, -1):
         for _ in range(3):
-            shards.add_scores(np.full((5, 3), sign * ((1 << 31) - 1), dtype=np.int32))
-        assert (shards._scores == sign * (1 << 29)).all()
+            counter.add_scores(np.full((5, 3), sign * ((1 << 31) - 1), dtype=np.int32))
+        assert (counter._scores == sign * (1 << 29)).all()
 
 
 # --- a bounded target -----------------------------------------------------------------------------------------------
@@ -206,11 +206,11 @@ fine_values = st.lists(st.one_of(st.integers(0, FINE_STEPS), st.sampled_from([0,
 @FIXED
 @given(fine_values, windows)
 def test_a_window_shows_the_nearest_step_and_clips_what_lies_outside(fine, window):
-    shards = scored_shards(NUMBER, fine, np.zeros(len(fine)))
-    assert shards._target_codes.tolist() == [naive.seen_code_of(value) for value in fine]
-    shards.look(*window)
-    assert shards._target_codes.tolist() == [naive.seen_code_of(value, *window) for value in fine]
-    assert ((shards._target_codes >= 0) & (shards._target_codes <= TARGET_STEPS)).all()
+    counter = scored_shards(NUMBER, fine, np.zeros(len(fine)))
+    assert counter._target_codes.tolist() == [naive.seen_code_of(value) for value in fine]
+    counter.set_window(*window)
+    assert counter._target_codes.tolist() == [naive.seen_code_of(value, *window) for value in fine]
+    assert ((counter._target_codes >= 0) & (counter._target_codes <= TARGET_STEPS)).all()
 
 
 def residual_code(fine, score, low, high, half):
@@ -223,18 +223,18 @@ def residual_code(fine, score, low, high, half):
 @given(fine_values, windows, st.sampled_from([1, 3, 1024, FINE_STEPS // 4, FINE_STEPS]), SEEDS)
 def test_residuals_are_seen_around_the_prediction_within_the_window(fine, window, half, seed):
     scores = np.random.default_rng(seed).integers(-FINE_STEPS // 8, FINE_STEPS, size=len(fine))
-    shards = scored_shards(NUMBER, fine, scores)
-    shards.look(*window)
-    shards.look_at_residuals(half)
+    counter = scored_shards(NUMBER, fine, scores)
+    counter.set_window(*window)
+    counter.set_residual_window(half)
     expected = [residual_code(value, int(score), *window, half) for value, score in zip(fine, scores, strict=True)]
-    assert shards._target_codes.tolist() == expected
-    assert ((shards._target_codes >= 0) & (shards._target_codes <= TARGET_STEPS)).all()
+    assert counter._target_codes.tolist() == expected
+    assert ((counter._target_codes >= 0) & (counter._target_codes <= TARGET_STEPS)).all()
 
 
 def test_a_prediction_that_is_right_is_seen_in_the_middle():
-    shards = scored_shards(NUMBER, [1000, 40_000, FINE_STEPS], [1000, 40_000, FINE_STEPS])
-    shards.look_at_residuals(FINE_STEPS // 4)
-    assert shards._target_codes.tolist() == [TARGET_STEPS // 2] * 3
+    counter = scored_shards(NUMBER, [1000, 40_000, FINE_STEPS], [1000, 40_000, FINE_STEPS])
+    counter.set_residual_window(FINE_STEPS // 4)
+    assert counter._target_codes.tolist() == [TARGET_STEPS // 2] * 3
 
 
 @FIXED
@@ -242,25 +242,25 @@ def test_a_prediction_that_is_right_is_seen_in_the_middle():
 def test_records_count_on_the_side_of_the_centre_of_their_node_by_their_distance(fine, seed, reach):
     rng = np.random.default_rng(seed)
     nodes, centres = rng.integers(0, 6, len(fine)), rng.integers(0, TARGET_STEPS + 1, size=3)
-    shards = scored_shards(NUMBER, fine, np.zeros(len(fine)), nodes)
-    shards.weigh_distances(1, centres, reach)
-    assert (shards.code_unit, shards.node_unit, shards.code_width) == (MOST_WEIGHT, 1, 2)
-    expected = np.zeros((3, shards.domain.total_codes, 2), dtype=np.int64)
+    counter = scored_shards(NUMBER, fine, np.zeros(len(fine)), nodes)
+    counter.weigh_distances(1, centres, reach)
+    assert (counter.most_per_feature, counter.most_per_node, counter.code_width) == (MOST_WEIGHT, 1, 2)
+    expected = np.zeros((3, counter.domain.total_codes, 2), dtype=np.int64)
     for node, value in zip(nodes, fine, strict=True):
         if 1 <= node <= 3:
             code = naive.seen_code_of(value)
             expected[node - 1, 0] += naive.side_of(code, int(centres[node - 1]), reach, MOST_WEIGHT)
-    assert opened(shards.count_codes(1, np.ones((3, 1), dtype=bool))).tolist() == expected.tolist()
+    assert opened(counter.count_codes(1, np.ones((3, 1), dtype=bool))).tolist() == expected.tolist()
 
 
 @FIXED
 @given(fine_values, SEEDS)
 def test_the_leaves_of_a_bounded_target_count_each_record_once_whatever_its_distance(fine, seed):
     nodes = np.random.default_rng(seed).integers(0, 3, len(fine))
-    shards = scored_shards(NUMBER, fine, np.zeros(len(fine)), nodes)
-    before = opened(shards.count_nodes(0, 3))
-    shards.weigh_distances(0, np.array([0, 500, 1024]), 102)
-    assert opened(shards.count_nodes(0, 3)).tolist() == before.tolist()
+    counter = scored_shards(NUMBER, fine, np.zeros(len(fine)), nodes)
+    before = opened(counter.count_nodes(0, 3))
+    counter.weigh_distances(0, np.array([0, 500, 1024]), 102)
+    assert opened(counter.count_nodes(0, 3)).tolist() == before.tolist()
     assert before.sum(axis=0)[0] == len(fine)
 
 
@@ -277,8 +277,8 @@ def test_values_are_counted_at_their_step_in_their_node(fine, seed):
 
 
 def test_dealing_again_forgets_sides_and_weights():
-    shards = scored_shards(NUMBER, [0, FINE_STEPS], [0, 0])
-    shards.weigh_distances(0, np.array([512]), 102)
-    index(shards, [0, 0])
-    assert (shards.code_unit, shards.node_unit, shards.code_width) == (1, 1, NUMBER.width)
-    assert opened(shards.count_codes(0, np.ones((1, 1), dtype=bool)))[0, 0].tolist() == [2, 1024, 1024**2]
+    counter = scored_shards(NUMBER, [0, FINE_STEPS], [0, 0])
+    counter.weigh_distances(0, np.array([512]), 102)
+    index(counter, [0, 0])
+    assert (counter.most_per_feature, counter.most_per_node, counter.code_width) == (1, 1, NUMBER.width)
+    assert opened(counter.count_codes(0, np.ones((1, 1), dtype=bool)))[0, 0].tolist() == [2, 1024, 1024**2]

@@ -76,10 +76,10 @@ def seen(tree):
     return np.array([naive.seen_code_of(int(fine)) for fine in tree.fine_codes], dtype=int)
 
 
-def shards_of(tree, n_jobs=1):
-    shards = MemoryCounter(tree.codes, tree.fine_codes, tree.domain, tree.target, Workers(n_jobs))
-    shards._start(tree.positions.copy(), tree.weights)
-    return shards
+def counter_of(tree, n_jobs=1):
+    counter = MemoryCounter(tree.codes, tree.fine_codes, tree.domain, tree.target, Workers(n_jobs))
+    counter._start(tree.positions.copy(), tree.weights)
+    return counter
 
 
 def random_splits(tree, wanted, first):
@@ -105,20 +105,20 @@ def random_splits(tree, wanted, first):
 
 def check_levels(tree, masks, n_jobs=1, n_levels=4, skip=0.15, in_blocks=0.15):
     """Every level equals its twin; some are not counted at all, or in two blocks of nodes."""
-    shards, positions, first = shards_of(tree, n_jobs), tree.positions, 0
+    counter, positions, first = counter_of(tree, n_jobs), tree.positions, 0
     above, n_nodes = np.ones((tree.n_roots, tree.domain.n_features), dtype=bool), tree.n_roots
     for _ in range(n_levels):
         wanted = masks(tree.rng, (n_nodes, tree.domain.n_features), above)
         if tree.rng.random() >= skip:
             edges = [0, n_nodes // 2, n_nodes] if tree.rng.random() < in_blocks else [0, n_nodes]
             blocks = [(a, b) for a, b in pairwise(edges) if a < b]
-            counts = [count for a, b in blocks for count in shards.count_codes(first + a, wanted[a:b])._value.tolist()]
+            counts = [count for a, b in blocks for count in counter.count_codes(first + a, wanted[a:b])._value.tolist()]
             table = (tree.codes, tree.domain, tree.target, seen(tree), tree.weights, positions)
             assert counts == naive.count_codes(*table, first, wanted)
         split, parents = random_splits(tree, wanted, first)
-        shards.descend(first, *split)
+        counter.descend(first, *split)
         positions = np.array(naive.descend(tree.codes, positions, first, *split), dtype=int).reshape(positions.shape)
-        assert shards._positions.tolist() == positions.tolist()
+        assert counter._positions.tolist() == positions.tolist()
         first, n_nodes, above = first + n_nodes, len(parents), wanted[parents]
         if not n_nodes:
             return
@@ -187,10 +187,10 @@ def halves(domain, n_nodes, first):
 @pytest.mark.parametrize("target", [Classes(["a", "b"]), Bounded(0, 1)], ids=["classes", "bounded"])
 def test_one_child_of_each_split_is_not_counted_if_its_parent_was(n_derived, target):
     tree = full_tree(target=target)
-    shards, first = shards_of(tree), 0
+    counter, first = counter_of(tree), 0
     for n_nodes in (1, 2, 4):
-        shards.count_codes(first, np.ones((n_nodes, 3), dtype=bool))
-        shards.descend(first, *halves(tree.domain, n_nodes, first))
+        counter.count_codes(first, np.ones((n_nodes, 3), dtype=bool))
+        counter.descend(first, *halves(tree.domain, n_nodes, first))
         first += n_nodes
     assert n_derived == [1, 2]
 
@@ -209,64 +209,64 @@ def test_no_more_counts_are_kept_than_there_is_room_for(n_derived, monkeypatch):
 
 def test_what_only_some_children_want_is_derived_for_no_other_feature(n_derived):
     tree = full_tree()
-    shards = shards_of(tree)
-    shards.count_codes(0, np.ones((1, 3), dtype=bool))
+    counter = counter_of(tree)
+    counter.count_codes(0, np.ones((1, 3), dtype=bool))
     split = halves(tree.domain, 1, 0)
-    shards.descend(0, *split)
+    counter.descend(0, *split)
     positions = naive.descend(tree.codes, tree.positions, 0, *split)
     for wanted in ([[1, 0, 0], [1, 0, 0]], [[1, 1, 0], [1, 0, 1]]):
         wanted = np.array(wanted, dtype=bool)
         table = (tree.codes, tree.domain, tree.target, tree.fine_codes, NONE, positions)
-        assert shards.count_codes(1, wanted)._value.tolist() == naive.count_codes(*table, 1, wanted)
+        assert counter.count_codes(1, wanted)._value.tolist() == naive.count_codes(*table, 1, wanted)
     assert n_derived == [1, 1]
 
 
 def test_what_the_parent_did_not_want_is_counted(n_derived):
     tree = full_tree()
-    shards = shards_of(tree)
-    shards.count_codes(0, np.array([[True, False, True]]))
+    counter = counter_of(tree)
+    counter.count_codes(0, np.array([[True, False, True]]))
     split = halves(tree.domain, 1, 0)
-    shards.descend(0, *split)
+    counter.descend(0, *split)
     positions, wanted = naive.descend(tree.codes, tree.positions, 0, *split), np.ones((2, 3), dtype=bool)
     table = (tree.codes, tree.domain, tree.target, tree.fine_codes, NONE, positions)
-    assert shards.count_codes(1, wanted)._value.tolist() == naive.count_codes(*table, 1, wanted)
+    assert counter.count_codes(1, wanted)._value.tolist() == naive.count_codes(*table, 1, wanted)
     assert n_derived == [0]
 
 
 def test_a_level_that_was_counted_in_part_is_no_parent(n_derived):
     tree = full_tree()
-    shards = shards_of(tree)
-    shards.descend(0, *halves(tree.domain, 1, 0))
-    shards.count_codes(1, np.ones((1, 3), dtype=bool))  # and not node 2
-    shards.descend(1, *halves(tree.domain, 2, 1))
+    counter = counter_of(tree)
+    counter.descend(0, *halves(tree.domain, 1, 0))
+    counter.count_codes(1, np.ones((1, 3), dtype=bool))  # and not node 2
+    counter.descend(1, *halves(tree.domain, 2, 1))
     wanted = np.ones((4, 3), dtype=bool)
-    table = (tree.codes, tree.domain, tree.target, tree.fine_codes, NONE, shards._positions)
-    assert shards.count_codes(3, wanted)._value.tolist() == naive.count_codes(*table, 3, wanted)
+    table = (tree.codes, tree.domain, tree.target, tree.fine_codes, NONE, counter._positions)
+    assert counter.count_codes(3, wanted)._value.tolist() == naive.count_codes(*table, 3, wanted)
     assert not n_derived
 
 
-def weigh(shards, tree):
+def weigh(counter, tree):
     n_nodes, n_scores = 3, tree.target.n_values if isinstance(tree.target, Classes) else 1
-    shards.start_scores()
-    shards.add_scores(tree.rng.integers(-2000, 2000, (n_nodes, n_scores)).astype(np.int32))
-    shards.weigh_residuals()
+    counter.start_scores()
+    counter.add_scores(tree.rng.integers(-2000, 2000, (n_nodes, n_scores)).astype(np.int32))
+    counter.weigh_residuals()
 
 
-def look_at_residuals(shards, tree):
-    shards.start_scores()
-    shards.add_scores(tree.rng.integers(0, FINE_STEPS, (3, 1)).astype(np.int32))
-    shards.look_at_residuals(FINE_STEPS // 4)
+def set_residual_window(counter, tree):
+    counter.start_scores()
+    counter.add_scores(tree.rng.integers(0, FINE_STEPS, (3, 1)).astype(np.int32))
+    counter.set_residual_window(FINE_STEPS // 4)
 
 
-def weigh_distances(shards, tree):
-    shards.weigh_distances(1, np.array([300, 700]), 500)
+def weigh_distances(counter, tree):
+    counter.weigh_distances(1, np.array([300, 700]), 500)
 
 
 CHANGES = {
     "two classes, weighed by residuals": (Classes(["a", "b"]), weigh),
     "three classes, weighed by residuals": (Classes(["a", "b", "c"]), weigh),
-    "seen in a part of the range": (Bounded(0, 1), lambda shards, tree: shards.look(10_000, 30_000)),
-    "seen by residuals": (Bounded(0, 1), look_at_residuals),
+    "seen in a part of the range": (Bounded(0, 1), lambda counter, tree: counter.set_window(10_000, 30_000)),
+    "seen by residuals": (Bounded(0, 1), set_residual_window),
     "turned around centres": (Bounded(0, 1), weigh_distances),
 }
 
@@ -274,43 +274,43 @@ CHANGES = {
 @pytest.mark.parametrize(("target", "change"), CHANGES.values(), ids=CHANGES)
 def test_no_child_is_derived_from_counts_of_records_that_counted_differently(n_derived, target, change):
     tree = full_tree(target=target)
-    shards = shards_of(tree)
-    before = shards.count_codes(0, np.ones((1, 3), dtype=bool))._value
-    shards.descend(0, *halves(tree.domain, 1, 0))
-    change(shards, tree)
+    counter = counter_of(tree)
+    before = counter.count_codes(0, np.ones((1, 3), dtype=bool))._value
+    counter.descend(0, *halves(tree.domain, 1, 0))
+    change(counter, tree)
     wanted = np.ones((2, 3), dtype=bool)
-    target, labels = (target, shards._target_codes) if shards._sides is None else (TWO_SIDES, shards._sides)
-    expected = naive.count_codes(tree.codes, tree.domain, target, labels, shards._weights, shards._positions, 1, wanted)
+    target, labels = (target, counter._target_codes) if counter._sides is None else (TWO_SIDES, counter._sides)
+    expected = naive.count_codes(tree.codes, tree.domain, target, labels, counter._weights, counter._positions, 1, wanted)
     assert np.sum(expected) != before.sum()  # else what was kept would do as well
-    assert shards.count_codes(1, wanted)._value.tolist() == expected
+    assert counter.count_codes(1, wanted)._value.tolist() == expected
     assert not n_derived
 
 
 @pytest.mark.parametrize("change", [weigh, weigh_distances], ids=["weighed", "turned around"])
 def test_a_level_that_was_counted_before_records_changed_is_no_parent(change):
     tree = full_tree(target=Classes(["a", "b"]) if change is weigh else Bounded(0, 1))
-    shards = shards_of(tree)
-    shards.descend(0, *halves(tree.domain, 1, 0))
-    shards.count_codes(1, np.ones((2, 3), dtype=bool))
-    change(shards, tree)
-    shards.descend(1, *halves(tree.domain, 2, 1))
+    counter = counter_of(tree)
+    counter.descend(0, *halves(tree.domain, 1, 0))
+    counter.count_codes(1, np.ones((2, 3), dtype=bool))
+    change(counter, tree)
+    counter.descend(1, *halves(tree.domain, 2, 1))
     wanted = np.ones((4, 3), dtype=bool)
-    target, labels = (tree.target, shards._target_codes) if shards._sides is None else (TWO_SIDES, shards._sides)
-    table = (tree.codes, tree.domain, target, labels, shards._weights, shards._positions)
-    assert shards.count_codes(3, wanted)._value.tolist() == naive.count_codes(*table, 3, wanted)
+    target, labels = (tree.target, counter._target_codes) if counter._sides is None else (TWO_SIDES, counter._sides)
+    table = (tree.codes, tree.domain, target, labels, counter._weights, counter._positions)
+    assert counter.count_codes(3, wanted)._value.tolist() == naive.count_codes(*table, 3, wanted)
 
 
-def deal_anew(shards, tree):
+def deal_anew(counter, tree):
     positions = tree.rng.integers(0, 3, tree.positions.shape).astype(np.int32)
-    shards._start(positions, NONE)
+    counter._start(positions, NONE)
 
 
-def deal_by_errors(shards, tree):
+def deal_by_errors(counter, tree):
     middle = tree.domain.n_codes[0] // 2
     route = [int(code >= middle) for code in range(tree.domain.n_codes[0])]
     votes = [(0, route, [[9, 0], [0, 9]]), [0, 9]]
     forest = naive.plant(tree.domain, tree.target, *votes)
-    shards.deal_by_errors(SimpleNamespace(choices=lambda codes: naive_choices(forest, codes), n_trees=2), 3, Entropy(0))
+    counter.deal_by_errors(SimpleNamespace(choices=lambda codes: naive_choices(forest, codes), n_trees=2), 3, Entropy(0))
 
 
 def naive_choices(forest, codes):
@@ -322,27 +322,27 @@ def naive_choices(forest, codes):
 @pytest.mark.parametrize("deal", [deal_anew, deal_by_errors], ids=["dealt anew", "dealt by errors"])
 def test_new_trees_follow_from_no_earlier_ones(deal):
     tree = full_tree()
-    shards = shards_of(tree)
-    shards.count_codes(0, np.ones((1, 3), dtype=bool))
-    shards.descend(0, *halves(tree.domain, 1, 0))
-    deal(shards, tree)
+    counter = counter_of(tree)
+    counter.count_codes(0, np.ones((1, 3), dtype=bool))
+    counter.descend(0, *halves(tree.domain, 1, 0))
+    deal(counter, tree)
     wanted = np.ones((3, 3), dtype=bool)
     table = (tree.codes, tree.domain, tree.target, tree.fine_codes)
-    assert shards.count_codes(0, wanted)._value.tolist() == naive.count_codes(
-        *table, shards._weights, shards._positions, 0, wanted
+    assert counter.count_codes(0, wanted)._value.tolist() == naive.count_codes(
+        *table, counter._weights, counter._positions, 0, wanted
     )
 
 
 def test_counts_from_before_a_deal_are_no_parents_after_it():
     tree = full_tree()
-    shards = shards_of(tree)
-    shards.count_codes(0, np.ones((1, 3), dtype=bool))
+    counter = counter_of(tree)
+    counter.count_codes(0, np.ones((1, 3), dtype=bool))
     n_records = tree.codes.shape[1]
-    shards._start(np.zeros((1, n_records), dtype=np.int32), np.full((1, n_records), 2, dtype=np.uint8))
-    shards.descend(0, *halves(tree.domain, 1, 0))
+    counter._start(np.zeros((1, n_records), dtype=np.int32), np.full((1, n_records), 2, dtype=np.uint8))
+    counter.descend(0, *halves(tree.domain, 1, 0))
     wanted = np.ones((2, 3), dtype=bool)
-    table = (tree.codes, tree.domain, tree.target, tree.fine_codes, shards._weights, shards._positions)
-    assert shards.count_codes(1, wanted)._value.tolist() == naive.count_codes(*table, 1, wanted)
+    table = (tree.codes, tree.domain, tree.target, tree.fine_codes, counter._weights, counter._positions)
+    assert counter.count_codes(1, wanted)._value.tolist() == naive.count_codes(*table, 1, wanted)
 
 
 ONE_MORE = kernels.ROWS_AT_ONCE + 1
@@ -362,7 +362,7 @@ def test_more_records_than_are_worked_on_at_once_are_all_counted(target, masks):
     tree.weights[0, -1] = 255
     wanted = masks(tree.rng, (3, 3), None)
     table = (tree.codes, tree.domain, tree.target, seen(tree), tree.weights, tree.positions)
-    assert shards_of(tree).count_codes(0, wanted)._value.tolist() == naive.count_codes(*table, 0, wanted)
+    assert counter_of(tree).count_codes(0, wanted)._value.tolist() == naive.count_codes(*table, 0, wanted)
 
 
 def test_the_largest_child_of_a_split_is_the_one_that_is_not_counted():

@@ -17,7 +17,7 @@ class Balance(Criterion):
     Same law as exp(-(epsilon/2) |left - right|), but monotone, so no factor 2 is hidden in its constant.
 
     Privacy:
-        Claim: adding a record of weight 0 .. unit raises the score by 0 .. unit.
+        Claim: adding a record of weight 0 .. most raises the score by 0 .. most.
         Because: the sum of all weights rises by its weight and the size of the largest child by 0 .. weight.
         Assumes: counts are exact integers.
     """
@@ -31,8 +31,8 @@ class Balance(Criterion):
         _score(np.ascontiguousarray(children).reshape(scores.size, *children.shape[-2:]), n_counts, scores.reshape(-1))
         return scores
 
-    def bound(self, unit: int = 1) -> Bound:
-        return Bound(low=0, high=unit)
+    def bound(self, most: int = 1) -> Bound:
+        return Bound(low=0, high=most)
 
 
 @njit(cache=True, nogil=True)

@@ -26,13 +26,13 @@ class Criterion(Part, Protocol):
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         """Integers ``(...)`` for statistics ``(..., n_children, width)``."""
 
-    def bound(self, unit: int = 1) -> Bound:
-        """By how much adding one record moves the score, if it adds 0 .. ``unit`` to one cell of the counts."""
+    def bound(self, most: int = 1) -> Bound:
+        """By how much adding one record moves the score, if it adds 0 .. ``most`` to one cell of the counts."""
 
 
-def records_only(criterion: Criterion, unit: int) -> None:
+def records_only(criterion: Criterion, most: int) -> None:
     """Raise unless records count once: for criteria whose bound was not proved for weights."""
-    if unit != 1:
+    if most != 1:
         raise AccountingError(f"{type(criterion).__name__} has no bound for weighted records.")
 
 

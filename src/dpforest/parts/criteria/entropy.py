@@ -35,8 +35,8 @@ class EntropyCount(Criterion):
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         return (self._g(children).sum(axis=-1) - self._g(children.sum(axis=-1))).sum(axis=-1)
 
-    def bound(self, unit: int = 1) -> Bound:
-        records_only(self, unit)
+    def bound(self, most: int = 1) -> Bound:
+        records_only(self, most)
         _, _, steps = self._table
         return Bound(low=int(steps[0] - steps[-1]), high=0)
 

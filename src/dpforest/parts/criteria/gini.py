@@ -35,8 +35,8 @@ class GiniCount(Criterion):
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         return score_each(_score, children)
 
-    def bound(self, unit: int = 1) -> Bound:
-        records_only(self, unit)
+    def bound(self, most: int = 1) -> Bound:
+        records_only(self, most)
         return Bound(low=-2 * UNITS, high=0)
 
 

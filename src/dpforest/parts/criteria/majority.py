@@ -21,7 +21,7 @@ class MaxOperator(Criterion):
     quadratic; but blind where both children keep the same majority.
 
     Privacy:
-        Claim: adding a record of weight 0 .. unit raises the score by 0 .. unit.
+        Claim: adding a record of weight 0 .. most raises the score by 0 .. most.
         Because: it falls in one child, and raises one count there by its weight, so the maximum rises by 0 .. weight.
         Assumes: counts are exact integers; an added record changes no other record's weight.
     """
@@ -32,8 +32,8 @@ class MaxOperator(Criterion):
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         return score_each(_score, children)
 
-    def bound(self, unit: int = 1) -> Bound:
-        return Bound(low=0, high=unit)
+    def bound(self, most: int = 1) -> Bound:
+        return Bound(low=0, high=most)
 
 
 @njit(cache=True, nogil=True)

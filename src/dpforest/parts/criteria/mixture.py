@@ -47,10 +47,10 @@ class Mixture(Criterion):
             scores += factor * criterion.score(children, target)
         return scores
 
-    def bound(self, unit: int = 1) -> Bound:
-        bounds = [(criterion.bound(unit), factor) for criterion, factor in self._scaled()]
+    def bound(self, most: int = 1) -> Bound:
+        bounds = [(criterion.bound(most), factor) for criterion, factor in self._scaled()]
         return Bound(sum(bound.low * factor for bound, factor in bounds), sum(b.high * f for b, f in bounds))
 
     def _scaled(self) -> list[tuple[Criterion, int]]:
-        unit = lcm(*(criterion.bound().width for criterion, _ in self.parts))
-        return [(criterion, weight * unit // criterion.bound().width) for criterion, weight in self.parts]
+        whole = lcm(*(criterion.bound().width for criterion, _ in self.parts))
+        return [(criterion, weight * whole // criterion.bound().width) for criterion, weight in self.parts]

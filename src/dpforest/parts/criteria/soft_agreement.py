@@ -19,7 +19,7 @@ class SoftAgreement(Criterion):
     than squared error's.
 
     Privacy:
-        Claim: adding a record of weight 0 .. unit raises the score by 0 .. unit.
+        Claim: adding a record of weight 0 .. most raises the score by 0 .. most.
         Because: it falls in one child, on one side, and so adds its weight to exactly one of the two sums.
         Assumes: counts are exact integers; centres are released; an added record changes no other record's weight.
     """
@@ -32,5 +32,5 @@ class SoftAgreement(Criterion):
         below, above = children[..., 0], children[..., 1]
         return np.maximum(below[..., 0] + above[..., 1], above[..., 0] + below[..., 1])
 
-    def bound(self, unit: int = 1) -> Bound:
-        return Bound(low=0, high=unit)
+    def bound(self, most: int = 1) -> Bound:
+        return Bound(low=0, high=most)

@@ -36,6 +36,6 @@ class SquaredError(Criterion):
         error = squares - sums * mean - mean * rest + (-(rest * rest)) // divisors
         return -(UNITS * error // TARGET_STEPS**2).sum(axis=-1)
 
-    def bound(self, unit: int = 1) -> Bound:
-        records_only(self, unit)
+    def bound(self, most: int = 1) -> Bound:
+        records_only(self, most)
         return Bound(low=-UNITS, high=0)

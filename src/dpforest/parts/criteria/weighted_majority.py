@@ -31,6 +31,6 @@ class WeightedMajority(Criterion):
         whole, rest = np.divmod(np.square(children.max(axis=-1)), divisors)
         return (UNITS * whole + UNITS * rest // divisors).sum(axis=-1)
 
-    def bound(self, unit: int = 1) -> Bound:
-        records_only(self, unit)
+    def bound(self, most: int = 1) -> Bound:
+        records_only(self, most)
         return Bound(low=-UNITS, high=UNITS)

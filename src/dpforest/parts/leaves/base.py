@@ -22,9 +22,9 @@ class LeafRelease(Part, Protocol):
         return None
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, unit: int = 1
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, most: int = 1
     ) -> tuple[np.ndarray, float]:
         """Counts ``(n_nodes, n_values)`` in records, and the variance of the noise in each.
 
-        A record adds 0 .. ``unit`` to the statistics of its leaf; counts are in records of full weight.
+        A record adds 0 .. ``most`` to the statistics of its leaf; counts are in records of full weight.
         """

@@ -21,7 +21,7 @@ class NoisyMargin(LeafRelease):
 
     Privacy:
         Claim: all leaves of a tree together cost ``amount``.
-        Because: an added record moves the margin of one leaf by at most its weight, so L1 and L2 sensitivity are ``unit``.
+        Because: an added record moves the margin of one leaf by at most its weight, so L1 and L2 sensitivity are ``most``.
         Assumes: leaves hold different records; add/remove neighbours.
     """
 
@@ -31,8 +31,8 @@ class NoisyMargin(LeafRelease):
         return isinstance(target, Classes) and target.width == 2
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, unit: int = 1
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, most: int = 1
     ) -> tuple[np.ndarray, float]:
         margins = statistics.map(lambda counts: counts[:, 1] - counts[:, 0])
-        released, variance = gate.add_noise(margins, Sensitivity(unit, unit**2), amount, purpose)
-        return np.maximum(np.stack([-released, released], axis=1), 0) / unit, variance / unit**2
+        released, variance = gate.add_noise(margins, Sensitivity(most, most**2), amount, purpose)
+        return np.maximum(np.stack([-released, released], axis=1), 0) / most, variance / most**2

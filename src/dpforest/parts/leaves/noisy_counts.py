@@ -18,7 +18,7 @@ class NoisyCounts(LeafRelease):
 
     Privacy:
         Claim: all leaves of a tree together cost ``amount``.
-        Because: an added record raises one count of one leaf by its weight, so L1 and L2 sensitivity are ``unit``.
+        Because: an added record raises one count of one leaf by its weight, so L1 and L2 sensitivity are ``most``.
         Assumes: leaves hold different records; every class of the schema is released, present or not.
     """
 
@@ -26,7 +26,7 @@ class NoisyCounts(LeafRelease):
     targets = (Classes,)
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, unit: int = 1
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, most: int = 1
     ) -> tuple[np.ndarray, float]:
-        counts, variance = gate.add_noise(statistics, Sensitivity(unit, unit**2), amount, purpose)
-        return counts / unit, variance / unit**2
+        counts, variance = gate.add_noise(statistics, Sensitivity(most, most**2), amount, purpose)
+        return counts / most, variance / most**2

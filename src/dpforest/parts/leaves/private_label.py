@@ -18,8 +18,8 @@ class PrivateLabel(LeafRelease):
 
     Privacy:
         Claim: all leaves of a tree together cost ``amount``.
-        Because: the score of a label is its count; an added record raises one score of one leaf by 0 .. unit and
-            moves no other, so the width is ``unit`` and one choice for each leaf costs ``amount`` once.
+        Because: the score of a label is its count; an added record raises one score of one leaf by 0 .. most and
+            moves no other, so the width is ``most`` and one choice for each leaf costs ``amount`` once.
         Assumes: leaves hold different records; labels are public.
     """
 
@@ -27,7 +27,7 @@ class PrivateLabel(LeafRelease):
     targets = (Classes,)
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, unit: int = 1
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, most: int = 1
     ) -> tuple[np.ndarray, float]:
-        labels = gate.select(statistics, None, Bound(0, unit), amount, purpose)
+        labels = gate.select(statistics, None, Bound(0, most), amount, purpose)
         return np.eye(target.n_values)[labels], 0.0

@@ -25,9 +25,9 @@ class ResidualSums(LeafRelease):
 
     Privacy:
         Claim: all leaves of a tree together cost ``amount``.
-        Because: in units of 1/unit record, -g_c are whole numbers of at least 0 for c != y that sum to g_y <= unit (each is
-            rounded down), so L1 of g is 2 g_y <= 2 unit and L2**2 is at most 2 unit**2; w <= unit. With g
-            scaled by 20 and w by m = 20 mass (rounded), in one leaf L1 <= (40 + m) unit, L2**2 <= (2 20**2 + m**2) unit**2.
+        Because: in parts of 1/most of a record, -g_c are whole numbers of at least 0 for c != y that sum to g_y <= most (each
+            is rounded down), so L1 of g is 2 g_y <= 2 most and L2**2 is at most 2 most**2; w <= most. With g
+            scaled by 20 and w by m = 20 mass (rounded), in one leaf L1 <= (40 + m) most, L2**2 <= (2 20**2 + m**2) most**2.
         Assumes: leaves hold different records; an added record changes no other record's residuals.
     """
 
@@ -43,19 +43,19 @@ class ResidualSums(LeafRelease):
         return isinstance(target, Classes) and target.n_values > 1
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, unit: int = 1
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, most: int = 1
     ) -> tuple[np.ndarray, float]:
         parts, n_classes = round(PARTS * self.mass), target.n_values
         factors = np.array([PARTS] * n_classes + [parts])
         released, variance = gate.add_noise(
-            statistics.map(lambda sums: factors * sums), residual_sensitivity(parts, unit), amount, purpose
+            statistics.map(lambda sums: factors * sums), residual_sensitivity(parts, most), amount, purpose
         )
-        lead = released[:, :-1] / (PARTS * unit)
+        lead = released[:, :-1] / (PARTS * most)
         lead -= lead.mean(axis=1, keepdims=True)
-        size = released[:, -1] / (parts * unit)
+        size = released[:, -1] / (parts * most)
         counts = (size[:, None] + (n_classes - 1) * lead) / n_classes
         # Half the variance of a centred lead, as in ``Rotated``: what shrinkage should be measured by.
-        return counts, variance / (PARTS * unit) ** 2 * (n_classes - 1) / n_classes / 2
+        return counts, variance / (PARTS * most) ** 2 * (n_classes - 1) / n_classes / 2
 
     def noise(self, target: Target) -> tuple[float, float, float]:
         """Factors of the covariance (see ``bands``), in units of which a sum has 2C/(C-1), the size 1/mass**2 of that."""
@@ -64,6 +64,6 @@ class ResidualSums(LeafRelease):
         return own, own, (of_size - n * own) / n**2
 
 
-def residual_sensitivity(parts: int, unit: int) -> Sensitivity:
-    """Of (20 g, parts w) for records of weight up to ``unit``."""
-    return Sensitivity((2 * PARTS + parts) * unit, (2 * PARTS**2 + parts**2) * unit**2)
+def residual_sensitivity(parts: int, most: int) -> Sensitivity:
+    """Of (20 g, parts w) for records of weight up to ``most``."""
+    return Sensitivity((2 * PARTS + parts) * most, (2 * PARTS**2 + parts**2) * most**2)

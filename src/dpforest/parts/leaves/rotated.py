@@ -27,9 +27,9 @@ class Rotated(LeafRelease):
 
     Privacy:
         Claim: all leaves of a tree together cost ``amount``.
-        Because: with m = 20 mass, rounded to a whole number, an added record of weight w <= unit moves 20 G by at most 20 w
-            and m W by m w, in one leaf: L1 is at most (20 + m) unit and L2**2 at most (20**2 + m**2) unit**2. For a value z
-            of S steps, G = 2z - S lies in -S .. S and W = S, so S takes the place of unit.
+        Because: with m = 20 mass, rounded to a whole number, an added record of weight w <= most moves 20 G by at most 20 w
+            and m W by m w, in one leaf: L1 is at most (20 + m) most and L2**2 at most (20**2 + m**2) most**2. For a value z
+            of S steps, G = 2z - S lies in -S .. S and W = S, so S takes the place of most.
         Assumes: leaves hold different records; an added record changes no other record's weight.
     """
 
@@ -44,21 +44,21 @@ class Rotated(LeafRelease):
         return target.n_values == 2
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, unit: int = 1
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, most: int = 1
     ) -> tuple[np.ndarray, float]:
         if isinstance(target, Bounded):
-            if unit != 1:
+            if most != 1:
                 raise AccountingError("Rotated sums of a bounded target have no bound for weighted records.")
-            statistics, unit = statistics.map(low_and_high), TARGET_STEPS
+            statistics, most = statistics.map(low_and_high), TARGET_STEPS
         parts = round(PARTS * self.mass)
         rotated = statistics.map(
             lambda counts: np.stack([PARTS * (counts[:, 1] - counts[:, 0]), parts * counts.sum(axis=1)], axis=1)
         )
-        released, variance = gate.add_noise(rotated, rotated_sensitivity(parts, unit), amount, purpose)
-        margin = released[:, 0] / (PARTS * unit)
-        size = released[:, 1] / (parts * unit)
+        released, variance = gate.add_noise(rotated, rotated_sensitivity(parts, most), amount, purpose)
+        margin = released[:, 0] / (PARTS * most)
+        size = released[:, 1] / (parts * most)
         # The variance of a count, as if the margin were the difference of two.
-        return np.stack([size - margin, size + margin], axis=1) / 2, variance / (PARTS * unit) ** 2 / 2
+        return np.stack([size - margin, size + margin], axis=1) / 2, variance / (PARTS * most) ** 2 / 2
 
     def noise(self, target: Target) -> tuple[float, float, float]:
         """Factors of the covariance (see ``bands``): the size has 1/mass**2 times the variance of the margin, which is 2."""
@@ -70,9 +70,9 @@ def check_mass(mass: float) -> None:
         raise ParameterError(f"mass must lie in [{1 / PARTS}, 1], not {mass!r}.")
 
 
-def rotated_sensitivity(parts: int, unit: int) -> Sensitivity:
-    """Of (20 G, parts W) for records of weight up to ``unit``."""
-    return Sensitivity((PARTS + parts) * unit, (PARTS**2 + parts**2) * unit**2)
+def rotated_sensitivity(parts: int, most: int) -> Sensitivity:
+    """Of (20 G, parts W) for records of weight up to ``most``."""
+    return Sensitivity((PARTS + parts) * most, (PARTS**2 + parts**2) * most**2)
 
 
 def low_and_high(sums: np.ndarray) -> np.ndarray:

@@ -31,9 +31,9 @@ class TwoBinMean(LeafRelease):
     targets = (Bounded,)
 
     def release(
-        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, unit: int = 1
+        self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, most: int = 1
     ) -> tuple[np.ndarray, float]:
-        if unit != 1:
+        if most != 1:
             raise AccountingError("TwoBinMean has no bound for weighted records.")
         bins = statistics.map(low_and_high)
         released, variance = gate.add_noise(bins, Sensitivity(TARGET_STEPS, TARGET_STEPS**2), amount, purpose)

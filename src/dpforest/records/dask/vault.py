@@ -130,7 +130,7 @@ class DaskCounter(Guarded, Weighted, Scored, Windowed, Judged):
         self._note_units()
 
     def _note_units(self) -> None:
-        self.code_unit, self.node_unit = self._empty.code_unit, self._empty.node_unit
+        self.most_per_feature, self.most_per_node = self._empty.most_per_feature, self._empty.most_per_node
 
     @property
     def code_width(self) -> int:
@@ -214,7 +214,7 @@ class DaskCounter(Guarded, Weighted, Scored, Windowed, Judged):
     count_errors, count_values, sum_residuals = asked("tally_errors"), asked("tally_values"), asked("tally_residuals")
     descend, start_scores, add_scores = done("descend"), done("start_scores"), done("add_scores")
     weigh_residuals, weigh_distances = done("weigh_residuals"), done("weigh_distances")
-    look, look_at_residuals = done("look"), done("look_at_residuals")
+    set_window, set_residual_window = done("set_window"), done("set_residual_window")
 
 
 def _current_client() -> Any:

@@ -57,12 +57,12 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
 
     Privacy: not private by itself; answers are sealed. What an answer can depend on: a record adds to the cells of the
     nodes that it has reached, and its path is a function of that record and of released splits only. It adds at most
-    ``code_unit`` to the cells of each feature in ``count_codes`` and ``node_unit`` to those of ``count_nodes``; a weight
-    is a function of that record and of released values only.
+    ``most_per_feature`` to the cells of each feature in ``count_codes`` and ``most_per_node`` to those of ``count_nodes``; a
+    weight is a function of that record and of released values only.
     """
 
-    code_unit = 1
-    node_unit = 1
+    most_per_feature = 1
+    most_per_node = 1
 
     def __init__(
         self, codes: np.ndarray, target_codes: np.ndarray, domain: Domain, target: Target, workers: Workers | None = None
@@ -76,7 +76,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
         self._sides: np.ndarray | None = None
         self._forget()
         if not isinstance(target, Classes):
-            self.look(0, FINE_STEPS)
+            self.set_window(0, FINE_STEPS)
         self._workers = workers or Workers()
         self._placed = np.empty((0, 0), dtype=np.int32)  # the node of each record, but for moves that are not yet made
         self._moves: Moves | None = None
@@ -88,7 +88,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
     def _start(self, roots: np.ndarray, weights: np.ndarray) -> None:
         """Place copies of the records at nodes ``(n_copies, n_records)``, with weights unless each counts once."""
         self._placed, self._weights, self._moves = roots, weights, None
-        self.code_unit = self.node_unit = 1
+        self.most_per_feature = self.most_per_node = 1
         self._sides = None
         self._forget()
 
@@ -147,7 +147,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
             raise MemoryError("The schema has too many categories and classes to count them all at once.")
         parts = self._parts(max(len(features), 1))
         # No cell can pass 31 bits if all records of a thread together do not.
-        n_added = len(self._placed) * (self._target_codes.size // len(parts) + 1) * max(self.code_unit, MOST_COPIES)
+        n_added = len(self._placed) * (self._target_codes.size // len(parts) + 1) * max(self.most_per_feature, MOST_COPIES)
         dtype = np.int32 if self._by_class and n_added < 2**31 else np.int64
         cells = np.zeros((len(parts), n_slots, self.code_width, self.domain.total_codes), dtype=dtype)
         offsets, labels = self.domain.offsets, self._target_codes if self._sides is None else self._sides
@@ -250,7 +250,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
         else:
             rule = (POWERS, MOST_WEIGHT)
             self._in_parts(lambda start, stop: kernels.weigh_residuals(*known, *rule, start, stop, self._weights))
-        self.code_unit = self.node_unit = MOST_WEIGHT
+        self.most_per_feature = self.most_per_node = MOST_WEIGHT
         self._forget()
 
     def tally_residuals(self, first: int, n_nodes: int) -> np.ndarray:
@@ -262,13 +262,13 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
 
     sum_residuals = sealed(tally_residuals)
 
-    def look(self, low: int, high: int) -> None:
+    def set_window(self, low: int, high: int) -> None:
         wide = np.clip(self._fine.astype(np.int64), low, high) - low
         self._target_codes = ((wide * TARGET_STEPS + (high - low) // 2) // (high - low)).astype(np.int32)
         self._window = (low, high)
         self._forget()
 
-    def look_at_residuals(self, half_width: int) -> None:
+    def set_residual_window(self, half_width: int) -> None:
         low, high = self._window
         wide = np.clip(self._fine.astype(np.int64), low, high) - low
         seen = wide * FINE_STEPS // (high - low) - self._scores[0] + half_width
@@ -292,7 +292,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
         known, seen = (self._target_codes, self._positions, first), (self._sides, self._weights)
         rule = (centres, reach, MOST_WEIGHT)
         self._in_parts(lambda start, stop: kernels.weigh_distances(*known, *rule, start, stop, *seen))
-        self.code_unit = MOST_WEIGHT
+        self.most_per_feature = MOST_WEIGHT
         self._forget()
 
 

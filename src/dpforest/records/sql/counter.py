@@ -48,8 +48,8 @@ class SqlCounter(Guarded, Windowed, Judged):
     Privacy: as ``MemoryCounter``, with the same answers to the last unit given the same draws; for the draws see ``Placed``.
     """
 
-    code_unit = 1
-    node_unit = 1
+    most_per_feature = 1
+    most_per_node = 1
 
     def __init__(self, table: Any, session: Session, domain: Domain, target: Target) -> None:
         self.domain = domain
@@ -60,11 +60,11 @@ class SqlCounter(Guarded, Windowed, Judged):
         self._by_scores = False  # whether weights are those of the scores as they are now
         self._n_scores = 0
         if not isinstance(target, Classes):
-            self.look(0, FINE_STEPS)
+            self.set_window(0, FINE_STEPS)
 
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
         self._sided = self._weighted = self._by_scores = False
-        self.code_unit = self.node_unit = 1
+        self.most_per_feature = self.most_per_node = 1
         n_trees, placed = assignment.n_trees, self._placed
         if isinstance(assignment, Poisson):
             raise ParameterError(NOT_KEPT)
@@ -156,7 +156,7 @@ class SqlCounter(Guarded, Windowed, Judged):
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         self._placed.descend(Moves.of(first, features, routes, first_children, self.domain))
 
-    def look(self, low: int, high: int) -> None:
+    def set_window(self, low: int, high: int) -> None:
         wide = clip(self._placed.table["fine"], low, high).cast("int64") - low
         self._placed.derived["y"] = divide(wide * TARGET_STEPS + (high - low) // 2, high - low).cast("int16")
         self._window = (low, high)
@@ -214,7 +214,7 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
         self._check_one_tree()
         self._placed.replace(residual_weight(self._placed.whole(), self._n_scores, self._session))
         self._weighted = self._by_scores = True
-        self.code_unit = self.node_unit = MOST_WEIGHT
+        self.most_per_feature = self.most_per_node = MOST_WEIGHT
 
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         self._check_one_tree()
@@ -226,7 +226,7 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
         query = _summed(*residual_sums(table, self._n_scores, self._session))
         return Sealed(self._filled([query], (n_nodes, self._n_scores + 1), 0))
 
-    def look_at_residuals(self, half_width: int) -> None:
+    def set_residual_window(self, half_width: int) -> None:
         low, high = self._window
         wide = clip(self._placed.table["fine"], low, high).cast("int64") - low
         seen = divide(wide * FINE_STEPS, high - low) - self._placed.column("s0") + half_width
@@ -242,7 +242,7 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
         self._placed.derived["w0"] = weight.fill_null(0).cast("int16")
         self._placed.settle()
         self._sided = self._weighted = True
-        self.code_unit = MOST_WEIGHT
+        self.most_per_feature = MOST_WEIGHT
 
 
 def _grouped(table: Any, keys: list[tuple[Any, int]], label: Any, n_labels: int, weight: Any, part: int = 0) -> Any:
