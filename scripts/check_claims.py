@@ -8,27 +8,18 @@ import re
 import sys
 from pathlib import Path
 
-# Where parts live, and the main method by which one is known.
+# The rooms of private parts, and the methods by which one is known.
 PARTS = {
     "mechanisms": {"select", "draw", "run"},
-    "criteria": {"score"},
-    "sampling.py": {"assignment"},
-    "allocation.py": {"plan"},
-    "proposals.py": {"propose"},
-    "leaves": {"release"},
-    "domain.py": {"cuts"},
+    "schema": {"cuts"},
     "privacy": {"strength", "charge", "add_noise"},
-    "growing": {"train", "narrow", "choose", "may_split", "turn", "look"},
+    "parts": {"score", "assignment", "plan", "propose", "release", "may_split"},
+    "growing": {"train", "narrow", "choose", "turn", "release"},
 }
-FUNCTIONS = {"growing": {"grow"}, "allocation.py": {"spread"}}
-FREE = {"postprocess.py": {"refine"}}
+FUNCTIONS = {"growing": {"grow"}, "parts": {"spread"}}
+FREE = {"parts": {"refine"}}
 PROOF = ("Privacy:", "Claim:", "Because:", "Assumes:")
 CITED = re.compile(r"\[([a-z]+\d{4})[\],;]")
-
-
-def modules(root: Path, place: str) -> list[Path]:
-    path = root / place
-    return [path] if path.suffix == ".py" else sorted(path.glob("*.py"))
 
 
 def parts(tree: ast.Module, methods: set[str]) -> list[ast.ClassDef]:
@@ -51,12 +42,12 @@ def check(root: Path, bibliography: Path) -> list[str]:
     """What is missing, one line each."""
     found = []
     for table, words in ((PARTS, PROOF), (FREE, ("Privacy:",))):
-        for place, methods in table.items():
-            for path in modules(root, place):
+        for room, methods in table.items():
+            for path in sorted((root / room).rglob("*.py")):
                 for node in parts(ast.parse(path.read_text("utf-8")), methods):
                     found += [f"{path}: {node.name} has no '{word}'" for word in missing(node, words)]
-    for place, names in FUNCTIONS.items():
-        for path in modules(root, place):
+    for room, names in FUNCTIONS.items():
+        for path in sorted((root / room).rglob("*.py")):
             for node in ast.parse(path.read_text("utf-8")).body:
                 if isinstance(node, ast.FunctionDef) and node.name in names:
                     found += [f"{path}: {node.name} has no '{word}'" for word in missing(node, PROOF)]

@@ -10,10 +10,7 @@ from docs_references import cite
 from docs_text import labelled, prose
 
 # In the order in which data flow; what is not named comes last.
-ORDER = (
-    "privacy", "mechanisms", "criteria", "domain", "proposals", "sampling", "allocation", "growing", "leaves", "postprocess",
-    "voting", "records",
-)  # fmt: skip
+ORDER = ("privacy", "mechanisms", "schema", "records", "parts", "growing", "pipeline", "forest")
 SECTION = re.compile(r"Privacy:(?:[ \t]*\n((?:[ \t]+.*\n?|\n)+)|(.*?)(?:\n\n|\Z))", re.DOTALL)
 INTRO = """# Proofs
 

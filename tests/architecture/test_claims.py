@@ -18,13 +18,9 @@ def test_every_part_has_its_claim_and_every_key_its_entry():
 
 
 def test_a_part_without_claim_is_found(tmp_path):
-    (tmp_path / "criteria").mkdir()
+    (tmp_path / "parts" / "criteria").mkdir(parents=True)
     part = 'class Bare:\n    """Scores. [nobody1900]"""\n    def score(self):\n        pass\n'
-    (tmp_path / "criteria" / "bare.py").write_text(part)
-    for name in ("mechanisms", "leaves", "growing", "privacy"):
-        (tmp_path / name).mkdir()
-    for name in ("sampling", "allocation", "proposals", "domain", "postprocess"):
-        (tmp_path / f"{name}.py").write_text("")
+    (tmp_path / "parts" / "criteria" / "bare.py").write_text(part)
     bibliography = tmp_path / "references.bib"
     bibliography.write_text("")
     found = load_check()(tmp_path, bibliography)

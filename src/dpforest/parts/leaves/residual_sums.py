@@ -25,7 +25,7 @@ class ResidualSums(LeafRelease):
 
     Privacy:
         Claim: all leaves of a tree together cost ``amount``.
-        Because: in parts of 1/most of a record, -g_c are whole numbers of at least 0 for c != y that sum to g_y <= most (each
+        Because: in parts of 1/most of a record, -g_c are whole numbers >= 0 for c != y that sum to g_y <= most (each
             is rounded down), so L1 of g is 2 g_y <= 2 most and L2**2 is at most 2 most**2; w <= most. With g
             scaled by 20 and w by m = 20 mass (rounded), in one leaf L1 <= (40 + m) most, L2**2 <= (2 20**2 + m**2) most**2.
         Assumes: leaves hold different records; an added record changes no other record's residuals.
