@@ -12,6 +12,7 @@ needs_tables = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_tables
 @pytest.mark.parametrize("name", ["adult", "mushroom", "abalone", "kddcup99_10pct"])
 def test_tables_load_with_their_schema(name):

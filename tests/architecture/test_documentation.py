@@ -90,6 +90,7 @@ def shown_commands():
             yield pytest.param(example, id=f"{source.name}: {example}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [*shown_commands()])
 def test_shown_command_exists_with_its_options(line):
     _, *words = shlex.split(re.split(r" [|>] ", line)[0], comments=True)

@@ -47,6 +47,7 @@ def test_pairs_are_few_small_and_have_a_reason(task):
     assert all(pair.why and len(pair.rows) <= 25 and pair.n_trees <= 2 for pair in pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: f"{subject.name}:{subject.variant}")
 def test_every_recipe_runs_on_its_pairs(subject):
     pairs = pairs_for(subject)

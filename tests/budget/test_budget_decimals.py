@@ -132,6 +132,7 @@ class Watching(Gate):
         return super()._add_noise(values, spread)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [None, 3])
 @pytest.mark.parametrize("epsilon", [0.1, 0.2, 0.7, 0.3333333333333333])
 def test_a_fit_loses_at_most_the_decimal_and_states_it(epsilon, rows, monkeypatch):

@@ -96,6 +96,7 @@ def test_what_is_stated_of_gaussian_releases_is_not_below_the_exact_loss(rho):
     assert exact(0.9 * epsilon) > 1e-6
 
 
+@pytest.mark.slow
 @given(st.lists(losses, min_size=1, max_size=12))
 @settings(deadline=None, max_examples=60)
 def test_total_is_the_smallest_of_the_ways_to_add_and_never_below_a_part(items):
@@ -139,6 +140,7 @@ def test_a_single_release_is_admitted_exactly_if_each_outcome_is(outcomes):
         assert fits
 
 
+@pytest.mark.slow
 @given(st.lists(losses, max_size=6))
 @settings(deadline=None, max_examples=40)
 def test_left_is_admitted_and_a_little_more_is_not(items):

@@ -129,6 +129,7 @@ def test_a_plain_fit_states_its_budget_and_holds(task, delta):
     assert list(statement.reasons) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parameters", "reason"),
     [
@@ -159,6 +160,7 @@ def test_a_schema_read_off_the_rows_keeps_breaking_the_guarantee_when_it_is_used
     assert not DPForestClassifier(schema).fit(X, labels(X)).privacy_.holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 3.0, 800.0, 1e6, INF])
 @pure_and_zcdp
 def test_the_statement_is_plain_json_with_replace_one_as_twice_the_loss(epsilon, delta):
@@ -171,6 +173,7 @@ def test_the_statement_is_plain_json_with_replace_one_as_twice_the_loss(epsilon,
     assert content["replace_one"]["delta"] == pytest.approx(min(1, grown))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.001, 1.0, 709.0, 710.0, 1e6, INF])
 @pure_and_zcdp
 def test_the_statement_can_be_printed_at_every_epsilon(epsilon, delta):
@@ -204,6 +207,7 @@ def test_all_of_the_budget_is_spent_and_no_more(name, delta, epsilon, n_trees):
     assert spent == pytest.approx(epsilon, abs=1e-9, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, INF])
 @pure_and_zcdp
 @each_task
@@ -228,6 +232,7 @@ def test_a_declared_number_of_rows_is_listed_as_public():
     assert "number of rows" not in fitted(TASKS["2 classes"]).privacy_.to_dict()["public"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.001, 1.0, INF])
 @pure_and_zcdp
 @pytest.mark.parametrize("n_classes", [1, 2, 3, 10])
@@ -250,12 +255,14 @@ def test_predicted_means_stay_within_the_bounds_of_the_target(epsilon):
     assert means.max() <= 100
 
 
+@pytest.mark.slow
 @each_task
 def test_without_noise_the_forest_learns_the_target(task):
     X = table(2000)
     assert fitted(task, X, epsilon=INF, random_state=0).score(X, task[2](X)) > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, INF])
 @each_task
 def test_importances_are_shares_of_the_features(task, epsilon):
@@ -265,6 +272,7 @@ def test_importances_are_shares_of_the_features(task, epsilon):
     assert importances.sum() in (0.0, pytest.approx(1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [["age", "sex", "flag"], ["flag", "sex", "age"]])
 @pytest.mark.parametrize("library", [pd.DataFrame, lambda X: pl.from_pandas(X)], ids=["pandas", "polars"])
 def test_importances_are_in_the_order_of_the_columns_that_were_given(order, library):
@@ -274,6 +282,7 @@ def test_importances_are_in_the_order_of_the_columns_that_were_given(order, libr
     assert max(named, key=named.get) == "age"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [0, 1])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, INF])
 @pure_and_zcdp
@@ -306,6 +315,7 @@ def test_a_table_without_any_value_trains_a_forest(task):
     assert model.ledger_.spent == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_trees", [1, 2, 25])
 @pytest.mark.parametrize("max_depth", [1, 3])
 @each_task

@@ -179,6 +179,7 @@ def test_a_column_that_cannot_hold_ids_is_refused_before_any_charge(tmp_path, gr
     assert not hasattr(model, "ledger_")
 
 
+@pytest.mark.slow
 def test_model_file_json_and_report_say_the_unit(tmp_path):
     model = fitted(visits(), 3, delta=1e-6)
     model.save(tmp_path / "m.dpf")

@@ -91,6 +91,7 @@ def table_with_noise(n_codes, n_rows=20_000):
     return X, y, score, {"x": Numeric(0, 1), "c": Categorical(list("abcd")), "noise": Categorical(range(n_codes))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("recipe", "n_codes", "settings"),
     [
@@ -223,6 +224,7 @@ def test_bands_hold_the_truth_in_95_of_100_fits(name):
         assert 0.9 <= np.mean(held) <= 0.995, figure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [DPForestClassifier, DPForestRegressor])
 def test_the_balance_of_trees_on_parts_is_that_of_the_table(kind):
     # Fits are seeded by 0, 1, 2 .., so the test cannot fail by chance.

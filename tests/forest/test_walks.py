@@ -105,6 +105,7 @@ def fitted(task):
     return DPForestRegressor(Schema(MIXED, Bounded(0, 1)), recipe="auto", n_trees=3, random_state=1).fit(X, z)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, 7])
 @pytest.mark.parametrize("chunk", [1, 64, 1 << 14])
 @pytest.mark.parametrize("task", ["classes", "bounded"])

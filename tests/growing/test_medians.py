@@ -266,6 +266,7 @@ def test_a_recipe_gives_its_number_of_trees_to_the_rule_for_its_depth():
     assert recipe.resolve(facts(5287.5, 10.0), 1, None).depth > 4
 
 
+@pytest.mark.slow
 def test_trees_of_the_depth_of_the_rule_have_hardly_ever_an_empty_leaf():
     rule = FilledLeaves(chance=0.05, n_choices=1, part=False)
     sizes, forest = median_trees(6.0, rule, bins=4 * N_ROWS)

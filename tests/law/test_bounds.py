@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SquaredError
+from dpforest.errors import ParameterError
+from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SoftAgreement, SquaredError
 from dpforest.parts.criteria.entropy import UNITS as ENTROPY_UNITS
 from dpforest.parts.criteria.gini import UNITS as GINI_UNITS
 from dpforest.parts.criteria.squared_error import UNITS as ERROR_UNITS
@@ -352,3 +353,11 @@ def test_an_empty_leaf_is_released_like_any_other(leaf, target):
     assert len(seen) == 3
     counts, _ = leaf.release(Sealed(statistics), 1.0, RecordingGate(), target, "leaves")
     assert counts.shape == (3, target.n_values)
+
+
+@pytest.mark.parametrize(
+    "parts", [(), ((GiniCount(), 0),), ((GiniCount(), 0.5),), ((SquaredError(), 1), (SoftAgreement(), 1))]
+)
+def test_a_mixture_whose_bound_would_not_be_the_sum_of_its_parts_is_refused(parts):
+    with pytest.raises(ParameterError, match="A mixture needs criteria"):
+        Mixture(parts)

@@ -681,6 +681,7 @@ def log_laws(scores, rate, mechanism):
     return laws if gap <= 0 else laws[::-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 @pytest.mark.parametrize("tree", ["tree 1", "tree 2"])
 @pytest.mark.usefixtures("coupled")

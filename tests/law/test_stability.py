@@ -44,6 +44,7 @@ def counts_by_tree(n_records: int, n_trees: int, sampling, seed: int) -> np.ndar
     return seen[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_trees", [2, 3, 10, 64])
 @pytest.mark.parametrize("n_records", [0, 1, 9, 100])
 def test_adding_a_record_changes_exactly_one_disjoint_tree_by_exactly_that_record(n_records, n_trees):

@@ -47,6 +47,7 @@ def n_accepted(n, outcome):
     return n_found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "n", [2, 3, 5, 6, 7, 10, 16, 17, 30, 32, 33, 100, 255, 256, 257, 1000, 65_537, (1 << 24) - 1, 1 << 24]
 )

@@ -31,6 +31,7 @@ from dpforest.mechanisms import (
     permute_and_flip,
 )
 from dpforest.mechanisms import entropy as entropy_module
+from dpforest.mechanisms.entropy import KeyedEntropy
 from dpforest.mechanisms.rates import DENOMINATOR_BITS, MOST_DIFFERENCE, NUMERATOR_BITS
 from dpforest.privacy import gate as gate_module
 from dpforest.privacy.accountants import make_accountant
@@ -589,12 +590,14 @@ def test_geometric_noise_agrees_with_opendp(scale, rate):
     assert_same_law(Geometric().draw((N_DRAWS,), rate, Entropy(41)), np.array(theirs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "variance"), [(0.5, Fraction(1, 4)), (2.0, Fraction(4)), (50.0, Fraction(2500))])
 def test_gaussian_noise_agrees_with_opendp(scale, variance):
     theirs = dp.m.make_gaussian(INTEGERS, dp.l2_distance(T=float), scale=scale)([0] * 20_000)
     assert_same_law(Gaussian().draw((N_DRAWS,), variance, Entropy(42)), np.array(theirs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "measure"),
     [("permute-and-flip", dp.max_divergence()), ("exponential", dp.zero_concentrated_divergence())],
@@ -693,3 +696,16 @@ def test_a_seeded_fit_does_not_ask_the_operating_system_and_says_that_nothing_ho
     model = DPForestClassifier(SCHEMA, epsilon=1.0, random_state=3).fit(X, Y)
     assert not model.privacy_.holds
     assert any("random_state" in reason for reason in model.privacy_.reasons)
+
+
+def test_coins_from_a_key_are_drawn_again_by_whoever_has_key_and_number_only():
+    def words(key, number):
+        drawn = np.empty(5000, dtype=np.int64)  # more than are asked for at once
+        KeyedEntropy(key, number).run(exact.draw_below, len(drawn), 1 << 60, drawn)
+        return drawn
+
+    key, other = bytes(32), bytes(31) + b"\1"
+    np.testing.assert_array_equal(words(key, 3), words(key, 3))
+    assert len({*words(key, 3), *words(key, 4), *words(other, 3)}) == 3 * 5000
+    with pytest.raises(ValueError, match="256 bits"):
+        KeyedEntropy(b"short", 0)

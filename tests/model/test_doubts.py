@@ -50,6 +50,7 @@ def test_labels_that_do_not_match_are_told_from_the_trees_where_rows_are_declare
     assert "declares 200,000 rows" in told[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["auto", "consul-2020", "jagannathan-2009", "fletcher-islam-2017"])
 @pytest.mark.parametrize("n_rows", [None, 3000])
 def test_a_table_that_fits_its_schema_raises_no_doubt(recipe, n_rows):

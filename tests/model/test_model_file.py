@@ -81,6 +81,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "numpy table"])
 def test_a_loaded_model_is_the_saved_one(name, tmp_path):
     model = MODELS[name]()
@@ -457,6 +458,7 @@ HOSTILE_ARRAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "change"), HOSTILE_ARRAYS.values(), ids=HOSTILE_ARRAYS.keys())
 def test_arrays_that_do_not_make_a_forest_are_refused(name, change, tmp_path):
     assert refused(forge(tmp_path, arrays={name: change}))

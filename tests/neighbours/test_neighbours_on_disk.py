@@ -44,6 +44,7 @@ def cases():
     return [(task, recipe) for task in TASKS for recipe in RECIPES if (task, recipe) != ("means", "jagannathan-2009")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 @pytest.mark.parametrize(("task", "recipe"), cases())
 def test_neighbours_are_told_and_entered_alike(task, recipe, delta, tmp_path, caplog, capfd):
@@ -87,6 +88,7 @@ def parts_of(model, path):
     return json.dumps(header), sizes, len(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "recipe"), cases())
 def test_the_header_of_a_model_is_the_same_for_neighbours(task, recipe, tmp_path):
     made = [parts_of(fitted(rows, task, recipe, [], epsilon=1.0), tmp_path / "m.dpf") for rows in TABLES.values()]

@@ -925,3 +925,9 @@ def test_a_forest_that_the_cap_holds_back_still_spends_exactly_its_budget(alloca
     model = DPForestClassifier(TWO, 0.7, recipe=recipe_of(allocate=allocate, depth=6), random_state=0).fit(X, y)
     assert model.forest_.n_nodes <= 6
     assert (1 - 1e-9) * 0.7 <= model.ledger_.total <= 0.7
+
+
+@pytest.mark.parametrize("least", [-1.0, float("nan")])
+def test_a_least_size_below_nothing_is_refused(least):
+    with pytest.raises(ParameterError, match="min_size"):
+        NoisySize(least)

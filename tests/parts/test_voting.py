@@ -87,6 +87,7 @@ def test_most_confident_node_equals_its_twin(forest):
             np.testing.assert_allclose(votes[way[-1]], forest.shares[surest])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vote", VOTES, ids=repr)
 def test_votes_are_never_negative_and_never_all_zero(vote):
     @FIXED

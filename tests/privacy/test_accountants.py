@@ -254,3 +254,14 @@ def test_delta_decides_the_accounting_and_an_infinite_epsilon_means_no_privacy()
     assert make_accountant(math.inf, 1e-6) == Pure(math.inf)
     assert (Pure(1.0).choice, Pure(1.0).noise) == ("permute-and-flip", "geometric")
     assert (ZCDP(1.0, 1e-6).choice, ZCDP(1.0, 1e-6).noise) == ("exponential", "gaussian")
+
+
+def test_nothing_spent_has_no_delta():
+    assert zcdp_log_delta(0.0, 1.0) == -math.inf
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.9), (0.1, 0.999), (1e-3, 0.99)])
+def test_a_large_delta_pays_for_more_rho_than_epsilon_and_one_and_no_more(epsilon, delta):
+    rho = zcdp_rho(epsilon, delta)
+    assert rho > epsilon + 1
+    assert zcdp_log_delta(rho, epsilon) <= math.log(delta) < zcdp_log_delta(rho * (1 + 1e-9), epsilon)

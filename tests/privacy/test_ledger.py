@@ -462,3 +462,9 @@ def test_noise_that_would_not_fit_is_refused_before_it_is_charged():
     with pytest.raises(ParameterError, match="Raise epsilon"):
         Gate(ledger, Entropy(0)).add_noise(Sealed(np.zeros(1, dtype=np.int64)), Sensitivity(1, 1), 1e-20, "counts")
     assert ledger.entries() == []
+
+
+def test_a_ledger_is_shown_by_its_total_and_number_of_charges():
+    ledger = Ledger(make_accountant(1.0, 0.0))
+    ledger.charge("counts", "geometric", 0.25)
+    assert repr(ledger) == "Ledger(spent=0.25, charges=1)"

@@ -59,6 +59,7 @@ def assert_spent(model):
         assert entry.get("epsilon", entry.get("rho")) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [0, 1, 50, 2000])
 @pytest.mark.parametrize("name", TASKS)
 def test_any_number_of_rows_is_fitted_for_exactly_the_budget(name, n_rows):
@@ -109,6 +110,7 @@ def test_a_table_of_missing_values_is_fitted(name, delta):
     assert_predicts(model, X[:5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, DELTA])
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize(
@@ -153,6 +155,7 @@ def test_rare_positives_give_small_shares_and_the_right_order(delta):
     assert shares[x[:, 0] > 0.98].mean() > 3 * shares[x[:, 0] < 0.9].mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, DELTA])
 @pytest.mark.parametrize("name", TASKS)
 def test_the_shape_that_was_asked_for_is_grown_for_ten_to_ten_million_rows(name, delta):
@@ -166,6 +169,7 @@ def test_the_shape_that_was_asked_for_is_grown_for_ten_to_ten_million_rows(name,
         assert_spent(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, DELTA])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_the_plan_for_many_rows_spends_its_budget_in_all_its_phases(name, delta):

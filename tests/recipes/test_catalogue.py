@@ -88,6 +88,7 @@ def test_a_recipe_is_a_value_that_fits_on_a_screen(name):
     assert get_recipe(name).claim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("kind", ["numeric", "categorical", "mixed", "missing"])
 @pytest.mark.parametrize("name", NAMES)
@@ -141,6 +142,7 @@ def test_a_recipe_for_classes_refuses_numbers(name):
         DPForestRegressor(Schema(features, Bounded(0, 1)), recipe=name).fit(pd.DataFrame(), [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_an_infinite_epsilon_gives_the_twin_without_noise(name):
     X, y, schema = labelled("mixed", 2)

@@ -132,6 +132,7 @@ def check_file(path, schema=CLASSES, **parameters):
     return from_file, in_memory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_a_forest_from_a_file_is_that_of_the_table_in_memory(tmp_path, table, write):
@@ -173,6 +174,7 @@ def test_a_bounded_target_is_read_from_a_file(tmp_path, change):
     check_file(written(tmp_path, changed(plain(BOUNDED), "target", change)), BOUNDED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [None, 200], ids=["private", "public"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 @pytest.mark.parametrize("target", [Classes([0, 1]), Bounded(0, 1)], ids=["classes", "bounded"])

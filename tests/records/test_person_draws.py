@@ -62,6 +62,7 @@ def test_a_person_keeps_all_rows_or_as_many_as_allowed():
     assert draw_rows(np.empty(0, dtype=np.int64), 7, Entropy()).shape == (0,)
 
 
+@pytest.mark.slow
 def test_rows_of_a_person_are_drawn_equally_often_wherever_they_stand():
     persons = np.array([3, 0, 3, 3, -1, 0, 3])
     kept = np.mean([draw_rows(persons, 2, Entropy(seed)) for seed in range(4000)], axis=0)
@@ -77,6 +78,7 @@ def law_of_kept(persons, most):
     return {rows: count / sum(law.values()) for rows, count in law.items()}
 
 
+@pytest.mark.slow
 def test_the_law_of_other_persons_rows_does_not_change_with_a_person():
     """On 6,000 draws each, with and without a person who stands first and has many rows."""
     others = np.array([0, 1, 0, 0, 1])

@@ -32,6 +32,7 @@ def test_numbers_of_runs_have_the_logarithmic_law(mean_runs):
     assert stats.chisquare(observed, expected).pvalue > FAILURE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean_runs", [1.0, 1.001, 1.5, 4.0, 30.0, 1000.0, 10_000.0])
 def test_the_expected_number_of_runs_is_the_one_that_is_asked_for(mean_runs):
     gamma = float(Logarithmic.with_mean(mean_runs).gamma)

@@ -26,6 +26,7 @@ def percent(text: str) -> float:
     return float(text.rstrip("%")) / 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("n_rows", [30, 3_000, 20_000, 3_000_000])
 @pytest.mark.parametrize("name", TARGETS)
@@ -48,6 +49,7 @@ def test_shares_are_those_of_the_ledger(name, n_rows, delta):
         assert shares["leaves"] == pytest.approx(charged["leaves"], abs=0.001)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_numbers_of_trees_are_those_of_the_forest(name):
     for n_rows, n_trees in [(30, None), (20_000, None), (3_000_000, None), (20_000, 7), (20_000, 1)]:
@@ -89,6 +91,7 @@ def test_a_plan_needs_a_number_of_rows_and_a_budget():
         explain(schema_of("two"), 100, -1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_each_ablation_trains_and_spends_what_it_has(name):
     recipe = ABLATIONS[name]

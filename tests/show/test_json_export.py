@@ -45,6 +45,7 @@ def predict(forest, record):
     return [total / sum(totals) for total in totals]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_plain_python_predicts_from_it(recipe):
     model, table = fitted(recipe)

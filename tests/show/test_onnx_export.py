@@ -43,6 +43,7 @@ def inputs_of(table):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_probabilities_of_every_recipe_are_equal(recipe):
     model, table = fitted(recipe)

@@ -126,6 +126,7 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
         plots.importances(fitted())
 
 
+@pytest.mark.slow
 def test_importing_the_plots_does_not_import_matplotlib():
     code = "import sys, dpforest.plots; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -182,6 +183,7 @@ def amounts(ax, unit):
     return sum(float(found) for text in ax.texts for found in re.findall(rf"{unit} ([\d.e+-]+)", text.get_text()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_bars_of_the_budget_add_up_to_all_that_was_spent(name):
     model = fitted(name)
@@ -423,6 +425,7 @@ def overlapping(ax):
     return [(a, b) for index, a in enumerate(boxes) for b in boxes[:index] if a.overlaps(b)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["jagannathan-2009", "consul-2020"])
 def test_boxes_of_a_tree_do_not_overlap_whatever_the_names(name):
     model = with_hostile_names(name)
@@ -434,6 +437,7 @@ def test_boxes_of_a_tree_do_not_overlap_whatever_the_names(name):
 # All recipes, all names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [2.0, np.inf])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_recipe_can_be_drawn_without_a_warning(name, epsilon):
@@ -443,6 +447,7 @@ def test_every_recipe_can_be_drawn_without_a_warning(name, epsilon):
         plt.close("all")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["auto", "consul-2020", "consul-2020-ert"])
 def test_bounded_targets_can_be_drawn_without_a_warning(name):
     model = fitted(name, bounded=True)
@@ -450,6 +455,7 @@ def test_bounded_targets_can_be_drawn_without_a_warning(name):
         draw(model).figure.canvas.draw()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["auto", "jagannathan-2009", "friedman-schuster-2010"])
 def test_hostile_names_neither_warn_nor_become_formulas(name):
     model = with_hostile_names(name)
@@ -480,6 +486,7 @@ def test_names_are_cut_cleaned_and_never_empty():
     assert drawable(("a", 1), 20) == "('a', 1)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
 def test_a_gallery_script_runs_and_leaves_a_figure(script):
     pytest.importorskip("statsmodels")

@@ -23,6 +23,7 @@ def summed_values(released, table):
     return sum(tree.tree_.value[leaves[:, index], 0] for index, tree in enumerate(released.estimators_))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_predictions_and_trees_of_every_recipe_are_those_of_the_model(recipe):
     model, table = fitted(recipe)

@@ -87,6 +87,7 @@ def entry(recipe="auto", variant="private", **changed):
     return content | {"verdict": "nothing found"} | changed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "variant"), RECIPES)
 def test_every_recipe_has_a_report_that_says_what_its_statement_says(recipe, variant, tmp_path):
     model = silently(small_model, recipe, variant, max_depth=3)
@@ -104,6 +105,7 @@ def test_every_recipe_has_a_report_that_says_what_its_statement_says(recipe, var
             assert reason in words.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
@@ -197,6 +199,7 @@ def test_side_by_side_scopes_cost_the_largest_and_a_bootstrap_its_exponential():
     assert bootstrap["cost"] == pytest.approx(2 * math.expm1(0.5))
 
 
+@pytest.mark.slow
 def test_picture_of_a_ledger_with_many_different_parts_stays_small():
     ledger = Ledger(make_accountant(1e6, 0.0))
     for tree in range(80):
@@ -383,6 +386,7 @@ def test_every_noisy_figure_of_the_forest_has_a_band(recipe, tmp_path):
     assert all("±" in row[5] for row in drawing["rules"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [small_model, mean_model])
 @pytest.mark.parametrize("recipe", ["auto", "consul-2020"])
 def test_the_page_says_of_a_rule_what_its_sentence_says(make, recipe):
@@ -442,6 +446,7 @@ def test_hostile_names_are_text_and_nothing_else(tmp_path):
     assert twin["inputs"]["target"]["classes"] == [*HOSTILE, ["tuple", 1], 3.5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [large_model, wide_model])
 def test_page_of_a_large_model_is_under_two_megabytes_and_says_what_is_left_out(make, tmp_path):
     model = make()

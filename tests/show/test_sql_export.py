@@ -31,6 +31,7 @@ def check_classes(model, table, found):
     assert [str(label) for label in labels] == [*texts[expected.argmax(axis=1)][clear]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_probabilities_of_every_recipe_are_equal_in_a_database(recipe):
     model, table = fitted(recipe)
@@ -97,6 +98,7 @@ def test_categories_of_every_kind_find_their_code():
     check_classes(model, table, scored(model.to_sql("people"), stored))
 
 
+@pytest.mark.slow
 def test_hostile_names_are_quoted():
     model, table = hostile_model()
     names = dict(zip(HOSTILE, column_names(tuple(HOSTILE)), strict=True))

@@ -46,10 +46,6 @@ class Logarithmic:
             low, high = (middle, high) if _mean(middle) > mean_runs else (low, middle)
         return cls(Fraction(max(1, round(high * STEPS)), STEPS))
 
-    @property
-    def mean(self) -> float:
-        return _mean(float(self.gamma))
-
     def draw(self, entropy: Entropy) -> int:
         """A number of runs, by rejection on whole numbers."""
         number = np.empty(1, dtype=np.int64)
@@ -64,9 +60,7 @@ class Logarithmic:
 
     def of_one_run(self, epsilon: float) -> float:
         """What one run may cost, so that the best costs ``epsilon``; rounded down."""
-        low, high = epsilon / 2 * (1 - 2 * ROUNDING), epsilon
-        while self.best_of_runs(low) > epsilon:
-            low *= 1 - ROUNDING
+        low, high = 0.0, epsilon
         for _ in range(100):
             middle = (low + high) / 2
             low, high = (middle, high) if self.best_of_runs(middle) <= epsilon else (low, middle)
@@ -74,9 +68,7 @@ class Logarithmic:
 
 
 def _mean(gamma: float) -> float:
-    """(1 - gamma) / (gamma log(1/gamma)), also where gamma is near its ends."""
-    if gamma == 0:
-        return math.inf
+    """(1 - gamma) / (gamma log(1/gamma)), for 0 < gamma <= 1, also where it is near its ends."""
     return 1.0 if gamma == 1 else (1 - gamma) / (-gamma * math.log1p(gamma - 1))
 
 

@@ -77,6 +77,7 @@ def root_splits(model):
 # Each variant runs on every kind of table and says what it is.
 
 
+@pytest.mark.slow
 @recipes
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -235,6 +236,7 @@ def test_the_highest_printed_value_is_the_least_gini_index(share):
     assert (1 - exponents / exponents.sum()).argmax() == ginis.argmin()
 
 
+@pytest.mark.slow
 def test_the_budget_of_the_linear_paper_changes_nothing():
     schema, X, y = table("mixed", 2)
     models = [fit("dong-2022", schema, X, y, epsilon=epsilon, random_state=4) for epsilon in (1e-6, 1.0, math.inf)]

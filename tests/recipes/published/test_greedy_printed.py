@@ -25,6 +25,7 @@ SECTIONS = {
 
 
 class TestEveryPrintedForm:
+    @pytest.mark.slow
     @pytest.mark.parametrize("epsilon", [1.0, math.inf])
     @pytest.mark.parametrize("n_classes", [2, 4])
     @pytest.mark.parametrize("kind", ["categorical", "numeric", "mixed"])

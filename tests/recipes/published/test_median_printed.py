@@ -62,6 +62,7 @@ def fit(recipe, X, y, schema, **parameters):
 
 
 class TestEveryKindOfTable:
+    @pytest.mark.slow
     @pytest.mark.parametrize("epsilon", [4.0, math.inf])
     @pytest.mark.parametrize("part", [True, False])
     @pytest.mark.parametrize("target", TARGETS)
@@ -196,6 +197,7 @@ class TestPrintedLaws:
         sizes = {(0,): 4, (1,): 3, (2,): 2, (0, 1): 7, (0, 2): 6, (1, 2): 5, (0, 1, 2): 9}
         assert_follows(drawn, {group: math.exp(-self.EPSILON_1 / 2 * abs(12 - 2 * n)) for group, n in sizes.items()})
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("target", [Classes([0, 1]), Bounded(0, 1)])
     def test_attribute_by_squared_error(self, target):
         y = np.repeat([0, 1], 100)
@@ -259,6 +261,7 @@ class TestLeaks:
 
         assert log_ratio(median_recipe(), 1.0, table, neighbour, between, 2000) > 5
 
+    @pytest.mark.slow
     def test_2_7_candidates_of_many_features_for_the_price_of_one(self):
         # Nine copies of a feature have a good and a bad balanced split, as likely; the added record makes the bad one
         # likelier in all of them at once. The tenth feature has a single split, better than bad and worse than good.
@@ -274,6 +277,7 @@ class TestLeaks:
         tenth_is_chosen = log_ratio(recipe, epsilon, table, neighbour, lambda roots: roots[0].feature == 9, 1500)
         assert tenth_is_chosen > epsilon
 
+    @pytest.mark.slow
     def test_2_8_equal_parts_move_other_records(self):
         table = rows_of([[0, 0]], [0, 0], BARE, Classes([0, 1]))
         neighbour = rows_of([[0, 0, 0]], [0, 0, 1], BARE, Classes([0, 1]))

@@ -56,6 +56,7 @@ def twin_codes(column, part, cuts):
     return [naive.code_of(float(value), part, cuts) for value in column]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("integer", [False, True], ids=["any", "whole"])
 @pytest.mark.parametrize("grid", GRIDS, ids=repr)
 @pytest.mark.parametrize("bounds", RANGES, ids=str)
@@ -69,6 +70,7 @@ def test_numbers_at_every_cut_and_beside_it_get_the_code_of_their_twin(bounds, g
 WIDTHS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, bool]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", GRIDS, ids=repr)
 @pytest.mark.parametrize("dtype", WIDTHS)
 def test_whole_numbers_of_every_width_get_the_code_of_their_twin(dtype, grid):

@@ -71,6 +71,7 @@ def test_encoding_a_target_equals_its_twin(table):
     assert read_target(column, table.schema.target).tolist() == expected
 
 
+@pytest.mark.slow
 @FIXED
 @given(tables())
 def test_sealing_a_table_keeps_exactly_the_records_that_the_target_keeps(table):

@@ -11,8 +11,9 @@ from tests.support.replay import opened
 from tests.support.strategies import FIXED, SEEDS, index, scored_shards
 
 from dpforest import Bounded, Classes
+from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS
-from dpforest.growing.sequential import Phase, Sequential
+from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
 from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT
 from dpforest.records.memory import kernels
 from dpforest.records.residuals import PAIR_WEIGHTS, POWERS
@@ -282,3 +283,11 @@ def test_dealing_again_forgets_sides_and_weights():
     index(counter, [0, 0])
     assert (counter.most_per_feature, counter.most_per_node, counter.code_width) == (1, 1, NUMBER.width)
     assert opened(counter.count_codes(0, np.ones((1, 1), dtype=bool)))[0, 0].tolist() == [2, 1024, 1024**2]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Phase(0.0, 1), lambda: Phase(1.5, 1), lambda: Phase(1.0, 0), lambda: SequentialMeans(half_width=2.0)]
+)
+def test_a_phase_without_share_or_trees_and_a_window_wider_than_the_target_are_refused(make):
+    with pytest.raises(ParameterError):
+        make()

@@ -127,6 +127,7 @@ def check_levels(tree, masks, n_jobs=1, n_levels=4, skip=0.15, in_blocks=0.15):
 FEWER = settings(FIXED, max_examples=25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masks", MASKS.values(), ids=MASKS)
 @FEWER
 @given(trees(classes))
@@ -134,6 +135,7 @@ def test_every_level_of_classes_equals_its_twin(masks, tree):
     check_levels(tree, masks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masks", MASKS.values(), ids=MASKS)
 @FEWER
 @given(trees(bounded))
@@ -353,6 +355,7 @@ LONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "masks"), LONG.values(), ids=LONG)
 def test_more_records_than_are_worked_on_at_once_are_all_counted(target, masks):
     tree = full_tree(n_records=ONE_MORE, target=target)
