@@ -154,6 +154,7 @@ def test_a_fit_loses_at_most_the_decimal_and_states_it(epsilon, rows, monkeypatc
 # What fits under a cap
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "amounts",
     [[0.2] * 5, [0.1] * 10, [0.1, 0.2, 0.7], [0.3, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.05] * 20, [1 / 3] * 3],

@@ -460,6 +460,7 @@ def test_a_file_of_immense_size_is_refused(path, budget):
         budget.reserve("fit", outcomes=ONE)
 
 
+@pytest.mark.slow
 def test_cost_per_release_does_not_grow_with_the_history(path, monkeypatch):
     """Counted in calls of functions and steps of SQLite's machine, which are the same on every machine."""
     done, connect = Counter(), store.Store._connect

@@ -118,6 +118,7 @@ def test_order_does_not_matter(items, random):
     assert total(CAP, items) == total(CAP, shuffled)
 
 
+@pytest.mark.slow
 @given(st.lists(outcome_lists, max_size=5), outcome_lists, st.sampled_from([CAP, Cap(3.0, 0.0)]))
 @settings(deadline=None, max_examples=150)
 def test_what_is_admitted_is_within_the_cap_however_reservations_end(open_ones, asked, cap):

@@ -247,6 +247,7 @@ def test_class_probabilities_are_shares(n_classes, delta, epsilon):
     assert model.classes_.tolist() == list(range(n_classes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.001, 1.0, INF])
 def test_predicted_means_stay_within_the_bounds_of_the_target(epsilon):
     X = table()
@@ -339,6 +340,7 @@ def test_rules_give_every_node_with_class_confidence_and_support():
     json.dumps(rules, allow_nan=False)
 
 
+@pytest.mark.slow
 @pure_and_zcdp
 @each_task
 def test_the_number_of_threads_changes_nothing(task, delta, monkeypatch):
@@ -357,6 +359,7 @@ def test_the_number_of_threads_changes_nothing(task, delta, monkeypatch):
     assert (alone.votes == together.votes).all()
 
 
+@pytest.mark.slow
 @pure_and_zcdp
 @each_task
 def test_a_seed_repeats_a_fit(task, delta):

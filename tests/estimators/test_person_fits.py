@@ -75,6 +75,7 @@ def test_one_row_a_person_is_another_unit_at_the_same_price():
     assert model.ledger_.total == model.ledger_.spent == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_plan_is_made_for_the_noise_that_a_record_meets(delta):
     """Three rows a person at epsilon = 3 get the plan of about epsilon = 1 for records, not that of 3."""

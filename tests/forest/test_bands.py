@@ -245,6 +245,7 @@ def test_the_balance_of_trees_on_parts_is_that_of_the_table(kind):
     assert 0.9 <= np.mean(sizes) <= 0.995
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["auto", "consul-2020", "consul-2020-ert", "jagannathan-2009", "li-2020"])
 def test_the_part_of_the_records_that_stands_out_lies_within_its_band(recipe):
     X, y, _, features = table_with_noise(50, n_rows=3000)

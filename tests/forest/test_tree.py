@@ -98,6 +98,7 @@ def with_votes(forest, seed, scale, link):
     return replace(forest, votes=np.abs(votes) if link == "shares" else votes, link=link)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", ["shares", "softmax"])
 def test_predictions_are_summed_votes_through_the_link(link):
     @FIXED
@@ -204,6 +205,7 @@ def test_support_is_never_below_zero():
     assert small([-3, 1]).rules()[0]["support"] == 0
 
 
+@pytest.mark.slow
 @FIXED
 @given(forests())
 def test_a_record_meets_the_words_of_a_rule_iff_it_reaches_the_node(forest):

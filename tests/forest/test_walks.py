@@ -40,6 +40,7 @@ def test_choices_of_a_forest_equal_their_twin(forest, seed):
     assert forest.choices(codes).tolist() == twin_choices(forest, codes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_records", [BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 3])
 def test_more_records_than_a_block_reach_the_leaves_of_their_twin(n_records):
     @settings(FIXED, max_examples=4)

@@ -276,6 +276,7 @@ def check_spends_its_budget(model):
     assert model.privacy_.epsilon == model.ledger_.spent
 
 
+@pytest.mark.slow
 @LOSSES
 @pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
 def test_a_recipe_of_any_parts_trains_and_spends_exactly_its_budget(parts, delta):

@@ -47,6 +47,7 @@ def test_a_thousand_classes_are_no_overflow():
     assert mdl_cuts(np.repeat(np.eye(2, 1000, dtype=np.int64), 2, axis=0) * 5) == [2]
 
 
+@pytest.mark.slow
 def test_noise_alone_is_seldom_cut():
     # One class is a fifth of every bin, half of the bins are empty. Eq. 4.4 on the noisy counts as they are cuts most.
     # The seed was not chosen by the result.

@@ -195,6 +195,7 @@ def tail(law, distance, even):
     return law[np.abs(np.arange(len(law)) - even) >= distance].sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.15, 0.6])
 def test_sizes_of_leaves_follow_the_law_that_theorem_2_is_about(epsilon):
     sizes, _ = median_trees(2 * 3 * epsilon, depth=3)
@@ -206,6 +207,7 @@ def test_sizes_of_leaves_follow_the_law_that_theorem_2_is_about(epsilon):
         assert at_least(N_TREES, max(share - 1e-3, 0)) <= n_hits <= at_most(N_TREES, min(share + 1e-3, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 3, 5])
 @pytest.mark.parametrize("epsilon", [0.05, 0.2, 1.0])
 def test_theorem_2_holds_for_one_feature_and_is_not_far_off(epsilon, depth):

@@ -361,3 +361,9 @@ def test_an_empty_leaf_is_released_like_any_other(leaf, target):
 def test_a_mixture_whose_bound_would_not_be_the_sum_of_its_parts_is_refused(parts):
     with pytest.raises(ParameterError, match="A mixture needs criteria"):
         Mixture(parts)
+
+
+@pytest.mark.parametrize("target", [classes(3), TARGET])
+def test_balance_is_for_every_target_and_a_mixture_for_what_all_its_parts_accept(target):
+    assert Balance().accepts(target)
+    assert Mixture(((Balance(), 1), (GiniCount(), 1))).accepts(target) == isinstance(target, Classes)

@@ -23,7 +23,7 @@ from tests.support.replay import (
     true_cost,
     with_one_more,
 )
-from tests.support.strategies import MIXED, index, recipe_of, scored_shards
+from tests.support.strategies import MIXED, put_at, recipe_of, scored_counter
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, get_recipe
 from dpforest.errors import AccountingError, DPForestError, ParameterError
@@ -214,7 +214,7 @@ def statistics_of(leaf, counter, n_nodes):
 
 def handed_over(leaf, target, target_codes, scores, nodes, n_nodes=3):
     """What a leaf hands to the gate for records with these scores, each at its node; classes are weighted by residuals."""
-    counter, gate = scored_shards(target, target_codes, scores, nodes), KeepingGate()
+    counter, gate = scored_counter(target, target_codes, scores, nodes), KeepingGate()
     if isinstance(target, Classes):
         counter.weigh_residuals()
     leaf.release(statistics_of(leaf, counter, n_nodes), 1.0, gate, target, "leaves", counter.most_per_node)
@@ -321,7 +321,7 @@ def test_leaves_accept_the_targets_that_their_proofs_are_about(n_classes):
 def test_without_noise_and_before_the_first_tree_a_leaf_releases_its_class_counts(leaf, n_classes):
     rng = np.random.default_rng(9)
     labels, nodes = rng.integers(0, n_classes, 500), rng.integers(0, 3, 500)
-    counter = scored_shards(classes(n_classes), labels, np.zeros((500, n_classes)), nodes)
+    counter = scored_counter(classes(n_classes), labels, np.zeros((500, n_classes)), nodes)
     counter.weigh_residuals()
     counts, _ = leaf.release(statistics_of(leaf, counter, 3), 1.0, KeepingGate(), classes(n_classes), "leaves", MOST_WEIGHT)
     expected = np.zeros((3, n_classes))
@@ -383,7 +383,7 @@ SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129
 
 def seen_of_classes(target, labels, scores):
     """All that is known about each record, one row each: its weight, and what it adds to a leaf of its own."""
-    counter = scored_shards(target, labels, scores, np.arange(len(labels)))
+    counter = scored_counter(target, labels, scores, np.arange(len(labels)))
     counter.weigh_residuals()
     return np.column_stack(
         [counter._weights[0], opened(counter.sum_residuals(0, len(labels))), opened(counter.count_nodes(0, len(labels)))]
@@ -394,11 +394,11 @@ def seen_of_numbers(target, fine, scores):
     """As above: what is seen of it, its side and its weight, before and after a window and a prediction."""
     n_records, seen = len(fine), []
     centres, reach = np.array([100, 512, 900]), 102
-    counter = scored_shards(target, fine, scores, np.arange(n_records) % 3)
+    counter = scored_counter(target, fine, scores, np.arange(n_records) % 3)
     for change in (lambda: None, lambda: counter.set_window(8192, 40_960), lambda: counter.set_residual_window(16_384)):
         change()
         # Nodes by value, so that a record's node is its own matter as well.
-        index(counter, counter._target_codes % 3)
+        put_at(counter, counter._target_codes % 3)
         counter.weigh_distances(0, centres, reach)
         seen += [counter._target_codes, counter._positions[0], counter._sides, counter._weights[0]]
     return np.column_stack(seen)
@@ -427,7 +427,7 @@ def test_a_record_at_any_place_changes_nothing_about_any_other_record(n_classes)
 def centre_scores(centres, fine, nodes, n_nodes):
     """What ``Centres`` hands to the gate."""
     gate = KeepingGate()
-    centres.turn(scored_shards(NUMBER, fine, np.zeros(len(fine)), nodes), 0, n_nodes, 1.0, gate, Purpose("splits", level=0))
+    centres.turn(scored_counter(NUMBER, fine, np.zeros(len(fine)), nodes), 0, n_nodes, 1.0, gate, Purpose("splits", level=0))
     return gate
 
 
@@ -472,7 +472,7 @@ def test_the_score_of_a_centre_is_the_smaller_of_its_two_sides(centres):
 
 def test_scores_of_centres_of_a_billion_records_are_exact():
     counts = np.random.default_rng(13).integers(0, 10**9 // 500, size=(3, TARGET_STEPS + 1))
-    counter, gate = scored_shards(NUMBER, [], []), KeepingGate()
+    counter, gate = scored_counter(NUMBER, [], []), KeepingGate()
     counter.count_values = lambda first, n_nodes: Sealed(counts)
     Centres().turn(counter, 0, 3, 1.0, gate, Purpose("splits", level=0))
     _, above, below = _weights(64, round(0.1 * TARGET_STEPS))
@@ -482,7 +482,7 @@ def test_scores_of_centres_of_a_billion_records_are_exact():
 
 def test_a_turned_level_sees_the_centre_that_was_released():
     values, nodes = [0, 20_000, 60_000, FINE_STEPS], [0, 0, 1, 1]
-    counter, gate = scored_shards(NUMBER, values, np.zeros(4), nodes), KeepingGate()
+    counter, gate = scored_counter(NUMBER, values, np.zeros(4), nodes), KeepingGate()
     Centres(n_centres=4).turn(counter, 0, 2, 1.0, gate, Purpose("splits", level=0))
     chosen = _weights(4, round(0.1 * TARGET_STEPS))[0][gate.values.argmax(axis=1)]
     expected = [naive.seen_code_of(fine) > chosen[node] for fine, node in zip(values, nodes, strict=True)]
@@ -548,7 +548,7 @@ def test_a_share_of_the_range_outside_0_to_1_is_refused(share):
 def test_a_range_costs_its_share_leaves_the_rest_and_shows_the_window(delta):
     gate = Gate(Ledger(make_accountant(500.0, delta)), Entropy(4))
     fine = np.random.default_rng(15).integers(20_000, 30_000, 3_000)
-    counter, amount = scored_shards(NUMBER, fine, np.zeros(3_000)), gate.ledger.accountant.budget
+    counter, amount = scored_counter(NUMBER, fine, np.zeros(3_000)), gate.ledger.accountant.budget
     (low, high), rest = TargetRange(0.25).release(counter, amount, gate)
     assert gate.ledger.total == pytest.approx(0.25 * amount)
     assert rest == pytest.approx(0.75 * amount)

@@ -55,6 +55,7 @@ LOOKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOKS)
 def test_any_added_record_moves_the_tables_within_the_stated_norms_and_reaches_them(name):
     look, expected = LOOKS[name]

@@ -304,6 +304,7 @@ def test_a_tree_with_margins_comes_within_a_fifth_of_epsilon_and_never_beyond(tr
     assert 0.8 * epsilon < worst <= epsilon
 
 
+@pytest.mark.slow
 def test_a_tree_with_private_labels_comes_within_a_fifth_of_epsilon_and_never_beyond(trace):
     world, epsilon = World(2), 0.2
     recipe = recipe_of(MaxOperator(), depth=1, leaf=PrivateLabel())

@@ -24,6 +24,7 @@ def drawn(words, n, n_draws):
     return values, int(cursor[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [*range(1, 301), *LARGE])
 def test_draws_are_those_of_their_twin(n):
     words = words_of(n, 800)

@@ -584,6 +584,7 @@ def assert_same_law(ours: np.ndarray, theirs: np.ndarray) -> None:
 INTEGERS = dp.vector_domain(dp.atom_domain(T=int))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "rate"), [(0.5, Rate(2, 1)), (2.0, Rate(1, 2)), (40.0, Rate(1, 40))])
 def test_geometric_noise_agrees_with_opendp(scale, rate):
     theirs = dp.m.make_laplace(INTEGERS, dp.l1_distance(T=int), scale=scale)([0] * 30_000)

@@ -196,7 +196,7 @@ def test_a_file_whose_ledger_is_in_words_is_read_shown_and_written_as_it_was(tmp
         Purpose("splits", level=0), Purpose("splits", level=1), Purpose("leaves"),
     ]  # fmt: skip
     assert [charge.purpose for charge in judging] == [
-        *(Purpose("drop tree", subset=1, round=place) for place in (1, 2, 3)), Purpose("choose ensemble", subset=1),
+        *(Purpose("drop tree", subset=1, round=index) for index in (1, 2, 3)), Purpose("choose ensemble", subset=1),
     ]  # fmt: skip
 
 
@@ -231,6 +231,7 @@ def test_words_of_ones_own_are_not_taken_for_a_level():
     assert found.purpose == Purpose("splits of level 3")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
 def test_a_model_file_holds_json_and_plain_arrays_only(make, tmp_path):
     with zipfile.ZipFile(saved(make(), tmp_path)) as archive:
@@ -261,6 +262,7 @@ def small_file(tmp_path_factory):
     return model, saved(model, tmp_path_factory.mktemp("small")).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_is_refused_wherever_it_is(small_file, tmp_path):
     _, content = small_file
     rng = np.random.default_rng(0)
@@ -646,6 +648,7 @@ def test_a_model_that_was_not_changed_is_read_without_a_warning_whatever_was_all
     assert not recwarn
 
 
+@pytest.mark.slow
 def test_a_damaged_model_is_read_if_asked_for_only_while_it_makes_a_forest(small_file, tmp_path):
     _, content = small_file
     path, rng, n_read = tmp_path / "m.dpf", np.random.default_rng(0), 0

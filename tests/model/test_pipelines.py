@@ -156,6 +156,7 @@ def test_a_delta_above_one_in_the_number_of_rows_gets_a_note():
     assert delta_notes(declared) == []
 
 
+@pytest.mark.slow
 def test_the_number_of_rows_is_the_public_or_the_released_one_never_the_true_one():
     # Declared as a million, so a delta of 1e-5 is too large, whatever is in the table.
     assert delta_notes(Schema(SCHEMA.features, SCHEMA.target, n_rows=10**6), delta=1e-5)

@@ -103,6 +103,7 @@ def test_a_forest_whose_shape_is_drawn_without_rows_gives_files_of_one_size(tmp_
     assert len({size for _, _, size in made}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "recipe"), cases())
 def test_the_size_of_a_file_follows_from_the_released_shape_alone(task, recipe, tmp_path):
     sizes_by_shape = {}

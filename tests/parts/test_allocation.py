@@ -40,6 +40,7 @@ def check_spends(plan, amount, depth):
     assert exact(amount) * (1 - Fraction(1, 10**12)) <= total <= exact(amount)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allocation", [*ALLOCATIONS, LeavesOnly()], ids=repr)
 def test_the_exact_sum_is_the_amount_and_never_above(allocation):
     @FIXED

@@ -436,6 +436,7 @@ def test_pruning_by_signal_equals_its_twin(forest, least):
     assert pruned.shares.tolist() == shares
 
 
+@pytest.mark.slow
 @FIXED
 @given(forests(classes))
 def test_pruning_by_gini_equals_its_twin(forest):

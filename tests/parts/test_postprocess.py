@@ -224,6 +224,7 @@ def test_pruning_leaves_no_split_below_which_all_agree_and_drops_no_other(forest
     assert (~pruned.is_leaf).sum() == n_kept
 
 
+@pytest.mark.slow
 @FIXED
 @given(forests(classes))
 def test_rules_stay_correct_after_pruning(forest):

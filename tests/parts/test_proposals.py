@@ -250,6 +250,7 @@ def test_a_random_split_has_equal_chances_by_feature_and_then_by_route():
         assert chisquare(counts).pvalue > RARE
 
 
+@pytest.mark.slow
 @FIXED
 @given(domains(), SEEDS, st.data())
 def test_a_random_split_is_one_of_the_menu_and_missing_only_where_the_menu_is_empty(domain, seed, data):

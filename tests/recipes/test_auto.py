@@ -75,6 +75,7 @@ def test_any_number_of_rows_is_fitted_for_exactly_the_budget(name, n_rows):
         assert delta or all("epsilon" in entry for entry in entries)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, DELTA])
 @pytest.mark.parametrize("n_rows", [0, 50])
 @pytest.mark.parametrize("name", TASKS)
@@ -87,6 +88,7 @@ def test_without_privacy_everything_is_exact_and_the_statement_says_so(name, n_r
     assert_predicts(model, rows(20, TASKS[name])[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, DELTA])
 @pytest.mark.parametrize("name", TASKS)
 def test_a_constant_target_is_fitted_and_learnt_where_the_budget_allows(name, delta):
@@ -126,6 +128,7 @@ def test_one_feature_is_enough(feature, name, delta):
         assert_predicts(model, X[:5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, DELTA])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_thousand_categories_are_fitted(name, delta):
@@ -206,6 +209,7 @@ def test_a_forest_does_not_depend_on_the_order_of_rows(name, delta):
         np.testing.assert_array_equal(getattr(one, part), getattr(two, part))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, DELTA])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_with_a_large_budget_much_is_learnt(name, delta):

@@ -106,6 +106,7 @@ def test_a_recipe_trains_predicts_saves_and_spends_all_of_its_budget(name, kind,
     assert all(rule["rule"] and rule["support"] >= 0 for rule in model.forest_.rules()[:50])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_with_delta_a_recipe_spends_all_of_its_budget_or_says_why_it_cannot(name):
     X, y, schema = labelled("mixed", 2)
@@ -188,6 +189,7 @@ PARAMETERS = {
 CASES = [(name, parameters) for name, listed in PARAMETERS.items() for parameters in listed]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "parameters"), CASES, ids=lambda value: str(value))
 def test_parameters_of_the_papers_are_reachable(name, parameters):
     X, y, schema = labelled("mixed", 2)
@@ -272,6 +274,7 @@ def test_bad_parameters_are_refused_and_nothing_is_charged(name, parameters):
     assert not hasattr(model, "ledger_")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_published_variant_is_never_called_private(name):
     X, y, schema = labelled("mixed", 2)

@@ -21,6 +21,7 @@ def law_of_runs(gamma: float, most: int) -> np.ndarray:
     return (1 - gamma) ** k / (k * -math.log(gamma))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean_runs", [1.5, 4.0, 30.0])
 def test_numbers_of_runs_have_the_logarithmic_law(mean_runs):
     law, entropy = Logarithmic.with_mean(mean_runs), Entropy(7)

@@ -61,6 +61,7 @@ def test_predictions_of_regression_are_equal(recipe):
     np.testing.assert_allclose(found[:, 0], model.predict(table), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @FIXED
 @given(SEEDS)
 def test_numbers_at_cuts_beyond_bounds_and_missing_are_encoded_alike(seed):

@@ -247,6 +247,7 @@ def test_steps_inside_a_bootstrap_share_what_it_costs_outside():
     assert amounts(ax, "epsilon") == pytest.approx(ledger.spent, rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_loss_without_bound_has_no_shares_and_the_plot_says_so():
     assert "no bound: every release is exact" in texts(plots.budget_by_level(fitted(epsilon=np.inf)))[0]
     with pytest.warns(LeakWarning):
@@ -288,6 +289,7 @@ def points(ax):
     return np.concatenate([np.asarray(dots.get_offsets()) for dots in ax.collections])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounded", [False, True])
 @pytest.mark.parametrize("name", ["auto", "consul-2020", "jagannathan-2009", "li-2022", "consul-2020-ert"])
 def test_the_plot_and_the_report_say_the_same_about_leaves(name, bounded):
@@ -334,6 +336,7 @@ def test_without_noise_points_are_the_counts():
     assert "counts without noise" in ax.get_title(loc="left")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 @pytest.mark.parametrize("name", ["fletcher-islam-2017", "suihkonen-2023"])
 def test_leaves_that_release_labels_have_no_size_to_show(name, epsilon):
@@ -365,6 +368,7 @@ def test_questions_are_those_of_the_tree():
     assert any(f"{no['class']}  {percent(no['confidence'])}" in text for text in shown)
 
 
+@pytest.mark.slow
 def test_additive_trees_say_what_they_add():
     model = fitted(epsilon=20.0)
     assert model.forest_.link == "softmax"

@@ -154,6 +154,7 @@ def test_several_rows_lose_as_groups_do(tmp_path):
     assert group_delta(0.0, 5.0, 10) == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["auto", "guan-2020", "li-2020", "li-2022", "liu-2022", "friedman-schuster-2010"])
 def test_shares_of_the_ledger_add_up_and_every_charge_is_counted(recipe):
     ledger = small_model(recipe).ledger_
@@ -214,6 +215,7 @@ def test_picture_of_a_ledger_with_many_different_parts_stays_small():
     assert 60 <= n_blocks <= MOST_BLOCKS + 61 * 60
 
 
+@pytest.mark.slow
 def test_leaks_are_loud(tmp_path):
     words, _, twin = written(silently(small_model, "consul-2020", "published"), tmp_path)
     assert "Exact values were opened without protection." in words.text
@@ -365,6 +367,7 @@ def test_drawn_conditions_are_those_of_the_forest():
         assert row[4] == pytest.approx(rules[row[1]]["support"], abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["auto", "consul-2020"])
 def test_every_noisy_figure_of_the_forest_has_a_band(recipe, tmp_path):
     model = small_model(recipe, epsilon=2.0, random_state=1)  # seeded, so that the records stand out of the noise

@@ -181,24 +181,24 @@ def forests(draw, target=targets, depth=3):
     return naive.plant(domain, schema.target, *trees, variance=draw(st.sampled_from([0.0, 1.0, 30.0])))
 
 
-def index(counter, nodes):
+def put_at(counter, nodes):
     """Puts each record at a node."""
     counter._start(np.asarray(nodes, dtype=np.int32).reshape(1, -1), np.empty((0, 0), dtype=np.uint8))
     return counter
 
 
-def scored_shards(target, target_codes, scores, nodes=None, codes=None, domain=None):
+def scored_counter(target, target_codes, scores, nodes=None, codes=None, domain=None):
     """Records whose scores so far are ``scores`` ``(n_records, n_scores)``: as if one released tree had a leaf for each."""
     n_records = len(target_codes)
     if domain is None:
         domain = Domain.of(Schema({"x": Numeric(0, 1)}, target), Grid(2))
         codes = np.zeros((1, n_records), dtype=domain.dtype)
     counter = MemoryCounter(codes, np.asarray(target_codes, dtype=np.int64), domain, target)
-    index(counter, np.arange(n_records))
+    put_at(counter, np.arange(n_records))
     counter.start_scores()
     n_scores = target.n_values if isinstance(target, Classes) else 1
     counter.add_scores(np.asarray(scores, dtype=np.int32).reshape(n_records, n_scores))
-    return index(counter, np.zeros(n_records) if nodes is None else nodes)
+    return put_at(counter, np.zeros(n_records) if nodes is None else nodes)
 
 
 def recipe_of(**parts):

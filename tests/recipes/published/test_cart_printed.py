@@ -338,6 +338,7 @@ def test_2_9_one_record_counts_more_than_once(recipe):
     assert after.counts[: after.n_trees, 2].max() >= 2
 
 
+@pytest.mark.slow
 def test_2_9_the_loss_of_a_noisy_count_is_above_its_charge():
     # The feature is constant, so trees are roots; with two records one of them is drawn K times, K binomial(2, 1/2).
     features, n_trees, charge = {"A": Categorical([0])}, 4000, 2.0

@@ -252,6 +252,7 @@ class TestThesis:
         assert thesis.squared_error(targets, first) == pytest.approx(0.5 + 0.125)
         assert thesis.squared_error(targets, np.zeros(4, dtype=bool)) == pytest.approx(4 * targets.var())
 
+    @pytest.mark.slow
     def test_label_follows_permute_and_flip(self):
         rows = rows_of([[0.5] * 3], [0, 0, 1], [Numeric(0, 1)])
         labels = [train(self.NAME, rows, 1.0, seed)[0].counts[1] for seed in range(4000)]

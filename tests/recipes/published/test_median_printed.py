@@ -234,6 +234,7 @@ def log_ratio(recipe, epsilon, table, neighbour, event, n_runs, printed=consul_2
 class TestLeaks:
     """For each leak, two tables that differ by one record, and an event whose odds change by more than exp(epsilon)."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("printed", [consul_2020, consul_2020_ert])
     def test_2_2_mean_with_noise_scaled_by_the_exact_size(self, printed):
         recipe = median_recipe() if printed is consul_2020 else replace(get_recipe(RANDOM), n_trees=1)
@@ -250,6 +251,7 @@ class TestLeaks:
         on_a_bound = log_ratio(recipe, 0.5, none, one, lambda roots: roots[0].counts[1] in (0.0, 1.0), 1000, printed)
         assert on_a_bound > 6  # impossible for an empty leaf, likely for one record
 
+    @pytest.mark.slow
     def test_2_3_threshold_between_two_records(self):
         eta = 1e-4
         features, target = {"x": Numeric(0, 1)}, Classes([0, 1])

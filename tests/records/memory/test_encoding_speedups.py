@@ -247,6 +247,7 @@ def whole_column(dtype, listed):
     return np.array(sorted(value for value in beside | ends if least <= value <= most), dtype=dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", WIDTHS)
 def test_listed_values_are_found_in_whole_numbers_of_every_width(dtype):
     @FIXED

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import naive
 from tests.support.replay import opened
-from tests.support.strategies import FIXED, SEEDS, index, scored_shards
+from tests.support.strategies import FIXED, SEEDS, put_at, scored_counter
 
 from dpforest import Bounded, Classes
 from dpforest.errors import ParameterError
@@ -52,7 +52,7 @@ def weights_of(labels, scores):
 
 def residuals_of(target, label, scores):
     """What one record alone adds to its leaf: residuals of all classes, then its weight."""
-    return opened(scored_shards(target, [label], [scores]).sum_residuals(0, 1))[0]
+    return opened(scored_counter(target, [label], [scores]).sum_residuals(0, 1))[0]
 
 
 @pytest.mark.parametrize("step", [0, 1, 2, 1000, 1024, 7777, 20_000, len(POWERS) - 2, len(POWERS) - 1])
@@ -82,12 +82,12 @@ def test_weights_are_those_of_the_softmax_rounded_down_to_one_byte(table):
 @given(scored())
 def test_shards_weigh_records_as_the_kernel_does_and_say_so(table):
     n_classes, labels, scores = table
-    counter = scored_shards(classes(n_classes), labels, scores)
+    counter = scored_counter(classes(n_classes), labels, scores)
     assert (counter.most_per_feature, counter.most_per_node) == (1, 1)
     counter.weigh_residuals()
     assert counter._weights.tolist() == [weights_of(labels, scores).tolist()]
     assert (counter.most_per_feature, counter.most_per_node) == (MOST_WEIGHT, MOST_WEIGHT)
-    index(counter, np.zeros(len(labels)))
+    put_at(counter, np.zeros(len(labels)))
     assert (counter.most_per_feature, counter.most_per_node) == (1, 1)
     assert counter._weights.size == 0
 
@@ -143,7 +143,7 @@ def test_residuals_are_those_of_the_softmax_within_one_unit_a_class(table):
 def test_residuals_of_a_leaf_are_the_sums_over_its_records_and_others_are_left_out(table, seed):
     n_classes, labels, scores = table
     nodes = np.random.default_rng(seed).integers(0, 6, len(labels))
-    found = opened(scored_shards(classes(n_classes), labels, scores, nodes).sum_residuals(1, 3))
+    found = opened(scored_counter(classes(n_classes), labels, scores, nodes).sum_residuals(1, 3))
     expected = np.zeros((3, n_classes + 1), dtype=np.int64)
     for node, label, record in zip(nodes, labels, scores, strict=True):
         if 1 <= node <= 3:
@@ -182,11 +182,11 @@ def test_more_classes_than_64_bits_have_room_for_are_refused():
 
 def test_scores_are_sums_of_votes_and_stop_at_half_a_billion_steps():
     rng = np.random.default_rng(4)
-    counter = scored_shards(classes(3), [0, 1, 2, 1], np.zeros((4, 3)))
+    counter = scored_counter(classes(3), [0, 1, 2, 1], np.zeros((4, 3)))
     expected = np.zeros((4, 3), dtype=object)
     for _ in range(12):
         nodes, votes = rng.integers(0, 5, 4), rng.integers(-(1 << 27), 1 << 27, size=(5, 3))
-        index(counter, nodes).add_scores(votes.astype(np.int32))
+        put_at(counter, nodes).add_scores(votes.astype(np.int32))
         expected = expected + votes[nodes]
     assert np.abs(expected).max() < 1 << 29
     assert counter._scores.T.tolist() == expected.tolist()
@@ -207,7 +207,7 @@ fine_values = st.lists(st.one_of(st.integers(0, FINE_STEPS), st.sampled_from([0,
 @FIXED
 @given(fine_values, windows)
 def test_a_window_shows_the_nearest_step_and_clips_what_lies_outside(fine, window):
-    counter = scored_shards(NUMBER, fine, np.zeros(len(fine)))
+    counter = scored_counter(NUMBER, fine, np.zeros(len(fine)))
     assert counter._target_codes.tolist() == [naive.seen_code_of(value) for value in fine]
     counter.set_window(*window)
     assert counter._target_codes.tolist() == [naive.seen_code_of(value, *window) for value in fine]
@@ -224,7 +224,7 @@ def residual_code(fine, score, low, high, half):
 @given(fine_values, windows, st.sampled_from([1, 3, 1024, FINE_STEPS // 4, FINE_STEPS]), SEEDS)
 def test_residuals_are_seen_around_the_prediction_within_the_window(fine, window, half, seed):
     scores = np.random.default_rng(seed).integers(-FINE_STEPS // 8, FINE_STEPS, size=len(fine))
-    counter = scored_shards(NUMBER, fine, scores)
+    counter = scored_counter(NUMBER, fine, scores)
     counter.set_window(*window)
     counter.set_residual_window(half)
     expected = [residual_code(value, int(score), *window, half) for value, score in zip(fine, scores, strict=True)]
@@ -233,7 +233,7 @@ def test_residuals_are_seen_around_the_prediction_within_the_window(fine, window
 
 
 def test_a_prediction_that_is_right_is_seen_in_the_middle():
-    counter = scored_shards(NUMBER, [1000, 40_000, FINE_STEPS], [1000, 40_000, FINE_STEPS])
+    counter = scored_counter(NUMBER, [1000, 40_000, FINE_STEPS], [1000, 40_000, FINE_STEPS])
     counter.set_residual_window(FINE_STEPS // 4)
     assert counter._target_codes.tolist() == [TARGET_STEPS // 2] * 3
 
@@ -243,7 +243,7 @@ def test_a_prediction_that_is_right_is_seen_in_the_middle():
 def test_records_count_on_the_side_of_the_centre_of_their_node_by_their_distance(fine, seed, reach):
     rng = np.random.default_rng(seed)
     nodes, centres = rng.integers(0, 6, len(fine)), rng.integers(0, TARGET_STEPS + 1, size=3)
-    counter = scored_shards(NUMBER, fine, np.zeros(len(fine)), nodes)
+    counter = scored_counter(NUMBER, fine, np.zeros(len(fine)), nodes)
     counter.weigh_distances(1, centres, reach)
     assert (counter.most_per_feature, counter.most_per_node, counter.code_width) == (MOST_WEIGHT, 1, 2)
     expected = np.zeros((3, counter.domain.total_codes, 2), dtype=np.int64)
@@ -258,7 +258,7 @@ def test_records_count_on_the_side_of_the_centre_of_their_node_by_their_distance
 @given(fine_values, SEEDS)
 def test_the_leaves_of_a_bounded_target_count_each_record_once_whatever_its_distance(fine, seed):
     nodes = np.random.default_rng(seed).integers(0, 3, len(fine))
-    counter = scored_shards(NUMBER, fine, np.zeros(len(fine)), nodes)
+    counter = scored_counter(NUMBER, fine, np.zeros(len(fine)), nodes)
     before = opened(counter.count_nodes(0, 3))
     counter.weigh_distances(0, np.array([0, 500, 1024]), 102)
     assert opened(counter.count_nodes(0, 3)).tolist() == before.tolist()
@@ -269,7 +269,7 @@ def test_the_leaves_of_a_bounded_target_count_each_record_once_whatever_its_dist
 @given(fine_values, SEEDS)
 def test_values_are_counted_at_their_step_in_their_node(fine, seed):
     nodes = np.random.default_rng(seed).integers(0, 5, len(fine))
-    counts = opened(scored_shards(NUMBER, fine, np.zeros(len(fine)), nodes).count_values(1, 3))
+    counts = opened(scored_counter(NUMBER, fine, np.zeros(len(fine)), nodes).count_values(1, 3))
     expected = np.zeros((3, TARGET_STEPS + 1), dtype=np.int64)
     for node, value in zip(nodes, fine, strict=True):
         if 1 <= node <= 3:
@@ -278,9 +278,9 @@ def test_values_are_counted_at_their_step_in_their_node(fine, seed):
 
 
 def test_dealing_again_forgets_sides_and_weights():
-    counter = scored_shards(NUMBER, [0, FINE_STEPS], [0, 0])
+    counter = scored_counter(NUMBER, [0, FINE_STEPS], [0, 0])
     counter.weigh_distances(0, np.array([512]), 102)
-    index(counter, [0, 0])
+    put_at(counter, [0, 0])
     assert (counter.most_per_feature, counter.most_per_node, counter.code_width) == (1, 1, NUMBER.width)
     assert opened(counter.count_codes(0, np.ones((1, 1), dtype=bool)))[0, 0].tolist() == [2, 1024, 1024**2]
 

@@ -143,6 +143,7 @@ def test_every_level_of_a_bounded_target_equals_its_twin(masks, tree):
     check_levels(tree, masks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masks", MASKS.values(), ids=MASKS)
 def test_every_level_equals_its_twin_in_several_threads(monkeypatch, masks):
     monkeypatch.setattr(workers, "THREAD_CELLS", 0)
