@@ -26,14 +26,14 @@ def test_the_shipped_schema_of_adult_is_that_of_the_table():
     _, _, schema = load_dataset("adult")
     from importlib.resources import files
 
-    assert Schema.from_file(str(files("dpforest") / "schemas" / "adult.schema.json")).to_dict() == schema.to_dict()
+    assert Schema.from_file(str(files("dpforest") / "schema" / "adult.schema.json")).to_dict() == schema.to_dict()
 
 
 def test_openml_is_asked_when_there_is_no_folder(monkeypatch):
     pandas = pytest.importorskip("pandas")
     from sklearn.utils import Bunch
 
-    schema = Schema.from_file("src/dpforest/schemas/adult.schema.json")
+    schema = Schema.from_file("src/dpforest/schema/adult.schema.json")
     row = {name: [part.lower if part.kind == "numeric" else part.categories[0]] for name, part in schema.features.items()}
     asked = []
 

@@ -67,7 +67,7 @@ def test_wheel_holds_every_source_and_data_file(wheel):
     names = names_in(wheel)
     assert wanted <= names, wanted - names
     assert "dpforest/py.typed" in names
-    assert any(name.startswith("dpforest/schemas/") and name.endswith(".json") for name in names)
+    assert any(name.startswith("dpforest/schema/") and name.endswith(".json") for name in names)
 
 
 @pytest.mark.site
@@ -154,20 +154,22 @@ def test_every_extra_is_documented():
 def test_a_new_module_that_imports_what_sees_rows_breaks_a_contract(tmp_path, text):
     pytest.importorskip("importlinter", reason="CONTRACTS ARE NOT TESTED: import-linter comes with the extra 'lint'.")
     shutil.copytree(ROOT / "src" / "dpforest", tmp_path / "dpforest", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__init__.py").touch()
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text("utf-8"), "utf-8")
     command = [sys.executable, "-c", "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"]
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     said = []
     for imported in ("from dpforest.records.base import Counter", text):
-        (tmp_path / "dpforest" / "novelty.py").write_text(f"{imported}\n")
-        (tmp_path / "dpforest" / "growing" / "novelty.py").write_text(f"{imported}\n")
+        for room in ("growing", "recipes"):
+            (tmp_path / "dpforest" / room / "novelty.py").write_text(f"{imported}\n")
         ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
         said.append((ended.returncode, ended.stdout))
     assert "rows stay in records KEPT" in said[0][1]
     assert said[0][0] == 0, said[0][1]
     assert said[1][0] == 1
     assert "rows stay in records BROKEN" in said[1][1]
-    assert "dpforest.novelty -> dpforest.records" in said[1][1]
+    assert "dpforest.recipes.novelty -> dpforest.records" in said[1][1]
     assert "dpforest.growing.novelty -> dpforest.records" in said[1][1]
 
 

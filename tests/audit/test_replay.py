@@ -632,7 +632,7 @@ def test_a_sensitivity_that_is_too_small_in_l2_alone_costs_more_than_its_charge_
 class FreeBootstrap(PoissonBootstrap):
     """A bootstrap whose trees are charged as if every record were in each of them once."""
 
-    share, scopes = EveryRecord.share, EveryRecord.scopes
+    amount_per_tree, scopes = EveryRecord.amount_per_tree, EveryRecord.scopes
 
 
 def test_a_bootstrap_that_is_charged_as_if_no_record_came_twice_is_caught():

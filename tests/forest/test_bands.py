@@ -11,7 +11,6 @@ from tests.support import naive
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
 from dpforest.forest.bands import ratio_band
 from dpforest.growing.target_range import widened
-from dpforest.model import file as model_file
 from dpforest.model.signal import Signal
 from dpforest.parts.postprocess import plain_shares
 from dpforest.records.columns import read_columns
@@ -259,13 +258,9 @@ def test_the_part_of_the_records_that_stands_out_lies_within_its_band(recipe):
         assert said["low"] - 1e-12 <= said["standing_out"] <= said["high"] + 1e-12
 
 
-def test_a_saved_model_keeps_its_bands_and_a_file_without_them_is_read(tmp_path, monkeypatch):
+def test_a_saved_model_keeps_its_bands(tmp_path):
     X, y, _, features = table_with_noise(4, n_rows=2000)
     model = DPForestClassifier(Schema(features, Classes([0, 1])), 2.0, random_state=1).fit(X, y)
     assert (model.forest_.noise[:, 2] > 0).all()
     model.save(tmp_path / "m.dpf")
     assert load_model(tmp_path / "m.dpf").forest_.rules() == model.forest_.rules()
-    monkeypatch.setattr(model_file, "ARRAYS", {name: form for name, form in model_file.ARRAYS.items() if name != "noise"})
-    model.save(tmp_path / "old.dpf")
-    monkeypatch.undo()
-    assert load_model(tmp_path / "old.dpf").forest_.votes.tolist() == model.forest_.votes.tolist()

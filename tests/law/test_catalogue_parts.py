@@ -712,7 +712,7 @@ def test_distinct_choices_have_the_law_of_choices_one_after_another_with_barred_
     seen = Counter()
     for _ in range(N_CHOICES):
         ledger = Ledger(accountant)
-        chosen = Gate(ledger, entropy).select(Sealed(SCORES), VALID, Bound(-2, 0), amount, "roots", apart=GROUPS)
+        chosen = Gate(ledger, entropy).select(Sealed(SCORES), VALID, Bound(-2, 0), amount, "roots", distinct=GROUPS)
         seen[tuple(chosen.tolist())] += 1
     assert [entry["label"] for entry in ledger.entries()] == ["roots"]
     assert ledger.total == amount
@@ -733,7 +733,7 @@ def test_a_row_without_candidates_takes_no_group_and_a_row_with_taken_groups_onl
     groups = np.array([[5, 6]] * 4)
     for seed in range(20):
         ledger = Ledger(Pure(1.0))
-        chosen = Gate(ledger, Entropy(seed)).select(scores, valid, Bound(0, 1), 1.0, "roots", apart=groups)
+        chosen = Gate(ledger, Entropy(seed)).select(scores, valid, Bound(0, 1), 1.0, "roots", distinct=groups)
         assert chosen.tolist() == [0, -1, 0, 1]
 
 

@@ -78,7 +78,7 @@ def test_the_catalogue_is_complete():
 
 @pytest.mark.parametrize("name", sorted(SYSTEMS - {"auto"}))
 def test_a_recipe_is_a_value_that_fits_on_a_screen(name):
-    module = import_module(f"dpforest.recipes.{name.replace('-', '_')}")
+    module = import_module(f"dpforest.recipes.private.{name.replace('-', '_')}")
     source = inspect.getsource(module)
     tree = ast.parse(source)
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda)]

@@ -17,7 +17,7 @@ from dpforest.show.export.sql import added_names, column_names, sql_query
 def scored(query, table, name='"people"'):
     """The rows that the query gives, in the order of the table."""
     with duckdb.connect() as connection:
-        connection.register("rows_to_copy", table.assign(index=range(len(table))))
+        connection.register("rows_to_copy", table.assign(place=range(len(table))))
         connection.execute(f"CREATE TABLE {name} AS SELECT * FROM rows_to_copy")
         return connection.execute(query).df().sort_values("place").reset_index(drop=True)
 
