@@ -12,6 +12,7 @@ from dp_accounting.rdp import RdpAccountant
 from typer.testing import CliRunner
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, DPSearchCV, Numeric, Schema
+from dpforest.cli.console import output
 from dpforest.cli.main import commands
 
 RNG = np.random.default_rng(11)
@@ -185,7 +186,7 @@ def test_every_charge_says_what_it_was_for(document):
 
 
 def test_the_table_shows_every_charge_with_its_scope_mechanism_and_parameters(tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(output, "width", 200)
     shown = printed(classifier(KNOWN, 1.0, recipe="dong-2022"), tmp_path)
     assert "Book 1: epsilon = 1 " in shown
     assert "each tree x 3 / Poisson bootstrap (bootstrap)" in shown
