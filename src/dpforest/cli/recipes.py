@@ -59,10 +59,10 @@ def recipes(
     output.print(f"Total: epsilon = {ledger.spent:.6g}")
 
 
-def _module(name: str, package: str = "recipes") -> Any:
+def _module(name: str, kind: str = "private") -> Any:
     from importlib import import_module
 
-    return import_module(f"dpforest.{package}.{name.replace('-', '_')}")
+    return import_module(f"dpforest.recipes.{kind}.{name.replace('-', '_')}")
 
 
 def _ledger(name: str, epsilon: float) -> Any:
