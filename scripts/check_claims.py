@@ -14,7 +14,7 @@ PARTS = {
     "schema": {"cuts"},
     "privacy": {"strength", "charge", "add_noise"},
     "parts": {"score", "assignment", "plan", "propose", "release", "may_split"},
-    "growing": {"train", "narrow", "choose", "turn", "release"},
+    "growing": {"train", "narrow", "choose", "release"},
 }
 FUNCTIONS = {"growing": {"grow"}, "parts": {"spread"}}
 FREE = {"parts": {"refine"}}

@@ -6,15 +6,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dpforest.growing.first_look import eliminated, relevance
+from dpforest.growing.first_look import kept_by_elimination, relevance
 from dpforest.growing.information import (
     chance,
     mdl_cuts,
     mutual_information,
     normalised_interaction_gain,
     runs,
+    sum_runs,
     symmetric_uncertainty,
-    together,
     worth,
 )
 
@@ -75,7 +75,7 @@ def test_runs_stand_out_of_their_own_noise_and_the_rest_joins_the_last():
     assert runs(np.array([4, 3, 3, 5, 1]), 1.0).tolist() == [0, 1, 1, 2, 2]
     assert runs(np.array([1, -2, 1]), 1.0).tolist() == [0, 0, 0]
     assert runs(np.array([4, 4, 9, 4]), 0.0, least=8).tolist() == [0, 0, 1, 1]
-    assert together(np.array([[4, -3], [3, -1], [3, 4]]), np.array([0, 1, 1])).tolist() == [[4, 0], [6, 3]]
+    assert sum_runs(np.array([[4, -3], [3, -1], [3, 4]]), np.array([0, 1, 1])).tolist() == [[4, 0], [6, 3]]
 
 
 def test_noise_makes_records_worth_less():
@@ -152,6 +152,6 @@ def test_relevant_features_come_in_the_order_of_their_uncertainty_and_all_of_the
 def test_the_lightest_feature_is_removed_and_the_others_are_weighed_again():
     # All: 0.1 + (0.3 + 0) / 2, 0.1 + (0.3 + 0) / 2, 0.2 + 0: the last goes, though its own weight is the largest.
     gains = np.array([[0, 0.3, 0], [0.3, 0, 0], [0, 0, 0]])
-    assert eliminated(np.array([0.1, 0.1, 0.2]), gains, 2).tolist() == [0, 1]
-    assert eliminated(np.array([0.1, 0.2, 0.9]), gains, 1).tolist() == [2]
-    assert eliminated(np.array([0.1, 0.2]), gains[:2, :2], 2).tolist() == [0, 1]
+    assert kept_by_elimination(np.array([0.1, 0.1, 0.2]), gains, 2).tolist() == [0, 1]
+    assert kept_by_elimination(np.array([0.1, 0.2, 0.9]), gains, 1).tolist() == [2]
+    assert kept_by_elimination(np.array([0.1, 0.2]), gains[:2, :2], 2).tolist() == [0, 1]

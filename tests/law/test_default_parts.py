@@ -427,7 +427,9 @@ def test_a_record_at_any_place_changes_nothing_about_any_other_record(n_classes)
 def centre_scores(centres, fine, nodes, n_nodes):
     """What ``Centres`` hands to the gate."""
     gate = KeepingGate()
-    centres.turn(scored_counter(NUMBER, fine, np.zeros(len(fine)), nodes), 0, n_nodes, 1.0, gate, Purpose("splits", level=0))
+    centres.release(
+        scored_counter(NUMBER, fine, np.zeros(len(fine)), nodes), 0, n_nodes, 1.0, gate, Purpose("splits", level=0)
+    )
     return gate
 
 
@@ -474,7 +476,7 @@ def test_scores_of_centres_of_a_billion_records_are_exact():
     counts = np.random.default_rng(13).integers(0, 10**9 // 500, size=(3, TARGET_STEPS + 1))
     counter, gate = scored_counter(NUMBER, [], []), KeepingGate()
     counter.count_values = lambda first, n_nodes: Sealed(counts)
-    Centres().turn(counter, 0, 3, 1.0, gate, Purpose("splits", level=0))
+    Centres().release(counter, 0, 3, 1.0, gate, Purpose("splits", level=0))
     _, above, below = _weights(64, round(0.1 * TARGET_STEPS))
     exact = np.minimum(counts.astype(object) @ above.astype(object), counts.astype(object) @ below.astype(object))
     assert gate.values.tolist() == exact.tolist()
@@ -483,7 +485,7 @@ def test_scores_of_centres_of_a_billion_records_are_exact():
 def test_a_turned_level_sees_the_centre_that_was_released():
     values, nodes = [0, 20_000, 60_000, FINE_STEPS], [0, 0, 1, 1]
     counter, gate = scored_counter(NUMBER, values, np.zeros(4), nodes), KeepingGate()
-    Centres(n_centres=4).turn(counter, 0, 2, 1.0, gate, Purpose("splits", level=0))
+    Centres(n_centres=4).release(counter, 0, 2, 1.0, gate, Purpose("splits", level=0))
     chosen = _weights(4, round(0.1 * TARGET_STEPS))[0][gate.values.argmax(axis=1)]
     expected = [naive.seen_code_of(fine) > chosen[node] for fine, node in zip(values, nodes, strict=True)]
     assert counter._sides.tolist() == expected

@@ -21,7 +21,7 @@ from dpforest import (
 )
 from dpforest.errors import DPForestError, ParameterError
 from dpforest.growing import first_look
-from dpforest.growing.first_look import FirstLook, eliminated
+from dpforest.growing.first_look import FirstLook, kept_by_elimination
 from dpforest.growing.information import normalised_interaction_gain, symmetric_uncertainty
 from dpforest.mechanisms import Entropy
 from dpforest.parts.criteria import SquaredError
@@ -194,7 +194,7 @@ def test_without_noise_the_choice_is_that_of_uncertainty_and_gain_on_the_records
     }
     relevant = np.argsort(-own)
     assert chosen[False] == tuple(sorted(relevant[:2]))
-    assert chosen[True] == tuple(sorted(eliminated(own, gains, 2)))
+    assert chosen[True] == tuple(sorted(kept_by_elimination(own, gains, 2)))
     assert chosen[True] == (0, 1) != chosen[False]
 
 

@@ -1,4 +1,4 @@
-"""Private centres: a bounded target seen as two sides of the middle of its node."""
+"""Private centres of nodes, which make two classes of a bounded target: below and above. Sees sealed counts."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -19,7 +19,7 @@ class Centres(recipe.Centres):
     """Chooses a centre for each node; from then on its records count as below or above it, by their capped distance.
 
     The score of a centre m is the smaller of the two sides, min(sum of weights above m, sum of weights below m), the weight
-    of a record being its distance from m, full from ``reach`` (a share of the range) on: a soft median.
+    of a record being its distance from m, full from ``reach`` (a fraction of the range) on: a soft median.
 
     Privacy:
         Claim: the centres of a level cost ``amount`` once.
@@ -29,7 +29,7 @@ class Centres(recipe.Centres):
     """
 
     share: float = 0.25  # of a level's amount
-    reach: float = 0.1
+    reach: float = 0.1  # the distance of full weight, as a fraction of the range
     n_centres: int = 64
     needs = (Windowed, Weighted)
     targets = (Bounded,)
@@ -38,8 +38,8 @@ class Centres(recipe.Centres):
         if not (0 < self.share < 1 and 1 / TARGET_STEPS <= self.reach <= 1 and 1 <= self.n_centres <= TARGET_STEPS):
             raise ParameterError("Centres need 0 < share < 1, a reach of at most 1 and 1 .. 1024 centres.")
 
-    def turn(self, counter: Counter, first: int, n_nodes: int, amount: float, gate: Gate, purpose: Purpose) -> None:
-        """Release a centre for each open node and let its records see it."""
+    def release(self, counter: Counter, first: int, n_nodes: int, amount: float, gate: Gate, purpose: Purpose) -> None:
+        """Release a centre for each open node; its records then count as below or above it."""
         assert isinstance(counter, Windowed)
         assert isinstance(counter, Weighted)
         reach = round(self.reach * TARGET_STEPS)
@@ -51,7 +51,7 @@ class Centres(recipe.Centres):
 
 @lru_cache(maxsize=8)
 def _weights(n_centres: int, reach: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Centres in the middle of equal cells, and the weight of each value above and below each of them."""
+    """Centres in the middles of equal cells, and the weights ``(n_steps, n_centres)`` of values above and below them."""
     centres = (2 * np.arange(n_centres) + 1) * TARGET_STEPS // (2 * n_centres)
     distance = np.arange(TARGET_STEPS + 1)[:, None] - centres
     weights = np.minimum(np.abs(distance) * MOST_WEIGHT // reach, MOST_WEIGHT)
@@ -59,6 +59,7 @@ def _weights(n_centres: int, reach: int) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def _smaller_side(above: np.ndarray, below: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Scores ``(n_nodes, n_centres)`` of centres, for numbers of records ``(n_nodes, n_steps)`` at each value."""
     # Sums stay far below 2**53, so these products of floats are exact integers.
     exact = counts.astype(np.float64)
     return np.minimum(exact @ above, exact @ below).astype(np.int64)

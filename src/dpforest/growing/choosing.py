@@ -1,4 +1,4 @@
-"""How a node chooses among the splits that it is offered: scores are sealed, what is chosen is released."""
+"""Ways in which a node chooses one of its candidate splits. Sees sealed scores; the choice is released."""
 
 import math
 from dataclasses import dataclass, replace
@@ -30,19 +30,19 @@ WEIGHT_STEPS = 64
 
 @dataclass(frozen=True)
 class Level:
-    """What may be asked about the candidates of the open nodes of one level, and how."""
+    """The candidates of the open nodes of one level, with all that is needed to score them and to choose."""
 
     candidates: Candidates
     counter: Counter
-    first: int
+    first: int  # the first open node
     gate: Gate
     purpose: Purpose
     criterion: Criterion
-    mechanism: str | None = None
+    mechanism: str | None = None  # None: that of the accountant
     distinct: bool = False  # no two nodes may take the same feature
 
     def scores(self, *criteria: Criterion) -> list[Sealed[np.ndarray]]:
-        """Sealed scores ``(n_nodes, n_candidates)`` by each criterion."""
+        """One array of sealed scores ``(n_nodes, n_candidates)`` for each criterion."""
         candidates, domain = self.candidates, self.counter.domain
         per_node = self.counter.code_width * (domain.total_codes + candidates.n_candidates * candidates.routes.most_children)
         n_block = max(1, BLOCK_CELLS // per_node)
@@ -63,7 +63,10 @@ class Level:
         step: str | None = None,
         features: np.ndarray | None = None,
     ) -> np.ndarray:
-        """One of the valid ones for each node, -1 where there is none; ``features`` are those of what is chosen among."""
+        """The released choice ``(n_nodes,)``: the index of a valid score of each node, or -1 where none is valid.
+
+        ``features`` are those of the scores, for choices in which no two nodes may take the same one.
+        """
         bound, purpose = criterion.bound(self.counter.most_per_feature), replace(self.purpose, step=step)
         distinct = features if self.distinct else None
         return self.gate.select(scores, valid, bound, amount, purpose, mechanism=self.mechanism, distinct=distinct)
@@ -71,7 +74,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Joint(Choose):
-    """One choice among all splits of all features.
+    """One choice of each node, among all its candidates.
 
     Privacy:
         Claim: the choices of a level cost ``amount`` once.
@@ -80,7 +83,7 @@ class Joint(Choose):
     """
 
     def choose(self, level: Level, amount: float) -> np.ndarray:
-        """The chosen candidate of each open node."""
+        """The index of the chosen candidate of each open node ``(n_open,)``."""
         (scores,) = level.scores(level.criterion)
         candidates = level.candidates
         features = candidates.features if level.distinct else None  # as large as the scores
@@ -89,7 +92,7 @@ class Joint(Choose):
 
 @dataclass(frozen=True)
 class FeatureFirst(Choose):
-    """First a feature, by the score of its best split, then one of its splits, each for half of the level's amount.
+    """Two choices of each node, for half of the amount each: a feature, by its best split, then one of its splits.
 
     Privacy:
         Claim: the choices of a level cost ``amount`` once.
@@ -99,7 +102,7 @@ class FeatureFirst(Choose):
     """
 
     def choose(self, level: Level, amount: float) -> np.ndarray:
-        """The chosen candidate of each open node."""
+        """The index of the chosen candidate of each open node ``(n_open,)``."""
         candidates, n_features = level.candidates, level.counter.domain.n_features
         first_amount, second_amount = divide(amount, [1, 1])
         (scores,) = level.scores(level.criterion)
@@ -113,7 +116,7 @@ class FeatureFirst(Choose):
 
 @dataclass(frozen=True)
 class Medians(Choose):
-    """First the most balanced split of each feature, then one of these by the criterion [consul2020, Algorithm 3].
+    """A choice of the most balanced split of each feature, then of one of these by the criterion [consul2020, Algorithm 3].
 
     With K features a level makes K + 1 choices, each for the same share. ``jointly`` it makes one choice by a mixture in
     which balance weighs ``weight`` times as much as the criterion, both scaled to width 1: on a small budget one choice
@@ -137,16 +140,16 @@ class Medians(Choose):
             raise ParameterError(f"balance must lie between 1/{WEIGHT_STEPS} and {WEIGHT_STEPS}, not {self.weight!r}.")
 
     def check(self, recipe: Recipe) -> None:
-        """Raise if balance has no meaning beside the criterion."""
+        """Raise if the criterion cannot be mixed with balance."""
         self.mixed(recipe.criterion)
 
     def mixed(self, criterion: Criterion) -> Mixture:
-        """What the joint choice scores by."""
+        """The mixture of the criterion and balance by which the joint choice is made."""
         weight = Fraction(round(self.weight * WEIGHT_STEPS), WEIGHT_STEPS)
         return Mixture(((criterion, weight.denominator), (Balance(), weight.numerator)))
 
     def choose(self, level: Level, amount: float) -> np.ndarray:
-        """The chosen candidate of each open node."""
+        """The index of the chosen candidate of each open node ``(n_open,)``."""
         if self.jointly and not math.isinf(amount):
             return Joint().choose(replace(level, criterion=self.mixed(level.criterion)), amount)
         candidates = level.candidates
@@ -171,7 +174,10 @@ class Medians(Choose):
 
 
 def choose(part: Choose, level: Level, amount: float) -> np.ndarray:
-    """The chosen candidate of each open node; -1 where none divides it. Where no node has two, nothing is asked."""
+    """The index of the chosen candidate of each open node ``(n_open,)``, or -1 where none is valid.
+
+    Where no node has two valid candidates, nothing is asked and nothing is spent.
+    """
     n_offered = level.candidates.valid.sum(axis=1)
     if level.candidates.n_candidates == 1 or n_offered.max(initial=0) <= 1:
         return np.where(n_offered > 0, level.candidates.valid.argmax(axis=1), -1)
@@ -186,7 +192,7 @@ def choose(part: Choose, level: Level, amount: float) -> np.ndarray:
 def score(
     criterion: Criterion, offsets: np.ndarray, target: Target, candidates: Candidates, counts: np.ndarray
 ) -> np.ndarray:
-    """Scores ``(n_nodes, n_candidates)`` of sealed counts; 0 where a candidate is not valid."""
+    """Integer scores ``(n_nodes, n_candidates)`` by histograms ``(n_nodes, total_codes, width)``; 0 where not valid."""
     scores = np.zeros(candidates.valid.shape, dtype=np.int64)
     per_node = candidates.n_candidates * candidates.routes.most_children * counts.shape[2]
     n_block = max(1, SCORED_CELLS // max(per_node, 1))
@@ -198,6 +204,7 @@ def score(
 
 
 def _best_of_each_feature(features, valid, n_features, scores):
+    """The largest score ``(n_nodes, n_features)`` of the valid candidates of each feature; a very low one of none."""
     best = np.full((len(scores), n_features), np.iinfo(np.int64).min // 2)
     np.maximum.at(best, (np.arange(len(scores))[:, None], features), np.where(valid, scores, best[0, 0]))
     return best

@@ -1,4 +1,4 @@
-"""Thresholds half-way between class means, for one candidate per numeric feature."""
+"""Cuts half-way between released class means, one for each numeric feature. Sees sealed counts."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,19 +15,19 @@ from dpforest.records.base import Counter
 from dpforest.schema import Classes
 from dpforest.schema.domain import Domain
 
-STEPS = 1024  # a bin's place between the bounds, as a whole number
+STEPS = 1024  # a bin's position between the bounds is a whole number from 0 to this
 
 
 @dataclass(frozen=True)
 class ClassMeans(Narrow):
-    """Offers each numeric feature's cut nearest to the middle of its class means [suihkonen2023, eq. 4.7].
+    """Leaves each numeric feature the one cut that is nearest to the middle of its class means [suihkonen2023, eq. 4.7].
 
     The middle is the mean of the means of all classes whose released sums are above 0.
 
     Privacy:
         Claim: what a level offers costs ``amount`` once.
         Because: for each feature that a node may use a record adds s to one sum and STEPS - s to another (its bin's
-            place, as seen from both ends, in the sums of its class) of one node, so L1 moves by at most STEPS for
+            position, as seen from both ends, in the sums of its class) of one node, so L1 moves by at most STEPS for
             a feature and L2**2 by at most STEPS**2; features add up. Means are ratios of released sums.
         Assumes: nodes hold different records; bins are public.
     """
@@ -69,19 +69,19 @@ class ClassMeans(Narrow):
 
 
 def _end_sums(domain: Domain, counts: np.ndarray) -> np.ndarray:
-    """Sums of each feature's places from both ends, ``(n_nodes, n_features, n_classes, 2)``; missing values are left out."""
+    """Sums ``(n_nodes, n_features, n_classes, 2)`` of distances of bins from both bounds; missing ones left out."""
     sums = np.zeros((len(counts), domain.n_features, counts.shape[2], 2), dtype=np.int64)
     for feature in np.flatnonzero(domain.is_numeric):
         offset, n_bins = domain.offsets[feature], domain.n_codes[feature] - 1
-        index = np.arange(n_bins) * STEPS // max(n_bins - 1, 1)
+        position = np.arange(n_bins) * STEPS // max(n_bins - 1, 1)
         cells = counts[:, offset : offset + n_bins]
-        sums[:, feature, :, 0] = np.einsum("nbc,b->nc", cells, STEPS - index)
-        sums[:, feature, :, 1] = np.einsum("nbc,b->nc", cells, index)
+        sums[:, feature, :, 0] = np.einsum("nbc,b->nc", cells, STEPS - position)
+        sums[:, feature, :, 1] = np.einsum("nbc,b->nc", cells, position)
     return sums
 
 
 def _first(mask: np.ndarray, features: np.ndarray, n_features: int) -> np.ndarray:
-    """The first True of each node and feature."""
+    """The mask with only the first True of each node and feature left."""
     column = np.where(mask, np.arange(mask.shape[1]), mask.shape[1])
     least = np.full((len(mask), n_features), mask.shape[1])
     nodes = np.arange(len(mask))[:, None]

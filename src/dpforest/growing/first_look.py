@@ -1,4 +1,4 @@
-"""A first look: class counts of every feature, bought once before trees grow, say how to cut and which features to offer."""
+"""A first look: counts of features, released before trees grow, say how to cut and what to offer. Sees sealed counts."""
 
 import itertools
 import math
@@ -31,7 +31,7 @@ N_EVEN = 5
 
 @dataclass(frozen=True)
 class FirstLook(recipe.FirstLook):
-    """Cuts and features for all trees, from noisy class counts of each code of each feature that it needs.
+    """A menu of cuts and features for all trees, from noisy class counts of each code of the features that it needs.
 
     With ``cuts``, splits with a child for each value get one for each interval that class entropy and description length
     leave of the grid's bins [suihkonen2023, eq. 4.4], and one for missing. A feature without a cut has one value and is not
@@ -60,7 +60,7 @@ class FirstLook(recipe.FirstLook):
             raise ParameterError(f"The share of the first look must lie in (0, 1), not {self.share!r}.")
 
     def release(self, counter: Counter, recipe: Recipe, amount: float, gate: Gate) -> tuple[Recipe, float]:
-        """The recipe with a menu by what was seen, and what is left of the amount."""
+        """The recipe with a menu that follows from the released counts, and what is left of ``amount``."""
         domain, menu = counter.domain, recipe.propose
         wanted = domain.is_numeric & self.cuts & any(map(_by_bins, menu.kinds)) | self.select
         if not wanted.any():
@@ -78,7 +78,7 @@ class FirstLook(recipe.FirstLook):
             paired = kept[:MOST_PAIRED]
             if self.pairs and n_kept < len(paired):
                 gains = _gains(counter, paired, tables, variance, second, gate)
-                kept = paired[eliminated(weights[paired], gains, n_kept)]
+                kept = paired[kept_by_elimination(weights[paired], gains, n_kept)]
             else:
                 rest = add(rest, second)
             menu = replace(menu, n_features=None, only=tuple(sorted(kept[:n_kept].tolist())))
@@ -86,11 +86,12 @@ class FirstLook(recipe.FirstLook):
 
 
 def _by_bins(kind: object) -> bool:
+    """Whether a kind of split has a child for each bin of a number."""
     return isinstance(kind, OneChildPerValue) and kind.numeric
 
 
 def _with_intervals(menu: Menu, borders: tuple[tuple[int, ...], ...]) -> tuple[Any, ...]:
-    """The kinds of a menu, intervals in the place of bins."""
+    """The kinds of split of a menu, with children for intervals instead of bins."""
     kinds: list[Any] = []
     for kind in menu.kinds:
         kinds += [OneChildPerValue(numeric=False), Intervals(borders)] if _by_bins(kind) else [kind]
@@ -98,7 +99,7 @@ def _with_intervals(menu: Menu, borders: tuple[tuple[int, ...], ...]) -> tuple[A
 
 
 def _tables(counter: Counter, features: np.ndarray, amount: float, gate: Gate) -> tuple[dict[int, np.ndarray], float]:
-    """Released counts ``(n_codes, n_classes)`` of each feature, and the variance of a cell."""
+    """Released class counts ``(n_codes, n_classes)`` of each feature, by its index, and the variance of each count."""
     domain = counter.domain
     counter.deal(AllTrees(1), gate.entropy)
     wanted = np.isin(np.arange(domain.n_features), features)
@@ -111,7 +112,7 @@ def _tables(counter: Counter, features: np.ndarray, amount: float, gate: Gate) -
 
 
 def _borders(domain: Domain, tables: dict[int, np.ndarray], variance: float) -> tuple[tuple[int, ...], ...]:
-    """Borders of intervals of each feature; missing values take no part."""
+    """For each feature the bins at which its intervals after the first begin; missing values take no part."""
     borders: list[tuple[int, ...]] = [()] * domain.n_features
     for feature in np.flatnonzero(domain.is_numeric).tolist():
         bins = tables[feature][:-1]
@@ -123,21 +124,21 @@ def _borders(domain: Domain, tables: dict[int, np.ndarray], variance: float) -> 
 
 
 def relevance(tables: Sequence[np.ndarray], variance: float) -> tuple[np.ndarray, np.ndarray]:
-    """The symmetric uncertainty of each feature, and which are relevant, the most relevant one first; all if none is."""
+    """The symmetric uncertainty of each feature, and the relevant ones in falling order of it; all if none is relevant."""
     weights, is_relevant = np.zeros(len(tables)), np.zeros(len(tables), dtype=bool)
     for feature, table in enumerate(tables):
         noise = variance * table.size
-        counts = information.together(table, information.runs(table.sum(axis=1), noise / len(table)))
+        counts = information.sum_runs(table, information.runs(table.sum(axis=1), noise / len(table)))
         weights[feature] = information.symmetric_uncertainty(counts, noise)
         is_relevant[feature] = information.mutual_information(counts, noise) > information.chance(counts, noise)
     order = np.argsort(-weights, kind="stable")
     return weights, order[is_relevant[order]] if is_relevant.any() else order
 
 
-def eliminated(weights: np.ndarray, gains: np.ndarray, n_kept: int) -> np.ndarray:
-    """Places of the features that are left when the lightest has been removed again and again.
+def kept_by_elimination(weights: np.ndarray, gains: np.ndarray, n_kept: int) -> np.ndarray:
+    """The indices of the ``n_kept`` features that are left when the lightest is removed again and again.
 
-    A weight is a feature's own and its mean gain (``gains``, 0 with itself) with the others that are left.
+    What counts is a feature's own weight plus its mean gain (``gains``, 0 with itself) with the others that are left.
     """
     left = list(range(len(weights)))
     while len(left) > n_kept:
@@ -149,7 +150,7 @@ def eliminated(weights: np.ndarray, gains: np.ndarray, n_kept: int) -> np.ndarra
 def _gains(
     counter: Counter, features: np.ndarray, tables: dict[int, np.ndarray], variance: float, amount: float, gate: Gate
 ) -> np.ndarray:
-    """Normalised interaction gains of all pairs of features with the class, 0 on the diagonal."""
+    """The normalised interaction gains ``(n, n)`` of all pairs of n features with the class, 0 on the diagonal."""
     pairs = list(itertools.combinations(range(len(features)), 2))
     # A cell of a pair has the noise of a feature's as many times as there are more pairs than features, or less.
     deviation = math.sqrt(variance) * len(pairs) / len(tables)
@@ -167,7 +168,7 @@ def _gains(
 
 
 def _runs_of(table: np.ndarray, variance: float, deviation: float) -> np.ndarray:
-    """Runs of codes so long that a cell of a pair of features holds more than noise on average, and not too many of them."""
+    """The run of each code: so long that counts of pairs of features exceed the noise on average, and MOST_RUNS at most."""
     (n_codes, n_classes), sizes = table.shape, table.sum(axis=1)
     n = max(float(sizes.sum()), 0.0)
     least = math.sqrt(information.STRENGTH * deviation * n_classes * n)
@@ -178,7 +179,10 @@ def _runs_of(table: np.ndarray, variance: float, deviation: float) -> np.ndarray
 def _pair_cells(
     counter: Counter, features: np.ndarray, numbers: list[np.ndarray], index: int, gate: Gate
 ) -> Sealed[np.ndarray]:
-    """Sealed counts of the pairs of one feature with all that come after it: a tree of one split, by its runs."""
+    """Sealed class counts, in one row, of the pairs of one feature with each that comes after it.
+
+    They are counted in the children of a node that is split by the runs of the first feature.
+    """
     domain, feature, others = counter.domain, features[index], features[index + 1 :]
     counter.deal(AllTrees(1), gate.entropy)
     route = np.zeros((1, int(domain.n_codes.max())), dtype=np.uint16)
@@ -190,7 +194,7 @@ def _pair_cells(
 
 
 def _joined(spans: list[tuple[int, int]], numbers: list[np.ndarray], counts: np.ndarray) -> np.ndarray:
-    """The cells of all pairs, the runs of the other feature's codes summed."""
+    """The counts of all pairs in one row, summed over the runs of the other feature's codes."""
     parts = []
     for (start, stop), own in zip(spans, numbers, strict=True):
         begins = np.searchsorted(own, np.arange(own[-1] + 1))

@@ -1,4 +1,4 @@
-"""A forest while it grows: finished levels, and the open nodes of the deepest one. Public values only."""
+"""A forest while it grows: its finished levels, and the open nodes of the deepest one. Sees public values only."""
 
 import numpy as np
 from numba import njit
@@ -14,11 +14,11 @@ MOST_NODES, MOST_REACH = 1 << 19, 1 << 30
 
 
 class Growth:
-    """Nodes so far; the open ones are ``first`` .. ``first + n_open - 1``.
+    """The nodes of all trees so far; the open ones are ``first`` .. ``first + n_open - 1``.
 
-    ``reach[open, code]`` says whether a record with that code can come to an open node: public, since it follows from the
-    schema and released splits. ``reached[open]`` is the share of the rows that an even division among listed values at every
-    split would bring; a child for nothing but "other" or "missing" is expected to get none.
+    ``reach`` ``(n_open, total_codes)`` says whether a record with that code can come to an open node: public, since it
+    follows from the schema and released splits. ``reached`` ``(n_open,)`` is the share of all rows that a node would hold if
+    every split divided its rows evenly among the listed values; a child for "other" or "missing" alone would hold none.
     """
 
     def __init__(self, domain: Domain, n_trees: int) -> None:
@@ -35,7 +35,7 @@ class Growth:
 
     @property
     def open_trees(self) -> np.ndarray:
-        """The tree of each open node."""
+        """The tree ``(n_open,)`` of each open node."""
         return self._trees[-1]
 
     @property
@@ -43,9 +43,10 @@ class Growth:
         return len(self.reach)
 
     def split(self, candidates: Candidates, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Give open nodes their chosen split; their children become the open nodes.
+        """Split the open nodes by their chosen candidates; afterwards their children are the open nodes.
 
-        Returns, for the nodes that were open, the feature (-1 for a leaf), the routes and the first child.
+        Returns, for the nodes that were open, the feature ``(n_open,)`` (-1 for a leaf), the route ``(n_open, most_codes)``
+        and the first child ``(n_open,)``.
         """
         routes, n_open = candidates.routes, self.n_open
         features, n_children = np.full(n_open, -1), np.zeros(n_open, dtype=np.int64)
@@ -72,7 +73,7 @@ class Growth:
         return features, own_routes, first_children
 
     def finish(self, target: Target) -> Forest:
-        """The grown forest, nothing released yet; the open nodes become leaves."""
+        """The forest, with the open nodes as leaves and without any counts yet."""
         none = np.full(self.n_open, -1)
         features = np.concatenate([*self._features, none])
         inner = features >= 0
@@ -95,7 +96,7 @@ class Growth:
 
 @njit(cache=True, nogil=True)
 def _renumber(reach, offsets, features, children, indices, chosen, most, own_features, own_routes, n_children):
-    """Routes of the chosen splits, renumbered so that only children that some code can reach remain.
+    """Write the chosen splits to ``own_*`` and ``n_children``, their children renumbered so that some code can reach each.
 
     Nodes whose children would be more than ``most`` in all stay leaves.
     """

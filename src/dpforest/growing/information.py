@@ -1,57 +1,57 @@
-"""Information in tables of counts by value and class: MDL cuts, symmetric uncertainty, interaction gain. Public values only.
+"""Information in tables of counts by value and class: MDL cuts, uncertainty, interaction gain. Sees released values only.
 
-Tables are released, so they may carry noise; ``noise`` is the variance of a table's sum. A sum of n then tells as much as
-n**2 / (n + noise) exact records would (``worth``), what noise adds to an information on average is taken off, and values
-that it would drown are taken together (``runs``). Without noise all is as printed.
+Tables are released, so they may carry noise; ``noise`` is the variance of a table's sum. A noisy sum of n is as precise as
+n**2 / (n + noise) exact records (``worth``), what noise adds to an information on average is subtracted, and values with
+less than the noise are summed in runs (``runs``). Without noise all is as printed.
 """
 
 import math
 
 import numpy as np
 
-# Standard deviations of noise that a sum must reach to count for itself.
+# Standard deviations of noise that a sum must reach to stand alone.
 STRENGTH = 4
 
 
 def entropy(counts: np.ndarray) -> np.ndarray:
-    """Entropy in bits over the last axis; 0 where nothing is counted."""
+    """The entropy in bits of counts over their last axis; 0 where nothing is counted."""
     sums = counts.sum(axis=-1, keepdims=True)
     shares = counts / np.where(sums > 0, sums, 1)
     return -(shares * np.log2(np.where(shares > 0, shares, 1))).sum(axis=-1) + 0.0
 
 
 def mutual_information(table: np.ndarray, noise: float = 0.0) -> float:
-    """I(X; Z) of a table ``(n_values, n_classes)`` [suihkonen2023, eq. 4.23]."""
+    """The mutual information I(X; Z) in bits of a table ``(n_values, n_classes)`` [suihkonen2023, eq. 4.23]."""
     own, classes, n = entropy(table.sum(axis=1)), entropy(table.sum(axis=0)), float(table.sum())
     by_noise = _freedom(table) * noise / n**2 if n else 0.0
     return max(float(own + classes - entropy(table.ravel())) - by_noise, 0.0)
 
 
 def chance(table: np.ndarray, noise: float = 0.0) -> float:
-    """The information that a value which has nothing to do with the class shows on average, by chance and by noise."""
+    """The mean mutual information in bits that a feature independent of the class would show, by chance and by noise."""
     n = worth(float(table.sum()), noise)
     return _freedom(table) / n if n else math.inf
 
 
 def _freedom(table: np.ndarray) -> float:
-    """Degrees of freedom, in bits for each record."""
+    """The degrees of freedom of a table over 2 ln 2: the bits that chance adds to an information, times the records."""
     n_values, n_classes = (int((table.sum(axis=axis) > 0).sum()) for axis in (1, 0))
     return max(n_values - 1, 0) * max(n_classes - 1, 0) / (2 * math.log(2))
 
 
 def worth(n: float, noise: float) -> float:
-    """The number of exact records that are as certain as a noisy sum of ``n``; ``n`` without noise."""
+    """The number of exact records whose count is as precise as a noisy sum of ``n``; ``n`` without noise."""
     return n * n / (n + noise) if n > 0 else 0.0
 
 
 def symmetric_uncertainty(table: np.ndarray, noise: float = 0.0) -> float:
-    """SU(X, Z) of a table ``(n_values, n_classes)`` [suihkonen2023, eq. 4.24]; 0 if neither varies."""
+    """The uncertainty SU(X, Z) of a table ``(n_values, n_classes)`` [suihkonen2023, eq. 4.24]; 0 if neither varies."""
     both = float(entropy(table.sum(axis=1)) + entropy(table.sum(axis=0)))
     return 2 * mutual_information(table, noise) / both if both else 0.0
 
 
 def normalised_interaction_gain(table: np.ndarray, noise: float = 0.0) -> float:
-    """NIG(X, Y, Z) of a table ``(n_values, n_other_values, n_classes)`` [suihkonen2023, eqs. 4.25 and 4.26]."""
+    """The gain NIG(X, Y, Z) of a table ``(n_values, n_other_values, n_classes)`` [suihkonen2023, eqs. 4.25 and 4.26]."""
     first, second, pairs = table.sum(axis=1), table.sum(axis=0), table.reshape(-1, table.shape[2])
     gain = mutual_information(pairs, noise) - mutual_information(first, noise) - mutual_information(second, noise)
     both = float(entropy(first.sum(axis=1)) + entropy(second.sum(axis=1)))
@@ -59,9 +59,9 @@ def normalised_interaction_gain(table: np.ndarray, noise: float = 0.0) -> float:
 
 
 def runs(sizes: np.ndarray, noise: float, least: float = 0.0) -> np.ndarray:
-    """Numbers of neighbours taken together, so that each run sums to ``least`` and stands out of its own noise.
+    """The run ``(n_values,)`` of each value: neighbours whose sizes sum to ``least`` or more and stand out of their noise.
 
-    ``noise`` is the variance of each size. Without noise and ``least`` each is its own run.
+    ``noise`` is the variance of each size. Without noise and ``least`` each value is a run.
     """
     numbers, number, held, length = np.zeros(len(sizes), dtype=np.int64), 0, 0.0, 0
     for index, size in enumerate(sizes.tolist()):
@@ -71,21 +71,21 @@ def runs(sizes: np.ndarray, noise: float, least: float = 0.0) -> np.ndarray:
     return np.minimum(numbers, max(number - 1, 0))  # what is left over joins the last run
 
 
-def together(table: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """The table with the rows of each run summed, and sums below 0 taken as 0."""
+def sum_runs(table: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The table with the rows of each run (``numbers``) summed, and sums below 0 taken as 0."""
     sums = np.zeros((int(numbers.max(initial=-1)) + 1, *table.shape[1:]), dtype=table.dtype)
     np.add.at(sums, numbers, table)
     return np.maximum(sums, 0)
 
 
 def mdl_cuts(table: np.ndarray, variance: float = 0.0) -> list[int]:
-    """Rows of a table ``(n_bins, n_classes)`` at which new intervals begin, by class entropy [suihkonen2023, eq. 4.4].
+    """The rows of a table ``(n_bins, n_classes)`` at which new intervals begin, by class entropy [suihkonen2023, eq. 4.4].
 
     An interval is cut where the entropy of its parts is least, and its parts again, until the gain is below the description
     length. ``variance`` is that of each cell.
     """
     numbers = runs(table.sum(axis=1), table.shape[1] * variance)
-    counts, noise = together(table, numbers), table.shape[1] * variance * np.bincount(numbers)
+    counts, noise = sum_runs(table, numbers), table.shape[1] * variance * np.bincount(numbers)
     begins = np.searchsorted(numbers, np.arange(len(counts)))
     found, waiting = [], [(0, len(counts))]
     while waiting:
@@ -98,7 +98,7 @@ def mdl_cuts(table: np.ndarray, variance: float = 0.0) -> list[int]:
 
 
 def _cut(counts: np.ndarray, noise: np.ndarray) -> int | None:
-    """The best place to cut an interval of rows in two, or None if the gain is below the description length."""
+    """The row at which to cut an interval of rows in two, or None if the gain is below the description length."""
     whole = counts.sum(axis=0)
     if len(counts) < 2 or not whole.sum():
         return None

@@ -1,4 +1,4 @@
-"""The best split by noisy counts: released first, scored in the open."""
+"""The choice of the split whose released counts score best. Sees sealed counts, and releases them."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ MOST_COUNT = 1 << 40
 
 @dataclass(frozen=True)
 class NoisyGain(Choose):
-    """Takes the candidate whose noisy counts score best: SuLQ [suihkonen2023, eq. 4.1 and 4.2].
+    """A choice of the candidate whose noisy counts score best: SuLQ [suihkonen2023, eq. 4.1 and 4.2].
 
     The class counts of every value of every feature that a node may use are released. A value's size is the sum of its
     counts, so it needs no query of its own. Counts below 0 count as 0.
@@ -35,12 +35,12 @@ class NoisyGain(Choose):
     targets = (Classes,)
 
     def check(self, recipe: Recipe) -> None:
-        """Raise for parts that want another way to choose."""
+        """Raise for a recipe with distinct roots, which this way of choosing cannot give."""
         if recipe.distinct_roots:
             raise ParameterError(f"NoisyGain of recipe {recipe.name!r} cannot keep the features of roots apart.")
 
     def choose(self, level: Level, amount: float) -> np.ndarray:
-        """The chosen candidate of each open node; -1 where none divides it."""
+        """The index of the chosen candidate of each open node ``(n_open,)``, or -1 where none is valid."""
         counter, gate, domain = level.counter, level.gate, level.counter.domain
         wanted, weight = level.candidates.wanted(domain.n_features), counter.most_per_feature
         most = int(wanted.sum(axis=1).max())

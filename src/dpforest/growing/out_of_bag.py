@@ -1,4 +1,4 @@
-"""Out-of-bag stages: a first forest tells which features matter, a second one spends its budget by that."""
+"""Two forests: the first weighs features, the second divides its budget by their weights. Sees sealed counts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from dpforest.schema import Classes
 
 @dataclass(frozen=True)
 class OutOfBag(Stages):
-    """Weights of trees and features from a first forest and held-out records; a second forest that follows them.
+    """A first forest and held-out records give weights of features; a second forest divides its budget by these weights.
 
     First stage: ``n_first`` trees on the training part, which choose among ``n_features`` features at each node. The mean
     over classes of their rates of errors on the held-out part (eq. 4 of [li2022]) gives tree weights Q = 1/B (eq. 5);
@@ -92,6 +92,7 @@ class OutOfBag(Stages):
         progress: Callable[[str], None],
         weights: np.ndarray,
     ) -> Forest:
+        """The released trees of the second stage, by weights ``(n_features,)``; costs at most ``amount``."""
         rng = gate.entropy.generator()
         orders = [self._order(weights, rng) for _ in range(recipe.n_trees)]
         amounts = divide(amount, [float(weights[order].sum()) for order in orders])
@@ -105,7 +106,7 @@ class OutOfBag(Stages):
         return Forest.join(trees)
 
     def _order(self, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """The features of one tree, from the heaviest down."""
+        """The features that one tree of the second stage splits on, level by level: drawn, then sorted by falling weight."""
         mean, spread = weights.mean(), weights.std()
         kept = np.flatnonzero(weights >= mean - 3 * spread)
         drawn = rng.permutation(kept)[: self.n_features]
@@ -115,7 +116,7 @@ class OutOfBag(Stages):
 
 
 def count_tested(held: Counter, forest: Forest, entropy: Entropy) -> Sealed[np.ndarray]:
-    """Sealed numbers of records ``(n_trees, n_classes, 2)`` of each class that each tree gets right, and wrong."""
+    """Sealed numbers of held-out records ``(n_trees, n_classes, 2)`` of each class that each tree gets right, and wrong."""
     held.deal(AllTrees(forest.n_trees), entropy)
     for level in forest.level_slices()[:-1]:
         routes = forest.routes[forest.splits[level]]  # of no meaning at leaves, which have no feature to follow
@@ -124,6 +125,7 @@ def count_tested(held: Counter, forest: Forest, entropy: Entropy) -> Sealed[np.n
 
 
 def _right_and_wrong(forest: Forest, counts: np.ndarray) -> np.ndarray:
+    """Numbers of records ``(n_trees, n_classes, 2)`` that trees get right, and wrong, from class counts of all nodes."""
     leaves, values = np.flatnonzero(forest.is_leaf)[:, None], np.arange(counts.shape[1])
     is_wrong = (forest.votes.argmax(axis=1)[leaves] != values).astype(np.int64)
     tested = np.zeros((forest.n_trees, len(values), 2), dtype=np.int64)
@@ -132,10 +134,10 @@ def _right_and_wrong(forest: Forest, counts: np.ndarray) -> np.ndarray:
 
 
 def tree_errors(tested: np.ndarray) -> np.ndarray:
-    """The mean over classes of the share of records that each tree gets wrong, by noisy counts [li2022, eq. 4].
+    """The error rate of each tree ``(n_trees,)``, as the mean over classes, by noisy counts [li2022, eq. 4].
 
-    All trees are tested on the same records, so the size of a class is the mean of what they say of it. A class that seems
-    to be absent says nothing. Errors that seem to be less than one record are taken as one, so that no tree is perfect.
+    All trees are tested on the same records, so the size of a class is the mean of its noisy sizes over trees. A class that
+    seems to be absent is left out. Errors that seem to be less than one record are taken as one, so that no tree is perfect.
     """
     sizes = tested.sum(axis=2).mean(axis=0)
     rates = np.clip(tested[..., 1] / np.maximum(sizes, 1), 0, 1)
@@ -145,7 +147,7 @@ def tree_errors(tested: np.ndarray) -> np.ndarray:
 
 
 def feature_weights(forest: Forest, errors: np.ndarray) -> np.ndarray:
-    """Weight of each feature, above 0 and with sum 1, from released trees and their errors [li2022, eqs. 5 to 9].
+    """Weights ``(n_features,)`` above 0 with sum 1, from released trees and their errors [li2022, eqs. 5 to 9].
 
     The printed weights have another sum, which no later equation depends on.
     """
@@ -156,7 +158,7 @@ def feature_weights(forest: Forest, errors: np.ndarray) -> np.ndarray:
 
 
 def _importances(forest: Forest) -> np.ndarray:
-    """The sum of decreases of the Gini index over the nodes that split on each feature, ``(n_trees, n_features)``.
+    """The sums ``(n_trees, n_features)`` of the decreases of the Gini index over the nodes that split on each feature.
 
     Eqs. 6 to 8 of [li2022], as the released counts have it, noise and all: a node counts whatever its size, and its
     children are weighed by their sizes within it.

@@ -1,4 +1,4 @@
-"""Selective aggregation: trees that do not help are dropped, by votes on records kept apart."""
+"""Selective aggregation: trees are dropped by their errors on held-out records. Sees sealed counts, by protocol."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from dpforest.schema import Classes
 
 @dataclass(frozen=True)
 class SelectiveAggregation(Stages):
-    """Trains on most records, then drops trees by their errors on the others [suihkonen2023, §4.5.2 and Algorithm 4.2].
+    """Trees grow on most records; some are dropped by their errors on the others [suihkonen2023, §4.5.2 and Algorithm 4.2].
 
     The trees are split at random into subsets of at most ``subset_size``. In each, round after round drops the tree without
     which the rest of the subset errs least, until one is left or ``n_rounds`` are over, and the best of the ensembles that
@@ -60,7 +60,7 @@ class SelectiveAggregation(Stages):
                 return forest.only(self._keep(forest, held, amount, gate))
 
     def _keep(self, forest: Forest, held: Counter, amount: float, gate: Gate) -> np.ndarray:
-        """Mask of the trees that stay."""
+        """A mask ``(n_trees,)`` of the trees that stay, over all subsets."""
         n_subsets = -(-forest.n_trees // self.subset_size)
         subsets = np.array_split(gate.entropy.generator().permutation(forest.n_trees), n_subsets)
         most = forest.n_trees if self.n_rounds is None else self.n_rounds
@@ -74,7 +74,7 @@ class SelectiveAggregation(Stages):
 
 
 def _aggregate(forest: Forest, held: Counter, n_rounds: int, share: float, gate: Gate, subset: int) -> np.ndarray:
-    """Mask of the trees of one subset that stay; the whole subset is no choice once a round was played."""
+    """A mask ``(n_trees,)`` of the trees of one subset that stay: the whole subset only if there are no rounds."""
     assert isinstance(held, Judged)
     ensemble, met = np.ones(forest.n_trees, dtype=bool), []
 

@@ -1,4 +1,4 @@
-"""Sequential trees: each looks at what the released trees before it still get wrong."""
+"""Trees in sequence: each is about what the released trees before it still get wrong. Sees sealed counts, by protocol."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,9 +22,9 @@ from dpforest.schema import FINE_STEPS, Bounded, Classes, Target
 
 @dataclass(frozen=True)
 class Phase:
-    """Trees of one kind: parts that differ from the recipe's, and a share of the budget.
+    """Some of the trees of a sequence, with a share of the budget and parts in place of the recipe's.
 
-    With ``one_feature_each`` the trees take the features in turn, in random order, each for all of its levels.
+    With ``one_feature_each`` every tree splits on one feature alone; the trees take the features in turn, in random order.
     """
 
     share: float
@@ -41,7 +41,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Sequential(Stages):
-    """One tree after the other on all records, weighted by their residuals; votes add up to log-odds.
+    """One tree after the other on all records, which count by their residuals; votes add up to log-odds.
 
     Before the first tree all residuals are the same, so its records count once. The number of trees is that of the phases.
 
@@ -49,7 +49,7 @@ class Sequential(Stages):
         Claim: costs at most ``amount``.
         Because: given the released trees, the weight of a record is a function of that record alone and at most
             MOST_WEIGHT, so an added record changes no other record's weight and moves the counts of one node of a level by
-            at most that: each tree costs its plan (``grow``), and trees add up (adaptive sequential composition).
+            at most that: each tree costs its budget (``grow``), and trees add up (adaptive sequential composition).
         Assumes: the numbers of trees are public or follow from released values; so does the order of features.
     """
 
@@ -75,6 +75,7 @@ class Sequential(Stages):
 
     @property
     def n_trees(self) -> int:
+        """The number of trees of all phases."""
         return sum(phase.n_trees for phase in self.phases)
 
     def accepts(self, target: Target) -> bool:
@@ -89,16 +90,16 @@ class Sequential(Stages):
         amounts = divide(amount, [phase.share for phase in self.phases])
         for phase, own in zip(self.phases, amounts, strict=True):
             step = replace(recipe, **phase.parts, n_trees=1)
-            plan = step.allocate.plan(divide_evenly(own, phase.n_trees), step.depth)
+            budget = step.allocate.plan(divide_evenly(own, phase.n_trees), step.depth)
             features = gate.entropy.generator().permutation(counter.domain.n_features)
             for number in range(phase.n_trees):
                 counter.deal(AllTrees(1), gate.entropy)
                 if trees:
                     counter.weigh_residuals()
                 feature = features[number % len(features)]
-                order = np.full((1, plan.depth), feature) if phase.one_feature_each else None
+                order = np.full((1, budget.depth), feature) if phase.one_feature_each else None
                 with gate.ledger.scope(Purpose("tree", tree=len(trees) + 1)):
-                    tree = refined(grow(counter, step, plan, gate, facts, feature_order=order), step)
+                    tree = refined(grow(counter, step, budget, gate, facts, feature_order=order), step)
                 counter.add_scores(np.rint(SCORE_STEPS * tree.votes).astype(np.int32))
                 trees.append(tree)
                 progress(Step(f"tree {len(trees)} of {self.n_trees}", len(trees), self.n_trees))
@@ -107,15 +108,15 @@ class Sequential(Stages):
 
 @dataclass(frozen=True)
 class SequentialMeans(Stages):
-    """One tree after the other on what is left of a bounded target; means add up.
+    """One tree after the other, each on the residuals of a bounded target; the means of their leaves add up.
 
     The first tree sees the target; each later one its distance from the prediction so far, clipped to ``half_width`` (a
-    share of the range) on both sides.
+    fraction of the range) on both sides.
 
     Privacy:
         Claim: costs at most ``amount``.
         Because: given the released trees, what is seen of a record is a function of that record alone, in the range that
-            the releases of a tree assume: each tree costs its plan (``grow``), and trees add up.
+            the releases of a tree assume: each tree costs its budget (``grow``), and trees add up.
         Assumes: as ``Sequential``.
     """
 
@@ -136,7 +137,7 @@ class SequentialMeans(Stages):
             replace(recipe, n_trees=1),
             round(self.half_width * FINE_STEPS),
         )
-        plan = recipe.allocate.plan(share, recipe.depth)
+        budget = recipe.allocate.plan(share, recipe.depth)
         assert isinstance(counter, Scored)
         counter.start_scores()
         trees: list[Forest] = []
@@ -145,7 +146,7 @@ class SequentialMeans(Stages):
             if number:
                 counter.set_residual_window(half)
             with gate.ledger.scope(Purpose("tree", tree=number + 1)):
-                tree = refined(grow(counter, step, plan, gate, facts), step)
+                tree = refined(grow(counter, step, budget, gate, facts), step)
             votes = tree.votes if not number else 2 * half / FINE_STEPS * (tree.votes - 0.5)
             steps = np.rint(FINE_STEPS * votes[:, 1:]).astype(np.int32)
             counter.add_scores(steps)

@@ -1,4 +1,4 @@
-"""A private range of a bounded target: public bounds are often much wider than the values."""
+"""A private range of a bounded target, since public bounds are often much wider than the values. Sees sealed counts."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,9 +20,9 @@ PRICE = 10  # a range over all cells costs as much as a tenth of the records out
 
 @dataclass(frozen=True)
 class TargetRange(recipe.TargetRange):
-    """Chooses two ends between which nearly all values lie; trees then look at that range only.
+    """A released range in which nearly all values of the target lie; trees then see values clipped to it.
 
-    The score of a range is minus the number of records outside, minus its width (as a share of the public range) times a
+    The score of a range is minus the number of records outside, minus its width (as a fraction of the public range) times a
     tenth of all records.
 
     Privacy:
@@ -40,7 +40,7 @@ class TargetRange(recipe.TargetRange):
             raise ParameterError(f"The share of the target's range must lie in (0, 1), not {self.share!r}.")
 
     def release(self, counter: Counter, amount: float, gate: Gate) -> tuple[tuple[int, int], float]:
-        """Let trees see the chosen range; returns its ends in fine steps, and what is left of the amount."""
+        """The ends of the chosen range in fine steps, and what is left of ``amount``; the counter then clips to it."""
         assert isinstance(counter, Windowed)
         own, rest = divide(amount, [self.share, 1 - self.share])
         lows, highs = np.triu_indices(CELLS + 1, 1)
@@ -53,11 +53,12 @@ class TargetRange(recipe.TargetRange):
 
 
 def range_bound() -> Bound:
+    """The least and the greatest change of a range's score when a record is added; proved in ``TargetRange``."""
     return Bound(low=1 - (PRICE + 1) * CELLS, high=-1)
 
 
 def range_scores(lows: np.ndarray, highs: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Scores ``(1, n_ranges)`` for numbers of records ``(1, TARGET_STEPS + 1)`` at each step."""
+    """Scores ``(1, n_ranges)`` of ranges, for numbers of records ``(1, TARGET_STEPS + 1)`` at each value of the target."""
     below = np.concatenate([[0], np.cumsum(counts[0])])
     steps = TARGET_STEPS // CELLS
     inside = below[highs * steps + 1] - below[lows * steps]
@@ -65,7 +66,7 @@ def range_scores(lows: np.ndarray, highs: np.ndarray, counts: np.ndarray) -> np.
 
 
 def widened(forest: Forest, window: tuple[int, int]) -> Forest:
-    """The forest in terms of the public range: what counts as high in the window is a part of it."""
+    """The forest with counts, shares, votes and noise in terms of the public range, from those in terms of the window."""
     low, high = (end / FINE_STEPS for end in window)
 
     def widen(table: np.ndarray) -> np.ndarray:

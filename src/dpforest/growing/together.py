@@ -1,4 +1,4 @@
-"""All trees together: the usual forest."""
+"""The usual order of trees: all grow at once. Sees sealed counts, by protocol."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,11 +16,11 @@ from dpforest.records.base import Counter
 
 @dataclass(frozen=True)
 class Together(Stages):
-    """Deals the records, grows all trees level by level, then refines what was released.
+    """All trees grow at once, level by level, on the records that the sampling assigns to them.
 
     Privacy:
         Claim: costs at most ``amount``.
-        Because: a tree costs at most its plan (``grow``), trees add up as their sampling proves, and the share of a tree
+        Because: a tree costs at most its budget (``grow``), trees add up as their sampling proves, and the share of a tree
             is chosen so that all of them together cost at most ``amount``.
         Assumes: the number of trees is public or follows from released values.
     """
@@ -37,14 +37,14 @@ class Together(Stages):
     ) -> Forest:
         sample, n_trees = recipe.sample, recipe.n_trees
         counter.deal(sample.assignment(n_trees), gate.entropy)
-        plan = recipe.allocate.plan(sample.amount_per_tree(gate.ledger.accountant, amount, n_trees), recipe.depth)
+        budget = recipe.allocate.plan(sample.amount_per_tree(gate.ledger.accountant, amount, n_trees), recipe.depth)
         with sample.scopes(gate.ledger, n_trees):
-            forest = grow(counter, recipe, plan, gate, facts, progress, feature_order)
+            forest = grow(counter, recipe, budget, gate, facts, progress, feature_order)
         return refined(forest, recipe)
 
 
 def refined(forest: Forest, recipe: Recipe) -> Forest:
-    """Post-processing: public in, public out."""
+    """The forest after the recipe's post-processing, with its votes; a function of released values."""
     forest = plain_shares(forest.summed())
     for step in recipe.refine:
         forest = step.refine(forest)

@@ -1,4 +1,4 @@
-"""Two phases: later trees look at what the first ones get wrong."""
+"""Trees in two phases: the second is grown on what the first gets wrong. Sees sealed counts, by protocol."""
 
 import math
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from dpforest.schema import Classes
 
 @dataclass(frozen=True)
 class TwoPhase(Stages):
-    """``alpha`` of the trees as usual; each of the rest on records drawn by how many of those trees get them wrong.
+    """A fraction ``alpha`` of the trees grows as usual; the others on records drawn by how many of those trees err on them.
 
     A record takes part in a tree of the second phase with probability v/V, v of the V first trees being wrong about it. The
     printed weights v_i / sum(v) let one record be drawn any number of times.
 
     Privacy:
-        Claim: costs at most ``amount``: each tree of the second phase costs its plan, and trees add up.
+        Claim: costs at most ``amount``: each tree of the second phase costs its budget, and trees add up.
         Because: given the released first trees, whether a record takes part depends on that record and its own coins, so an
             added record changes no other's part and adds at most itself, once, to a tree.
         Assumes: the first phase is released; coins are exact.
@@ -50,7 +50,7 @@ class TwoPhase(Stages):
             return first
         assert isinstance(counter, Weighted)
         counter.deal_by_errors(first, n_second, gate.entropy)
-        plan = recipe.allocate.plan(divide_evenly(second_amount, n_second), recipe.depth)
+        budget = recipe.allocate.plan(divide_evenly(second_amount, n_second), recipe.depth)
         with gate.ledger.scope("second phase"), gate.ledger.scope("each tree", copies=n_second):
-            second = grow(counter, replace(recipe, n_trees=n_second), plan, gate, facts, progress)
+            second = grow(counter, replace(recipe, n_trees=n_second), budget, gate, facts, progress)
         return Forest.join([first, refined(second, recipe)])

@@ -1,1 +1,1 @@
-"""Parts of recipes: each one idea of a paper, with its claim and proof."""
+"""Parts of recipes: each is one idea of a paper, with its claim and proof. Sees public and sealed values."""

@@ -1,4 +1,4 @@
-"""Allocations: how a tree's budget is spread over its levels and leaves. Public values only.
+"""Allocations: how the budget of one tree is divided among its levels and leaves. Sees public values only.
 
 An allocation gives weights to the levels of splits and to the released counts; ``plan`` turns them into amounts.
 Levels are numbered 0 .. depth-1 from the root; the leaves are the counts of level ``depth``.
@@ -16,33 +16,38 @@ from dpforest.privacy.amounts import Number, divide
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Amounts for one tree: ``splits[level]`` for choices, ``counts[level]`` for counts; the last counts are the leaves."""
+class TreeBudget:
+    """The amounts that one tree may spend: on the choice of splits of each level, and on the counts of each level.
+
+    ``splits`` has ``depth`` amounts and ``counts`` one more: its last is for the leaves.
+    """
 
     splits: tuple[float, ...]
     counts: tuple[float, ...]
 
     @property
     def depth(self) -> int:
+        """The number of levels of splits."""
         return len(self.splits)
 
     @property
     def leaves(self) -> float:
+        """The amount for the leaves."""
         return self.counts[-1]
 
 
 class Allocation(Protocol):
-    """Spreads the budget of one tree."""
+    """A rule by which the amount of one tree is divided among its levels and leaves."""
 
-    def plan(self, amount: float, depth: int) -> Plan:
-        """Amounts that sum to at most ``amount``."""
+    def plan(self, amount: float, depth: int) -> TreeBudget:
+        """The amounts of a tree of ``depth`` levels of splits, which sum to at most ``amount``."""
 
 
-def spread(amount: float, splits: Sequence[Number], counts: Sequence[Number]) -> Plan:
-    """Amounts in proportion to weights, rounded so that their exact sum is at most ``amount``.
+def spread(amount: float, splits: Sequence[Number], counts: Sequence[Number]) -> TreeBudget:
+    """The budget of one tree in proportion to weights, rounded so that its exact sum is at most ``amount``.
 
     Privacy:
-        Claim: a tree that follows the plan costs at most ``amount``.
+        Claim: a tree that keeps to this budget costs at most ``amount``.
         Because: nodes of one level hold different records, so a level costs its share once; levels and counts add up
             (adaptive sequential composition); each share is rounded down and the leaves take what is left.
         Assumes: ``amount``, depth and weights are public.
@@ -51,12 +56,12 @@ def spread(amount: float, splits: Sequence[Number], counts: Sequence[Number]) ->
     if min(weights) < 0 or weights[-1] == 0:
         raise ParameterError("Weights of an allocation must be at least 0, and the leaves need a share.")
     shares = divide(amount, weights)
-    return Plan(tuple(shares[: len(splits)]), tuple(shares[len(splits) :]))
+    return TreeBudget(tuple(shares[: len(splits)]), tuple(shares[len(splits) :]))
 
 
-@lru_cache(maxsize=1024)  # exact fractions are slow, and a small fit asks for the same plan several times
-def _with_shares(amount: float, series: tuple[float, ...], split_share: float | None, count_share: float) -> Plan:
-    """A plan from a series over the levels and the leaves (``depth + 1`` weights).
+@lru_cache(maxsize=1024)  # exact fractions are slow, and a small fit asks for the same budget several times
+def _with_shares(amount: float, series: tuple[float, ...], split_share: float | None, count_share: float) -> TreeBudget:
+    """The budget of one tree from ``depth + 1`` weights: one for each level of splits, and one for the leaves.
 
     With ``split_share`` the splits together get that share, in proportion to their part of the series, and the leaves the
     rest. ``count_share`` of each level's weight goes to counts of its nodes.
@@ -76,7 +81,7 @@ def _with_shares(amount: float, series: tuple[float, ...], split_share: float | 
 
 
 def _finite(term: Callable[[int], float], n_terms: int) -> tuple[float, ...]:
-    """The terms of a series, if all are numbers."""
+    """The terms ``term(0)`` .. ``term(n_terms - 1)``; raises unless they and their sum are finite."""
     try:
         series = tuple(float(term(index)) for index in range(n_terms))
     except OverflowError:
@@ -88,7 +93,7 @@ def _finite(term: Callable[[int], float], n_terms: int) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Uniform:
-    """The same share for each level and for the leaves.
+    """The same share of a tree's amount for each level and for the leaves.
 
     Privacy: Claim: a tree costs at most ``amount``. Because: see ``spread``. Assumes: as ``spread``.
     """
@@ -96,7 +101,7 @@ class Uniform:
     split_share: float | None = None
     count_share: float = 0.0
 
-    def plan(self, amount: float, depth: int) -> Plan:
+    def plan(self, amount: float, depth: int) -> TreeBudget:
         return _with_shares(amount, (1.0,) * (depth + 1), self.split_share, self.count_share)
 
 
@@ -113,7 +118,7 @@ class Geometric:
     split_share: float | None = None
     count_share: float = 0.0
 
-    def plan(self, amount: float, depth: int) -> Plan:
+    def plan(self, amount: float, depth: int) -> TreeBudget:
         if not 0 < self.ratio < math.inf:
             raise ParameterError(f"ratio must be positive, not {self.ratio!r}.")
         series = _finite(lambda level: self.ratio**level, depth + 1)
@@ -131,7 +136,7 @@ class Arithmetic:
     split_share: float | None = None
     count_share: float = 0.0
 
-    def plan(self, amount: float, depth: int) -> Plan:
+    def plan(self, amount: float, depth: int) -> TreeBudget:
         if not 0 <= self.step < math.inf:
             raise ParameterError(f"step must be at least 0, not {self.step!r}.")
         series = _finite(lambda level: 1 + self.step * level, depth + 1)
@@ -155,13 +160,13 @@ class Linear:
     slope: float = 0.0
     count_share: float = 0.0
 
-    def plan(self, amount: float, depth: int) -> Plan:
+    def plan(self, amount: float, depth: int) -> TreeBudget:
         if not (1 <= self.q < math.inf and 0 <= self.slope < 1):
             raise ParameterError(f"Linear needs q >= 1 and 0 <= slope < 1, not q={self.q!r}, slope={self.slope!r}.")
         return _with_shares(amount, self.layers(depth + 1), None, self.count_share)
 
     def layers(self, n_layers: int) -> tuple[float, ...]:
-        """The published layers for a budget of 1."""
+        """The amounts of the layers for a budget of 1, from the root to the leaves, as published."""
         h, q = n_layers, self.q
         d = self.slope * 2 / (h * (h - 1)) if h > 1 else 0.0
         share = 1 / h if q == 1 else 1 / math.fsum(_finite(lambda i: q**i, h))
@@ -182,7 +187,7 @@ class Harmonic:
     split_share: float | None = None
     count_share: float = 0.0
 
-    def plan(self, amount: float, depth: int) -> Plan:
+    def plan(self, amount: float, depth: int) -> TreeBudget:
         if not self.inner > 0:
             raise ParameterError(f"inner must be positive, not {self.inner!r}.")
         series = (*(self.inner / (depth + 1 - level) for level in range(depth)), 1.0)
@@ -198,13 +203,13 @@ class EveryQuery:
     Privacy: Claim: a tree costs at most ``amount``. Because: see ``spread``. Assumes: as ``spread``.
     """
 
-    def plan(self, amount: float, depth: int) -> Plan:
+    def plan(self, amount: float, depth: int) -> TreeBudget:
         return spread(amount, [1.0] * depth, [1.0] * (depth + 1))
 
 
 @dataclass(frozen=True)
 class Weighted:
-    """Splits in proportion to given weights, ``leaf_share`` to the leaves.
+    """Levels of splits in proportion to given weights, and ``leaf_share`` of the amount for the leaves.
 
     Privacy:
         Claim: a tree costs at most ``amount``.
@@ -215,13 +220,13 @@ class Weighted:
     weights: tuple[float, ...]
     leaf_share: float = 0.5
 
-    def plan(self, amount: float, depth: int) -> Plan:
+    def plan(self, amount: float, depth: int) -> TreeBudget:
         return _with_shares(amount, (*self.weights[:depth], 1.0), 1 - self.leaf_share, 0.0)
 
 
 @dataclass(frozen=True)
 class LeavesOnly:
-    """Everything to the leaves, for trees whose splits are drawn without looking at records.
+    """All of the amount for the leaves, for trees whose splits are drawn without looking at records.
 
     Privacy:
         Claim: a tree costs at most ``amount``.
@@ -229,5 +234,5 @@ class LeavesOnly:
         Assumes: as ``spread``; a level of splits that offers more than one candidate refuses to run on 0.
     """
 
-    def plan(self, amount: float, depth: int) -> Plan:
+    def plan(self, amount: float, depth: int) -> TreeBudget:
         return spread(amount, [0.0] * depth, [0.0] * depth + [1.0])

@@ -1,4 +1,4 @@
-"""What a part of a recipe says of itself. Public values only."""
+"""The base class of all parts of a recipe: what each part declares about itself. Sees public values only."""
 
 import inspect
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -8,12 +8,12 @@ from dpforest.schema import Bounded, Classes, Target
 
 @runtime_checkable
 class Part(Protocol):
-    """Base of the kinds of parts; a part that says nothing else has what is said here.
+    """Base of all kinds of parts, with the defaults of what a part declares about itself.
 
-    What a part says for all its values must be declared by its kind: a flag that is misspelt is an error, not a default.
+    A class attribute of a part must be declared by its kind or here: a flag that is misspelt is an error, not a default.
     """
 
-    targets: ClassVar[tuple[type, ...]] = (Classes, Bounded)  # kinds of target for which it has a meaning
+    targets: ClassVar[tuple[type, ...]] = (Classes, Bounded)  # the kinds of target that the part can be used with
 
     @property
     def needs(self) -> tuple[type, ...]:
@@ -22,11 +22,11 @@ class Part(Protocol):
 
     @property
     def needs_rows(self) -> bool:
-        """Whether the number of rows must be known before growing."""
+        """Whether the part needs the number of rows, declared or released, before trees grow."""
         return False
 
     def accepts(self, target: Target) -> bool:
-        """Whether the part has a meaning for this target."""
+        """Whether the part can be used with this target."""
         return isinstance(target, self.targets)
 
     def check(self, recipe: Any) -> None:
@@ -37,7 +37,7 @@ class Part(Protocol):
         super().__init_subclass__(**named)
         own = inspect.get_annotations(cls)
         if Protocol in cls.__bases__:
-            return  # declares
+            return  # a kind of part, which declares
         known = {name for base in cls.__mro__[1:] for name in (*vars(base), *inspect.get_annotations(base))}
         for name, value in vars(cls).items():
             is_field = name in own and "ClassVar" not in str(own[name])

@@ -1,4 +1,4 @@
-"""Post-processing: released counts in, better numbers out; free of cost. Public values only.
+"""Post-processing: steps that improve released counts and class shares, free of cost. Sees released values only.
 
 Each part has one method, ``refine(forest) -> forest``. Privacy: none is at stake anywhere in this module; its input is
 released.
@@ -17,15 +17,15 @@ from dpforest.schema import Classes
 
 
 class PostProcess(Protocol):
-    """A step after release."""
+    """A step that changes a released forest."""
 
     def refine(self, forest: Forest) -> Forest:
-        """The forest with better counts, shares or structure."""
+        """The forest after the step, with other counts, class shares or structure."""
 
 
 @dataclass(frozen=True)
 class NonNegative:
-    """Class shares of counts below 0 taken as 0.
+    """Class shares of the released counts, of which those below 0 are taken as 0.
 
     The counts stay as they were released: sums and squares of counts that were cut at 0 are too large.
 
@@ -73,7 +73,7 @@ class Consistency:
 
 
 def _sums_below(forest: Forest, counts: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums over the children of each node, of counts and of variances."""
+    """For each node, the sum over its children of their counts ``(n_nodes, n_values)`` and variances ``(n_nodes,)``."""
     children = np.flatnonzero(forest.parents >= 0)
     sums, noise = np.zeros_like(counts), np.zeros_like(variances)
     np.add.at(sums, forest.parents[children], counts[children])
@@ -99,7 +99,7 @@ class Shrinkage:
         return replace(forest, shares=_shares(forest, weights))
 
 
-LEAST_WEIGHT = 5.0  # records; what trees without noise are pulled by
+LEAST_WEIGHT = 5.0  # records; by how much trees without noise are pulled
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class EvenShrinkage:
     """Class shares of additive trees, pulled towards equal ones, the more the noisier the counts.
 
     ``share = (max(count, 0) + m) / sum`` with m = ``strength`` standard deviations of the noise, and at least five records:
-    a leaf that holds nothing but noise, or next to nothing, leaves to the other trees what they say.
+    a leaf that holds little but noise changes little of what the other trees predict.
 
     Privacy: none; input is released.
     """
@@ -120,14 +120,15 @@ class EvenShrinkage:
 
 
 def plain_shares(forest: Forest) -> Forest:
-    """Class shares of each node; those of the parent where no count is above 0."""
+    """The forest with class shares by its counts, those below 0 taken as 0; by the parent's where no count is above 0."""
     return replace(forest, shares=_shares(forest, np.zeros(forest.n_nodes)))
 
 
 def _held(forest: Forest) -> np.ndarray:
-    """Counts that a node can hold: of at least 0 and, where sizes are rougher than leads, of a size of at least the lead.
+    """Released counts ``(n_nodes, n_values)``, corrected so that they could be true: none is below 0.
 
-    There a node that was not released itself holds what its leaves hold.
+    Where the noise of sizes is wider than that of leads (see ``Rotated``), a size is also at least the largest lead, and a
+    node that was not released itself has the sums of its leaves.
     """
     counts, n = forest.counts, forest.counts.shape[1]
     rough = forest.factors[forest.trees, 2] > 0
@@ -144,6 +145,7 @@ def _held(forest: Forest) -> np.ndarray:
 
 
 def _shares(forest: Forest, weights: np.ndarray) -> np.ndarray:
+    """Class shares ``(n_nodes, n_values)`` of counts to which ``weights`` records with the parent's shares are added."""
     shares = _held(forest)
     above = np.full((1, shares.shape[1]), 1 / shares.shape[1])
     for level in forest.level_slices():
@@ -257,7 +259,10 @@ class LeastLeaf:
 
 
 def _closed(forest: Forest, is_idle: Callable[[np.ndarray, np.ndarray, slice], np.ndarray]) -> Forest:
-    """From the bottom up, nodes over leaves lose their children where ``is_idle(nodes, index of each child, children)``."""
+    """The forest without idle splits, found from the bottom up among nodes whose children are all leaves by then.
+
+    ``is_idle(nodes, index, children)`` is a mask of ``nodes``; ``index`` is the index in ``nodes`` of each child's parent.
+    """
     closed = forest.is_leaf.copy()
     for level in reversed(forest.level_slices()[1:]):
         nodes, index = np.unique(forest.parents[level], return_inverse=True)

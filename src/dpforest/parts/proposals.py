@@ -1,4 +1,4 @@
-"""Proposals: which splits a node may choose from. Public values only.
+"""Proposals: the candidate splits that nodes are offered. Sees public values, and released ones through ``only``.
 
 A *route* sends each code of one feature to a child. A binary split has the children 0 and 1; a multiway split has one for
 each code. A *menu* offers each node the routes that divide the codes it can still hold.
@@ -20,7 +20,7 @@ BLOCK_NODES = 4096
 
 @dataclass(frozen=True)
 class Routes:
-    """A table of routes, one row each.
+    """A table of routes, each of which sends the codes of one feature to children.
 
     ``children[r, code]`` is the child of a code of feature ``features[r]``. If child 0 gets one run of codes, it is
     ``starts[r] : stops[r]``, and counts of both children are found by subtraction; else ``starts[r]`` is -1.
@@ -29,7 +29,7 @@ class Routes:
 
     features: np.ndarray  # (n_routes,)
     children: np.ndarray  # (n_routes, most_codes)
-    starts: np.ndarray
+    starts: np.ndarray  # (n_routes,), as the next two
     stops: np.ndarray
     ends: np.ndarray
 
@@ -39,6 +39,7 @@ class Routes:
 
     @property
     def most_children(self) -> int:
+        """The number of children of the route that has most of them, at least 2."""
         return int(self.children.max(initial=1)) + 1
 
     @staticmethod
@@ -51,13 +52,13 @@ class Routes:
         return Routes(*(getattr(self, item.name)[indices] for item in fields(Routes)))
 
     def of_features(self, features: np.ndarray) -> "Routes":
-        """The routes of some features; all of them if those have none."""
+        """The routes that split on the given features; all routes if there are none of those."""
         indices = np.flatnonzero(np.isin(self.features, features))
         return self.take(indices) if len(indices) else self
 
     @staticmethod
     def of_runs(domain: Domain, runs: list[tuple[Any, ...]]) -> "Routes":
-        """Binary routes from (feature, start, stop, end): the codes ``start : stop`` go to child 0."""
+        """Binary routes, one for each (feature, start, stop, end): the codes ``start : stop`` go to child 0, others to 1."""
         features, starts, stops, ends = np.array(runs, dtype=np.int64).T
         code = np.arange(int(domain.n_codes.max()))
         inside = (code >= starts[:, None]) & (code < stops[:, None])
@@ -65,29 +66,31 @@ class Routes:
 
     @staticmethod
     def of_table(domain: Domain, features: np.ndarray, children: np.ndarray) -> "Routes":
-        """Routes from a table of children."""
+        """Routes of the given features from a table of children ``(n_routes, most_codes)``."""
         none = np.full(len(features), -1)
         return Routes(features, children.astype(np.uint16), none, none, domain.n_codes[features])
 
 
 class Kind(Protocol):
-    """One kind of split: routes that all nodes are offered, or routes drawn for each node."""
+    """A kind of split: it offers all nodes the same routes, or draws routes for each node."""
 
     def fixed(self, domain: Domain) -> Routes | None:
-        """Routes that every node is offered."""
+        """Routes that every node is offered, or None."""
 
     def drawn(self, domain: Domain, n_nodes: int, rng: np.random.Generator) -> Routes | None:
-        """Routes drawn for each node, the same number for all, node after node."""
+        """Routes drawn for each node, as many for one as for another, node after node; or None."""
 
 
 class _Fixed:
+    """Base of the kinds of split that draw no routes."""
+
     def drawn(self, domain: Domain, n_nodes: int, rng: np.random.Generator) -> None:
         return None
 
 
 @dataclass(frozen=True)
 class Thresholds(_Fixed):
-    """Numeric features: every cut (missing goes with the larger values), and missing against the rest."""
+    """Splits of numeric features: at every cut (missing goes with the larger values), and missing against the rest."""
 
     def fixed(self, domain: Domain) -> Routes | None:
         runs: list[tuple[Any, ...]] = []
@@ -100,7 +103,7 @@ class Thresholds(_Fixed):
 
 @dataclass(frozen=True)
 class OneAgainstRest(_Fixed):
-    """Categorical features: each value (also "other" and missing) against the rest."""
+    """Splits of categorical features: each value (also "other" and missing) against the rest."""
 
     def fixed(self, domain: Domain) -> Routes | None:
         runs: list[tuple[Any, ...]] = [
@@ -113,7 +116,7 @@ class OneAgainstRest(_Fixed):
 
 @dataclass(frozen=True)
 class OneChildPerValue(_Fixed):
-    """Multiway splits: a child for each code; of categorical features only if not ``numeric``."""
+    """Multiway splits: a child for each code of a feature; only of categorical features if ``numeric`` is False."""
 
     numeric: bool = True
 
@@ -127,7 +130,7 @@ class OneChildPerValue(_Fixed):
 
 @dataclass(frozen=True)
 class AllSubsets(_Fixed):
-    """Categorical features with up to ``most`` categories: every way to divide the list in two, once.
+    """Splits of categorical features with up to ``most`` categories: every way to divide the list in two, once.
 
     "Other" and missing go with the last category, and each is offered against the rest, as ``Thresholds`` offer missing.
     """
@@ -168,7 +171,7 @@ class Intervals(_Fixed):
 
 @dataclass(frozen=True)
 class RandomSubsets:
-    """Categorical features with more than ``beyond`` categories: ``n_subsets`` random subsets, for each node anew.
+    """Splits of categorical features with more than ``beyond`` categories: ``n_subsets`` random subsets, anew for each node.
 
     "Other" and missing are values like any other here: each falls on either side with equal chance.
     """
@@ -190,7 +193,11 @@ class RandomSubsets:
 
 @dataclass(frozen=True)
 class Candidates:
-    """What each node may choose from: ``valid[node, c]`` says whether route ``indices[node, c]`` divides the node."""
+    """The splits among which each node chooses.
+
+    Candidate c of a node is the route ``indices[node, c]``; it may be chosen if ``valid[node, c]``, which is False where the
+    route does not divide the node.
+    """
 
     routes: Routes
     indices: np.ndarray  # (n_nodes, n_candidates)
@@ -206,16 +213,17 @@ class Candidates:
         return self.routes.features[self.indices]
 
     def wanted(self, n_features: int) -> np.ndarray:
-        """Which features a node needs counts of, ``(n_nodes, n_features)``."""
+        """A mask ``(n_nodes, n_features)`` of the features that some valid candidate of a node splits on."""
         wanted = np.zeros((len(self.indices), n_features), dtype=bool)
         _mark_features(self.valid, self.indices, self.routes.features, wanted)
         return wanted
 
     def block(self, start: int, stop: int) -> "Candidates":
+        """The candidates of the nodes ``start : stop``."""
         return Candidates(self.routes, self.indices[start:stop], self.valid[start:stop])
 
     def one_at_random(self, n_features: int, rng: np.random.Generator) -> "Candidates":
-        """A single candidate for each node: a random feature that divides it, then a random route of that feature."""
+        """One valid candidate for each node, drawn: first a feature that divides the node, then a route of that feature."""
         nodes = np.arange(len(self.indices))
         picked = np.empty(len(nodes), dtype=np.int64)
         _pick(self.valid, self.indices, self.routes.features, n_features, rng.random((len(nodes), 2)), picked)
@@ -224,11 +232,11 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Menu:
-    """The listed kinds of split, of ``n_features`` random features of each node (all by default), split before or not.
+    """A rule for the candidates of each node: the listed kinds of split, of ``n_features`` features drawn for that node.
 
-    ``n_features`` is a number, or a share of the features if below 1. With ``random`` a node gets one candidate only, drawn
-    without looking at records: nothing is left to choose, and the level costs nothing. ``only`` leaves all other features
-    out, by released values.
+    ``n_features`` is a number, or a fraction of all features if below 1, or None for all; features that were split on above
+    are drawn like others. With ``random`` a node gets one candidate only, drawn without looking at records: nothing is left
+    to choose, and the level costs nothing. ``only`` lists the features that may be used, if released values have told which.
 
     Privacy:
         Claim: what is offered reveals nothing about records.
@@ -246,7 +254,7 @@ class Menu:
             raise ParameterError(f"n_features must be positive and finite, not {self.n_features!r}.")
 
     def n_children(self, domain: Domain) -> np.ndarray:
-        """Children of a split of each feature, as papers count them: 2, or its values if it is split by value."""
+        """The number of children ``(n_features,)`` of a split of each feature, as papers count them: 2, or its values."""
         counts = np.full(domain.n_features, 2)
         for kind in self.kinds:
             if isinstance(kind, OneChildPerValue):
@@ -255,7 +263,7 @@ class Menu:
         return counts
 
     def fixed(self, domain: Domain) -> Routes | None:
-        """Routes that every node is offered; made once for a fit."""
+        """Routes that every node is offered, or None; made once for a forest."""
         tables = [routes for kind in self.kinds if (routes := kind.fixed(domain)) is not None]
         return Routes.join(tables) if tables else None
 
@@ -267,9 +275,10 @@ class Menu:
         rng: np.random.Generator,
         allowed: np.ndarray | None = None,
     ) -> Candidates:
-        """Candidates for nodes that can hold the codes ``reach`` ``(n_nodes, total_codes)``.
+        """The candidates of each node, given a mask ``reach`` ``(n_nodes, total_codes)`` of the codes that it can hold.
 
-        ``allowed`` ``(n_nodes, n_features)`` narrows the features that a node may use, by public or released values.
+        ``allowed`` ``(n_nodes, n_features)`` is a mask of the features that a node may use, by public or released values;
+        without it features are drawn.
         """
         n_nodes = len(reach)
         if self.random and n_nodes > BLOCK_NODES:
@@ -308,13 +317,13 @@ class Menu:
         return candidates.one_at_random(domain.n_features, rng) if self.random else candidates
 
     def n_drawn(self, n_features: int) -> int:
-        """How many features a node may use."""
+        """The number of features that are drawn for each node, out of ``n_features``."""
         if self.n_features is None:
             return n_features
         return min(math.ceil(self.n_features * n_features if self.n_features < 1 else self.n_features), n_features)
 
     def _draw_features(self, n_features: int, n_nodes: int, rng: np.random.Generator) -> np.ndarray:
-        """Which features each node may use, ``(n_nodes, n_features)``."""
+        """A random mask ``(n_nodes, n_features)`` of the features that each node may use."""
         if self.n_features is None:
             return np.ones((n_nodes, n_features), dtype=bool)
         return rng.random((n_nodes, n_features)).argsort(axis=1).argsort(axis=1) < self.n_drawn(n_features)
@@ -362,7 +371,7 @@ def _mark_features(valid, indices, features, wanted):
 
 @njit(cache=True, nogil=True)
 def _pick(valid, indices, features, n_features, coins, picked):
-    """A random feature that divides each node, then a random route of it; 0 where nothing divides it."""
+    """Set ``picked`` to the candidate of a random feature that divides the node and a random route of it; 0 if none does."""
     n_routes = np.empty(n_features, dtype=np.int64)
     for node in range(indices.shape[0]):
         n_routes[:] = 0

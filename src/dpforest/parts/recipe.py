@@ -1,4 +1,4 @@
-"""Recipes: a published algorithm is a list of parts. Public values only."""
+"""Recipes: a whole algorithm as a list of parts, and the kinds of parts that ask the counter. Sees public values only."""
 
 import inspect
 import sys
@@ -25,93 +25,97 @@ from dpforest.records.base import CAPABILITIES, Counter
 from dpforest.schema import Classes, Schema
 from dpforest.schema.domain import Grid
 
-# Values that hold no code, and what holds values.
+# Types of values that hold no code, and of containers of values.
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
-SEVERAL = (tuple, list, set, frozenset)
-NAMED = (dict, MappingProxyType)
+COLLECTIONS = (tuple, list, set, frozenset)
+MAPPINGS = (dict, MappingProxyType)
 NUMBER = (int, float, np.number)
-# Fields of a recipe whose parts say what they need and what they fit.
-SAYING = (
+# Fields of a recipe that hold a ``Part``, which declares what it needs and which targets it accepts.
+PART_FIELDS = (
     "sample", "criterion", "leaf", "vote", "n_trees", "depth", "stop", "choose", "narrow", "centres", "target_range",
     "first_look", "stages",
 )  # fmt: skip
 
 
 class Stop(Part, Protocol):
-    """Says which open nodes may be split further; see ``parts.stopping``."""
+    """A rule on released values for which open nodes may be split further; see ``parts.stopping``."""
 
     def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
-        """Mask ``(n_open,)``.
+        """A mask ``(n_open,)`` of the open nodes that may be split.
 
-        ``counts`` ``(n_open, n_values)`` and ``variance`` are what was released at this level, if anything; ``reached`` is
-        the share of the rows that an even division among listed values at every split above would bring to each node.
+        ``counts`` ``(n_open, n_values)`` and ``variance`` are what was released at this level, if anything; ``reached``
+        ``(n_open,)`` is the share of all rows that each node would hold if every split above it had divided its rows evenly
+        among the values that the schema lists.
         """
 
 
 class Narrow(Part, Protocol):
-    """Leaves fewer candidates, by released values; see ``growing.class_means``."""
+    """A step that removes candidates before a split is chosen, by values that it releases; see ``growing.class_means``."""
 
     @property
     def share(self) -> float:
-        """Of the level's amount."""
+        """The share of a level's amount that this step may spend."""
 
     def narrow(
         self, candidates: Candidates, counter: Counter, first: int, amount: float, gate: Gate, purpose: Purpose
     ) -> Candidates:
-        """Those of the candidates of the nodes from ``first`` that may be chosen."""
+        """The candidates that may still be chosen, for the open nodes, of which ``first`` is the first; costs ``amount``."""
 
 
 class Choose(Part, Protocol):
-    """How a node chooses among its candidates; see ``growing.choosing`` and ``growing.noisy_gain``."""
+    """A way in which each node chooses one of its candidates; see ``growing.choosing`` and ``growing.noisy_gain``."""
 
     def choose(self, level: Any, amount: float) -> np.ndarray:
-        """The chosen candidate of each open node, -1 where there is none; ``level`` is a ``growing.choosing.Level``."""
+        """The index of the chosen candidate of each open node ``(n_open,)``, or -1 where none is valid; costs ``amount``.
+
+        ``level`` is a ``growing.choosing.Level``.
+        """
 
 
 class Centres(Part, Protocol):
-    """Shows a bounded target as two sides of a released centre; see ``growing.centres``."""
+    """A step that releases a centre for each node, which makes two classes of a bounded target; see ``growing.centres``."""
 
     @property
     def share(self) -> float:
-        """Of the level's amount."""
+        """The share of a level's amount that this step may spend."""
 
-    def turn(self, counter: Counter, first: int, n_nodes: int, amount: float, gate: Gate, purpose: Purpose) -> None:
-        """Release a centre for each node from ``first`` and let its records see it."""
+    def release(self, counter: Counter, first: int, n_nodes: int, amount: float, gate: Gate, purpose: Purpose) -> None:
+        """Release a centre for each of ``n_nodes`` nodes from ``first`` on; its records then count as below or above it."""
 
 
 class TargetRange(Part, Protocol):
-    """Buys the range of a bounded target; see ``growing.target_range``."""
+    """A step that releases a narrower range of a bounded target before trees grow; see ``growing.target_range``."""
 
     @property
     def share(self) -> float:
-        """Of the budget."""
+        """The share of the budget that this step may spend."""
 
     def release(self, counter: Counter, amount: float, gate: Gate) -> tuple[tuple[int, int], float]:
-        """The released range in fine steps, and what is left of the amount."""
+        """The released range in fine steps, and what is left of ``amount``; the counter then clips targets to this range."""
 
 
 class FirstLook(Part, Protocol):
-    """Buys what the menu is made by; see ``growing.first_look``."""
+    """A step that makes the menu from counts which it releases before trees grow; see ``growing.first_look``."""
 
     def release(self, counter: Counter, recipe: "Recipe", amount: float, gate: Gate) -> "tuple[Recipe, float]":
-        """The recipe with a menu by what was released, and what is left of the amount."""
+        """The recipe with a menu that follows from what was released, and what is left of ``amount``."""
 
 
 class Stages(Part, Protocol):
-    """How trees follow one another; see ``growing``."""
+    """The order in which trees grow, and what later trees use of the earlier ones; see ``growing``."""
 
-    in_sequence: ClassVar[bool] = False  # one tree at a time, each on all records
-    by_residuals: ClassVar[bool] = False  # and each by what the trees before it miss of each class
+    in_sequence: ClassVar[bool] = False  # whether trees grow one at a time, each on all records
+    by_residuals: ClassVar[bool] = False  # whether records also count by their residuals after the trees before
 
     def train(
         self, counter: Counter, recipe: "Recipe", amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
     ) -> Forest:
-        """The released forest, for at most ``amount``."""
+        """The released forest of all trees; costs at most ``amount``."""
 
 
 @dataclass(frozen=True)
 class ByTarget(Part):
-    """A part for each kind of target, for recipes that do both tasks."""
+    """Two parts, of which a recipe for both tasks uses the one that fits the target of the schema."""
 
     classes: Any
     bounded: Any
@@ -123,14 +127,14 @@ class ByTarget(Part):
 
 @dataclass(frozen=True)
 class Recipe:
-    """The parts of one algorithm.
+    """One algorithm as a list of its parts.
 
     A recipe with a ``planner`` is a sketch: the planner gets the facts, and the shape that the user asks for, and returns
-    the recipe to run. ``depth`` and ``n_trees`` may be rules. Whatever needs the number of rows gets the one that the
-    schema declares; else ``n_rows_share`` of epsilon buys a noisy one.
+    the recipe to run. ``depth`` and ``n_trees`` may be rules. A part that needs the number of rows gets the one that the
+    schema declares; if there is none, ``n_rows_share`` of epsilon buys a noisy one.
 
-    ``parameters`` maps the names that ``recipe_params`` may set to where they live, such as ``{"q": "allocate.q"}``, or to a
-    place and a mapping from the words that people use to parts.
+    ``parameters`` maps each name that ``recipe_params`` may set to the path of a field, such as ``{"q": "allocate.q"}``, or
+    to a path and a mapping from the words that users write to the values of that field.
     """
 
     name: str
@@ -138,72 +142,72 @@ class Recipe:
     paper: str
     sample: Sampling
     propose: Menu
-    criterion: Any  # a Criterion, or one ByTarget
+    criterion: Any  # a Criterion, or a ByTarget of two
     allocate: Allocation
-    leaf: Any  # a LeafRelease, or one ByTarget
+    leaf: Any  # a LeafRelease, or a ByTarget of two
     vote: Vote
     grid: Grid = field(default_factory=Grid)
-    select: str | None = None
+    select: str | None = None  # the name of the mechanism that chooses splits; None: that of the accountant
     refine: tuple[PostProcess, ...] = ()
-    n_trees: Any = 1  # a number or a Rule; of a resolved recipe a number
+    n_trees: Any = 1  # a number or a Rule; in a resolved recipe a number
     # Levels of splits. Leaves are one layer more, so a tree of h layers of a paper that counts them (DPDF's delta, h of Dong
     # et al., d_m in eqs. 4.28 to 4.32 of the thesis) has depth h - 1 here.
-    depth: Any = 5
+    depth: Any = 5  # as ``n_trees``
     stop: Stop | None = None
-    distinct_roots: bool = False
-    choose: Choose | None = None  # None: one joint choice a node
-    narrow: Narrow | None = None  # buys a smaller choice with a share of the level's budget
-    centres: Centres | None = None  # shows a bounded target as two sides of a centre that each node buys
-    target_range: TargetRange | None = None  # buys the range that trees look at
-    first_look: FirstLook | None = None  # buys cuts and a choice of features before trees grow
-    stages: Stages | None = None  # None: all trees together
+    distinct_roots: bool = False  # whether no two trees may split on the same feature at their roots
+    choose: Choose | None = None  # None: each node makes one choice among all its candidates
+    narrow: Narrow | None = None  # removes candidates, for a share of each level's amount
+    centres: Centres | None = None  # makes two classes of a bounded target, for a share of each level's amount
+    target_range: TargetRange | None = None  # narrows the range of the target, for a share of the budget
+    first_look: FirstLook | None = None  # makes the menu from released counts, for a share of the budget
+    stages: Stages | None = None  # None: all trees grow together
     tasks: tuple[str, ...] = ("classification",)
     planner: Callable[[Facts, int | None, int | None], "Recipe"] | None = None
-    n_rows_share: float = 0.02  # of epsilon
-    without_delta: bool = False  # pure-epsilon releases, also if a delta is given
+    n_rows_share: float = 0.02  # the share of epsilon that buys a number of rows, if one is needed
+    without_delta: bool = False  # whether all releases are pure epsilon, also if a delta is given
     parameters: Mapping[str, str | tuple[str, Mapping[Any, Any]]] = field(default_factory=dict)
     has_published_variant: bool = False
     claim: str = ""
 
     def with_parameters(self, given: Mapping[str, Any] | None) -> "Recipe":
-        """The recipe with some of its parameters set."""
+        """A copy of the recipe with the given parameters set; raises for a name or a value that it does not take."""
         recipe = self
         for name, value in (given or {}).items():
             if name not in self.parameters:
                 known = ", ".join(sorted(self.parameters)) or "none"
                 raise ParameterError(f"Recipe {self.name!r} takes no parameter {name!r}. It takes: {known}.")
             value = value.item() if isinstance(value, np.generic) else value
-            index, is_plain = self.parameters[name], isinstance(value, str | int | float)
-            if isinstance(index, tuple):
-                index, words = index
+            path, is_plain = self.parameters[name], isinstance(value, str | int | float)
+            if isinstance(path, tuple):
+                path, words = path
                 if not is_plain or value not in words:
                     raise ParameterError(f"{name} must be one of {', '.join(map(repr, words))}, not {shown(value)}.")
                 value = words[value]
             elif not is_plain or (isinstance(value, int) and abs(value) >= 1 << 63):
                 raise ParameterError(f"{name} of recipe {self.name!r} cannot be {shown(value)}.")
             try:
-                recipe = _replace_at(recipe, index.split("."), value)
+                recipe = _replace_at(recipe, path.split("."), value)
             except TypeError:
                 raise ParameterError(f"{name} of recipe {self.name!r} cannot be {shown(value)}.") from None
         return recipe
 
     def settings(self) -> dict[str, Any]:
-        """The value that each of the recipe's parameters has, in the words in which it is set."""
+        """The present value of each parameter of the recipe, by name, as ``recipe_params`` would set it."""
         found = {}
-        for name, index in sorted(self.parameters.items()):
-            path, words = index if isinstance(index, tuple) else (index, None)
+        for name, path in sorted(self.parameters.items()):
+            path, words = path if isinstance(path, tuple) else (path, None)
             value = part_at(self, path)
             found[name] = value if words is None else next(word for word, part in words.items() if part == value)
         return found
 
     def shaped(self, n_trees: int | None, depth: int | None) -> "Recipe":
-        """The recipe with the shape that the user asks for; a rule that is not needed asks for no rows."""
+        """A copy of the recipe with the number of trees and the depth that the user asks for, in place of its rules."""
         return replace(self, n_trees=n_trees or self.n_trees, depth=depth or self.depth)
 
     @property
     def parts(self) -> list[Part]:
-        """The parts that say something of themselves; raises for one that does not."""
-        found = [part for name in SAYING if (part := getattr(self, name)) is not None and not isinstance(part, NUMBER)]
+        """All parts that declare what they need; raises for a part that does not inherit from ``Part``."""
+        found = [part for name in PART_FIELDS if (part := getattr(self, name)) is not None and not isinstance(part, NUMBER)]
         for part in found:
             if not isinstance(part, Part):
                 raise ParameterError(
@@ -214,18 +218,21 @@ class Recipe:
 
     @property
     def needs_rows(self) -> bool:
-        """Whether the number of rows must be known before growing."""
+        """Whether the planner or a part needs the number of rows before trees grow."""
         return self.planner is not None or any(part.needs_rows for part in self.parts)
 
     @property
     def needs(self) -> tuple[type, ...]:
-        """Protocols of ``records.base`` that a backend must offer: those of all parts. A planner may choose any part."""
+        """Protocols of ``records.base`` that a backend must offer for this recipe; all of them if there is a planner."""
         if self.planner is not None:
             return CAPABILITIES
         return tuple(dict.fromkeys(need for part in self.parts for need in part.needs))
 
     def resolve(self, facts: Facts, n_trees: int | None, depth: int | None) -> "Recipe":
-        """The recipe to run for these facts; ``n_trees`` and ``depth`` come from the user, if given."""
+        """The recipe to run for these facts: no planner, rule or ``ByTarget`` is left.
+
+        ``n_trees`` and ``depth`` are what the user asks for, if anything.
+        """
         recipe = self.planner(facts, n_trees, depth) if self.planner else self
         task = "bounded" if facts.n_classes is None else "classes"
         parts: dict[str, Any] = {
@@ -239,10 +246,11 @@ class Recipe:
 
     @staticmethod
     def task(schema: Schema) -> str:
+        """The task that the target of a schema sets: "classification" or "regression"."""
         return "classification" if isinstance(schema.target, Classes) else "regression"
 
     def check(self, schema: Schema) -> None:
-        """Raise unless every part has a meaning for the target of the schema, and shares of a budget can be made."""
+        """Raise unless every part accepts the target of the schema, the parts fit each other, and the allocation works."""
         try:
             self.allocate.plan(1.0, 1)
         except TypeError:
@@ -257,7 +265,7 @@ class Recipe:
             self._check_parts()
 
     def _check_parts(self) -> None:
-        """Raise for parts whose proof assumes another part that is not there."""
+        """Raise if the proof of a part assumes another part that the recipe does not have."""
         if any(isinstance(getattr(self, item.name), ByTarget) for item in fields(self)):
             return  # not resolved yet
         if self.criterion.needs_centres != (self.centres is not None):
@@ -273,7 +281,7 @@ class Recipe:
             part.check(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``list_recipes`` shows."""
+        """The entry of the recipe in ``list_recipes``."""
         return {
             "name": self.name,
             "title": self.title,
@@ -290,14 +298,14 @@ def _number(rule: int | Rule, facts: Facts) -> int:
 
 
 def part_at(part: Any, path: str) -> Any:
-    """What lives at a place such as "allocate.q", or "refine.0.least" in a tuple of parts."""
+    """The value of the field at a path such as "allocate.q", or "refine.0.least" in a tuple of parts."""
     for step in path.split("."):
         part = part[int(step)] if isinstance(part, tuple) else getattr(part, step)
     return part
 
 
 def _replace_at(part: Any, path: list[str], value: Any) -> Any:
-    """A copy of nested frozen dataclasses, and tuples of them, with one field set."""
+    """A copy of ``part``, with the field at ``path`` set, in nested frozen dataclasses and tuples of them."""
     if len(path) > 1:
         value = _replace_at(part_at(part, path[0]), path[1:], value)
     if isinstance(part, tuple):
@@ -306,9 +314,9 @@ def _replace_at(part: Any, path: list[str], value: Any) -> Any:
 
 
 def outside_parts(*parts: Any) -> tuple[str, ...]:
-    """Names of the types and functions in these parts, and in the parts of those, that are defined outside of the library.
+    """Names of all types and functions in these parts, at any depth, that are defined outside of the library.
 
-    Of a recipe it is what can run that counts, so not what its ``parameters`` could still be set to.
+    Of a recipe only what can run counts, so not what its ``parameters`` could still be set to.
     """
     found, seen, waiting = set(), {}, list(parts)
     while waiting:
@@ -316,9 +324,9 @@ def outside_parts(*parts: Any) -> tuple[str, ...]:
         if id(part) in seen or _is_plain(part):
             continue
         seen[id(part)] = part
-        if type(part) in SEVERAL:
+        if type(part) in COLLECTIONS:
             waiting += part
-        elif type(part) in NAMED:
+        elif type(part) in MAPPINGS:
             waiting += part.values()
         elif isinstance(part, MethodType):
             waiting += [part.__self__, part.__func__]
@@ -330,19 +338,19 @@ def outside_parts(*parts: Any) -> tuple[str, ...]:
             if isinstance(kind, FunctionType):
                 # Not what it says of itself: a decorator may have copied that from what it wraps.
                 home, name = str(kind.__globals__.get("__name__")), kind.__code__.co_qualname
-            if not _is_at(home, name, kind):
+            if not _is_of_library(home, name, kind):
                 found.add(f"{home}.{name}")
             if kind is type(part):
                 inside = getattr(part, "__dict__", {})
                 waiting += [value for name, value in inside.items() if kind is not Recipe or name != "parameters"]
                 # What is set on a value hides what its class says.
-                said = _said_by(kind)  # type: ignore[arg-type]  # classes can be hashed
+                said = _class_attributes(kind)  # type: ignore[arg-type]  # classes can be hashed
                 found |= {f"{home}.{name}.{other}" for other in said & inside.keys()}
     return tuple(sorted(found))
 
 
-def _is_at(home: str, name: str, kind: Any) -> bool:
-    """Whether the library has this very class or function by this name; one that was made inside another has none."""
+def _is_of_library(home: str, name: str, kind: Any) -> bool:
+    """Whether this very class or function is what the library's module ``home`` has by this name."""
     if home.partition(".")[0] != __name__.partition(".")[0]:
         return False
     found: Any = sys.modules.get(home)
@@ -352,8 +360,8 @@ def _is_at(home: str, name: str, kind: Any) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _said_by(kind: Any) -> frozenset[str]:
-    """What a class says for all its values: not their fields, nor what is computed once for each."""
+def _class_attributes(kind: Any) -> frozenset[str]:
+    """Names that a class sets for all its values, without fields and cached properties, which belong to one value."""
     own = {item.name for item in fields(kind)} if is_dataclass(kind) else set()
     once = {name for name in dir(kind) if isinstance(inspect.getattr_static(kind, name), cached_property)}
     return frozenset(dir(kind)) - own - once

@@ -1,4 +1,4 @@
-"""Samplings: which trees a record belongs to, and how the losses of trees add up."""
+"""Samplings: which trees a record belongs to, and how the losses of trees add up. Sees public values and the ledger."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -14,16 +14,16 @@ from dpforest.records.base import AllTrees, Assignment, OneTree, Poisson, Weight
 
 
 class Sampling(Part, Protocol):
-    """Says which trees a record is in and what a tree may spend."""
+    """A rule for which trees a record belongs to, with a proof of how the losses of the trees add up."""
 
     def amount_per_tree(self, accountant: Accountant, amount: float, n_trees: int) -> float:
-        """What one tree may spend, in the accountant's unit, if all trees together may spend ``amount``."""
+        """The amount that one tree may spend if all trees together may spend ``amount``, both in the accountant's unit."""
 
     def scopes(self, ledger: Ledger, n_trees: int) -> AbstractContextManager[None]:
-        """Ledger scopes in which the charges of one tree stand for all."""
+        """A context in which charges are entered once, for one tree, and count for all trees."""
 
     def assignment(self, n_trees: int) -> Assignment:
-        """What a backend is told to draw, where the rows are."""
+        """What the backend is to draw for each record: one tree, all trees, or a number of copies in each."""
 
 
 @dataclass(frozen=True)

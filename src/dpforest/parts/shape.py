@@ -1,6 +1,6 @@
-"""Rules for the shape of a forest: public facts in, a number out.
+"""Rules for the number of trees and their depth. Sees public facts and a released number of rows.
 
-A rule that ``needs_rows`` is given a number of rows that the schema declares or that was bought with budget.
+A rule that ``needs_rows`` is given the number of rows that the schema declares, or else one that was bought with budget.
 """
 
 import math
@@ -12,9 +12,9 @@ from dpforest.parts.part import Part
 
 @dataclass(frozen=True)
 class Facts:
-    """What a recipe may plan with: public values, and a number of rows that is public or was released."""
+    """All that a recipe may plan with: public values, and a number of rows that is public or was released."""
 
-    n_rows: float
+    n_rows: float  # 0 if it is neither declared nor released
     epsilon: float
     delta: float
     n_features: int
@@ -26,7 +26,7 @@ class Facts:
 
 @runtime_checkable
 class Rule(Part, Protocol):
-    """Gives a depth or a number of trees."""
+    """A rule that gives the depth or the number of trees."""
 
     def value(self, facts: Facts) -> int:
         """A whole number of at least 1."""
@@ -34,7 +34,7 @@ class Rule(Part, Protocol):
 
 @dataclass(frozen=True)
 class HalfTheFeatures(Rule):
-    """m/2 levels for m features, rounded up: 7 for 13 [jagannathan2009; suihkonen2023, §4.5.1 and Table 5.1]."""
+    """A depth of m/2 levels for m features, rounded up: 7 for 13 [jagannathan2009; suihkonen2023, §4.5.1 and Table 5.1]."""
 
     def value(self, facts: Facts) -> int:
         return max(1, (facts.n_features + 1) // 2)
@@ -42,7 +42,7 @@ class HalfTheFeatures(Rule):
 
 @dataclass(frozen=True)
 class AllFeatures(Rule):
-    """m levels for m features, the most that a tree can have if each feature is used once on a path."""
+    """A depth of m levels for m features, the most that a tree can have if each feature is used once on a path."""
 
     def value(self, facts: Facts) -> int:
         return facts.n_features
@@ -66,7 +66,7 @@ class HalfUntested(Rule):
 
 @dataclass(frozen=True)
 class LogRows(Rule):
-    """The logarithm of the number of rows [suihkonen2023, §4.5.1 on Bojarski et al.]."""
+    """The natural logarithm of the number of rows, rounded, [suihkonen2023, §4.5.1 on Bojarski et al.]."""
 
     needs_rows = True
 
@@ -97,7 +97,7 @@ class FilledLeaves(Rule):
     The paper's "depth that will have no empty leaves with high probability". A leaf of a tree of d levels is empty if it has
     N/2**d records fewer than its even part, by symmetry half of the tail of Theorem 2, and 2**d leaves add up. ``rho``,
     ``n_choices`` (2 as printed; K + 1 for ``Medians``, of which each is charged) and ``part`` are those of the recipe: a
-    level has rho * epsilon / d, and with ``part`` trees share the rows, else the budget.
+    level has rho * epsilon / d, and trees share the rows if ``part`` is set, else the budget.
 
     What the theorem takes for granted: numbers without ties (on a public grid: cuts that halve every node), records that
     are dealt evenly, and one feature a node. With K features the one that is chosen may be the one whose median is farthest
@@ -118,7 +118,7 @@ class FilledLeaves(Rule):
         return depth
 
     def risk(self, facts: Facts, depth: int) -> float:
-        """The most that Theorem 2 allows for the chance that some leaf is empty; 1 for less than one record a leaf."""
+        """An upper bound, by Theorem 2, on the chance that some leaf is empty; 1 for less than one record a leaf."""
         n_rows = facts.n_rows / facts.n_trees if self.part else facts.n_rows
         epsilon = facts.epsilon if self.part else facts.epsilon / facts.n_trees
         even = n_rows / 2**depth
@@ -128,10 +128,11 @@ class FilledLeaves(Rule):
 
 
 def median_tail(distance: float, depth: int, epsilon: float) -> float:
-    """The chance that a leaf's size is ``distance`` or more from its even part [consul2020, Theorem 2], at most 1.
+    """An upper bound on the chance that a leaf's size is ``distance`` or more from its even part [consul2020, Theorem 2].
 
-    ``epsilon`` is that of one median. The tighter of both bounds. They are about d Laplace draws, of scale 1/epsilon at the
-    last level and half of that at each level above: the size of a child is that of its parent halved, plus a draw.
+    ``epsilon`` is that of one median. It is the smaller of the theorem's two bounds. They are about d Laplace draws, of
+    scale 1/epsilon at the last level and half of that at each level above: the size of a child is that of its parent halved,
+    plus a draw.
     """
     steps = epsilon * distance
     gamma = 8 * (1 - 4.0**-depth) / 3

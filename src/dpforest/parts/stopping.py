@@ -1,4 +1,4 @@
-"""Stopping rules: which open nodes may be split. They see public and released values only."""
+"""Stopping rules: which open nodes may be split. Sees public and released values only."""
 
 import math
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from dpforest.parts.shape import Facts
 
 @dataclass(frozen=True)
 class NoisySize(Stop):
-    """Splits nodes whose released counts sum to ``least`` or more, and whose largest class is not all of it.
+    """Splits nodes whose released counts sum to ``least`` or more, unless one class has all of that sum.
 
     Privacy:
         Claim: costs nothing.
         Because: it reads released counts.
-        Assumes: the plan releases counts at every level.
+        Assumes: the allocation has an amount for counts at every level.
     """
 
     least: float = 100.0
@@ -34,7 +34,7 @@ class NoisySize(Stop):
 
 @dataclass(frozen=True)
 class AboveNoise(Stop):
-    """Splits nodes whose average cell after the split would still hold more than one standard deviation of the noise.
+    """Splits nodes whose children would hold more records of a class, on average, than a standard deviation of the noise.
 
     The rule of DiffPID3: stop when size / (values * classes) < sqrt(2) / epsilon, but with the mean number of values over
     features instead of the largest. A binary split of numbers has two.
@@ -42,7 +42,7 @@ class AboveNoise(Stop):
     Privacy:
         Claim: costs nothing.
         Because: it reads released counts.
-        Assumes: the plan releases counts at every level.
+        Assumes: the allocation has an amount for counts at every level.
     """
 
     def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
@@ -52,7 +52,7 @@ class AboveNoise(Stop):
 
 @dataclass(frozen=True)
 class EstimatedSupport(Stop):
-    """Splits nodes whose children an even division of the rows would fill with more than sqrt(2) C t / epsilon records.
+    """Splits nodes whose children would hold more than sqrt(2) C t / epsilon records if rows divided evenly at every split.
 
     The support threshold of the signal-to-noise forest [suihkonen2023, eq. 4.38 and §4.5.3]. Splits above count with
     the values that they have, the next one with the mean number of values, as in eq. 4.38. Rows are public or released.

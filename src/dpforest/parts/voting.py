@@ -1,4 +1,4 @@
-"""Votes: what a record at a leaf adds to the prediction. Public values only.
+"""Votes: what the leaf of one tree adds to the prediction for a record. Sees released values only.
 
 A vote is a table ``(n_nodes, n_values)``; a prediction is the sum of the rows of the leaves that a record reaches, turned
 into shares by the link of the forest. Privacy: none is at stake anywhere in this module; its input is released.
@@ -14,23 +14,23 @@ from dpforest.parts.part import Part
 
 
 class Vote(Part, Protocol):
-    """Turns released shares and counts into votes."""
+    """A rule by which the released class shares and counts of the nodes become votes."""
 
     link: ClassVar[str] = "shares"  # how sums of votes become shares, see ``Forest``
     draws: ClassVar[bool] = False  # whether ``predict`` draws a label by the shares
 
     def votes(self, forest: Forest) -> np.ndarray:
-        """What a record at each node adds, ``(n_nodes, n_values)``."""
+        """Votes ``(n_nodes, n_values)``: what a record that ends at a node adds to the sum over trees."""
 
 
 def _winner(shares: np.ndarray) -> np.ndarray:
-    """1 for the largest share of each node, else 0."""
+    """An array of the shape of ``shares`` with 1 at the largest share of each node and 0 elsewhere."""
     return np.eye(shares.shape[1])[shares.argmax(axis=1)]
 
 
 @dataclass(frozen=True)
 class Majority(Vote):
-    """One tree, one vote for the commonest class of the leaf."""
+    """One vote of each tree, for the commonest class of the leaf."""
 
     def votes(self, forest: Forest) -> np.ndarray:
         return _winner(forest.shares)
@@ -38,7 +38,7 @@ class Majority(Vote):
 
 @dataclass(frozen=True)
 class MeanOfShares(Vote):
-    """The class shares of the leaf; the mean of leaf means for a bounded target."""
+    """The class shares of the leaf as votes; for a bounded target the prediction is the mean of leaf means."""
 
     def votes(self, forest: Forest) -> np.ndarray:
         return forest.shares
@@ -46,7 +46,7 @@ class MeanOfShares(Vote):
 
 @dataclass(frozen=True)
 class PooledMargins(Vote):
-    """The lead of each class over an even split, in records, so that full leaves weigh more than empty ones."""
+    """The class shares of the leaf times its number of records, so that full leaves weigh more than empty ones."""
 
     def votes(self, forest: Forest) -> np.ndarray:
         sizes = np.maximum(forest.counts.sum(axis=1, keepdims=True), 0)
@@ -76,7 +76,7 @@ class MostConfidentNode(Vote):
 
 @dataclass(frozen=True)
 class ProbabilisticAverage(Vote):
-    """The class shares of the leaf; ``predict`` draws a label by them instead of taking the largest."""
+    """The class shares of the leaf as votes; ``predict`` draws a label by them instead of taking the largest."""
 
     draws: ClassVar[bool] = True
 

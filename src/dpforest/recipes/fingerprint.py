@@ -1,4 +1,4 @@
-"""The fingerprint of a recipe, by which an audit is told from one of other parts under the same name. Public values only."""
+"""The fingerprint of a recipe, which differs between recipes of the same name with other parts. Sees public values only."""
 
 import hashlib
 from dataclasses import fields, is_dataclass
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.parts.recipe import NAMED, PLAIN, SEVERAL, Recipe, outside_parts
+from dpforest.parts.recipe import COLLECTIONS, MAPPINGS, PLAIN, Recipe, outside_parts
 
 
 def fingerprint(recipe: Recipe, *estimators: type[Any]) -> str:
-    """SHA-256 of the parts of a recipe and of the estimators from outside the library that run it.
+    """SHA-256 in hexadecimal of the parts of a recipe and of the estimators from outside the library that run it.
 
-    Code counts by the name of its module and its own: what was rewritten under the same name has the same fingerprint.
-    Empty if parts from outside cannot be read: that must never be the reason why a fit fails.
+    Code counts by the name of its module and its own: what was rewritten under the same name has the same fingerprint. The
+    text is empty if parts from outside cannot be read: that must never be the reason why a fit fails.
     """
     try:
         return _digest((_described(recipe, {}), outside_parts(*estimators)))
@@ -46,13 +46,13 @@ def _described(part: Any, known: dict[int, tuple[Any, str]]) -> Any:
 
 
 def _inside(part: Any, known: dict[int, tuple[Any, str]]) -> tuple[Any, ...]:
-    """What a part is made of."""
+    """A description of the values that a part is made of, with the name of its type."""
     if isinstance(part, np.ndarray | np.generic):
         return ("array", part.dtype.str, _described(part.tolist(), known))
-    if type(part) in SEVERAL:
+    if type(part) in COLLECTIONS:
         items = [_described(item, known) for item in part]
         return (type(part).__name__, items if type(part) in (tuple, list) else sorted(items, key=repr))
-    if type(part) in NAMED:
+    if type(part) in MAPPINGS:
         return ("names", sorted(((_described(key, known), _described(part[key], known)) for key in part), key=repr))
     if isinstance(part, MethodType):
         return ("method", _described(part.__func__, known), _described(part.__self__, known))

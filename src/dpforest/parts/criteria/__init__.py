@@ -1,4 +1,4 @@
-"""Criteria: counts of children in, integer scores with a bound out. One criterion per file."""
+"""Criteria: integer scores of candidate splits with proved bounds, one in each file. Sees sealed counts."""
 
 from dpforest.parts.criteria.balance import Balance
 from dpforest.parts.criteria.base import Criterion, children_of

@@ -1,4 +1,4 @@
-"""Balance criterion: medians as splits."""
+"""The balance criterion, whose best split is the median. Sees sealed counts."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a criterion is: integer scores of candidate splits, with a bound. Runs on sealed values, through ``Sealed.map``."""
+"""The protocol of a criterion, and the counts that criteria score. Sees sealed counts, through ``Sealed.map``."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -14,30 +14,33 @@ from dpforest.schema import Target
 
 
 class Criterion(Part, Protocol):
-    """Scores tables of children; larger is better. A score brings its own bound."""
+    """A score of candidate splits by the counts of the children that they would make; larger is better.
 
-    status: str
+    The bound of the score is proved beside it.
+    """
+
+    status: str  # "proved", if the bound has a proof here
 
     @property
     def needs_centres(self) -> bool:
-        """Whether it scores records that count as below or above the centre of their node."""
+        """Whether it needs a recipe with ``centres``, so that records count as below or above the centre of their node."""
         return False
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
-        """Integers ``(...)`` for statistics ``(..., n_children, width)``."""
+        """Integer scores ``(...)`` of splits whose children have the statistics ``(..., n_children, width)``."""
 
     def bound(self, most: int = 1) -> Bound:
-        """By how much adding one record moves the score, if it adds 0 .. ``most`` to one cell of the counts."""
+        """The least and the greatest change of the score when a record is added that raises one count by 0 .. ``most``."""
 
 
 def records_only(criterion: Criterion, most: int) -> None:
-    """Raise unless records count once: for criteria whose bound was not proved for weights."""
+    """Raise unless records count once; for criteria whose bound is not proved for weighted records."""
     if most != 1:
         raise AccountingError(f"{type(criterion).__name__} has no bound for weighted records.")
 
 
 def score_each(kernel: Callable[[np.ndarray, np.ndarray], None], children: np.ndarray) -> np.ndarray:
-    """What a kernel writes for each table ``(n_children, width)``."""
+    """Integer scores ``(...)`` that a kernel gives the statistics ``(..., n_children, width)``."""
     scores = np.empty(children.shape[:-2], dtype=np.int64)
     kernel(np.ascontiguousarray(children).reshape(scores.size, *children.shape[-2:]), scores.reshape(-1))
     return scores
@@ -46,7 +49,7 @@ def score_each(kernel: Callable[[np.ndarray, np.ndarray], None], children: np.nd
 def children_of(counts: np.ndarray, candidates: Candidates, offsets: np.ndarray) -> np.ndarray:
     """Statistics ``(n_valid, n_children, width)`` of the children that each valid candidate would make, node after node.
 
-    ``counts`` are ``(n_nodes, total_codes, width)``.
+    ``counts`` ``(n_nodes, total_codes, width)`` are the histograms of the nodes, ``offsets`` the first code of each feature.
     """
     routes = candidates.routes
     n_valid = int(np.count_nonzero(candidates.valid))

@@ -1,4 +1,4 @@
-"""Entropy criterion on counts: information gain, up to a constant of the node."""
+"""The entropy criterion on counts: information gain times size, up to a constant of the node. Sees sealed counts."""
 
 import math
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class EntropyCount(Criterion):
 
 @lru_cache(maxsize=16)
 def _convex_table(n_max: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pieces of a convex integer function close to UNITS * x ln x: where each starts, its value there, its step."""
+    """The pieces of a convex integer function close to UNITS * x ln x: where each starts, its value there, and its slope."""
     starts = list(range(min(2 * STEPS_PER_OCTAVE, n_max) + 1))
     while starts[-1] < n_max:
         starts.append(min(n_max, starts[-1] + max(1, starts[-1] // STEPS_PER_OCTAVE)))

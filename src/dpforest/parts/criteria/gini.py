@@ -1,4 +1,4 @@
-"""Gini criterion on counts."""
+"""The Gini criterion on counts. Sees sealed counts."""
 
 from dataclasses import dataclass
 

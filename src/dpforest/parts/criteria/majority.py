@@ -1,4 +1,4 @@
-"""Max operator: how many records agree with the majority of their child."""
+"""The max operator: how many records are in the majority class of their child. Sees sealed counts."""
 
 from dataclasses import dataclass
 

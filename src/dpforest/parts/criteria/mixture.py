@@ -1,4 +1,4 @@
-"""Mixtures: one choice that weighs several criteria."""
+"""Mixtures: one score that weighs several criteria. Sees sealed counts."""
 
 from dataclasses import dataclass
 from math import lcm

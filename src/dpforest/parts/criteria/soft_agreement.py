@@ -1,4 +1,4 @@
-"""Soft agreement: children on opposite sides of the node's centre."""
+"""Soft agreement: how far a split sends records to opposite sides of the node's centre. Sees sealed counts."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +12,7 @@ from dpforest.schema import Bounded, Target
 
 @dataclass(frozen=True)
 class SoftAgreement(Criterion):
-    """How far records lie on the side of their child: ``max(below_left + above_right, above_left + below_right)``.
+    """The weight on each child's side of the centre: ``max(below_left + above_right, above_left + below_right)``.
 
     A record of a bounded target counts as below or above its node's released centre, weighted by its capped distance (see
     ``growing.centres``). Linear in the difference between the children, so its signal stands out of the noise earlier

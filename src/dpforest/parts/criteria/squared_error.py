@@ -1,4 +1,4 @@
-"""Squared error criterion for a bounded target."""
+"""The squared error criterion for a bounded target. Sees sealed counts."""
 
 from dataclasses import dataclass
 

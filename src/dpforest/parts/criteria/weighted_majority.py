@@ -1,4 +1,4 @@
-"""F_Max: the max operator weighted by the share of the winning class."""
+"""F_Max: the max operator weighted by the share of the winning class. Sees sealed counts."""
 
 from dataclasses import dataclass
 

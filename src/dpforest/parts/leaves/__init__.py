@@ -1,4 +1,4 @@
-"""Leaf releases: sealed statistics in, released counts out. One release per file."""
+"""Leaf releases: what leaves publish about their records, one kind in each file. Sees sealed statistics."""
 
 from dpforest.parts.leaves.base import LeafRelease
 from dpforest.parts.leaves.margin import NoisyMargin

@@ -1,4 +1,4 @@
-"""What a leaf release is: sealed statistics of groups of records in, released counts out."""
+"""The protocol of a leaf release. Sees sealed statistics, through ``Sealed.map`` and the gate."""
 
 from typing import ClassVar, Protocol
 
@@ -12,19 +12,19 @@ from dpforest.schema import Target
 
 
 class LeafRelease(Part, Protocol):
-    """Releases what leaves (or inner nodes) hold. Every node of the public structure is released, empty or not."""
+    """A way in which leaves (or inner nodes) release counts of their records. Every node is released, empty or not."""
 
-    status: str
-    residuals: ClassVar[bool] = False  # wants ``sum_residuals`` instead of counts
+    status: str  # "proved", if the cost has a proof here
+    residuals: ClassVar[bool] = False  # whether ``statistics`` are ``sum_residuals`` instead of counts
 
     def noise(self, target: Target) -> tuple[float, float, float] | None:
-        """The factors of ``bands`` where the noises of the counts of a node depend on each other."""
+        """The factors of the covariance of a node's noisy counts (see ``forest.bands``); None if they are independent."""
         return None
 
     def release(
         self, statistics: Sealed[np.ndarray], amount: float, gate: Gate, target: Target, purpose: Purpose, most: int = 1
     ) -> tuple[np.ndarray, float]:
-        """Counts ``(n_nodes, n_values)`` in records, and the variance of the noise in each.
+        """Released counts ``(n_nodes, n_values)`` in records of full weight, and the variance of the noise in each.
 
-        A record adds 0 .. ``most`` to the statistics of its leaf; counts are in records of full weight.
+        A record adds 0 .. ``most`` to the statistics of its leaf, and ``most`` is full weight.
         """

@@ -1,4 +1,4 @@
-"""Noisy margin of two classes."""
+"""The noisy margin between two classes, as what a leaf releases. Sees sealed statistics."""
 
 from dataclasses import dataclass
 
@@ -14,9 +14,9 @@ from dpforest.schema import Classes, Target
 
 @dataclass(frozen=True)
 class NoisyMargin(LeafRelease):
-    """By how many records one of two classes leads, with one noise instead of two.
+    """The number of records by which one of two classes leads, with one noise instead of two.
 
-    Half the variance of the difference of two noisy counts; says nothing about how many records there are, so the
+    It has half the variance of the difference of two noisy counts. It does not tell how many records there are, so the
     released counts are the lead for the leading class and 0 for the other.
 
     Privacy:

@@ -1,4 +1,4 @@
-"""Noisy class counts."""
+"""Noisy class counts, as what a leaf releases. Sees sealed statistics."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from dpforest.schema import Classes, Target
 
 @dataclass(frozen=True)
 class NoisyCounts(LeafRelease):
-    """The count of each class, with noise.
+    """The number of records of each class in a leaf, with noise.
 
     Privacy:
         Claim: all leaves of a tree together cost ``amount``.

@@ -1,4 +1,4 @@
-"""One label chosen privately."""
+"""One privately chosen label, as what a leaf releases. Sees sealed statistics."""
 
 from dataclasses import dataclass
 

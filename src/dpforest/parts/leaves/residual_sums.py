@@ -1,4 +1,4 @@
-"""Residuals of many classes, summed over a leaf."""
+"""Noisy sums of the residuals of all classes, as what a leaf releases. Sees sealed statistics."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,7 +17,7 @@ from dpforest.schema import Classes, Target
 
 @dataclass(frozen=True)
 class ResidualSums(LeafRelease):
-    """Sums of what the trees so far miss for each class, precisely, and of all weights, roughly; see ``Rotated``.
+    """The sums of the residuals of each class with little noise, and of all weights with more; see ``Rotated``.
 
     A record of class y that the trees give shares p adds g = (1[c = y] - p_c) / cap for each class c, scaled down to
     g_y = 1 where it is more, and its weight w = min(1, (1 - p_y)/cap), with cap = (C-1)/C. The counts are
@@ -58,12 +58,12 @@ class ResidualSums(LeafRelease):
         return counts, variance / (PARTS * most) ** 2 * (n_classes - 1) / n_classes / 2
 
     def noise(self, target: Target) -> tuple[float, float, float]:
-        """Factors of the covariance (see ``bands``), in units of which a sum has 2C/(C-1), the size 1/mass**2 of that."""
+        """The factors of ``bands``; a sum has 2C/(C-1) times the stated variance, the size 1/mass**2 times that."""
         n = target.n_values
         own, of_size = 2 * (n - 1) / n, 2 * n / (n - 1) * (PARTS / round(PARTS * self.mass)) ** 2
         return own, own, (of_size - n * own) / n**2
 
 
 def residual_sensitivity(parts: int, most: int) -> Sensitivity:
-    """Of (20 g, parts w) for records of weight up to ``most``."""
+    """The sensitivity of (20 g, parts w) to one record of weight up to ``most``."""
     return Sensitivity((2 * PARTS + parts) * most, (2 * PARTS**2 + parts**2) * most**2)

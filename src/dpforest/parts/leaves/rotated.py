@@ -1,7 +1,6 @@
-"""Margin and mass of a leaf, with unequal noise."""
+"""The margin and the mass of a leaf, with unequal noise, as what a leaf releases. Sees sealed statistics."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -19,11 +18,11 @@ PARTS = 20
 
 @dataclass(frozen=True)
 class Rotated(LeafRelease):
-    """The lead of one of two classes over the other, precisely, and their sum, roughly.
+    """The lead of one of two classes over the other with little noise, and their sum with more.
 
-    What a leaf says depends on its margin G = W1 - W0 first and on its mass W = W1 + W0 much less, so W is scaled by
+    The vote of a leaf depends on its margin G = W1 - W0 first and on its mass W = W1 + W0 much less, so W is scaled by
     ``mass`` before both get the same noise: its own noise is 1/mass times as wide. The counts are (W - G)/2 and (W + G)/2.
-    A bounded target has two classes too, low and high (see ``tree``).
+    A bounded target has two classes too, low and high (see ``forest.tree``).
 
     Privacy:
         Claim: all leaves of a tree together cost ``amount``.
@@ -35,7 +34,6 @@ class Rotated(LeafRelease):
 
     mass: float = 0.15
     status = "proved"
-    residuals: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_mass(self.mass)
@@ -61,7 +59,7 @@ class Rotated(LeafRelease):
         return np.stack([size - margin, size + margin], axis=1) / 2, variance / (PARTS * most) ** 2 / 2
 
     def noise(self, target: Target) -> tuple[float, float, float]:
-        """Factors of the covariance (see ``bands``): the size has 1/mass**2 times the variance of the margin, which is 2."""
+        """The factors of ``bands``; the margin has twice the stated variance, the size 1/mass**2 times that."""
         return 1.0, 1.0, ((PARTS / round(PARTS * self.mass)) ** 2 - 1) / 2
 
 
@@ -71,10 +69,10 @@ def check_mass(mass: float) -> None:
 
 
 def rotated_sensitivity(parts: int, most: int) -> Sensitivity:
-    """Of (20 G, parts W) for records of weight up to ``most``."""
+    """The sensitivity of (20 G, parts W) to one record of weight up to ``most``."""
     return Sensitivity((PARTS + parts) * most, (PARTS**2 + parts**2) * most**2)
 
 
 def low_and_high(sums: np.ndarray) -> np.ndarray:
-    """Sums of S - z and of z, from those of 1 and of z on the grid of S steps."""
+    """Sums of S - z and of z ``(n_leaves, 2)``, z on a grid of S steps, from numbers of records and sums of z."""
     return np.stack([TARGET_STEPS * sums[:, 0] - sums[:, 1], sums[:, 1]], axis=1)

@@ -1,4 +1,4 @@
-"""Mean of a bounded target, from two bins."""
+"""The mean of a bounded target from two noisy sums, as what a leaf releases. Sees sealed statistics."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from dpforest.schema import TARGET_STEPS, Bounded, Target
 
 @dataclass(frozen=True)
 class TwoBinMean(LeafRelease):
-    """Noisy sums of 1-z and of z, with z the target as a share of its range; the mean is their ratio.
+    """Noisy sums of 1-z and of z, with z the target as a fraction of its range; the mean is the second over their total.
 
     An empty leaf needs no special case, and no noise is scaled by a private size.
 

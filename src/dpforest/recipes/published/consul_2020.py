@@ -62,11 +62,11 @@ def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) 
     """FitForest, Algorithm 2."""
     n_trees, part = recipe.n_trees, not isinstance(recipe.sample, EveryRecord)
     parts = equal_parts(rows, n_trees, rng) if part else [rows] * n_trees
-    plan = recipe.allocate.plan(epsilon if part else epsilon / n_trees, recipe.depth)
+    budget = recipe.allocate.plan(epsilon if part else epsilon / n_trees, recipe.depth)
     split = partial(
-        find_split, epsilon_1=plan.splits[0] / 2, n_features=recipe.propose.n_drawn(rows.schema.n_features), rng=rng
+        find_split, epsilon_1=budget.splits[0] / 2, n_features=recipe.propose.n_drawn(rows.schema.n_features), rng=rng
     )
-    leaf = partial(store, epsilon_2=plan.leaves, rng=rng)
+    leaf = partial(store, epsilon_2=budget.leaves, rng=rng)
     return [fit_tree(data, public_ranges(rows.schema), recipe.depth, split, leaf) for data in parts]
 
 
