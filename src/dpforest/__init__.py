@@ -1,4 +1,4 @@
-"""Differentially private random forests.
+"""Differentially private random forests: the public names of the library.
 
 Names are loaded when first used, so that ``import dpforest`` and ``dpforest --help`` are quick.
 """

@@ -1,4 +1,4 @@
-"""Benchmark tables, for tests and benchmarks.
+"""Public benchmark tables with their schemas, for tests and benchmarks.
 
 They are looked for in the folder that the environment variable ``DPFOREST_DATA`` names (``NAME.csv.gz`` with a last column
 ``target``, and ``NAME.schema.json``); else those that OpenML has are fetched from there once and cached.
@@ -22,7 +22,7 @@ class NoSuchTable(DPForestError):
 
 
 def load_dataset(name: str) -> tuple[Any, Any, Schema]:
-    """Features, target and schema of a benchmark table."""
+    """The features, the target and the schema of the benchmark table of that name."""
     folder = os.environ.get("DPFOREST_DATA")
     if folder and (Path(folder) / f"{name}.csv.gz").exists():
         schema = Schema.from_file(Path(folder) / f"{name}.schema.json")
@@ -36,7 +36,10 @@ def load_dataset(name: str) -> tuple[Any, Any, Schema]:
 
 
 def load_survey() -> tuple[Any, Any, Schema]:
-    """A survey of 6,366 women about extramarital affairs (Fair, 1978; one row each), which comes with statsmodels."""
+    """The features, the target and the schema of a survey about extramarital affairs, which comes with statsmodels.
+
+    It has one row for each of 6,366 women (Fair, 1978).
+    """
     try:
         from statsmodels.datasets import fair
     except ImportError:
@@ -61,6 +64,7 @@ def load_survey() -> tuple[Any, Any, Schema]:
 
 
 def _fetch(name: str) -> tuple[Any, Any, Schema]:
+    """The features, the target and the schema of a table that OpenML has."""
     from sklearn.datasets import fetch_openml
 
     schema = Schema.from_file(str(files("dpforest") / "schema" / f"{name}.schema.json"))

@@ -1,6 +1,7 @@
-"""scikit-learn estimators over the pipeline."""
+"""The scikit-learn estimators, and how they are saved and loaded. Hands tables on to ``records``; the rest is released."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,11 +20,9 @@ from dpforest.parts.recipe import Recipe
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
-from dpforest.records.base import Source
 from dpforest.records.columns import read_columns
 from dpforest.records.memory.threads import Workers
 from dpforest.records.memory.vault import encode
-from dpforest.records.people import People
 from dpforest.schema import Classes, Schema
 
 # Rows that are encoded and walked down the trees at once when predicting.
@@ -31,7 +30,7 @@ CHUNK_ROWS = 1 << 14
 
 
 class _DPForest(BaseEstimator):
-    """What the classifier and the regressor share."""
+    """All that the classifier and the regressor have in common."""
 
     ledger_: Ledger
     forest_: Forest
@@ -93,11 +92,7 @@ class _DPForest(BaseEstimator):
             )
         if others:
             raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {next(iter(others))!r}")
-
-        def seal(recipe: Recipe, people: People | None) -> tuple[Schema, Source]:
-            return seal_table(self, X, y, recipe, groups, people)
-
-        fit_estimator(self, seal, self._make_gate, progress, groups)
+        fit_estimator(self, partial(seal_table, self, X, y, groups), self._make_gate, progress, groups)
         return self
 
     def fit_table(self, table: Any, *, progress: Callable[[str], None] = lambda step: None) -> Self:
@@ -107,9 +102,7 @@ class _DPForest(BaseEstimator):
         """
         from dpforest.records.sql.vault import SqlVault
 
-        def seal(recipe: Recipe, people: People | None) -> tuple[Schema, Source]:
-            return seal_elsewhere(self, lambda schema: SqlVault.seal(table, schema), recipe)
-
+        seal = partial(seal_elsewhere, self, lambda schema, people: SqlVault.seal(table, schema))
         fit_estimator(self, seal, self._make_gate, progress)
         return self
 
@@ -121,19 +114,18 @@ class _DPForest(BaseEstimator):
         """
         from dpforest.records.dask.vault import DaskVault
 
-        def seal(recipe: Recipe, people: People | None) -> tuple[Schema, Source]:
-            return seal_elsewhere(self, lambda schema: DaskVault.seal(table, schema, client), recipe)
-
+        seal = partial(seal_elsewhere, self, lambda schema, people: DaskVault.seal(table, schema, client))
         fit_estimator(self, seal, self._make_gate, progress)
         return self
 
     @staticmethod
     def _make_gate(ledger: Ledger, random_state: Any) -> Gate:
-        """What opens sealed values; the audit puts a gate that watches in its place."""
+        """The gate of a fit, which opens sealed values; the audit puts one in its place that watches."""
         return Gate(ledger, Entropy(random_state))
 
     @property
     def _released(self) -> Forest:
+        """The released forest; raises if the estimator is not fitted."""
         check_is_fitted(self, "forest_")
         return self.forest_
 
@@ -159,7 +151,7 @@ class _DPForest(BaseEstimator):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Share of each feature in the decrease of impurity, without what noise and chance give, by fitted column.
+        """The share ``(n_features,)`` of each fitted column in the decrease of impurity, corrected for noise and chance.
 
         ``forest_.importance_estimates()`` has their standard deviations, in the order of the schema.
         """
@@ -175,33 +167,35 @@ class _DPForest(BaseEstimator):
         save_model(self, path)
 
     def to_onnx(self) -> bytes:
-        """The model for ONNX runtimes: an input for each feature, the outputs ``label`` and ``probabilities`` (or
-        ``prediction``). Needs the extra ``onnx``."""
+        """The model as a file for ONNX runtimes; needs the extra ``onnx``.
+
+        It has an input for each feature, and the outputs ``label`` and ``probabilities``, or ``prediction``.
+        """
         from dpforest.show.export.onnx import onnx_model
 
         return onnx_model(self._released)
 
     def to_sql(self, table: str) -> str:
-        """A query that scores the rows of a table in a database."""
+        """A query that predicts for the rows of a table in a database."""
         from dpforest.show.export.sql import sql_query
 
         return sql_query(self._released, table)
 
     def to_sklearn(self) -> Any:
-        """A forest that only predicts: no schema to fit by, no budget to spend, trees as arrays in scikit-learn's manner."""
+        """A scikit-learn estimator that predicts as this model does, with scikit-learn's tree arrays; it cannot fit."""
         from dpforest.show.export.sklearn import released_forest
 
         return released_forest(self._released, self.schema_)
 
     def to_json(self) -> str:
-        """Everything that was released, as JSON; enough to predict from."""
+        """Everything that was released, as JSON text; it is enough to predict from."""
         from dpforest.show.export.json import json_text
 
         check_is_fitted(self, "forest_")
         return json_text(self)
 
     def save_report(self, path: str | Path, audit: dict[str, Any] | None = None) -> None:
-        """Write the privacy report: one page, and the same as JSON beside it.
+        """Write the privacy report: one HTML page, and a JSON file with the same content beside it.
 
         ``audit`` is what ``dpforest audit --json`` gives.
         """
@@ -222,7 +216,7 @@ class _DPForest(BaseEstimator):
 
 
 class DPForestClassifier(ClassifierMixin, _DPForest):
-    """Differentially private forest for classes.
+    """A differentially private forest that predicts classes.
 
     Parameters
     ----------
@@ -271,7 +265,7 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
         return self._votes(X)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The likeliest label of each record."""
+        """The likeliest label of each record ``(n_records,)``; some recipes draw a label by its probability instead."""
         votes = self._votes(X)
         if not self.forest_.draws:
             return self.classes_[votes.argmax(axis=1)]
@@ -284,13 +278,13 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
 
 
 class DPForestRegressor(RegressorMixin, _DPForest):
-    """Differentially private forest for a bounded target.
+    """A differentially private forest that predicts a number between public bounds.
 
     Parameters and attributes are those of ``DPForestClassifier``; the target of the schema is ``Bounded(lower, upper)``.
     """
 
     def predict(self, X: Any) -> np.ndarray:
-        """The estimated mean of each record, within the bounds of the target."""
+        """The estimated mean of the target for each record ``(n_records,)``, within its bounds."""
         votes = self._votes(X)
         return self.schema_.target.mean_of(votes[:, 1])
 
@@ -301,7 +295,7 @@ class DPForestRegressor(RegressorMixin, _DPForest):
 
 
 def load_model(path: str | Path, *, allow_changed: bool = False) -> DPForestClassifier | DPForestRegressor:
-    """Read a fitted estimator that ``save`` wrote; refuses a file of which any byte was changed.
+    """The fitted estimator in a file that ``save`` wrote; refuses a file of which any byte was changed.
 
     ``allow_changed`` reads such a file all the same, as long as it still holds a forest. A ``ChangedModelWarning`` says so,
     and ``privacy_.holds`` is False: what the file says about its own privacy may have been changed too.

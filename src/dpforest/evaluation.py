@@ -1,4 +1,4 @@
-"""How good a model is on a table: exactly, if the table is public, or as a release with noise that is charged.
+"""Scores of a model on a table: exact ones if the table is public, or released ones with noise, which are charged.
 
 Hands tables on to ``records`` and never looks into them.
 """
@@ -23,12 +23,12 @@ from dpforest.privacy.sealed import Sealed
 from dpforest.records.scoring import count_hits, sum_errors, true_indices, true_values
 from dpforest.schema import TARGET_STEPS, Classes
 
-LEAST_SHARE = 2.0**-53
+LEAST_SHARE = 2.0**-53  # taken in a log loss for a share of 0
 
 
 @dataclass(frozen=True)
 class Score:
-    """A figure, and half the width of the band that holds the exact one with a probability of about 95 % (0: no noise)."""
+    """A named figure, and its margin: the exact figure is within it with a probability of about 95 % (0: no noise)."""
 
     name: str
     value: float
@@ -37,7 +37,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores of a model on a table, and what they cost its records: nothing if the table is public."""
+    """The scores of a model on a table, and the ledger of what they cost its records: None if the table is public."""
 
     scores: tuple[Score, ...]
     n_rows: float
@@ -46,33 +46,35 @@ class Evaluation:
 
     @property
     def epsilon(self) -> float:
+        """What the scores cost."""
         return 0.0 if self.ledger is None else self.ledger.spent
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; a score that has no value is None."""
+        """The evaluation as plain values, ready for JSON; a score that has no value is None."""
         rows = {"n_rows": self.n_rows, "n_rows_margin": self.n_rows_margin}
         ledger = None if self.ledger is None else self.ledger.to_dict()
         return jsonable({**rows, "epsilon": self.epsilon, "scores": self.scores, "ledger": ledger})
 
 
 def evaluate_public(model: Any, parts: Iterable[tuple[Any, Any]]) -> Evaluation:
-    """Exact scores on tables ``(X, y)``. NOT private: for tables that are public, or already paid for."""
+    """Exact scores on all tables ``(X, y)`` together. NOT private: for tables that are public."""
     target = model.schema_.target
     if isinstance(target, Classes):
         pieces = [(*_shares_and_indices(model, X), true_indices(y, target)) for X, y in parts if len(X)]
-        return _class_scores(model, *_joined(pieces)) if pieces else _nothing()
+        return _class_scores(model, *_joined(pieces)) if pieces else _no_scores()
     means = [(model.predict(X), true_values(y, target)) for X, y in parts if len(X)]
-    return _mean_scores(*_joined(means)) if means else _nothing()
+    return _mean_scores(*_joined(means)) if means else _no_scores()
 
 
 def _joined(pieces: list[Any]) -> list[np.ndarray]:
+    """The arrays of all pieces, each joined with those at the same index of the other pieces."""
     return [np.concatenate(piece) for piece in zip(*pieces, strict=True)]
 
 
 def evaluate_privately(
     model: Any, parts: Iterable[tuple[Any, Any]], epsilon: float, budget: Budget | None = None
 ) -> Evaluation:
-    """Scores with noise, for ``epsilon`` more of the records of the tables, charged to their ``budget`` if there is one.
+    """Scores with noise on all tables ``(X, y)`` together; their records pay ``epsilon``, from ``budget`` if there is one.
 
     Privacy:
         Claim: costs ``epsilon``, on top of what the records have lost before.
@@ -94,13 +96,17 @@ def evaluate_privately(
         error = Score("mean absolute error", width * (1 - accuracy.value), width * accuracy.margin)
         return Evaluation((error,), n_rows, ledger, margin)
     recalls = [
-        _share(_found(label), hit, miss, deviation) for label, hit, miss in zip(target.labels, hits, misses, strict=True)
+        _share(_recall_name(label), hit, miss, deviation)
+        for label, hit, miss in zip(target.labels, hits, misses, strict=True)
     ]
     return Evaluation((accuracy, *recalls), n_rows, ledger, margin)
 
 
 def _noisy_hits(model: Any, parts: Iterable[tuple[Any, Any]], gate: Gate) -> tuple[np.ndarray, float]:
-    """Hits and misses, by class or of the whole range, for all of the gate's budget; and the deviation of their noise."""
+    """Released hits and misses ``(n_classes, 2)``, or ``(1, 2)`` as fractions of a range; and their standard deviation.
+
+    They cost all of the gate's budget.
+    """
     target = model.schema_.target
     is_classes = isinstance(target, Classes)
     empty = np.zeros((target.n_values if is_classes else 1, 2), dtype=np.int64)
@@ -112,20 +118,21 @@ def _noisy_hits(model: Any, parts: Iterable[tuple[Any, Any]], gate: Gate) -> tup
             else:
                 found = sum_errors(y, model.predict(X), target)
             sums.append(found.map(lambda counts: counts[None]))
-    unit = 1 if is_classes else TARGET_STEPS
+    most = 1 if is_classes else TARGET_STEPS  # what a record adds to hits and misses together
     total = Sealed.concatenate(sums).map(lambda counts: counts.sum(axis=0))
     amount = gate.ledger.accountant.budget
-    counts, variance = gate.add_noise(total, Sensitivity(unit, unit**2), amount, "hits and misses")
-    return counts / unit, math.sqrt(variance) / unit
+    counts, variance = gate.add_noise(total, Sensitivity(most, most**2), amount, "hits and misses")
+    return counts / most, math.sqrt(variance) / most
 
 
 def _shares_and_indices(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The class shares ``(n_records, n_classes)`` that a model gives, and the index of each predicted label."""
     shares = model.predict_proba(X)
     return shares, predicted_indices(model, X, shares)
 
 
 def predicted_indices(model: Any, X: Any, shares: np.ndarray) -> np.ndarray:
-    """Predicted labels as indices among the classes, given what ``predict_proba`` says."""
+    """The index among the classes of each predicted label ``(n_records,)``; ``shares`` are what ``predict_proba`` gives."""
     if not model.forest_.draws:
         return shares.argmax(axis=1)
     # Labels that are drawn by the votes are the estimator's to draw.
@@ -133,12 +140,12 @@ def predicted_indices(model: Any, X: Any, shares: np.ndarray) -> np.ndarray:
     return np.array([indices[label] for label in model.predict(X).tolist()])
 
 
-def _found(label: Any) -> str:
+def _recall_name(label: Any) -> str:
     return f"recall of {str(label)!r}"
 
 
 def _share(name: str, hits: float, misses: float, deviation: float) -> Score:
-    """hits / (hits + misses), where both have noise of the same standard deviation."""
+    """The score hits / (hits + misses), where both have noise of the same standard deviation."""
     n = hits + misses
     if n <= 0:
         return Score(name, math.nan, math.nan)
@@ -152,7 +159,7 @@ def _class_scores(model: Any, shares: np.ndarray, predicted: np.ndarray, true: n
     kept = true >= 0
     shares, predicted, true = shares[kept], predicted[kept], true[kept]
     if not len(true):
-        return _nothing()
+        return _no_scores()
     hit = predicted == true
     chosen = np.maximum(shares[np.arange(len(true)), true], LEAST_SHARE)
     scores = [Score("accuracy", float(hit.mean())), Score("log loss", float(-np.log(chosen).mean()))]
@@ -160,7 +167,7 @@ def _class_scores(model: Any, shares: np.ndarray, predicted: np.ndarray, true: n
         scores.append(Score("area under the curve", float(roc_auc_score(true, shares[:, 1]))))
     for index, label in enumerate(model.schema_.target.labels):
         own = true == index
-        scores.append(Score(_found(label), float(hit[own].mean()) if own.any() else math.nan))
+        scores.append(Score(_recall_name(label), float(hit[own].mean()) if own.any() else math.nan))
     return Evaluation(tuple(scores), float(len(true)))
 
 
@@ -168,7 +175,7 @@ def _mean_scores(predicted: np.ndarray, true: np.ndarray) -> Evaluation:
     kept = ~np.isnan(true)
     missed = (predicted - true)[kept]
     if not len(missed):
-        return _nothing()
+        return _no_scores()
     spread = float(np.square(true[kept] - true[kept].mean()).sum())
     explained = 1 - float(np.square(missed).sum()) / spread if spread else math.nan
     scores = (
@@ -179,5 +186,5 @@ def _mean_scores(predicted: np.ndarray, true: np.ndarray) -> Evaluation:
     return Evaluation(scores, float(len(missed)))
 
 
-def _nothing() -> Evaluation:
+def _no_scores() -> Evaluation:
     return Evaluation((), 0.0)

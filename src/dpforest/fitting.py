@@ -1,4 +1,4 @@
-"""One fit: parameters are checked, rows are sealed, a forest is released, and what is promised of it is stated.
+"""One fit of an estimator: check parameters, seal rows, release a forest, and state what is promised of it.
 
 Everything is checked before anything is spent. Hands tables on to ``records`` and never looks into them.
 """
@@ -48,19 +48,19 @@ from dpforest.schema import Bounded, Classes, Schema
 
 ASSUMED = "assume-public"
 FITTED = ("forest_", "privacy_", "schema_", "classes_", "made_with_")
-# Gives the schema of a table and its sealed rows, for the recipe; with persons, of each at most so many rows.
+# Gives the schema of a table that a recipe accepts, and its sealed rows; of each person at most as many as ``People`` says.
 Seal = Callable[[Recipe, People | None], tuple[Schema, Source]]
 
 
 def fit_estimator(
     model: Any, seal: Seal, make_gate: Callable[[Ledger, Any], Gate], progress: Callable[[str], None], groups: Any = None
 ) -> None:
-    """Train an estimator on the rows that ``seal`` gives; sets its fitted attributes."""
+    """Train an estimator on the rows that ``seal`` gives; afterwards it has its fitted attributes."""
     recipe, uncovered = check_parameters(model), learnt_before()
     for note in uncovered:
         warnings.warn(note, UncoveredWarning, stacklevel=3)
     _check_groups(model, groups)
-    printed = _leaky_print(model, recipe)
+    printed = _printed_form(model, recipe)
     # Also where a schema was read off rows before, and then kept.
     broken = _not_private(model, model.random_state is not None, getattr(model.schema, "source", model.schema))
     check_budget(model.budget, _unit(model), [*broken, *(printed.leaks if printed else ())])
@@ -95,7 +95,7 @@ def fit_estimator(
 
 
 def check_parameters(model: Any) -> Recipe:
-    """The recipe of an estimator, with its parameters; raises if a parameter cannot be used."""
+    """The recipe of an estimator, with ``recipe_params`` set; raises if any parameter of the estimator cannot be used."""
     for name in ("n_trees", "max_depth", "max_rows_per_person"):
         value = getattr(model, name)
         if value is not None and (not is_whole(value) or value < 1):
@@ -119,11 +119,12 @@ def check_parameters(model: Any) -> Recipe:
 
 
 def _accountant(model: Any) -> Any:
+    """The accountant for the epsilon, delta and rows of a person of an estimator; raises if they cannot be used."""
     return make_accountant(model.epsilon, model.delta, model.max_rows_per_person or 1)
 
 
 def _check_groups(model: Any, groups: Any) -> None:
-    """Raise unless ids of persons and the most rows of one come together."""
+    """Raise unless ids of persons and ``max_rows_per_person`` are both given, or neither."""
     if groups is not None and model.max_rows_per_person is None:
         raise ParameterError(
             "groups says whose rows they are; set max_rows_per_person to how many rows of one person may be used."
@@ -136,32 +137,35 @@ def _check_groups(model: Any, groups: Any) -> None:
 
 
 def whose_parts(model: Any, recipe: Recipe) -> dict[str, Any]:
-    """Whether a recipe is somebody's own, and what runs that is not the library's, for the statement."""
+    """Two fields of the statement: whether the recipe is the caller's own, and which code from outside the library runs."""
     facts = model.schema if isinstance(model.schema, Schema) else None
     kinds = [] if facts is None else [type(part) for part in (facts, facts.target, *facts.features.values())]
     return {"own_recipe": not is_listed(recipe), "outside": outside_parts(type(model), recipe, kinds)}
 
 
-def _leaky_print(model: Any, recipe: Recipe) -> Published | None:
-    """The printed algorithm, if it is asked for; None where it keeps its claim, since it is then the private one."""
+def _printed_form(model: Any, recipe: Recipe) -> Published | None:
+    """The printed algorithm, if it is asked for and leaks; None else, since the private variant is then what runs."""
     task = "classification" if is_classifier(model) else "regression"
     printed = get_published(recipe.name) if model.variant == "published" else None
     return None if printed is None or task in printed.sound_for else printed
 
 
 def _unit(model: Any) -> str:
+    """The unit of privacy of an estimator."""
     return "record" if model.max_rows_per_person is None else "person"
 
 
-def seal_table(model: Any, X: Any, y: Any, recipe: Recipe, groups: Any, people: People | None) -> tuple[Schema, Source]:
-    """The checked schema and rows of a table or a Parquet file; sets what scikit-learn keeps of a table."""
+def seal_table(model: Any, X: Any, y: Any, groups: Any, recipe: Recipe, people: People | None) -> tuple[Schema, Source]:
+    """The checked schema and the sealed rows of a table or a Parquet file; sets what scikit-learn keeps of a table."""
     if isinstance(X, Vault):
         return X.schema, X
     n_jobs = effective_n_jobs(model.n_jobs)
     if isinstance(X, str | os.PathLike):
         if y is not None:
             raise TableError("A file has its target in a column that the schema names; pass y with a table only.")
-        return seal_elsewhere(model, lambda schema: ParquetVault.seal(X, schema, n_jobs, groups, people), recipe)
+        return seal_elsewhere(
+            model, lambda schema, people: ParquetVault.seal(X, schema, n_jobs, groups, people), recipe, people
+        )
     if y is None:
         raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None.")
     X, schema = resolve_schema(model, X, y)
@@ -171,19 +175,21 @@ def seal_table(model: Any, X: Any, y: Any, recipe: Recipe, groups: Any, people: 
     return schema, vault
 
 
-def seal_elsewhere(model: Any, seal: Callable[[Schema], Source], recipe: Recipe) -> tuple[Schema, Source]:
-    """The checked schema and rows of a table that is not in memory."""
+def seal_elsewhere(
+    model: Any, seal: Callable[[Schema, People | None], Source], recipe: Recipe, people: People | None
+) -> tuple[Schema, Source]:
+    """The checked schema and the sealed rows of a table that is not in memory; sets what scikit-learn keeps of a table."""
     if isinstance(model.schema, str):
         raise SchemaError(f"Rows that are not in memory need a Schema; schema={ASSUMED!r} cannot look at them.")
     _, schema = resolve_schema(model)
     recipe.check(schema)
-    vault = seal(schema)
+    vault = seal(schema, people)
     model.n_features_in_, model.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
     return schema, vault
 
 
 def resolve_schema(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Schema]:
-    """The table and the schema of an estimator, which must fit its task; read off the table if that is asked for."""
+    """The table, and the schema of an estimator for its task, which is read off the table if the estimator asks for that."""
     schema, kind = model.schema, Classes if is_classifier(model) else Bounded
     if isinstance(schema, str) and schema == ASSUMED:
         return assume_public(X, y, classes=kind is Classes)
@@ -201,14 +207,14 @@ def resolve_schema(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Schem
 
 
 def keep_names(model: Any, X: Any, schema: Schema) -> None:
-    """Set what scikit-learn keeps of a table: the number of its columns, and their names if it has any."""
+    """Set what scikit-learn keeps of a table on the estimator: the number of columns, and their names if there are any."""
     # A list has no names to keep and, without a row, no columns to count.
     has_shape = len(getattr(X, "shape", ())) == 2
     validate_data(model, X if has_shape else np.empty((0, schema.n_features)), skip_check_array=True)
 
 
 def _not_private(model: Any, seeded: bool, source: Any) -> list[str]:
-    """Why a fit is not private, whatever its recipe does; ``source`` says where its schema comes from."""
+    """The reasons why a fit is not private, whatever its recipe does; ``source`` says where its schema comes from."""
     assumed = f"bounds, categories and classes were read off the rows (schema={ASSUMED!r}), without noise"
     reasons = {
         "epsilon is infinite, so no noise was added": math.isinf(model.epsilon),
@@ -219,7 +225,7 @@ def _not_private(model: Any, seeded: bool, source: Any) -> list[str]:
 
 
 def _state(model: Any, recipe: Recipe, entropy: Entropy, uncovered: list[str], **parts: Any) -> Statement:
-    """What is promised of a forest that was just released, or why nothing is."""
+    """The statement about a forest that was just released: what is promised, or why nothing is."""
     schema, ledger = model.schema_, model.ledger_
     reasons = _not_private(model, entropy.seeded, schema.source)
     reasons += [f"{leak.label}: {leak.reason}" for leak in ledger.leaks]
@@ -242,7 +248,7 @@ def _state(model: Any, recipe: Recipe, entropy: Entropy, uncovered: list[str], *
 
 
 def _notes(model: Any, recipe: Recipe, uncovered: list[str]) -> Iterator[str]:
-    """What weakens or explains the promise."""
+    """Sentences of the statement that weaken or explain the promise."""
     schema, ledger = model.schema_, model.ledger_
     if model.variant == "published" and not ledger.leaks:
         yield f"the printed algorithm of {recipe.name!r} keeps its claim for {recipe.task(schema)}; it is what ran"

@@ -1,4 +1,4 @@
-"""The pipeline: rows go in sealed, a public forest comes out. Read this first."""
+"""The pipeline of one fit, from a vault to a released forest. Sees sealed values, by protocol. Read this first."""
 
 import math
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def fit_forest(
     max_depth: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Forest:
-    """Grow a released forest within the budget of the gate's ledger.
+    """The released forest of a recipe on the rows of a vault, within the budget of the gate's ledger.
 
     Privacy: all releases pass the gate; what this function returns is public.
     """
@@ -69,7 +69,7 @@ def fit_published(
     n_trees: int | None = None,
     max_depth: int | None = None,
 ) -> Forest:
-    """Train exactly what a paper prints. NOT private: the rows are opened, and the ledger says why the claim fails."""
+    """The forest of an algorithm exactly as a paper prints it. NOT private: rows are opened, and the ledger says why."""
     ledger = gate.ledger
     check_support(vault, [Openable], f"Recipe {recipe.name!r}")
     assert isinstance(vault, Openable)
@@ -85,9 +85,9 @@ def fit_published(
 
 
 def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[Estimate, float]:
-    """A noisy number of rows, for ``share`` of epsilon, and the amount that is left.
+    """A released number of rows, for ``share`` of epsilon, and the amount that is left.
 
-    With delta it has a book of its own, in epsilon, so that it may decide what kind of releases follow (see ``Ledger``).
+    With delta the number has a book of its own, in epsilon, so that it may decide what releases follow (see ``Ledger``).
     """
     ledger = gate.ledger
     if ledger.delta > 0:
@@ -103,14 +103,14 @@ def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[Estimate, floa
 
 
 def _begin(ledger: Ledger, delta: float) -> float:
-    """A new book with all the epsilon that is left; returns its budget."""
+    """Begin a new book of the ledger with all the epsilon that is left; returns the budget of the book."""
     left = round_down(exact(ledger.epsilon) - exact(ledger.spent))
     ledger.begin(make_accountant(left, delta, ledger.rows))
     return ledger.accountant.budget
 
 
 def public_facts(schema: Schema, recipe: Recipe, epsilon: float, delta: float) -> Facts:
-    """What a recipe may plan with before anything was released; epsilon and delta are those of one record."""
+    """The facts that a recipe may plan with before anything is released; epsilon and delta are those of one record."""
     domain = Domain.of(schema, recipe.grid)
     return Facts(
         n_rows=float(schema.n_rows or 0),

@@ -1,4 +1,4 @@
-"""Plots of fitted models, such as ``dpforest.plots.tree(model)``. What they draw is in ``dpforest.show.plots``."""
+"""Plots of fitted models, such as ``dpforest.plots.tree(model)``. Sees released values only."""
 
 from dpforest.show.plots import accuracy_by_epsilon, budget_by_level, importances, leaf_noise, tree
 

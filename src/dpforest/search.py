@@ -1,4 +1,4 @@
-"""Private search for hyper-parameters: the best of a random number of runs, for a loss that covers the whole search.
+"""Private search for hyper-parameters: the best of a random number of runs, for one epsilon that covers all of them.
 
 Hands the table on to ``records`` and never looks into it.
 """
@@ -48,7 +48,7 @@ Model = DPForestClassifier | DPForestRegressor
 
 @dataclass(frozen=True)
 class _Run:
-    """What one run releases if it is the best."""
+    """The output of one run, which is released if the run is the best."""
 
     candidate: dict[str, Any]
     model: Model
@@ -58,6 +58,7 @@ class _Run:
 
     @property
     def rank(self) -> float:
+        """The figure by which runs are compared; larger is better."""
         # Both sums have their own noise, and one falls as the other rises: their difference says more than either.
         return self.hits - self.misses
 
@@ -155,9 +156,10 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _whose(self, models: list[Model]) -> dict[str, Any]:
-        """As that of an estimator, for all candidates together: which run is the best depends on what each of them loses.
+        """The fields of ``whose_parts`` for all candidates together, since which run is the best depends on each of them.
 
-        By what could be drawn, since what was drawn is secret. Of distributions that is known for none but the recipe.
+        They are about all that could be drawn, since what was drawn is secret. Of distributions this is known for the
+        recipe alone.
         """
         drawn: tuple[str, ...] = ()
         if not models:
@@ -172,6 +174,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         }
 
     def _check_parameters(self) -> tuple[Logarithmic, Schema]:
+        """The law of the number of runs, and the schema; raises if a parameter cannot be used."""
         estimator = self.estimator
         if not isinstance(estimator, DPForestClassifier | DPForestRegressor):
             raise ParameterError(f"estimator must be a DPForestClassifier or DPForestRegressor, not {shown(estimator)}.")
@@ -201,11 +204,12 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     @property
     def _spaces(self) -> Any:
+        """The given dictionaries of values or distributions, as a list."""
         given = self.param_distributions
         return [given] if isinstance(given, Mapping) else given
 
     def _check_names(self) -> None:
-        """Candidates say nothing but what may be searched."""
+        """Raise unless candidates are dictionaries that set nothing but what may be searched."""
         spaces = self._spaces
         if not isinstance(spaces, list | tuple) or not spaces or not all(isinstance(space, Mapping) for space in spaces):
             raise ParameterError(f"param_distributions must be a dictionary or a list of them, not {shown(spaces)}.")
@@ -214,7 +218,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ParameterError(f"{shown(other[0])} cannot be searched; a search can vary {', '.join(SEARCHED)}.")
 
     def _listed(self) -> list[dict[str, Any]]:
-        """All candidates, if they are lists; distributions have no end."""
+        """All candidates, if all values are listed; an empty list if there are distributions."""
         if any(hasattr(values, "rvs") for space in self._spaces for values in space.values()):
             return []
         try:
@@ -223,7 +227,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ParameterError(f"param_distributions: {error}") from None
 
     def _draw_candidates(self, listed: list[dict[str, Any]], n_runs: int, entropy: Entropy) -> list[dict[str, Any]]:
-        """Independent candidates, each drawn from all."""
+        """The candidates of ``n_runs`` runs, drawn independently and alike."""
         generator = entropy.generator()
         if listed:
             return [listed[index] for index in generator.integers(len(listed), size=n_runs)]
@@ -239,10 +243,11 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ParameterError(f"param_distributions: {error}") from None
 
     def _model(self, candidate: dict[str, Any], epsilon: float) -> Model:
+        """An unfitted copy of the estimator with the settings of a candidate and the epsilon of one run."""
         return clone(self.estimator).set_params(**candidate, epsilon=epsilon)
 
     def _seal(self, X: Any, y: Any, schema: Schema) -> Vault:
-        """The rows; a declared number of them is, for training, that of its share."""
+        """The sealed rows; the number of rows that their schema declares is scaled to the part that trains."""
         if isinstance(X, str) or not hasattr(X, "__len__"):
             raise TableError(f"A search needs a table in memory, not {shown(X)}.")
         if schema.n_rows is not None:
@@ -252,9 +257,9 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         return vault
 
     def _charge(self, is_own: bool) -> None:
-        """The whole search is in the store before a record is used, and stays charged however it ends.
+        """Charge the whole search to the budget before a record is used; it stays charged however the search ends.
 
-        It is settled at once: how long a search took would tell how many runs there were.
+        It is settled at once, since how long a search took would tell how many runs there were.
         """
         if self.budget is not None:
             loss = Loss.pure(as_written(self.epsilon))
@@ -262,7 +267,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             self.budget.settle(self.budget.reserve(what, outcomes=[loss]), loss)
 
     def _best(self, vault: Vault, candidates: list[dict[str, Any]], epsilon: float, entropy: Entropy) -> _Run:
-        """The best run, the first of those that tie; all others are forgotten."""
+        """The run with the best noisy score, the first of those that tie; all others are forgotten."""
         training, held_out = vault.hold_out(float(self.held_out), entropy)
         best = None
         with warnings.catch_warnings():
@@ -275,21 +280,22 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         return best
 
     def _run(self, training: Vault, held_out: Vault, candidate: dict[str, Any], epsilon: float, entropy: Entropy) -> _Run:
+        """One run: a model of the candidate on the training part, and its noisy score on the held-out part."""
         model = self._model(candidate, epsilon)
         model.fit(training)
         gate = Gate(Ledger(make_accountant(epsilon, 0.0)), entropy)
-        unit = self._unit(training.schema)
-        sums, _ = gate.add_noise(held_out.hits(model.forest_), Sensitivity(unit, unit**2), epsilon, "hits and misses")
-        hits, misses = (float(value) / unit for value in sums[0])
+        most = self._most_per_record(training.schema)
+        sums, _ = gate.add_noise(held_out.hits(model.forest_), Sensitivity(most, most**2), epsilon, "hits and misses")
+        hits, misses = (float(value) / most for value in sums[0])
         return _Run(candidate, model, hits, misses, gate.ledger)
 
     @staticmethod
-    def _unit(schema: Schema) -> int:
+    def _most_per_record(schema: Schema) -> int:
         """The most that a record adds to hits and misses together."""
         return 1 if isinstance(schema.target, Classes) else TARGET_STEPS
 
     def _keep(self, best: _Run, schema: Schema, epsilon: float, whose: dict[str, Any]) -> None:
-        """The best run, with a statement and a ledger of the whole search."""
+        """Set the fitted attributes from the best run, with a statement and a ledger of the whole search."""
         model = best.model
         model.privacy_ = replace(model.privacy_, **whose)
         model.ledger_ = self._ledger(best, epsilon)
@@ -313,7 +319,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.best_score_ = share if isinstance(target, Classes) else (target.upper - target.lower) * (share - 1)
 
     def _ledger(self, best: _Run, epsilon: float) -> Ledger:
-        """Parts of one run in parallel, and what being the best of several costs on top."""
+        """The ledger of the search: both parts of the best run in parallel, then what being the best of several costs."""
         ledger = Ledger(make_accountant(self.epsilon, 0.0))
         ledger.proof = best.model.privacy_.proof
         with ledger.scope("best run", "parallel") as run:

@@ -1,4 +1,4 @@
-"""Recipes: the catalogue, the plan of the default one, and the forms that papers print."""
+"""The catalogue of recipes, the planner of the default one, and printed algorithms. Sees public facts; these open rows."""
 
 from dpforest.parts.recipe import Recipe
 from dpforest.recipes.catalogue import get_recipe, is_listed, list_recipes

@@ -1,4 +1,4 @@
-"""Finds recipes by name."""
+"""The catalogue: finds recipes by name, and tells whether a recipe is one of them. Sees public values only."""
 
 import importlib
 import pkgutil
@@ -14,6 +14,7 @@ from dpforest.recipes import private
 
 @cache
 def _catalogue() -> dict[str, Recipe]:
+    """All recipes by name, in order of their years; the default one is the last."""
     modules = [
         importlib.import_module(f"{private.__name__}.{module.name}") for module in pkgutil.iter_modules(private.__path__)
     ]
@@ -23,7 +24,7 @@ def _catalogue() -> dict[str, Recipe]:
 
 
 def list_recipes() -> list[dict[str, Any]]:
-    """The catalogue: name, title, paper, tasks, whether a published variant exists, status of the claim.
+    """An entry for each recipe: name, title, paper, tasks, whether it has a published variant, claim and parameters.
 
     Example
     -------
@@ -34,7 +35,7 @@ def list_recipes() -> list[dict[str, Any]]:
 
 
 def get_recipe(name: str) -> Recipe:
-    """The recipe of that name."""
+    """The recipe of that name; raises if there is none."""
     catalogue = _catalogue()
     if not isinstance(name, str) or name not in catalogue:
         raise ParameterError(f"There is no recipe {shown(name)}. The catalogue has {', '.join(catalogue)}.")
@@ -42,10 +43,10 @@ def get_recipe(name: str) -> Recipe:
 
 
 def is_listed(recipe: Recipe) -> bool:
-    """Whether a recipe is the one that the catalogue has by its name, with parameters that ``with_parameters`` may set."""
+    """Whether a recipe is the catalogue's of that name, apart from parameters that ``with_parameters`` can set."""
     try:
         known = _catalogue()[recipe.name]
-        if set(recipe.tasks) < set(known.tasks):  # whoever uses it for less needs no other proof
+        if set(recipe.tasks) < set(known.tasks):  # the same recipe, kept to one of its tasks
             recipe = replace(recipe, tasks=known.tasks)
         # A part from outside may say of itself that it equals any other.
         return not outside_parts(recipe) and recipe == known.with_parameters(_changed(recipe, known))
@@ -54,7 +55,7 @@ def is_listed(recipe: Recipe) -> bool:
 
 
 def _changed(recipe: Recipe, known: Recipe) -> dict[str, Any]:
-    """The parameters in which a recipe differs from the one that the catalogue has."""
+    """The parameters in which a recipe differs from that of the catalogue, with their values in the recipe."""
     usual = known.settings()
     return {
         name: value
@@ -64,7 +65,7 @@ def _changed(recipe: Recipe, known: Recipe) -> dict[str, Any]:
 
 
 def describe_recipes() -> list[dict[str, Any]]:
-    """The catalogue in words: what each recipe splits on and where its budget goes."""
+    """An entry for each recipe as in ``list_recipes``, with how it splits and where its budget goes, in words."""
     return [
         recipe.to_dict() | {"tasks": ", ".join(recipe.tasks), "splits": _splits(recipe), "budget": _budget(recipe)}
         for recipe in _catalogue().values()

@@ -1,8 +1,8 @@
-"""The planner of the default recipe: public facts in, a complete recipe out.
+"""The planner of the default recipe. Sees public facts and a released number of rows.
 
-What is known is the number of rows (declared, or released with noise), epsilon, delta, and the numbers of features and
-classes. The *signal* N = 2 rows epsilon / classes says how far the records of a class stand out of the noise, and picks a
-line of the tables below: the more signal, the more trees and levels it pays for.
+It knows the number of rows (declared, or released with noise), epsilon, delta, and the numbers of features and classes. The
+*signal* N = 2 rows epsilon / classes says how far the records of a class stand out of the noise, and picks a line of the
+tables below: the more signal, the more trees and levels it pays for.
 """
 
 import math
@@ -37,10 +37,11 @@ LARGEST_SQUARE = max(
 
 @dataclass(frozen=True)
 class Shape:
-    """Sequential trees while the signal is below ``below``.
+    """A line of the tables: the shape of trees in sequence, for a signal below ``below`` and above that of the line before.
 
-    Before the chosen trees may come others: one deep tree, then marginal trees (one feature each: they see all features,
-    where a few chosen splits see some), then random trees; each kind with its share of the budget.
+    ``n_trees`` trees choose their splits. Before them may come others: one deep tree, then marginal trees (on one feature
+    each: together they see all features, where a few chosen splits see some), then random trees. Each kind has a share of
+    the budget, which is 0 for none.
     """
 
     below: float
@@ -49,10 +50,10 @@ class Shape:
     rate: float  # of learning: votes are log-odds times this
     split_share: float = 0.65
     bins: int = 32
-    one_tree: float = 0.0
-    marginal_trees: float = 0.0
-    passes: int = 1  # marginal trees of each feature
-    random_trees: float = 0.0
+    one_tree: float = 0.0  # the share of the deep tree
+    marginal_trees: float = 0.0  # the share of the marginal trees
+    passes: int = 1  # the number of marginal trees on each feature
+    random_trees: float = 0.0  # the share of the random trees
 
 
 # Without delta a tree costs its share in full, so chosen trees are few and look at all features.
@@ -86,27 +87,28 @@ N_RANDOM_TREES = 24
 MOST_MARGINAL_TREES = 60
 # With delta, but rows * epsilon below this: pure epsilon is better, and it is (epsilon, delta)-DP too.
 WITHOUT_DELTA = {"two classes": 100.0, "more classes": 600.0, "a number": 100.0}
-# Trees for a bounded target, while rows * epsilon is below the key.
+# The number of trees for a bounded target, while rows * epsilon is below the key.
 MEAN_TREES = {200_000.0: 1, math.inf: 3}
 COARSE_GRID = 1_000.0  # rows * epsilon below which fewer cuts are easier to choose from
 MEAN_TREES_WITH_DELTA = {5_000.0: 2, 30_000.0: 3, math.inf: 5}
 
 
 def plan_forest(facts: Facts, n_trees: int | None = None, depth: int | None = None) -> Recipe:
-    """The recipe for these facts, of the number of trees and the depth that the user asks for, if any."""
+    """The recipe that is planned for these facts; ``n_trees`` and ``depth`` are what the user asks for, if anything."""
     product = _product(facts)
     kind = {None: "a number", 1: "two classes", 2: "two classes"}.get(facts.n_classes, "more classes")
     if facts.delta > 0:
-        recipe = _plan(product, kind, facts, n_trees, depth)
+        recipe = _plan_for(product, kind, facts, n_trees, depth)
         if product >= WITHOUT_DELTA[kind] and _has_room(recipe, facts, n_trees or recipe.n_trees):
             return recipe
         return replace(plan_forest(replace(facts, delta=0.0), n_trees, depth), without_delta=True)
-    return _plan(product, kind, facts, n_trees, depth)
+    return _plan_for(product, kind, facts, n_trees, depth)
 
 
-def _plan(product: float, kind: str, facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
+def _plan_for(product: float, kind: str, facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
+    """The recipe for facts whose delta is used, if it is above 0."""
     if facts.n_classes is None:
-        return _for_a_number(product, facts, n_trees)
+        return sequential_means(product, facts, n_trees)
     # Without noise many trees cost nothing.
     has_many = facts.delta > 0 or math.isinf(facts.epsilon)
     signal = 2 * product / facts.n_classes
@@ -118,7 +120,7 @@ def _plan(product: float, kind: str, facts: Facts, n_trees: int | None, depth: i
 
 
 def _has_room(recipe: Recipe, facts: Facts, n_trees: int) -> bool:
-    """Whether the Gaussian noise of every leaf fits 64 bits, so that no fit is refused half-way."""
+    """Whether the Gaussian noise of every leaf fits 64 bits, so that no fit fails after a part of its budget is spent."""
     root = math.sqrt(-math.log(facts.delta))
     # Half of the least that (epsilon, delta) gives; a little goes to the number of rows and to the target's range.
     rho = (math.sqrt(root**2 + facts.epsilon) - root) ** 2 / 2
@@ -129,12 +131,16 @@ def _has_room(recipe: Recipe, facts: Facts, n_trees: int) -> bool:
 
 
 def _product(facts: Facts) -> float:
+    """Rows times epsilon, at most MOST_SIGNAL; 0 for a released number of rows that is not above 0."""
     return min(facts.n_rows * facts.epsilon, MOST_SIGNAL) if facts.n_rows > 0 else 0.0
 
 
 def one_tree(product: float, facts: Facts) -> Recipe:
-    """Two classes: the max operator, with a little Gini where both children keep the same majority. More classes:
-    Gini + lambda * max operator, lambda from 4 down to 1/4 as the signal grows."""
+    """The recipe of a single tree, whose depth follows from rows * epsilon.
+
+    For two classes it splits by the max operator, with a little Gini where both children keep the same majority; for more
+    classes by Gini + lambda * max operator, with lambda from 4 down to 1/4 as rows * epsilon grow.
+    """
     bits = math.log2(max(product, 1))
     two = facts.n_classes is not None and facts.n_classes <= 2
     parts = 320 if two else round(16 * min(max(4 - 0.5 * (bits - 6), 0.25), 4))
@@ -149,19 +155,23 @@ def one_tree(product: float, facts: Facts) -> Recipe:
 
 
 def sequential(shape: Shape, facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
-    """Trees in sequence. With a number of trees from the user, the chosen trees make up for it, or stand alone."""
+    """The recipe of trees in sequence, of the given shape.
+
+    If the user asks for a number of trees, the trees that choose their splits are as many more or fewer; if that would leave
+    none of them, all trees choose their splits.
+    """
     before = _phases_before(shape, facts, depth)
     n_before = sum(phase.n_trees for phase in before)
     if n_trees is not None and n_trees <= n_before:
         before, n_before = (), 0
     n_chosen = shape.n_trees if n_trees is None else n_trees - n_before
-    some, mass = facts.delta > 0, 0.3 if facts.delta > 0 else 0.15
+    has_delta, mass = facts.delta > 0, 0.3 if facts.delta > 0 else 0.15
     return replace(
         SKETCH,
         grid=Grid(bins=shape.bins, geometric=True),
         propose=Menu(
-            kinds=(Thresholds(), OneAgainstRest(), RandomSubsets(4)) if some else (Thresholds(), OneAgainstRest()),
-            n_features=max(2, math.ceil(0.34 * facts.n_features)) if some else None,
+            kinds=(Thresholds(), OneAgainstRest(), RandomSubsets(4)) if has_delta else (Thresholds(), OneAgainstRest()),
+            n_features=max(2, math.ceil(0.34 * facts.n_features)) if has_delta else None,
         ),
         criterion=MaxOperator(),
         allocate=Uniform(split_share=shape.split_share),
@@ -177,6 +187,7 @@ def sequential(shape: Shape, facts: Facts, n_trees: int | None, depth: int | Non
 
 
 def _phases_before(shape: Shape, facts: Facts, depth: int | None) -> tuple[Phase, ...]:
+    """The phases of trees that come before those that choose their splits: one deep tree, marginal and random trees."""
     phases = []
     if shape.one_tree:
         tree = one_tree(shape.one_tree * _product(facts), facts)
@@ -197,7 +208,8 @@ def _phases_before(shape: Shape, facts: Facts, depth: int | None) -> tuple[Phase
     return tuple(phases)
 
 
-def _for_a_number(product: float, facts: Facts, n_trees: int | None) -> Recipe:
+def sequential_means(product: float, facts: Facts, n_trees: int | None) -> Recipe:
+    """The recipe for a bounded target: trees in sequence, whose depth and default number follow from rows * epsilon."""
     has_delta = facts.delta > 0
     planned = next(n for below, n in (MEAN_TREES_WITH_DELTA if has_delta else MEAN_TREES).items() if product < below)
     splits, centres, leaves = (0.5, 0.15, 0.35) if has_delta else (0.5, 0.2, 0.3)

@@ -1,1 +1,1 @@
-"""The catalogue: one algorithm in each module, a value named RECIPE."""
+"""The private recipes: one algorithm in each module, as a value named RECIPE. Sees public values only."""

@@ -1,4 +1,4 @@
-"""The library's own recipe: planned from public facts."""
+"""The library's own recipe, which its planner makes from public facts."""
 
 from dpforest.recipes.planner import SKETCH
 

@@ -16,7 +16,7 @@ all, not of those that can still be split. 8 random subsets of more than 6 categ
 to the paper, go with the last category or bin, in a random subset to either side, and may be split off.
 Permute-and-flip, whole numbers of noise (§2.18); the error at rate epsilon/R^2 instead of epsilon/8B^2, two-bin means
 instead of noise scaled by the leaf's size (§2.2); records dealt by a draw each (§2.8). What Theorems 1 to 3 promise:
-``rules.FilledLeaves``, §2.19.
+``parts.shape.FilledLeaves``, §2.19.
 """
 
 from dpforest.growing.choosing import Medians

@@ -1,1 +1,1 @@
-"""Printed algorithms: exactly what the papers print, for research. NOT private; every model says so."""
+"""Algorithms exactly as their papers print them, for research. NOT private: sees opened rows, as every model says."""

@@ -1,4 +1,4 @@
-"""Printed algorithms, as their papers print them: what they see, what they return. NOT private.
+"""What printed algorithms have in common: their nodes, their leaks, and what they draw. NOT private: sees opened rows.
 
 A printed algorithm gets the opened rows. The gate opened them, and the ledger has a leak for each reason why the claim of
 the paper does not hold, so a model made here is never called private.
@@ -15,11 +15,11 @@ from dpforest.records.base import Rows
 
 @dataclass
 class Node:
-    """A node of a printed tree.
+    """A node of a tree that a printed algorithm grows, with all below it.
 
     ``counts`` is what the node keeps: class counts, or (1 - mean, mean) of a bounded target, noisy or exact as the paper has
     it. A split on a numeric feature has increasing ``cuts``; child k gets the values between cut k-1 (included) and cut k,
-    the last child also the missing ones. A split on a categorical feature has ``groups``: child k gets the places in
+    the last child also the missing ones. A split on a categorical feature has ``groups``: child k gets the codes in
     ``groups[k]``, the last child also those in none.
     """
 
@@ -30,7 +30,7 @@ class Node:
     children: "list[Node]" = field(default_factory=list)
 
     def route(self, column: np.ndarray) -> np.ndarray:
-        """The child of each value of the node's feature."""
+        """The index of the child ``(n_records,)`` that each value of the node's feature goes to."""
         if self.groups:
             indices = np.array([index for group in self.groups for index in group], dtype=np.int64)
             child = np.full(max(column.max(initial=0), indices.max(initial=0)) + 1, len(self.groups) - 1)
@@ -41,9 +41,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Published:
-    """A printed algorithm and why its claim does not hold.
+    """A printed algorithm, and the reasons why its claim of privacy does not hold.
 
-    ``train(rows, epsilon, recipe, rng)`` returns the roots of its trees. ``leaks`` name the section of docs/review.md.
+    ``train(rows, epsilon, recipe, rng)`` returns the roots of its trees. ``leaks`` are the reasons, each with its section of
+    docs/review.md.
     ``sound_for`` lists tasks for which the printed algorithm keeps its claim; there the private variant runs, which then is
     the same.
     """
@@ -60,14 +61,14 @@ def laplace(counts: np.ndarray, scale: float, rng: np.random.Generator) -> np.nd
 
 
 def exponential_choice(scores: np.ndarray, rate: float, rng: np.random.Generator) -> int:
-    """A place drawn with probability proportional to exp(rate * score); the best one at an infinite rate."""
+    """An index drawn with probability proportional to exp(rate * score); that of the best score at an infinite rate."""
     if np.isinf(rate):
         return int(np.argmax(scores))
     return int(np.argmax(rate * scores + rng.gumbel(size=len(scores))))
 
 
 def gini(counts: np.ndarray) -> np.ndarray:
-    """1 - sum of squared shares along the last axis; 0 for an empty group."""
+    """The Gini index of counts along their last axis: 1 - sum of squared shares; 0 for an empty group."""
     sizes = counts.sum(axis=-1, keepdims=True)
     shares = np.divide(counts, sizes, out=np.zeros(counts.shape), where=sizes > 0)
     return np.where(sizes[..., 0] > 0, 1 - np.square(shares).sum(axis=-1), 0.0)
@@ -82,5 +83,5 @@ def bootstrap(rows: Rows, rng: np.random.Generator) -> tuple[Rows, np.ndarray]:
 
 
 def equal_parts(rows: Rows, n_parts: int, rng: np.random.Generator) -> list[Rows]:
-    """A shuffle cut into parts of equal size: adding a record can change two parts (docs/review.md, 2.8)."""
+    """Shuffled rows, cut into parts of equal size: adding a record can change two parts (docs/review.md, 2.8)."""
     return [rows.take(part) for part in np.array_split(rng.permutation(rows.n_rows), n_parts)]

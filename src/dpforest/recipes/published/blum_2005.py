@@ -22,12 +22,12 @@ from dpforest.records.base import Rows
 
 
 def epsilon_per_query(budget: float, d: int, m: int) -> float:
-    """What each of Q1 and Q2 gets for one attribute of one layer."""
+    """The budget of Q1, and of Q2, for one attribute of one layer."""
     return budget / (2 * d * m)
 
 
 def gain(counts: np.ndarray, sizes: np.ndarray) -> float:
-    """Gain of noisy counts ``(n_values, n_classes)`` and sizes ``(n_values,)``, up to what all attributes share."""
+    """The gain of noisy counts ``(n_values, n_classes)`` and sizes ``(n_values,)``, up to what all attributes share."""
     is_share = (counts > 0) & (counts <= sizes[:, None])
     shares = np.divide(counts, sizes[:, None], out=np.ones(counts.shape), where=is_share)
     return float((counts * np.log2(shares)).sum())
@@ -35,7 +35,7 @@ def gain(counts: np.ndarray, sizes: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Sulq:
-    """One tree on one table."""
+    """Grows a tree on one table, with ``per_query`` for Q1 and Q2 and ``leaves`` for a leaf."""
 
     table: Values
     per_query: float
@@ -43,7 +43,7 @@ class Sulq:
     rng: np.random.Generator
 
     def build(self, records: np.ndarray, left: list[int], n_layers: int) -> Node:
-        """The tree of some records; ``left`` has the attributes that no node above has used."""
+        """The node of some records and all below; ``left`` has the attributes that no node above has used."""
         if n_layers == 1 or not left:
             return Node(laplace(self.table.class_counts(records), 1 / self.leaves, self.rng))
         exact = self.table.counts(records)
@@ -60,7 +60,7 @@ class Sulq:
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
-    """Trees of d layers, the leaves among them."""
+    """The roots of trees of d layers, the leaves among them."""
     table, d, budget = Values.of(rows, recipe), recipe.depth + 1, epsilon / recipe.n_trees
     m = len(table.attributes)
     tree = Sulq(table, epsilon_per_query(budget, d, max(m, 1)), budget / d, rng)

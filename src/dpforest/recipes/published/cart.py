@@ -1,4 +1,4 @@
-"""Binary trees by the exact Gini index, for printed algorithms. NOT private: sees rows and reads exact counts.
+"""Binary trees by the exact Gini index, for printed algorithms. NOT private: sees opened rows and exact counts.
 
 A split of a continuous feature lies between two neighbouring values of the node's records (missing values go right);
 a split of a discrete feature sets one value that the node holds against the rest.
@@ -22,7 +22,7 @@ LEAST_BUDGET = 1e-12
 
 @dataclass(frozen=True)
 class Choice:
-    """A split that a node takes: a cut of a continuous feature, or a value of a discrete one against the rest."""
+    """A split, with its Gini index: at a cut of a continuous feature, or of one value of a discrete one against the rest."""
 
     feature: int
     gini: float
@@ -32,7 +32,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Splits:
-    """What one feature offers to a node: the Gini index after each split, and where the splits are.
+    """All splits of one feature that divide a node, with the Gini index after each.
 
     ``lows`` and ``highs`` are the neighbouring values of a continuous feature, ``indices`` the values of a discrete one.
     """
@@ -48,24 +48,24 @@ class Splits:
         return len(self.lows) > 0
 
     def best(self) -> int:
-        """The split of least Gini index; the first of several."""
+        """The index of the split with the least Gini index; the first of several."""
         return int(self.ginis.argmin())
 
     def midpoint(self, split: int) -> float:
-        """The mean of the two neighbouring values."""
+        """The cut of a split at the mean of its two neighbouring values."""
         low, high = float(self.lows[split]), float(self.highs[split])
         middle = (low + high) / 2
         # A value equal to the cut goes right, so the cut must lie above the lower one, however close the two are.
         return middle if low < middle else high
 
     def inside(self, split: int, rng: np.random.Generator) -> float:
-        """A point drawn evenly between the two neighbouring values."""
+        """A cut of a split drawn evenly between its two neighbouring values."""
         low, high = float(self.lows[split]), float(self.highs[split])
         point = high - (high - low) * rng.random()
         return point if low < point else high
 
     def draw(self, sign: float, rate: float, rng: np.random.Generator) -> int:
-        """An interval by the exponential mechanism: weight ``exp(rate * sign * gini)`` times its length."""
+        """The index of a split drawn with weight ``exp(rate * sign * gini)`` times the length of its interval."""
         scores = sign * self.ginis
         if np.isinf(rate):
             return int(scores.argmax())
@@ -84,7 +84,7 @@ class Splits:
 
 @dataclass(frozen=True)
 class Sample:
-    """The records of one tree."""
+    """The records of one tree, and the splits that divide some of them."""
 
     rows: Rows
 
@@ -98,19 +98,19 @@ class Sample:
 
     @cached_property
     def _ranked(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Sorted distinct values of each feature and the rank of each record's: ranks sort faster than floats."""
+        """For each feature its sorted distinct values and the rank of each record: ranks sort faster than floats."""
         return [np.unique(column, return_inverse=True) for column in self.rows.columns]
 
     def class_counts(self, records: np.ndarray) -> np.ndarray:
         return np.bincount(self.rows.target[records], minlength=self.rows.n_classes)
 
     def offers(self, features: np.ndarray, records: np.ndarray) -> list[Splits]:
-        """The splits of those features that divide some records."""
+        """For each of the features that divides the records, its splits."""
         offers = [self.splits(feature, records) for feature in features]
         return [splits for splits in offers if len(splits.ginis)]
 
     def splits(self, feature: int, records: np.ndarray) -> Splits:
-        """All splits of a feature that divide some records, with their exact Gini indices."""
+        """All splits of a feature that divide the records, with their exact Gini indices."""
         values, counts = self._counts_by_value(feature, records)
         none = np.empty(0)
         if not self.is_continuous[feature]:
@@ -121,7 +121,7 @@ class Sample:
         return Splits(int(feature), gini_after(left, counts.sum(axis=0)), known[:-1], known[1:], none)
 
     def _counts_by_value(self, feature: int, records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The values that the records hold, in order, and the class counts of each."""
+        """The distinct values of the records, in order, and the class counts ``(n_values, n_classes)`` of each."""
         values, ranks = self._ranked[feature]
         n_classes = self.rows.n_classes
         # One sort by value and class together.
@@ -133,14 +133,17 @@ class Sample:
 
 
 def gini_after(left: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """The Gini index of two children, weighted by their sizes [dong2022, eq. 6], for class counts of the left ones."""
+    """The Gini index after each split, weighted by size [dong2022, eq. 6].
+
+    ``left`` ``(n_splits, n_classes)`` are the class counts of left children, ``total`` those of the node.
+    """
     right = total - left
     squares = np.square(left).sum(axis=1) / left.sum(axis=1) + np.square(right).sum(axis=1) / right.sum(axis=1)
     return 1 - squares / total.sum()
 
 
 def least_gini(choices: list[Choice]) -> Choice | None:
-    """The choice of least Gini index, compared exactly; the first of several, None of none."""
+    """The choice of least Gini index, compared exactly; the first of several, or None if there is none."""
     return min(choices, key=lambda choice: choice.gini, default=None)
 
 
@@ -150,7 +153,7 @@ def exact_best(sample: Sample, features: np.ndarray, records: np.ndarray) -> Cho
 
 
 def draw_features(wanted: float | None, n_features: int, rng: np.random.Generator) -> np.ndarray:
-    """Random features in their own order: a number of them, a share below 1, or all for None."""
+    """Indices of drawn features in rising order: ``wanted`` of them, that fraction if below 1, or all for None."""
     if wanted is None:
         return np.arange(n_features)
     n_drawn = int(np.ceil(wanted * n_features)) if wanted < 1 else min(int(wanted), n_features)
@@ -163,9 +166,9 @@ def grow(
     choose: Callable[[np.ndarray, int], Choice | None],
     keep: Callable[[np.ndarray, int], np.ndarray],
 ) -> Node:
-    """A tree that stops on pure nodes, on fewer than two records, at ``depth``, or where nothing is chosen.
+    """The root of a tree that stops on pure nodes, on fewer than two records, at ``depth``, or where nothing is chosen.
 
-    ``choose(records, level)`` gives the split of a node, ``keep(class counts, level)`` what it remembers.
+    ``choose(records, level)`` gives the split of a node, ``keep(class counts, level)`` the counts that it keeps.
     """
 
     def node_of(records: np.ndarray, level: int) -> Node:

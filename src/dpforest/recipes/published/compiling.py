@@ -1,4 +1,4 @@
-"""Turns the nodes of printed trees into a forest. Public values only (as public as what a printed algorithm returns)."""
+"""Turns the nodes of printed trees into a forest. Sees what printed algorithms return, which is not private."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from dpforest.schema.domain import Domain
 
 
 def compile_forest(roots: list[Node], schema: Schema, vote: Vote) -> Forest:
-    """A forest with a cut wherever some tree has one."""
+    """The forest of printed trees, with the votes of its leaves; its domain has the cuts of all trees."""
     levels = [roots]
     while any(node.children for node in levels[-1]):
         levels.append([child for node in levels[-1] for child in node.children])
@@ -47,6 +47,7 @@ def compile_forest(roots: list[Node], schema: Schema, vote: Vote) -> Forest:
 
 
 def _domain(nodes: list[Node], schema: Schema) -> Domain:
+    """The features of a schema with all cuts that some node has."""
     features = tuple(schema.features.values())
     found: list[set[float]] = [set() for _ in features]
     for node in nodes:
@@ -56,6 +57,7 @@ def _domain(nodes: list[Node], schema: Schema) -> Domain:
 
 
 def _route(node: Node, domain: Domain, width: int) -> np.ndarray:
+    """The child ``(width,)`` of each code of the node's feature; 0 beyond the codes that it has."""
     n_codes = int(domain.n_codes[node.feature])
     route = np.zeros(width, dtype=np.int64)
     if node.groups:

@@ -37,7 +37,7 @@ from dpforest.schema import Categorical, Classes, Numeric, Schema
 MOST_ENUMERATED = 10
 N_RANDOM_SUBSETS = 512
 
-# R_A: the bounds of a numeric feature, the possible places of a categorical one. Its keys are A.
+# R_A: the bounds of a numeric feature, the possible codes of a categorical one. Its keys are A.
 Ranges = dict[int, tuple[float, float] | tuple[int, ...]]
 
 
@@ -50,16 +50,17 @@ class Split:
     groups: tuple[tuple[int, ...], ...] = ()
 
     def goes_left(self, column: np.ndarray) -> np.ndarray:
+        """A mask ``(n_records,)`` of the values that go to the left child."""
         if not self.groups:
             return column < self.cuts[0]
-        # The last entry stands for every place after those of B.
+        # The last entry stands for every code after those of B.
         inside = np.zeros(max(self.groups[0]) + 2, dtype=bool)
         inside[list(self.groups[0])] = True
         return inside.take(column, mode="clip")
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
-    """FitForest, Algorithm 2."""
+    """The roots of all trees: FitForest, Algorithm 2."""
     n_trees, part = recipe.n_trees, not isinstance(recipe.sample, EveryRecord)
     parts = equal_parts(rows, n_trees, rng) if part else [rows] * n_trees
     budget = recipe.allocate.plan(epsilon if part else epsilon / n_trees, recipe.depth)
@@ -71,7 +72,7 @@ def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) 
 
 
 def public_ranges(schema: Schema) -> Ranges:
-    """What the schema says of each feature that can be split on at all."""
+    """R_A at the root: the public ranges of the features that can be split on at all."""
     ranges: Ranges = {}
     for index, feature in enumerate(schema.features.values()):
         if isinstance(feature, Numeric):
@@ -88,7 +89,7 @@ def fit_tree(
     find_split: Callable[[Rows, Ranges], Split],
     store: Callable[[Rows], np.ndarray],
 ) -> Node:
-    """FitTree, Algorithm 1."""
+    """The root of one tree: FitTree, Algorithm 1."""
     if n_levels == 0 or not ranges:
         return Node(store(rows))
     split = find_split(rows, ranges)
@@ -111,13 +112,14 @@ def split_range(ranges: Ranges, split: Split) -> tuple[Ranges, Ranges]:
 
 
 def _narrow(ranges: Ranges, feature: int, allowed: tuple, can_be_split: bool) -> Ranges:
+    """The ranges with that of one feature replaced, or without the feature if it cannot be split."""
     if can_be_split:
         return ranges | {feature: allowed}
     return {index: other for index, other in ranges.items() if index != feature}
 
 
 def find_split(rows: Rows, ranges: Ranges, epsilon_1: float, n_features: int, rng: np.random.Generator) -> Split:
-    """FindSplit, Algorithm 3: a balanced split of each of K features, then the one with the least squared error."""
+    """The split of a node by FindSplit, Algorithm 3: balanced splits of K features, of which one by its squared error."""
     features = [int(index) for index in rng.permutation(list(ranges))[:n_features]]
     splits = [balanced_split(rows, index, ranges[index], epsilon_1, rng) for index in features]
     sums = target_sums(rows)
@@ -143,7 +145,7 @@ def _balanced_subset(column: np.ndarray, allowed: np.ndarray, epsilon_1: float, 
 
 @cache
 def _all_subsets(n: int) -> np.ndarray:
-    """Each way to split n things once: the subsets, not empty, without the last thing."""
+    """A mask ``(n_subsets, n)`` of each way to split n things in two: the subsets, not empty, without the last thing."""
     return (np.arange(1, 2 ** (n - 1))[:, None] >> np.arange(n)) & 1 == 1
 
 
@@ -153,6 +155,7 @@ def _random_subsets(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _median(column: np.ndarray, allowed: tuple[float, float], epsilon_1: float, rng: np.random.Generator) -> float:
+    """A threshold between the drawn j-th value and the next, or anywhere in the range if there is no next one."""
     n = len(column)
     j = 1 + exponential_choice(-np.abs(n - 2.0 * np.arange(1, n + 1)), epsilon_1 / 2, rng) if n else 0
     if 0 < j < n:
@@ -170,7 +173,7 @@ def explained(rows: Rows, sums: np.ndarray, left: np.ndarray) -> float:
 
 
 def target_sums(rows: Rows, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:
-    """Class counts, or the sums of 1 - y and y, of the chosen records."""
+    """Class counts ``(n_classes,)`` of the chosen records, or the sums of 1 - y and y of a bounded target."""
     target = rows.target[chosen]
     if isinstance(rows.schema.target, Classes):
         return np.bincount(target, minlength=rows.n_classes).astype(float)
@@ -179,7 +182,7 @@ def target_sums(rows: Rows, chosen: np.ndarray | slice = slice(None)) -> np.ndar
 
 
 def store(rows: Rows, epsilon_2: float, rng: np.random.Generator) -> np.ndarray:
-    """What a leaf keeps: noisy class counts, or (1 - mean, mean) with noise scaled by its exact number of records."""
+    """The counts that a leaf keeps: noisy class counts, or (1 - mean, mean) with noise scaled by its exact size."""
     if isinstance(rows.schema.target, Classes):
         return laplace(rows.class_counts(), 1 / epsilon_2, rng)
     if rows.n_rows:

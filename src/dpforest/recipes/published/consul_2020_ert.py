@@ -22,7 +22,7 @@ from dpforest.schema import Categorical
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
-    """A forest of random trees."""
+    """The roots of random trees, whose leaves alone look at records."""
     n_trees, part = recipe.n_trees, not isinstance(recipe.sample, EveryRecord)
     trees = rng.integers(0, n_trees, rows.n_rows)
     parts = [rows.take(trees == tree) for tree in range(n_trees)] if part else [rows] * n_trees
@@ -32,7 +32,7 @@ def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) 
 
 
 def random_split(rows: Rows, ranges: Ranges, rng: np.random.Generator) -> Split:
-    """A split that looks at public ranges only."""
+    """A random split of a random feature, from public ranges alone."""
     feature = int(rng.choice(list(ranges)))
     allowed = ranges[feature]
     if isinstance(list(rows.schema.features.values())[feature], Categorical):
@@ -42,7 +42,7 @@ def random_split(rows: Rows, ranges: Ranges, rng: np.random.Generator) -> Split:
 
 
 def _random_subset(n: int, rng: np.random.Generator) -> np.ndarray:
-    """A subset of n things, neither empty nor all of them, each as likely."""
+    """A mask ``(n,)`` of a random subset, neither empty nor all; each such subset is as likely."""
     while True:
         inside = rng.random(n) < 0.5
         if inside.any() and not inside.all():

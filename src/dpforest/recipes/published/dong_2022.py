@@ -22,7 +22,7 @@ from dpforest.records.base import Rows
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
-    """The trees of Algorithm 3."""
+    """The roots of the trees of Algorithm 3."""
     layers = layer_budgets(epsilon, recipe)
     return [_tree(Sample(bootstrap(rows, rng)[0]), layers, recipe, rng) for _ in range(recipe.n_trees)]
 
@@ -34,7 +34,7 @@ def layer_budgets(epsilon: float, recipe: Recipe) -> list[float]:
 
 
 def _tree(sample: Sample, layers: list[float], recipe: Recipe, rng: np.random.Generator) -> Node:
-    """A tree with a budget for each of its layers, the last of which are leaves."""
+    """The root of a tree with a budget for each of its layers, the last of which are leaves."""
 
     def choose(records: np.ndarray, level: int) -> Choice | None:
         if layers[level] <= 0:

@@ -31,12 +31,12 @@ from dpforest.records.base import Rows
 
 
 def epsilon_per_query(beta: float, tau: int, delta: int) -> float:
-    """What each query gets of the budget beta: line 2, eq. 10."""
+    """The budget of each query, out of the budget beta of the forest: line 2, eq. 10."""
     return beta / (tau * (2 * delta - 1))
 
 
 def local_sensitivity(size: float) -> float:
-    """Most that one record changes the normalised Gini of ``size`` records: line 17, eq. 11."""
+    """The most that one record changes the normalised Gini of ``size`` records: line 17, eq. 11."""
     return 1 - (size / (size + 1)) ** 2 - (1 / (size + 1)) ** 2
 
 
@@ -58,7 +58,7 @@ class Dpdf:
     root_attributes: list[int] = field(default_factory=list)
 
     def build_tree(self, records: np.ndarray, left: np.ndarray, d: int) -> Node:
-        """Lines 12 to 26; ``left`` has the attributes that no node above has used."""
+        """The node of some records and all below: lines 12 to 26; ``left`` are the attributes that no node above uses."""
         counts = laplace(self.table.class_counts(records), 1 / self.epsilon, self.rng)
         node, size = Node(counts), counts.sum()
         if d > self.delta or not (size >= self.least and (counts < size).all() and len(left)):
@@ -71,7 +71,7 @@ class Dpdf:
         return node
 
     def splitting_attribute(self, records: np.ndarray, left: np.ndarray, noisy_size: float, root: bool) -> int:
-        """Lines 27 to 36."""
+        """The drawn attribute of a node, by lines 27 to 36."""
         fresh = np.setdiff1d(left, self.root_attributes) if root else left
         offered = fresh if len(fresh) else left
         rate = choice_rate(self.epsilon, noisy_size)
@@ -82,7 +82,7 @@ class Dpdf:
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
-    """Lines 1 to 11."""
+    """The roots of the pruned trees, by lines 1 to 11."""
     assert isinstance(recipe.stop, NoisySize), "DPDF stops at noisy sizes"
     tau, delta = recipe.n_trees, recipe.depth + 1
     forest = Dpdf(Values.of(rows, recipe), epsilon_per_query(epsilon, tau, delta), delta, recipe.stop.least, rng)

@@ -27,7 +27,7 @@ LARGEST_POWER = 700.0
 
 @dataclass(frozen=True)
 class RandomTree:
-    """A tree that has seen no record, as arrays over its nodes, level by level; ``features`` is -1 at a leaf.
+    """A random tree, drawn without records, as arrays over its nodes, level by level; ``features`` is -1 at a leaf.
 
     A node with a categorical feature has a child for each value; else child 1 has the values from ``thresholds`` on.
     """
@@ -41,7 +41,7 @@ class RandomTree:
 
     @classmethod
     def draw(cls, domain: Domain, depth: int, most_nodes: int, rng: np.random.Generator) -> "RandomTree":
-        """All levels down to ``depth``; nodes that would pass ``most_nodes`` stay leaves."""
+        """A random tree of ``depth`` levels of splits; nodes whose children would pass ``most_nodes`` stay leaves."""
         low, high = np.zeros((1, len(domain.n_values)), dtype=np.int64), domain.n_values[None] - 1
         levels, parents, starts, n_nodes = [], [np.array([-1])], [0], 1
         for _ in range(depth):
@@ -63,7 +63,7 @@ class RandomTree:
         return cls(domain, features, thresholds, first_children, np.concatenate(parents), ends)
 
     def leaves_of(self, rows: Rows) -> np.ndarray:
-        """The leaf of each record."""
+        """The leaf ``(n_records,)`` that each record reaches."""
         codes = np.stack([attribute.values for attribute in attributes_of(rows, self.domain)], axis=1)
         nodes = np.zeros(len(codes), dtype=np.int64)
         for _ in self.starts[2:]:
@@ -74,7 +74,7 @@ class RandomTree:
         return nodes
 
     def to_nodes(self, counts: np.ndarray) -> Node:
-        """The root of the tree with the given counts of its nodes."""
+        """The root of the tree, whose nodes keep the given counts ``(n_nodes, n_classes)``."""
         nodes = [Node(count) for count in counts]
         groups = [tuple((value,) for value in range(n_values)) for n_values in self.domain.n_values]
         for index in np.flatnonzero(self.features >= 0):
@@ -92,7 +92,7 @@ class RandomTree:
 def _draw_splits(
     domain: Domain, low: np.ndarray, high: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each node a random feature with more than one value left, a random threshold and the number of children."""
+    """For each node a random feature with more than one value left, a random threshold, and the number of children."""
     divides = high > low
     features = np.where(divides, rng.random(low.shape), -1.0).argmax(axis=1)
     nodes = np.arange(len(low))
@@ -105,7 +105,7 @@ def _draw_splits(
 def _narrowed(
     domain: Domain, low: np.ndarray, high: np.ndarray, features: np.ndarray, thresholds: np.ndarray, child: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The values that children can hold, from those that their parents can."""
+    """The lowest and the highest value of each feature that children can hold, from those of their parents."""
     nodes = np.arange(len(child))
     numeric, last = domain.is_numeric[features], child > 0
     lowest, highest = low[nodes, features], high[nodes, features]
@@ -121,7 +121,7 @@ def log_odds(margins: np.ndarray, epsilon: float) -> np.ndarray:
 
 
 def label_chances(counts: np.ndarray, epsilon: float) -> np.ndarray:
-    """The chance of each label ``(n_leaves, n_classes)``; classes that share the largest count share u = 1."""
+    """The probability ``(n_leaves, n_classes)`` of each label; all classes with the largest count have u = 1."""
     ordered = np.sort(counts, axis=1)
     margins = (ordered[:, -1] - ordered[:, -2]) if counts.shape[1] > 1 else ordered[:, -1]
     commonest = counts == ordered[:, -1:]
@@ -130,13 +130,13 @@ def label_chances(counts: np.ndarray, epsilon: float) -> np.ndarray:
 
 
 def draw_labels(counts: np.ndarray, epsilon: float, rng: np.random.Generator) -> np.ndarray:
-    """A label for each leaf."""
+    """The drawn label ``(n_leaves,)`` of each leaf."""
     below = label_chances(counts, epsilon).cumsum(axis=1)
     return (below[:, :-1] <= rng.random(len(counts))[:, None]).sum(axis=1)
 
 
 def _labelled(tree: RandomTree, part: Rows, epsilon: float, rng: np.random.Generator) -> Node:
-    """The tree with one record of the drawn label in each leaf, and their sums above."""
+    """The root of the tree with one record of the drawn label in each leaf, and sums of these above."""
     n_nodes, n_classes = len(tree.features), part.n_classes
     cells = tree.leaves_of(part) * n_classes + part.target
     exact = np.bincount(cells, minlength=n_nodes * n_classes).reshape(n_nodes, n_classes)
@@ -148,7 +148,7 @@ def _labelled(tree: RandomTree, part: Rows, epsilon: float, rng: np.random.Gener
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
-    """A random tree on each part, labelled with the whole budget."""
+    """The roots of random trees, one for each part, which is labelled with the whole budget."""
     domain, most_nodes = Domain.of(rows.schema, recipe.grid), max(MOST_NODES // recipe.n_trees, 1)
     return [
         _labelled(RandomTree.draw(domain, recipe.depth, most_nodes, rng), part, epsilon, rng)

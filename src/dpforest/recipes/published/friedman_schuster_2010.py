@@ -32,7 +32,7 @@ GLOBAL_SENSITIVITY = 0.5
 
 
 def epsilon_per_query(beta: float, delta: int) -> float:
-    """What each query gets of the budget beta."""
+    """The budget of each query, out of the budget beta of the tree."""
     return beta / (2 * delta)
 
 
@@ -43,7 +43,7 @@ def choice_rate(epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class DiffPid3:
-    """One tree on one table."""
+    """Grows a tree on one table, with ``epsilon`` for each query."""
 
     table: Values
     epsilon: float
@@ -64,7 +64,7 @@ class DiffPid3:
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
-    """The pruned trees, of which the paper has one; delta counts leaves as a level, the depth of the recipe does not."""
+    """The roots of the pruned trees, of which the paper has one; delta counts the leaves as a level, the depth does not."""
     delta, table = recipe.depth + 1, Values.of(rows, recipe)
     grower = DiffPid3(table, epsilon_per_query(epsilon / recipe.n_trees, delta), delta, rng)
     everything = np.arange(rows.n_rows), np.arange(len(table.attributes))

@@ -31,13 +31,13 @@ from dpforest.records.base import Rows
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
-    """The trees of RFDPP-Gini."""
+    """The roots of the trees of RFDPP-Gini."""
     half = epsilon / recipe.n_trees / (recipe.depth + 1) / 2
     return [_tree(Sample(bootstrap(rows, rng)[0]), half, recipe, rng) for _ in range(recipe.n_trees)]
 
 
 def _tree(sample: Sample, half: float, recipe: Recipe, rng: np.random.Generator) -> Node:
-    """A tree that spends ``half`` on the counts of each layer and as much on its splits."""
+    """The root of a tree that spends ``half`` on the counts of each layer and as much on its splits."""
 
     def choose(records: np.ndarray, level: int) -> Choice | None:
         features = draw_features(recipe.propose.n_features, sample.n_features, rng)
@@ -49,7 +49,7 @@ def _tree(sample: Sample, half: float, recipe: Recipe, rng: np.random.Generator)
 
 
 def _best(splits: Splits, share: float, rng: np.random.Generator) -> Choice:
-    """One split of a feature: drawn if it is continuous, exact if it is discrete."""
+    """One split of a feature: drawn if it is continuous, that of least Gini index if it is discrete."""
     if not splits.is_continuous:
         return splits.at_value(splits.best())
     drawn = splits.draw(-1.0, share / (2 * GINI_SENSITIVITY), rng)

@@ -31,7 +31,7 @@ LEAST_ERROR = 1e-6
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
-    """The trees of Algorithm 3, after Algorithms 1 and 2."""
+    """The roots of the trees of Algorithm 3, after Algorithms 1 and 2."""
     stages: Any = recipe.stages
     n_drawn = min(int(stages.n_features), len(rows.columns))
     weights = solve_weights(rows, stages.held_out_budget * epsilon, n_drawn, recipe, rng)
@@ -44,7 +44,7 @@ def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) 
 
 
 def solve_weights(rows: Rows, epsilon: float, n_drawn: int, recipe: Recipe, rng: np.random.Generator) -> np.ndarray:
-    """The weight of each feature, by Algorithms 1 and 2 with the budget ``epsilon`` for out-of-bag counts."""
+    """Weights ``(n_features,)`` by Algorithms 1 and 2, with the budget ``epsilon`` for out-of-bag counts."""
     importances, errors = [], []
     scale = noise_scale(epsilon / recipe.n_trees)
     for _ in range(recipe.n_trees):
@@ -56,7 +56,7 @@ def solve_weights(rows: Rows, epsilon: float, n_drawn: int, recipe: Recipe, rng:
 
 
 def _first_tree(sample: Sample, n_drawn: int, depth: int, rng: np.random.Generator) -> Node:
-    """A tree of Algorithm 1: features drawn once, the exact best split at each node."""
+    """The root of a tree of Algorithm 1: features drawn once, the exact best split at each node."""
     features = draw_features(n_drawn, sample.n_features, rng)
 
     def choose(records: np.ndarray, level: int) -> Choice | None:
@@ -66,7 +66,7 @@ def _first_tree(sample: Sample, n_drawn: int, depth: int, rng: np.random.Generat
 
 
 def out_of_bag_error(root: Node, rows: Rows, scale: float, rng: np.random.Generator) -> float:
-    """The mean over classes of noisy error counts by exact class sizes [li2022, eq. 4]."""
+    """The mean over classes of noisy numbers of errors over exact class sizes [li2022, eq. 4]."""
     wrong = rows.target[_classes(root, rows) != rows.target]
     errors = laplace(np.bincount(wrong, minlength=rows.n_classes), scale, rng)
     sizes = rows.class_counts()
@@ -74,7 +74,7 @@ def out_of_bag_error(root: Node, rows: Rows, scale: float, rng: np.random.Genera
 
 
 def _classes(root: Node, rows: Rows) -> np.ndarray:
-    """The exact majority class of the leaf of each row."""
+    """The exact majority class of the leaf that each row reaches ``(n_rows,)``."""
     classes = np.empty(rows.n_rows, dtype=np.int64)
 
     def walk(node: Node, records: np.ndarray) -> None:
@@ -90,7 +90,7 @@ def _classes(root: Node, rows: Rows) -> np.ndarray:
 
 
 def tree_importances(root: Node, n_features: int) -> np.ndarray:
-    """The sum of impurity decreases of each feature in one tree [li2022, eqs. 6 to 8]."""
+    """The sums ``(n_features,)`` of the impurity decreases of each feature in one tree [li2022, eqs. 6 to 8]."""
     importances = np.zeros(n_features)
     for node in _inner(root):
         below = np.array([child.counts for child in node.children])
@@ -99,6 +99,7 @@ def tree_importances(root: Node, n_features: int) -> np.ndarray:
 
 
 def _inner(node: Node) -> Iterator[Node]:
+    """All nodes with children, from this one down."""
     if node.children:
         yield node
         for child in node.children:
@@ -106,13 +107,13 @@ def _inner(node: Node) -> Iterator[Node]:
 
 
 def feature_weights(importances: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """Weights from importances ``(n_trees, n_features)`` and the noisy error of each tree [li2022, eqs. 5 and 9]."""
+    """Weights ``(n_features,)`` from importances ``(n_trees, n_features)`` and noisy errors [li2022, eqs. 5 and 9]."""
     tree_weights = 1 / np.where(np.abs(errors) < LEAST_ERROR, LEAST_ERROR, errors)
     return _over(tree_weights @ importances, importances.sum())
 
 
 def _order(weights: np.ndarray, n_drawn: int, rng: np.random.Generator) -> np.ndarray:
-    """The features of one tree of Algorithm 3, from the heaviest down; none if too few are left to draw from."""
+    """The features of one tree of Algorithm 3 by falling weight; none if too few are left to draw from."""
     mean, spread = weights.mean(), weights.std()
     removable = weights < mean - 3 * spread
     pruned = (mean - 3 * spread < weights) & (weights < mean - 1.5 * spread)
@@ -125,7 +126,7 @@ def _order(weights: np.ndarray, n_drawn: int, rng: np.random.Generator) -> np.nd
 
 
 def feature_budgets(weights: np.ndarray, orders: list[np.ndarray], epsilon: float) -> list[np.ndarray]:
-    """The budget of each split feature of each tree [li2022, eqs. 10 and 13 to 15]; 0 where it would be negative."""
+    """For each tree the budgets of its features [li2022, eqs. 10 and 13 to 15]; 0 where it would be negative."""
     totals = np.array([weights[order].sum() for order in orders])
     tree_shares = _over(totals, totals.sum()) / len(orders)
     budgets = []
@@ -141,7 +142,7 @@ def _over(values: np.ndarray, total: float) -> np.ndarray:
 
 
 def _second_tree(sample: Sample, order: np.ndarray, budgets: np.ndarray, depth: int, rng: np.random.Generator) -> Node:
-    """A tree of Algorithm 3: the feature of each level is set, its cut is drawn or its value is the exact best."""
+    """The root of a tree of Algorithm 3: the feature of each level is set, its cut is drawn, or its best value taken."""
 
     def choose(records: np.ndarray, level: int) -> Choice | None:
         if budgets[level] <= 0:

@@ -1,4 +1,4 @@
-"""Tables of attributes with few values, and trees that have a child for each of them. NOT private.
+"""Tables of attributes with few values, for printed trees with a child for each value. NOT private: sees opened rows.
 
 Shared by the printed forms of DPDF and DiffPID3, as [fletcher2015] has them, and of SuLQ-ID3.
 """
@@ -19,7 +19,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Attribute:
-    """One attribute: its values as whole numbers, and how a node that splits on it tells them apart.
+    """One attribute of all records, as whole numbers, with the cuts or groups of a node that splits on it.
 
     The values are the bins or the listed categories; a record without any of them has the last, as ``Node.route`` has it.
     """
@@ -33,7 +33,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Values:
-    """The discrete table: class c and value v of attribute a of a record are cell (first[a] + v) * n_classes + c."""
+    """A table of attributes; ``cells`` numbers value v of attribute a and class c as (first[a] + v) * n_classes + c."""
 
     attributes: tuple[Attribute, ...]
     target: np.ndarray
@@ -43,6 +43,7 @@ class Values:
 
     @classmethod
     def of(cls, rows: Rows, recipe: Recipe) -> "Values":
+        """The table of the rows, with numbers in the bins of the recipe, without attributes of one value."""
         attributes = tuple(each for each in attributes_of(rows, Domain.of(rows.schema, recipe.grid)) if each.n_values > 1)
         first = np.cumsum([0, *(attribute.n_values for attribute in attributes)])
         cells = np.empty((rows.n_rows, len(attributes)), dtype=np.int64)
@@ -51,16 +52,16 @@ class Values:
         return cls(attributes, rows.target, rows.n_classes, first, cells)
 
     def class_counts(self, records: np.ndarray) -> np.ndarray:
-        """Exact class counts, the query P1 of eq. 5."""
+        """Exact class counts ``(n_classes,)`` of some records, the query P1 of eq. 5."""
         return np.bincount(self.target[records], minlength=self.n_classes)
 
     def counts(self, records: np.ndarray) -> np.ndarray:
-        """Exact class counts of each value of each attribute, ``(n_values of all, n_classes)``."""
+        """Exact class counts ``(first[-1], n_classes)`` of some records, for each value of each attribute."""
         n_cells = self.first[-1] * self.n_classes
         return np.bincount(self.cells[records].ravel(), minlength=n_cells).reshape(-1, self.n_classes)
 
     def gini(self, records: np.ndarray) -> np.ndarray:
-        """The normalised Gini of each attribute, at most 0: eq. 4; 0 where there is no record."""
+        """The normalised Gini ``(n_attributes,)`` of a split of some records, at most 0: eq. 4; 0 without records."""
         if not len(records):
             return np.zeros(len(self.attributes))
         counts = self.counts(records)
@@ -70,7 +71,7 @@ class Values:
 
 
 def attributes_of(rows: Rows, domain: Domain) -> list[Attribute]:
-    """The features of a table as attributes, numbers by the bins of the domain."""
+    """All features of a table as attributes; numbers have the bins of the domain as values."""
     attributes = []
     for index, (column, feature) in enumerate(zip(rows.columns, rows.schema.features.values(), strict=True)):
         if isinstance(feature, Categorical):
@@ -85,14 +86,14 @@ def attributes_of(rows: Rows, domain: Domain) -> list[Attribute]:
 
 
 def split_records(records: np.ndarray, attribute: Attribute) -> list[np.ndarray]:
-    """The records of each value."""
+    """The records of each value of an attribute, as a list of index arrays."""
     values = attribute.values[records]
     order = np.argsort(values, kind="stable")
     return np.split(records[order], np.searchsorted(values[order], np.arange(1, attribute.n_values)))
 
 
 def prune_tree(node: Node) -> None:
-    """Close nodes by lines 37 to 50: a parent is judged after its children, so one walk does what the repeated ones do."""
+    """Remove the children of nodes by lines 37 to 50, in one walk from the leaves up, which does what repeated walks do."""
     for child in node.children:
         prune_tree(child)
     if not node.children or any(child.children for child in node.children):
@@ -104,6 +105,6 @@ def prune_tree(node: Node) -> None:
 
 
 def _quality(counts: np.ndarray) -> float:
-    """The Gini of one node, at most 0 for counts that are: eq. 22."""
+    """The Gini of one node by eq. 22, which is at most 0 if no count is below 0."""
     size = counts.sum()
     return float(np.square(counts / size).sum() - 1) if size != 0 else 0.0

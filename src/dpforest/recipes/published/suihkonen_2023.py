@@ -46,7 +46,7 @@ LEAST_RECORDS = 4
 
 @dataclass(frozen=True)
 class Budgets:
-    """What a choice of a split, of a feature and of a label get; P = 1 in eq. 5.3."""
+    """The budgets of the choice of a split, of a feature and of a label; P = 1 in eq. 5.3."""
 
     split: float
     feature: float
@@ -54,16 +54,17 @@ class Budgets:
 
     @classmethod
     def of(cls, budget: float, max_depth: int, p: float = 0.5) -> "Budgets":
+        """The budgets of a tree of ``max_depth`` levels, with ``p`` of its budget for splits."""
         return cls(p * budget / (2 * max_depth), p * budget / (2 * max_depth), (1 - p) * budget)
 
     @property
     def split_rate(self) -> float:
-        """Factor of the balance in the exponent of eqs. 5.1 and 5.2."""
+        """The factor of the balance in the exponent of eqs. 5.1 and 5.2."""
         return self.split / 2
 
     @property
     def feature_rate(self) -> float:
-        """Factor of the summed squared error, N_i times MSE, in the exponent of eq. 5.3."""
+        """The factor of the summed squared error, N_i times MSE, in the exponent of eq. 5.3."""
         return self.feature / 8
 
 
@@ -77,7 +78,7 @@ class Offers:
 
     @classmethod
     def of(cls, column: np.ndarray, feature: Feature) -> "Offers":
-        """Each category in the column, or points of the set range; numbers that are missing are never in child 0."""
+        """The splits at each category in the column, or at points of the set range; missing numbers are never in child 0."""
         if isinstance(feature, Categorical):
             sizes = np.bincount(column)
             values = np.flatnonzero(sizes)
@@ -88,7 +89,7 @@ class Offers:
 
     @property
     def balances(self) -> np.ndarray:
-        """Minus the difference in size of the two children."""
+        """Minus the difference in size of the two children, for each split."""
         return -np.abs(self.n_records - 2 * self.n_first)
 
 
@@ -108,14 +109,14 @@ class Split:
 
 
 def squared_error(targets: np.ndarray, first: np.ndarray) -> float:
-    """N_i times MSE: squared distances to the mean of the target in each child, summed."""
+    """N_i times MSE: the sum over both children of squared distances to the mean of the child's targets."""
     children = (targets[first], targets[~first])
     return float(sum(np.square(child - child.mean()).sum() for child in children if len(child)))
 
 
 @dataclass(frozen=True)
 class Grower:
-    """One tree on one part."""
+    """Grows one tree on one part of the rows."""
 
     part: Rows
     targets: np.ndarray  # classes as numbers in [0, 1]
@@ -146,7 +147,7 @@ class Grower:
         return Node(counts, split.feature, groups=((int(split.value),), rest), children=children)
 
     def _choose(self, records: np.ndarray, used: frozenset[int]) -> Split | None:
-        """A split for each of K random features, then one of these; None where no feature is left with two values."""
+        """A split of one of K random features, each of which draws one first; None if no feature is left with two values."""
         columns = enumerate(self.part.columns)
         left = [feature for feature, column in columns if feature not in used and not _is_constant(column[records])]
         drawn = self.rng.permutation(left)[: self.n_features].astype(int)
@@ -157,13 +158,14 @@ class Grower:
         return splits[exponential_choice(-errors, self.budgets.feature_rate, self.rng)]
 
     def _halve(self, feature: int, records: np.ndarray) -> Split:
+        """A split of one feature, drawn so that it halves the records as well as possible."""
         column, part = self.part.columns[feature][records], self.features[feature]
         offers = Offers.of(column, part)
         value = offers.values[exponential_choice(offers.balances, self.budgets.split_rate, self.rng)]
         return Split(feature, value, column == value if isinstance(part, Categorical) else column < value)
 
     def _leaf(self, class_counts: np.ndarray) -> Node:
-        """One record of the label."""
+        """A leaf with one record of the drawn label."""
         # Permute-and-flip is the largest count after one-sided exponential noise.
         noisy = class_counts + self.rng.exponential(1 / self.budgets.label, len(class_counts))
         return Node(np.eye(len(noisy))[noisy.argmax()])
@@ -177,7 +179,7 @@ def _is_constant(column: np.ndarray) -> bool:
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
-    """A tree on each part, each with the whole budget."""
+    """The roots of trees, one for each part, which has the whole budget."""
     n_drawn = recipe.propose.n_drawn(len(rows.columns))
     budgets = Budgets.of(epsilon, recipe.depth, recipe.allocate.split_share)  # type: ignore[attr-defined]  # is uniform
     roots = []
