@@ -182,7 +182,7 @@ class _DPForest(BaseEstimator):
         return sql_query(self._released, table)
 
     def to_sklearn(self) -> Any:
-        """A scikit-learn estimator that predicts as this model does, with scikit-learn's tree arrays; it cannot fit."""
+        """A scikit-learn forest that predicts as this model does, with scikit-learn's tree arrays; it cannot be fitted."""
         from dpforest.show.export.sklearn import released_forest
 
         return released_forest(self._released, self.schema_)

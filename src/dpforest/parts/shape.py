@@ -66,7 +66,7 @@ class HalfUntested(Rule):
 
 @dataclass(frozen=True)
 class LogRows(Rule):
-    """The natural logarithm of the number of rows, rounded, [suihkonen2023, §4.5.1 on Bojarski et al.]."""
+    """The natural logarithm of the number of rows, rounded [suihkonen2023, §4.5.1 on Bojarski et al.]."""
 
     needs_rows = True
 

@@ -7,7 +7,7 @@ Kept: all of it, for any number of classes. Its theorems, which bound errors by 
 Readings: log n is the natural logarithm, rounded; trees on all records, as B/t says; the statistics of a leaf are its class
 counts (a count and a total would have an L1 sensitivity of 2); a number is cut at random on a public grid, a category is
 split from the rest, and so is what is missing or not listed.
-Departs: log n from a bought or declared number of rows (docs/review.md, §2.17); a node draws among the features that can
+Departs: log n of a declared or noisy number of rows (docs/review.md, §2.17); a node draws among the features that can
 still divide it, and is a leaf if none can; for shares counts below 0 are taken as 0, and a leaf with none above 0 says what
 its parent says; a public cap on nodes, which 17 trees of depth 14 would pass; geometric noise on integers (§2.18).
 """

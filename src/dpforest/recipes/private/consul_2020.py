@@ -11,10 +11,10 @@ one of these. Trees are averaged, class shares or means, of which the paper says
 Departs: by default, ``medians="joint"``, one choice among all splits of K features that weighs balance and error alike, each
 by what one record can move it; ``balance`` is lambda, the weight of balance (the paper has none). In two stages each
 of the K medians is paid, so a choice has 1/(K + 1) of a level, not 1/2 (docs/review.md, §2.7). 32 public bins and no draw
-between records (§2.3); where none is better the first cut is taken, a random one with noise. The K features are drawn of
+between records (§2.3); of equally good cuts the first is taken, with noise a random one. The K features are drawn of
 all, not of those that can still be split. 8 random subsets of more than 6 categories. Unlisted and missing values, unknown
 to the paper, go with the last category or bin, in a random subset to either side, and may be split off.
-Permute-and-flip, whole numbers of noise (§2.18); the error at rate epsilon/R^2 instead of epsilon/8B^2, two-bin means
+Permute-and-flip, noise in whole numbers (§2.18); the error at rate epsilon/R^2 instead of epsilon/8B^2, two-bin means
 instead of noise scaled by the leaf's size (§2.2); records dealt by a draw each (§2.8). What Theorems 1 to 3 promise:
 ``parts.shape.FilledLeaves``, §2.19.
 """

@@ -6,7 +6,7 @@ Kept: all of it. A feature that can still be split is drawn, then one of its cut
 averaged, of which the paper says nothing.
 Departs: 32 public bins instead of any threshold of the range; unlisted and missing values, unknown to the paper, are drawn
 to a side too, so that a subset of a short list may divide nothing else; two-bin means instead of noise scaled by the
-leaf's size, whole numbers of noise, records dealt by a draw each (docs/review.md, §2.2, §2.8, §2.18).
+leaf's size, noise in whole numbers, records dealt by a draw each (docs/review.md, §2.2, §2.8, §2.18).
 """
 
 from dataclasses import replace

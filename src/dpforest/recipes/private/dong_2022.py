@@ -8,7 +8,7 @@ Kept: eq. 12 with q and d (as a share of its largest value; q = 1 and d = 0 is u
 geometric; by default 1.1 and 0.5, the paper's linear4), CART, Gini, shape, (Poisson) bootstrap, m features at a node (``k``:
 the paper has no number, here 5), majority vote.
 Departs: one private choice a node among all splits of the drawn features, for the whole of its layer, by permute-and-flip
-on the Gini index times size: the half for counts buys what no line reads, and features that are compared need no shares
+on the Gini index times size: the half for counts pays for what no line reads, and features that are compared need no shares
 of their own. Noisy leaves, for the last layer's budget; public cuts; no stop on pure or small nodes; ln(1 + B/T) for
 each tree (docs/review.md, §2.4, §2.5, §2.9, §2.11, §2.16, §3).
 """

@@ -7,7 +7,7 @@ Kept: all of that, with tau = 4 and delta = 5. A size is the sum of the noisy co
 not of their absolute values (eq. 26); a tie is pruned (eq. 27, not line 43).
 Departs: the Gini count with its global width 2, by permute-and-flip, instead of the normalised Gini with a sensitivity read
 off noisy sizes (eq. 11), whose loss is unbounded; delta levels of counts, not delta + 1 as line 16 of Algorithm 1
-(docs/review.md, §2.1). Whole numbers of noise (§2.18). A node that stops early is asked once more as a leaf, as its path
+(docs/review.md, §2.1). Noise in whole numbers (§2.18). A node that stops early is asked once more as a leaf, as its path
 has budget left. In pruning and in the vote a count below 0 is 0, and a leaf with none above 0 votes as its parent. Roots
 repeat once every feature has been one. Numbers, which the paper does not have, are cut into ``bins`` of equal width; values
 outside of the lists and missing ones have children of their own.

@@ -10,7 +10,7 @@ Departs: the max operator unless told otherwise; the stop takes the mean number 
 list would keep all others from being split; weights exp(epsilon u / w) with the monotone width w (Gini count 2, max 1)
 instead of exp(epsilon u / 2w), by permute-and-flip; class counts instead of sizes, which costs the same and lets every
 node be pruned; B/(2 delta - 1), as leaves then need no second query; numbers by public cuts, which cost nothing
-(docs/review.md, §2.1). Whole numbers of noise (§2.18). A node that stops early is asked once more as a leaf. In pruning and
+(docs/review.md, §2.1). Noise in whole numbers (§2.18). A node that stops early is asked once more as a leaf. In pruning and
 in the vote a count below 0 is 0. Values outside of the lists and missing ones have children of their own.
 """
 

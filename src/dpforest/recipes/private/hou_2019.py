@@ -9,7 +9,7 @@ vote. Weights are divided by their sum, 4.19; eq. 4.30 takes it for 2d - 1 = 13,
 Departs: gain ratio moves by its whole range with one record, so it cannot be used, nor can its weights w1 and w2; its
 purpose, to correct the bias towards many values, is met by binary splits, whose gain has none. Counts of inner nodes are
 never read, so their half of a layer goes to its choice; a leaf above the last layer has the share of the last. No stop on
-pure nodes, common as it is (§3.1); public cuts; permute-and-flip; ln(1 + B/T) for each tree. How many features
+pure nodes, though it is common (§3.1); public cuts; permute-and-flip; ln(1 + B/T) for each tree. How many features
 a node draws is in no source: half of them, ``k`` (docs/review.md, §2.4, §2.9, §2.11, §2.15, §2.16).
 """
 

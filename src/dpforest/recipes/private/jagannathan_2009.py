@@ -8,7 +8,7 @@ value; the prediction is the mean of the class shares, for which counts below 0 
 Departs: a leaf with no count above 0 says what its parent says; category lists come from the schema, and values outside of
 them and missing ones have children of their own; numbers, which the paper does not have, are split at a random public cut,
 or missing ones from the rest, more than once on a path; m/2 is rounded up; a public cap on nodes, which ten trees of depth
-11 on mushroom pass; geometric noise on integers (docs/review.md, §2.11, §2.18).
+11 on mushroom would pass; geometric noise on integers (docs/review.md, §2.11, §2.18).
 """
 
 from dpforest.parts.allocation import LeavesOnly

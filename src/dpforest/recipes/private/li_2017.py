@@ -8,7 +8,7 @@ Kept: Gini, two children for a number, bootstrap, that shape, equal layers, nois
 Departs: one choice by permute-and-flip among all public cuts and categories of all drawn features. Cuts are equally far
 apart, so each stands for an interval of the same length: the base measure that a private choice of a point needs. A
 category stands against the rest, the commoner way of §3.1: many small leaves would be noise. ln(1 + B/T) for each tree;
-no stop on pure nodes, common as it is (§3.1). How many features a node draws is in no source: five, ``k``
+no stop on pure nodes, though it is common (§3.1). How many features a node draws is in no source: five, ``k``
 (docs/review.md, §2.3, §2.4, §2.9, §2.11).
 """
 

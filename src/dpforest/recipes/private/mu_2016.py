@@ -7,7 +7,7 @@ Kept: two choices at each node (``FeatureFirst``), (Poisson) bootstrap, uniform 
 Departs: which call comes first is not said: here the attribute does, by its best cut, which has the bound of one cut; were
 a point chosen for each attribute, each would have to be paid. Half of a level for each choice, by permute-and-flip. No
 source has its criterion or its trees (ID3 splits discrete features by value): binary splits by the Gini index times
-size, so that it differs from ``li-2020`` by its two choices alone. Public cuts; no stop on pure nodes, as DiffPRF has;
+size, so that it differs from ``li-2020`` by its two choices alone. Public cuts; no stop on pure nodes like DiffPRF's;
 ln(1 + B/T) for each tree; noisy leaves (docs/review.md, §2.4, §2.7, §2.9, §2.11, §3).
 """
 

@@ -9,7 +9,7 @@ operator), noisy leaves, majority vote; cuts and their stop by eq. 4.4, once for
 ``bins`` public bins for a tenth of the budget. Missing is a value of its own. Without numeric features nothing is bought.
 Departs: cuts lie between public bins, of which those that noise would drown are one, and noise counts against a cut; a
 feature of which it leaves none has five even intervals, while without noise it has one value and is not split;
-permute-and-flip at the rates of monotone scores; no stop on pure nodes, common as it is (§3.1); a bootstrap
+permute-and-flip at the rates of monotone scores; no stop on pure nodes, though it is common (§3.1); a bootstrap
 multiplies a record, so a tree gets ln(1 + B/T) (docs/review.md, §2.4, §2.9, §2.11).
 How many features a node draws is in no source: half of them, ``k``. ``cuts="even"`` makes a child of every bin instead;
 the table ``thesis-choices`` of docs/bench/papers.md has both.

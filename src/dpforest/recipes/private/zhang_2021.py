@@ -7,7 +7,7 @@ Kept: a private choice of attribute and cut, CART, random subsets, bootstrap, nu
 one reading, ``WeightedMajority``: eq. 4.11 does not say over what its inner sum and its maximum run; with the maximum
 over values, nothing would be better than an attribute that divides nothing.
 Departs: F_Max is not monotone, so its width is 2 and the rate half of what a monotone score has; permute-and-flip; public
-cuts; no stop on pure nodes, common as it is (§3.1); ln(1 + B/T) for each tree. What the new division is, no
+cuts; no stop on pure nodes, though it is common (§3.1); ln(1 + B/T) for each tree. What the new division is, no
 source says: layers have equal shares. Depth and ``k`` are those of ``li-2020``; which two attributes were used is not
 said, so all are offered (docs/review.md, §2.4, §2.9, §2.11, §3).
 """
