@@ -1,4 +1,4 @@
-"""Accountants: how much a mechanism may do for a given loss. Public values only.
+"""Accountants: at which strength a mechanism may run for a given loss, and what losses add up to. Public values only.
 
 An accountant knows one unit of loss (epsilon, or rho of zCDP), the mechanisms that have a proof in
 that unit, and how the total is stated as (epsilon, delta). It refuses whatever it does not know.
@@ -17,7 +17,7 @@ from typing import Any
 from dpforest.errors import AccountingError, ParameterError, shown
 from dpforest.privacy.amounts import as_written, divide_evenly, exact, float_above, float_below, round_up, round_up_short
 
-# Budgets that no sampler could serve: noise would not fit 64-bit integers once levels and trees have had their shares.
+# Below these budgets no sampler could run: noise would not fit 64-bit integers once levels and trees have had their shares.
 SMALLEST = {"epsilon": 2.0**-30, "rho": 2.0**-26}
 # More than the relative error of a term of the conversion: a few roundings of 2**-53 each, one of them since a float stands
 # for its decimal.
@@ -43,7 +43,7 @@ def log_delta_at(alpha: float, rho: float, epsilon: float) -> float:
 
 
 def best_orders(rho: float, epsilon: float) -> tuple[float, float]:
-    """Two neighbouring numbers between which the order lies that has the least delta for rho-zCDP."""
+    """Two neighbouring floats; between them lies the order alpha that gives the least delta for rho-zCDP at epsilon."""
     low, high = 1 + 1e-9, (epsilon + 1) / (2 * rho) + 2
     for _ in range(200):
         middle = (low + high) / 2
@@ -80,13 +80,15 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
 
 def log_of(delta: float) -> float:
-    """Logarithm of the decimal of a delta, not above it but for the rounding of the logarithm."""
+    """Logarithm of the decimal that ``delta`` is written as, rounded down apart from the rounding of the logarithm."""
     return math.log(float_below(delta))
 
 
 @dataclass(frozen=True)
 class Pure:
-    """Pure epsilon: losses add; choices by permute-and-flip, counts with two-sided geometric noise.
+    """The accountant for delta = 0: losses in epsilon add up.
+
+    Choices are made by permute-and-flip, and counts have two-sided geometric noise.
 
     Privacy:
         Claim: mechanisms run at the strengths given here for amounts that sum to ``budget`` are
@@ -107,31 +109,37 @@ class Pure:
 
     @cached_property
     def budget(self) -> float:
-        """What a record may lose, rounded down."""
+        """The epsilon that one record may lose in all releases together, rounded down."""
         return divide_evenly(self.epsilon, self.rows)
 
     @property
     def record_epsilon(self) -> float:
-        """The epsilon that one record sees, to plan with."""
+        """The epsilon of one record, by which a planner chooses sizes; here the same as ``budget``."""
         return self.budget
 
     def of_unit(self, amount: float) -> float:
-        """What the protected unit loses where a record loses ``amount``; rounded up, but not above what it may lose."""
+        """The epsilon that the protected unit loses when a record loses ``amount``.
+
+        It is rounded up, but not above the stated epsilon if the amount is within the budget.
+        """
         if math.isinf(amount):
             return amount
         loss = round_up_short(exact(amount) * self.rows)
         return min(loss, self.epsilon) if amount <= self.budget else loss
 
     def strength(self, mechanism: str, amount: float) -> Fraction:
-        """Rate times width (choices) or rate times L1 sensitivity (geometric noise)."""
+        """How strongly a mechanism may run at a cost of ``amount``.
+
+        For a choice it is the rate times the width of the scores, for geometric noise the rate times the L1 sensitivity.
+        """
         if mechanism not in ("permute-and-flip", "exponential", "geometric"):
             raise AccountingError(f"'{mechanism}' has no pure-epsilon guarantee. Set delta > 0, or use another mechanism.")
         return exact(amount)
 
     def bootstrap(self, amount: float) -> float:
-        """Loss of a step that costs ``amount`` when it runs on a Poisson(1) bootstrap.
+        """The epsilon of a step that runs on a Poisson(1) bootstrap and costs ``amount`` for one copy of a record.
 
-        A record comes k ~ Poisson(1) times, so output probabilities change by at most
+        A record is drawn k ~ Poisson(1) times, so output probabilities change by at most
         E[exp(k amount)] = exp(exp(amount) - 1). Rounded up.
         """
         if amount >= 700:
@@ -139,20 +147,22 @@ class Pure:
         return math.nextafter(math.nextafter(math.expm1(float_above(amount)), math.inf), math.inf)
 
     def inside_bootstrap(self, amount: float) -> float:
-        """What a step on a Poisson(1) bootstrap may cost inside, to cost ``amount`` outside. Rounded down."""
+        """The inverse of ``bootstrap``: what a step may cost for one copy to cost ``amount`` in all; rounded down."""
         inside = math.log1p(amount)
         while self.bootstrap(inside) > amount:
             inside = math.nextafter(inside, 0)
         return inside
 
     def epsilon_of(self, amount: float) -> float:
-        """The epsilon of the protected unit where a record loses ``amount``."""
+        """The epsilon that the protected unit loses when a record loses ``amount``; rounded up."""
         return self.of_unit(amount)
 
 
 @dataclass(frozen=True)
 class ZCDP:
-    """zCDP: rhos add and are converted once; choices by the exponential mechanism, Gaussian counts.
+    """The accountant for delta > 0: losses in rho of zCDP add up, and the sum is converted to epsilon once.
+
+    Choices are made by the exponential mechanism, and counts have discrete Gaussian noise.
 
     Privacy:
         Claim: mechanisms run at the strengths given here for amounts that sum to ``budget`` are
@@ -173,20 +183,23 @@ class ZCDP:
 
     @cached_property
     def budget(self) -> float:
-        """What a record may lose, rounded down."""
+        """The rho that one record may lose in all releases together, rounded down."""
         return divide_evenly(zcdp_rho(self.epsilon, self.delta), self.rows**2)
 
     @property
     def record_epsilon(self) -> float:
-        """The epsilon that one record sees at the same delta, to plan with."""
+        """The epsilon of one record at the same delta, by which a planner chooses sizes."""
         return self.epsilon if self.rows == 1 else zcdp_epsilon(self.budget, self.delta)
 
     def of_unit(self, amount: float) -> float:
-        """What the protected unit loses where a record loses ``amount``; rounded up."""
+        """The rho that the protected unit loses when a record loses ``amount``; rounded up."""
         return amount if math.isinf(amount) else round_up(exact(amount) * self.rows**2)
 
     def strength(self, mechanism: str, amount: float) -> Fraction:
-        """As ``Pure.strength``; for Gaussian noise L2 sensitivity squared over variance."""
+        """How strongly a mechanism may run at a cost of ``amount``.
+
+        It is the same product as in ``Pure.strength``; for Gaussian noise, the squared L2 sensitivity over the variance.
+        """
         if mechanism == "gaussian":
             return 2 * exact(amount)
         factors = {"exponential": 8, "permute-and-flip": 2, "geometric": 2}
@@ -205,7 +218,7 @@ class ZCDP:
     inside_bootstrap = bootstrap
 
     def epsilon_of(self, amount: float) -> float:
-        """The epsilon of the protected unit, at delta, where a record loses ``amount``."""
+        """The epsilon that the protected unit loses at ``delta`` when a record loses ``amount``; rounded up."""
         if amount <= 0 or math.isinf(amount):
             return max(amount, 0.0)
         loss = zcdp_epsilon(self.of_unit(amount), self.delta)
@@ -216,9 +229,9 @@ Accountant = Pure | ZCDP
 
 
 def make_accountant(epsilon: float, delta: float, rows: int = 1) -> Accountant:
-    """The accountant for a total of (epsilon, delta) of a unit of at most ``rows`` records.
+    """The accountant for a total loss of (epsilon, delta) for a record, or for a person with at most ``rows`` records.
 
-    An infinite epsilon means no privacy at all.
+    An infinite epsilon means no privacy at all. Raises ``ParameterError`` for numbers that are no budget.
     """
     loss, failure = _as_written(epsilon), _as_written(delta)
     if not loss > 0:
@@ -240,7 +253,7 @@ def make_accountant(epsilon: float, delta: float, rows: int = 1) -> Accountant:
 
 
 def _as_written(value: Any) -> float:
-    """A number as a float, ``nan`` if it is none."""
+    """A number as the float that it is written as; ``nan`` for anything that is no number."""
     try:
         return as_written(value)
     except (TypeError, ValueError, OverflowError):

@@ -14,14 +14,15 @@ from functools import lru_cache
 from typing import Any
 
 Number = float | Fraction
-# All decimals of so many digits are the shortest of some float.
+# Every decimal of this many digits is the shortest decimal of some float.
 DIGITS = 15
 
 
-# A fit adds up the same few amounts many times. By type, for a fraction may equal a float, and not its decimal.
+# Cached, because a fit adds up the same few amounts many times. Typed, because a fraction that equals a float may differ
+# from the decimal of that float.
 @lru_cache(maxsize=4096, typed=True)
 def exact(value: Number) -> Fraction:
-    """The shortest decimal that reads as a float, as a fraction; a fraction is what it is."""
+    """The exact fraction that an amount stands for: of a float its shortest decimal, a fraction unchanged."""
     return value if isinstance(value, Fraction) else Fraction(repr(float(value)))
 
 
@@ -37,23 +38,26 @@ def round_up(value: Fraction) -> float:
 
 
 def round_up_short(value: Fraction) -> float:
-    """The smallest decimal of ``DIGITS`` digits that is not below ``value``: what roundings of shares left does not show."""
+    """The smallest decimal of ``DIGITS`` digits that is not below ``value``.
+
+    So few digits do not show what the rounding of shares has left over.
+    """
     up = Context(prec=DIGITS, rounding=ROUND_CEILING)
     return float(up.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
 def float_above(value: float) -> float:
-    """A float that is itself, not only by its decimal, at least the decimal of ``value``; for functions of floats."""
+    """A float whose own binary value is at least the decimal of ``value``; as an argument for functions of floats."""
     return value if Fraction(value) >= exact(value) else math.nextafter(value, math.inf)
 
 
 def float_below(value: float) -> float:
-    """As ``float_above``, at most the decimal."""
+    """A float whose own binary value is at most the decimal of ``value``; as an argument for functions of floats."""
     return -float_above(-value)
 
 
 def as_written(value: Any) -> float:
-    """The float for a number that a person wrote, of any type, rounded down; raises if it is none or too large."""
+    """The float for a number of any type that a person wrote, rounded down; raises if it is no number or too large."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
         raise TypeError("not a number")
     if isinstance(value, numbers.Integral):
@@ -65,7 +69,7 @@ def as_written(value: Any) -> float:
 
 
 def divide(amount: float, weights: Sequence[Number]) -> list[float]:
-    """Shares of ``amount`` in proportion to weights, whose exact sum is at most ``amount``; the last takes the rest."""
+    """Amounts in proportion to ``weights`` whose exact sum is at most ``amount``; the last one is what the others leave."""
     if math.isinf(amount):
         return [math.inf if weight else 0.0 for weight in weights]
     unit = exact(amount) / sum(map(exact, weights), Fraction(0))
@@ -74,10 +78,10 @@ def divide(amount: float, weights: Sequence[Number]) -> list[float]:
 
 
 def divide_evenly(amount: float, n_parts: int) -> float:
-    """The largest float whose ``n_parts``-fold is not above ``amount``."""
+    """The largest float that, taken ``n_parts`` times, is not above ``amount``."""
     return amount if math.isinf(amount) else round_down(exact(amount) / n_parts)
 
 
 def add(*amounts: float) -> float:
-    """The sum, rounded down."""
+    """The exact sum of amounts, rounded down to a float."""
     return math.inf if math.inf in amounts else round_down(sum(map(exact, amounts), Fraction(0)))

@@ -1,11 +1,11 @@
-"""Bounds: how far one record can move a score or a vector of counts. Public values."""
+"""Bounds: how far one record can move a score or a vector of counts. Public values only."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Adding one record moves every candidate's score by an integer in ``low .. high``.
+    """The least and the greatest change of a candidate's score, as integers, when one record is added.
 
     ``width = high - low`` is the most by which two candidates' changes can differ, and the
     selection weight at budget epsilon is exp(epsilon * score / width). A score that moves one
@@ -26,7 +26,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Adding one record moves a vector of integers by at most ``l1`` (sum) and sqrt(``l2_squared``)."""
+    """How far adding one record moves a vector of integers: at most ``l1`` in L1 and sqrt(``l2_squared``) in L2 distance."""
 
     l1: int
     l2_squared: int

@@ -1,4 +1,4 @@
-"""What a ledger holds: charges, leaks and scopes, as values. Words are made where they are shown. Public values only."""
+"""What a ledger holds: charges, leaks and scopes as typed values; text is made where it is shown. Public values only."""
 
 import math
 import re
@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from dpforest.common.jsonable import jsonable
 
 KINDS = ("sequential", "parallel", "bootstrap")
-# What most charges are for.
+# The kinds of purpose that most charges have.
 SPLITS, COUNTS, LEAVES = "splits", "counts", "leaves"
-# Labels of ledgers that were kept as words, before ``FORMAT``; all others are a kind as they stand.
+# Before ``FORMAT`` 2 a ledger kept a purpose as one text. These are taken apart; any other text is a kind as it stands.
 FORMAT = 2
 OLD_LABELS = tuple(
     re.compile(pattern.replace("#", "[0-9]{1,9}"), re.DOTALL)
@@ -31,29 +31,29 @@ class Purpose:
     """What a release was for, or which steps a scope holds. Parts from outside the library have kinds of their own."""
 
     kind: str
-    step: str | None = None  # of a release that is made in several
-    tree: int | None = None  # its number, from 1
-    level: int | None = None  # 0 is the root
-    subset: int | None = None  # of the trees that are judged together, from 1
-    round: int | None = None  # of judging, from 1
+    step: str | None = None  # the name of the step, of a release that is made in several steps
+    tree: int | None = None  # the number of the tree, from 1
+    level: int | None = None  # the level of the nodes; that of the roots is 0
+    subset: int | None = None  # the number of the subset of trees that are judged together, from 1
+    round: int | None = None  # the number of the round of judging, from 1
     n_trees: int | None = None  # how many trees a scope is about
 
     def __str__(self) -> str:
         return self.words(self.level)
 
     def words(self, level: object) -> str:
-        """The purpose in words, with a sign of one's own for the level."""
+        """The purpose as text, with ``level`` in the place of the level's number; None leaves the level out."""
         words = self.kind if self.n_trees is None else f"{self.n_trees} {self.kind}"
         parts = ((" {}", self.tree), (" of level {}", level), (" of subset {}", self.subset), (", round {}", self.round))
         return words + "".join(form.format(value) for form, value in (*parts, (": {}", self.step)) if value is not None)
 
     @property
     def without_numbers(self) -> "Purpose":
-        """Equal for purposes that differ by numbers only."""
+        """The kind and the step alone, which are equal for purposes that differ by numbers only."""
         return Purpose(self.kind, self.step)
 
     def to_dict(self, name: str, is_old: bool) -> dict[str, Any]:
-        """Plain values, the kind by that name; as earlier versions had them, all of it in words."""
+        """The purpose as plain values, its kind under ``name``; with ``is_old`` one text, as earlier versions wrote it."""
         if is_old:
             return {name: str(self)}
         values = {part: getattr(self, part) for part in PARTS}
@@ -61,7 +61,7 @@ class Purpose:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any], name: str, is_old: bool) -> "Purpose":
-        """The purpose again; of earlier versions, whose kind is all of it in words."""
+        """The purpose that ``to_dict`` wrote."""
         return _old_purpose(content[name]) if is_old else cls(content[name], *(content.get(part) for part in PARTS))
 
 
@@ -69,12 +69,12 @@ PARTS = tuple(part.name for part in fields(Purpose) if part.name != "kind")
 
 
 def as_purpose(what: Purpose | str) -> Purpose:
-    """A purpose as it is, words as a kind."""
+    """The purpose itself; for a text, a purpose of that kind."""
     return what if isinstance(what, Purpose) else Purpose(what)
 
 
 def _old_purpose(label: str) -> Purpose:
-    """What the words of an earlier version stand for."""
+    """The purpose that a label of an earlier version stands for."""
     for pattern in OLD_LABELS:
         if found := pattern.fullmatch(label):
             parts: dict[str, Any] = {name: value for name, value in found.groupdict().items() if value is not None}
@@ -87,10 +87,11 @@ def _old_purpose(label: str) -> Purpose:
 
 @dataclass(frozen=True)
 class Mechanism:
-    """What ran, how far one record moves what it was handed, and how strongly it ran; enough to find its loss again.
+    """The name of the mechanism that ran, with the parameters from which its loss can be computed again.
 
-    Choices have the ``width`` of their bound and a ``rate``, geometric noise ``l1`` and a ``rate``, Gaussian noise
-    ``l2_squared`` and a ``variance``. Nothing is known of ledgers of earlier versions.
+    Parameters are how far one record moves the value, and how strongly the mechanism ran. Choices have the ``width`` of
+    their bound and a ``rate``, geometric noise ``l1`` and a ``rate``, Gaussian noise ``l2_squared`` and a ``variance``.
+    Ledgers of earlier versions have no parameters.
     """
 
     name: str
@@ -99,7 +100,7 @@ class Mechanism:
 
 @dataclass(frozen=True)
 class Charge:
-    """One release: what it was for, the mechanism that ran, and what it cost in the ledger's unit."""
+    """One release: its purpose, the mechanism that ran, and the amount that it cost a record in the unit of its book."""
 
     purpose: Purpose
     mechanism: Mechanism
@@ -126,14 +127,14 @@ class Leak:
 
 @dataclass
 class Scope:
-    """Charges and scopes that belong together."""
+    """Charges, leaks and inner scopes, with the rule (one of ``KINDS``) by which their costs add up."""
 
     purpose: Purpose
     kind: str = "sequential"
-    copies: int = 1
+    copies: int = 1  # how many equal steps on the same records the scope stands for
     children: "list[Charge | Leak | Scope]" = field(default_factory=list)
-    # The cost once the scope is closed, and that of its first children, so that a long fit does not add up all charges at
-    # each new one.
+    # Sums that are kept, so that a long fit does not add up all charges at each new one: ``known`` is the cost of the whole
+    # scope once it is closed, ``settled`` that of its first ``n_settled`` children. Neither includes leaks.
     known: "Fraction | float | None" = field(default=None, compare=False, repr=False)
     settled: "Fraction | float" = field(default=Fraction(0), compare=False, repr=False)
     n_settled: int = field(default=0, compare=False, repr=False)
@@ -147,7 +148,7 @@ Entry = Charge | Leak | Scope
 
 
 def to_dict(entry: Entry, is_old: bool) -> dict[str, Any]:
-    """Plain values, ready for JSON; fractions and infinity are texts."""
+    """An entry as plain values, ready for JSON; fractions and infinity are texts."""
     if isinstance(entry, Scope):
         children = [to_dict(child, is_old) for child in entry.children]
         return entry.purpose.to_dict("scope", is_old) | {"kind": entry.kind, "copies": entry.copies, "children": children}
@@ -160,7 +161,7 @@ def to_dict(entry: Entry, is_old: bool) -> dict[str, Any]:
 
 
 def scope_from_dict(content: dict[str, Any], is_old: bool) -> Scope:
-    """A scope with all that is in it."""
+    """The scope that ``to_dict`` wrote, with everything inside it; raises if its kind is not known."""
     if content["kind"] not in KINDS:
         raise ValueError(f"A scope is one of {KINDS}.")
     children = [_from_dict(child, is_old) for child in content["children"]]

@@ -1,4 +1,4 @@
-"""The gate: the only place that opens a sealed value. It charges the ledger, then runs the mechanism."""
+"""The gate, which alone opens sealed values: it charges the ledger, runs a mechanism, and gives released values."""
 
 import math
 from collections.abc import Callable
@@ -46,12 +46,13 @@ class Gate:
         mechanism: str | None = None,
         distinct: np.ndarray | None = None,
     ) -> np.ndarray:
-        """One candidate for each node, ``(n_nodes,)``; -1 where no candidate is valid.
+        """The released index of one candidate for each node, ``(n_nodes,)``; -1 where no candidate is valid.
 
         ``scores`` are sealed integers ``(n_nodes, n_candidates)``. Nodes must hold different records, so that all of them
-        together cost ``amount`` once. ``valid`` is a public mask of the same shape; None means all. With ``distinct``,
-        the groups of candidates, nodes choose one after the other, and none takes a candidate of a group that an earlier one
-        took (while it has any other): a mask that follows from released choices.
+        together cost ``amount`` once. ``valid`` is a public mask of the same shape; None means that all candidates are.
+        ``distinct``, also of that shape, has the number of a group for each candidate. With it nodes choose one after the
+        other, and a node takes no candidate of a group that an earlier node took from, unless it has no other: so the mask
+        follows from released choices.
         """
         if valid is None:
             valid = np.ones(scores._value.shape, dtype=bool)
@@ -71,7 +72,7 @@ class Gate:
     def add_noise(
         self, values: Sealed[np.ndarray], sensitivity: Sensitivity, amount: float, purpose: Purpose | str
     ) -> tuple[np.ndarray, float]:
-        """Noisy integers of the same shape, and the variance of each noise."""
+        """Released integers of the shape of ``values``, each with noise of its own, and the variance of that noise."""
         accountant = self.ledger.accountant
         if math.isinf(amount):
             self.ledger.charge(purpose, "exact", amount)
@@ -86,27 +87,28 @@ class Gate:
         return self._add_noise(values._value, rate), Geometric.variance(rate)
 
     def leak(self, value: Sealed[T], reason: str, purpose: Purpose | str) -> T:
-        """Open a value exactly. For published algorithms that do so; the ledger's total becomes infinite."""
+        """The exact value, opened without noise as some printed algorithms do; the ledger's total becomes infinite."""
         self.ledger.leak(purpose, reason)
         return value._value
 
     def _charge(self, purpose: Purpose | str, amount: float, name: str, **parameters: int | Rate | Fraction) -> None:
-        """Pay for a mechanism, and write down what it runs at."""
+        """Charge the ledger for a mechanism, with the parameters that it will run at."""
         known = {key: Fraction(value.numerator, value.denominator) for key, value in parameters.items()}
         self.ledger.charge(purpose, Mechanism(name, known), amount)
 
     def _choose(self, name: str, rate: Rate, scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
-        """Run a choice mechanism on opened scores, once they are paid for."""
+        """The candidate ``(n_nodes,)`` that a choice mechanism takes by opened scores; call it after the charge."""
         return CHOICES[name].select(scores, valid, rate, self.entropy)
 
     def _add_noise(self, values: np.ndarray, scale: Rate | Fraction) -> np.ndarray:
-        """Opened values with geometric noise at a rate, or with Gaussian noise of a variance, once they are paid for."""
+        """Opened values with geometric noise of a rate, or Gaussian noise of a variance; call it after the charge."""
         if isinstance(scale, Rate):
             return values + Geometric().draw(values.shape, scale, self.entropy)
         return values + Gaussian().draw(values.shape, scale, self.entropy)
 
 
 def _best(scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    """The valid candidate with the largest score at each node, ``(n_nodes,)``; -1 where none is valid."""
     lowest = np.iinfo(np.int64).min
     best = np.where(valid, scores, lowest).argmax(axis=1)
     return np.where(valid.any(axis=1), best, -1)
@@ -115,6 +117,7 @@ def _best(scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
 def _one_by_one(
     choose: Callable[..., np.ndarray], scores: np.ndarray, valid: np.ndarray, distinct: np.ndarray
 ) -> np.ndarray:
+    """The candidates ``(n_nodes,)`` of nodes that choose one after the other; see ``distinct`` in ``Gate.select``."""
     chosen = np.full(len(scores), -1)
     taken: list[int] = []
     for node in range(len(scores)):

@@ -1,7 +1,7 @@
 """The ledger: books of charges, each a tree of scopes. Public values only.
 
-A book has an accountant, and so a unit; most ledgers have one book. Books add up by basic composition. A scope says how the
-charges inside it add up:
+A book has an accountant, and so a unit of loss; most ledgers have one book. Losses of books add up by basic composition. A
+scope says how the charges inside it add up:
 
     sequential   the sum (several steps on the same records)
     parallel     the largest (each child is about other records)
@@ -42,14 +42,14 @@ from dpforest.privacy.events import (
 
 @dataclass
 class Book:
-    """Charges in the unit of one accountant."""
+    """Charges that one accountant adds up, in its unit of loss."""
 
     accountant: Accountant
     root: Scope = field(default_factory=lambda: Scope(Purpose("fit")))
 
     @property
     def total(self) -> float:
-        """The sum of the charges, in the accountant's unit; rounded up."""
+        """What all charges cost a record together, in the accountant's unit; rounded up."""
         return walk.rounded(walk.priced(self.root, self.accountant).cost)
 
 
@@ -72,9 +72,9 @@ class Ledger:
     def __init__(self, accountant: Accountant) -> None:
         self.epsilon, self.delta, self.rows = accountant.epsilon, accountant.delta, accountant.rows
         self.books: list[Book] = []
-        self.n_charges = 0  # made by this object
-        self.is_old = False  # read from a file of an earlier version, and written so again: its digest must not change
-        self.proof = ""  # who proved that the charges cover what is released, in words
+        self.n_charges = 0  # charges that were entered through this object, not read from a file
+        self.is_old = False  # whether it was read from a file of an earlier version; it is written so again, for its digest
+        self.proof = ""  # a sentence that says who proved that the charges cover what is released
         self._open_book(Book(accountant))
 
     def _open_book(self, book: Book) -> None:
@@ -82,7 +82,10 @@ class Ledger:
         self._open = [book.root]
 
     def begin(self, accountant: Accountant) -> None:
-        """Charges from now on are in a new book, within what the others have left; a book without charges is dropped."""
+        """Open a new book for all later charges, within what the other books have left.
+
+        A book without charges is dropped. Raises ``BudgetError`` if too little is left.
+        """
         if len(self._open) > 1:
             raise AccountingError(f"A new book cannot begin inside the scope {self._open[-1].label!r}.")
         if accountant.rows != self.rows:
@@ -99,27 +102,27 @@ class Ledger:
 
     @property
     def accountant(self) -> Accountant:
-        """That of the open book."""
+        """The accountant of the open book, in whose unit charges are made."""
         return self.books[-1].accountant
 
     @property
     def root(self) -> Scope:
-        """That of the open book."""
+        """The outermost scope of the open book."""
         return self.books[-1].root
 
     @property
     def open_scopes(self) -> tuple[Scope, ...]:
-        """From the root of the open book to where charges are now entered."""
+        """The scopes that are open, from the root of the open book to the one that the next charge is entered in."""
         return tuple(self._open)
 
     @property
     def unit(self) -> str:
-        """``epsilon`` or ``rho``, for the open book."""
+        """The unit of loss of the open book: ``epsilon`` or ``rho``."""
         return self.accountant.unit
 
     @property
     def total(self) -> float:
-        """The sum of the charges of the open book, in its unit; rounded up."""
+        """What all charges of the open book cost a record together, in its unit; rounded up."""
         return self.books[-1].total
 
     @property
@@ -130,14 +133,16 @@ class Ledger:
 
     @property
     def leaks(self) -> list[Leak]:
+        """All exact values that were opened without a mechanism."""
         return [entry for book in self.books for _, entry in walk.entries(book.root) if isinstance(entry, Leak)]
 
     @property
     def n_entries(self) -> int:
+        """The number of charges and leaks in all books."""
         return sum(1 for book in self.books for _ in walk.entries(book.root))
 
     def entries(self) -> list[dict[str, Any]]:
-        """One row for each charge: label, mechanism, epsilon or rho of a record, scope."""
+        """One dictionary for each charge or leak: label, mechanism, epsilon or rho of a record, and scope."""
         return [
             {
                 "label": entry.label,
@@ -151,7 +156,7 @@ class Ledger:
 
     @contextmanager
     def scope(self, purpose: Purpose | str, kind: str = "sequential", copies: int = 1) -> Iterator[Scope]:
-        """Charges made inside belong to a new scope. They stay when the block fails."""
+        """Open a new scope, in which charges are entered while the block runs; they stay when the block fails."""
         if kind not in KINDS or copies < 1:
             raise AccountingError(f"A scope is one of {KINDS} with at least 1 copy, not {kind!r} with {copies}.")
         scope = Scope(as_purpose(purpose), kind, copies)
@@ -166,7 +171,7 @@ class Ledger:
 
     @contextmanager
     def inside(self, scope: Scope) -> Iterator[None]:
-        """Charges made inside belong to a scope of this ledger that was opened before."""
+        """Open a scope of this ledger again, in which charges are entered while the block runs."""
         if not any(found is scope for found in walk.scopes(self.root)):
             raise AccountingError(f"The scope {scope.label!r} is not in this ledger; its charges would count nowhere.")
         for found in walk.scopes(self.root):
@@ -197,11 +202,11 @@ class Ledger:
         walk.settle(self._open[-1], self.accountant)
 
     def _charged(self) -> Fraction | float:
-        """The sum of all charges; leaks, which have no bound, are left out."""
+        """What all charges of the open book cost, as an exact fraction; leaks, whose cost is infinite, are left out."""
         return walk.charged(self.root, self.accountant)
 
     def leak(self, purpose: Purpose | str, reason: str) -> None:
-        """Enter an exact value that is opened without a mechanism: the total becomes infinite."""
+        """Enter a leak, for an exact value that is opened without a mechanism: the total becomes infinite."""
         self._open[-1].children.append(Leak(as_purpose(purpose), reason))
 
     def __eq__(self, other: object) -> bool:
@@ -214,6 +219,7 @@ class Ledger:
         return f"Ledger(spent={self.spent:.6g}, charges={len(self.entries())})"
 
     def to_dict(self) -> dict[str, Any]:
+        """The ledger as plain values, ready for JSON; infinity is the text "inf"."""
         return {
             **({} if self.is_old else {"format": FORMAT}),
             "epsilon": jsonable(self.epsilon),
@@ -237,7 +243,7 @@ class Ledger:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> "Ledger":
-        """The ledger again; those of earlier versions have words for purposes and no format."""
+        """The ledger that ``to_dict`` wrote; those of earlier versions have a text for each purpose, and no format."""
         rows = content.get("rows_of_unit", 1)
         ledger = cls(make_accountant(float(content["epsilon"]), content["delta"], rows))
         ledger.books, ledger.proof, ledger.is_old = [], content.get("proof", ""), "format" not in content
@@ -254,6 +260,6 @@ class Ledger:
 
 
 def _taken(book: Book) -> Fraction:
-    """The epsilon that later books cannot have."""
+    """The epsilon that a book takes from later ones: what a pure book spent, or all that one with delta may spend."""
     accountant = book.accountant
     return exact(accountant.epsilon if accountant.delta else accountant.epsilon_of(book.total))

@@ -1,4 +1,4 @@
-"""Sealed values: exact aggregates that nobody may read."""
+"""Sealed values: exact aggregates that can be computed with, and that only the gate opens."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
@@ -12,7 +12,7 @@ S = TypeVar("S")
 
 
 class Sealed(Generic[T]):
-    """Holds an exact aggregate that can be transformed but not read; ``Gate`` alone opens it.
+    """An exact aggregate that can be transformed but not read; ``Gate`` alone opens it.
 
     Guards against accidents, not against malice: a function given to ``map`` could still leak
     what it sees. The caller is assumed to be honest but curious; that the library itself gives ``map``
@@ -25,12 +25,12 @@ class Sealed(Generic[T]):
         self._value = value
 
     def map(self, function: Callable[[T], S]) -> "Sealed[S]":
-        """A sealed ``function(value)``."""
+        """The sealed result of ``function`` on the value."""
         return Sealed(function(self._value))
 
     @staticmethod
     def concatenate(parts: "Sequence[Sealed[np.ndarray]]") -> "Sealed[np.ndarray]":
-        """Sealed arrays joined along their first axis."""
+        """One sealed array, of sealed arrays joined along their first axis."""
         return parts[0] if len(parts) == 1 else Sealed(np.concatenate([part._value for part in parts]))
 
     def __repr__(self) -> str:

@@ -18,14 +18,14 @@ NOT_COVERED = (
     "how long training took",
     "what was learnt from the rows before the fit, such as by a scaler, an imputer, an encoder or a choice of columns",
 )
-# How notes begin that weaken the promise; the others only explain it.
+# The beginnings of notes that weaken the promise; other notes only explain it.
 LARGE_DELTA = "delta = {:.3g} is larger than 1 / (number of rows)"
 WEAKENING = (UNCOVERED.partition(";")[0], LARGE_DELTA.partition("{")[0])
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What a fitted model promises.
+    """What a fitted model promises about privacy, for whom, and why the promise may not hold.
 
     ``holds`` is True only when the stated loss covers everything that the model reveals about its records. ``unit`` is what
     is added or removed: a record, or a person with all records that carry its id, of which at most ``rows`` were used.
@@ -43,14 +43,14 @@ class Statement:
     notes: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = NOT_COVERED
     seeded: bool = False  # whether the noise came from a seed instead of the operating system
-    rows: int = 1  # of one unit that were used, at most
-    own_recipe: bool = False  # not one of the library's catalogue
-    outside: tuple[str, ...] = ()  # types and functions that ran and are not the library's
-    fingerprint: str = ""  # of the recipe's parts; empty if not known, as in files of earlier versions
+    rows: int = 1  # the most records of one unit of privacy that were used
+    own_recipe: bool = False  # whether the recipe is not one of the library's catalogue
+    outside: tuple[str, ...] = ()  # names of types and functions that ran and are not the library's
+    fingerprint: str = ""  # a hash of the recipe's parts; empty if not known, as in files of earlier versions
 
     @property
     def proof(self) -> str:
-        """Who proved what the ledger charges, in words."""
+        """A phrase that says who proved that the charges cover what was released; see ``proof_in_words``."""
         return proof_in_words(self.recipe, self.variant, self.own_recipe, self.outside)
 
     @property
@@ -60,7 +60,7 @@ class Statement:
 
     @property
     def sentence(self) -> str:
-        """The promise and who stands for it, or why there is none."""
+        """The promise and who proved it, or why there is none, in whole sentences."""
         if not self.holds:
             return "No privacy guarantee holds for this model: " + "; ".join(self.reasons) + "."
         if self.outside:
@@ -74,7 +74,7 @@ class Statement:
 
     @property
     def _promise(self) -> str:
-        """What follows "This model": the definition for both neighbours and, where delta is 0, what it means for odds."""
+        """The end of a sentence that begins "This model": the guarantee and, where delta is 0, what it means for odds."""
         loss = f"epsilon = {self.epsilon:.4g}" + (f" and delta = {self.delta:.3g}" if self.delta else "")
         used = f" (all rows that carry one id, of which the fit uses at most {self.rows})" if self.unit == "person" else ""
         odds = f"{_odds(self.epsilon):.3g}"
@@ -91,7 +91,7 @@ class Statement:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON (an infinite epsilon is the text "inf")."""
+        """The statement as plain values, ready for JSON (an infinite epsilon is the text "inf")."""
         content = asdict(self) | {"proof": self.proof}
         # A group of two records (or persons), the standard step to replace-one neighbours.
         replace = (2 * self.epsilon, self.delta * (1 + math.exp(min(self.epsilon, 700.0))))
@@ -101,6 +101,7 @@ class Statement:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> "Statement":
+        """The statement that ``to_dict`` wrote; raises for values that no statement has."""
         names = ("holds", "adjacency", "unit", "recipe", "variant")
         if not isinstance(content["holds"], bool):
             raise ValueError("A statement holds or does not.")
@@ -124,7 +125,7 @@ class Statement:
 
 
 def proof_in_words(recipe: str, variant: str, own_recipe: bool, outside: Sequence[str]) -> str:
-    """Who proved what a fit with this recipe charges."""
+    """A phrase that says who proved that the charges of a fit with this recipe cover what it releases."""
     name = f"own recipe {recipe!r}" if own_recipe else f"recipe {recipe!r} of the library"
     if outside:
         return (
@@ -142,7 +143,7 @@ def proof_in_words(recipe: str, variant: str, own_recipe: bool, outside: Sequenc
 
 
 def large_delta(delta: float, declared: int | None, measured: Estimate | None) -> list[str]:
-    """What to say of a delta above one in the number of rows, if that is public or was released."""
+    """A note in a list if delta is above 1 / (number of rows), by a number that is public or was released; else no note."""
     rows = declared if declared is not None else 0 if measured is None else measured.value
     if delta * rows <= 1:
         return []

@@ -1,4 +1,7 @@
-"""The walk through a ledger: the only place that says how costs compose and how a loss is shared out. Public values only."""
+"""The walk through a ledger: how costs of charges compose, and which share of the loss each has. Public values only.
+
+No other module says how costs compose.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,13 +12,16 @@ from dpforest.privacy.accountants import Accountant
 from dpforest.privacy.amounts import exact, round_up
 from dpforest.privacy.events import Charge, Entry, Leak, Scope
 
-Cost = Fraction | float  # exact; a float where it is infinite
-# Scopes in parallel cost the same but for rounding.
+Cost = Fraction | float  # an exact fraction, or the float inf
+# Costs of parallel scopes count as equal down to this ratio: they are equal by plan, and differ by rounding.
 SAME = 1 - Fraction(1, 10**9)
 
 
 def joined(kind: str, costs: Iterable[Cost]) -> Cost:
-    """What the parts of a scope cost together, seen from inside; some of them may be joined before the others."""
+    """What entries of a scope of this kind cost together: the largest cost if it is parallel, else the sum.
+
+    Costs may be joined in several steps, the result of one being a cost of the next.
+    """
     costs = list(costs)
     if math.inf in costs or kind == "parallel":
         return max(costs, default=Fraction(0))
@@ -23,7 +29,7 @@ def joined(kind: str, costs: Iterable[Cost]) -> Cost:
 
 
 def outside(scope: Scope, inside: Cost, accountant: Accountant) -> Cost:
-    """What a scope costs whose parts cost ``inside`` together."""
+    """What a scope costs in all if its entries cost ``inside`` together: after the bootstrap, times its copies."""
     if scope.kind == "bootstrap" and inside and not math.isinf(inside):
         inside = accountant.bootstrap(rounded(inside))
         inside = inside if math.isinf(inside) else exact(inside)
@@ -31,12 +37,12 @@ def outside(scope: Scope, inside: Cost, accountant: Accountant) -> Cost:
 
 
 def rounded(cost: Cost) -> float:
-    """A cost as a float, rounded up."""
+    """The cost as a float, rounded up."""
     return cost if isinstance(cost, float) else round_up(cost)
 
 
 def charged(entry: Entry, accountant: Accountant) -> Cost:
-    """The cost of an entry without leaks, which have no bound; what was settled before is not added up again."""
+    """What an entry costs without leaks, whose cost is infinite; sums that a scope keeps are not added up again."""
     if not isinstance(entry, Scope):
         return Fraction(0) if isinstance(entry, Leak) else _amount(entry)
     if entry.known is not None:
@@ -46,7 +52,7 @@ def charged(entry: Entry, accountant: Accountant) -> Cost:
 
 
 def settle(scope: Scope, accountant: Accountant) -> None:
-    """Join the costs of the first children of a scope that can no longer change."""
+    """Add to the kept sum of a scope the costs of those first children that can no longer change."""
     while scope.n_settled < len(scope.children):
         child = scope.children[scope.n_settled]
         if isinstance(child, Scope) and child.known is None:
@@ -66,7 +72,7 @@ def entries(scope: Scope, above: tuple[Scope, ...] = ()) -> Iterator[tuple[tuple
 
 
 def scopes(scope: Scope) -> Iterator[Scope]:
-    """The scope and all inside it."""
+    """The scope itself and all scopes inside it, each before those that it holds."""
     yield scope
     for child in scope.children:
         if isinstance(child, Scope):
@@ -75,7 +81,7 @@ def scopes(scope: Scope) -> Iterator[Scope]:
 
 @dataclass
 class Priced:
-    """An entry with its cost and its share of the whole loss, and so all that is in it."""
+    """An entry with its cost and its share of the whole loss; of a scope, also all entries inside it in the same form."""
 
     entry: Entry
     cost: Cost
@@ -84,7 +90,7 @@ class Priced:
 
     @property
     def shares(self) -> Iterator[Fraction]:
-        """Those of charges and leaks, in the order of ``entries``."""
+        """The share of each charge or leak inside, in the order of ``entries``."""
         if isinstance(self.entry, Scope):
             for part in self.parts:
                 yield from part.shares
@@ -93,7 +99,7 @@ class Priced:
 
 
 def priced(entry: Entry, accountant: Accountant, counted: bool = False) -> Priced:
-    """An entry with all costs; with ``counted``, infinite ones are left out."""
+    """The entry with its cost and the costs of all entries inside it; with ``counted``, an infinite amount counts as 0."""
     if not isinstance(entry, Scope):
         cost = _amount(entry)
         return Priced(entry, Fraction(0) if counted and math.isinf(cost) else cost)
@@ -102,10 +108,10 @@ def priced(entry: Entry, accountant: Accountant, counted: bool = False) -> Price
 
 
 def shared(books: Iterable[tuple[Scope, Accountant]], counted: bool = False) -> list[Priced]:
-    """The books of a ledger with their shares of its loss, which add up to 1.
+    """The root of each book with its share of the ledger's loss, down to single charges; shares of books add up to 1.
 
-    With ``counted``, of parts in parallel one of the largest has the share of all, since the others add nothing to the
-    loss, and infinite costs are left out; else parts in parallel have shares by their costs as others have.
+    Entries of a scope have shares in proportion to their costs. With ``counted`` infinite amounts count as 0, and in a
+    parallel scope the first of the largest entries has the whole share, since the others add nothing to the loss.
     """
     books = list(books)
     roots = [priced(root, accountant, counted) for root, accountant in books]
@@ -116,6 +122,7 @@ def shared(books: Iterable[tuple[Scope, Accountant]], counted: bool = False) -> 
 
 
 def _give(part: Priced, share: Fraction, counted: bool) -> None:
+    """Set the share of an entry, and divide it among the entries inside."""
     part.share, costs = share, [inner.cost for inner in part.parts]
     if counted and costs and isinstance(part.entry, Scope) and part.entry.kind == "parallel":
         first = next(index for index, cost in enumerate(costs) if cost >= SAME * max(costs))
@@ -125,7 +132,7 @@ def _give(part: Priced, share: Fraction, counted: bool) -> None:
 
 
 def divided(share: Fraction, costs: Sequence[Cost]) -> list[Fraction]:
-    """A share in proportion to costs; in equal parts where these have no end, or are 0."""
+    """Parts of a share, one for each cost and in proportion to it; equal parts where the sum of costs is infinite or 0."""
     total = joined("sequential", costs)
     if not total or math.isinf(total):
         return [share / len(costs) for _ in costs]
