@@ -1,4 +1,4 @@
-"""Mechanisms: opened value, rate and coins in; released value out. One mechanism per file."""
+"""Mechanisms: they take opened integers, a rate and coins, and give released values. One mechanism per file; no rows."""
 
 from dpforest.mechanisms.entropy import Entropy
 from dpforest.mechanisms.exponential import Exponential

@@ -1,4 +1,4 @@
-"""What the choice mechanisms share: which candidates a node has, and how far each is from the best."""
+"""What both choice mechanisms use: the valid candidates of a node and their distance from the best. Sees opened scores."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from dpforest.mechanisms.rates import MOST_DIFFERENCE, Rate
 
 
 def choose(kernel: Callable[..., int], scores: np.ndarray, valid: np.ndarray, rate: Rate, entropy: Entropy) -> np.ndarray:
-    """The candidate that a kernel chooses at each node; -1 where none is valid."""
+    """The index of the candidate that a kernel chooses at each node, ``(n_nodes,)``; -1 where none is valid."""
     chosen = np.full(len(scores), -1, dtype=np.int64)
     listed = np.empty(scores.shape[1], dtype=np.int64)
     entropy.run(kernel, len(scores), scores, valid, rate.numerator, rate.denominator, listed, chosen)
@@ -19,7 +19,7 @@ def choose(kernel: Callable[..., int], scores: np.ndarray, valid: np.ndarray, ra
 
 @njit(cache=True, nogil=True)
 def list_valid(scores, valid, node, listed):
-    """Write the valid candidates of a node to ``listed``; returns how many there are and their best score."""
+    """The number of valid candidates of a node, and their best score; their indices are written to ``listed``."""
     n_listed = 0
     best = np.int64(-(2**62))
     for candidate in range(scores.shape[1]):
@@ -32,5 +32,5 @@ def list_valid(scores, valid, node, listed):
 
 @njit(cache=True, nogil=True)
 def distance(scores, node, candidate, best):
-    """How far a candidate is from the best, cut where its product with a rate would not fit 64 bits."""
+    """By how much a candidate's score is below the best, at most ``MOST_DIFFERENCE`` so that a product fits 64 bits."""
     return min(best - scores[node, candidate], MOST_DIFFERENCE)

@@ -1,4 +1,4 @@
-"""Where random words come from: the operating system, a secret key that was drawn from it, or a seed for experiments."""
+"""Sources of random words: the operating system, a secret key, or a seed for experiments. Sees no data."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ FIRST_WORDS, MOST_WORDS = 2048, 1 << 20
 
 
 class Entropy:
-    """Feeds the exact samplers with random words.
+    """The source of random words for the exact samplers: the operating system, or a generator with a seed.
 
     Privacy:
         Claim: without ``random_state`` every coin of every mechanism comes from the operating
@@ -31,25 +31,26 @@ class Entropy:
         self._cursor = np.zeros(2, dtype=np.int64)
 
     def run(self, kernel: Callable[..., int], n_items: int, *arguments: Any) -> None:
-        """Call ``kernel(words, cursor, first, *arguments)`` until all items are done.
+        """Draw ``n_items`` items: call ``kernel(words, cursor, first, *arguments)`` until all of them are done.
 
-        The kernel returns the number of items that are complete.
+        The kernel begins with item ``first``, writes to arrays among its arguments, and returns how many items are complete
+        before the words run out.
         """
         done = 0
         while done < n_items:
             first, begin = done, int(self._cursor[0])
             done = kernel(self._words, self._cursor, first, *arguments)
             if done < n_items:
-                # What the rest will need if it goes on like this, and a little more.
+                # As many words as the other items will need if they use as many as those before, and an eighth more.
                 n_used = int(self._cursor[0]) - begin
                 self._refill((n_items - done) * n_used * 9 // (8 * max(done - first, 1)))
 
     def draw_for_records(self, kernel: Callable[..., int], values: np.ndarray, *arguments: Any) -> None:
-        """Fill ``values`` ``(..., n_records)`` by a kernel, each draw from coins that belong to its record alone."""
+        """Fill ``values`` ``(..., n_records)`` by a kernel; the coins of a draw belong to its record alone."""
         self.run(kernel, values.size, *arguments, values.reshape(-1))
 
     def generator(self) -> np.random.Generator:
-        """A fast generator for *public* coins, such as which features a node may use."""
+        """A fast generator of numpy for *public* coins, such as which features a node may use."""
         return np.random.Generator(np.random.PCG64(int.from_bytes(self._source(16), "little")))
 
     def _refill(self, n_wanted: int) -> None:
@@ -62,7 +63,7 @@ class Entropy:
 
 
 class KeyedEntropy(Entropy):
-    """Random words that follow from a secret key and a number: whoever has both draws the same coins again.
+    """A source of random words that follow from a secret key and a number: whoever has both draws the same coins again.
 
     Privacy:
         Claim: nobody without the key can tell these words from those of the operating system.

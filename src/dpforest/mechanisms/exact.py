@@ -1,6 +1,6 @@
-"""Exact Bernoulli(exp(-gamma)) flips on integers. Sees random words only.
+"""Exact samplers on integers: uniform, Bernoulli(exp(-gamma)) and two-sided geometric draws. Sees random words only.
 
-Every function reads 16-bit words from ``words`` at ``cursor[0]``, since most questions need few bits. When the words run out
+Every function reads 16-bit words from ``words`` at ``cursor[0]``, since most draws need few bits. When the words run out
 ``cursor[1]`` becomes 1 and the result is void: the caller (see ``entropy.py``) puts the
 cursor back to where the item began, appends fresh words and runs the item again *on the
 same words*, so an item is one fixed function of an endless stream and nothing is biased.
@@ -26,7 +26,7 @@ def next_word(words, cursor):
 
 @njit(cache=True, nogil=True)
 def next_bits(mask, words, cursor):
-    """Random bits where ``mask`` has ones (at its low end), from as many words as these need."""
+    """Random bits where ``mask`` has ones (at its low end) and zeros elsewhere, from as many words as these bits need."""
     bits, shift = next_word(words, cursor), np.uint64(16)
     while mask >> shift:
         bits |= next_word(words, cursor) << shift
@@ -76,7 +76,7 @@ FLIPS = 2 * 3 * 4 * 5 * 6 * 7
 
 
 def _first_failures() -> np.ndarray:
-    """For a uniform u below FLIPS: whether the first failure of its flips comes at an odd k; 2 if none fails.
+    """A table over u in 0 .. FLIPS - 1: 1 if the first flip of u that fails has an odd k, 0 if an even k, 2 if none fails.
 
     The digits of u to the bases 2 .. 7 are independent and uniform; flip k, of probability 1/k, succeeds if its digit is 0.
     """
@@ -159,9 +159,10 @@ def two_sided_geometric(numerator, denominator, words, cursor):
 def draw_below(words, cursor, first, n, values):
     """Fill ``values`` with uniform integers in 0 .. n-1; see ``Entropy.run``.
 
-    As many at once as 32 bits hold with room to spare, so that the operating system is asked for little. Times n, and what
-    is left below 2**32 times n again, 32 bits x give k digits in base n, which are those of D in x n**k = D 2**32 + rest.
-    Each D has the same number of x once those with rest < 2**32 mod n**k are drawn again [lemire2019].
+    Several are taken from one x of 32 bits, as many as fit with room to spare, so that the operating system is asked for few
+    words. To multiply x by n, and the lower 32 bits of the product by n again, and so on k times, gives k digits in base n:
+    those of D in x n**k = D 2**32 + rest. Each D has the same number of x once those with rest < 2**32 mod n**k are drawn
+    again [lemire2019].
     """
     n_digits, power = 0, np.uint64(1)
     while n_digits < 24 and power * np.uint64(n) <= 1 << 24:

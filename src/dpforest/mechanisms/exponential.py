@@ -13,7 +13,7 @@ from dpforest.mechanisms.rates import Rate
 
 @dataclass(frozen=True)
 class Exponential:
-    """Choose a candidate with probability proportional to exp(rate * score), by rejection.
+    """The choice of a candidate with probability proportional to exp(rate * score), by rejection.
 
     Draw a candidate uniformly, accept it with probability exp(-rate (best - score)), else draw
     again: the accepted one has exactly the wanted law.

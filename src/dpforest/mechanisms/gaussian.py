@@ -1,4 +1,4 @@
-"""Discrete Gaussian noise: the count mechanism for zCDP. Called by the gate only."""
+"""Discrete Gaussian noise: the count mechanism for zCDP. Called by the gate only; sees a variance and coins, no values."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ MOST_VARIANCE = 1 << 54
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Add integer noise k with probability proportional to exp(-k**2 / (2 sigma2)).
+    """Integer noise that is k with probability proportional to exp(-k**2 / (2 sigma2)).
 
     Privacy:
         Claim: releasing integers whose L2 sensitivity is ``l2`` is l2**2/(2 sigma2)-zCDP.
@@ -31,7 +31,7 @@ class Gaussian:
     status = "proved"
 
     def draw(self, shape: tuple[int, ...], variance: Fraction, entropy: Entropy) -> np.ndarray:
-        """Independent noises of the given shape; ``sigma2`` is ``variance`` rounded up to a short fraction."""
+        """Independent draws of the noise, as integers of the given shape; ``sigma2`` is ``rounded(variance)``."""
         rounded = self.rounded(variance)
         numerator, denominator = rounded.numerator, rounded.denominator
         scale = math.isqrt(numerator // denominator) + 1
@@ -41,7 +41,7 @@ class Gaussian:
 
     @staticmethod
     def rounded(variance: Fraction) -> Fraction:
-        """The variance as a short fraction, rounded up; refuses one whose noise would not fit 64 bits."""
+        """The variance, rounded up to a fraction that the sampler can use; raises if the noise would not fit 64 bits."""
         if variance > MOST_VARIANCE:
             raise ParameterError(
                 f"The budget leaves Gaussian noise of standard deviation {math.sqrt(variance):.3g}, above 2**27. "

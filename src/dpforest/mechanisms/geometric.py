@@ -1,4 +1,4 @@
-"""Two-sided geometric noise: the count mechanism for pure epsilon. Called by the gate only."""
+"""Two-sided geometric noise: the count mechanism for pure epsilon. Called by the gate only; sees a rate and coins."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from dpforest.mechanisms.rates import Rate
 
 @dataclass(frozen=True)
 class Geometric:
-    """Add integer noise k with probability proportional to exp(-rate |k|).
+    """Integer noise that is k with probability proportional to exp(-rate |k|).
 
     Privacy:
         Claim: releasing integers whose L1 sensitivity is ``l1`` at rate ``s`` is ``s*l1``-DP (pure).
@@ -26,14 +26,14 @@ class Geometric:
     status = "proved"
 
     def draw(self, shape: tuple[int, ...], rate: Rate, entropy: Entropy) -> np.ndarray:
-        """Independent noises of the given shape."""
+        """Independent draws of the noise, as integers of the given shape."""
         noise = np.empty(math.prod(shape), dtype=np.int64)
         entropy.run(_draw, noise.size, rate.numerator, rate.denominator, noise)
         return noise.reshape(shape)
 
     @staticmethod
     def variance(rate: Rate) -> float:
-        """Variance of one noise."""
+        """The variance of one draw."""
         ratio = rate.numerator / rate.denominator
         return 2 * math.exp(-ratio) / math.expm1(-ratio) ** 2
 

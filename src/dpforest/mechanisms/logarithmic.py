@@ -1,4 +1,4 @@
-"""How many runs a private search makes: a logarithmic number, drawn exactly. Public coins and numbers only."""
+"""The number of runs of a private search: a logarithmic law, drawn exactly. Sees coins and public numbers only."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from numba import njit
 from dpforest.mechanisms.entropy import Entropy
 from dpforest.mechanisms.exact import bernoulli, uniform_below
 
-# Fractions gamma are multiples of one over this.
+# A gamma is a multiple of 1 / STEPS.
 STEPS = 1 << 40
 # More than the relative error of ``best_of_runs``: a few roundings of 2**-53 each.
 ROUNDING = 2.0**-40
@@ -18,7 +18,7 @@ ROUNDING = 2.0**-40
 
 @dataclass(frozen=True)
 class Logarithmic:
-    """A number of runs k = 1, 2, ... with probability proportional to (1 - gamma)**k / k.
+    """The law of a number of runs that is k = 1, 2, ... with probability proportional to (1 - gamma)**k / k.
 
     The truncated negative binomial law with eta = 0 [papernot2022, Definition 1].
 
@@ -47,19 +47,19 @@ class Logarithmic:
         return cls(Fraction(max(1, round(high * STEPS)), STEPS))
 
     def draw(self, entropy: Entropy) -> int:
-        """A number of runs, by rejection on whole numbers."""
+        """A number of runs, drawn by rejection on whole numbers."""
         number = np.empty(1, dtype=np.int64)
         entropy.run(_draw, 1, int(self.gamma * STEPS), number)
         return int(number[0])
 
     def best_of_runs(self, epsilon: float) -> float:
-        """What the best of the runs costs, if one costs ``epsilon``; rounded up."""
+        """The epsilon that releasing the best run costs, if a single run costs ``epsilon``; rounded up."""
         gamma, shrunk = float(self.gamma), math.exp(-epsilon)
         rise = math.log1p(-(1 - gamma) * math.expm1(-epsilon) / (shrunk + gamma))
         return (epsilon + rise) * (1 + ROUNDING)
 
     def of_one_run(self, epsilon: float) -> float:
-        """What one run may cost, so that the best costs ``epsilon``; rounded down."""
+        """The epsilon that a single run may cost, so that releasing the best costs ``epsilon``; rounded down."""
         low, high = 0.0, epsilon
         for _ in range(100):
             middle = (low + high) / 2
@@ -92,11 +92,11 @@ def _draw(words, cursor, first, gamma, numbers):
 
 @njit(cache=True, nogil=True)
 def _propose(gamma, n_blocks, words, cursor):
-    """k with probability (1 - gamma)**(k-1) / k / (n_blocks + 1), for gamma in units of 1 / STEPS; else 0.
+    """k with probability (1 - gamma)**(k-1) / k / (n_blocks + 1), for gamma in units of 1 / STEPS; else 0 for a rejection.
 
-    Blocks 2**b .. 2**(b+1) - 1, and the tail from where 2**b >= 1/gamma, are alike likely. In a block k is uniform and kept
-    with probability 2**b / k, in the tail geometric and kept with 2**b / k / (gamma 2**b); what is left of the power of
-    1 - gamma is that many flips.
+    All blocks 2**b .. 2**(b+1) - 1, and the tail from where 2**b >= 1/gamma, are equally likely. In a block k is uniform and
+    kept with probability 2**b / k, in the tail it is geometric and kept with 2**b / k / (gamma 2**b). The power of 1 - gamma
+    that is still missing is as many flips.
     """
     block = uniform_below(n_blocks + 1, words, cursor)
     k = np.int64(1) << block

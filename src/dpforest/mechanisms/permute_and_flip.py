@@ -13,7 +13,7 @@ from dpforest.mechanisms.rates import Rate
 
 @dataclass(frozen=True)
 class PermuteAndFlip:
-    """Visit the candidates in random order; take the first whose flip of exp(-rate (best - score)) succeeds.
+    """The choice of the first candidate, in random order, whose flip of probability exp(-rate (best - score)) succeeds.
 
     Never worse than the exponential mechanism at the same pure epsilon [mckenna2020].
 

@@ -1,4 +1,4 @@
-"""Rational rates: the only numbers that the exact samplers know."""
+"""Rational rates, by which the exact samplers are told how strong to be. Public values only."""
 
 from dataclasses import dataclass
 from fractions import Fraction
