@@ -1,1 +1,1 @@
-"""The released forest: what everybody may see. Public values only."""
+"""The released forest and the bands of its noise: what everybody may see. Released values only."""

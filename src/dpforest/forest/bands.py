@@ -1,8 +1,8 @@
-"""How far released numbers may lie from what they stand for: the one source of every band. Public values only.
+"""Bands: how far released numbers may lie from the values without noise. Released values only; every band comes from here.
 
 The noise in the counts of a node has the covariance ``variance * (diag(first, rest, .., rest) + common)``. Counts with
 independent noise have the factors (1, 1, 0); where leads are released precisely and sizes roughly (``leaves.rotated``) the
-noise of the size is common to all counts. Whatever is shown is linear in the counts, or a ratio of two such forms.
+noise of the size is common to all counts. Whatever is shown is linear in the counts, or a ratio of two such numbers.
 """
 
 from dataclasses import dataclass
@@ -12,80 +12,85 @@ import numpy as np
 
 # A value without noise lies within its band with a probability of about 95 %: exactly so if the noise is normal.
 NORMAL_95 = 1.96
-# Standard deviations from which on a number stands out of its noise.
+# A number stands out of its noise from this many standard deviations on.
 STANDS_OUT = 3.0
 INDEPENDENT = (1.0, 1.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Bands:
-    """Bands of what is read off counts ``(n_nodes, n_values)``; ``factors`` ``(n_nodes, 3)`` are first, rest, common."""
+    """Sizes, leads and shares of nodes by their released counts, each with its standard deviation or band."""
 
-    counts: np.ndarray
-    variances: np.ndarray
-    factors: np.ndarray
+    counts: np.ndarray  # (n_nodes, n_values)
+    variances: np.ndarray  # (n_nodes,)
+    factors: np.ndarray  # (n_nodes, 3): first, rest and common, see above
 
     @property
     def n_values(self) -> int:
         return self.counts.shape[1]
 
     def summed(self, nodes: slice) -> "Bands":
-        """Bands of one node that holds what some nodes with independent noise hold together."""
+        """Bands of the sum of some nodes, whose noise is independent, as if it were one node."""
         factors = (self.variances[nodes, None] * self.factors[nodes]).sum(axis=0, keepdims=True)
         return Bands(self.counts[nodes].sum(axis=0, keepdims=True), np.ones(1), factors)
 
     @cached_property
     def _own(self) -> np.ndarray:
-        """The factor that each count has for itself, ``(n_nodes, n_values)``."""
+        """The factor of the independent noise in each count, ``(n_nodes, n_values)``: first or rest."""
         return np.repeat(self.factors[:, :2], [1, self.n_values - 1], axis=1)
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """Records of each node, as released: unbiased, so possibly below 0."""
+        """The released number of records of each node, ``(n_nodes,)``: unbiased, so it may be below 0."""
         return self.counts.sum(axis=1)
 
     @cached_property
     def size_variances(self) -> np.ndarray:
+        """The variance of the noise in each size, ``(n_nodes,)``."""
         return self._variances(np.ones_like(self.counts))
 
     @cached_property
     def size_deviations(self) -> np.ndarray:
+        """The standard deviation of the noise in each size, ``(n_nodes,)``."""
         return np.sqrt(self.size_variances)
 
     @cached_property
     def leads(self) -> np.ndarray:
-        """By how much the first class of each node leads the mean of the others."""
+        """The count of the most frequent class of each node less the mean of the other counts, ``(n_nodes,)``."""
         return (self.n_values * self.counts.max(axis=1) - self.sizes) / max(self.n_values - 1, 1)
 
     @cached_property
     def lead_deviations(self) -> np.ndarray:
+        """The standard deviation of the noise in each lead, ``(n_nodes,)``, as if the class had been known before."""
         weights = np.full(self.counts.shape, -1.0)
         np.put_along_axis(weights, self.counts.argmax(axis=1)[:, None], self.n_values - 1.0, axis=1)
         return np.sqrt(self._variances(weights)) / max(self.n_values - 1, 1)
 
     def _variances(self, weights: np.ndarray) -> np.ndarray:
-        """Variance of the noise in ``sum(weights * counts)`` of each node."""
+        """The variance of the noise in ``sum(weights * counts)`` of each node, ``(n_nodes,)``."""
         own = (self._own * np.square(weights)).sum(axis=1)
         return np.maximum(self.variances * (own + self.factors[:, 2] * np.square(weights.sum(axis=1))), 0)
 
     @cached_property
     def shares(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of a 95 % band of the share of each value, see ``ratio_band``."""
+        """The low and high ends, each ``(n_nodes, n_values)``, of 95 % bands of the share of each value in its node."""
         common, n = self.variances[:, None] * self.factors[:, 2:], self.n_values
         own = self.variances[:, None] * self._own
         return ratio_band(self.counts, self.sizes[:, None], own + common, own + n * common, self.size_variances[:, None])
 
     def gains(self, parents: np.ndarray, levels: list[slice], records: np.ndarray) -> np.ndarray:
-        """Decrease of impurity by each node's split without what noise and chance give, its variance, that if it were 0.
+        """The decrease of impurity by each node's split, less what noise and chance give, with variances: ``(3, n_nodes)``.
+
+        The rows are the decrease, its variance, and the variance that it would have if the true decrease were 0.
 
         A split of n records with shares s into children of n_k records lowers impurity by ``sum(|d_k|**2 / n_k)``, with
         ``d_k = counts_k - n_k s``. Noise alone lifts ``|d_k|**2`` by its variance, which is known: T_k for s given, and
         ``(1 - 2r) T_k + r**2 sum(T)`` with r = n_k / n since s is taken from the same children. So does chance: were
         children drawn at random, by ``n_k (1 - n_k / n)`` times the impurity of a record, ``n / (n - 1) (1 - |s|**2)``.
-        Both are taken off; squares of noisy sizes are taken without their own noise. What is divided by are sizes of at
-        least three standard deviations, so a child that does not stand out says little, and s is pulled
-        to that of the parent in the same way. ``records`` says how much of a record each node counts it for: 0
-        where the spread within nodes is not released (a bounded target), which takes off noise only.
+        Both are subtracted; squares of noisy sizes are taken without their own noise. The divisor is a size of at least
+        three standard deviations, so a child that does not stand out says little, and s is pulled to the shares of the
+        parent in the same way. ``records`` has for each node the weight with which it counts a record: 0 where the spread
+        within nodes is not released (a bounded target), so that only noise is subtracted.
 
         For normal d with a variance of T/m in each of m independent directions, ``|d|**2`` has the variance
         ``(4 |d|**2 T + 2 T**2) / m``. The d of K children sum to 0, so decreases of alike children vary by K/(K-1) more.
@@ -122,7 +127,7 @@ class Bands:
         return np.array([np.bincount(above, np.where(seen, result, 0), n_nodes) for result in results])
 
     def _spread(self, nodes: np.ndarray, shares: np.ndarray, squares: np.ndarray) -> np.ndarray:
-        """Variance of the noise in ``counts - size * shares``, summed over values; ``squares`` sum squared shares."""
+        """The variance of the noise in ``counts - size * shares``, summed over values; ``squares`` is ``sum(shares**2)``."""
         own, common, n = self._own[nodes], self.factors[nodes, 2], self.n_values
         factor = own.sum(axis=1) * (1 + squares) - 2 * (own * shares).sum(axis=1) + common * (n**2 * squares - n)
         return self.variances[nodes] * np.maximum(factor, 0)
@@ -131,10 +136,10 @@ class Bands:
 def ratio_band(
     part: np.ndarray, whole: np.ndarray, of_part: np.ndarray, of_both: np.ndarray, of_whole: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of a 95 % band of ``part / whole`` within 0 .. 1, from variances and covariance; 0 and 1 if the whole is noise.
+    """The low and high ends of a 95 % band of ``part / whole`` within 0 .. 1, from variances and covariance of the noise.
 
-    Those s are inside for which ``part - s * whole`` is within 1.96 standard deviations of 0 (Fieller). It is linear, so
-    this holds for small wholes too.
+    A share s is inside the band if ``part - s * whole`` is within 1.96 standard deviations of 0 (Fieller). This difference
+    is linear, so the band holds for a small whole too. The ends are 0 and 1 where the whole cannot be told from 0.
     """
     wide = NORMAL_95**2
     square = np.square(whole) - wide * of_whole

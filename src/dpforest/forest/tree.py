@@ -1,4 +1,4 @@
-"""The released forest: flat arrays over the nodes of all trees. Public values only.
+"""The released forest: flat arrays over the nodes of all trees. Released values only.
 
 Nodes are numbered level by level, all trees together; the roots are 0 .. n_trees-1, and the children of a node follow one
 another. A bounded target is treated as two classes, low and high: a record of value z counts 1-z for low and z for high, so
@@ -12,18 +12,17 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dpforest.common.text import count_words, in_brackets, mean_words, one_line, share_words
 from dpforest.errors import ParameterError, shown
 from dpforest.forest.bands import INDEPENDENT, NORMAL_95, STANDS_OUT, Bands
+from dpforest.forest.walks import add_votes, coins, find_leaves
 from dpforest.schema import Classes, Target
 from dpforest.schema.domain import Domain
 
 # Votes of additive trees are multiples of 1/1024, so that sums of votes are exact integers.
 SCORE_STEPS = 1024
 LINKS = ("shares", "softmax", "sum")
-ROWS_AT_ONCE = 1 << 10
 MOST_CHARACTERS_OF_RULES = 1 << 26
 PER_NODE = ("levels", "counts", "variances", "shares", "votes", "released")
 
@@ -38,12 +37,12 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees, their released counts and what they vote.
+    """All trees of a model with everything that was released about them, in arrays over nodes.
 
     ``first_children`` is -1 at a leaf. ``routes[splits[node], code]`` is the child, counted from the first, of a code of
     the feature ``features[node]``. ``counts`` ``(n_nodes, n_values)`` are released counts, or sums of released counts below;
-    ``variances`` ``(n_nodes,)`` is the variance of the noise in each of them; ``shares`` are class shares after
-    post-processing; ``votes`` is what a record at this leaf adds to the prediction.
+    ``variances`` ``(n_nodes,)`` is the variance of the noise in each of them; ``shares`` ``(n_nodes, n_values)`` are class
+    shares after post-processing; ``votes`` ``(n_nodes, n_values)`` are what a record at a leaf adds to the prediction.
     """
 
     domain: Domain
@@ -61,11 +60,11 @@ class Forest:
     votes: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     link: str = "shares"  # how summed votes become shares: scaled to sum 1, by softmax, or cut to 0 .. 1
     draws: bool = False  # whether a label is drawn by the votes instead of taking the largest
-    released: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))  # which counts were; known while growing
-    noise: np.ndarray = field(
-        default_factory=lambda: np.empty((0, 3))
-    )  # factors of each tree, see ``bands``; () if independent
-    n_records: Estimate | None = None  # records with a known target, as the fit measured them to plan by; None if it did not
+    # Which nodes had their counts released; those of others are sums. Empty before ``summed``, and if read from a file.
+    released: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))
+    # Factors of the noise ``(n_trees, 3)``, see ``bands``; empty if the noise in all counts is independent.
+    noise: np.ndarray = field(default_factory=lambda: np.empty((0, 3)))
+    n_records: Estimate | None = None  # the noisy number of records that the fit measured to plan by; None if it did not
 
     @property
     def n_nodes(self) -> int:
@@ -81,21 +80,22 @@ class Forest:
 
     @cached_property
     def is_leaf(self) -> np.ndarray:
+        """Whether each node is a leaf, ``(n_nodes,)``."""
         return self.first_children < 0
 
     def level_slices(self) -> list[slice]:
-        """The nodes of each level, from the roots down."""
+        """The range of node numbers of each level, from the roots down."""
         edges = np.searchsorted(self.levels, np.arange(self.depth + 2))
         return [slice(a, b) for a, b in pairwise(edges)]
 
     def with_counts(self, nodes: np.ndarray, counts: np.ndarray, variance: float) -> "Forest":
-        """The forest with released counts at some nodes."""
+        """A copy of the forest with these released counts ``(len(nodes), n_values)`` at some nodes."""
         all_counts, variances = self.counts.copy(), self.variances.copy()
         all_counts[nodes], variances[nodes] = counts, variance
         return replace(self, counts=all_counts, variances=variances)
 
     def summed(self) -> "Forest":
-        """Counts of nodes that were not released, as sums of their children."""
+        """A copy of the forest in which nodes without released counts have the sums of their children's counts."""
         counts, variances = self.counts.copy(), self.variances.copy()
         missing = np.isnan(variances)
         counts[missing], variances[missing] = 0, 0
@@ -107,7 +107,7 @@ class Forest:
         return replace(self, counts=counts, variances=variances, released=~missing)
 
     def without_children(self, nodes: np.ndarray) -> "Forest":
-        """The forest with the given nodes turned into leaves."""
+        """A copy of the forest in which the given nodes are leaves, without all nodes below them."""
         closed = np.zeros(self.n_nodes, dtype=bool)
         closed[nodes] = True
         kept = np.ones(self.n_nodes, dtype=bool)
@@ -117,7 +117,7 @@ class Forest:
         return self._kept(kept, kept & ~closed & ~self.is_leaf, self.trees[kept])
 
     def _kept(self, kept: np.ndarray, inner: np.ndarray, trees: np.ndarray) -> "Forest":
-        """The forest of some nodes, of which ``inner`` keep their children; the nodes get the given trees."""
+        """A copy with the nodes of the mask ``kept`` only, of which ``inner`` keep their children; ``trees`` are theirs."""
         index = np.cumsum(kept) - 1
         parents, children, inner_kept = self.parents[kept], self.first_children[kept], inner[kept]
         return replace(
@@ -138,7 +138,7 @@ class Forest:
         index = np.argsort(order)
 
         def numbered(name: str, sizes: list[int]) -> np.ndarray:
-            """Numbers of nodes, trees or routes, each forest's counted on from the one before."""
+            """Numbers of nodes, trees or routes, those of each forest shifted by how many the forests before it have."""
             shifts = np.cumsum([0, *sizes])
             parts = [getattr(forest, name) for forest in forests]
             return np.concatenate([np.where(part < 0, -1, part + s) for part, s in zip(parts, shifts, strict=False)])[order]
@@ -157,35 +157,36 @@ class Forest:
         return replace(forests[0], **changed)
 
     def only(self, trees: np.ndarray) -> "Forest":
-        """The forest with some of its trees, given as a mask."""
+        """A copy of the forest with some of its trees, given as a mask ``(n_trees,)``."""
         kept = trees[self.trees]
         some = self._kept(kept, kept & ~self.is_leaf, (np.cumsum(trees) - 1)[self.trees[kept]])
         return replace(some, noise=self.factors[trees])
 
     @property
     def factors(self) -> np.ndarray:
-        """Factors of the noise of each tree, ``(n_trees, 3)``."""
+        """The factors of the noise of each tree, ``(n_trees, 3)``: first, rest and common, see ``bands``."""
         return self.noise if len(self.noise) else np.tile(INDEPENDENT, (self.n_trees, 1))
 
     @cached_property
     def bands(self) -> Bands:
-        """How far released counts, and what is read off them, may be from the truth."""
+        """Sizes, leads and shares of all nodes, with how far noise may have moved them."""
         return Bands(self.counts, self.variances, self.factors[self.trees])
 
     @cached_property
     def held(self) -> Bands:
-        """Bands of what the trees hold together, a record once for each tree that it is in.
+        """Bands of the roots of all trees together, as one node: a record counts once for each tree that it is in.
 
-        Trees may have a part of the records each, drawn by lot, so that no single one tells of the table. Of a sequence it
-        is the first tree alone, since later ones count records by weight.
+        Each tree may have a part of the records only, drawn by lot, so no single root stands for the table. Of trees in
+        sequence it is the first root alone, since later trees count records by weight.
         """
         return self.bands.summed(slice(0, self.n_trees if self.link == "shares" else 1))
 
     @cached_property
     def _steps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What a walk needs: for each node its feature, where its routes begin and its first child; all routes; depths.
+        """The arrays that kernels of ``walks`` follow: nodes ``(n_nodes, 3)``, all routes in a row, and the depths of trees.
 
-        A leaf is its own only child, so that every walk in a tree takes as many steps.
+        A node has its feature, where its route begins, and its first child. A leaf is its own only child, so that all
+        records take the same number of steps in a tree.
         """
         n_codes = self.routes.shape[1]
         nodes = np.empty((self.n_nodes, 3), dtype=np.int64)
@@ -199,17 +200,17 @@ class Forest:
     def leaves(self, codes: np.ndarray) -> np.ndarray:
         """The leaf that each record reaches in each tree, ``(n_trees, n_records)``."""
         leaves = np.empty((self.n_trees, codes.shape[1]), dtype=np.int64)
-        _leaves(np.ascontiguousarray(codes), *self._steps, leaves)
+        find_leaves(np.ascontiguousarray(codes), *self._steps, leaves)
         return leaves
 
     def choices(self, codes: np.ndarray) -> np.ndarray:
-        """The value that each tree votes for, ``(n_trees, n_records)``."""
+        """The index of the class that each tree votes for, ``(n_trees, n_records)``."""
         return self.votes.argmax(axis=1)[self.leaves(codes)]
 
     def vote(self, codes: np.ndarray) -> np.ndarray:
         """Summed votes ``(n_records, n_values)`` for codes ``(n_features, n_records)``."""
         totals = np.zeros((codes.shape[1], self.votes.shape[1]))
-        _vote(np.ascontiguousarray(codes), *self._steps, self.votes, totals)
+        add_votes(np.ascontiguousarray(codes), *self._steps, self.votes, totals)
         return totals
 
     def predict(self, codes: np.ndarray) -> np.ndarray:
@@ -223,7 +224,7 @@ class Forest:
 
     @cached_property
     def labels(self) -> np.ndarray:
-        """The classes as numpy would hold them, unless it would change or split them."""
+        """The labels of the classes, ``(n_classes,)``, of a type of numpy unless that would change or split them."""
         assert isinstance(self.target, Classes)
         labels = self.target.labels
         array = np.asarray(labels) if not any(isinstance(label, tuple) for label in labels) else None
@@ -234,24 +235,24 @@ class Forest:
         return array
 
     def decide(self, shares: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """The label of each record: that of the largest share, or one drawn by the shares if the vote draws."""
+        """The predicted label of each record: that of the largest share, or one drawn by the shares if the vote draws."""
         return self.labels[self.decided(shares, codes)]
 
     def decided(self, shares: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """As ``decide``, as indices among the classes."""
+        """The index of each record's predicted class among the classes, ``(n_records,)``; see ``decide``."""
         if not self.draws:
             return shares.argmax(axis=1)
         below = shares.cumsum(axis=1)
-        return (below > _coins(codes)[:, None] * below[:, -1:]).argmax(axis=1)
+        return (below > coins(codes)[:, None] * below[:, -1:]).argmax(axis=1)
 
     def importances(self) -> np.ndarray:
-        """Share of each feature in the decrease of impurity, without what noise and chance give; sums to 1 (or all 0)."""
+        """The share of each feature in the decrease of impurity, less what noise and chance give; sums to 1 (or all 0)."""
         return np.array([estimate.value for estimate in self.importance_estimates()])
 
     def importance_estimates(self) -> list[Estimate]:
-        """As ``importances``, with standard deviations: of the noise and, for classes, of the draw of the records.
+        """The importance of each feature with its standard deviation, by noise and, for classes, by the draw of the records.
 
-        What noise of the known variance adds to a decrease is taken off, and what splits of records at random would add
+        What noise of the known variance adds to a decrease is subtracted, and what splits of records at random would add
         (see ``Bands.gains``); the latter not for a bounded target, whose spread within a node is not released, and not for
         the choice of the best of many splits. A feature whose decrease is within three
         standard deviations of what noise and chance alone would give has 0.
@@ -270,21 +271,21 @@ class Forest:
 
     @cached_property
     def asked(self) -> np.ndarray:
-        """Whether some split asks about each feature."""
+        """Whether any split of the forest uses each feature, ``(n_features,)``."""
         return np.bincount(self.features[~self.is_leaf], minlength=self.domain.n_features) > 0
 
     def _weights(self) -> np.ndarray:
-        """How much of a record each tree counts it for, at least; 0 for a bounded target, see ``importance_estimates``."""
+        """The mean weight with which each tree counts a record, ``(n_trees,)``; 0 for a bounded target."""
         if not isinstance(self.target, Classes):
             return np.zeros(self.n_trees)
         if self.link != "softmax":
             return np.ones(self.n_trees)
-        # Later trees count a record by what is still missed of it.
+        # The first tree counts each record once, later ones by its residual: their roots have smaller sizes.
         sizes = np.maximum(self.bands.sizes[: self.n_trees], 0)
         return np.minimum(sizes / max(float(sizes[0]), 1e-300), 1)
 
     def rules(self, min_confidence: float | None = None, min_support: float | None = None) -> list[dict[str, Any]]:
-        """Every root-to-node rule: conditions, predicted class (or mean), its released confidence and support.
+        """One dictionary for each node: the conditions on the path to it, its class (or mean), confidence and support.
 
         ``distribution`` has the released count of each class, noise and all, and its share after post-processing. Only
         rules with at least ``min_confidence`` and ``min_support`` are given, judged by released values, noise and all.
@@ -308,7 +309,7 @@ class Forest:
         ]
 
     def _chosen(self, min_confidence: float | None, min_support: float | None) -> np.ndarray:
-        """Which nodes have a rule of at least that confidence and support."""
+        """Which nodes have a rule of at least that confidence and support, as a mask ``(n_nodes,)``."""
         chosen = np.ones(self.n_nodes, dtype=bool)
         if min_confidence is not None:
             if not isinstance(self.target, Classes):
@@ -324,14 +325,14 @@ class Forest:
         return chosen
 
     def condition(self, node: int, domain: Domain | None = None) -> str:
-        """What leads from its parent to a node, in words; those of another domain where one is given."""
+        """The condition under which a record goes from its parent to a node, in the words of ``domain`` if it is given."""
         parent = self.parents[node]
         feature = int(self.features[parent])
         child = self.routes[self.splits[parent], : self.domain.n_codes[feature]]
         return (domain or self.domain).describe(feature, child == node - self.first_children[parent])
 
     def _conditions(self) -> list[list[str]]:
-        """What holds at each node, from its root on; a long path is told at all its nodes, so the length is watched."""
+        """The conditions on the path from its root to each node; raises if all of them together are too long."""
         conditions: list[list[str]] = [[] for _ in range(self.n_nodes)]
         lengths = np.zeros(self.n_nodes, dtype=np.int64)
         total = 0
@@ -356,7 +357,7 @@ class Forest:
         for rule in self.rules(min_confidence, min_support):
             if leaves and not rule["leaf"]:
                 continue
-            # Later trees count records by what is still missed of them.
+            # Later trees count records by their residuals.
             what = "records by weight" if self.link == "softmax" and rule["tree"] else "records"
             size = count_words(rule["support"], rule["support_band"], what)
             # A rule is one line, whatever its names hold.
@@ -365,7 +366,7 @@ class Forest:
         return "\n".join(lines)
 
     def says(self, node: int) -> dict[str, Any]:
-        """The part of a node's rule that it predicts: class or mean and their bands, or what it adds; see ``rules``."""
+        """What the rule of a node predicts: its class or mean with bands, or what it adds; entries of ``rules``."""
         shares, votes = self.shares[node], self.votes[node] if len(self.votes) else np.zeros(self.target.n_values)
         if isinstance(self.target, Classes):
             best = int(shares.argmax())
@@ -383,6 +384,7 @@ class Forest:
         return {"mean": float(self.target.mean_of(shares[1])), "confidence": None, **ends}
 
     def _ends(self, node: int, value: int) -> dict[str, float | None]:
+        """The ends of the band of one value's share at a node; None where there is no noise."""
         low, high = self.bands.shares
         known = self.variances[node] > 0
         return {"low": float(low[node, value]) if known else None, "high": float(high[node, value]) if known else None}
@@ -396,7 +398,7 @@ def _is_number(value: Any) -> bool:
 
 
 def said_words(rule: dict[str, Any]) -> str:
-    """What a rule says, with the band of what it rests on."""
+    """What a rule predicts or adds, as text with its band."""
     if "lead" in rule:
         lead = "" if rule["lead_band"] is None else f" by a lead of {count_words(rule['lead'], rule['lead_band'])}"
         return f"{rule['class']} {rule['adds']:+.3g}{lead}"
@@ -405,48 +407,3 @@ def said_words(rule: dict[str, Any]) -> str:
     if "class" in rule:
         return f"{rule['class']} ({', '.join(share_words(rule['confidence'], rule['low'], rule['high']))})"
     return in_brackets(mean_words(rule["mean"], rule["low"], rule["high"]))
-
-
-def _coins(codes: np.ndarray) -> np.ndarray:
-    """A number in [0, 1) for each record, from its codes alone, so that a prediction does not depend on its company."""
-    mixed = np.full(codes.shape[1], 0x2545F4914F6CDD1D, dtype=np.uint64)
-    for column in codes.astype(np.uint64):
-        # The finisher of SplitMix64: every bit of a code reaches every bit of the coin.
-        mixed = (mixed ^ column) + np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed ^= mixed >> np.uint64(31)
-    return np.asarray(mixed >> np.uint64(11)) / 2.0**53
-
-
-@njit(cache=True, nogil=True)
-def _walk(codes, begin, n_steps, nodes, routes, reached):
-    """Move records from ``begin`` on, each at a node of one tree, ``n_steps`` levels down."""
-    flat, first = codes.reshape(-1), np.uint64(begin)
-    n_records = np.uint64(codes.shape[1])
-    for _ in range(n_steps):
-        for record in range(np.uint64(reached.size)):
-            node = np.uint64(reached[record])
-            code = flat[np.uint64(nodes[node, 0]) * n_records + first + record]
-            reached[record] = nodes[node, 2] + routes[np.uint64(nodes[node, 1]) + code]
-
-
-@njit(cache=True, nogil=True)
-def _vote(codes, nodes, routes, depths, votes, totals):
-    """A tree at a time for a block of records, so that both stay in the processor's cache."""
-    reached = np.empty(ROWS_AT_ONCE, dtype=np.int64)
-    for begin in range(0, totals.shape[0], ROWS_AT_ONCE):
-        own = reached[: min(ROWS_AT_ONCE, totals.shape[0] - begin)]
-        for tree in range(depths.size):
-            own[:] = tree
-            _walk(codes, begin, depths[tree], nodes, routes, own)
-            for record in range(own.size):
-                for value in range(totals.shape[1]):
-                    totals[begin + record, value] += votes[own[record], value]
-
-
-@njit(cache=True, nogil=True)
-def _leaves(codes, nodes, routes, depths, leaves):
-    for tree in range(depths.size):
-        leaves[tree] = tree
-        _walk(codes, 0, depths[tree], nodes, routes, leaves[tree])
