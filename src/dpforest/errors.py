@@ -1,9 +1,9 @@
-"""Errors. They are outputs, so they hold public facts only.
+"""Errors and warnings of the library. They are outputs, so they hold public facts only.
 
 DPForestError
 ├── BudgetError      a charge would pass the budget; nothing was released
-│   └── BudgetStoreError    the store of a budget cannot be used
-│       └── BudgetDamagedError  its entries are not as they were written
+│   └── BudgetStoreError    the file of a budget cannot be read or written
+│       └── BudgetDamagedError  the entries of a budget are not as they were written
 ├── AccountingError  the accountant has no analysis for what was asked
 ├── ParameterError   a parameter is outside its range, or the recipe does not take it
 ├── SchemaError      the schema is missing or contradicts itself or the recipe
@@ -19,17 +19,17 @@ from typing import Any
 
 
 def shown_down(value: float, digits: int = 6) -> str:
-    """An amount that is left, rounded so that it is not too much."""
+    """An amount that is left, as text, rounded down so that no more is promised than there is."""
     return f"{float(Context(digits, ROUND_FLOOR).create_decimal(repr(float(value)))):.{digits}g}"
 
 
 def shown_up(value: float, digits: int = 6) -> str:
-    """An amount that is asked for, rounded so that it is not too little."""
+    """An amount that is asked for, as text, rounded up so that it is not shown as less than it is."""
     return f"{float(Context(digits, ROUND_CEILING).create_decimal(repr(float(value)))):.{digits}g}"
 
 
 def shown(value: Any) -> str:
-    """A parameter as an error may show it: itself if it is plain, else its type, since it could be a table."""
+    """A parameter as an error may show it: a number or short text as it is, another value by its type: it may be a table."""
     plain = value is None or isinstance(value, bool | int | float | complex) or (isinstance(value, str) and len(value) < 100)
     return repr(value) if plain else f"a value of type {type(value).__name__}"
 
@@ -43,6 +43,7 @@ class BudgetError(DPForestError):
 
     @classmethod
     def over(cls, label: str, asked: float, left: float, budget: float, unit: str) -> "BudgetError":
+        """The error for a charge of ``asked`` when only ``left`` of the ``budget`` of a fit is left, all in ``unit``."""
         return cls(
             f"'{label}' asks for {unit} = {shown_up(asked)}, but {shown_down(left)} of {budget:.6g} is left. "
             "Nothing was released. Raise epsilon, or use fewer trees or levels."
@@ -50,7 +51,10 @@ class BudgetError(DPForestError):
 
     @classmethod
     def capped(cls, what: str, dataset: str, asked: float, left: tuple[float, float], cap: Any) -> "BudgetError":
-        """A release would pass the ``cap`` (epsilon, delta) of a data set; ``left`` is without and with its delta."""
+        """The error for a release that would pass the ``cap`` of a data set.
+
+        ``left`` has the epsilon that a release without delta, and one with delta, could still have.
+        """
         at = f" at delta = {cap.delta:.3g}" if cap.delta else ""
         if asked == float("inf"):
             return cls(
@@ -124,4 +128,4 @@ class ChangedModelWarning(UserWarning):
 
 
 class NothingLearntWarning(UserWarning):
-    """What a fit released looks as if its schema did not fit the table; from released values alone."""
+    """Released values look as if the schema did not fit the table. Raised from released values alone."""

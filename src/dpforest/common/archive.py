@@ -1,7 +1,7 @@
-"""Archives: a zip without compression of which every byte follows from the entries. Public values only.
+"""Archives in the zip format, without compression: every byte follows from the entries. Public values only.
 
-Any zip tool opens one. Reading takes no directory, no path and no size on trust: entries are found one after the other, by
-names that are known before, and are views of what was read.
+Any zip tool opens one. A reader trusts no directory, path or size in the file: it finds entries one after the other, by
+names that it knows before, and gives views of the bytes that were read.
 """
 
 import struct
@@ -20,44 +20,44 @@ ENCRYPTED_OR_SIZE_ELSEWHERE = 1 | 8
 
 
 def packed(entries: Mapping[str, bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """The pieces of an archive, in order."""
-    directory, place = b"", 0
+    """The bytes of an archive of these entries, in pieces that follow one another."""
+    directory, offset = b"", 0
     for name, blob in entries.items():
         facts = (VERSION, 0, 0, 0, DATE, zlib.crc32(blob), len(blob), len(blob), len(name), 0)
         head = LOCAL.pack(b"PK\3\4", *facts) + name.encode("ascii")
         yield head
         yield blob
-        rest = (0, 0, 0, OWNER_READS_AND_WRITES, place)
+        rest = (0, 0, 0, OWNER_READS_AND_WRITES, offset)
         directory += CENTRAL.pack(b"PK\1\2", VERSION | UNIX, *facts, *rest) + name.encode("ascii")
-        place += len(head) + len(blob)
+        offset += len(head) + len(blob)
     yield directory
-    yield END.pack(b"PK\5\6", 0, 0, len(entries), len(entries), len(directory), place, 0)
+    yield END.pack(b"PK\5\6", 0, 0, len(entries), len(entries), len(directory), offset, 0)
 
 
 def unpacked(content: bytes, names: Collection[str]) -> dict[str, memoryview]:
-    """The entries of an archive, which must be the named ones; raises ``ValueError`` if they cannot all be found."""
-    view, place = memoryview(content), 0
+    """The bytes of each named entry of an archive; raises ``ValueError`` unless its entries are those, once each."""
+    view, offset = memoryview(content), 0
     entries: dict[str, memoryview] = {}
     while len(entries) < len(names):
-        if len(content) - place < LOCAL.size:
+        if len(content) - offset < LOCAL.size:
             raise ValueError("An entry of the archive is missing.")
-        mark, _, flags, method, _, _, _, size, whole_size, n_name, n_extra = LOCAL.unpack_from(content, place)
-        start = place + LOCAL.size + n_name + n_extra
-        name = str(view[place + LOCAL.size :][:n_name], "ascii", "replace")
+        mark, _, flags, method, _, _, _, size, whole_size, n_name, n_extra = LOCAL.unpack_from(content, offset)
+        start = offset + LOCAL.size + n_name + n_extra
+        name = str(view[offset + LOCAL.size :][:n_name], "ascii", "replace")
         if mark != b"PK\3\4" or name not in names or name in entries:
             raise ValueError("An entry of the archive is not one of its kind.")
         if method or flags & ENCRYPTED_OR_SIZE_ELSEWHERE or size != whole_size or start + size > len(content):
             raise ValueError("An entry of the archive is packed, or larger than the archive.")
         entries[name] = view[start : start + size]
-        place = start + size
+        offset = start + size
     return entries
 
 
 def is_packed(content: bytes, entries: Mapping[str, bytes | memoryview]) -> bool:
-    """Whether the bytes are those that ``packed`` gives, to the last one."""
-    place = 0
+    """Whether ``content`` is, to the last byte, what ``packed`` gives for these entries."""
+    offset = 0
     for piece in packed(entries):
-        if not content.startswith(piece, place):
+        if not content.startswith(piece, offset):
             return False
-        place += len(piece)
-    return place == len(content)
+        offset += len(piece)
+    return offset == len(content)

@@ -1,4 +1,4 @@
-"""Files that are there complete or not at all. Public values only."""
+"""Reading and writing of whole files: a file is there complete or not at all. Public values only."""
 
 import os
 import secrets
@@ -11,16 +11,17 @@ from typing import BinaryIO
 
 from dpforest.errors import OutputError
 
-# How files begin that were paid for: what is written elsewhere can be made again, they cannot.
-MODEL = b"model.json"  # the first entry of an archive has its name here
-PLACE_OF_NAME = 30
+# Signs of files that nothing makes again, a model (an archive whose first entry has this name, at this offset) or a budget.
+# Other files that are written can be made again.
+MODEL = b"model.json"
+OFFSET_OF_NAME = 30
 BUDGET = b"SQLite format 3\0"
 
 
 def check_writable(path: str | Path, *inputs: str | Path, over_models: bool = False) -> Path:
-    """Raise unless a file can be written there that is none of the ``inputs``; leaves nothing behind.
+    """The path, if a file can be written there; else raises ``OutputError``. Nothing is left there.
 
-    A budget that is there is never written over, a model only with ``over_models``.
+    The path must be none of the ``inputs``. A budget is never written over, a model only with ``over_models``.
     """
     path = Path(path)
     try:
@@ -33,7 +34,7 @@ def check_writable(path: str | Path, *inputs: str | Path, over_models: bool = Fa
         kept = _kept_at(path)
         if kept == "budget" or (kept == "model" and not over_models):
             raise OutputError(f"{path} is a {kept}, which nothing else makes again. Move it away, or choose another file.")
-        # A name that is too long shows only when it is looked up.
+        # A name that is too long raises only when it is looked up.
         path.exists()
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpforest-"):
             pass
@@ -43,42 +44,45 @@ def check_writable(path: str | Path, *inputs: str | Path, over_models: bool = Fa
 
 
 def _kept_at(path: Path) -> str | None:
-    """ "model" or "budget", if that is what the file at a path is."""
+    """The text "model" or "budget" if the file at a path is one; else None."""
     if not path.exists():
         return None
     with open(path, "rb", opener=_open_at_once) as file:
-        start = file.read(PLACE_OF_NAME + len(MODEL))
+        start = file.read(OFFSET_OF_NAME + len(MODEL))
     if start.startswith(BUDGET):
         return "budget"
     return "model" if start.startswith(b"PK") and start.endswith(MODEL) else None
 
 
 def read_whole(path: str | Path, most_bytes: int) -> bytes:
-    """The bytes of an ordinary file; ``OSError`` if it cannot be read, ``OutputError`` if it is none or too large."""
+    """The bytes of an ordinary file of at most ``most_bytes``; raises ``OutputError`` for any other, or ``OSError``."""
     with open(path, "rb", opener=_open_at_once) as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode):
             raise OutputError(f"{path} is no ordinary file.")
         if facts.st_size > most_bytes:
             raise OutputError(f"{path} is larger than {most_bytes} bytes.")
-        # No more than was there when it was opened, if somebody is writing on.
+        # No more bytes than were there when it was opened: somebody may be writing to it.
         return file.read(facts.st_size)
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """A pipe would keep whoever opens it waiting."""
+    """A file descriptor, opened without waiting: to open a pipe could otherwise take for ever."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
-    """Write a file so that it is there complete or not at all."""
+    """Write the content to a file, so that it is there complete or not at all."""
     with whole_file(path) as file:
         file.write(content)
 
 
 @contextmanager
 def free_place(path: str | Path) -> Iterator[Path]:
-    """The path, or one with a number if something is there by now; an empty file keeps the place while the block runs."""
+    """A path at which nothing was: the given one, or else one with a number added.
+
+    An empty file reserves it while the block runs, and is removed if the block fails.
+    """
     path = Path(path)
     place, number = path, 1
     while True:
@@ -99,7 +103,7 @@ def free_place(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_file(path: str | Path, *, over_models: bool = False) -> Iterator[BinaryIO]:
-    """A file to write to that is at its place once the block has ended well, and nowhere otherwise."""
+    """A file object to write to; the file is at ``path`` once the block has ended without an error, else nowhere."""
     # Through a link: the file that it leads to is written, and the link stays.
     path = check_writable(path, over_models=over_models).resolve()
     name = path.parent / f".dpforest-{secrets.token_hex(8)}"
@@ -109,7 +113,7 @@ def whole_file(path: str | Path, *, over_models: bool = False) -> Iterator[Binar
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
-            # Else a machine that loses its power may keep the name and not what it names.
+            # Else a machine that loses its power may keep the name of the file and not its content.
             os.fsync(file.fileno())
         os.replace(name, path)
     except OSError as error:

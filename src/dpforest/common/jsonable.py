@@ -1,7 +1,7 @@
-"""Values as JSON can hold them: the one spelling of what it lacks, for everything that is printed or written for programs.
+"""Values as JSON can hold them, for everything that is printed or written for programs. Public values only.
 
-Infinity is the text "inf" (which ``float`` reads), what is no number is null. Not for model files: they refuse what they
-could not give back.
+Infinity is the text "inf" (which ``float`` reads), and NaN is null. Model files do not use this: they refuse values that
+could not be read back as they were.
 """
 
 import json
@@ -26,10 +26,10 @@ def jsonable(value: Any) -> Any:
 
 
 def to_json(value: Any, **style: Any) -> str:
-    """The value as JSON; ``style`` is that of ``json.dumps``."""
+    """The value as JSON text; ``style`` are options of ``json.dumps``."""
     return json.dumps(jsonable(value), allow_nan=False, **style)
 
 
 def unboxed(value: Any) -> Any:
-    """A number of numpy, or of a library like it, as one of Python; anything else as it is."""
+    """A scalar of numpy, or of a library like it, as a value of Python; anything else as it is."""
     return value.item() if hasattr(value, "item") and hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0 else value

@@ -1,8 +1,8 @@
-"""What was fitted on the rows before the forest, where it can be seen. Public facts only: names and types of steps.
+"""Finds steps of a scikit-learn ``Pipeline`` that learn from the rows before the forest. Sees names and types of steps only.
 
 scikit-learn does not tell an estimator that it stands in a ``Pipeline``, and hands it tables that steps before it have
-already changed. The functions that are running do tell: the ``fit`` of the pipeline is one of them. (The context of
-callbacks that newer versions pass on is internal, and there are versions without it.)
+already changed. The call stack does tell: the ``fit`` of the pipeline is on it. (The context of callbacks that newer
+versions pass on is internal, and there are versions without it.)
 """
 
 import inspect
@@ -17,7 +17,7 @@ UNCOVERED = (
 
 
 def learnt_before() -> list[str]:
-    """What to say of steps that learn from the rows of the pipeline that is being fitted; empty if none is seen."""
+    """A note in a list if earlier steps of the pipeline that is being fitted learn from its rows; else no note."""
     steps = _steps()
     return [UNCOVERED.format(", ".join(steps))] if steps else []
 
@@ -25,7 +25,7 @@ def learnt_before() -> list[str]:
 def _steps() -> tuple[str, ...]:
     """The steps of the pipelines that are being fitted, the last aside, that learn from rows; as ``'name' (type)``."""
     found: list[str] = []
-    if "sklearn.pipeline" not in sys.modules:  # then there is no pipeline, and nothing to wait for
+    if "sklearn.pipeline" not in sys.modules:  # then there is no pipeline, and the import would cost time for nothing
         return ()
     try:
         from sklearn.pipeline import Pipeline
@@ -42,7 +42,7 @@ def _steps() -> tuple[str, ...]:
 
 
 def _learns(step: Any) -> bool:
-    """Whether fitting a step looks at rows, as far as it says so itself; of several side by side, whether any does."""
+    """Whether fitting a step looks at rows, as far as it declares it; of a step made of steps, whether any of them does."""
     from sklearn.compose import ColumnTransformer
     from sklearn.frozen import FrozenEstimator
     from sklearn.pipeline import FeatureUnion, Pipeline
@@ -58,5 +58,5 @@ def _learns(step: Any) -> bool:
         return _learns(step.remainder) or any(_learns(part) for _, part, _ in step.transformers)
     try:
         return bool(get_tags(step).requires_fit)
-    except Exception:  # not in scikit-learn's manner; nothing says that it looks at no rows
+    except Exception:  # it has no tags as scikit-learn has them, so nothing says that it looks at no rows
         return True

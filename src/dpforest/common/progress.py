@@ -1,12 +1,12 @@
-"""What long work says while it runs. For the eyes of whoever holds the rows; never logged or saved."""
+"""Progress of long work. It may show numbers of rows, so it is for whoever holds the rows, and never logged or saved."""
 
 
 class Step(str):
-    """The name of a step, with how much of it is done, counted in some unit (or none)."""
+    """The name of a step as text, with ``done`` of ``total`` of it done."""
 
     done: int
     total: int
-    unit: str
+    unit: str  # what is counted, such as "rows"; empty if it need not be said
 
     def __new__(cls, name: str, done: int, total: int, unit: str = "") -> "Step":
         step = super().__new__(cls, name)

@@ -1,27 +1,27 @@
-"""Names and numbers as people read them. Names can hold anything."""
+"""Names and numbers as text for people. Public values only; names can hold any character."""
 
 import math
 import re
 from collections.abc import Callable
 from typing import Any
 
-# Characters that act instead of being seen: controls, direction marks, invisible signs, halves of a pair. The two joiners
-# (U+200C, U+200D) stay, since scripts and emoji are written with them.
+# Characters that are not seen: controls, direction marks, invisible signs, single surrogates. The two joiners (U+200C,
+# U+200D) are not among them, since scripts and emoji are written with them.
 HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
-# What every band means that a reader is shown.
+# The sentence that explains bands wherever they are shown.
 BAND_MEANS = "The value without noise lies within its band (± or “a to b”) with a probability of about 95 %."
 BY_WEIGHT = "Trees after the first count a record by weight: the worse the trees before predict it, the more it counts."
 TIMES = "\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}"
 
 
 def one_line(text: object) -> str:
-    """A text for a terminal or a file: on one line, without characters that move the cursor or turn the writing."""
+    """The text on one line, for a terminal or a file: without characters that move the cursor or turn the writing."""
     return "".join(character if character.isprintable() else "\ufffd" for character in str(text))
 
 
 def visible(text: object) -> str:
-    """A text for a page, in which nothing hides: a line break becomes a sign, a direction mark its number."""
+    """The text for a page, with hidden characters made visible: a line break as an arrow, a direction mark as its number."""
     return HIDDEN.sub(_sign, str(text))
 
 
@@ -30,7 +30,7 @@ def _sign(found: re.Match[str]) -> str:
 
 
 def shortened(text: object, most: int = 60, clean: Callable[[object], str] = one_line) -> str:
-    """A name that is clean, and not endless."""
+    """The text without hidden characters, cut to at most ``most`` characters, the last then being an ellipsis."""
     name = str(text)
     return clean(name) if len(name) <= most else f"{clean(name[: most - 1])}…"
 
@@ -41,7 +41,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def figure(value: Any, digits: int = 4) -> str:
-    """A number for people."""
+    """A number as text, with decimals as far as ``digits`` significant digits need them; a dash for None."""
     if value is None:
         return NOTHING
     value = float(value)
@@ -65,23 +65,23 @@ def _superscript(number: int) -> str:
 
 
 def share_figure(share: float) -> str:
-    """A share for a column of shares: always with one decimal."""
+    """A share as per cent for a column of shares, always with one decimal."""
     return f"{share:.1%}".replace("%", " %")
 
 
 def decimals(band: float) -> int:
-    """Decimals of a figure with this band: as many as the band has if it is written with two digits."""
+    """The number of decimals for a figure with this band: as many as the band itself has with two significant digits."""
     return 0 if band >= 9.95 or band <= 0 else 1 - math.floor(math.log10(float(f"{band:.1e}")))
 
 
 def with_band(value: float, band: float) -> str:
     """A figure with half the width of its band: ``1,046 ± 300``, ``0.726 ± 0.011``."""
-    indices = decimals(band)
-    return f"{value:,.{indices}f} ± {band:,.{indices}f}"
+    n_decimals = decimals(band)
+    return f"{value:,.{n_decimals}f} ± {band:,.{n_decimals}f}"
 
 
 def count_words(value: float, band: float | None, what: str = "") -> str:
-    """A number of records with its band: ``1,046 ± 300 records``; what cannot be told from 0 is said to."""
+    """A number of things with its band: ``1,046 ± 300 records``; "(may be 0)" is added if 0 is within the band."""
     value = max(value, 0.0)
     words = f"{value:,.0f}" if band is None else with_band(value, band)
     words = f"{words} {what}".rstrip()
@@ -89,27 +89,27 @@ def count_words(value: float, band: float | None, what: str = "") -> str:
 
 
 def mean_words(value: float, low: float | None, high: float | None) -> list[str]:
-    """A mean and, if they are known, the ends of its band: ``1.11``, ``0.61 to 1.59``."""
+    """A list of texts: a mean and, if it is known, its band: ``1.11``, ``0.61 to 1.59``."""
     if low is None or high is None or low == high:
         return [f"{value:,.6g}"]
-    indices = decimals((high - low) / 2)
-    return [f"{value:,.{indices}f}", f"{low:,.{indices}f} to {high:,.{indices}f}"]
+    n_decimals = decimals((high - low) / 2)
+    return [f"{value:,.{n_decimals}f}", f"{low:,.{n_decimals}f} to {high:,.{n_decimals}f}"]
 
 
 def share_words(share: float, low: float | None, high: float | None) -> list[str]:
-    """A share and, if they are known and read differently, the ends of its band: ``76.1 %``, ``75.8 % to 76.4 %``."""
+    """A list of texts: a share and, unless it is unknown or reads the same, its band: ``76.1 %``, ``75.8 % to 76.4 %``."""
     if low is None or high is None or percent(low) == percent(high) == percent(share):
         return [percent(share)]
     return [percent(share), f"{percent(low)} to {percent(high)}"]
 
 
 def in_brackets(words: list[str]) -> str:
-    """A figure, with its band in brackets if it has one: ``1.11 (0.61 to 1.59)``."""
+    """The first text, with the others behind it in brackets: ``1.11 (0.61 to 1.59)``."""
     return " ".join([words[0], *(f"({word})" for word in words[1:])])
 
 
 def percent(share: float | None) -> str:
-    """A share for people; never 0 % or 100 % unless it is."""
+    """A share as per cent; 0 % and 100 % are written only for exactly 0 and 1."""
     if share is None:
         return NOTHING
     if 0 < share < 0.001:

@@ -1,4 +1,4 @@
-"""The schema: what is public about a table before anyone looks at it."""
+"""The schema: what is public about a table before anyone looks at it. Public values only."""
 
 from dpforest.schema.schema import (
     FINE_STEPS,

@@ -18,7 +18,7 @@ MOST_CODES = 1 << 16
 
 @dataclass(frozen=True)
 class Grid:
-    """Cuts of each numeric feature, from its public bounds alone.
+    """The rule that places the cuts of each numeric feature, from its public bounds alone.
 
     ``bins - 1`` cuts of equal width; with ``geometric`` also cuts that halve towards zero (or towards the lower bound),
     since incomes, counts and durations crowd there. A whole-number feature with few values gets a bin for each.
@@ -37,7 +37,7 @@ class Grid:
             raise SchemaError(f"bins must be a whole number from 1 to {MOST_CODES - 1}, not {self.bins!r}.")
 
     def cuts(self, feature: Numeric) -> np.ndarray:
-        """Increasing cuts inside the bounds; a value belongs to the bin after the last cut that is <= it."""
+        """The cuts of a feature, ``(n_cuts,)``, increasing and inside its bounds; bin k holds values with k cuts <= them."""
         return _cuts(self.bins, self.geometric, float(feature.lower), float(feature.upper), feature.integer)
 
 
@@ -58,7 +58,7 @@ def _cuts(bins: int, geometric: bool, lower: float, upper: float, integer: bool)
 
 
 def _halving_cuts(lower: float, upper: float) -> np.ndarray:
-    """Cuts at ``zero + (bound - zero) / 2**k`` for k = 1 .. 10, on both sides if the bounds straddle 0."""
+    """Cuts at ``zero + (bound - zero) / 2**k`` for k = 1 .. 10, on both sides of 0 if it is between the bounds."""
     straddles = lower < 0 < upper
     zero = 0.0 if straddles else lower
     halves = 0.5 ** np.arange(1, 11)
@@ -71,9 +71,9 @@ def _halving_cuts(lower: float, upper: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Domain:
-    """The codes of all features, laid side by side.
+    """All features with their codes and cuts.
 
-    Feature ``f`` owns the columns ``offsets[f] : offsets[f + 1]`` of any array over codes.
+    In an array over the codes of all features, those of feature ``f`` are ``offsets[f] : offsets[f + 1]``.
     """
 
     names: tuple[str, ...]
@@ -82,6 +82,7 @@ class Domain:
 
     @classmethod
     def of(cls, schema: Schema, grid: Grid) -> "Domain":
+        """The domain of a schema's features, with cuts by a grid; raises if a feature has more codes than 16 bits hold."""
         features = tuple(schema.features.values())
         cuts = tuple(grid.cuts(part) if isinstance(part, Numeric) else np.empty(0) for part in features)
         domain = cls(tuple(schema.features), features, cuts)
@@ -97,10 +98,12 @@ class Domain:
 
     @cached_property
     def is_numeric(self) -> np.ndarray:
+        """Whether each feature is numeric, ``(n_features,)``; else it is categorical."""
         return np.array([isinstance(part, Numeric) for part in self.features])
 
     @cached_property
     def n_codes(self) -> np.ndarray:
+        """The number of codes of each feature, ``(n_features,)``: bins or categories, missing, and "other" of categories."""
         return np.array(
             [
                 len(cuts) + 2 if isinstance(part, Numeric) else len(part.categories) + 2
@@ -110,11 +113,12 @@ class Domain:
 
     @property
     def n_values(self) -> np.ndarray:
-        """Bins or listed categories of each feature; "other" and "missing" are codes, but not values that a paper counts."""
+        """The number of bins or listed categories of each feature, ``(n_features,)``: without "other" and missing."""
         return self.n_codes - 1 - ~self.is_numeric
 
     @cached_property
     def offsets(self) -> np.ndarray:
+        """Where the codes of each feature begin in an array over all codes, ``(n_features + 1,)``; the last is their end."""
         return np.concatenate([[0], np.cumsum(self.n_codes)])
 
     @property
@@ -123,16 +127,16 @@ class Domain:
 
     @property
     def dtype(self) -> np.dtype:
-        """Smallest type that holds every code."""
+        """The smallest type of integers that holds every code."""
         return np.dtype(np.uint8 if self.n_codes.max() <= 256 else np.uint16)
 
     @cached_property
     def words(self) -> list[np.ndarray]:
-        """What the codes of each categorical feature are called; empty for numeric features."""
+        """For each feature an array of the names of its codes as text; empty for a numeric feature."""
         return [_category_words(part) if isinstance(part, Categorical) else np.empty(0) for part in self.features]
 
     def describe(self, feature: int, codes: np.ndarray) -> str:
-        """A condition such as ``age < 37`` or ``sex in {Male}`` for a set of codes, given as a mask; "never" for none."""
+        """The condition that a feature has one of some codes, given as a mask: ``age < 37``, ``sex = Male``, or "never"."""
         if not codes.any():
             return "never"
         name, part = self.names[feature], self.features[feature]
@@ -159,7 +163,7 @@ def _category_words(part: Categorical) -> np.ndarray:
 
 
 def _cut_texts(cuts: np.ndarray) -> list[str]:
-    """Cuts with enough digits to tell neighbours apart."""
+    """The cuts as text, with enough digits to tell neighbouring ones apart."""
     gap = np.diff(cuts).min(initial=np.inf)
     size = np.abs(cuts).max(initial=0.0)
     n_digits = 6 if not np.isfinite(gap) or size == 0 else int(np.clip(np.ceil(np.log10(size / gap)) + 3, 6, 17))

@@ -1,6 +1,6 @@
-"""Drafts of a schema: names and kinds of columns, with all that only a person can say left open. Public values only.
+"""Drafts of a schema: names and kinds of columns, with what only a person can know left open. Public values only.
 
-A draft never holds a value of the table. Bounds and categories that are read off the rows give them away: the largest
+A draft never holds a value of the table. Bounds and categories that are read off the rows would reveal rows: the largest
 income in a table is somebody's.
 """
 
@@ -26,7 +26,7 @@ HINTS = {
 
 
 def draft(kinds: Mapping[str, str], target: str | None) -> dict[str, object]:
-    """The entries of a schema file for columns of some ``KINDS``; what a person has to say is ``UNFILLED``."""
+    """The entries of a schema file, for columns by name with their kind; what a person has to fill in is ``UNFILLED``."""
     features = {name: _feature(kind) for name, kind in kinds.items() if name != target}
     if target is None:
         answer: dict[str, object] = {"name": UNFILLED, "kind": UNFILLED}
@@ -45,7 +45,7 @@ def _feature(kind: str) -> dict[str, object]:
 
 
 def toml_draft(content: Mapping[str, Any]) -> str:
-    """A draft as TOML, with a line on each entry that says what belongs there."""
+    """The draft as TOML text, with comments that say what belongs to each entry."""
     lines = [
         WHY,
         f"vouched_by = {toml_value(content['vouched_by'])}  # who says that these facts are public, and why",
@@ -56,5 +56,5 @@ def toml_draft(content: Mapping[str, Any]) -> str:
 
 
 def json_draft(content: Mapping[str, Any]) -> str:
-    """A draft as JSON, which has no room for words."""
+    """The draft as JSON text, without comments since JSON has none."""
     return to_json(content, indent=1, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""The schema: what is public about a table before anyone looks at it.
+"""The schema: what is public about a table before anyone looks at it. Public values only.
 
 Bounds, categories, classes and target range come from here and never from rows.
 """
@@ -20,7 +20,7 @@ from dpforest.errors import OutputError, SchemaError, shown
 
 # A bounded target is put on a grid of 0 .. TARGET_STEPS, so that its sums are exact integers.
 TARGET_STEPS = 1024
-# Records keep a finer one, so that a part of the range can be looked at as closely.
+# Records keep the target on a finer grid, so that a window of its range can be put on TARGET_STEPS steps too.
 FINE_STEPS = 1 << 16
 # Stands in a draft for what a person has to fill in.
 UNFILLED = "?"
@@ -29,7 +29,7 @@ MOST_FILE_BYTES = 1 << 23
 
 
 def _check_range(part: Any) -> None:
-    """Raise unless the bounds of a part are finite numbers in order; numbers of numpy become Python's."""
+    """Raise unless ``lower`` and ``upper`` of a part are finite numbers in order; numbers of numpy become Python's."""
     what = type(part).__name__
     bounds = [unboxed(part.lower), unboxed(part.upper)]
     for value in bounds:
@@ -54,6 +54,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _distinct(part: Any, values: Any) -> tuple[Hashable, ...]:
+    """The values of a list as a tuple; raises unless there is at least one and none is there twice."""
     what = type(part).__name__
     if isinstance(values, str) or not isinstance(values, Iterable):
         text = "the text " if isinstance(values, str) else ""
@@ -77,7 +78,7 @@ def _check_name(name: Any) -> None:
 
 @dataclass(frozen=True)
 class Numeric:
-    """A number between public bounds; values outside are clipped. ``integer`` if only whole numbers occur."""
+    """A numeric feature between public bounds; values outside are clipped. ``integer`` if only whole numbers occur."""
 
     lower: float
     upper: float
@@ -96,7 +97,7 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Categorical:
-    """One of a public list of values; anything else counts as "other"."""
+    """A categorical feature with a public list of values; anything else counts as "other"."""
 
     categories: Sequence[Hashable]
     kind: ClassVar[str] = "categorical"
@@ -110,10 +111,10 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Classes:
-    """The public classes of a classification target.
+    """A classification target with a public list of labels.
 
     A record whose label is not listed counts as ``other``, one of the labels; with ``other=None`` it is left out.
-    Either way the rule looks at that record only and says nothing about it.
+    Either way the rule looks at that record alone, and nothing shows that it was applied.
     """
 
     labels: Sequence[Hashable]
@@ -128,10 +129,10 @@ class Classes:
 
     @property
     def width(self) -> int:
-        """Number of integers that describe a group of records: a count for each class."""
+        """The number of integers that are counted for a group of records: one for each class."""
         return len(self.labels)
 
-    n_values = width  # what a node releases: a count for each class
+    n_values = width  # the number of values that a node releases: a count for each class
 
     def to_dict(self) -> dict[str, Any]:
         content = {"name": self.name, "kind": self.kind, "labels": list(self.labels)}
@@ -146,14 +147,16 @@ class Bounded:
     upper: float
     name: str = "target"
     kind: ClassVar[str] = "bounded"
-    width: ClassVar[int] = 3  # n, sum of z, sum of z**2, with z in 0 .. TARGET_STEPS
-    n_values: ClassVar[int] = 2  # what a node releases: its records as low and high parts, 1-z and z
+    # The number of integers that are summed for a group of records: 1, z and z**2, with z in 0 .. TARGET_STEPS.
+    width: ClassVar[int] = 3
+    # The number of values that a node releases: sums of 1-z and z (low and high), with z scaled to 0 .. 1.
+    n_values: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         _check_range(self)
 
     def mean_of(self, share: Any) -> Any:
-        """The mean of the target where ``share`` of the records counts as high."""
+        """The mean of the target, in its own unit, for records of which the share ``share`` counts as high."""
         return self.lower + (self.upper - self.lower) * share
 
     def to_dict(self) -> dict[str, Any]:
@@ -167,9 +170,9 @@ _KINDS: dict[str, Any] = {part.kind: part for part in (Numeric, Categorical, Cla
 
 @dataclass(frozen=True)
 class Schema:
-    """Features, target and, if it is public, the number of rows.
+    """The public facts about a table: its features, its target and, if it is public, its number of rows.
 
-    ``vouched_by`` says who stands for it that these facts are public, and why; the privacy report shows it.
+    ``vouched_by`` names who says that these facts are public, and why; the privacy report shows it.
 
     Example
     -------
@@ -220,6 +223,7 @@ class Schema:
         return (Schema, (dict(self.features), self.target, self.n_rows, self.source, self.vouched_by))
 
     def to_dict(self) -> dict[str, Any]:
+        """The entries of a schema file, as plain values."""
         content: dict[str, Any] = {
             "features": {name: feature.to_dict() for name, feature in self.features.items()},
             "target": self.target.to_dict(),
@@ -234,6 +238,7 @@ class Schema:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Schema":
+        """The schema with the entries of a schema file; raises ``SchemaError`` if they are not complete."""
         if not isinstance(content, Mapping) or not {"features", "target"} <= set(content):
             raise SchemaError("A schema file needs the entries 'features' and 'target'.")
         unknown = set(content) - {"features", "target", "n_rows", "source", "vouched_by"}
@@ -247,7 +252,7 @@ class Schema:
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Schema":
-        """Read a ``.json`` or ``.toml`` file."""
+        """The schema in a ``.json`` or ``.toml`` file; raises ``SchemaError`` for a draft that is not filled in."""
         content = read_schema_file(path)
         open_entries = unfilled(content)
         if open_entries:
@@ -258,7 +263,7 @@ class Schema:
         return cls.from_dict(content)
 
     def to_file(self, path: str | Path) -> None:
-        """Write a ``.json`` or ``.toml`` file."""
+        """Write the schema to a ``.json`` or ``.toml`` file."""
         path = Path(path)
         writers = {".json": _json_text, ".toml": _toml_text}
         if path.suffix not in writers:
@@ -271,7 +276,7 @@ class Schema:
 
 
 def read_schema_file(path: str | Path) -> Any:
-    """The entries of a ``.json`` or ``.toml`` file, as they stand there."""
+    """The entries of a ``.json`` or ``.toml`` file, unchecked."""
     path = Path(path)
     parsers: dict[str, Any] = {".json": partial(json.loads, object_pairs_hook=_without_repeats), ".toml": tomllib.loads}
     if path.suffix not in parsers:
@@ -286,12 +291,12 @@ def read_schema_file(path: str | Path) -> Any:
         raise SchemaError(f"The schema file {path} is not valid {path.suffix[1:].upper()}: {error}.") from None
 
 
-# What a draft may leave open; a label or a column may well be called "?".
+# Entries that a draft may leave open. A "?" anywhere else is a value: a column or a single label may be called so.
 _OPEN = ("kind", "lower", "upper", "integer", "categories", "labels")
 
 
 def unfilled(content: Any) -> list[str]:
-    """The entries of a schema file that a person still has to fill in, such as ``features.age.lower``."""
+    """The names of entries of a schema file that a person still has to fill in, such as ``features.age.lower``."""
     if not isinstance(content, Mapping):
         return []
     features = content.get("features")
@@ -325,7 +330,7 @@ def _part(what: str, content: Any) -> Any:
 
 
 def _text(content: bytes) -> str:
-    """Any of the three ways to end a line is one way."""
+    """The text of UTF-8 bytes, with every line end as a single line feed."""
     return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -353,6 +358,7 @@ def _json_text(content: dict[str, Any]) -> str:
 
 
 def toml_value(value: Any) -> str:
+    """A text, number, truth value or list as TOML writes it."""
     if isinstance(value, list):
         return "[" + ", ".join(toml_value(item) for item in value) + "]"
     if isinstance(value, bool):
@@ -364,7 +370,7 @@ def toml_value(value: Any) -> str:
 
 
 def toml_tables(content: Mapping[str, Any], hint: Callable[[Mapping[str, Any]], str] = lambda part: "") -> list[str]:
-    """The lines on the target and each feature, with a hint behind the name of each."""
+    """The lines of TOML for the target and each feature, with what ``hint`` gives behind the header of each."""
     tables = [("target", content["target"])]
     tables += [(f"features.{toml_value(name)}", part) for name, part in content["features"].items()]
     lines: list[str] = []
