@@ -1,1 +1,1 @@
-"""Records: the only package that sees rows."""
+"""Vaults and counters: the only package that sees rows. What leaves it is sealed."""

@@ -1,4 +1,4 @@
-"""Reads a schema off the rows: the explicit opt-in ``schema="assume-public"``. Sees rows.
+"""A schema that is read off the rows, for the explicit opt-in ``schema="assume-public"``. Sees rows.
 
 Bounds, categories and classes read here are exact facts about the records. They are not private; the statement of a model
 that was fitted this way says so.
@@ -18,7 +18,7 @@ from dpforest.schema import Bounded, Categorical, Classes, Feature, Numeric, Sch
 
 
 def assume_public(X: Any, y: Any, *, classes: bool) -> tuple[Any, Schema]:
-    """The table, checked as scikit-learn checks it, and the schema that its values show."""
+    """The table, checked as scikit-learn checks it, and a schema with the bounds, categories and classes of its values."""
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         named = {str(name): frame.get_column(name) for name in frame.columns}
@@ -61,7 +61,7 @@ def _categorical(values: np.ndarray) -> Categorical:
 
 
 def _above(lower: float, upper: float) -> float:
-    """An upper bound above the lower one, also for a column that never changes."""
+    """The upper bound, or a number above the lower one if both are equal: a column may hold one value only."""
     return upper if upper > lower else lower + max(1.0, abs(lower) / 1024)
 
 

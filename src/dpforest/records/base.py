@@ -1,4 +1,4 @@
-"""What a backend must answer, and what it may offer beside. Rows stay inside; only sealed integers leave.
+"""Protocols of a backend: what it must answer, and what it may offer beside. Rows stay inside; only sealed values leave.
 
 The rest of the library knows this module of ``records`` and no other.
 """
@@ -16,7 +16,7 @@ from dpforest.privacy.sealed import Sealed
 from dpforest.schema import Schema, Target
 from dpforest.schema.domain import Domain
 
-# The weight of a record that the trees are as wrong about as a guess, or worse. One byte a record.
+# The weight of a record about which the trees are as wrong as a guess, or worse. A weight takes one byte.
 MOST_WEIGHT = 255
 # 255 * classes**2 * 2**30 must fit 63 bits, see ``records.residuals``.
 MOST_CLASSES = 4096
@@ -24,21 +24,21 @@ MOST_CLASSES = 4096
 
 @dataclass(frozen=True)
 class OneTree:
-    """Each record is in one of the trees, all as likely, drawn for that record alone."""
+    """The assignment of each record to one tree, all trees being equally likely, drawn for that record alone."""
 
     n_trees: int
 
 
 @dataclass(frozen=True)
 class AllTrees:
-    """Each record is in all trees, once."""
+    """The assignment of each record to all trees, once."""
 
     n_trees: int
 
 
 @dataclass(frozen=True)
 class Poisson:
-    """Each record is in each tree k times, k ~ Poisson(1) drawn for that record and tree alone."""
+    """The assignment of each record to each tree k times, with k ~ Poisson(1) drawn for that record and tree alone."""
 
     n_trees: int
 
@@ -48,10 +48,10 @@ Assignment = OneTree | AllTrees | Poisson
 
 @dataclass(frozen=True)
 class Rows:
-    """An opened table.
+    """The rows of a table, for printed algorithms that open them.
 
     ``columns`` has floats for a numeric feature (NaN where missing) and indices in the category list for a categorical one
-    (the next two places for "other" and missing). ``target`` has indices in the class list, or numbers in [0, 1] for a
+    (the next two indices are for "other" and missing). ``target`` has indices in the class list, or numbers in [0, 1] for a
     bounded target, scaled by its public bounds.
     """
 
@@ -68,43 +68,53 @@ class Rows:
         return self.schema.target.n_values
 
     def take(self, rows: np.ndarray) -> "Rows":
-        """Some rows, by index or by mask."""
+        """Some of the rows, chosen by index or by mask."""
         return Rows(tuple(column[rows] for column in self.columns), self.target[rows], self.schema)
 
     def class_counts(self) -> np.ndarray:
-        """Exact class counts."""
+        """The exact number of rows of each class, ``(n_classes,)``."""
         return np.bincount(self.target, minlength=self.n_classes)
 
 
 class Counter(Protocol):
-    """Encoded records that can be counted: what every backend does. Implementations agree to the last unit."""
+    """The encoded records of a fit, which every backend can count. All backends give the same counts, to the last unit.
+
+    Statistics of a group of records are ``target.width`` integers: for classes a count of each, for a bounded target the
+    sums of 1, z and z**2. A record is at one node of each of its trees, first at the root.
+    """
 
     domain: Domain
     target: Target
-    most_per_feature: int  # the most that a record adds to the cells of one feature in ``count_codes``
-    most_per_node: int  # and to those of ``count_nodes``
+    most_per_feature: int  # the greatest weight of a record (of one copy, in a bootstrap) in ``count_codes``
+    most_per_node: int  # the same in ``count_nodes``
 
     @property
     def code_width(self) -> int:
-        """Integers that describe the records of a cell in ``count_codes``."""
+        """The number of integers in a cell of ``count_codes``: ``target.width``, or 2 after ``weigh_distances``."""
 
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
-        """Place every record at the roots of its trees, the nodes 0 .. n_trees-1. ``Poisson`` is for ``Weighted`` ones."""
+        """Put every record at the roots of its trees, the nodes 0 .. n_trees-1; its weight is 1 for each time it is there.
+
+        ``Poisson`` needs a counter that is ``Weighted``.
+        """
 
     def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
-        """Sealed statistics ``(n_nodes, total_codes, width)`` of the nodes from ``first``.
+        """Sealed histograms ``(n_nodes, total_codes, code_width)``: statistics by code of the nodes from ``first``.
 
         ``wanted`` ``(n_nodes, n_features)`` says which features a node may split on; the cells of others stay 0.
         """
 
     def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed statistics ``(n_nodes, width)`` of the nodes from ``first``."""
+        """Sealed statistics ``(n_nodes, target.width)`` of the nodes from ``first``."""
 
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
-        """Follow the released splits of the nodes from ``first``."""
+        """Move each record at one of the nodes from ``first`` to the child that the released split of its node gives.
+
+        Arrays are over these nodes; a feature of -1 means that the node is not split, and its records stay.
+        """
 
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[Counter, Counter]":
-        """Two parts of the records, by a coin for each: those to train on, and ``share`` of them held out.
+        """Two counters, by a coin for each record: of those to train on, and of the share ``share`` that is held out.
 
         Privacy: given the coins an added record is in one part only, and its coin does not depend on other records. So what
         is asked of the two parts composes in parallel.
@@ -113,16 +123,21 @@ class Counter(Protocol):
 
 @runtime_checkable
 class Weighted(Protocol):
-    """Records that can count with a weight of their own, drawn or by distance; ``deal`` takes ``Poisson`` too."""
+    """A counter whose records can have weights, by draws or by distance; ``deal`` takes ``Poisson`` too."""
 
     def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
-        """Place records at the roots of new trees with the probability that a tree of ``forest`` gets them wrong.
+        """Put each record at the root of each of ``n_trees`` new trees, with a weight of 1 or 0 that is drawn for each.
+
+        The probability of 1 is the share of the trees of ``forest`` that are wrong about the record.
 
         Privacy: whether a record takes part is a function of that record, of its own coins and of released trees.
         """
 
     def weigh_distances(self, first: int, centres: np.ndarray, reach: int) -> None:
-        """Records count as below or above the released centre of their node, by their distance, capped at ``reach`` steps.
+        """Make ``count_codes`` count two classes: records with a target at most, or above, the centre of their node.
+
+        A record then counts with a weight in 0 .. MOST_WEIGHT in proportion to its distance from the released centre, which
+        is capped at ``reach`` steps. ``centres`` ``(n_nodes,)`` are of the nodes from ``first``.
 
         Privacy: side and weight are functions of the record, of its node and of released centres.
         """
@@ -130,81 +145,86 @@ class Weighted(Protocol):
 
 @runtime_checkable
 class Scored(Protocol):
-    """Records that can keep scores, the sums of released votes; one tree at a time."""
+    """A counter whose records can keep scores, the sums of released votes; each record is in one tree at a time."""
 
     def start_scores(self) -> None:
-        """Every record has a score of 0 for each class (or, for a bounded target, a prediction of 0)."""
+        """Set the scores of every record to 0: one for each class or, for a bounded target, a single prediction."""
 
     def add_scores(self, values: np.ndarray) -> None:
         """Add the released ``values`` ``(n_nodes, n_scores)`` of the leaf that each record has reached to its scores."""
 
     def weigh_residuals(self) -> None:
-        """From now on a record counts by how wrong its scores are: 0 .. MOST_WEIGHT.
+        """Give each record a weight in 0 .. MOST_WEIGHT, by how wrong its scores are about its class.
 
         Privacy: a weight is a function of the record's class and of released votes, so an added record changes no other's.
         """
 
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals and of weights, see ``leaves.residual_sums``."""
+        """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals, by class, and of weights; see ``leaves.residual_sums``."""
 
     def set_residual_window(self, half_width: int) -> None:
-        """See what is left of a bounded target: within ``half_width`` fine steps of the window around its scores.
+        """Replace the target that is counted by what is left of a bounded target when its score is subtracted.
 
-        Privacy: what is seen of a record is a function of that record and of released votes.
+        What is left is clipped to ``half_width`` fine steps of the window on either side of 0, and put on the target grid.
+
+        Privacy: what is counted of a record is a function of that record and of released votes.
         """
 
 
 @runtime_checkable
 class Windowed(Protocol):
-    """Records whose bounded target can be seen within a window."""
+    """A counter that can narrow a bounded target to a window, a part of its range."""
 
     def set_window(self, low: int, high: int) -> None:
-        """See a bounded target between two steps of its fine grid; values outside are clipped."""
+        """Clip the target to ``low`` .. ``high``, in steps of its fine grid, and put this range on the target grid."""
 
     def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed numbers of records ``(n_nodes, TARGET_STEPS + 1)`` for each step of a bounded target."""
+        """Sealed histograms ``(n_nodes, TARGET_STEPS + 1)`` of a bounded target: the records of a node at each step."""
 
 
 @runtime_checkable
 class Judged(Protocol):
-    """Records by which released trees can be judged."""
+    """A counter that can count the errors of released trees on its records."""
 
     def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
-        """Sealed number of records ``(n_ensembles,)`` that the majority of each ``(n_ensembles, n_trees)`` gets wrong."""
+        """Sealed numbers of records ``(n_ensembles,)`` for which the majority vote of each ensemble is wrong.
+
+        ``ensembles`` ``(n_ensembles, n_trees)`` is a mask of the trees of each ensemble.
+        """
 
 
 class Source(Protocol):
-    """A table that is checked against its schema and not yet encoded."""
+    """A vault: a table that was checked against its schema and is not yet encoded."""
 
     schema: Schema
 
     @property
     def counter(self) -> type[Counter]:
-        """What ``encode`` will give: its type tells beforehand what can be asked."""
+        """The type of counter that ``encode`` will give; its protocols tell beforehand what it can do."""
 
     @property
     def gaps(self) -> Mapping[type, str]:
-        """For each protocol that neither the source nor its counter has: why, and what to do."""
+        """For each protocol that neither the source nor its counter has, sentences that say why, and what to do."""
 
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> Counter:
-        """Its records as codes."""
+        """A counter of its records, each value as the code that ``domain`` gives it."""
 
     def close(self) -> None:
-        """Leave nothing behind where the rows are, however the fit ended."""
+        """Remove what a fit has made where the rows are, such as temporary tables, however the fit ended."""
 
 
 @runtime_checkable
 class Openable(Protocol):
-    """A source whose rows can be handed out."""
+    """A source whose rows can be had, sealed."""
 
     def rows(self) -> Sealed[Rows]:
         """Its sealed rows, for printed algorithms that open them."""
 
 
-# What a fit asks for by each protocol, in the words of a refusal.
+# What a fit asks for by each protocol, as an error says it.
 ASKED: dict[type, str] = {
     Weighted: "records with weights of their own",
     Scored: "trees one after the other, with scores of records",
@@ -212,12 +232,15 @@ ASKED: dict[type, str] = {
     Judged: "released trees judged by held-out records",
     Openable: "the rows themselves, which printed algorithms open",
 }
-# All that a recipe can need of a counter.
+# The protocols beside ``Counter`` that a recipe may need of a counter.
 CAPABILITIES = (Weighted, Scored, Windowed, Judged)
 
 
 def check_support(source: Source, needs: Iterable[type], asker: str) -> None:
-    """Raise if a source does not offer what is needed; it is closed then. Call it before anything is charged."""
+    """Raise ``ParameterError`` and close the source unless it, or its counter, has all protocols in ``needs``.
+
+    Call it before anything is charged.
+    """
     offered = (type(source), source.counter)
     lacking = [need for need in needs if not any(issubclass(kind, need) for kind in offered)]
     if lacking:

@@ -1,4 +1,4 @@
-"""Columns of a table, as the schema names them. Sees rows.
+"""Reading of columns by the schema: arrays and series as numbers, indices of categories, or target codes. Sees rows.
 
 Which columns a table has and of which type they are is taken as public; the values are not. So a wrong column is an error
 with its name, and a wrong value is never an error: a number that cannot be read is missing, a category outside the public
@@ -20,11 +20,11 @@ from dpforest.records.given import given_column, given_columns, given_frame, to_
 from dpforest.records.memory.kernels import look_up
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Feature, Numeric, Schema, Target
 
-# Whole numbers are found by a table if the listed ones lie this close to one another.
+# Whole numbers are looked up in an array if the largest listed one is less than this above the smallest.
 MOST_TABLE = 1 << 16
-# What may be read as a number. Other values are not even asked: what they do then could show.
+# Types that may be read as a number. Values of other types are not tried: what their own code does then could be seen.
 NUMBERS = (numbers.Real, Decimal, np.bool_, str, bytes)
-# What the values of a kind of column are, and what people call them.
+# For each kind of column the type of its values, and the noun for them in errors.
 HELD: dict[str, tuple[type, str]] = {"number": (numbers.Number, "numbers"), "text": (str, "text"), "bytes": (bytes, "bytes")}
 
 
@@ -57,7 +57,7 @@ def _by_name(frame: "nw.DataFrame[Any]", schema: Schema) -> list[Any]:
 
 
 def require_columns(given: list[str], wanted: Iterable[str], where: str, asked_by: str = "of the schema") -> None:
-    """Raise unless each wanted column is there once."""
+    """Raise ``TableError`` unless each wanted column is among the given ones exactly once."""
     for name in wanted:
         if given.count(name) != 1:
             there = "more than once in" if name in given else "missing from"
@@ -70,7 +70,7 @@ def _listed(names: list[Any]) -> str:
 
 
 def _check_kind(what: str, part: Feature | Target, column: Any) -> None:
-    """Raise if a column cannot hold what is declared, by its type."""
+    """Raise ``TableError`` if a column cannot hold what is declared, by its type alone."""
     kind, shown = column_kind(column)
     if kind == "other" or (isinstance(part, Numeric | Bounded) and kind in ("text", "bytes", "category")):
         raise TableError(
@@ -79,7 +79,7 @@ def _check_kind(what: str, part: Feature | Target, column: Any) -> None:
 
 
 def _check_listed(what: str, listed: Sequence[Hashable], noun: str, column: Any, hint: str = "") -> None:
-    """Raise if a column cannot hold any of the listed values, by its type."""
+    """Raise ``TableError`` if a column cannot hold any of the listed values, by its type alone."""
     kind, shown = _kind_of_values(column)
     type_, held = HELD.get(kind, (object, ""))
     # A missing value may be listed, and any column can hold that.
@@ -92,7 +92,7 @@ def _check_listed(what: str, listed: Sequence[Hashable], noun: str, column: Any,
 
 
 def column_kind(column: Any) -> tuple[str, str]:
-    """What the values of a column can be: number, text, bytes, category, mixed or other; and the type as people write it."""
+    """The kind of a column, by its type: number, text, bytes, category, mixed or other; and the name of that type."""
     if isinstance(column, np.ndarray):
         kinds = {"b": "number", "i": "number", "u": "number", "f": "number", "O": "mixed", "U": "text", "S": "bytes"}
         names = {"U": "text", "S": "bytes", "O": "object"}  # without a length, which is that of the longest value
@@ -108,7 +108,7 @@ def column_kind(column: Any) -> tuple[str, str]:
         return "text", shown
     if dtype in (nw.Categorical, nw.Enum):
         return "category", shown
-    # A column without any value has no type to speak of.
+    # A column without any value may have the type Unknown.
     return ("mixed" if dtype in (nw.Object, nw.Unknown) else "other"), shown
 
 
@@ -117,7 +117,7 @@ def _is_object(column: Any) -> bool:
 
 
 def _kind_of_values(column: Any) -> tuple[str, str]:
-    """As ``column_kind``, and of a column of categories what these can be, as far as its type says so."""
+    """The kind and type as ``column_kind`` gives them; of a column of categories the kind of these, if its type says so."""
     kind, shown = column_kind(column)
     if kind != "category" or column.implementation.is_pandas_like():  # pandas keeps categories of any type
         return kind, shown
@@ -125,14 +125,14 @@ def _kind_of_values(column: Any) -> tuple[str, str]:
         return "text", shown
     import pyarrow as pa
 
-    # Categories that are no text may be what a library made of a column without any.
+    # A column without categories may have got some other type for them from its library, so it counts as mixed.
     values = column.to_native().type.value_type
     is_text = pa.types.is_string(values) or pa.types.is_large_string(values) or pa.types.is_string_view(values)
     return "text" if is_text else "mixed", shown
 
 
 def asking(read: Callable[..., Any], otherwise: Any) -> Callable[..., Any]:
-    """``read``, with ``otherwise`` for a value that raises: whatever a value does when it is asked, it must not show."""
+    """A function that gives what ``read`` gives, or ``otherwise`` if that raises: an error would reveal a value."""
 
     def ask(*arguments: Any) -> Any:
         try:
@@ -146,27 +146,27 @@ def asking(read: Callable[..., Any], otherwise: Any) -> Callable[..., Any]:
 
 
 class Unreadable:
-    """Stands for a value that a library cannot hand over, such as text that is not UTF-8: it is nothing that is listed."""
+    """Stands for a value that a library cannot give, such as text that is not UTF-8. It equals no listed value."""
 
 
 def read_values(column: Any) -> list[Any]:
-    """The values of an array or series, ``Unreadable`` where there is none to be had."""
+    """The values of an array or series as a list, ``Unreadable`` in the place of those that cannot be read."""
     try:
         return list(column.tolist() if isinstance(column, np.ndarray) else column.to_list())
-    except Exception:  # due to some value, of which nobody else must be the worse
+    except Exception:  # because of some value, which must not change how the others are read
         read = asking(getitem, Unreadable)
         return [read(column, index) for index in range(len(column))]
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is none, by its own account: NaN and NaT are not equal to themselves, and pandas' NA does not say."""
+    """Whether a value stands for a missing one: None, pandas' NA, or a value such as NaN that does not equal itself."""
     return value is None or value is getattr(get_pandas(), "NA", None) or not value == value  # noqa: SIM201
 
 
-# A value can be such that numpy warns (a signalling NaN, a long double beyond all doubles), or raises if callers want that.
+# numpy may warn about a value (a signalling NaN, a long double beyond all doubles), or raise if callers have asked for that.
 @np.errstate(all="ignore")
 def to_numbers(column: Any) -> np.ndarray:
-    """Numbers, NaN where a value is missing or cannot be read as a number."""
+    """The values as numbers ``(n_records,)``; NaN where a value is missing or cannot be read as a number."""
     try:
         values = column if isinstance(column, np.ndarray) else column.to_numpy()
     except Exception:  # numpy has no such type, such as whole numbers of 128 bits, or no such value
@@ -190,7 +190,7 @@ def _to_number(value: Any) -> float:
 
 @np.errstate(all="ignore")
 def to_indices(column: Any, listed: Sequence[Hashable], other: int, missing: int) -> np.ndarray:
-    """Place of each value in ``listed``; ``other`` for values that are not there, ``missing`` for none."""
+    """The index of each value in ``listed``, ``(n_records,)``; ``other`` for values not in it, ``missing`` for none."""
     indices: dict[Any, int] = {value: index for index, value in enumerate(listed)}
     dtype = np.int16 if max(len(listed), other, missing) < 1 << 15 else np.int32
     if _is_whole(column):
@@ -200,8 +200,8 @@ def to_indices(column: Any, listed: Sequence[Hashable], other: int, missing: int
             look_up(column, low, table, found)
             return found
 
-    # Not even looked up where nothing of the kind is listed: to hash what is nested deeply can end the process, and to
-    # compare bytes with text can be told to warn.
+    # Values of these types are not looked up if none is listed: to hash one that is nested deeply can end the process, and
+    # Python can be told to warn when bytes are compared with text.
     unlisted = tuple(kind for kind in (tuple, frozenset, bytes) if not any(isinstance(value, kind) for value in listed))
 
     def find(value: Any) -> int:
@@ -224,7 +224,7 @@ def _is_whole(column: Any) -> bool:
 
 
 def _whole_indices(indices: dict[Any, int], other: int, dtype: type) -> tuple[np.ndarray, int]:
-    """Places of the whole numbers from the smallest that is listed to the largest, then ``other``; and the smallest."""
+    """The indices of all whole numbers from the smallest listed one to the largest, then ``other``; and the smallest."""
     listed = {whole: index for value, index in indices.items() if (whole := _to_whole(value)) is not None}
     low = min(listed, default=0)
     table: np.ndarray = np.full(min(max(listed, default=-1) - low + 2, MOST_TABLE + 1), other, dtype=dtype)
@@ -246,17 +246,19 @@ def _to_whole(value: Any) -> int | None:
 
 
 def distinct(column: Any) -> tuple[list[Any], np.ndarray]:
-    """Values of a column, and the index of each record's value among them; of a column with a type each is there once.
+    """A list of the values of a column, and the index of each record's value in it, ``(n_records,)``.
 
-    Values of no common type are not compared with one another: one could say that it equals all others.
+    Each value is listed once if the column has a type. Values without a common type are not compared with one another, and
+    each record has its own: one could say that it equals all others.
     """
     if column_kind(column)[0] != "mixed":
         try:
             if isinstance(column, np.ndarray):
                 return _distinct_in_arrow(column) if _is_whole(column) else _distinct_sorted(column)
             return _distinct_in_table(column)
-        except Exception:  # a type or a value that Arrow does not have must not show; Python has it
-            column = to_objects([None if is_missing(value) else value for value in read_values(column)])  # as Arrow says it
+        except Exception:  # Arrow does not have such a type or value; Python does, so it must not become an error
+            # Missing values become None, as Arrow would give them.
+            column = to_objects([None if is_missing(value) else value for value in read_values(column)])
     values = read_values(column)
     return values, np.arange(len(values))
 
@@ -267,7 +269,7 @@ def _distinct_sorted(column: np.ndarray) -> tuple[list[Any], np.ndarray]:
 
 
 def _distinct_in_arrow(column: np.ndarray) -> tuple[list[Any], np.ndarray]:
-    """By hashing, which takes a tenth of the time of sorting."""
+    """As ``distinct``, by hashing, which takes a tenth of the time of sorting."""
     import pyarrow as pa
 
     encoded = pa.array(np.ascontiguousarray(column)).dictionary_encode()
@@ -277,7 +279,7 @@ def _distinct_in_arrow(column: np.ndarray) -> tuple[list[Any], np.ndarray]:
 def _distinct_in_table(column: Any) -> tuple[list[Any], np.ndarray]:
     codes = getattr(getattr(column.to_native(), "cat", None), "codes", None)
     if codes is not None:
-        # pandas keeps categories of any type, which Arrow would make alike.
+        # pandas keeps categories of any types together, which Arrow would turn into one type.
         values = [*column.to_native().cat.categories.tolist(), None]
         return values, np.where(np.asarray(codes) < 0, len(values) - 1, np.asarray(codes, dtype=np.int64))
 
@@ -288,7 +290,7 @@ def _distinct_in_table(column: Any) -> tuple[list[Any], np.ndarray]:
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     values = read_values(nw.from_native(pa.chunked_array([encoded.dictionary]), series_only=True))
-    # Missing values get a place of their own behind the others.
+    # Missing values get an index of their own behind the others.
     inverse = pc.fill_null(encoded.indices.cast(pa.int64()), len(values))
     return [*values, None], inverse.to_numpy(zero_copy_only=False)
 

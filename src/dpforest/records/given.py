@@ -1,4 +1,4 @@
-"""What callers give as a table or as a column, as arrays and series. Sees rows.
+"""Tables and columns as callers give them, turned into arrays and series. Sees rows.
 
 An array, or a column of a table library, has a type, which is public. A list has none, and its values are taken one by one:
 numpy would find one type for all of them, so that one record could change how the others are read.
@@ -23,7 +23,7 @@ NO_TABLE = (
 
 
 def given_frame(X: Any) -> "nw.DataFrame[Any] | None":
-    """The table of a library; None for an array or a list."""
+    """The table as a dataframe of narwhals if a table library made it; None for an array or a list."""
     if sparse.issparse(X):
         raise TableError("A sparse matrix was given. Pass a dense table, for example X.toarray().")
     # To ask what library an array belongs to takes longer than to read a short one.
@@ -32,7 +32,7 @@ def given_frame(X: Any) -> "nw.DataFrame[Any] | None":
 
 
 def given_columns(X: Any, n_features: int) -> list[np.ndarray]:
-    """The columns of an array or of a list of rows."""
+    """The columns of an array or of a list of rows, one array for each; raises unless there are ``n_features``."""
     columns = _columns_of_rows(X) if _is_sequence(X) else _columns_of_array(_to_array(X, "The table"))
     if columns is None:  # no row, so nothing that could have another number of columns
         return [np.empty(0, dtype=object)] * n_features
@@ -70,7 +70,7 @@ def _columns_of_array(array: np.ndarray) -> list[np.ndarray] | None:
 
 
 def given_column(values: Any, what: str, name: str) -> Any:
-    """One array or series, of the type that it has or, where it has none, of objects."""
+    """One column as an array or series, with the type that it has; a list, which has none, becomes an array of objects."""
     column = values
     if not isinstance(values, np.ndarray):
         column = nw.from_native(_to_series(values), eager_only=True, allow_series=True, pass_through=True)
@@ -91,7 +91,10 @@ def given_column(values: Any, what: str, name: str) -> Any:
 
 
 def _to_series(values: Any) -> Any:
-    """A bare array of a table library as a series: numpy would give it another type where a value is missing."""
+    """A bare array of pandas or Arrow as a series, anything else as it is.
+
+    numpy would give such an array another type where a value is missing.
+    """
     pandas, arrow = get_pandas(), get_pyarrow()
     if arrow is not None and isinstance(values, arrow.Array):
         return arrow.chunked_array([values])
@@ -112,11 +115,14 @@ def _to_array(values: Any, what: str) -> np.ndarray:
 
 
 def _is_sequence(values: Any) -> bool:
-    """Whether it holds values without a type of their own; by its class, since the rest could run a value's own code."""
+    """Whether it is a list, tuple or the like, whose values have no common type.
+
+    Its class decides, since anything else could run a value's own code.
+    """
     kind = type(values)
     return issubclass(kind, Sequence) and not issubclass(kind, str | bytes | bytearray | memoryview)
 
 
 def to_objects(values: Collection[Any]) -> np.ndarray:
-    """Values as they are, one by one."""
+    """An array of objects that are the values themselves, unconverted."""
     return np.fromiter(values, dtype=object, count=len(values))

@@ -1,4 +1,4 @@
-"""Parquet files that need not fit in memory. Sees rows; what leaves is sealed."""
+"""The vault of Parquet files, which need not fit in memory. Sees rows; what leaves is sealed."""
 
 import os
 import tempfile
@@ -22,7 +22,7 @@ from dpforest.records.people import People, read_ids
 from dpforest.schema import Schema
 from dpforest.schema.domain import Domain
 
-# Rows that are read and encoded at once.
+# The number of rows that are read and encoded at once.
 BATCH_ROWS = 1 << 17
 
 
@@ -57,7 +57,10 @@ class ParquetVault(Guarded, Openable):
     def seal(
         cls, path: str | Path, schema: Schema, n_jobs: int = 1, groups: Any = None, people: People | None = None
     ) -> "ParquetVault":
-        """Check columns and types, which are taken as public; no row is read. ``groups`` names the column of ids."""
+        """The vault of a file or folder, whose columns and types are checked and taken as public; no row is read yet.
+
+        ``groups`` is the name of the column of ids, if the unit of privacy is a person.
+        """
         files = open_files(path, schema)
         if people is not None:
             _check_id_column(groups, files, schema)
@@ -68,11 +71,11 @@ class ParquetVault(Guarded, Openable):
         return Sealed(self.tally())
 
     def tally(self) -> np.ndarray:
-        """The same, plain: for workers of a cluster, where numbers are added up before they are sealed."""
+        """The number of records, ``(1,)``, not sealed: for workers of a cluster, where numbers are added up before that."""
         return np.array([np.count_nonzero(self._target_codes() >= 0)])
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> MemoryCounter:
-        """Records as codes, those that the target leaves out dropped."""
+        """A counter of the encoded records, without those whose target is left out."""
         target_codes = self._target_codes()
         kept = target_codes >= 0
         n_kept, n_rows = int(np.count_nonzero(kept)), len(kept)
@@ -90,7 +93,7 @@ class ParquetVault(Guarded, Openable):
         return self.counter(codes, target_codes, domain, self.schema.target, self._workers)
 
     def rows(self) -> Sealed[Rows]:
-        """The sealed rows, for printed algorithms that open them: these must fit in memory."""
+        """The sealed rows, for printed algorithms that open them; they must fit in memory."""
         batches = read_batches(self._files, [*self.schema.features], BATCH_ROWS)
         parts = [
             read_columns(table, self.schema) for table in (empty_table(self._files[0], [*self.schema.features]), *batches)
@@ -98,6 +101,7 @@ class ParquetVault(Guarded, Openable):
         return sealed_rows(parts, self._target_codes(), self.schema)
 
     def _target_codes(self) -> np.ndarray:
+        """The target code of each row, -1 for one that is left out; drawn once, so that all answers are about one set."""
         if self._target is None:
             target = self.schema.target
             parts = [read_target(batch.column(0), target) for batch in read_batches(self._files, [target.name], BATCH_ROWS)]
@@ -109,11 +113,11 @@ class ParquetVault(Guarded, Openable):
         return self._target
 
     def close(self) -> None:
-        """Nothing is left behind: what it holds goes with it."""
+        """Do nothing: no file is left, since the spilled one has no name."""
 
 
 def open_files(path: str | Path, schema: Schema, *, with_target: bool = True) -> list[dataset.ParquetFileFragment]:
-    """The files of a table, each of which has the columns of the schema and can hold its values; no row is read."""
+    """The files of a table, each checked to have the columns and types that the schema declares; no row is read."""
     wanted = [*schema.features, *([schema.target.name] if with_target else [])]
     try:
         files = list(dataset.dataset(path, format="parquet").get_fragments())
@@ -143,12 +147,12 @@ def _check_types(empty: pa.Table, schema: Schema, with_target: bool, path: str) 
 
 
 def empty_table(file: dataset.ParquetFileFragment, names: list[str]) -> pa.Table:
-    """Columns of a file without its rows."""
+    """A table without rows that has some columns of a file, with their types."""
     return pa.schema([file.physical_schema.field(name) for name in names]).empty_table()
 
 
 def read_batches(files: list[dataset.ParquetFileFragment], names: list[str], n_rows: int) -> Iterator[pa.Table]:
-    """Some columns, at most ``n_rows`` rows at a time, each file with its own types.
+    """Tables of some columns, at most ``n_rows`` rows each, one after the other; each file is read with its own types.
 
     A cast to the types of another file would fail, or change a value, because of a single record.
     """
@@ -161,12 +165,12 @@ def read_batches(files: list[dataset.ParquetFileFragment], names: list[str], n_r
                     if batch.num_rows:
                         yield pa.Table.from_batches([batch])
     except (OSError, pa.ArrowException):
-        # The reader's own message could quote what it stumbled over.
+        # The reader's own message could quote values.
         raise TableError("The Parquet file is damaged, or was changed while it was read.") from None
 
 
 def _check_id_column(name: Any, files: list[dataset.ParquetFileFragment], schema: Schema) -> None:
-    """Raise unless a column of this name can hold ids of persons in every file."""
+    """Raise ``TableError`` unless a column of this name can hold ids of persons in every file."""
     if not isinstance(name, str):
         raise TableError("With a file, groups is the name of its column of ids.")
     if name in schema.features or name == schema.target.name:
@@ -177,7 +181,7 @@ def _check_id_column(name: Any, files: list[dataset.ParquetFileFragment], schema
 
 
 def _spilled(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """An array in a file without a name, in the folder for temporary files."""
+    """An array of zeros that lies in a file without a name, in the folder for temporary files."""
     n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
     if n_bytes == 0:
         return np.empty(shape, dtype=dtype)

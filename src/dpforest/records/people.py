@@ -1,4 +1,4 @@
-"""Whose rows they are: at most so many of one person, drawn by lot. Sees rows."""
+"""Which rows belong to one person, and which of them are used: at most so many, drawn by lot. Sees rows."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,14 +15,14 @@ from dpforest.mechanisms.exact import uniform_below
 from dpforest.records.columns import asking, column_kind, distinct
 from dpforest.records.given import given_column
 
-# What an id may be, and not what is derived of it: of other values it is not known when two of them are one.
+# Types that an id may have, subclasses excluded: of values of other types it is not known when two are the same id.
 IDS = frozenset({str, bytes, bool, int, float, complex, Decimal, Fraction, UUID, np.longdouble})
 PLAIN = (np.number, np.bool_, np.str_, np.bytes_)
 NUMPY_IDS = frozenset(kind for kind in np.sctypeDict.values() if issubclass(kind, PLAIN))
 
 
 def read_ids(groups: Any) -> Any:
-    """The ids as one array or series; the type is checked, values are not."""
+    """The ids of rows as one array or series; its type is checked, values are not."""
     column = given_column(groups, "groups", "groups")
     kind, shown = column_kind(column)
     if kind == "other":
@@ -32,7 +32,7 @@ def read_ids(groups: Any) -> Any:
 
 @dataclass(frozen=True)
 class People:
-    """Leaves at most ``most`` rows of each person.
+    """The rule that at most ``most`` rows of each person are used, drawn by lot.
 
     Privacy:
         Claim: adding a person, with any number of rows, adds at most ``most`` records and changes no other; so what is e-DP
@@ -48,21 +48,27 @@ class People:
     entropy: Entropy
 
     def leave_out(self, ids: list[Any], target_codes: np.ndarray) -> np.ndarray:
-        """The target codes, -1 also for the rows that are not used; ``ids`` are columns, one below the other."""
+        """The target codes ``(n_rows,)``, with -1 also for rows that are not used.
+
+        ``ids`` are columns of ids, each of which continues the one before.
+        """
         persons = np.where(target_codes >= 0, person_indices(*ids), -1)
         kept = draw_rows(persons, self.most, self.entropy)
         return np.where(kept, target_codes, -1).astype(target_codes.dtype)
 
 
 def person_indices(*columns: Any) -> np.ndarray:
-    """A number for each row of columns, one below the other, that is the same for rows of one person; -1 without an id."""
+    """A number for each row, ``(n_rows,)``, that is the same for all rows of one person; -1 for a row without an id.
+
+    Each of the columns of ids continues the one before.
+    """
     persons: dict[Any, int] = {}
     found = [np.empty(0, dtype=np.int64)]
     read = asking(_to_id, None)
     for column in columns:
         values, inverse = distinct(column)
-        # Once more by Python's equality, under which 0.0 is -0.0, so that whose a row is does not depend on the library,
-        # nor on the type that its file has.
+        # Values that a library told apart are compared by Python's equality (0.0 equals -0.0), so that the person of a row
+        # depends neither on the library nor on the type in its file.
         keys = (read(value) for value in values)
         indices = [-1 if key is None else persons.setdefault(key, len(persons)) for key in keys]
         found.append(np.array(indices, dtype=np.int64)[inverse] if indices else np.empty(0, dtype=np.int64))
@@ -70,7 +76,7 @@ def person_indices(*columns: Any) -> np.ndarray:
 
 
 def _to_id(value: Any) -> Any:
-    """The id as Python has it; None if it is missing, cannot be read, or is none."""
+    """The id as a value of Python; None if it is missing or of a type that an id cannot have."""
     if type(value) in NUMPY_IDS:
         value = value.item()
     # NaN is not equal to itself. A tuple may hold it, and be its own person in each row.
@@ -78,7 +84,7 @@ def _to_id(value: Any) -> Any:
 
 
 def draw_rows(persons: np.ndarray, most: int, entropy: Entropy) -> np.ndarray:
-    """Mask of ``most`` rows of each person (all, if there are fewer), each subset as likely as any other.
+    """Mask ``(n_rows,)`` of ``most`` rows of each person (all, if there are fewer), each subset as likely as any other.
 
     Rows of person -1 are left out.
     """
@@ -109,8 +115,11 @@ def draw_below_each(words, cursor, first, limits, values):
 
 @njit(cache=True, nogil=True)
 def replace_rows(order, later, ranks, draws, most):
-    """Reservoir sampling [vitter1985, Algorithm R]: the row of rank r takes the place of one of the first ``most`` rows of
-    its person with probability most/(r+1), so that all subsets of the rows so far are equally likely."""
+    """Change ``order`` so that the first ``most`` rows of each person are drawn by lot, by reservoir sampling.
+
+    The row of rank r takes the place of one of the first ``most`` rows of its person with probability most/(r+1), so that
+    all subsets of the rows so far are equally likely [vitter1985, Algorithm R].
+    """
     for item in range(later.size):
         if draws[item] < most:
             order[later[item] - ranks[item] + draws[item]] = order[later[item]]

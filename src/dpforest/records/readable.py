@@ -1,6 +1,6 @@
-"""How many values of each column a fit can use, for whoever holds the table. Sees rows.
+"""Counts of the values of each column that a fit can use, for whoever holds the table. Sees rows.
 
-Privacy: none. The counts are exact, and near misses are values of the rows: this is for the eyes of the table's holder.
+Privacy: none. The counts are exact, and near misses are values of the rows: only the table's holder may see them.
 """
 
 from collections import Counter
@@ -16,28 +16,28 @@ from dpforest.records.columns import distinct, read_columns, to_indices, to_numb
 from dpforest.schema import Bounded, Categorical, Classes, Feature, Numeric, Schema
 
 Part = tuple[pa.Table, Any]  # features and target, as ``tables.read_parts`` gives them
-# Near misses of a column that are shown, the most frequent first.
+# The number of near misses of a column that are shown, the most frequent first.
 MOST_NEAR = 5
 
 
 @dataclass
 class Reading:
-    """What a fit makes of the values of a column. ``problem`` is why it would refuse the column, by its type."""
+    """How many values of a column a fit can use. ``problem`` says why it would refuse the column because of its type."""
 
     name: str
     feature: Feature
-    counts: Counter[str] = field(default_factory=Counter)  # fits, beyond, missing, unreadable
-    near: Counter[tuple[str, str]] = field(default_factory=Counter)  # of values, and what they would match
+    counts: Counter[str] = field(default_factory=Counter)  # by "fits", "beyond", "missing" and "unreadable"
+    near: Counter[tuple[str, str]] = field(default_factory=Counter)  # by value and the listed one that it nearly matches
     problem: str | None = None
 
     def add(self, column: Any, n_missing: int) -> None:
-        """Count the values of some rows, of which so many have nothing written in them."""
+        """Add the values of some more rows to the counts; ``n_missing`` of their cells are empty as they are written."""
         try:
             (values,) = read_columns(pa.table({self.name: column}), _alone(self.name, self.feature))
         except TableError as error:
             self.problem = str(error)
             return
-        # Text that reads as no number has become missing; text that is not UTF-8 is none that is listed.
+        # Text that is no number was read as missing, and text that is not UTF-8 as a value that is not listed.
         n_undecodable = _count_undecodable(column)
         n_unreadable = max(column.null_count - n_missing, 0) + n_undecodable
         if isinstance(self.feature, Numeric):
@@ -55,7 +55,7 @@ class Reading:
         self.counts["missing"] += max(len(column) - int(n_known) - (n_unreadable - n_undecodable), 0)
 
     def _find_near(self, values: Any) -> None:
-        """Count texts that are not listed, but would be with other blanks, letters in another case, or as a number."""
+        """Add to the near misses: texts that match a listed one apart from blanks, case, or how a number is written."""
         assert isinstance(self.feature, Categorical)
         listed = {label for label in self.feature.categories if isinstance(label, str)}
         loosely = {_loosely(label): label for label in listed}
@@ -65,7 +65,7 @@ class Reading:
                 self.near[value, loosely[_loosely(value)]] += count
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """The counts and near misses of the column as plain values, ready for JSON."""
         fits, beyond = ("within", "outside") if isinstance(self.feature, Numeric) else ("listed", "other")
         names = {"fits": fits, "beyond": beyond, "missing": "missing", "unreadable": "unreadable"}
         counts = {shown: self.counts[name] for name, shown in names.items()}
@@ -99,7 +99,7 @@ def as_written(schema: Schema) -> Schema:
 
 
 def _count_undecodable(column: pa.ChunkedArray) -> int:
-    """How many texts are not in UTF-8. The cells of a CSV file are not checked when they are read."""
+    """The number of texts that are not in UTF-8; the cells of a CSV file are not checked when they are read."""
     if not pa.types.is_string(column.type):
         return 0
     try:
@@ -118,11 +118,12 @@ def _is_text(cell: bytes) -> bool:
 
 
 def _alone(name: str, feature: Feature) -> Schema:
+    """A schema with this feature only."""
     return Schema({name: feature}, Bounded(0, 1, name=f"not {name}"))
 
 
 def _loosely(text: str) -> str:
-    """A text without what people do not see: blanks around it, the case of letters, how a number is written."""
+    """The text without blanks around it, in lower case, and a number in its usual form: equal for near misses."""
     plain = text.strip().casefold()
     try:
         return repr(float(plain))

@@ -1,7 +1,7 @@
-"""Residuals of additive trees, in integers: how wrong the released trees so far are about one record.
+"""Tables of integers for residuals of additive trees: how wrong the trees so far are about a record. Public values only.
 
 A record has a score for each class: the sum of the votes of the leaves that it reached, in whole steps. Its softmax is taken
-from a table of integers, so every backend finds the same weights to the last unit.
+from these tables, so every backend finds the same weights to the last unit.
 """
 
 import math
@@ -15,7 +15,7 @@ _TOP = 1 << 30  # see ``MOST_CLASSES``
 
 
 def _powers() -> np.ndarray:
-    """``2**30 * exp(-lead)`` rounded down, for leads in score steps, as far as it is at least 1."""
+    """Entry k is ``2**30 * exp(-k / SCORE_STEPS)``, rounded down: for a score that is k steps below the best, while >= 1."""
     n_steps = math.ceil(math.log(_TOP) * SCORE_STEPS)
     table = np.array([int(_TOP * math.exp(-step / SCORE_STEPS)) for step in range(n_steps)], dtype=np.int64)
     table.setflags(write=False)
@@ -26,7 +26,7 @@ POWERS = _powers()
 
 
 def _pair_weights() -> np.ndarray:
-    """Weights of two classes, by how far the own class leads (first row) or lags (second row); see ``weigh_residuals``."""
+    """Weights of a record of two classes, ``(2, n_leads)``, by how many steps its class leads (row 0) or lags (row 1)."""
     other = np.append(POWERS, 0)
     total = POWERS[0] + other
     wrong = np.stack([other, np.full(len(other), POWERS[0])])

@@ -1,6 +1,6 @@
-"""How well predictions fit a table, as sealed integers. Sees rows.
+"""Hits and misses of predictions on a table. Sees rows; counts leave sealed, and true targets for public tables only.
 
-A record adds 1 to one cell, or as many steps to two sums as a target has, whatever it holds.
+A record adds 1 to one cell or, for a bounded target, ``TARGET_STEPS`` steps to two sums together, whatever it holds.
 """
 
 from typing import Any
@@ -14,12 +14,12 @@ from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Classes
 
 
 def true_indices(y: Any, target: Classes) -> np.ndarray:
-    """The index of each record's label among the classes; -1 for a record that is left out."""
+    """The index of each record's label among the classes, ``(n_records,)``; -1 for a record that is left out."""
     return read_target(y, target)
 
 
 def true_values(y: Any, target: Bounded) -> np.ndarray:
-    """The clipped target of each record; NaN for a record that is left out."""
+    """The clipped target of each record, ``(n_records,)``; NaN for a record that is left out."""
     steps = read_target(y, target)
     return np.where(steps < 0, np.nan, target.mean_of(steps / FINE_STEPS))
 
@@ -41,7 +41,7 @@ def count_hits(y: Any, predicted: np.ndarray, target: Classes) -> Sealed[np.ndar
 
 
 def sum_errors(y: Any, predicted: np.ndarray, target: Bounded) -> Sealed[np.ndarray]:
-    """Sealed sums ``(1, 2)`` of what predictions hit and miss of the target's range, in whole steps for each record.
+    """Sealed sums ``(1, 2)`` of steps that predictions hit and miss; each record has ``TARGET_STEPS`` over the range.
 
     Privacy:
         Claim: L1 sensitivity is S = ``TARGET_STEPS`` and L2**2 at most S**2.
@@ -54,15 +54,15 @@ def sum_errors(y: Any, predicted: np.ndarray, target: Bounded) -> Sealed[np.ndar
 
 
 def _steps_missed(shares: np.ndarray) -> Sealed[np.ndarray]:
-    """Sealed sums ``(1, 2)`` of steps that are hit and missed, by the share of the range that each prediction misses."""
+    """Sealed sums ``(1, 2)`` of steps hit and missed, from each record's error as a share of the target's range."""
     missed = np.rint(TARGET_STEPS * np.clip(shares, 0, 1)).astype(np.int64)
     return Sealed(np.array([[(TARGET_STEPS - missed).sum(), missed.sum()]]))
 
 
 def hits_and_misses(forest: Forest, codes: np.ndarray, target_codes: np.ndarray) -> Sealed[np.ndarray]:
-    """Sealed sums ``(1, 2)`` of what predictions for codes ``(n_features, n_records)`` hit and miss.
+    """Sealed sums ``(1, 2)`` of hits and misses of a forest on records, given as codes ``(n_features, n_records)``.
 
-    Of classes a record is a hit or a miss; of a bounded target it has ``TARGET_STEPS`` steps, some of which are missed.
+    For classes each record is a hit or a miss; for a bounded target it has ``TARGET_STEPS`` steps, some of which are missed.
 
     Privacy:
         Claim: L1 sensitivity is 1 (classes) or S = ``TARGET_STEPS`` (bounded), and L2**2 at most its square.

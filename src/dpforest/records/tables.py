@@ -1,4 +1,4 @@
-"""Table files: CSV and Parquet, read as the schema says. Sees rows.
+"""Reading of table files, CSV and Parquet, with the types that the schema declares. Sees rows.
 
 Column types come from the schema, never from values, so a stray value cannot turn a file into an error.
 """
@@ -21,17 +21,17 @@ from dpforest.records.text import read_numbers, text_to_numbers
 from dpforest.schema import Schema
 
 PART_ROWS = 1 << 17
-# A text file is read so many bytes at a time. Where a row does not fit, blocks grow, as far as Arrow can address them.
+# A text file is read in blocks of PART_BYTES. Where a row does not fit, blocks grow to MOST_BYTES, which Arrow can address.
 PART_BYTES = 1 << 24
 MOST_BYTES = 1 << 30
 GROWTH = 8
-TOO_LONG = "straddling"  # so Arrow's error begins if a row ends in neither of two blocks
+TOO_LONG = "straddling"  # the beginning of Arrow's error if a row is longer than a block
 # A line break in quotes does not end a row, also where a block ends.
 QUOTED = pyarrow.csv.ParseOptions(newlines_in_values=True)
 WELL_FORMED = "every row must have as many cells as there are names, and every quote must be closed"
 PACKED = (".gz", ".bz2", ".zst", ".lz4")
 BYTE_ORDER_MARK = "\ufeff".encode().decode("latin-1")
-# A draft looks at as many rows of a text file, and a column is one of numbers if nearly all of its values are.
+# A draft looks at this many rows of a text file; a column is one of numbers if at least this share of its values is.
 DRAFT_ROWS = 1000
 MOSTLY = 0.9
 
@@ -39,11 +39,11 @@ Progress = Callable[[str], None]
 
 
 def _silent(step: str) -> None:
-    """Says nothing."""
+    """Show no progress."""
 
 
 def read_table(path: str | Path, schema: Schema, *, with_target: bool, progress: Progress = _silent) -> tuple[pa.Table, Any]:
-    """The features of a text file as a table and the target as a column (or None); others are not read."""
+    """The features of a text file as a table, and the target as a column (or None); other columns are not read."""
     path = Path(path)
     with _refusals(path):
         empty, parts = _csv_tables(path, schema, with_target, progress)
@@ -51,7 +51,7 @@ def read_table(path: str | Path, schema: Schema, *, with_target: bool, progress:
 
 
 def read_column(path: str | Path, name: str) -> pa.ChunkedArray:
-    """One column of a text file that need not be in the schema, such as the ids of persons, as text."""
+    """One column of a text file, as text; it need not be in the schema, such as the ids of persons."""
     path = Path(path)
     _check_columns([name], path)
     with _refusals(path):
@@ -67,9 +67,9 @@ def _apart(table: pa.Table, schema: Schema, with_target: bool) -> tuple[pa.Table
 def read_parts(
     path: str | Path, schema: Schema, *, with_target: bool = False, progress: Progress = _silent
 ) -> Iterator[tuple[pa.Table, Any]]:
-    """As ``read_table``, for CSV or Parquet of any length, some rows at a time; one part without rows if it has none.
+    """Features and target, as ``read_table`` gives them, of some rows of a CSV or Parquet file at a time.
 
-    Each file of a folder is read with its own types.
+    A file without rows gives one part without rows. Each file of a folder is read with its own types.
     """
     path = Path(path)
     with _refusals(path):
@@ -84,9 +84,9 @@ def read_parts(
 
 
 def column_kinds(path: str | Path) -> dict[str, str]:
-    """Each column as number, whole (a number, always whole) or text, for a draft that a person checks.
+    """The kind of each column by its name: "number", "whole" (by its type) or "text"; for a draft that a person checks.
 
-    Parquet says types. A text file does not: there the kind is a guess from its first rows.
+    A Parquet file has types. A text file has none: there the kind is a guess from its first rows.
     """
     path = Path(path)
     with _refusals(path):
@@ -122,6 +122,7 @@ def _check_columns(wanted: list[str], path: Path) -> None:
 
 @contextmanager
 def _refusals(path: Path) -> Iterator[None]:
+    """Turn what a reader raises into a ``TableError`` with public facts only."""
     try:
         yield
     except FileNotFoundError:
@@ -129,7 +130,7 @@ def _refusals(path: Path) -> Iterator[None]:
     except OSError as error:
         raise TableError(f"{path} cannot be read: {error.strerror or 'no such table'}.") from None
     except pa.ArrowException:
-        # The reader's own message would quote the row that it stumbled over.
+        # The reader's own message would quote a row.
         kind = "Parquet file" if is_parquet(path) else f"CSV file: {WELL_FORMED}"
         raise TableError(f"{path} is not a well-formed {kind}.") from None
 
@@ -139,7 +140,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def header(path: str | Path) -> list[str]:
-    """The columns of a file, no two of which are called the same."""
+    """The names of the columns of a file; raises ``TableError`` if two are the same."""
     path = Path(path)
     with _refusals(path):
         names = column_names(path)
@@ -150,22 +151,22 @@ def header(path: str | Path) -> list[str]:
 
 
 def column_names(path: Path) -> list[str]:
-    """The columns of a file, as they stand there."""
+    """The names of the columns of a file, which may repeat."""
     if is_parquet(path):
         return list(dataset.dataset(path, format="parquet").schema.names)
     line, _ = _first_line(path)
     try:
         whole = pyarrow.csv.ReadOptions(block_size=len(line))
-        # A buffer of Arrow's own: one of Python is given back by a thread, and ends a process that ends meanwhile.
+        # A buffer of Arrow's own: a thread frees one of Python's, which crashes a process that is ending meanwhile.
         return list(pyarrow.csv.read_csv(pa.BufferReader(line), whole, QUOTED).column_names)
     except UnicodeDecodeError:
         raise TableError(f"The names of columns in {path} are not in UTF-8.") from None
 
 
 def _first_line(path: Path) -> tuple[bytes, bool]:
-    """The line with the names of a text file, with a line break; and whether anything follows.
+    """The line of a text file that has the names of columns, with a line break; and whether anything follows.
 
-    Rows are not looked at: what stands there must not decide whether names can be read.
+    Rows are not looked at: what they hold must not decide whether names can be read.
     """
     lines = []
 
@@ -186,14 +187,14 @@ def _first_line(path: Path) -> tuple[bytes, bool]:
 
 @contextmanager
 def _csv_stream(path: Path) -> Iterator[tuple[pa.NativeFile, pa.NativeFile]]:
-    """The text of a file, unpacked if its name says that it is packed; and the file, which knows how far it was read."""
+    """A stream of the text of a file, unpacked if its name ends as in ``PACKED``; and the file, which tells the progress."""
     with pa.OSFile(str(path)) as file:
         packed = path.suffix in PACKED
         yield pa.CompressedInputStream(file, pa.Codec.detect(str(path)).name) if packed else file, file
 
 
 def _csv_tables(path: Path, schema: Schema, with_target: bool, progress: Progress) -> tuple[pa.Table, Iterator[pa.Table]]:
-    """The columns of a text file without rows, and some rows at a time."""
+    """A table without rows that has the wanted columns of a text file, and tables of some of its rows at a time."""
     wanted = _wanted(schema, with_target)
     _check_columns(wanted, path)
     parts = (pa.Table.from_batches([batch]) for batch in _csv_batches(path, wanted, progress))
@@ -205,7 +206,7 @@ def _text(names: list[str]) -> pa.Schema:
 
 
 def _csv_batches(path: Path, wanted: list[str], progress: Progress) -> Iterator[pa.RecordBatch]:
-    """Some rows at a time. Where a row is longer than a block, the file is read again in larger ones.
+    """Some rows of a text file at a time. Where a row is longer than a block, the file is read again in larger blocks.
 
     How long a cell is must not decide whether a file can be read, nor which rows are yielded.
     """
@@ -269,7 +270,7 @@ def _as_text(wanted: list[str]) -> pyarrow.csv.ConvertOptions:
 def _parquet_tables(
     path: Path, schema: Schema, with_target: bool, progress: Progress
 ) -> tuple[pa.Table, Iterator[pa.Table]]:
-    """The columns of a Parquet file or folder without rows, and some rows at a time."""
+    """A table without rows that has the wanted columns of a Parquet file or folder, and tables of some rows at a time."""
     wanted = _wanted(schema, with_target)
     files = open_files(path, schema, with_target=with_target)
 

@@ -1,7 +1,7 @@
-"""Text cells of a CSV file that the schema declares as numbers. Sees rows.
+"""Reading of text cells of a CSV file as numbers, where the schema declares numbers. Sees rows.
 
 A text file has no types: these come from the schema, never from values, so a stray value cannot turn a file into an error.
-Whatever has types is refused instead, where text is declared as numbers.
+A table that has types is refused instead if it has text where numbers are declared.
 """
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from dpforest.schema import Classes, Numeric, Schema
 
 
 def text_to_numbers(table: pa.Table, schema: Schema) -> pa.Table:
-    """The table of text with numbers where the schema has numbers; null where a text is none."""
+    """The table of text, with columns of numbers where the schema has numbers; null where a text is no number."""
     for index, name in enumerate(table.column_names):
         if is_number(schema, name):
             read = read_truths if _is_truth(schema, name) else read_numbers
@@ -35,14 +35,14 @@ def _is_truth(schema: Schema, name: str) -> bool:
 
 
 def read_truths(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Text such as true, False, 1 or 0 as numbers 1 and 0; null where it is none."""
+    """The numbers that texts stand for, with 1 for "true" and 0 for "false" in any case; null where a text is neither."""
     lower = pc.ascii_lower(pc.ascii_trim_whitespace(column))
     numbers = pc.case_when(pc.make_struct(pc.equal(lower, "true"), pc.equal(lower, "false")), "1", "0", lower)
     return read_numbers(numbers)
 
 
 def read_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Text as numbers, as Python's ``float`` reads it; null where it cannot be read, or is no text in UTF-8."""
+    """The numbers that texts stand for, as Python's ``float`` reads them; null where a text is no number, or not UTF-8."""
     try:
         return pc.cast(pc.ascii_trim_whitespace(column), pa.float64())
     except pa.ArrowInvalid:
