@@ -1,4 +1,4 @@
-"""Records in memory: encoded once, then counted. Sees rows; what leaves is sealed."""
+"""The counter of records in memory. Sees encoded records; what leaves is sealed."""
 
 from collections.abc import Callable
 from functools import partial, wraps
@@ -19,16 +19,17 @@ from dpforest.records.residuals import PAIR_WEIGHTS, POWERS
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Target
 from dpforest.schema.domain import Domain
 
-# Counts of a level that are kept for the next one, which is then counted but for one child of each split: 32 MB.
+# Histograms of a level are kept if they have at most this many cells (32 MB). On the next level one child of each split then
+# need not be counted: its histogram is that of its parent less those of its siblings.
 KEPT_CELLS = 1 << 22
-MOST_COPIES = 15  # of a record in a bootstrap
+MOST_COPIES = 15  # the most times that a bootstrap draws a record
 # First node, features, routes and first children of splits that records follow; see ``descend``.
 Moves = tuple[int, np.ndarray, np.ndarray, np.ndarray]
 NO_MOVES: Moves = (0, np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.uint16), np.empty(0, dtype=np.int64))
 
 
 class Guarded:
-    """What holds rows, or can ask for them: it shows nothing of them, and is not copied or saved."""
+    """Base of objects that hold rows or can ask for them: it shows nothing of them, and cannot be copied or saved."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(...)"
@@ -40,7 +41,7 @@ class Guarded:
 
 
 def sealed(tally: Callable[..., np.ndarray]) -> Callable[..., Sealed[np.ndarray]]:
-    """The method that seals what ``tally`` counts."""
+    """The method that gives what ``tally`` counts, sealed."""
 
     @wraps(tally)
     def count(self: "MemoryCounter", *arguments: Any) -> Sealed[np.ndarray]:
@@ -50,10 +51,10 @@ def sealed(tally: Callable[..., np.ndarray]) -> Callable[..., Sealed[np.ndarray]
 
 
 class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
-    """Encoded records and the node that each has reached in its trees; for its methods see ``records.base``.
+    """Encoded records in memory and the node that each has reached in its trees; for its methods see ``records.base``.
 
-    What ``count_...`` and ``sum_...`` answer is sealed. ``tally_...`` gives the same, plain: for workers of a cluster, where
-    counts are added up before they are sealed, and for nobody outside of ``records``.
+    What ``count_...`` and ``sum_...`` give is sealed. ``tally_...`` gives the same numbers, not sealed: for workers of a
+    cluster, where counts are added up before they are sealed, and for nobody outside of ``records``.
 
     Privacy: not private by itself; answers are sealed. What an answer can depend on: a record adds to the cells of the
     nodes that it has reached, and its path is a function of that record and of released splits only. It adds at most
@@ -70,15 +71,15 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
         self.domain = domain
         self.target = target
         self._codes = np.ascontiguousarray(codes)  # (n_features, n_records)
-        self._fine = target_codes  # (n_records,) as the table has it
-        self._target_codes = target_codes  # as the trees see it
+        self._fine = target_codes  # (n_records,) classes, or a bounded target on its fine grid
+        self._target_codes = target_codes  # (n_records,) the same, or a bounded target on the grid that is counted
         self._scores = np.empty((0, 0), dtype=np.int32)
         self._sides: np.ndarray | None = None
         self._forget()
         if not isinstance(target, Classes):
             self.set_window(0, FINE_STEPS)
         self._workers = workers or Workers()
-        self._placed = np.empty((0, 0), dtype=np.int32)  # the node of each record, but for moves that are not yet made
+        self._placed = np.empty((0, 0), dtype=np.int32)  # the node of each record before ``_moves``, (n_copies, n_records)
         self._moves: Moves | None = None
         self._weights = NO_WEIGHTS
 
@@ -86,7 +87,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
         self._start(*draw_roots(assignment, self._target_codes.size, entropy))
 
     def _start(self, roots: np.ndarray, weights: np.ndarray) -> None:
-        """Place copies of the records at nodes ``(n_copies, n_records)``, with weights unless each counts once."""
+        """Put copies of the records at roots ``(n_copies, n_records)``, with weights unless each counts once."""
         self._placed, self._weights, self._moves = roots, weights, None
         self.most_per_feature = self.most_per_node = 1
         self._sides = None
@@ -99,15 +100,17 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
         return self._placed
 
     def _settle(self) -> None:
-        """Make moves that are left for the next count, where they cost least."""
+        """Move records by splits that were left for the next count, which would do it at the least cost."""
         moves, self._moves = self._moves, None
         if moves is not None:
             self._in_parts(lambda start, stop: kernels.descend(self._codes, self._placed, start, stop, *moves))
 
     def _forget(self) -> None:
-        """Records count differently from now on, so that no table follows from earlier ones."""
-        self._counted: tuple[int, np.ndarray, np.ndarray] | None = None  # first node, what was wanted, counts
-        self._above: tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]] | None = None  # of the parents, and their splits
+        """Drop kept histograms: records will count differently, so none can be derived from earlier ones."""
+        # Of the level that was counted last: first node, ``wanted`` and histograms.
+        self._counted: tuple[int, np.ndarray, np.ndarray] | None = None
+        # Of the level above, once it is split: ``wanted``, histograms and splits.
+        self._above: tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]] | None = None
 
     def tally_codes(self, first: int, wanted: np.ndarray) -> np.ndarray:
         features = np.flatnonzero(wanted.any(axis=0))
@@ -130,23 +133,26 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
     count_codes = sealed(tally_codes)
 
     def _families(self, first: int, wanted: np.ndarray) -> tuple[np.ndarray, ...] | None:
-        """Nodes that need not be counted, since their parents and siblings are; arguments of ``subtract_siblings``."""
+        """Nodes that need not be counted, as arguments of ``subtract_siblings``; None if no level above was kept."""
         if self._above is None:
             return None
         above_wanted, above, split = self._above
         known: tuple[Any, ...] = (above, self.domain.offsets, *split, first, len(wanted))
         derived, parents, siblings = kernels.largest_children(*known)
-        # What a node wants was counted for its parent, unless features are drawn anew for each node.
+        # All features that a node wants were counted for its parent, unless features are drawn anew for each node.
         was_counted = (wanted[derived] <= above_wanted[parents]).all(axis=1)
         return derived[was_counted], parents[was_counted], siblings[was_counted], above
 
     def _count(self, first: int, slots: np.ndarray, drawn: np.ndarray | None, features: np.ndarray) -> np.ndarray:
-        """Statistics ``(n_parts, n_slots, width, total_codes)`` of the part of the records in each thread."""
+        """Histograms ``(n_parts, n_slots, code_width, total_codes)`` of the records that each thread counts.
+
+        ``slots`` has the index in the result of each node that is counted; ``drawn`` is ``wanted`` if it differs by node.
+        """
         n_slots = int(np.count_nonzero(slots != kernels.NOT_COUNTED))
         if n_slots * self.code_width * self.domain.total_codes >= 2**32:
             raise MemoryError("The schema has too many categories and classes to count them all at once.")
         parts = self._parts(max(len(features), 1))
-        # No cell can pass 31 bits if all records of a thread together do not.
+        # No cell can pass 31 bits if the weights of all records of a thread together do not.
         n_added = len(self._placed) * (self._target_codes.size // len(parts) + 1) * max(self.most_per_feature, MOST_COPIES)
         dtype = np.int32 if self._by_class and n_added < 2**31 else np.int64
         cells = np.zeros((len(parts), n_slots, self.code_width, self.domain.total_codes), dtype=dtype)
@@ -163,18 +169,19 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
 
     @property
     def _by_class(self) -> bool:
-        """Whether a record adds to the cell of its class (or side), not the powers of its value."""
+        """Whether a record adds its weight to the cell of its class (or side), instead of 1, z and z**2 to three cells."""
         return isinstance(self.target, Classes) or self._sides is not None
 
     def _in_parts(self, work: Callable[[int, int], None]) -> None:
-        """Do the work for all records; results must not depend on how they are parted."""
+        """Call ``work(start, stop)`` for all records; results must not depend on how they are divided among threads."""
         self._workers.run(lambda part, start, stop: work(start, stop), self._parts())
 
     def _parts(self, n_passes: int = 1) -> list[tuple[int, int]]:
+        """The first record and the end of the part of each thread."""
         return self._workers.parts(self._target_codes.size, n_passes * max(len(self._placed), 1))
 
     def _sum_parts(self, work: Callable[[int, int, np.ndarray], None], shape: tuple[int, ...]) -> np.ndarray:
-        """The sum of what the work adds to an array of zeros, over all records."""
+        """The sum, of this shape, of what ``work(start, stop, sums)`` adds to an array of zeros for all records."""
         parts = self._parts()
         sums = np.zeros((len(parts), *shape), dtype=np.int64)
         self._workers.run(lambda part, start, stop: work(start, stop, sums[part]), parts)
@@ -229,7 +236,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
         self._start(roots, (coins < n_wrong).astype(np.uint8))
 
     def _check_one_tree(self) -> None:
-        """Weights are kept once for each record, so it may be in one tree at a time."""
+        """Raise unless each record is in one tree: it has one weight and one set of scores."""
         if len(self._positions) != 1:
             raise ParameterError("Weights of records need one tree at a time; use stages that grow trees in sequence.")
 
@@ -297,5 +304,5 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
 
 
 def _askers(wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The nodes that want each feature, first in each row, and how many they are."""
+    """For each feature the nodes, those that want it first, ``(n_features, n_nodes)``; and how many want it."""
     return np.ascontiguousarray(np.argsort(~wanted, axis=0, kind="stable").T), np.count_nonzero(wanted, axis=0)

@@ -1,8 +1,11 @@
-"""Counting kernels: integer arrays in, integer counts out. No coins, no floats, no budget.
+"""Kernels that encode, move and count records: they take arrays and fill arrays of integers. Sees rows and codes.
+
+There are no coins and no budget here, and floating point only where numbers are encoded.
 
 A position is the node that a record has reached in one tree; ``positions`` is ``(n_copies, n_records)``: one row if each
 record belongs to one tree, else one row for each tree. ``weights`` is ``(n_copies, n_records)``, or ``(0, 0)`` when every
-record counts once.
+record counts once. Each call is about the records ``start`` .. ``stop - 1``, which is the part of one thread. A slot is the
+index of a node in the cells that are filled; not every node has one.
 """
 
 import numpy as np
@@ -11,17 +14,17 @@ from numba import njit
 # Records that are worked on at once, so that their codes stay in the processor's cache.
 ROWS_AT_ONCE = 1 << 15
 ENCODED_AT_ONCE = 1 << 8
-NOT_COUNTED = (1 << 32) - 1  # instead of a slot
+NOT_COUNTED = (1 << 32) - 1  # in the place of a slot, for a node that is not counted
 
 
 @njit(cache=True, nogil=True)
 def encode_numbers(columns, rows, cuts, missing, n_before, quick, lows, scales, start, stop, codes):
-    """Codes of some records of several columns: how many cuts are at most the value, or the code for missing.
+    """Write the codes of several numeric columns: how many cuts are at most the value, or the code for missing.
 
-    Column k goes to ``codes[rows[k]]``. ``cuts[k]`` ends with NaN, which is at most nothing. The range is divided into even
-    steps, and ``n_before[k, step]`` cuts lie in steps before: they are at most the value and those in later steps above it,
-    because a larger number is never in an earlier step, however its step is rounded. In most steps there is no cut, and
-    ``quick[k, step]`` is the code; in the others it is the largest number of its type.
+    Column k goes to ``codes[rows[k]]``. ``cuts[k]`` ends with NaN, which is at most no value. The range is divided into even
+    steps, and ``n_before[k, step]`` cuts lie in earlier steps: they are at most the value, and those in later steps are
+    above it, because a larger number is never in an earlier step, however its step is rounded. In most steps there is no
+    cut, and ``quick[k, step]`` is the code; in the others it is the largest number of its type.
     """
     last, unknown = np.float64(n_before.shape[1] - 1), np.uint32(256**quick.itemsize - 1)
     for begin in range(start, stop, ENCODED_AT_ONCE):
@@ -44,7 +47,7 @@ def encode_numbers(columns, rows, cuts, missing, n_before, quick, lows, scales, 
 
 @njit(cache=True, nogil=True)
 def look_up(values, low, table, found):
-    """``table[value - low]`` for each value; its last entry for values that are not in the table."""
+    """Fill ``found`` with ``table[value - low]`` for each value, or the last entry for values outside of the table."""
     last = table.size - 1
     for record in range(values.size):
         index = np.int64(values[record]) - low
@@ -67,9 +70,10 @@ def descend(codes, positions, start, stop, first, features, routes, first_childr
 
 @njit(cache=True, nogil=True)
 def _list_counted(positions, begin, end, first, slots, found, records):
-    """Write the slot of each counted record, and its index behind ``begin``; returns how many there are.
+    """The number of records from ``begin`` to ``end`` whose node has a slot.
 
-    ``slots`` is over the nodes from ``first``, with one more entry for records of other nodes.
+    Their slots are written to ``found``, and how far they are behind ``begin`` to ``records``. ``slots`` is over the nodes
+    from ``first``, with one more entry for records of other nodes.
     """
     n_nodes = np.uint32(slots.size - 1)
     n_found = np.uint32(0)
@@ -83,7 +87,11 @@ def _list_counted(positions, begin, end, first, slots, found, records):
 
 @njit(cache=True, nogil=True)
 def _list_words(positions, labels, weights, begin, end, first, slots, n_labels, n_codes, found, words):
-    """As ``_list_counted``, with a record in one word: where its cells begin, its index behind ``begin``, its weight."""
+    """The number of records as ``_list_counted`` gives it, with what is needed of each record packed into one word.
+
+    A word has, from the low end, where the cells of the record's slot and label begin (32 bits), how far the record is
+    behind ``begin`` (16 bits), and its weight (16 bits).
+    """
     n_nodes, n_labels, n_codes = np.uint32(slots.size - 1), np.uint32(n_labels), np.uint32(n_codes)
     n_found = np.uint32(0)
     for record in range(np.uint64(end - begin)):
@@ -145,7 +153,10 @@ def count_codes(codes, features, offsets, labels, weights, positions, first, slo
 def count_drawn(
     codes, features, askers, n_askers, offsets, labels, weights, positions, first, slots, moves, start, stop, cells
 ):
-    """As ``count_codes``, feature k for the slots ``askers[k, : n_askers[k]]`` only: records are first ordered by slot."""
+    """Add to cells as ``count_codes`` does, but count feature k only in the slots ``askers[k, : n_askers[k]]``.
+
+    Records are first ordered by slot.
+    """
     n_slots, n_labels, n_codes = cells.shape
     flat = cells.reshape(-1)
     found, words = np.empty(ROWS_AT_ONCE, dtype=np.uint32), np.empty(ROWS_AT_ONCE, dtype=np.uint64)
@@ -163,7 +174,7 @@ def count_drawn(
             for slot in range(n_slots):
                 ends[slot + 2] += ends[slot + 1]
             for k in range(n_found):
-                # The place of the next record of the slot; at last, where its records end.
+                # Where the next record of the slot goes; after the loop, where the records of the slot end.
                 index = ends[found[k] + np.uint32(1)]
                 ends[found[k] + np.uint32(1)] = index + np.uint32(1)
                 ordered[index] = words[k]
@@ -177,7 +188,10 @@ def count_drawn(
 
 @njit(cache=True, nogil=True)
 def sum_codes(codes, features, offsets, values, weights, positions, first, slots, moves, start, stop, cells):
-    """As ``count_codes``, adding (1, z, z**2) for a target on the integer grid to ``cells[slot, :, offset + code]``."""
+    """Add (1, z, z**2), times a weight, to ``cells[slot, :, offsets[feature] + code]`` for each record and feature.
+
+    z is a bounded target on the integer grid. Records are first moved down as in ``count_codes``.
+    """
     found, records = np.empty(ROWS_AT_ONCE, dtype=np.uint32), np.empty(ROWS_AT_ONCE, dtype=np.uint32)
     for begin in range(start, stop, ROWS_AT_ONCE):
         end = min(stop, begin + ROWS_AT_ONCE)
@@ -198,7 +212,7 @@ def sum_codes(codes, features, offsets, values, weights, positions, first, slots
 
 @njit(cache=True, nogil=True)
 def add_parts(cells, slots, counts):
-    """``counts[node, code, w]`` becomes the sum of ``cells[part, slots[node], w, code]``, or 0 for a node without slot."""
+    """Set ``counts[node, code, w]`` to the sum over parts of ``cells[part, slots[node], w, code]``; 0 without a slot."""
     for node in range(counts.shape[0]):
         counts[node] = 0
         if slots[node] != NOT_COUNTED:
@@ -211,9 +225,10 @@ def add_parts(cells, slots, counts):
 
 @njit(cache=True, nogil=True)
 def largest_children(counts, offsets, features, routes, first_children, first, n_nodes):
-    """The largest child of each split parent, its parent, and the run of all its siblings, numbered from ``first``.
+    """For each node that was split: its largest child, itself, and the range ``(begin, end)`` of all its children.
 
-    Families that are not wholly among the ``n_nodes`` nodes from ``first`` are left out.
+    Parents have the indices of ``counts``, children count from ``first``. Parents whose children are not all among the
+    ``n_nodes`` nodes from ``first`` are left out.
     """
     n_found = 0
     derived, parents = np.empty(features.size, dtype=np.int64), np.empty(features.size, dtype=np.int64)
@@ -238,7 +253,7 @@ def largest_children(counts, offsets, features, routes, first_children, first, n
 
 @njit(cache=True, nogil=True)
 def subtract_siblings(counts, derived, parents, families, kept):
-    """``counts[derived[k]]`` becomes ``kept[parents[k]]`` less the other nodes of ``families[k, 0] : families[k, 1]``."""
+    """Set ``counts[derived[k]]`` to ``kept[parents[k]]`` less the other children, ``families[k, 0] : families[k, 1]``."""
     for k in range(derived.size):
         own = counts[derived[k]]
         own[:] = kept[parents[k]]
@@ -249,7 +264,7 @@ def subtract_siblings(counts, derived, parents, families, kept):
 
 @njit(cache=True, nogil=True)
 def count_class_nodes(labels, weights, positions, first, start, stop, counts):
-    """Add to ``counts[node - first, label]`` each record."""
+    """Add 1, or a weight, to ``counts[node - first, label]`` for each record."""
     for copy in range(positions.shape[0]):
         for record in range(start, stop):
             node = positions[copy, record] - first
@@ -259,7 +274,7 @@ def count_class_nodes(labels, weights, positions, first, start, stop, counts):
 
 @njit(cache=True, nogil=True)
 def sum_value_nodes(values, weights, positions, first, start, stop, counts):
-    """As ``count_class_nodes``, adding (1, z, z**2)."""
+    """Add (1, z, z**2), times a weight, to ``counts[node - first]`` for each record with bounded target z."""
     for copy in range(positions.shape[0]):
         for record in range(start, stop):
             node = positions[copy, record] - first
@@ -273,7 +288,10 @@ def sum_value_nodes(values, weights, positions, first, start, stop, counts):
 
 @njit(cache=True, nogil=True)
 def _softmax(scores, record, exps, powers):
-    """Parts of a softmax in integers: fills ``exps`` with ``powers[lead of the best score]``, returns their sum."""
+    """The sum of the exponentials of a record's scores, relative to the best one, in integers; ``exps`` is filled with them.
+
+    ``powers[k]`` is the exponential of a score that is k steps below the best.
+    """
     n_classes = scores.shape[0]
     best = scores[0, record]
     for c in range(1, n_classes):
@@ -288,7 +306,7 @@ def _softmax(scores, record, exps, powers):
 
 @njit(cache=True, nogil=True)
 def weigh_pairs(labels, scores, table, start, stop, weights):
-    """``weigh_residuals`` of two classes, from a table of all their leads: of the own class, then of the other one."""
+    """Write weights as ``weigh_residuals`` does, for two classes, from the table ``PAIR_WEIGHTS`` of all leads and lags."""
     last, n_leads = np.int32(table.shape[1] - 1), np.uint32(table.shape[1])
     flat, first, second, own = table.reshape(-1), scores[0], scores[1], weights[0]
     for record in range(np.uint64(start), np.uint64(stop)):
@@ -300,7 +318,10 @@ def weigh_pairs(labels, scores, table, start, stop, weights):
 
 @njit(cache=True, nogil=True)
 def weigh_residuals(labels, scores, powers, most, start, stop, weights):
-    """``weights[0, record]`` in 0 .. most: how wrong the scores are about the record, see ``records.residuals``."""
+    """Write ``weights[0, record]`` in 0 .. most: the probability that the scores give to other classes, scaled and capped.
+
+    It is ``most`` where the scores are as wrong as a guess, or worse.
+    """
     n_classes = scores.shape[0]
     exps = np.empty(n_classes, dtype=np.int64)
     for record in range(start, stop):
@@ -311,7 +332,7 @@ def weigh_residuals(labels, scores, powers, most, start, stop, weights):
 
 @njit(cache=True, nogil=True)
 def sum_residuals(labels, scores, powers, most, positions, first, start, stop, sums):
-    """Add to ``sums[node - first]`` each record's residuals of all classes, then its weight."""
+    """Add to ``sums[node - first]`` the residuals of each record for all classes, and as the last entry its weight."""
     n_classes = scores.shape[0]
     exps = np.empty(n_classes, dtype=np.int64)
     for record in range(start, stop):
@@ -333,7 +354,7 @@ def sum_residuals(labels, scores, powers, most, positions, first, start, stop, s
 
 @njit(cache=True, nogil=True)
 def add_scores(positions, values, start, stop, scores):
-    """Add ``values[node, c]`` of the node that a record has reached to its scores."""
+    """Add ``values[node, c]`` of the node that a record has reached to its score of class c; scores stay within 2**29."""
     own, most = positions[0], np.int32(1 << 29)
     for c in range(scores.shape[0]):
         column, total = np.ascontiguousarray(values[:, c]), scores[c]
@@ -343,7 +364,10 @@ def add_scores(positions, values, start, stop, scores):
 
 @njit(cache=True, nogil=True)
 def weigh_distances(values, positions, first, centres, reach, most, start, stop, sides, weights):
-    """On which side of its node's centre a value lies, and how far: ``most`` from ``reach`` steps on."""
+    """Write for each record whether its value is above the centre of its node, and a weight by its distance from it.
+
+    The weight grows to ``most`` at ``reach`` steps; it is 0 for records of nodes without a centre.
+    """
     for record in range(start, stop):
         node = positions[0, record] - first
         weights[0, record] = 0

@@ -1,4 +1,4 @@
-"""The vault: rows go in, sealed answers come out."""
+"""The vault of a table in memory, and how its values become codes. Sees rows; what leaves is sealed."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
@@ -23,14 +23,14 @@ from dpforest.records.scoring import hits_and_misses
 from dpforest.schema import FINE_STEPS, Categorical, Classes, Feature, Numeric, Schema
 from dpforest.schema.domain import Domain
 
-# What ``encode_numbers`` needs of features: cuts, missing, n_before, quick, lows, scales.
+# Arguments of ``encode_numbers`` that describe features: cuts, missing, n_before, quick, lows, scales.
 Scales = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-# Even steps of a range, in most of which there is no cut.
+# The number of even steps that the range of a feature is divided into; in most of them there is no cut.
 N_STEPS = 1 << 12
 
 
 class Vault(Guarded, Openable):
-    """Holds the rows of one fit, checked against the schema and not yet encoded.
+    """The rows of a table in memory, checked against the schema and not yet encoded.
 
     Privacy: not private by itself; answers are sealed. Checks look at columns and types only, so whether an error occurs
     does not depend on values. With ``ids`` of persons and ``people``, rows are drawn when the first answer is asked for.
@@ -58,6 +58,10 @@ class Vault(Guarded, Openable):
     def seal(
         cls, X: Any, y: Any, schema: Schema, n_jobs: int = 1, groups: Any = None, people: People | None = None
     ) -> "Vault":
+        """The vault of a table; raises ``TableError`` unless its columns and types are those that the schema declares.
+
+        ``groups`` has the id of each row, if the unit of privacy is a person.
+        """
         columns = read_columns(X, schema)
         target_codes = read_target(y, schema.target)
         if len(columns[0]) != len(target_codes):
@@ -69,7 +73,7 @@ class Vault(Guarded, Openable):
 
     @cached_property
     def _target_codes(self) -> np.ndarray:
-        """-1 for a record to leave out; drawn once, so that all answers are about the same records."""
+        """The target code of each row, -1 for one that is left out; drawn once, so that all answers are about one set."""
         return self._given_codes if self._people is None else self._people.leave_out([self._ids], self._given_codes)
 
     def count(self) -> Sealed[np.ndarray]:
@@ -77,7 +81,7 @@ class Vault(Guarded, Openable):
         return Sealed(np.array([np.count_nonzero(self._target_codes >= 0)]))
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> MemoryCounter:
-        """Records as codes, those that the target leaves out dropped."""
+        """A counter of the encoded records, without those whose target is left out."""
         kept = self._target_codes >= 0
         codes = encode(self._columns, domain, self._workers)
         if not kept.all():
@@ -88,16 +92,16 @@ class Vault(Guarded, Openable):
         return self.counter(codes, target_codes, domain, self.schema.target, self._workers)
 
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[Vault, Vault]":
-        """Two parts of the records, as ``Counter.hold_out``."""
+        """Two vaults, of the records to train on and of those held out; see ``Counter.hold_out``."""
         held = draw_held_out(self._target_codes.size, share, entropy)
         return self._part(~held), self._part(held)
 
     def _part(self, kept: np.ndarray) -> "Vault":
-        """Other records are there, but left out as those without a target are."""
+        """A vault of all rows in which those not in the mask are left out, as rows without a target are."""
         return Vault(self._columns, np.where(kept, self._target_codes, -1), self.schema, self._workers)
 
     def hits(self, forest: Forest) -> Sealed[np.ndarray]:
-        """Sealed sums ``(1, 2)`` of what a released forest's predictions hit and miss; see ``scoring.hits_and_misses``."""
+        """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``hits_and_misses``."""
         kept = self._target_codes >= 0
         codes = encode(self._columns, forest.domain, self._workers)[:, kept]
         return hits_and_misses(forest, np.ascontiguousarray(codes), self._target_codes[kept])
@@ -107,11 +111,11 @@ class Vault(Guarded, Openable):
         return sealed_rows([self._columns], self._target_codes, self.schema)
 
     def close(self) -> None:
-        """Nothing is left behind: what it holds goes with it."""
+        """Do nothing: what a fit has made is in memory, and freed with it."""
 
 
 def sealed_rows(parts: list[list[Any]], target_codes: np.ndarray, schema: Schema) -> Sealed[Rows]:
-    """The sealed rows of a table whose columns were read in parts, those that the target leaves out dropped."""
+    """The sealed rows of a table whose columns were read in parts, without those whose target is left out."""
     raw = [[_raw(*pair) for pair in zip(part, schema.features.values(), strict=True)] for part in parts]
     columns = tuple(np.concatenate(pieces) for pieces in zip(*raw, strict=True))
     target = target_codes if isinstance(schema.target, Classes) else target_codes / FINE_STEPS
@@ -119,19 +123,20 @@ def sealed_rows(parts: list[list[Any]], target_codes: np.ndarray, schema: Schema
 
 
 def _raw(column: Any, feature: Feature) -> np.ndarray:
+    """A column as ``Rows`` has it: indices of categories, or numbers clipped to the bounds."""
     if isinstance(feature, Categorical):
         return _category_codes(column, feature)
     return np.clip(to_numbers(column).astype(np.float64), feature.lower, feature.upper)
 
 
 def _category_codes(column: Any, feature: Categorical) -> np.ndarray:
-    """Indices in the category list, then "other", then missing."""
+    """The index of each value in the category list; the next index stands for "other", the one after it for missing."""
     n_listed = len(feature.categories)
     return to_indices(column, feature.categories, n_listed, n_listed + 1)
 
 
 def encode(columns: list[Any], domain: Domain, workers: Workers | None = None) -> np.ndarray:
-    """Codes ``(n_features, n_records)`` of columns in the order of the domain."""
+    """The codes ``(n_features, n_records)`` of columns that are in the order of the domain."""
     codes, workers = np.empty((domain.n_features, len(columns[0])), dtype=domain.dtype), workers or Workers()
     for own, column, part in zip(codes, columns, domain.features, strict=True):
         if isinstance(part, Categorical):
@@ -153,13 +158,14 @@ def _encode_matrix(matrix: np.ndarray, features: np.ndarray, domain: Domain, cod
 
 
 def _public(domain: Domain, feature: int) -> tuple[bytes, float, float]:
+    """The cuts (as bytes) and bounds of a numeric feature, by which ``_scales`` can be cached."""
     part = domain.features[feature]
     assert isinstance(part, Numeric)
     return domain.cuts[feature].tobytes(), float(part.lower), float(part.upper)
 
 
 def _matrices(columns: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """Runs of columns that lie evenly in memory, each as one array ``(n_columns, n_records)``, without a copy."""
+    """Arrays ``(n_columns, n_records)``, without a copy, each of successive columns that are evenly spaced in memory."""
     run: list[np.ndarray] = []
     for column in columns:
         if run and not _is_even([*run[-2:], column]):
@@ -171,9 +177,10 @@ def _matrices(columns: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
 
 
 def _is_even(columns: list[np.ndarray]) -> bool:
-    indices = [_address(column) for column in columns]
+    """Whether columns have one type and stride, and addresses at even distances."""
+    addresses = [_address(column) for column in columns]
     alike = all((column.dtype, column.strides) == (columns[0].dtype, columns[0].strides) for column in columns)
-    return alike and len({b - a for a, b in pairwise(indices)}) == 1
+    return alike and len({b - a for a, b in pairwise(addresses)}) == 1
 
 
 def _stacked(columns: list[np.ndarray]) -> np.ndarray:
@@ -188,14 +195,14 @@ def _address(column: np.ndarray) -> int:
 
 @lru_cache(maxsize=256)
 def _scales(features: tuple[tuple[bytes, float, float], ...], dtype: np.dtype) -> Scales:
-    """For some features, given as cuts and bounds, what ``encode_numbers`` needs of them."""
+    """The arguments of ``encode_numbers`` that describe some features, given as cuts (as bytes) and bounds."""
     all_cuts = [np.frombuffer(cuts) for cuts, _, _ in features]
     missing = np.array([len(cuts) + 1 for cuts in all_cuts])
     cuts = np.full((len(features), int(missing.max())), np.nan)
     n_before = np.empty((len(features), N_STEPS), dtype=np.uint16)
     quick = np.empty((len(features), N_STEPS), dtype=dtype)
     lows, highs = np.array([(low, high) for _, low, high in features]).T
-    with np.errstate(all="ignore"):  # of a range that is too wide or too narrow all cuts fall in few steps, no more
+    with np.errstate(all="ignore"):  # if a range is very wide or narrow, all cuts fall in few steps, which is only slower
         scales = N_STEPS / (highs - lows)
         for index, (inner, low, high, scale) in enumerate(zip(all_cuts, lows, highs, scales, strict=True)):
             # Values are clipped to the bounds: a cut at or below the lower one is always passed, one above the upper never.
