@@ -1,1 +1,1 @@
-"""Records on the workers of a Dask cluster."""
+"""Records on the workers of a Dask cluster: rows and codes stay there, sums of counts leave and are sealed."""

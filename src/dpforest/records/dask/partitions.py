@@ -1,4 +1,4 @@
-"""Tables in partitions, a dask dataframe or Parquet files, and how workers read them. Sees rows; codes stay on workers.
+"""Tables in partitions (a dask dataframe or Parquet files), and how workers read them. Sees rows; they stay on workers.
 
 ``Frames`` and ``Folder`` are the trainer's side and know columns and types only; the rest runs on workers.
 """
@@ -26,22 +26,22 @@ from dpforest.records.parquet import ParquetVault, open_files
 from dpforest.schema import Schema, Target
 from dpforest.schema.domain import Domain
 
-# Row groups of a file are read together up to this many rows: a task for each of many small ones would cost more than they.
+# Row groups of a file are read together up to this many rows: a task for each of many small ones would take longer.
 PARTITION_ROWS = 1 << 19
 
 
 @dataclass(frozen=True, repr=False)
 class Codes:
-    """Records of a partition of a dataframe, as codes."""
+    """The encoded records of a partition of a dataframe; an ``Origin`` that holds them itself."""
 
-    codes: np.ndarray
-    target_codes: np.ndarray
+    codes: np.ndarray  # (n_features, n_records)
+    target_codes: np.ndarray  # (n_records,)
     domain: Domain
     target: Target
     n_jobs: int
 
     def counter(self) -> MemoryCounter:
-        # Arrays that come over the network cannot be written to, and kernels would be compiled once more for these.
+        # Arrays that come over the network are read-only, and kernels would be compiled once more for that type.
         codes, target_codes = (np.require(array, requirements=["C", "W"]) for array in (self.codes, self.target_codes))
         return MemoryCounter(codes, target_codes, self.domain, self.target, Workers(self.n_jobs))
 
@@ -57,16 +57,17 @@ class Codes:
 
 @dataclass(frozen=True, repr=False)
 class Files:
-    """Records of some row groups of a Parquet file, which any worker can read."""
+    """Some row groups of a Parquet file that any worker can read; an ``Origin`` that reads the records when needed."""
 
     fragment: dataset.ParquetFileFragment
     schema: Schema
     domain: Domain | None
     n_jobs: int
-    stamp: tuple[Any, ...]  # size and time of the file when the table was sealed
+    stamp: tuple[Any, ...]  # size and time of change of the file when the table was sealed
 
     @staticmethod
     def stamp_of(fragment: dataset.ParquetFileFragment) -> tuple[Any, ...]:
+        """The size of a file and the time of its last change, as they are now."""
         info = fragment.filesystem.get_file_info(fragment.path)
         return info.size, info.mtime_ns
 
@@ -76,11 +77,11 @@ class Files:
         return self._checked(lambda vault: vault.encode(domain))
 
     def count(self) -> np.ndarray:
-        """The number of records, which takes the target column only."""
+        """The number of records, shape ``(1,)``; reads the target column only."""
         return self._checked(lambda vault: vault.tally())
 
     def _checked(self, read: Callable[[ParquetVault], Any]) -> Any:
-        """What a file gives that is still the one that was sealed, before and after it is read."""
+        """What ``read`` gives of the row groups; raises if the file is not the one that was sealed, before or after."""
         before = self.stamp_of(self.fragment)
         found = read(ParquetVault([self.fragment], self.schema, Workers(self.n_jobs)))
         if not before == self.stamp_of(self.fragment) == self.stamp:
@@ -89,28 +90,30 @@ class Files:
 
     @property
     def n_bytes(self) -> int:
-        # What its codes take on disk and in memory: a cluster that thinks it light would move it about.
+        # What its codes take on disk and in memory: a cluster moves things that it takes for small from worker to worker.
         n_rows = sum(group.num_rows for group in self.fragment.row_groups)
         return n_rows * (self.schema.n_features + 2)
 
     def digest(self) -> bytes:
-        return bytes(N_DIGEST_BYTES)  # the stamp tells
+        return bytes(N_DIGEST_BYTES)  # not needed: a changed file is known by its stamp
 
 
 @dataclass(frozen=True, repr=False)
 class Reading:
-    """How workers read the partitions of a dataframe. The kinds of columns are those that the whole table declares."""
+    """How workers read the partitions of a dataframe, by what the dataframe declares as a whole."""
 
     schema: Schema
-    kinds: dict[str, str]
-    names: dict[str, Any] = field(default_factory=dict)  # columns as the table names them
+    kinds: dict[str, str]  # the kind of each column of the schema, see ``column_kind``
+    names: dict[str, Any] = field(default_factory=dict)  # how the table names each column of the schema
     domain: Domain | None = None
     n_jobs: int = 1
 
     def target_codes(self, frame: Any) -> np.ndarray:
+        """The target code of each row of a partition, ``(n_rows,)``; -1 for a row that is left out."""
         return read_target(self._column(_framed(frame), self.schema.target.name), self.schema.target)
 
     def codes(self, frame: Any) -> Codes:
+        """The encoded records of a partition, without rows that are left out."""
         assert self.domain is not None
         whole = _framed(frame)
         target_codes = self.target_codes(frame)
@@ -120,9 +123,10 @@ class Reading:
         return Codes(np.ascontiguousarray(codes[:, kept]), target_codes[kept], self.domain, self.schema.target, self.n_jobs)
 
     def _column(self, frame: "nw.DataFrame[Any]", name: str) -> Any:
-        """A column of the kind that the table declares; else, since that may be due to values, as plain objects.
+        """A column of a partition; as an array of objects if its kind is not the one that the table declares.
 
-        A value that does not fit is then missing or "other", as everywhere, and never an error.
+        Values may be the reason for another kind. One that does not fit is missing or "other", as everywhere, and never an
+        error.
         """
         given = self.names[name]
         if given not in frame.columns:
@@ -145,7 +149,7 @@ def count_frame(reading: Reading, frame: Any) -> np.ndarray:
 
 @reporting
 def encode_frame(reading: Reading, index: int, frame: Any) -> Partition:
-    """A partition of a dataframe, encoded."""
+    """A partition of a dataframe with its records encoded, to be kept on the worker."""
     return Partition(reading.codes(frame), index).encoded()
 
 
@@ -157,12 +161,12 @@ def count_files(files: Files) -> np.ndarray:
 
 @reporting
 def encode_files(files: Files, domain: Domain, index: int) -> Partition:
-    """Some row groups, encoded."""
+    """Some row groups with their records encoded, as a partition to be kept on the worker."""
     return Partition(replace(files, domain=domain), index).encoded()
 
 
 class Frames:
-    """A dask dataframe and how to read it."""
+    """A dask dataframe, as the trainer sees it: its columns and types, and tasks for workers."""
 
     def __init__(self, table: Any, schema: Schema, n_jobs: int) -> None:
         self.schema = schema
@@ -174,7 +178,7 @@ class Frames:
         self._reading = Reading(schema, self._kinds(), names, n_jobs=n_jobs)
 
     def _kinds(self) -> dict[str, str]:
-        """What the columns can hold, by the types that the whole dataframe declares; raises if the schema has others."""
+        """The kind of each column, by the types that the whole dataframe declares; raises if they do not fit the schema."""
         import pandas as pd
 
         types = self._table.dtypes
@@ -186,19 +190,19 @@ class Frames:
         return {name: column_kind(frame.get_column(name))[0] for name in self._names}
 
     def counts(self) -> list[Any]:
-        """The number of records of each partition, on workers."""
+        """A task for each partition that gives its number of records."""
         frames = self._table[[self._names[self.schema.target.name]]].to_delayed()
         return [delayed(Packed(count_frame, self._reading), pure=False)(frame) for frame in frames]
 
     def partitions(self, domain: Domain) -> list[Any]:
-        """Each partition encoded, on workers."""
+        """A task for each partition that encodes it on a worker."""
         frames = self._table[[*self._names.values()]].to_delayed()
         reading = replace(self._reading, domain=domain)
         return [delayed(Packed(encode_frame, reading, index), pure=False)(frame) for index, frame in enumerate(frames)]
 
 
 class Folder:
-    """A Parquet file or folder that client and workers see under the same path, as pieces of some row groups."""
+    """A Parquet file or folder that client and workers see under the same path, in pieces of some row groups each."""
 
     def __init__(self, path: str | os.PathLike[str], schema: Schema, n_jobs: int) -> None:
         self.schema = schema
@@ -209,18 +213,18 @@ class Folder:
         ]
 
     def counts(self) -> list[Any]:
-        """The number of records of each piece, on workers."""
+        """A task for each piece that gives its number of records."""
         return [delayed(Packed(count_files, piece), pure=False)() for piece in self._pieces]
 
     def partitions(self, domain: Domain) -> list[Any]:
-        """Each piece encoded, on workers."""
+        """A task for each piece that encodes it on a worker."""
         return [
             delayed(Packed(encode_files, piece, domain, index), pure=False)() for index, piece in enumerate(self._pieces)
         ]
 
 
 def _pieces(file: Any) -> list[Any]:
-    """A file in pieces of whole row groups; a file without any is one piece."""
+    """The pieces of a file, each of whole row groups; a file without row groups is one piece."""
     pieces: list[list[int]] = []
     n_rows = PARTITION_ROWS
     for group in file.row_groups:

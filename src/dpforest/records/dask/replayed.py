@@ -17,17 +17,15 @@ from dpforest.records.dask.tasks import Failure, reporting
 from dpforest.records.memory.counter import MemoryCounter
 
 N_DIGEST_BYTES = 32
-
-
-# A partition was lost or has moved: ask again, with the whole log.
+# The answer of a partition that was lost or has moved. The question is then asked again with the whole log.
 BEHIND = Failure("A partition does not know the log.")
-# Operations that take coins as their last argument.
+# Methods that take coins as their last argument.
 DRAWING = ("deal", "deal_by_errors")
 
 
 @dataclass(frozen=True, repr=False)
 class Operation:
-    """One change of what partitions count: a method of ``MemoryCounter``, released values, and a secret key if it draws.
+    """One entry of the log: a method of ``MemoryCounter``, its arguments, which are released, and a secret key if it draws.
 
     Privacy:
         Claim: coins of records are independent of one another, and the same whenever the operation is done again.
@@ -40,8 +38,8 @@ class Operation:
     key: bytes | None = None
 
     def apply(self, counter: MemoryCounter, index: int) -> MemoryCounter:
-        """The records after the operation; ``index`` is the number of the partition."""
-        # Without a key there are no coins: what draws some nevertheless fails, and does not draw known ones.
+        """The counter after the operation, which may be the same object; ``index`` is the number of the partition."""
+        # Without a key there are no coins: a method that draws nevertheless fails, instead of drawing coins that are known.
         coins: Any = None if self.key is None else KeyedEntropy(self.key, index)
         if self.method == "hold_out":
             share, part = self.arguments
@@ -52,13 +50,13 @@ class Operation:
 
 @dataclass(frozen=True, repr=False)
 class Question:
-    """A tally that is asked of all partitions, and the operations since ``n_known``, which partitions have done before."""
+    """A method ``tally_...`` that every partition is to answer, with the operations that it has to do before."""
 
-    n_known: int
-    news: tuple[Operation, ...]
+    n_known: int  # the number of operations that partitions have done before, unless they were lost
+    news: tuple[Operation, ...]  # the operations of the log after these
     method: str
     arguments: tuple[Any, ...]
-    digests: np.ndarray | None = None  # of all partitions when they were first read; for those that begin the log
+    digests: np.ndarray | None = None  # of all partitions when they were first read; checked by those that begin the log
 
     @property
     def n_operations(self) -> int:
@@ -67,47 +65,48 @@ class Question:
 
 
 class Origin(Protocol):
-    """Where the records of a partition come from; can be sent from worker to worker."""
+    """The source of a partition's records, which can be sent from worker to worker."""
 
     def counter(self) -> MemoryCounter:
-        """The records, before any operation."""
+        """A new counter of the records, before any operation."""
 
     @property
     def n_bytes(self) -> int:
-        """Memory that it takes."""
+        """The memory that the records take, as the cluster is told."""
 
     def digest(self) -> bytes:
-        """What tells these records, in this order, from others: ``N_DIGEST_BYTES``."""
+        """A hash of ``N_DIGEST_BYTES`` that tells these records, in this order, from others."""
 
 
 class Partition:
-    """Records of one partition, with the operations of a log done as far as they were needed.
+    """The records of one partition on a worker, after as many operations of the log as were needed so far.
 
-    Sent to another worker, or made again after one was lost, it is before the first operation and needs the whole log to do
-    all of them again. So a worker can go at any time, and no answer changes.
+    A partition that is sent to another worker, or made again after a worker was lost, is before the first operation and
+    needs the whole log. So a worker can be lost at any time, and no answer changes.
     """
 
     def __init__(self, origin: Origin, index: int) -> None:
         self._origin, self._index = origin, index
-        self._lock = Lock()  # a task that was given up may still run beside its successor
+        self._lock = Lock()  # a task that was given up may still run while its successor does
         self._begin()
 
     def _begin(self) -> None:
+        """Go back to before the first operation; records are read again when needed."""
         self._counter: MemoryCounter | None = None
         self._n_done = 0
 
     def encoded(self) -> "Partition":
-        """Itself, with its records read."""
+        """The partition itself, with its records read."""
         with self._lock:
             self._counter = self._counter or self._origin.counter()
         return self
 
     def fork(self) -> "Partition":
-        """The same records before any operation, for another log."""
+        """A new partition of the same records, before any operation, for another log."""
         return Partition(self._origin, self._index)
 
     def answer(self, question: Question) -> np.ndarray | Failure:
-        """The counts that are asked for, after all operations of the log; ``BEHIND`` if too few of them are at hand."""
+        """The counts that are asked for, after all operations of the log; ``BEHIND`` if some it needs are not at hand."""
         with self._lock:
             try:
                 if self._n_done > question.n_operations:
@@ -122,13 +121,15 @@ class Partition:
 
     @property
     def digest(self) -> np.ndarray:
+        """The hash of its records as 4 integers."""
         return np.frombuffer(self._origin.digest(), dtype=np.int64)
 
     def enter(self, digests: np.ndarray) -> None:
-        """Write its own into those of all."""
+        """Write the digest of this partition to its row of ``digests`` ``(n_partitions, 4)``."""
         digests[self._index] = self.digest
 
     def _after(self, question: Question) -> MemoryCounter:
+        """The counter after all operations of the log."""
         if self._n_done == 0 and question.digests is not None and (self.digest != question.digests[self._index]).any():
             # Its records would get the coins of others.
             raise TableError("The table gave other rows, or another order, when a lost part of it was computed again.")
@@ -150,7 +151,7 @@ class Partition:
 
 @reporting
 def find_digests(n_partitions: int, *partitions: Partition) -> np.ndarray:
-    """Zeros ``(n_partitions, 4)`` but for the digests of these partitions, so that the sum has those of all."""
+    """Digests ``(n_partitions, 4)`` of these partitions, and zeros for others, so that the sum over workers has all."""
     digests = np.zeros((n_partitions, N_DIGEST_BYTES // 8), dtype=np.int64)
     for partition in partitions:
         partition.enter(digests)
@@ -159,7 +160,7 @@ def find_digests(n_partitions: int, *partitions: Partition) -> np.ndarray:
 
 @reporting
 def fork(partition: Partition) -> Partition:
-    """The partition before any operation, for another log."""
+    """A new partition of the same records, before any operation, for another log."""
     return partition.fork()
 
 

@@ -1,4 +1,4 @@
-"""Tasks for the workers of a cluster: sent as bytes, and none ever raises. Passes rows on, and says nothing of them.
+"""Tasks for the workers of a cluster: sent as bytes, and none ever raises. Passes rows on and shows nothing of them.
 
 A scheduler imports whatever the tasks that pass through it are made of, and workers wait meanwhile. So a task is bytes until
 a worker calls it, and this module imports little.
@@ -15,13 +15,13 @@ from dpforest.errors import DPForestError
 
 @dataclass(frozen=True)
 class Failure:
-    """What a task gives back instead of counts."""
+    """The result of a task that failed, instead of counts; its message has public facts only."""
 
     message: str
 
 
 def reporting(task: Callable[..., Any]) -> Callable[..., Any]:
-    """The task, giving a ``Failure`` where it would raise or was given one.
+    """The task, changed to give a ``Failure`` instead of raising, and to pass on a ``Failure`` among its arguments.
 
     A cluster writes the arguments of a task that raised to its logs, and these are rows.
     """
@@ -42,7 +42,7 @@ def reporting(task: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Packed:
-    """A task with its first arguments, in a form that is cheap to pass on."""
+    """A task with its first arguments, pickled, so that a scheduler can pass it on without imports."""
 
     def __init__(self, task: Callable[..., Any], *first: Any) -> None:
         self.__name__ = task.__name__  # for dashboards, and for a scheduler that learns how long a kind of task takes

@@ -1,4 +1,7 @@
-"""A table on a Dask cluster, seen by the trainer: rows and codes stay on workers, sums of counts arrive and are sealed."""
+"""Vault and counter of a table on a Dask cluster, as the trainer sees it. Sees sums of counts, and seals them.
+
+Rows and codes stay on workers.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -24,11 +27,11 @@ from dpforest.schema.domain import Domain
 if TYPE_CHECKING:  # needs the extra
     from dpforest.records.dask.partitions import Folder, Frames
 
-# Partial sums that a worker adds up at once.
+# The number of partial sums that one task adds up.
 ADDED_AT_ONCE = 8
-# Seconds without an answer, after which the trainer looks whether a worker is gone.
+# After this many seconds without an answer the trainer looks whether a worker was lost.
 PATIENCE = 1.0
-NO_HOME = ""  # of a partition that no worker has yet
+NO_HOME = ""  # in the place of a worker's address, for a partition that no worker has yet
 
 
 class DaskVault(Guarded):
@@ -49,8 +52,11 @@ class DaskVault(Guarded):
 
     @classmethod
     def seal(cls, table: Any, schema: Schema, client: Any = None, n_jobs: int = 1) -> "DaskVault":
-        """Check columns and types; no row is read. ``client`` is by default the current one; ``n_jobs`` is the number of
-        threads that count one partition, beside the partitions that a worker counts at the same time."""
+        """The vault of a table whose columns and types are checked; no row is read yet.
+
+        ``client`` is by default the current one; ``n_jobs`` is the number of threads that count one partition, beside the
+        partitions that a worker counts at the same time.
+        """
         client = _current_client() if client is None else client
         from dpforest.records.dask.partitions import Folder, Frames
 
@@ -62,7 +68,7 @@ class DaskVault(Guarded):
 
     @property
     def counter(self) -> "type[DaskCounter]":
-        """What ``encode`` will give."""
+        """The type of counter that ``encode`` will give."""
         return DaskCounter
 
     def count(self) -> Sealed[np.ndarray]:
@@ -72,7 +78,7 @@ class DaskVault(Guarded):
         return Sealed(_checked(total))
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "DaskCounter":
-        """Records as codes, in the memory of the workers."""
+        """A counter of the encoded records, which are in the memory of the workers."""
         from distributed import as_completed
 
         with _public_errors():
@@ -86,11 +92,11 @@ class DaskVault(Guarded):
         return counter
 
     def close(self) -> None:
-        """Nothing is left behind: what it holds goes with it."""
+        """Do nothing: workers free what a fit has made there when the counter is freed."""
 
 
 def asked(tally: str) -> Callable[..., Sealed[np.ndarray]]:
-    """The method that asks all partitions for a tally of ``MemoryCounter`` and seals the sum."""
+    """The method that asks all partitions for a tally, a method of ``MemoryCounter``, and gives the sealed sum."""
     return lambda counter, *arguments: counter.ask(tally, *arguments)
 
 
@@ -100,10 +106,10 @@ def done(operation: str) -> Callable[..., None]:
 
 
 class DaskCounter(Guarded, Weighted, Scored, Windowed, Judged):
-    """Encoded records on workers; every answer is the sum of what their partitions answer. See ``records.base``.
+    """Encoded records on workers; every answer is the sum over partitions. For its methods see ``records.base``.
 
-    What changes the records is a log of operations, which each partition follows before it answers. A partition that was
-    lost with its worker is encoded again and follows the log from its beginning: with the same keys, so with the same coins.
+    What changes how records count is a log of operations, which each partition does before it answers. A partition that was
+    lost with its worker is encoded again and does the log from its beginning: with the same keys, so with the same coins.
 
     Privacy:
         Claim: answers are those of ``MemoryCounter`` on all records together, and sealed; a lost worker changes no answer.
@@ -119,17 +125,18 @@ class DaskCounter(Guarded, Weighted, Scored, Windowed, Judged):
         self.domain, self.target = empty.domain, empty.target
         self._partitions = partitions  # futures
         self._client = client
-        # No record, but every operation: it knows what is public about the state, and refuses what callers get wrong.
+        # A counter without records that does every operation too: it knows what is public about the state, such as widths,
+        # and raises the errors of a wrong call.
         self._empty = empty
         self._digests: np.ndarray | None = None
         self._log = log
-        self._n_known = 0  # operations that partitions have done, unless they were lost
-        self._homes: dict[str, str] = {}  # the worker of each partition that is done
-        self._n_threads: dict[str, int] = {}  # of each worker
-        self._last: Any = None
-        self._note_units()
+        self._n_known = 0  # the number of operations that partitions have done, unless they were lost
+        self._homes: dict[str, str] = {}  # the address of the worker that has a partition, by the key of its future
+        self._n_threads: dict[str, int] = {}  # of each worker, by its address
+        self._last: Any = None  # the future of the last sum, see ``_submit``
+        self._note_weights()
 
-    def _note_units(self) -> None:
+    def _note_weights(self) -> None:
         self.most_per_feature, self.most_per_node = self._empty.most_per_feature, self._empty.most_per_node
 
     @property
@@ -137,16 +144,18 @@ class DaskCounter(Guarded, Weighted, Scored, Windowed, Judged):
         return self._empty.code_width
 
     def do(self, method: str, *arguments: Any, key: bytes | None = None) -> None:
+        """Add an operation to the log; partitions do it before their next answer."""
         operation = Operation(method, arguments, key)
         self._empty = operation.apply(self._empty, 0)
         self._log += (operation,)
-        self._note_units()
+        self._note_weights()
 
     def note_digests(self) -> None:
-        """Keep what tells partitions from others if they are made again; raises if a worker could not read one."""
+        """Keep the digests of all partitions, by which they are checked if they are made again; raises if one failed."""
         self._digests = _checked(self._sum_answers(Packed(find_digests, len(self._partitions))))
 
     def ask(self, method: str, *arguments: Any) -> Sealed[np.ndarray]:
+        """The sealed sum of what a method ``tally_...`` gives for all partitions, after all operations of the log."""
         counts = self._sum_answers(Packed(answer, self._question(self._n_known, method, arguments)))
         if isinstance(counts, Failure) and counts == BEHIND:
             self._homes = {}
@@ -158,12 +167,13 @@ class DaskCounter(Guarded, Weighted, Scored, Windowed, Judged):
         return Question(n_known, self._log[n_known:], method, arguments, None if n_known else self._digests)
 
     def _sum_answers(self, task: Callable[..., Any]) -> np.ndarray | Failure:
+        """The sum of what ``task`` gives for all partitions; asked again if a worker is lost meanwhile."""
         with _public_errors():
             total, patience = self._submit(task), PATIENCE
             while (counts := _fetch(total, patience)) is None:
                 patience *= 2  # the sum may be large, and the network slow
                 if set(self._homes.values()) - set(self._client.nthreads()):
-                    # A worker is gone. Its partitions are made again elsewhere, and what was to run there will not.
+                    # A worker was lost. Its partitions are made again elsewhere, and tasks that were bound to it never run.
                     self._homes = {}
                     total = self._submit(task)
         return counts
@@ -171,8 +181,8 @@ class DaskCounter(Guarded, Weighted, Scored, Windowed, Judged):
     def _submit(self, task: Callable[..., Any]) -> Any:
         """A future of the sum of what ``task`` gives for all partitions, those of each worker added up there first.
 
-        Partitions are asked where they are: a cluster that moves them to where there is less to do does not know of the log
-        that they would have to follow again. Those of a thread are asked together, since each task costs milliseconds.
+        Tasks are bound to the workers that have the partitions: a cluster that moves partitions to balance its load does not
+        know of the log that they would have to do again. Those of one thread are one task, since a task costs milliseconds.
         """
         from dask import annotate, delayed
 
@@ -187,7 +197,8 @@ class DaskCounter(Guarded, Weighted, Scored, Windowed, Judged):
             n_tasks = min(self._n_threads.get(home, len(partitions)), len(partitions))
             with annotate(workers=[home], allow_other_workers=False) if home != NO_HOME else nullcontext():
                 sums.append(_sum([delayed(task, pure=False)(*partitions[start::n_tasks]) for start in range(n_tasks)]))
-        # The one before is let go only now: a client waits after it has told the scheduler of that, and this would be late.
+        # The last future is freed only now, when the new one is submitted: a client waits after it has told the scheduler
+        # that a future was freed, which would delay this one.
         self._last = self._client.compute(_sum(sums), optimize_graph=False)
         return self._last
 
@@ -202,7 +213,7 @@ class DaskCounter(Guarded, Weighted, Scored, Windowed, Judged):
         return self._part(Operation("hold_out", (share, 0), key)), self._part(Operation("hold_out", (share, 1), key))
 
     def _part(self, operation: Operation) -> "DaskCounter":
-        """A counter with a log that goes its own way from here."""
+        """A counter of the same partitions whose log is this one and the operation, and goes on by itself."""
         with _public_errors():
             partitions = self._client.map(Packed(fork), self._partitions, pure=False)
         empty = operation.apply(self._empty, 0)
@@ -232,7 +243,7 @@ def _current_client() -> Any:
 
 
 def _sum(parts: list[Any]) -> Any:
-    """The sum of delayed counts, added up in a tree on the workers."""
+    """A task that gives the sum of delayed counts, which are added up on the workers, some at a time."""
     from dask import delayed
 
     while len(parts) > 1:
@@ -243,7 +254,7 @@ def _sum(parts: list[Any]) -> Any:
 
 @contextmanager
 def _public_errors() -> Iterator[None]:
-    """Whatever the cluster raises becomes an error with public facts only: its messages may quote rows."""
+    """Turn whatever the cluster raises into a ``TableError`` with public facts only: its messages may quote rows."""
     try:
         yield
     except Exception:
@@ -262,7 +273,7 @@ def _fetch(future: Any, patience: float) -> np.ndarray | Failure | None:
 
 
 def _checked(counts: np.ndarray | Failure) -> np.ndarray:
-    """The counts; raises if there are none."""
+    """The counts; raises ``TableError`` if a task has failed instead."""
     if isinstance(counts, Failure):
         raise TableError(counts.message)
     return counts
