@@ -1,6 +1,6 @@
-"""Encoding by the schema, as expressions over the columns of a table in a database. Sees names and types of columns.
+"""Encoding by the schema, as expressions over the columns of a table in a database. Sees names and types of columns only.
 
-The expressions follow ``records.columns`` and ``records.memory.vault``: the code of a value is the same to the last one.
+Every value has the same code as in ``records.columns`` and ``records.memory.vault``.
 """
 
 import numbers
@@ -19,14 +19,14 @@ from dpforest.records.sql.session import can_run
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Numeric, Schema, Target
 from dpforest.schema.domain import Domain, Grid
 
-# Decimals of so many digits are within the range of 64 bits. Beyond it are those of PostgreSQL, which may have any length.
+# Decimals of at most this many digits are within the range of floats of 64 bits. Those of PostgreSQL may have more digits.
 SAFE_DIGITS = 300
 # Decimals beyond the first round to infinity, those below the second to 0.
 LARGEST, SMALLEST = "1.7976931348623157e308", "2.4703282292062328e-324"
 
 
 def check_columns(table: Any, schema: Schema) -> None:
-    """Raise unless the table has the columns of the schema with types that fit, by its public types alone."""
+    """Raise ``TableError`` unless the table has the columns of the schema with types that fit; no row is read."""
     import pyarrow as pa
 
     require_columns(list(table.columns), (*schema.features, schema.target.name), "the table")
@@ -36,7 +36,7 @@ def check_columns(table: Any, schema: Schema) -> None:
         if dtype.is_string():
             empty[name] = pa.array([], pa.string())
         elif dtype.is_numeric() or dtype.is_boolean():
-            # Arrow has no decimals of any length; here one is as good as another.
+            # Arrow has no decimals of unlimited length; for this check any decimal will do.
             empty[name] = pa.array([], pa.decimal128(1) if dtype.is_decimal() else dtype.to_pyarrow())
         else:
             raise TableError(
@@ -48,7 +48,9 @@ def check_columns(table: Any, schema: Schema) -> None:
 
 
 def check_reading(table: Any, schema: Schema, backend: Any) -> None:
-    """Raise if the engine refuses to read a column as it is declared. It is asked about no row, so types alone decide.
+    """Raise ``TableError`` if the engine refuses to read a column as it is declared.
+
+    The query is about no row, so types alone decide.
 
     Ibis takes some types for numbers or text that the engine does not convert or compare as such: money, enumerations.
     """
@@ -65,7 +67,7 @@ def check_reading(table: Any, schema: Schema, backend: Any) -> None:
 
 
 def check_names(engine: str, schema: Schema) -> None:
-    """Raise for a name that no quoting protects: Spark puts its variables in the place of ``${…}``, inside quotes too."""
+    """Raise ``TableError`` for a name or label with ``${…}`` on Spark, which replaces it by a variable even in quotes."""
     if engine != "pyspark":
         return
     listed = [part.categories for part in schema.features.values() if isinstance(part, Categorical)]
@@ -76,12 +78,12 @@ def check_names(engine: str, schema: Schema) -> None:
 
 
 def code_type(n_codes: int) -> str:
-    """The smallest type of whole numbers for codes 0 .. n_codes - 1 that engines share."""
+    """The name of the smallest type of integers for codes 0 .. n_codes - 1 that all engines have."""
     return "int8" if n_codes <= 128 else "int16" if n_codes <= 1 << 15 else "int32"
 
 
 def feature_codes(table: Any, domain: Domain) -> dict[str, Any]:
-    """The code of each feature, under short names of our own."""
+    """An expression for the code of each feature, under the names c0, c1, …"""
     codes = {}
     for index, (name, part) in enumerate(zip(domain.names, domain.features, strict=True)):
         code = _bin(table[name], part, domain.cuts[index]) if isinstance(part, Numeric) else _category(table[name], part)
@@ -90,7 +92,7 @@ def feature_codes(table: Any, domain: Domain) -> dict[str, Any]:
 
 
 def _to_real(column: Any) -> Any:
-    """Numbers of 64 bits, infinite or 0 where they would leave the range: PostgreSQL raises an error instead."""
+    """A column as floats of 64 bits; infinite or 0 where they would leave that range, for which PostgreSQL would raise."""
     dtype = column.type()
     if dtype.is_boolean():
         column = column.cast("int32")
@@ -101,7 +103,7 @@ def _to_real(column: Any) -> Any:
     return ibis.cases(
         (column.abs() < smallest, real(0.0)),
         (column < -largest, real(-np.inf)),
-        # What is no number counts as larger than all, but has no sign.
+        # PostgreSQL takes NaN for larger than all numbers, but gives it no sign.
         ((column > largest) & (column.sign() == 1), real(np.inf)),
         else_=cast,
     )
@@ -112,11 +114,14 @@ def _is_missing(column: Any) -> Any:
 
 
 def _bin(column: Any, part: Numeric, cuts: np.ndarray) -> Any:
-    """How many cuts are at most the value. Cuts lie above the lower bound, not above the upper: clipping is implied."""
+    """The code of a numeric value: how many cuts are at most it, or that for missing.
+
+    Values need not be clipped: cuts at or below the lower bound are always passed, those above the upper one never.
+    """
     inner = cuts[cuts <= part.upper]
     passed = int(np.count_nonzero(inner <= part.lower))
     if column.type().is_float32():
-        # Compared as it is: 32 bits are below a cut if they are below the least number of 32 bits that is not below the cut.
+        # Compared without conversion: a float of 32 bits is below a cut if it is below the least such float that is not.
         value, starts = column, [real(cut).cast("float32") for cut in _rounded_up(inner[passed:])]
     else:
         value = _to_real(column)
@@ -126,7 +131,7 @@ def _bin(column: Any, part: Numeric, cuts: np.ndarray) -> Any:
 
 
 def _rounded_up(numbers: np.ndarray) -> np.ndarray:
-    """The least numbers of 32 bits that are not below."""
+    """For each number the least float of 32 bits that is not below it."""
     with np.errstate(over="ignore"):
         near = numbers.astype(np.float32)
     return np.where(near < numbers, np.nextafter(near, np.float32(np.inf)), near).astype(np.float32)
@@ -134,15 +139,15 @@ def _rounded_up(numbers: np.ndarray) -> np.ndarray:
 
 def _category(column: Any, part: Categorical) -> Any:
     n_listed = len(part.categories)
-    return _place(column, part.categories, n_listed, n_listed + 1)
+    return _index(column, part.categories, n_listed, n_listed + 1)
 
 
-def _place(column: Any, listed: Sequence[Hashable], other: int, missing: int) -> Any:
-    """Place of each value in ``listed``, as ``columns.to_indices`` finds it."""
-    null_place = next((index for index, value in enumerate(listed) if value is None), missing)
+def _index(column: Any, listed: Sequence[Hashable], other: int, missing: int) -> Any:
+    """The index of each value in ``listed``, as ``columns.to_indices`` finds it."""
+    null_index = next((index for index, value in enumerate(listed) if value is None), missing)
     column = column.cast("int32") if column.type().is_boolean() else column
     column = _to_real(column) if column.type().is_decimal() else column
-    branches = [(column.isnull(), null_place)]
+    branches = [(column.isnull(), null_index)]
     if column.type().is_floating():
         branches.append((column.isnan(), missing))
     for index, value in enumerate(listed):
@@ -153,7 +158,7 @@ def _place(column: Any, listed: Sequence[Hashable], other: int, missing: int) ->
 
 
 def _as_literal(value: Hashable, dtype: Any) -> Any:
-    """A listed value as a column of this type could hold it; None if it could not."""
+    """A listed value as a literal of a column's type; None if such a column cannot hold it."""
     if dtype.is_string():
         return ibis.literal(value) if isinstance(value, str) and _is_storable(value) else None
     if not isinstance(value, numbers.Real) or value != value:
@@ -168,24 +173,27 @@ def _as_literal(value: Hashable, dtype: Any) -> Any:
 
 
 def _is_storable(text: str) -> bool:
-    """Whether a database can hold a text: no half characters, and no character 0, which ends a query."""
+    """Whether a database can hold a text: one without single surrogates, and without character 0, which ends a query."""
     return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def target_code(table: Any, target: Target) -> Any:
-    """Class index, or step of the fine grid of a bounded target; -1 for a record to leave out."""
+    """An expression for the class index, or for the step of a bounded target on its fine grid; -1 for a row to leave out."""
     column = table[target.name]
     if isinstance(target, Classes):
         other = -1 if target.other is None else target.labels.index(target.other)
-        return _place(column, target.labels, other, other).cast(code_type(target.n_values))
+        return _index(column, target.labels, other, other).cast(code_type(target.n_values))
     return _fine_step(_to_real(column), target)
 
 
 def _fine_step(value: Any, target: Bounded) -> Any:
-    """The nearest step, the even one of two that are as near: engines differ in how they round, not in how they compare."""
+    """The step of the fine grid nearest to a value, the even one of two that are equally near; -1 where it is missing.
+
+    Engines differ in how they round, so it is made of comparisons, in which they agree.
+    """
     low, high, width = real(target.lower), real(target.upper), float(target.upper - target.lower)
-    # What lies within a quarter of a step from the lower bound counts as that: PostgreSQL raises an error where a quotient
-    # is too small for 64 bits.
+    # A value within a quarter of a step of the lower bound is replaced by the bound: PostgreSQL raises an error where a
+    # quotient is too small for 64 bits.
     nearly_low = real(target.lower + width / FINE_STEPS / 4)
     clipped = ibis.cases((value < nearly_low, low), (value > high, high), else_=value)
     scaled = (clipped - low) / real(width) * real(FINE_STEPS)

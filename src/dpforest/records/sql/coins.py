@@ -1,4 +1,4 @@
-"""Coins that are drawn where the rows are: digits of a keyed hash. Sees names of columns, thresholds and a secret key.
+"""Coins that a database draws for its rows, as digits of a keyed hash. Sees names of columns and a secret key, no rows.
 
 The digest of a record is written in digits 0 .. f. Letters are dropped; what is left are decimal digits, each uniform,
 which every collation orders alike. They are compared as text with public thresholds, so no engine has to read a number of
@@ -25,27 +25,27 @@ from dpforest.mechanisms import Entropy
 from dpforest.records.draws import poisson_shares
 from dpforest.records.sql.lookups import steps
 
-DIGITS = 32  # of a threshold
+DIGITS = 32  # the number of digits of a threshold
 KEY_BYTES = 32
 
 
 @ibis.udf.scalar.builtin(name="md5")
 def _md5(text: str) -> str:  # type: ignore[empty-body]
-    """The engine's own."""
+    """The engine's own MD5."""
 
 
 def draw_key(entropy: Entropy) -> str:
-    """A fresh secret of 64 characters: one block of MD5."""
+    """A fresh secret of 64 characters, which is one block of MD5."""
     return (entropy.generator().bytes(KEY_BYTES) if entropy.seeded else os.urandom(KEY_BYTES)).hex()
 
 
 def digits_of_row(key: str) -> Any:
-    """Decimal digits of each record by its place in an order that the engine chooses; draw once and keep."""
+    """Random decimal digits of each record, by its row number in an order that the engine chooses; draw once and keep."""
     return _digits(key, ibis.row_number().cast("string"))
 
 
 def digits_of_values(key: str, columns: Sequence[Any]) -> Any:
-    """Decimal digits of each record by its values alone, given as whole numbers: the same in every query."""
+    """Random decimal digits of each record, by its values alone, which are whole numbers: the same in every query."""
     text = ibis.literal("")
     for column in columns:
         text = text + column.cast("string") + ","
@@ -57,24 +57,24 @@ def _digits(key: str, text: Any) -> Any:
 
 
 def threshold(share: Fraction) -> str:
-    """Digits that stand at or above a share in [0, 1)."""
+    """A share in [0, 1) as ``DIGITS`` decimal digits, rounded up."""
     return str(-(-share.numerator * 10**DIGITS // share.denominator)).zfill(DIGITS)
 
 
 def draw_below(n: int, digits: Any) -> Any:
-    """A number in 0 .. n - 1, all as likely."""
+    """An expression for a number in 0 .. n - 1, all equally likely, by random digits."""
     return steps(digits, [threshold(Fraction(k, n)) for k in range(n)], list(range(n)))
 
 
-# Threshold k is at least P[Poisson(1) < k]: a draw is the number of thresholds above the first that are at most the digits.
+# Threshold k is at least P[Poisson(1) < k]. A draw is the number of thresholds, without the first, that are <= the digits.
 POISSON_THRESHOLDS = [threshold(share) for share in (Fraction(0), *poisson_shares())]
 
 
 def draw_poisson(digits: Any) -> Any:
-    """A number that is at most a Poisson(1) draw of the same digits, and nearly always equal to it."""
+    """An expression for a Poisson(1) draw by random digits, rounded down: never above it, and nearly always equal."""
     return steps(digits, POISSON_THRESHOLDS, list(range(len(POISSON_THRESHOLDS))))
 
 
 def draw_side(share: Fraction, digits: Any) -> Any:
-    """1 with probability ``share``, else 0."""
+    """An expression that is 1 with probability ``share`` and else 0, by random digits."""
     return steps(digits, ["", threshold(share)], [1, 0]) if share < 1 else ibis.literal(1)

@@ -1,4 +1,4 @@
-"""Records that are counted inside a database. Builds queries; what they return is sums, and leaves sealed."""
+"""Counters of records in a database. Sees sums over records, which queries return, and seals them."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -37,7 +37,7 @@ from dpforest.records.sql.vault import NOT_KEPT
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Target
 from dpforest.schema.domain import Domain
 
-# Groupings that are asked for in one query.
+# The number of groupings that are asked for in one query.
 QUERIES_AT_ONCE = 32
 MOST_SCORE = 1 << 29
 
@@ -56,8 +56,9 @@ class SqlCounter(Guarded, Windowed, Judged):
         self.target = target
         self._session = session
         self._placed = Placed(table, session, domain)
-        self._weighted = self._sided = False
-        self._by_scores = False  # whether weights are those of the scores as they are now
+        self._weighted = False  # whether records have weights other than 1, in the columns w0, w1, …
+        self._sided = False  # whether the column ``side`` is counted in the place of the target
+        self._by_scores = False  # whether the weights follow from the scores as they are now
         self._n_scores = 0
         if not isinstance(target, Classes):
             self.set_window(0, FINE_STEPS)
@@ -98,7 +99,7 @@ class SqlCounter(Guarded, Windowed, Judged):
 
     @property
     def _by_class(self) -> bool:
-        """Whether a record adds to the cell of its class (or side), not the powers of its value."""
+        """Whether a record adds its weight to the cell of its class (or side), instead of 1, z and z**2 to three cells."""
         return isinstance(self.target, Classes) or self._sided
 
     @property
@@ -134,6 +135,7 @@ class SqlCounter(Guarded, Windowed, Judged):
         return self._count_labels(first, n_nodes, TARGET_STEPS + 1, TARGET_STEPS + 1, False)
 
     def _count_labels(self, first: int, n_nodes: int, width: int, n_labels: int, weighted: bool) -> Sealed[np.ndarray]:
+        """Sealed sums ``(n_nodes, width)`` over the records of each node; see ``_grouped`` for ``n_labels``."""
         queries = []
         for copy in range(self._placed.n_copies):
             table, node = self._placed.at_asked(copy, first, np.ones(n_nodes, dtype=bool))
@@ -142,13 +144,14 @@ class SqlCounter(Guarded, Windowed, Judged):
         return Sealed(self._filled(queries, (n_nodes, width), n_labels))
 
     def _filled(self, queries: list[Any], shape: tuple[int, int], n_labels: int) -> np.ndarray:
-        """The answers of queries added to an array of zeros: cells without a record are absent from them."""
+        """The answers of queries as an array of this shape, with zeros for cells without a record, which are not in them."""
         cells = np.zeros(shape, dtype=np.int64)
         for found in self._answers(queries):
             np.add.at(cells.reshape(-1) if n_labels else cells, found["cell"], _sums(found, n_labels))
         return cells
 
     def _answers(self, queries: list[Any]) -> Iterator[dict[str, np.ndarray]]:
+        """The answers of queries by column, some queries together in each."""
         for start in range(0, len(queries), QUERIES_AT_ONCE):
             some = queries[start : start + QUERIES_AT_ONCE]
             yield self._session.fetch(ibis.union(*some) if len(some) > 1 else some[0])
@@ -162,12 +165,13 @@ class SqlCounter(Guarded, Windowed, Judged):
         self._window = (low, high)
 
     def _check_one_tree(self) -> None:
+        """Raise unless each record is in one tree."""
         if self._placed.n_copies != 1:
             raise ParameterError("Weights of records need one tree at a time; use stages that grow trees in sequence.")
 
 
 class KeepingSqlCounter(SqlCounter, Weighted, Scored):
-    """The same for an account that may make temporary tables, which keep something beside each record."""
+    """A counter for an account that may make temporary tables, in which records keep weights and scores."""
 
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
         if not isinstance(assignment, Poisson):
@@ -246,10 +250,10 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
 
 
 def _grouped(table: Any, keys: list[tuple[Any, int]], label: Any, n_labels: int, weight: Any, part: int = 0) -> Any:
-    """Sums over records that share a cell: its place among all combinations of keys, each with the number of its values.
+    """A query for sums over the records of each cell, which is a combination of keys, given as (column, number of values).
 
-    With ``n_labels`` each label has a cell of its own; with 0 the label is a value, and its powers are summed. A cell is as
-    small a number as can be, since engines count those in arrays; ``part`` says which keys it belongs to.
+    With ``n_labels`` each label has a cell of its own; with 0 the label is a value, and its powers are summed. A cell is the
+    index of its combination among all, since engines group fastest by small numbers; ``part`` is a constant of the result.
     """
     keys = [*keys, (label, n_labels)] if n_labels else keys
     kind = "int32" if prod(size for _, size in keys) < 1 << 31 else "int64"
@@ -266,13 +270,16 @@ def _grouped(table: Any, keys: list[tuple[Any, int]], label: Any, n_labels: int,
 
 
 def _summed(table: Any, sums: dict[str, Any]) -> Any:
-    """Sums for each cell, None for the number of records; those that belong to no cell are dropped."""
+    """A query for the sum of each expression by cell, or for the number of records where it is None.
+
+    Records that belong to no cell are left out.
+    """
     added = {name: table.count() if value is None else value.sum() for name, value in sums.items()}
     grouped = table.group_by("cell").aggregate(**added)
     return grouped.filter(grouped["cell"].notnull())
 
 
 def _sums(found: dict[str, np.ndarray], n_labels: int) -> np.ndarray:
-    """What an answer says of each cell: one number where labels have cells of their own, else one for each sum."""
+    """The sums of an answer by cell: ``(n_cells,)`` where labels have cells of their own, else ``(n_cells, n_sums)``."""
     names = sorted(name for name in found if name[0] == "a" and name[1:].isdigit())
     return found["a0"] if n_labels else np.stack([found[f"a{index}"] for index in range(len(names))], axis=1)

@@ -1,4 +1,4 @@
-"""How often released trees are wrong about records in a database. Builds queries; what they return is sums."""
+"""Queries for how often released trees are wrong about records in a database. Sees the sums that these return."""
 
 from typing import Any
 
@@ -7,17 +7,20 @@ import numpy as np
 
 from dpforest.records.sql.session import Session
 
-# Ensembles that are asked for in one query.
+# The number of ensembles that are asked for in one query.
 ENSEMBLES_AT_ONCE = 16
 
 
 def number_wrong(choices: list[Any], label: Any) -> Any:
-    """How many trees are wrong about a record."""
+    """An expression for the number of trees that are wrong about a record."""
     return sum(((choice != label).ifelse(1, 0) for choice in choices), ibis.literal(0, "int32"))
 
 
 def count_wrong(session: Session, votes: Any, ensembles: np.ndarray, n_classes: int) -> np.ndarray:
-    """Numbers of records ``(n_ensembles,)`` that majorities get wrong; ``votes`` has labels ``y`` and choices ``v0``, …"""
+    """The number of records ``(n_ensembles,)`` for which the majority vote of each ensemble is wrong; not sealed yet.
+
+    ``votes`` is a table of records with the label ``y`` and the class ``v0``, ``v1``, … that each tree votes for.
+    """
     errors = []
     for start in range(0, len(ensembles), ENSEMBLES_AT_ONCE):
         some = ensembles[start : start + ENSEMBLES_AT_ONCE]
@@ -41,7 +44,7 @@ def count_wrong(session: Session, votes: Any, ensembles: np.ndarray, n_classes: 
 
 
 def _is_right(counted: Any, index: int, n_classes: int) -> Any:
-    """Whether the class with the most votes, the first of several, is the label."""
+    """An expression for whether the class with the most votes, the first of several, is the label."""
     of_class = [counted[f"k{index}_{c}"] for c in range(n_classes)]
     right = ibis.literal(False)
     for c in range(n_classes):

@@ -1,6 +1,6 @@
-"""Lookups as expressions of a query: small public tables by code or by node. Sees no rows, only names of columns.
+"""Lookups in small public tables by code or by node, as expressions of a query. Sees names of columns only.
 
-A lookup is a balanced tree of comparisons, so that a record is compared as often as the logarithm of the table's length.
+A lookup is a balanced tree of comparisons, so that a record needs as many as the logarithm of the table's length.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,21 +15,22 @@ Split = tuple[int, np.ndarray, int]
 
 
 def real(number: float) -> Any:
-    """A number of 64 bits as the engine reads it: from text, since a decimal literal may be rounded on the way."""
+    """A literal float of 64 bits, which the engine reads from text, since it might round a decimal literal."""
     return ibis.literal(repr(float(number))).cast("float64")
 
 
 def divide(numerator: Any, denominator: Any) -> Any:
-    """``numerator // denominator`` of whole numbers that are not negative.
+    """An expression for ``numerator // denominator`` of whole numbers that are not negative.
 
-    Engines differ in what they make of a division, so only one without remainder is left to them; as a quotient of floating
-    point it is within a part in 2**51 of a whole number, which rounding finds as long as it is below 2**50.
+    Engines differ in how they divide whole numbers. So the remainder is subtracted first, and the quotient taken in floating
+    point, which is within a part in 2**51 of a whole number: rounding finds it as long as it is below 2**50.
     """
     whole = numerator - numerator % denominator
     return (whole.cast("float64") / denominator).round().cast("int64")
 
 
 def least(value: Any, most: int) -> Any:
+    """An expression for the smaller of a value and ``most``."""
     return ibis.cases((value > most, most), else_=value)
 
 
@@ -38,7 +39,10 @@ def clip(value: Any, low: int, high: int) -> Any:
 
 
 def steps(value: Any, starts: Sequence[Any], results: Sequence[Any]) -> Any:
-    """The result of the last start that is at most the value; the first start is taken as below all values."""
+    """An expression for the result that belongs to the last of the ``starts`` that is at most the value.
+
+    The first start is not compared: it is taken as below all values.
+    """
     if len(results) == 1:
         return results[0] if isinstance(results[0], ibis.Expr) else ibis.literal(results[0])
     middle = len(results) // 2
@@ -49,11 +53,12 @@ def steps(value: Any, starts: Sequence[Any], results: Sequence[Any]) -> Any:
 
 
 def number(value: int | None) -> Any:
+    """A literal integer of 32 bits, or null for None."""
     return ibis.null("int32") if value is None else ibis.literal(value, "int32")
 
 
 def pick(value: Any, first: int, table: Sequence[int | None]) -> Any:
-    """``table[value - first]``, null outside of the table."""
+    """An expression for ``table[value - first]``; null outside of the table."""
     if all(entry == first + index for index, entry in enumerate(table)):
         return ibis.cases(((value >= first) & (value < first + len(table)), value), else_=number(None))
     padded = [None, *table, None]
@@ -64,13 +69,13 @@ def pick(value: Any, first: int, table: Sequence[int | None]) -> Any:
 
 
 def runs(route: np.ndarray) -> list[tuple[int, int, int]]:
-    """First and last code of each run of codes with the same child, and that child."""
+    """The first and last code of each run of codes that go to the same child, and that child."""
     edges = [0, *(np.flatnonzero(np.diff(route)) + 1), len(route)]
     return [(int(a), int(b) - 1, int(route[a])) for a, b in pairwise(edges)]
 
 
 def walk(codes: Callable[[int], Any], splits: dict[int, Split], node: int, leaf: Callable[[int], Any]) -> Any:
-    """What ``leaf`` says of the node that a record reaches from ``node`` by the given splits."""
+    """An expression for ``leaf`` of the node that a record reaches from ``node`` by the given splits."""
     if node not in splits:
         return leaf(node)
     feature, route, first_child = splits[node]
@@ -78,7 +83,7 @@ def walk(codes: Callable[[int], Any], splits: dict[int, Split], node: int, leaf:
     below = {child: walk(codes, splits, first_child + child, leaf) for child in {child for _, _, child in parts}}
     if len(parts) == len(below):
         return steps(codes(feature), [low for low, _, _ in parts], [below[child] for _, _, child in parts])
-    # A child of several runs must not be written down more than once.
+    # The expression of a child with several runs must not be in the query more than once.
     *some, last = sorted(below, key=lambda child: int(np.count_nonzero(route == child)))
     if not some:
         return below[last]

@@ -1,4 +1,4 @@
-"""Released splits as parts of a query: what records follow from node to node. Public values only."""
+"""Released splits as expressions of a query, by which records go from node to node. Released values only."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,16 +10,14 @@ import numpy as np
 from dpforest.records.sql.lookups import Split, runs, steps, walk
 from dpforest.schema.domain import Domain
 
-# Copies of records that are moved in one query by joins.
+# The number of copies of the records that are moved by joins in one query.
 COPIES_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
 class Moves:
-    """The splits of one level, by node."""
+    """The released splits of one level, by node; nodes that are not split are absent."""
 
-    first: int
-    n_nodes: int
     splits: dict[int, Split]
 
     @classmethod
@@ -32,7 +30,7 @@ class Moves:
             )
             for node in np.flatnonzero(features >= 0)
         }
-        return cls(first, len(features), splits)
+        return cls(splits)
 
 
 def node_of(
@@ -43,9 +41,9 @@ def node_of(
     leaf: Callable[[int], Any],
     unmoved: Callable[[], Any],
 ) -> Any:
-    """What ``leaf`` says of the node that a record reaches, from a known root or from the node in a column.
+    """An expression for ``leaf`` of the node that a record reaches by ``moves``, from a known root or the node in a column.
 
-    ``unmoved`` is for records whose node, in the column, none of the moves starts from.
+    ``unmoved`` gives the expression for records whose node, in the column, is not split.
     """
     splits = {node: split for level in moves for node, split in level.splits.items()}
     if root is not None:
@@ -53,7 +51,7 @@ def node_of(
     if not moves:
         return unmoved()
     nodes = sorted(moves[0].splits)
-    # Between those that are split are nodes that are not; a run of these stays as it is.
+    # Between nodes that are split are others that are not: records of a run of these stay where they are.
     starts, results = [nodes[0]], []
     for index, node in enumerate(nodes):
         results.append(walk(codes, splits, node, leaf))
@@ -70,7 +68,10 @@ def node_of(
 def follow_long(
     replace: Callable[[Any], None], current: Callable[[], Any], moves: Moves, n_copies: int, n_features: int
 ) -> None:
-    """Move all copies of the records by many splits: the splits are a table that is joined, in runs of codes."""
+    """Move all copies of the records by many splits, which are joined as a table of runs of codes.
+
+    ``current`` gives the table of records, and ``replace`` is called with the table that takes its place.
+    """
     asked = _in_memory(split_node=moves.splits, split_feature=[feature for feature, _, _ in moves.splits.values()])
     parts = [
         (node, low, high, first_child + child)
@@ -87,13 +88,14 @@ def follow_long(
 
 
 def _in_memory(**columns: Iterable[int]) -> Any:
-    """A small public table of whole numbers, which is sent with the query."""
+    """A small public table of integers, which is sent with the query."""
     import pyarrow as pa
 
     return ibis.memtable(pa.table({name: pa.array(list(values), pa.int32()) for name, values in columns.items()}))
 
 
 def _follow(table: Any, name: str, asked: Any, routes: Any, n_features: int) -> Any:
+    """The table of records with new nodes in the column ``name``."""
     columns = list(table.columns)
     table = table.left_join(asked, table[name] == asked["split_node"]).select(*columns, "split_feature")
     code = ibis.cases(*((table["split_feature"] == k, table[f"c{k}"].cast("int32")) for k in range(n_features)))

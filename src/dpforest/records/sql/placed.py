@@ -1,9 +1,9 @@
-"""Records in a database and where they are in their trees: columns that are kept, and columns that are expressions.
+"""The table of encoded records in a database, and the nodes that they have reached. Builds queries; sees no rows.
 
-The records are one table: ``c0``, ``c1``, … the codes of features, ``y`` the target as trees see it, ``fine`` a bounded
-target as the table has it, ``n0``, ``n1``, … the node that each copy of a record has reached, ``w0``, … weights, ``s0``, …
-scores and ``side``. Columns that follow from others stay expressions while they are short; then a new temporary table takes
-the place of the old one. Without temporary tables all of it is an expression over the original table.
+Its columns are ``c0``, ``c1``, … the codes of features, ``y`` the target that is counted, ``fine`` a bounded target on its
+fine grid, ``n0``, ``n1``, … the node that each copy of a record has reached, ``w0``, … weights, ``s0``, … scores and
+``side``. Columns that follow from others stay expressions while they are short; then a new temporary table takes the place
+of the old one. Without temporary tables all of it is an expression over the original table.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,19 +22,19 @@ from dpforest.records.sql.session import Session
 from dpforest.records.sql.vault import TOO_DEEP
 from dpforest.schema.domain import Domain
 
-# Splits that are followed inside each query; beyond these a temporary table keeps where they lead.
+# Up to this many splits are part of each query; with more, a temporary table keeps the nodes that records have reached.
 SHALLOW_SPLITS = 4
-# Splits of one level that are written into a query; beyond these they are a table that is joined.
+# Up to this many splits of one level are written into a query; with more, they are a table that is joined.
 LONG_SPLITS = 512
-# Without temporary tables: the most that a query is made of.
+# Without temporary tables all splits are part of each query: the most that there may be.
 MOST_SPLITS = 1 << 12
 
 
 class Placed:
-    """Records, and the node that each copy of them has reached.
+    """A table of encoded records, and the node that each copy of a record has reached.
 
     Privacy: not private by itself; nothing leaves the database here. Draws are made where the rows are, by a hash with a
-    secret key that is fresh for every column: see ``sql_coins``. With temporary tables they are drawn by row number and
+    secret key that is fresh for every column: see ``coins``. With temporary tables they are drawn by row number and
     kept; without, by the codes of a record alone.
     """
 
@@ -42,9 +42,9 @@ class Placed:
         self.session = session
         self.domain = domain
         self.table = table
-        self.derived: dict[str, Any] = {}  # columns that are not in the table yet
-        self.roots: list[int | None] = []  # of each copy: where it starts from; None if its column says
-        self._moves: list[Moves] = []
+        self.derived: dict[str, Any] = {}  # columns that are expressions over the table
+        self.roots: list[int | None] = []  # the root of all records in each copy; None if a column has the node of each
+        self._moves: list[Moves] = []  # the splits that records have to follow from there
 
     @property
     def n_copies(self) -> int:
@@ -57,11 +57,11 @@ class Placed:
         return self.table[f"c{feature}"]
 
     def start(self, roots: Sequence[int | None]) -> None:
-        """Place all copies at roots that are known, or in their column where they are None."""
+        """Put each copy of the records at a root, or at the nodes in its column where that is None."""
         self.roots, self._moves = list(roots), []
 
     def at_node(self, copy: int, first: int, table: Iterable[int | None]) -> Any:
-        """``table[node - first]`` for the node that a copy of each record has reached; null for other nodes."""
+        """An expression for ``table[node - first]`` of the node that a copy of each record has reached; null outside."""
         entries = list(table)
 
         def leaf(node: int) -> Any:
@@ -71,7 +71,10 @@ class Placed:
         return node_of(self.code, self._moves, self.roots[copy], column, leaf, lambda: pick(column, first, entries))
 
     def at_asked(self, copy: int, first: int, asked: np.ndarray) -> tuple[Any, Any]:
-        """Records, and the index behind ``first`` of their node: null for a node that is not asked about."""
+        """A table of records and an expression for their node less ``first``, null for nodes that are not asked about.
+
+        ``asked`` is a mask over the nodes from ``first``; other records may be absent from the table.
+        """
         if self.roots[copy] is None and not self._moves:
             column, indices = self._node_column(copy), np.flatnonzero(asked)
             is_asked = (column >= first) & (column < first + len(asked))
@@ -85,11 +88,12 @@ class Placed:
         return self.column(f"n{copy}") if self.roots[copy] is None else None
 
     def _node(self, copy: int) -> Any:
+        """An expression for the node that a copy of each record has reached."""
         column = self._node_column(copy)
         return node_of(self.code, self._moves, self.roots[copy], column, number, lambda: column).cast("int32")
 
     def settle(self) -> None:
-        """Let a new temporary table hold all columns that are expressions so far."""
+        """Write all columns that are expressions, and the nodes that records have reached, to a temporary table."""
         nodes = {}
         if self._moves:
             nodes = {f"n{copy}": self._node(copy) for copy in range(self.n_copies)}
@@ -98,18 +102,21 @@ class Placed:
             self.table, self.derived = self.session.change(self.table, self.derived | nodes), {}
 
     def whole(self) -> Any:
-        """A table with all columns, those that are expressions too."""
+        """The table with all columns, also those that are expressions."""
         if self._moves:
             self.settle()
         return self.table.mutate(**self.derived) if self.derived else self.table
 
     def replace(self, table: Any) -> None:
-        """Keep a table that follows from this one instead of it."""
+        """Keep the rows of an expression over this table in a temporary table that takes its place."""
         old, self.table, self.derived = self.table, self.session.keep(table), {}
         self.session.drop(old)
 
     def draw(self, entropy: Entropy, rules: Mapping[str, Callable[[Any], Any]], dropped: Sequence[str] = ()) -> None:
-        """Columns that are functions of coins, each of its own; kept if they may be, else the same in every query."""
+        """Add columns that are functions of coins, drawn for each column anew, and drop others.
+
+        They are kept in a temporary table or, without these, are expressions that give the same values in every query.
+        """
         self._moves = []  # draws are for new roots
         table = self.whole()
         keys = [coins.draw_key(entropy) for _ in rules]
@@ -126,11 +133,11 @@ class Placed:
             self.table, self.derived = unmerged(table), {}
 
     def numbered(self, letter: str) -> list[str]:
-        """Columns of the table such as w0, w1, …"""
+        """The names of columns of the table that are this letter and a number, such as w0, w1, …"""
         return [name for name in self.table.columns if name[0] == letter and name[1:].isdigit()]
 
     def descend(self, move: Moves) -> None:
-        """Follow the released splits of a level."""
+        """Move each record to the child that the released split of its node gives."""
         if not move.splits:
             return
         n_splits = sum(len(moves.splits) for moves in self._moves) + len(move.splits)
@@ -150,7 +157,7 @@ class Placed:
         follow_long(self.replace, lambda: self.table, move, self.n_copies, self.domain.n_features)
 
     def walked(self, forest: Forest) -> "Placed":
-        """The same records at the leaves of a released forest."""
+        """A new table of the same records, with one copy for each tree of a released forest, at the leaves."""
         other = Placed(self.table, self.session, self.domain)
         if self.session.temporary:
             dropped = [*self.numbered("n"), *self.numbered("w")]
@@ -163,13 +170,13 @@ class Placed:
         return other
 
     def choices(self, forest: Forest) -> list[Any]:
-        """What each tree votes for, for records at the leaves of the forest."""
+        """For each tree an expression for the class that it votes for; records must be at the leaves of the forest."""
         chosen = forest.votes.argmax(axis=1).tolist()
         return [self.at_node(copy, 0, chosen) for copy in range(forest.n_trees)]
 
 
 def unmerged(table: Any) -> Any:
-    """The same table, such that expressions on its columns do not repeat what these are made of.
+    """The same table, as a query that engines compute by itself: expressions over its columns do not repeat theirs.
 
     A column of row numbers keeps queries from being merged; engines do not compute what nobody reads.
     """

@@ -1,4 +1,4 @@
-"""Residuals of additive trees inside a database, see ``records.residuals``. Sees names of columns and public tables."""
+"""Residuals of additive trees as expressions of a query, see ``records.residuals``. Sees names of columns only."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from dpforest.records.sql.session import Session
 
 
 def _pair_weight(table: Any, session: Session) -> Any:
-    """The table with ``weight``: that of a record of two classes, by how far its own class leads."""
-    # One that lags counts fully, see the second row of the table; one that leads by far not at all.
+    """The table with a column ``weight``, for two classes, by how far the class of a record leads."""
+    # A record whose class lags has the full weight, as in row 1 of the table; one whose class leads by far has none.
     leads = np.flatnonzero(PAIR_WEIGHTS[0])
     known = session.look_up({"pair_lead": leads, "pair_weight": PAIR_WEIGHTS[0][leads]})
     columns, lead = list(table.columns), table["s0"] - table["s1"]
@@ -23,7 +23,10 @@ def _pair_weight(table: Any, session: Session) -> Any:
 
 
 def _powers(table: Any, n_classes: int, session: Session) -> Any:
-    """The table with ``e0``, ``e1``, … the parts of each record's softmax, and ``total``, ``wrong``."""
+    """The table with columns ``e0``, ``e1``, …, the exponentials of each record's scores relative to the best one.
+
+    ``total`` is their sum, and ``wrong`` the sum of those of other classes than the record's.
+    """
     powers = session.look_up({"lead": np.arange(len(POWERS)), "power": POWERS})
     columns = list(table.columns)
     best = ibis.greatest(*(table[f"s{c}"] for c in range(n_classes)))
@@ -44,7 +47,7 @@ def _weight(table: Any, n_classes: int) -> Any:
 
 
 def residual_weight(table: Any, n_classes: int, session: Session) -> Any:
-    """The table with ``w0``: how wrong the scores are about each record."""
+    """The table with a column ``w0``, the weight of each record by how wrong its scores are."""
     columns = [name for name in table.columns if name != "w0"]
     if n_classes == 2:
         table = _pair_weight(table, session)
@@ -54,9 +57,9 @@ def residual_weight(table: Any, n_classes: int, session: Session) -> Any:
 
 
 def residual_sums(table: Any, n_classes: int, session: Session) -> tuple[Any, dict[str, Any]]:
-    """A table and what to sum for each ``cell``: residuals ``a0``, … of all classes, then the weight.
+    """A table, and the expressions to sum by its column ``cell``: residuals ``a0``, … of all classes, then the weight.
 
-    Of two classes both residuals are as large as the weight, which the table may have as ``w0``.
+    For two classes both residuals are as large as the weight, which the table may have as ``w0``.
     """
     if n_classes == 2:
         table = table.mutate(weight=table["w0"]) if "w0" in table.columns else _pair_weight(table, session)

@@ -1,7 +1,6 @@
-"""One fit's dealings with a database: queries that return sums, and temporary tables that stay there.
+"""The connection of one fit with a database: it runs queries and makes temporary tables. Sees sums, which queries return.
 
-Sees what queries return, which are sums. Whatever the engine complains about may quote rows or credentials, so none of its
-words are passed on.
+An error of the engine may quote rows or credentials, so none of its words are passed on.
 """
 
 import contextlib
@@ -15,14 +14,14 @@ import numpy as np
 from dpforest.errors import ParameterError, TableError
 from dpforest.records.memory.counter import Guarded
 
-# Engines whose temporary tables hold rows. Elsewhere they may be views, whose draws would be made anew by every query.
+# Engines whose temporary tables hold rows. Those of others may be views, in which every query would draw anew.
 KEEPERS = ("duckdb", "postgres")
 
 
 class Session(Guarded):
-    """Runs expressions on the engine of a table, and forgets its temporary tables at the end.
+    """The engine of a table with the temporary tables of one fit, which are dropped at the end.
 
-    Privacy: not private by itself; what it fetches is sealed by who asks.
+    Privacy: not private by itself; what it fetches is sealed by its callers.
     """
 
     def __init__(self, backend: Any, temporary: bool | None) -> None:
@@ -43,7 +42,7 @@ class Session(Guarded):
             self._hold_still()
 
     def _may_keep(self) -> bool:
-        """Whether this account may make temporary tables: a fact about the account, not about rows."""
+        """Whether this account may make temporary tables, which is a fact about the account and not about rows."""
         import ibis
 
         if self.backend.name not in KEEPERS:
@@ -55,7 +54,7 @@ class Session(Guarded):
         return True
 
     def _hold_still(self) -> None:
-        """See the table as it is now in all queries, where the engine can."""
+        """Let all queries see the table as it is now, where the engine can (PostgreSQL): in a read-only transaction."""
         if self.backend.name != "postgres":
             return
         from psycopg import IsolationLevel
@@ -68,7 +67,7 @@ class Session(Guarded):
             self._snapshot.enter_context(connection.transaction())
 
     def keep(self, table: Any) -> Any:
-        """The rows of an expression in a temporary table."""
+        """A new temporary table with the rows of an expression."""
         self._n_made += 1
         name = f"{self._prefix}_{self._n_made}"
         with _refusals("The database could not make a temporary table, or the connection was lost."):
@@ -80,14 +79,14 @@ class Session(Guarded):
         return kept
 
     def _analyze(self, name: str) -> None:
-        """Let PostgreSQL look at a new table; else it guesses sizes of joins and compiles for rows that are not there."""
+        """Let PostgreSQL analyse a new table; else it expects too many rows of joins, and compiles queries for nothing."""
         from psycopg import sql
 
         with self.backend.begin() as cursor:
             cursor.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(name)))
 
     def change(self, table: Any, columns: dict[str, Any]) -> Any:
-        """A table that ``keep`` made, with columns that are new or replaced by expressions of the old ones."""
+        """A table that ``keep`` made, with columns that are added or replaced; the old table must not be used again."""
         if self.backend.name == "duckdb" and set(columns) <= set(table.columns):
             # In place: other columns are not written again. Elsewhere that would write whole rows, and keep the old.
             with _refusals("The database could not change a temporary table, or the connection was lost."):
@@ -98,7 +97,7 @@ class Session(Guarded):
         return changed
 
     def look_up(self, columns: dict[str, np.ndarray]) -> Any:
-        """A small public table of whole numbers in the database, sent once in a fit."""
+        """A small public table of integers in the database, which is sent once in a fit."""
         import pyarrow as pa
 
         key = tuple(columns)
@@ -107,7 +106,7 @@ class Session(Guarded):
         return self._sent[key]
 
     def drop(self, table: Any) -> None:
-        """Forget a table that ``keep`` made; others are left alone."""
+        """Drop a table that ``keep`` made; other tables are left alone."""
         name = self._names.pop(table, None)
         if name is not None:
             with _refusals("The database could not drop a temporary table, or the connection was lost."):
@@ -115,18 +114,18 @@ class Session(Guarded):
             del self._made[name]
 
     def fetch(self, table: Any) -> dict[str, np.ndarray]:
-        """The columns of a small result, as whole numbers."""
+        """The result of a query as arrays of integers, by column."""
         with _refusals("The database could not answer a query, or the connection was lost."):
             found = self.backend.to_pyarrow(table)
         return {name: np.asarray(found.column(name).to_numpy()).astype(np.int64) for name in found.column_names}
 
     def close(self) -> None:
-        """Drop what is left. What cannot be dropped vanishes with the connection."""
+        """Drop all temporary tables that are left; those that cannot be dropped end with the connection."""
         self._finalizer()
 
 
 def can_run(backend: Any, table: Any) -> bool:
-    """Whether an engine accepts a query; what it answers is not looked at."""
+    """Whether an engine accepts a query; its answer is not looked at."""
     try:
         backend.to_pyarrow(table)
     except Exception:  # the engine's own words may quote rows
@@ -135,7 +134,7 @@ def can_run(backend: Any, table: Any) -> bool:
 
 
 def _update(select: str) -> Any:
-    """The statement that sets columns of a table to what a selection from it, as Ibis writes it, says."""
+    """The SQL statement that sets columns of a table to the expressions of a selection from it, which Ibis has written."""
     from sqlglot import exp, parse_one
 
     chosen = parse_one(select, dialect="duckdb")
@@ -146,7 +145,7 @@ def _update(select: str) -> Any:
 
 @contextlib.contextmanager
 def _refusals(message: str) -> Iterator[None]:
-    """Replace what an engine raises by a message that holds public facts only."""
+    """Turn whatever an engine raises into a ``TableError`` with this message."""
     try:
         yield
     except Exception:
@@ -165,6 +164,7 @@ def _drop(backend: Any, name: str) -> None:
 
 
 def _forget(backend: Any, made: dict[str, None], snapshot: contextlib.ExitStack) -> None:
+    """Drop all tables that were made, and end the transaction; errors are ignored."""
     steps: list[Callable[[], None]] = [lambda name=name: _drop(backend, name) for name in made]  # type: ignore[misc]
     for step in (*steps, snapshot.close):
         # With the connection lost there is nothing left to forget.

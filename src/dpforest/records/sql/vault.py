@@ -1,4 +1,4 @@
-"""Tables in a database, read through Ibis. Rows stay there; what leaves is sums, sealed."""
+"""The vault of a table in a database, which is read through Ibis. Rows stay there; sums leave, sealed."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ class SqlVault(Guarded):
 
     @classmethod
     def seal(cls, table: Any, schema: Schema, temporary: bool | None = None) -> "SqlVault":
-        """Check columns and types, which are taken as public; no row is read.
+        """The vault of a table of Ibis, whose columns and types are checked and taken as public; no row is read yet.
 
         ``temporary`` says whether records may be kept in temporary tables: by default if the account may make them.
         """
@@ -71,14 +71,14 @@ class SqlVault(Guarded):
 
     @property
     def counter(self) -> "type[SqlCounter]":
-        """What ``encode`` will give, by whether anything can be kept beside a record."""
+        """The type of counter that ``encode`` will give: it can keep weights and scores if there are temporary tables."""
         from dpforest.records.sql.counter import KeepingSqlCounter, SqlCounter
 
         return KeepingSqlCounter if self.temporary else SqlCounter
 
     @property
     def gaps(self) -> dict[type, str]:
-        """What a database cannot do, by protocol, and what to do."""
+        """For each protocol that is not supported here, sentences that say why, and what to do."""
         gaps: dict[type, str] = {
             Openable: "Rows do not leave the database. Use variant='private', or fit a table in memory."
         }
@@ -93,7 +93,7 @@ class SqlVault(Guarded):
         return Sealed(self._session.fetch(kept.aggregate(n=kept.count()))["n"])
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "SqlCounter":
-        """Records as codes, in a temporary table or as an expression; those that the target leaves out are dropped."""
+        """A counter of the encoded records (a temporary table or an expression), without those whose target is left out."""
         from dpforest.records.sql.codes import feature_codes, target_code
         from dpforest.records.sql.lookups import number
         from dpforest.records.sql.placed import unmerged
@@ -103,7 +103,7 @@ class SqlVault(Guarded):
         codes = feature_codes(self._table, domain) | {name: target_code(self._table, target)}
         table = self._table.select(**codes)
         table = table.filter(table[name] >= 0)
-        # The first node of each record has its place from the start: it will change, and the table need not be copied then.
+        # The column of nodes is there from the start: it will change, and then the table need not be copied to add it.
         table = self._session.keep(table.mutate(n0=number(0))) if self._session.temporary else unmerged(table)
         return self.counter(table, self._session, domain, target)
 
