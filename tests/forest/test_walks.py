@@ -10,12 +10,12 @@ from tests.support import naive
 from tests.support.strategies import FIXED, MIXED, SEEDS, forests, mixed_table, random_codes, recipe_of
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, estimators
-from dpforest.forest import tree
+from dpforest.forest.walks import ROWS_AT_ONCE
 from dpforest.records.memory import threads as workers
 from dpforest.records.memory.threads import Workers
 from dpforest.schema.domain import Domain, Grid
 
-BLOCK = tree.ROWS_AT_ONCE
+BLOCK = ROWS_AT_ONCE
 
 
 def with_votes(forest, rng):

@@ -84,20 +84,20 @@ def free_place(path: str | Path) -> Iterator[Path]:
     An empty file reserves it while the block runs, and is removed if the block fails.
     """
     path = Path(path)
-    place, number = path, 1
+    free, number = path, 1
     while True:
         try:
-            os.close(os.open(place.resolve(), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            os.close(os.open(free.resolve(), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             break
         except FileExistsError:
             number += 1
-            place = path.with_stem(f"{path.stem}.{number}")
+            free = path.with_stem(f"{path.stem}.{number}")
         except OSError as error:
-            raise OutputError(f"{place} could not be written: {error.strerror}.") from None
+            raise OutputError(f"{free} could not be written: {error.strerror}.") from None
     try:
-        yield place
+        yield free
     except BaseException:
-        place.resolve().unlink(missing_ok=True)
+        free.resolve().unlink(missing_ok=True)
         raise
 
 

@@ -22,6 +22,7 @@ class Moves:
 
     @classmethod
     def of(cls, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray, domain: Domain) -> "Moves":
+        """The splits of the nodes from ``first``, given by arrays over these nodes; see ``Counter.descend``."""
         splits = {
             first + int(node): (
                 int(features[node]),

@@ -88,7 +88,7 @@ class Session(Guarded):
     def change(self, table: Any, columns: dict[str, Any]) -> Any:
         """A table that ``keep`` made, with columns that are added or replaced; the old table must not be used again."""
         if self.backend.name == "duckdb" and set(columns) <= set(table.columns):
-            # In place: other columns are not written again. Elsewhere that would write whole rows, and keep the old.
+            # DuckDB writes these columns only. Other engines would write whole rows, and keep the old ones beside them.
             with _refusals("The database could not change a temporary table, or the connection was lost."):
                 self.backend.raw_sql(_update(self.backend.compile(table.select(**columns))))
             return table
