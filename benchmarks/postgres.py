@@ -83,8 +83,8 @@ def _fill(folder: Path, own: Server, found: Path) -> None:
     """Files of an empty server. The password is handed over in a file: other users can list the words of a command."""
     secret = folder / "password"
     secret.write_text(own.password)
-    for place in (folder, secret) if os.geteuid() == 0 else ():
-        shutil.chown(place, OWNER, OWNER)
+    for path in (folder, secret) if os.geteuid() == 0 else ():
+        shutil.chown(path, OWNER, OWNER)
     _run([found / "initdb", "-D", folder / "data", "-U", OWNER, "-A", "scram-sha-256", "--pwfile", secret, "-N"], folder)
 
 

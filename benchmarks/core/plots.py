@@ -69,9 +69,9 @@ def _name(panel: Any, ends: dict[str, tuple[int, float]], styles: Styles) -> Non
     heights = [(math.log(height) - low) / (high - low) for _, height in ends.values()]
     for (name, (end, _)), height in zip(ends.items(), spread_out(heights, LEAST_GAP), strict=True):
         colour, _, label = styles[name]
-        place = (end, math.exp(low + height * (high - low)))
+        at = (end, math.exp(low + height * (high - low)))
         panel.annotate(
-            label, place, xytext=(8, 0), textcoords="offset points", va="center", color=colour, fontsize="small"
+            label, at, xytext=(8, 0), textcoords="offset points", va="center", color=colour, fontsize="small"
         )  # fmt: skip
 
 

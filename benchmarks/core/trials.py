@@ -128,7 +128,7 @@ def _usual_forest(case: Case, numbers: np.ndarray, target: np.ndarray, schema: S
 
 
 def as_numbers(X: Any, schema: Schema) -> np.ndarray:
-    """A table as scikit-learn's forests take it: categories by their place in the list, NaN for missing numbers."""
+    """A table as scikit-learn's forests take it: categories by their index in the list, NaN for missing numbers."""
     columns = []
     for column, feature in zip(read_columns(X, schema), schema.features.values(), strict=True):
         if isinstance(feature, Categorical):

@@ -37,9 +37,9 @@ class Run:
 
     def _measured(self, case: Case) -> Row:
         shape = dict(case.parameters)
-        place = self.tables.place(case.system, shape["n_rows"])
+        address = self.tables.address(case.system, shape["n_rows"])
         with Worker("benchmarks.engines.worker", shape["threads"]) as worker:
-            answer = worker.ask({"engine": case.system, "place": place, "repeats": self.repeats} | shape)
+            answer = worker.ask({"engine": case.system, "address": address, "repeats": self.repeats} | shape)
         runs = answer.pop("runs")
         best = min(runs, key=lambda run: run["seconds"])
         times = [run["seconds"] for run in runs]

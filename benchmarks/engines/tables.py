@@ -26,7 +26,7 @@ class Tables:
         self._server: str | NotMeasured | None = None
         self._copied: set[int] = set()
 
-    def place(self, engine: str, n_rows: int) -> str:
+    def address(self, engine: str, n_rows: int) -> str:
         """Where an engine finds the table: a file, or the address of a server."""
         if engine == DUCKDB:
             return str(self._duckdb(n_rows))
@@ -67,7 +67,7 @@ def _copy(address: str, name: str, path: Path) -> None:
     """Write a Parquet file to a table of the server."""
     psycopg = import_module("psycopg")
     sql = import_module("psycopg.sql")
-    columns = [f"x{place}" for place in range(N_FEATURES)]
+    columns = [f"x{index}" for index in range(N_FEATURES)]
     kinds = [*(sql.SQL("{} real").format(sql.Identifier(column)) for column in columns), sql.SQL("y bigint")]
     table = sql.Identifier(name)
     with psycopg.connect(address, autocommit=True) as connection, connection.cursor() as cursor:

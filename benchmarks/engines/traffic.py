@@ -35,11 +35,11 @@ class Traffic:
 def _connections() -> list[tuple[str, int]]:
     """The TCP connections of this process and the bytes that each has received; none where the system does not say."""
     found = []
-    for place in SOCKETS.iterdir() if SOCKETS.exists() else ():
+    for path in SOCKETS.iterdir() if SOCKETS.exists() else ():
         with suppress(OSError):
-            name = os.readlink(place)
+            name = os.readlink(path)
             if name.startswith("socket:"):
-                with socket.socket(fileno=os.dup(int(place.name))) as own:
+                with socket.socket(fileno=os.dup(int(path.name))) as own:
                     info = own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_SIZE)
                 if len(info) >= RECEIVED_AT + 8:
                     found.append((name, struct.unpack_from("=Q", info, RECEIVED_AT)[0]))

@@ -67,14 +67,14 @@ Seal = Callable[[], Source]
 
 @contextmanager
 def _in_memory(request: Answer, schema: Schema, traffic: Traffic) -> Iterator[Seal]:
-    table = pq.read_table(request["place"]).combine_chunks()
+    table = pq.read_table(request["address"]).combine_chunks()
     X, y = table.select([*schema.features]), table.column(schema.target.name)
     yield lambda: Vault.seal(X, y, schema, request["threads"])
 
 
 @contextmanager
 def _from_parquet(request: Answer, schema: Schema, traffic: Traffic) -> Iterator[Seal]:
-    yield lambda: ParquetVault.seal(request["place"], schema, request["threads"])
+    yield lambda: ParquetVault.seal(request["address"], schema, request["threads"])
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def _in_duckdb(request: Answer, schema: Schema, traffic: Traffic) -> Iterator[Se
         if through:
             megabytes = DUCKDB_MEGABYTES[0] + DUCKDB_MEGABYTES[1] * request["threads"]
             settings |= {"memory_limit": f"{megabytes}MB", "preserve_insertion_order": False}
-        connection = import_module("ibis").duckdb.connect(*([] if through else [request["place"]]), **settings)
+        connection = import_module("ibis").duckdb.connect(*([] if through else [request["address"]]), **settings)
         # It lives in this process, so no connection carries its results.
         fetch = connection.to_pyarrow
 
@@ -95,14 +95,14 @@ def _in_duckdb(request: Answer, schema: Schema, traffic: Traffic) -> Iterator[Se
             return found
 
         connection.to_pyarrow = counted
-        table = connection.read_parquet(request["place"]) if through else connection.table(TABLE)
+        table = connection.read_parquet(request["address"]) if through else connection.table(TABLE)
         yield lambda: _sql_vault().seal(table, schema)
         connection.disconnect()
 
 
 @contextmanager
 def _in_postgresql(request: Answer, schema: Schema, traffic: Traffic) -> Iterator[Seal]:
-    connection = import_module("ibis").connect(request["place"])
+    connection = import_module("ibis").connect(request["address"])
     table = connection.table(f"{TABLE}_{request['n_rows']}")
     yield lambda: _sql_vault().seal(table, schema)
     connection.disconnect()
@@ -112,7 +112,7 @@ def _in_postgresql(request: Answer, schema: Schema, traffic: Traffic) -> Iterato
 def _on_dask(request: Answer, schema: Schema, traffic: Traffic) -> Iterator[Seal]:
     vault = import_module("dpforest.records.dask.vault").DaskVault
     with cluster(request["threads"]) as client:
-        yield lambda: vault.seal(request["place"], schema, client, 1)
+        yield lambda: vault.seal(request["address"], schema, client, 1)
 
 
 def _sql_vault() -> Any:

@@ -76,7 +76,7 @@ def lines_of(question: Question, table: Table, rows: Iterable[Row]) -> list[Line
 
 def _line(question: Question, table: Table, cell: Cell, groups: Groups, said: list[Row]) -> Line | None:
     cases = cases_of(question, table, cell, seed=0)
-    found = {column: groups[place] for column, case in cases.items() if (place := group(case.to_dict())) in groups}
+    found = {column: groups[same] for column, case in cases.items() if (same := group(case.to_dict())) in groups}
     own = found.get("private" if cell.epsilon is not None else "no privacy") or found.get("published")
     if not own:
         return None

@@ -66,13 +66,13 @@ def misquoted(text: str, results: Path) -> list[str]:
         for table in question.tables:
             for line in lines_of(question, table, rows) if f"papers.md#{table.name} " in text else ():
                 entry = cells_shown(table, line)
-                place = "; ".join((entry["data"], entry["system"], entry["parameters"]))
-                figures |= {(table.name, f"{place}; {head}"): figure for head, figure in entry.items()}
+                words = "; ".join((entry["data"], entry["system"], entry["parameters"]))
+                figures |= {(table.name, f"{words}; {head}"): figure for head, figure in entry.items()}
     wrong = []
-    for figure, table_name, place in QUOTATION.findall(text):
-        found = figures.get((table_name, place), "nothing")
+    for figure, table_name, cell in QUOTATION.findall(text):
+        found = figures.get((table_name, cell), "nothing")
         if not _is_rounded(figure, found.partition(" ±")[0]):
-            wrong.append(f"{figure} is quoted of {table_name}, {place}; there is {found}")
+            wrong.append(f"{figure} is quoted of {table_name}, {cell}; there is {found}")
     return wrong
 
 

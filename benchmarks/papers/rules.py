@@ -71,10 +71,10 @@ class Reader:
         """Lines that differ in ``along`` only, by it; of two points or more."""
         curves: dict[Any, list[tuple[Any, Line]]] = {}
         for line in self.lines(pick):
-            place = dict(line.cell.parameters).get(along)
-            if place is not None:
+            value = dict(line.cell.parameters).get(along)
+            if value is not None:
                 fixed = (line.cell.dataset, tuple(line.cell.without(along).items()))
-                curves.setdefault(fixed, []).append((place, line))
+                curves.setdefault(fixed, []).append((value, line))
         return [sorted(curve, key=lambda point: point[0]) for curve in curves.values() if len(curve) > 1]
 
     def peak(self, pick: Pick, curve: "list[tuple[Any, Line]]") -> Any:

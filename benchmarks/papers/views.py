@@ -41,10 +41,10 @@ def _arrow(X: Any, y: Any, schema: Schema) -> Loaded:
 
 def _iris() -> Loaded:
     bunch = load_iris()
-    X = pa.table({name: bunch.data[:, place] for place, name in enumerate(bunch.feature_names)})
+    X = pa.table({name: bunch.data[:, index] for index, name in enumerate(bunch.feature_names)})
     labels = [str(label) for label in bunch.target_names]
     schema = Schema({name: Numeric(*IRIS_BOUNDS) for name in bunch.feature_names}, Classes(labels))
-    return X, pa.chunked_array([[labels[place] for place in bunch.target]]), schema
+    return X, pa.chunked_array([[labels[index] for index in bunch.target]]), schema
 
 
 def _adult_data(X: Any, y: Any, schema: Schema) -> Loaded:

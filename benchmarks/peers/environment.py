@@ -78,11 +78,11 @@ def arrays_of(table: str, X: Any, y: Any, schema: Schema) -> Usable:
             continue
         if isinstance(feature, Categorical):
             n_listed = len(feature.categories)
-            places = to_indices(column, feature.categories, n_listed, n_listed)
-            n_categories.append(n_listed + int((places == n_listed).any()))
+            indices = to_indices(column, feature.categories, n_listed, n_listed)
+            n_categories.append(n_listed + int((indices == n_listed).any()))
             lower.append(0.0)
             upper.append(max(1.0, n_categories[-1] - 1))
-            columns.append(places.astype(float))
+            columns.append(indices.astype(float))
         else:
             n_categories.append(0)
             lower.append(float(feature.lower))

@@ -23,7 +23,7 @@ class Data:
 
     def __init__(self, path: str) -> None:
         with np.load(path) as arrays:
-            self.features = arrays["features"]  # numbers, and categories by their place
+            self.features = arrays["features"]  # numbers, and categories by their index
             self.n_categories = arrays["n_categories"]  # of each feature; 0 for a number
             self.lower, self.upper = arrays["lower"], arrays["upper"]
             self.target, self.target_bounds = arrays["target"], arrays["target_bounds"]
@@ -44,8 +44,8 @@ class Data:
         if not hasattr(self, "_columns"):
             scaled = (self.features - self.lower) / (self.upper - self.lower)
             columns = [
-                np.eye(n)[self.features[:, place].astype(int)] if n else scaled[:, [place]]
-                for place, n in enumerate(self.n_categories)
+                np.eye(n)[self.features[:, index].astype(int)] if n else scaled[:, [index]]
+                for index, n in enumerate(self.n_categories)
             ]
             self._columns = np.hstack(columns)
         width = self._columns.shape[1]
@@ -56,8 +56,8 @@ class Data:
         """Categories as text."""
         if not hasattr(self, "_objects"):
             self._objects = self.features.astype(object)
-            for place in np.flatnonzero(self.n_categories):
-                self._objects[:, place] = self.features[:, place].astype(int).astype(str)
+            for index in np.flatnonzero(self.n_categories):
+                self._objects[:, index] = self.features[:, index].astype(int).astype(str)
         return self._objects, self.lower, self.upper
 
 

@@ -17,7 +17,7 @@ from dpforest import Classes, DPForestClassifier, Numeric, Schema
 rng = np.random.default_rng({seed})
 X = rng.standard_normal(({n_rows}, {n_features}), dtype=np.float32)
 y = (X[:, 0] > 0).astype(int)
-schema = Schema({{f"x{{place}}": Numeric(-4, 4) for place in range({n_features})}}, Classes([0, 1]), n_rows={n_rows})
+schema = Schema({{f"x{{index}}": Numeric(-4, 4) for index in range({n_features})}}, Classes([0, 1]), n_rows={n_rows})
 DPForestClassifier(schema, epsilon=1.0, recipe={recipe!r}, n_trees={n_trees}, max_depth={depth}).fit(X, y)
 """
 

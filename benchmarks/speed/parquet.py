@@ -17,7 +17,7 @@ def write(path: str | Path, n_rows: int, n_features: int, group_rows: int = GROU
     try:
         for group, start in enumerate(range(0, n_rows, GROUP_ROWS)):
             X, y = draw_table(min(GROUP_ROWS, n_rows - start), n_features, [SEED, group])
-            table = pa.table({f"x{place}": column for place, column in enumerate(X.T)} | {"y": y})
+            table = pa.table({f"x{index}": column for index, column in enumerate(X.T)} | {"y": y})
             writer = writer or pq.ParquetWriter(path, table.schema)
             writer.write_table(table, row_group_size=group_rows)
     finally:

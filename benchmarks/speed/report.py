@@ -192,7 +192,7 @@ def _machines(measured: list[Row]) -> Entries:
     for row in measured:
         found.setdefault(json.dumps([row["machine"], row["threads"]], sort_keys=True), []).append(row)
     columns = [_machine(rows) for rows in found.values()]
-    heads = ["value"] if len(columns) == 1 else [f"machine {place + 1}" for place in range(len(columns))]
+    heads = ["value"] if len(columns) == 1 else [f"machine {index + 1}" for index in range(len(columns))]
     names = columns[0] if columns else {}
     return [{"fact": name} | {head: column[name] for head, column in zip(heads, columns, strict=True)} for name in names]
 

@@ -29,7 +29,7 @@ class Shape:
 
     @property
     def schema(self) -> Schema:
-        features = {f"x{place}": Numeric(-BOUND, BOUND) for place in range(self.n_features)}
+        features = {f"x{index}": Numeric(-BOUND, BOUND) for index in range(self.n_features)}
         return Schema(features, Classes([0, 1], name="y"), n_rows=self.n_rows)
 
 

@@ -83,8 +83,8 @@ class Figures:
         for row in rows:
             settings = dict(row["parameters"])
             budget = settings.pop("epsilon", None), settings.pop("delta", None)
-            place = (row["dataset"], row["system"], *budget)
-            figures._rows.setdefault((*place, json.dumps(settings, sort_keys=True)), []).append(row)
+            where = (row["dataset"], row["system"], *budget)
+            figures._rows.setdefault((*where, json.dumps(settings, sort_keys=True)), []).append(row)
         return figures
 
     def rows(self, table: str, system: str, epsilon: float | None = None, delta: float | None = None) -> list[Row]:

@@ -14,7 +14,7 @@ from dpforest.schema import Classes, Numeric, Schema
 # Bounds of Gaussian features, in standard deviations of the usual one.
 BOUND = 5.0
 
-Drawn = tuple[np.ndarray, np.ndarray, float]  # features, class places, bound of the features
+Drawn = tuple[np.ndarray, np.ndarray, float]  # features, class indices, bound of the features
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,6 @@ def generate(name: str, seed: int) -> tuple[pa.Table, pa.ChunkedArray, Schema]:
     family = FAMILIES[name]
     rng = np.random.default_rng([list(FAMILIES).index(name), seed])
     X, y, bound = family.draw(rng)
-    features = {f"x{place}": Numeric(-bound, bound) for place in range(X.shape[1])}
-    table = pa.table({name: X[:, place] for place, name in enumerate(features)})
+    features = {f"x{index}": Numeric(-bound, bound) for index in range(X.shape[1])}
+    table = pa.table({name: X[:, index] for index, name in enumerate(features)})
     return table, pa.chunked_array([y]), Schema(features, Classes(range(family.n_classes)))

@@ -163,7 +163,7 @@ def wanted(quick: bool, systems: tuple[str, ...] = (), tables: tuple[str, ...] =
 
 
 def load_table(name: str, seed: int) -> Loaded:
-    """Features, target as class places or numbers, and schema. The number of rows is not public."""
+    """Features, target as class indices or numbers, and schema. The number of rows is not public."""
     if name in FAMILIES:
         return _drawn(name, seed)
     return _stored(name)
@@ -171,22 +171,22 @@ def load_table(name: str, seed: int) -> Loaded:
 
 @lru_cache(maxsize=2)
 def _stored(name: str) -> Loaded:
-    return _places(*load_view(VIEWS.get(name, name)))
+    return _indexed(*load_view(VIEWS.get(name, name)))
 
 
 @lru_cache(maxsize=2)
 def _drawn(name: str, seed: int) -> Loaded:
-    return _places(*generate(name, seed))
+    return _indexed(*generate(name, seed))
 
 
-def _places(X: Any, y: Any, schema: Schema) -> Loaded:
-    """Labels by their place in the schema, so that all systems speak of the same columns."""
+def _indexed(X: Any, y: Any, schema: Schema) -> Loaded:
+    """Labels by their index in the schema, so that all systems speak of the same columns."""
     schema = replace(schema, n_rows=None)
     if not isinstance(schema.target, Classes):
         return X, np.asarray(y, dtype=float), schema
-    places = {label: place for place, label in enumerate(schema.target.labels)}
-    target = Classes(range(len(places)), name=schema.target.name)
-    return X, np.array([places[label] for label in y.to_pylist()]), replace(schema, target=target)
+    indices = {label: index for index, label in enumerate(schema.target.labels)}
+    target = Classes(range(len(indices)), name=schema.target.name)
+    return X, np.array([indices[label] for label in y.to_pylist()]), replace(schema, target=target)
 
 
 @dataclass(frozen=True)
@@ -306,9 +306,9 @@ def metrics(predictions: np.ndarray, actual: np.ndarray, schema: Schema) -> dict
         "accuracy": float((predictions.argmax(axis=1) == actual).mean()),
         "log_loss": float(-np.log(shares[np.arange(len(actual)), actual]).mean()),
     }
-    places = [1] if schema.target.width == 2 else range(schema.target.width)
-    present = [place for place in places if 0 < (actual == place).sum() < len(actual)]
-    areas = [roc_auc_score(actual == place, predictions[:, place]) for place in present]
+    indices = [1] if schema.target.width == 2 else range(schema.target.width)
+    present = [index for index in indices if 0 < (actual == index).sum() < len(actual)]
+    areas = [roc_auc_score(actual == index, predictions[:, index]) for index in present]
     return found | ({"auc": float(np.mean(areas))} if areas else {})
 
 

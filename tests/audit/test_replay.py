@@ -98,7 +98,7 @@ def test_a_broken_twin_is_caught_with_its_kind_and_its_place(name):
     kind, company, file = SEEN[name]
     findings = replays_of_twin(name).findings
     assert {finding.kind for finding in findings} - company == {kind}
-    assert [finding.place for finding in findings if file not in finding.place] == []
+    assert [finding.where for finding in findings if file not in finding.where] == []
 
 
 @pytest.mark.parametrize("name", SEEN)
@@ -168,7 +168,7 @@ def test_a_published_variant_is_found_to_open_exact_values(name):
     # The task for which the printed algorithm keeps its claim runs the private variant.
     tasks = [task for task in get_recipe(name).tasks if task not in get_published(name).sound_for]
     findings = replay_many(Subject(replace(get_recipe(name), tasks=tuple(tasks)), variant="published"), 2).findings
-    found = {(finding.what, finding.place.split(":")[0]) for finding in findings if finding.kind == "opened"}
+    found = {(finding.what, finding.where.split(":")[0]) for finding in findings if finding.kind == "opened"}
     assert found == {(f"exact values: {reason}", "dpforest/pipeline.py") for reason in get_published(name).leaks}
 
 
@@ -182,7 +182,7 @@ def test_what_a_replay_reports_can_be_written_as_json():
     content = json.loads(json.dumps(replays.to_dict()))
     assert content["n_pairs"] == N_TWIN_PAIRS
     assert [item["kind"] for item in content["findings"]] == [finding.kind for finding in replays.findings]
-    assert all(item["place"] in item["words"] for item in content["findings"])
+    assert all(item["where"] in item["words"] for item in content["findings"])
 
 
 def test_replaying_again_finds_the_same():
@@ -316,7 +316,7 @@ def test_generated_cases_make_the_planner_show_its_plans():
         asked.update(
             {query.label for query in tape.queries} | {scope.label for query in tape.queries for scope in query.scopes}
         )
-        asked.update({query.unit for query in tape.queries} | {query.place.split(":")[0] for query in tape.queries})
+        asked.update({query.unit for query in tape.queries} | {query.where.split(":")[0] for query in tape.queries})
     leaves = [f"dpforest/parts/leaves/{name}.py" for name in ("noisy_counts", "rotated", "residual_sums", "two_bin_mean")]
     wanted = ["number of rows", "range of the target", "splits of level 0: centres", "splits of level 1", "tree 2", *leaves]
     assert {label: asked[label] for label in [*wanted, "epsilon", "rho"] if asked[label] < 3} == {}
@@ -575,8 +575,8 @@ def test_a_part_whose_questions_depend_on_rows_is_caught_where_it_asks(release):
     findings = [finding for finding in first_findings(with_leaf(release)) if finding.kind == kind and what in finding.what]
     assert findings
     if kind == "question":
-        assert "tests/audit/test_replay.py" in findings[0].place
-        assert findings[0].place.endswith(f" in {release.__name__}")
+        assert "tests/audit/test_replay.py" in findings[0].where
+        assert findings[0].where.endswith(f" in {release.__name__}")
 
 
 @dataclass(frozen=True)
@@ -626,7 +626,7 @@ def test_a_sensitivity_that_is_too_small_in_l2_alone_costs_more_than_its_charge_
         findings[case.delta > 0] += replay(Subject(recipe), case)[1]
     assert {finding.kind for finding in findings[False]} == {"bound"}
     assert {finding.kind for finding in findings[True]} == {"bound", "charge", "loss"}
-    assert all("test_replay.py" in finding.place for finding in findings[True])
+    assert all("test_replay.py" in finding.where for finding in findings[True])
 
 
 class FreeBootstrap(PoissonBootstrap):
@@ -742,7 +742,7 @@ def test_a_gate_that_takes_more_than_it_pays_for_is_caught(gate):
     recipe, kinds = BROKEN_GATES[gate]
     findings = first_findings(Subject(recipe, classifier=with_gate(gate)))
     assert {finding.kind for finding in findings} == kinds
-    assert any("dpforest/parts/leaves/" in finding.place for finding in findings)
+    assert any("dpforest/parts/leaves/" in finding.where for finding in findings)
     if gate is NarrowGate:
         assert all(finding.case.delta > 0 for finding in findings)
 

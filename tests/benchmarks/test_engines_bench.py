@@ -85,7 +85,7 @@ def test_postgresql_gets_no_table_beyond_its_size_and_unknown_engines_are_refuse
 @pytest.mark.parametrize("engine", [MEMORY, PARQUET, DUCKDB_PARQUET])
 def test_a_worker_says_times_memory_and_bytes_of_each_level(tmp_path, engine):
     parquet.write(tmp_path / "table.parquet", 400, N_FEATURES)
-    request = {"engine": engine, "place": str(tmp_path / "table.parquet"), "threads": 1, "repeats": 2}
+    request = {"engine": engine, "address": str(tmp_path / "table.parquet"), "threads": 1, "repeats": 2}
     answer = worker.answer(request | {"n_rows": 400, "n_features": N_FEATURES, "depth": 2})
     assert len(answer["runs"]) == 2
     assert min(answer["held_bytes"], answer["peak_bytes"]) > 10_000_000

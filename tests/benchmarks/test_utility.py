@@ -131,7 +131,7 @@ def test_the_number_of_rows_is_private():
     X, y, schema = toy("adult")
     y = pa.chunked_array([np.where(y == 1, "yes", "no")])
     told = replace(schema, target=Classes(["yes", "no"]), n_rows=300)
-    _, places, kept_schema = utility._places(X, y, told)
+    _, places, kept_schema = utility._indexed(X, y, told)
     assert kept_schema.n_rows is None
     assert kept_schema.target.labels == (0, 1)
     assert (places == (np.asarray(y) == "no")).all()

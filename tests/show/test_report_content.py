@@ -144,6 +144,16 @@ def test_odds_follow_from_epsilon():
     assert "73.1 %" in percent(certainty(0.5, 1.0))
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 0.2, 0.5, 1.0, 3.0])
+def test_no_text_says_that_odds_change_by_less_than_they_may(tmp_path, epsilon):
+    model = small_model(epsilon=epsilon)
+    words, _, _ = written(model, tmp_path)
+    for text in (str(model.privacy_), words.text):
+        said = re.findall(r"[Oo]dds [a-z ]*change by a factor of at most ([\d.]+)\.", text)
+        assert said
+        assert all(math.exp(epsilon) <= float(factor) < 1.01 * math.exp(epsilon) for factor in said)
+
+
 def test_several_rows_lose_as_groups_do(tmp_path):
     statement = small_model(delta=1e-5).privacy_
     rows = {row["units"]: row for row in guarantee(statement)["several"]}

@@ -349,8 +349,8 @@ def _tune(fits: np.ndarray) -> np.ndarray:
 
 def _threshold(scores: np.ndarray) -> float:
     """The score that a new fit without the canary passes with a probability of about 1 %, from scores of such fits."""
-    place = max(1, math.floor(FALSE_POSITIVES * (len(scores) + 1)))
-    return float(np.sort(scores)[-place])
+    rank = max(1, math.floor(FALSE_POSITIVES * (len(scores) + 1)))
+    return float(np.sort(scores)[-rank])
 
 
 def _rate(positives: np.ndarray) -> tuple[float, float, float]:

@@ -61,10 +61,10 @@ class Case:
         first, second = reversed(pair) if self.larger_first else pair
         return as_arrays(first, self.schema.n_features), as_arrays(second, self.schema.n_features)
 
-    def without(self, places: Sequence[int]) -> "Case":
+    def without(self, indices: Sequence[int]) -> "Case":
         """The case with some rows of both tables left out."""
-        left_out = set(places)
-        return replace(self, rows=tuple(row for place, row in enumerate(self.rows) if place not in left_out))
+        left_out = set(indices)
+        return replace(self, rows=tuple(row for index, row in enumerate(self.rows) if index not in left_out))
 
     def __str__(self) -> str:
         shape = [f"{name}={value}" for name in ("n_trees", "max_depth") if (value := getattr(self, name)) is not None]
@@ -80,10 +80,10 @@ class Case:
 def as_arrays(rows: Sequence[Record], n_features: int) -> tuple[np.ndarray, np.ndarray]:
     """A table as numpy arrays of objects, one row for each record."""
     X, y = np.empty((len(rows), n_features), dtype=object), np.empty(len(rows), dtype=object)
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         for column, value in enumerate(row[:-1]):
-            X[place, column] = value
-        y[place] = row[-1]
+            X[index, column] = value
+        y[index] = row[-1]
     return X, y
 
 
@@ -92,7 +92,7 @@ def generate(seed: int, tasks: Sequence[str], with_delta: bool = True) -> Case:
     rng = np.random.default_rng([seed, 7_919])
     pick = _Picker(rng)
     kinds = [pick.one(NUMERIC if pick.chance(0.5) else CATEGORICAL) for _ in range(1 + rng.integers(4))]
-    features: dict[str, Feature] = {f"f{place}": kind for place, kind in enumerate(kinds)}
+    features: dict[str, Feature] = {f"f{index}": kind for index, kind in enumerate(kinds)}
     target = pick.one(TARGETS[pick.one(tasks)])
     schema = Schema(features, target, n_rows=pick.one(DECLARED_ROWS))
     records = _Records(pick, features, target)
@@ -172,10 +172,10 @@ class _Records:
         value = low + (high - low) * self.pick.one((self.pick.rng.random(), self.pick.one((0.25, 0.5, 0.75))))
         return round(value) if feature.integer else float(value)
 
-    def ordinary_target(self, place: int | None = None) -> Any:
+    def ordinary_target(self, index: int | None = None) -> Any:
         if isinstance(self.target, Classes):
-            return self.target.labels[place] if place is not None else self.pick.one(self.target.labels)
-        if place is not None:
-            return (self.target.lower, self.target.upper)[place]
+            return self.target.labels[index] if index is not None else self.pick.one(self.target.labels)
+        if index is not None:
+            return (self.target.lower, self.target.upper)[index]
         share = self.pick.one((0.0, 1.0, 0.5, self.pick.rng.random()))
         return float(self.target.lower + share * (self.target.upper - self.target.lower))

@@ -38,13 +38,13 @@ class Event(Protocol):
 class Condition:
     """A column compared with a value; ``=`` and ``!=`` also with NaN."""
 
-    place: int
+    index: int
     relation: str
     value: float
     column: Column
 
     def happens(self, rows: np.ndarray) -> np.ndarray:
-        values = rows[:, self.place]
+        values = rows[:, self.index]
         if self.relation == "<=":
             return values <= self.value
         if self.relation == ">=":
@@ -145,8 +145,8 @@ class _Search:
         pooled = np.concatenate([seen.without, seen.with_record])
         self.conditions = [
             condition
-            for place, column in enumerate(seen.columns)
-            for condition in _conditions(place, column, pooled[:, place])
+            for index, column in enumerate(seen.columns)
+            for condition in _conditions(index, column, pooled[:, index])
         ]
         self.masks = {}
         for with_record in (False, True):
@@ -164,30 +164,30 @@ class _Search:
         beam: list[tuple[int, ...]] = [()]
         for _ in range(MOST_CONDITIONS):
             bounds: dict[tuple[int, ...], float] = {}
-            for places in beam:
-                bounds |= self._longer(places, with_record)
-            beam = sorted(bounds, key=lambda places: -bounds[places])[:N_KEPT]
+            for indices in beam:
+                bounds |= self._longer(indices, with_record)
+            beam = sorted(bounds, key=lambda indices: -bounds[indices])[:N_KEPT]
             if not beam or bounds[beam[0]] <= best.epsilon:
                 break
-            event = All(tuple(self.conditions[place] for place in beam[0]))
+            event = All(tuple(self.conditions[index] for index in beam[0]))
             best = Found(event, with_record, bounds[beam[0]])
         return best
 
-    def _longer(self, places: tuple[int, ...], with_record: bool) -> dict[tuple[int, ...], float]:
+    def _longer(self, indices: tuple[int, ...], with_record: bool) -> dict[tuple[int, ...], float]:
         """The few best conjunctions that add a condition, and their bounds."""
-        hits, other_hits = (self._hits(places, which) for which in (with_record, not with_record))
-        bounds = self.limits[len(places)].epsilon(hits, other_hits)
+        hits, other_hits = (self._hits(indices, which) for which in (with_record, not with_record))
+        bounds = self.limits[len(indices)].epsilon(hits, other_hits)
         best = np.argsort(-bounds, kind="stable")[:N_KEPT]
-        return {tuple(sorted((*places, int(place)))): float(bounds[place]) for place in best if place not in places}
+        return {tuple(sorted((*indices, int(index)))): float(bounds[index]) for index in best if index not in indices}
 
-    def _hits(self, places: tuple[int, ...], with_record: bool) -> np.ndarray:
+    def _hits(self, indices: tuple[int, ...], with_record: bool) -> np.ndarray:
         """How often each condition holds together with the given ones."""
         masks = self.masks[with_record]
-        together = masks & np.bitwise_and.reduce(masks[list(places)], axis=0) if places else masks
+        together = masks & np.bitwise_and.reduce(masks[list(indices)], axis=0) if indices else masks
         return np.bitwise_count(together).sum(axis=1, dtype=np.int64)
 
 
-def _conditions(place: int, column: Column, values: np.ndarray) -> Iterator[Condition]:
+def _conditions(index: int, column: Column, values: np.ndarray) -> Iterator[Condition]:
     """What is worth asking of a column: frequent values and, where they are in order, thresholds; the plainest first."""
     known = values[~np.isnan(values)]
     distinct, numbers = np.unique(known, return_counts=True)
@@ -196,16 +196,16 @@ def _conditions(place: int, column: Column, values: np.ndarray) -> Iterator[Cond
     absent = [np.nan] if len(known) < len(values) else []
     if len(distinct) + len(absent) < 2:
         return
-    yield from (Condition(place, "=", float(value), column) for value in (*frequent, *absent))
+    yield from (Condition(index, "=", float(value), column) for value in (*frequent, *absent))
     if column.labels is not None:
-        yield from (Condition(place, "!=", float(value), column) for value in (*frequent, *absent))
+        yield from (Condition(index, "!=", float(value), column) for value in (*frequent, *absent))
         return
-    yield from (Condition(place, "!=", value, column) for value in absent)
+    yield from (Condition(index, "!=", value, column) for value in absent)
     few = len(distinct) <= N_THRESHOLDS
     levels = distinct if few else np.unique(np.quantile(known, np.linspace(0, 1, N_THRESHOLDS), method="nearest"))
     for value in levels:
-        yield Condition(place, "<=", float(value), column)
-        yield Condition(place, ">=", float(value), column)
+        yield Condition(index, "<=", float(value), column)
+        yield Condition(index, ">=", float(value), column)
 
 
 def _scores(seen: Observations, delta: float, confidence: float) -> list[Found]:

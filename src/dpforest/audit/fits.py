@@ -200,8 +200,8 @@ def _parts(pair: Pair) -> dict[str, np.ndarray]:
 def _twin(forest: Forest, leaf: int) -> int | None:
     """The leaf of the second tree in the same place: whatever is added in order of leaves is the same in both."""
     own, others = (np.flatnonzero(forest.is_leaf & (forest.trees == tree)) for tree in (0, 1))
-    place = int(np.searchsorted(own, leaf))
-    return int(others[place]) if place < len(others) else None
+    index = int(np.searchsorted(own, leaf))
+    return int(others[index]) if index < len(others) else None
 
 
 def finest_bits(values: np.ndarray) -> np.ndarray:

@@ -35,7 +35,7 @@ def draw_trade_off(attacks: Sequence[Attack], path: str | Path) -> None:
     """
     figure = _figure(11, 5.85)
     whole, close = figure.subplots(1, 2)
-    colours = [COLOURS[place % len(COLOURS)] for place in range(len(attacks))]
+    colours = [COLOURS[index % len(COLOURS)] for index in range(len(attacks))]
     for panel in (whole, close):
         panel.set_xlabel("False alarms: models without the record that are said to have it")
         panel.set_ylabel("Hits: models with the record that are said to have it")
@@ -77,10 +77,10 @@ def _write_findings(panel: Any, attacks: Sequence[Attack], colours: Sequence[str
     is_long = max(map(len, names)) > LONG_NAME
     between, size, step = ("\n", "small", 0.085) if is_long else (" ", "medium", 0.055)
     style = {"ha": "right", "transform": panel.transAxes, "fontsize": size, "in_layout": False}
-    for place, (name, attack, colour) in enumerate(reversed([*zip(names, attacks, colours, strict=True)])):
+    for index, (name, attack, colour) in enumerate(reversed([*zip(names, attacks, colours, strict=True)])):
         told = f", {_percent(attack.allowed)} allowed" if attack.allowed < MOST_TOLD else ""
         line = f"{name}:{between}{_percent(attack.tpr_at_1_percent)} hits{told}"
-        panel.text(0.985, 0.03 + step * place, line, color=colour, fontweight="bold", **style)
+        panel.text(0.985, 0.03 + step * index, line, color=colour, fontweight="bold", **style)
     panel.text(0.985, 0.04 + step * len(attacks), "At 1 % false alarms", color=GREY, **style)
     panel.text(0.79, 0.725, "guessing", color=GREY, rotation=45, rotation_mode="anchor")
 
@@ -98,8 +98,8 @@ def _write_limits(panel: Any, attacks: Sequence[Attack], colours: Sequence[str])
 def _draw_bars(panel: Any, attacks: Sequence[Attack], colours: Sequence[str]) -> None:
     """How sure the hits at 1 % are; side by side, so that bars do not hide one another."""
     panel.axvline(FALSE_POSITIVES, color=GREY, linewidth=0.7)
-    for place, (attack, colour) in enumerate(zip(attacks, colours, strict=True)):
-        at = FALSE_POSITIVES * 1.1 ** (place - (len(attacks) - 1) / 2)
+    for index, (attack, colour) in enumerate(zip(attacks, colours, strict=True)):
+        at = FALSE_POSITIVES * 1.1 ** (index - (len(attacks) - 1) / 2)
         rate, low, high = np.maximum([attack.tpr_at_1_percent, attack.tpr_low, attack.tpr_high], LEAST_RATE)
         panel.plot([at, at], [low, high], color=colour, linewidth=1.4)
         panel.plot(at, rate, "o", color=colour, markersize=5, markeredgecolor="white", clip_on=False)
@@ -145,21 +145,21 @@ def draw_evidence(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     """
     figure = _figure(8, 1.6 + 0.27 * len(rows))
     panel = figure.subplots()
-    places = np.arange(len(rows))
+    heights = np.arange(len(rows))
     bounds = np.array([row["lower_bound"] for row in rows])
     claims = np.array([row["claimed"] for row in rows])
-    panel.hlines(places, 0, bounds, color="#bbbbbb", linewidth=1)
+    panel.hlines(heights, 0, bounds, color="#bbbbbb", linewidth=1)
     style = {"linestyle": "", "clip_on": False}
-    handles = panel.plot(claims, places, marker="|", color="black", ms=12, mew=2, label="claimed", **style)
+    handles = panel.plot(claims, heights, marker="|", color="black", ms=12, mew=2, label="claimed", **style)
     for verdict, colour in VERDICTS.items():
         chosen = np.array([row["verdict"] == verdict for row in rows])
         if chosen.any():
             label = f"shown at least, {verdict}"
-            handles += panel.plot(bounds[chosen], places[chosen], marker="o", color=colour, label=label, **style)
+            handles += panel.plot(bounds[chosen], heights[chosen], marker="o", color=colour, label=label, **style)
     column = {"xycoords": ("axes fraction", "data"), "va": "center", "ha": "right"}
-    for place, row in enumerate(rows):
-        panel.annotate(f"{row['lower_bound']:.2f}", (1.07, place), color=VERDICTS[row["verdict"]], **column)
-    panel.set_yticks(places, [row["name"] for row in rows])
+    for index, row in enumerate(rows):
+        panel.annotate(f"{row['lower_bound']:.2f}", (1.07, index), color=VERDICTS[row["verdict"]], **column)
+    panel.set_yticks(heights, [row["name"] for row in rows])
     panel.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, 1.05 * max(bounds.max(), claims.max())), xlabel="privacy loss ε")
     panel.grid(axis="x", color="#eeeeee")
     panel.set_axisbelow(True)

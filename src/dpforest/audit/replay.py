@@ -39,16 +39,16 @@ class Finding:
 
     kind: str  # "public value", "question", "bound", "charge", "loss", "opened" or "not an integer"
     what: str
-    place: str
+    where: str
     case: Case | None = field(default=None, compare=False)
     detail: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         pair = "" if self.case is None else f"\n  {self.case}"
-        return f"{self.kind}: {self.what} ({self.place}){': ' + self.detail if self.detail else ''}{pair}"
+        return f"{self.kind}: {self.what} ({self.where}){': ' + self.detail if self.detail else ''}{pair}"
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "what": self.what, "place": self.place, "detail": self.detail, "words": str(self)}
+        return {"kind": self.kind, "what": self.what, "where": self.where, "detail": self.detail, "words": str(self)}
 
 
 @dataclass
@@ -101,13 +101,13 @@ def replay(subject: Subject, case: Case) -> tuple[tuple[Fit, Fit], list[Finding]
     first = run_fit(subject, case, *tables[0], Tape(case.seed, case.extra_first, has_extra=case.larger_first))
     script, has_extra = first.tape.queries, not case.larger_first
     second = run_fit(subject, case, *tables[1], Tape(case.seed, case.extra_first, script, has_extra))
-    opened = [Finding("opened", f"exact values: {reason}", place) for reason, place in first.tape.opened]
+    opened = [Finding("opened", f"exact values: {reason}", where) for reason, where in first.tape.opened]
     findings = [*opened, *_asked_alike(first, second), *_shown_alike(first, second)]
     if first.crashed and not findings:
         findings = [Finding("crash", "fits fail by an error that is not the library's", first.crashed)]
     if not findings:
         findings = [*_within_bounds(case, first, second), *_within_charges(first, second), *_within_claim(case, first)]
-    return (first, second), [Finding(item.kind, item.what, item.place, case, item.detail) for item in findings]
+    return (first, second), [Finding(item.kind, item.what, item.where, case, item.detail) for item in findings]
 
 
 def smallest(subject: Subject, finding: Finding) -> Finding:
@@ -207,8 +207,8 @@ def _flatten(path: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _flatten(f"{path}.{key}" if path else str(key), item)
     elif isinstance(value, list | tuple | np.ndarray):
         yield f"{path}.length", len(value)
-        for place, item in enumerate(value):
-            yield from _flatten(f"{path}[{place}]", item)
+        for index, item in enumerate(value):
+            yield from _flatten(f"{path}[{index}]", item)
     elif is_dataclass(value) and not isinstance(value, type):
         for item in fields(value):
             yield from _flatten(f"{path}.{item.name}", getattr(value, item.name))
@@ -229,7 +229,7 @@ def _asked_alike(first: Fit, second: Fit) -> Iterator[Finding]:
         for name in mine:
             if mine[name] != other[name]:
                 detail = f"{_short(mine[name])} against {_short(other[name])}"
-                yield Finding("question", f"{name} of {one.label!r}" if name != "label" else name, one.place, detail=detail)
+                yield Finding("question", f"{name} of {one.label!r}" if name != "label" else name, one.where, detail=detail)
                 return
     n_asked = len(first.tape.queries), len(second.tape.queries)
     if n_asked[0] != n_asked[1] or "parted" in second.public:
@@ -237,7 +237,7 @@ def _asked_alike(first: Fit, second: Fit) -> Iterator[Finding]:
         detail = second.public.get("parted", f"{n_asked[0]} against {n_asked[1]}")
         errors = [line for fit in (first, second) for line in fit.public.get("error", ())]
         yield Finding(
-            "question", "number of questions", last[0].place if last else "fit", detail=" ".join([detail, *errors]).strip()
+            "question", "number of questions", last[0].where if last else "fit", detail=" ".join([detail, *errors]).strip()
         )
 
 
@@ -249,8 +249,8 @@ def _shown_alike(first: Fit, second: Fit) -> Iterator[Finding]:
         mine, other = first.public.get(name), second.public.get(name)
         if mine != other:
             detail = f"{_short(mine)} against {_short(other)}"
-            place = first.tape.queries[-1].place if first.tape.queries else "before the first question"
-            yield Finding("public value", name.lstrip("."), f"last question: {place}", detail=detail)
+            where = first.tape.queries[-1].where if first.tape.queries else "before the first question"
+            yield Finding("public value", name.lstrip("."), f"last question: {where}", detail=detail)
             return
 
 
@@ -258,9 +258,9 @@ def _within_bounds(case: Case, first: Fit, second: Fit) -> Iterator[Finding]:
     """What mechanisms are handed may move within the stated bound, in its direction, in one node for each tree."""
     for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
         if not all(np.issubdtype(query.values.dtype, np.integer) for query in (one, two)):
-            yield Finding("not an integer", f"what {one.label!r} is handed", one.place, detail=str(one.values.dtype))
+            yield Finding("not an integer", f"what {one.label!r} is handed", one.where, detail=str(one.values.dtype))
         if not all(np.issubdtype(run.released.dtype, np.integer) for run in one.runs):
-            yield Finding("not an integer", f"what {one.label!r} releases", one.place)
+            yield Finding("not an integer", f"what {one.label!r} releases", one.where)
         move = case.sign * (two.values.astype(object) - one.values.astype(object))
         times = max(one.times, two.times)
         if isinstance(one.stated, Bound):
@@ -272,33 +272,33 @@ def _within_bounds(case: Case, first: Fit, second: Fit) -> Iterator[Finding]:
             # Rows that the record is not in do not move at all, whatever the bound says of those it is in.
             if changed and (min(low, 0) < times * min(one.stated.low, 0) or max(high, 0) > times * max(one.stated.high, 0)):
                 detail = f"moves by {low} .. {high}, stated {one.stated.low} .. {one.stated.high}"
-                yield Finding("bound", f"scores of {one.label!r}", one.place, detail=detail)
+                yield Finding("bound", f"scores of {one.label!r}", one.where, detail=detail)
             if len(changed) > one.copies:
                 detail = f"{len(changed)} nodes, for {one.copies} trees"
-                yield Finding("bound", f"nodes that move in {one.label!r}", one.place, detail=detail)
+                yield Finding("bound", f"nodes that move in {one.label!r}", one.where, detail=detail)
         elif one.stated is not None:
             l1, l2 = int(np.abs(move).sum()), int((move * move).sum())
             if l1 > times * one.copies * one.stated.l1 or l2 > times**2 * one.copies * one.stated.l2_squared:
                 stated = f"{one.copies} x ({one.stated.l1}, {one.stated.l2_squared})"
                 detail = f"L1 and squared L2 move by {l1} and {l2}, stated {stated}"
-                yield Finding("bound", f"values of {one.label!r}", one.place, detail=detail)
+                yield Finding("bound", f"values of {one.label!r}", one.where, detail=detail)
 
 
 def _within_charges(first: Fit, second: Fit) -> Iterator[Finding]:
     """Every run of a mechanism was charged, and what its inputs' moves cost was paid; also all of them together."""
     for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
         if one.runs and one.n_charges == 0:
-            yield Finding("charge", f"none for {one.label!r}", one.place)
+            yield Finding("charge", f"none for {one.label!r}", one.where)
         elif any(run.n_charges == 0 for run in one.runs):
-            yield Finding("charge", f"after the draw for {one.label!r}", one.place)
+            yield Finding("charge", f"after the draw for {one.label!r}", one.where)
         elif (cost := _cost(one, two)) > one.copies * Fraction(one.amount) * (1 + SLACK):
             detail = f"{one.unit} {float(cost):.4g} against {one.copies * one.amount:.4g}"
-            yield Finding("charge", f"too little for {one.label!r}", one.place, detail=detail)
+            yield Finding("charge", f"too little for {one.label!r}", one.where, detail=detail)
     for used, paid, unit in _totals(first, second):
         if used > Fraction(paid) * (1 + SLACK):
-            place = max(zip(first.tape.queries, second.tape.queries, strict=True), key=lambda pair: _cost(*pair))[0].place
+            where = max(zip(first.tape.queries, second.tape.queries, strict=True), key=lambda pair: _cost(*pair))[0].where
             detail = f"{unit} {float(used):.4g} against {paid:.4g}"
-            yield Finding("loss", "one record uses more than all charges together", place, detail=detail)
+            yield Finding("loss", "one record uses more than all charges together", where, detail=detail)
 
 
 def _within_claim(case: Case, fit: Fit) -> Iterator[Finding]:
@@ -314,8 +314,8 @@ def _within_claim(case: Case, fit: Fit) -> Iterator[Finding]:
     )
     if epsilon > case.epsilon * (1 + float(SLACK)) or math.fsum(deltas) > case.delta:
         detail = f"({epsilon:.4g}, {math.fsum(deltas):.2g}) against ({case.epsilon:g}, {case.delta:g})"
-        place = fit.tape.queries[-1].place if fit.tape.queries else "fit"
-        yield Finding("loss", "all charges together are more than was claimed", place, detail=detail)
+        where = fit.tape.queries[-1].where if fit.tape.queries else "fit"
+        yield Finding("loss", "all charges together are more than was claimed", where, detail=detail)
 
 
 def _share_used(first: Fit, second: Fit) -> float:
@@ -335,10 +335,10 @@ def _totals(first: Fit, second: Fit) -> Iterator[tuple[Fraction, float, str]]:
 def _factor(query: Query, pairs: list[tuple[Query, Query]]) -> Fraction:
     """What a loss inside a bootstrap is outside of it: (exp(e) - 1)/e, e being all that is charged inside."""
     factor = Fraction(1)
-    for place, scope in enumerate(query.scopes):
+    for index, scope in enumerate(query.scopes):
         if scope.kind == "bootstrap":
             # The very scope: bootstraps of several trees may be charged alike.
-            inside = sum(one.amount for one, _ in pairs if len(one.scopes) > place and one.scopes[place] is scope)
+            inside = sum(one.amount for one, _ in pairs if len(one.scopes) > index and one.scopes[index] is scope)
             factor *= Fraction(math.expm1(inside)) / Fraction(inside)
     return factor
 

@@ -49,7 +49,7 @@ class Query:
     stated: Bound | Sensitivity | None
     amount: float
     valid: np.ndarray | None
-    place: str
+    where: str
     book: Book
     scopes: tuple[Scope, ...]
     times: int = 1  # how often the extra record is in the bootstrap that is asked about
@@ -133,7 +133,7 @@ class Tape:
     ) -> np.ndarray:
         """What the mechanism draws; or the released values of the same run in the script."""
         if self._asking is None:
-            # Nobody asked, so nobody pays: a question that is charged nothing, with the place of whoever ran it.
+            # Nobody asked, so nobody pays: a question that is charged nothing, with the line of whoever ran it.
             assert self._ledger is not None
             with self.question(self._ledger, f"{mechanism} outside of a question", None, 0.0, valid):
                 return self.run(mechanism, spread, values, valid, draw)

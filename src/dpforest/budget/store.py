@@ -156,14 +156,14 @@ class Store:
             try:
                 self._catch_up(connection, kept)
                 yield kept, connection
-                # An entry in a file that is no longer at its place would be lost.
-                self._check_place(kept.identity)
+                # An entry in a file that is no longer at its path would be lost.
+                self._check_file(kept.identity)
                 connection.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
-            self._check_place(kept.identity)
+            self._check_file(kept.identity)
 
     def _open(self) -> _Kept:
         identity = self._identity()
@@ -223,7 +223,7 @@ class Store:
             raise BudgetDamagedError(f"{self.path} is empty: no budget, or one that was wiped. Restore it.")
         return found.st_dev, found.st_ino
 
-    def _check_place(self, identity: tuple[int, int]) -> None:
+    def _check_file(self, identity: tuple[int, int]) -> None:
         if self._identity() != identity:
             raise BudgetStoreError(f"The budget {self.path} was replaced while it was written to. Nothing was released.")
 
@@ -285,8 +285,8 @@ def _is_mounted(path: str, device: int) -> bool:
     except OSError:
         return False  # a system without such a list
     # Blanks in a path are written as \040.
-    places = (re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), line.split(" ")[4]) for line in mounts.splitlines())
-    return path in places
+    mounted = (re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), line.split(" ")[4]) for line in mounts.splitlines())
+    return path in mounted
 
 
 def _has_tables(connection: sqlite3.Connection) -> bool:

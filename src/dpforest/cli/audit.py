@@ -55,8 +55,8 @@ def audit(
     chosen = subjects(recipe, variant, epsilon, delta)
     found = []
     with steps("Audit") as progress:
-        for place, subject in enumerate(chosen):
-            title = f"{subject.name}, {subject.variant} ({place + 1} of {len(chosen)}): "
+        for index, subject in enumerate(chosen):
+            title = f"{subject.name}, {subject.variant} ({index + 1} of {len(chosen)}): "
             found.append(run(subject, pairs, trials, partial(_told, progress, title)))
         attacks = [] if attack is None else _attacks(attack, recipe, epsilon, delta, progress)
     audits, attacked = [item.to_dict() for item in found], [item.to_dict() for item in attacks]

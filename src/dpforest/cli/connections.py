@@ -22,22 +22,22 @@ def open_table(address: str, columns: Iterable[str] | None = None) -> Any:
         import ibis  # noqa: F401
     except ImportError:
         raise MissingExtraError("A table in a database", "sql") from None
-    place, _, table = address.partition("::")
+    database, _, table = address.partition("::")
     try:
-        parts = urlsplit(place)
+        parts = urlsplit(database)
         port = parts.port
     except ValueError:
         raise ParameterError(f"The address of the table cannot be read. It has the form {FORMS}.") from None
     if parts.scheme == "duckdb":
-        return _open_duckdb(_path(place), table, columns)
+        return _open_duckdb(_path(database), table, columns)
     if parts.scheme in ("postgresql", "postgres"):
         return _find(_open_postgres(parts, port), table)
     raise ParameterError(f"A table cannot be opened by {parts.scheme!r}. Its address has the form {FORMS}.")
 
 
-def _path(place: str) -> str:
+def _path(database: str) -> str:
     """What follows ``duckdb:///``, as it stands: a path may hold any character. One that begins with / has four."""
-    _, _, path = place.partition("://")
+    _, _, path = database.partition("://")
     return unquote(path.removeprefix("/")) if not Path(path).exists() else path
 
 

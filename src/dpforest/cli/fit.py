@@ -15,65 +15,72 @@ from dpforest.common.text import shortened
 
 SECONDS_TO_CONNECT = 10
 
+Source = Annotated[
+    str,
+    typer.Argument(
+        help="CSV (also .gz), with numbers such as 3.14; Parquet, which need not fit in memory; or "
+        "duckdb:///FILE::TABLE, postgresql://…::TABLE."
+    ),
+]
+Epsilon = Annotated[float, typer.Option(help="Privacy budget of this fit; no default on purpose.")]
+Out = Annotated[Path, typer.Option(help="Where to write the model.")]
+RecipeName = Annotated[str, typer.Option(help="Name of the algorithm; dpforest recipes lists them.")]
+Variant = Annotated[str, typer.Option(help="private, or published: the algorithm as its paper prints it, not private.")]
+Params = Annotated[
+    list[str] | None, typer.Option(help="A parameter of the recipe, NAME=VALUE; may be repeated.", show_default=False)
+]
+Trees = Annotated[int | None, typer.Option(help="Number of trees; by default what the recipe says.")]
+Depth = Annotated[int | None, typer.Option(help="Levels of splits; by default what the recipe says.")]
+Groups = Annotated[
+    str | None, typer.Option(help="Column with the id of each row's person, to protect persons.", show_default=False)
+]
+RowsPerPerson = Annotated[
+    int | None, typer.Option(help="With --groups: how many rows of a person are used at most.", show_default=False)
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(help="Train a Parquet folder on the Dask cluster of this scheduler, tcp://…", show_default=False),
+]
+Threads = Annotated[int, typer.Option(help="Threads; -1 for all cores.")]
+StatementAsJson = Annotated[bool, typer.Option("--json", help="Print the privacy statement as JSON.")]
+
 
 def fit(
-    table: Annotated[
-        str,
-        typer.Argument(
-            help="CSV (also .gz), with numbers such as 3.14; Parquet, which need not fit in memory; or "
-            "duckdb:///FILE::TABLE, postgresql://…::TABLE."
-        ),
-    ],
+    table: Source,
     schema: SchemaFile,
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of this fit; no default on purpose.")],
-    out: Annotated[Path, typer.Option(help="Where to write the model.")],
+    epsilon: Epsilon,
+    out: Out,
     delta: Delta = 0.0,
-    recipe: Annotated[str, typer.Option(help="Name of the algorithm; dpforest recipes lists them.")] = "auto",
-    variant: Annotated[
-        str, typer.Option(help="private, or published: the algorithm as its paper prints it, not private.")
-    ] = "private",
-    param: Annotated[
-        list[str] | None, typer.Option(help="A parameter of the recipe, NAME=VALUE; may be repeated.", show_default=False)
-    ] = None,
-    n_trees: Annotated[int | None, typer.Option(help="Number of trees; by default what the recipe says.")] = None,
-    max_depth: Annotated[int | None, typer.Option(help="Levels of splits; by default what the recipe says.")] = None,
-    groups: Annotated[
-        str | None, typer.Option(help="Column with the id of each row's person, to protect persons.", show_default=False)
-    ] = None,
-    max_rows_per_person: Annotated[
-        int | None, typer.Option(help="With --groups: how many rows of a person are used at most.", show_default=False)
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(help="Train a Parquet folder on the Dask cluster of this scheduler, tcp://…", show_default=False),
-    ] = None,
+    recipe: RecipeName = "auto",
+    variant: Variant = "private",
+    param: Params = None,
+    n_trees: Trees = None,
+    max_depth: Depth = None,
+    groups: Groups = None,
+    max_rows_per_person: RowsPerPerson = None,
+    scheduler: Scheduler = None,
     budget: BudgetName = None,
-    n_jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = -1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the privacy statement as JSON.")] = False,
+    n_jobs: Threads = -1,
+    as_json: StatementAsJson = False,
 ) -> None:
     """Train a private forest and write it to a file.
 
     Example: [bold]dpforest fit adult.csv --schema adult.schema.json --epsilon 1 --out adult.dpf[/bold]
     """
     from dpforest.cli.budget import open_budget
-    from dpforest.cli.connections import open_table
-    from dpforest.common.files import check_writable, free_place
-    from dpforest.errors import LeakWarning, NothingLearntWarning, ParameterError
+    from dpforest.common.files import check_writable
+    from dpforest.errors import ParameterError
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
-    from dpforest.model.doubts import measured_words, released_doubts
-    from dpforest.records.tables import header, is_parquet, read_column, read_table
     from dpforest.schema import Classes, Schema
 
     facts = Schema.from_file(schema)
     check_writable(out, table, schema, over_models=True)
     if out.exists():
         raise ParameterError(f"{out} is there already. Move it away, or choose another --out. Nothing was spent.")
-    kind = DPForestClassifier if isinstance(facts.target, Classes) else DPForestRegressor
-    is_file = "://" not in table
-    if groups is not None and (not is_file or scheduler is not None):
+    if groups is not None and (not _is_file(table) or scheduler is not None):
         raise ParameterError("--groups needs a file that is read here, CSV or Parquet; not a database or a cluster.")
-    read = (*facts.features, facts.target.name, groups)
-    ignored = [name for name in (header(table) if is_file else []) if name not in read]
+    ignored = _ignored(table, (*facts.features, facts.target.name, groups))
+    kind = DPForestClassifier if isinstance(facts.target, Classes) else DPForestRegressor
     model = kind(
         facts,
         epsilon=epsilon,
@@ -87,10 +94,33 @@ def fit(
         budget=open_budget(budget),
         max_rows_per_person=max_rows_per_person,
     )
+    path = _train(model, table, groups, scheduler, out)
+    _show(model, path, ignored, as_json)
+
+
+def _is_file(table: str) -> bool:
+    return "://" not in table
+
+
+def _ignored(table: str, read: tuple[str | None, ...]) -> list[str]:
+    """The columns of a file that the fit does not read; none are known of a database."""
+    from dpforest.records.tables import header
+
+    return [name for name in header(table) if name not in read] if _is_file(table) else []
+
+
+def _train(model: Any, table: str, groups: str | None, scheduler: str | None, out: Path) -> Path:
+    """Fit the model to a table, wherever that is, and save it; the path that it was saved to."""
+    from dpforest.cli.connections import open_table
+    from dpforest.common.files import free_place
+    from dpforest.errors import LeakWarning, NothingLearntWarning
+    from dpforest.records.tables import is_parquet, read_column, read_table
+
+    facts = model.schema
     with steps("Training") as progress, _keeping_charges(model, out), warnings.catch_warnings():
         for said_below in (LeakWarning, NothingLearntWarning):
             warnings.simplefilter("ignore", said_below)
-        if not is_file:
+        if not _is_file(table):
             model.fit_table(open_table(table, [*facts.features, facts.target.name]), progress=progress)
         elif scheduler is not None:
             with _cluster(scheduler) as client:
@@ -101,17 +131,24 @@ def fit(
             X, y = read_table(table, facts, with_target=True, progress=progress)
             ids = None if groups is None else read_column(table, groups)
             model.fit(X, y, groups=ids, progress=progress)
-        with free_place(out) as place:
-            model.save(place)
-    for doubt in released_doubts(model.forest_, facts):
+        with free_place(out) as path:
+            model.save(path)
+    return path
+
+
+def _show(model: Any, path: Path, ignored: list[str], as_json: bool) -> None:
+    """Print what the fit spent and promises, and what looks odd about it."""
+    from dpforest.model.doubts import measured_words, released_doubts
+
+    for doubt in released_doubts(model.forest_, model.schema):
         say(f"This looks odd: {doubt}", errors)
     if as_json:
-        print_json({"model": str(place), "privacy": model.privacy_.to_dict()})
+        print_json({"model": str(path), "privacy": model.privacy_.to_dict()})
         return
     if ignored:
         say(f"Not in the schema, so not read: {', '.join(map(shortened, ignored))}")
-    loss = f"epsilon = {model.ledger_.spent:.4g}" + (f", delta = {delta:.3g}" if delta else "")
-    say(f"Spent {loss}. Model: {place}")
+    loss = f"epsilon = {model.ledger_.spent:.4g}" + (f", delta = {model.delta:.3g}" if model.delta else "")
+    say(f"Spent {loss}. Model: {path}")
     if model.forest_.n_records is not None:
         say(measured_words(model.forest_.n_records))
     say(model.privacy_.sentence)
@@ -121,7 +158,7 @@ def fit(
 
 @contextmanager
 def _cluster(scheduler: str) -> Iterator[Any]:
-    """The client of a scheduler, for as long as the block takes."""
+    """A client of the Dask scheduler at an address, closed when the block ends."""
     from dpforest.errors import MissingExtraError, ParameterError
 
     try:
@@ -137,7 +174,7 @@ def _cluster(scheduler: str) -> Iterator[Any]:
 
 
 def _params(given: list[str] | None) -> dict[str, Any] | None:
-    """Parameters as the recipe takes them: numbers where they read as numbers, else text."""
+    """The parameters of a recipe that ``NAME=VALUE`` texts give: as JSON where a value reads as JSON, else as text."""
     from dpforest.errors import ParameterError
 
     params: dict[str, Any] = {}
@@ -154,7 +191,7 @@ def _params(given: list[str] | None) -> dict[str, Any] | None:
 
 @contextmanager
 def _keeping_charges(model: Any, out: Path) -> Iterator[None]:
-    """If the run ends early, write what it has spent beside the model that is not there."""
+    """If the block ends early, say what was spent and write the ledger to a file beside where the model would be."""
     from dpforest.common.files import free_place, write_whole
     from dpforest.errors import OutputError
 

@@ -43,38 +43,40 @@ def recipes(
         print_json(recipe.to_dict() | {"ledger": ledger.to_dict()})
         return
     output.print(f"[bold]{escape(recipe.name)}[/bold]: {escape(recipe.title)}\n")
-    output.print(escape(inspect.getdoc(_module(name)) or ""), soft_wrap=True)
+    output.print(escape(_documentation(name, "private")), soft_wrap=True)
     output.print(f"\nPublished claim: {escape(recipe.claim)}")
     if recipe.has_published_variant:
         output.print("\n[bold]As printed[/bold] (variant='published'), for research:\n")
-        output.print(escape(inspect.getdoc(_module(name, "published")) or ""), soft_wrap=True)
+        output.print(escape(_documentation(name, "published")), soft_wrap=True)
     if recipe.parameters:
         output.print("\nrecipe_params, with their defaults:")
     for parameter, value in recipe.settings().items():
-        place = recipe.parameters[parameter]
-        words = f" (of {', '.join(map(repr, place[1]))})" if isinstance(place, tuple) else ""
+        setting = recipe.parameters[parameter]
+        words = f" (of {', '.join(map(repr, setting[1]))})" if isinstance(setting, tuple) else ""
         output.print(escape(f"  {parameter} = {value!r}{words}"), soft_wrap=True)
     charges = [(row["scope"], row["label"], row["mechanism"], f"{row[ledger.unit]:.4g}") for row in ledger.entries()]
     show_table(f"Ledger at epsilon = {epsilon:g}, five mixed features", ("scope", "what", "mechanism", ledger.unit), charges)
     output.print(f"Total: epsilon = {ledger.spent:.6g}")
 
 
-def _module(name: str, kind: str = "private") -> Any:
+def _documentation(name: str, variant: str) -> str:
+    """The docstring of the module that holds a recipe, or its printed form: what the paper does, and what departs."""
     from importlib import import_module
 
-    return import_module(f"dpforest.recipes.{kind}.{name.replace('-', '_')}")
+    module = import_module(f"dpforest.recipes.{variant}.{name.replace('-', '_')}")
+    return inspect.getdoc(module) or ""
 
 
 def _ledger(name: str, epsilon: float) -> Any:
-    """The ledger of a fit on an empty table with five features: what is charged does not depend on rows."""
+    """The ledger of a fit on an empty table with five features; what is charged does not depend on rows."""
     import warnings
 
     from dpforest.errors import NothingLearntWarning
     from dpforest.estimators import DPForestClassifier
     from dpforest.schema import Categorical, Classes, Numeric, Schema
 
-    numeric = {f"number {place}": Numeric(0, 1) for place in (1, 2, 3)}
-    listed = {f"category {place}": Categorical(("a", "b", "c")) for place in (1, 2)}
+    numeric = {f"number {index}": Numeric(0, 1) for index in (1, 2, 3)}
+    listed = {f"category {index}": Categorical(("a", "b", "c")) for index in (1, 2)}
     schema = Schema({**numeric, **listed}, Classes((0, 1)), n_rows=10_000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingLearntWarning)  # there is nothing to learn

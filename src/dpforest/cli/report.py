@@ -24,8 +24,8 @@ def report(
 
     check_ending(out, "A report is written", ".html", ".htm")
     twin = out.with_suffix(".json")
-    for place in (out, twin):
-        check_writable(place, model, *([] if audit is None else [audit]))
+    for path in (out, twin):
+        check_writable(path, model, *([] if audit is None else [audit]))
     load_model(model).save_report(out, None if audit is None else _audit(audit))
     say(f"Report: {out}\nAs JSON: {twin}")
 

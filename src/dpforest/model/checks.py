@@ -176,7 +176,7 @@ def _is_family(forest: Forest) -> bool:
     if not (n_trees and (parents[:n_trees] == -1).all() and ((above >= 0) & (above < below)).all()):
         return False
     n_children, inner = np.bincount(above, minlength=n), np.flatnonzero(~forest.is_leaf)
-    # Unsigned, so that no difference wraps around to a place that looks right.
+    # Unsigned, so that no difference wraps around to an index that looks right.
     index = (below - forest.first_children[above]).astype(np.uint64)
     # The largest child that each route leads to, before nodes share routes: a file stays as large as it is.
     largest = forest.routes.max(axis=1, initial=0)[forest.splits[inner]]

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpforest.common.jsonable import jsonable
 from dpforest.common.pipelines import UNCOVERED
+from dpforest.errors import shown_up
 from dpforest.forest.tree import Estimate
 from dpforest.privacy.accountants import is_whole
 
@@ -77,7 +78,7 @@ class Statement:
         """The end of a sentence that begins "This model": the guarantee and, where delta is 0, what it means for odds."""
         loss = f"epsilon = {self.epsilon:.4g}" + (f" and delta = {self.delta:.3g}" if self.delta else "")
         used = f" (all rows that carry one id, of which the fit uses at most {self.rows})" if self.unit == "person" else ""
-        odds = f"{_odds(self.epsilon):.3g}"
+        odds = shown_up(_odds(self.epsilon), 3)  # "at most" is said of it
         promise = (
             f"is differentially private with {loss}: for any two tables that differ by adding or removing one "
             f"{self.unit}{used}, any result of training is at most {odds} (e^epsilon) times as probable with one table as "

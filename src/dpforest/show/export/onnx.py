@@ -129,7 +129,7 @@ def _code(graph: _Graph, forest: Forest, feature: int) -> str:
         value = graph.input(feature, "DOUBLE")
         other = len(part.categories)
         same = graph.add("Equal", value, graph.constant([[float(item) for item in part.categories]], np.float64))  # type: ignore[arg-type]
-        # At most one category is equal; what it adds turns "other" into its own place.
+        # At most one category is equal; what it adds turns the code of "other" into its own.
         steps = graph.add("Mul", graph.whole(same), graph.constant([np.arange(other) - other]))
         code = graph.add("Add", graph.add("ReduceSum", steps, graph.constant([1])), graph.constant(other))
         missing = other + 1

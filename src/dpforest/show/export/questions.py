@@ -114,7 +114,7 @@ class _Planted:
         self._forest, self._splits, self._chains = forest, splits, chains
         self._rows: list[list[int]] = []  # left, right, question, node of the forest
         self._depth = 0
-        # What is still to be numbered: node, place in its chain, level, parent's row and side.
+        # What is still to be numbered: node, index in its chain, level, parent's row and side.
         waiting = [(root, 0, 0, -1, 0)]
         while waiting:
             node, index, level, parent, side = waiting.pop()

@@ -28,10 +28,10 @@ def importances(model: Any, *, ax: Any = None, most: int = 20) -> Any:
     ends = np.minimum(values + bands, 1)
     around = np.stack([np.minimum(bands, values), ends - values])
     ax.barh(range(len(rows)), values, color=BLUE, xerr=around, error_kw={"ecolor": GREY, "elinewidth": 1, "capsize": 2})
-    for place, (row, end) in enumerate(zip(rows, ends, strict=True)):
+    for index, (row, end) in enumerate(zip(rows, ends, strict=True)):
         words = f"{row['share']:.1%}" + (f" ± {row['band']:.1%}" if row["band"] else "")
         style = {"textcoords": "offset points", "va": "center", "color": GREY, "fontsize": "small"}
-        ax.annotate(words if row["asked"] else "not asked", (end, place), (5, 0), annotation_clip=False, **style, **AS_IS)
+        ax.annotate(words if row["asked"] else "not asked", (end, index), (5, 0), annotation_clip=False, **style, **AS_IS)
     ax.set_yticks(range(len(rows)), [drawable(row["feature"], LONGEST) for row in rows], **AS_IS)
     ax.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, 1.25 * float(ends.max()) or 1))
     in_percent(ax.xaxis)

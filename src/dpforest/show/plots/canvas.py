@@ -55,10 +55,10 @@ def drawable(value: Any, most: float) -> str:
             letter = ""
         letters.append(letter)
     text = "".join(letters).strip()
-    for place, letter in enumerate(text):
+    for index, letter in enumerate(text):
         room -= _width(letter)
-        if room < 0 and (place + 1 < len(text) or room < -1):
-            text = text[:place].rstrip() + "…"
+        if room < 0 and (index + 1 < len(text) or room < -1):
+            text = text[:index].rstrip() + "…"
             break
     return text.replace("$", r"\$") or "(blank)"
 

@@ -28,8 +28,8 @@ def accuracy_by_epsilon(
     curves = [(name, *_summary(scores)) for name, scores in _systems(results).items()]
     ax = axes(ax, 6.4, 4.2)
     ends: list[tuple[float, str, str]] = []
-    for place, (name, epsilons, means, errors) in enumerate(curves):
-        style = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)], "markersize": 5}
+    for index, (name, epsilons, means, errors) in enumerate(curves):
+        style = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)], "markersize": 5}
         ax.fill_between(epsilons, means - errors, means + errors, color=style["color"], alpha=0.2, linewidth=0)
         ax.plot(epsilons, means, linewidth=1.8, **style)
         if name is not None:
@@ -101,12 +101,12 @@ def _write_names(ax: Any, ends: list[tuple[float, str, str]]) -> None:
     """Names to the right of where the lines end, moved apart where they would overlap."""
     low, high = ax.get_ylim()
     ends = sorted(ends)
-    places = [(level - low) / (high - low) for level, _, _ in ends]
+    heights = [(level - low) / (high - low) for level, _, _ in ends]
     # Up from below, then down from the top, so that all names stay beside the axes.
-    for place in range(1, len(places)):
-        places[place] = max(places[place], places[place - 1] + APART)
-    for place in reversed(range(len(places))):
-        places[place] = min(places[place], 1.0 if place == len(places) - 1 else places[place + 1] - APART)
-    for (_, name, colour), place in zip(ends, places, strict=True):
+    for index in range(1, len(heights)):
+        heights[index] = max(heights[index], heights[index - 1] + APART)
+    for index in reversed(range(len(heights))):
+        heights[index] = min(heights[index], 1.0 if index == len(heights) - 1 else heights[index + 1] - APART)
+    for (_, name, colour), height in zip(ends, heights, strict=True):
         style = {"color": colour, "fontsize": "small"}
-        ax.annotate(name, (1.015, place), xycoords="axes fraction", va="center", annotation_clip=False, **style, **AS_IS)
+        ax.annotate(name, (1.015, height), xycoords="axes fraction", va="center", annotation_clip=False, **style, **AS_IS)

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from dpforest.common import text as texts
 from dpforest.common.jsonable import to_json
 from dpforest.common.text import figure, percent, share_figure, shortened, visible
+from dpforest.errors import shown_up
 
 # How much of a long list is on the page; the twin has all.
 MOST_FEATURES, MOST_CATEGORIES, MOST_CLASSES, MOST_LINES = 150, 12, 40, 40
@@ -82,7 +83,7 @@ def _part(name: str) -> str:
 @cache
 def _template() -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"figure": figure, "percent": percent, "share": share_figure}
+    environment.filters |= {"figure": figure, "figure_up": _figure_up, "percent": percent, "share": share_figure}
     environment.globals |= {
         "most_features": MOST_FEATURES,
         "most_categories": MOST_CATEGORIES,
@@ -95,6 +96,11 @@ def _template() -> Template:
     spoken = (texts.count_words, texts.counted, texts.in_brackets, texts.mean_words, texts.share_words)
     environment.globals |= {words.__name__: words for words in spoken}
     return environment.from_string(_part("template.html"))
+
+
+def _figure_up(value: float) -> str:
+    """A number with three digits, rounded up, so that it can stand after "at most"."""
+    return figure(float(shown_up(value, 3)), 3)
 
 
 def _policy(style: str, script: str) -> str:

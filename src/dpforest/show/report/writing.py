@@ -28,10 +28,10 @@ def write_report(model: Any, path: str | Path, audit: dict[str, Any] | None = No
     content = report_content(model, audit)
     drawing = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict()
     files = {twin: twin_text(model, content).encode(), path: page(content, drawing, twin.name).encode()}
-    for index in files:
-        check_writable(index)
-    for index, text in files.items():
-        write_whole(index, text)
+    for file in files:
+        check_writable(file)
+    for file, text in files.items():
+        write_whole(file, text)
 
 
 def twin_text(model: Any, content: dict[str, Any]) -> str:
