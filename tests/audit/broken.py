@@ -5,6 +5,7 @@ A twin that no replay can see is one whose mistake lies inside a sampler: there 
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from unittest.mock import patch
 
 import numpy as np
 from tests.support.strategies import recipe_of
@@ -23,6 +24,7 @@ from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.records.draws import NO_WEIGHTS
 from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.memory.vault import Vault
 
 # Random splits and all of the budget in the leaves, so that what is wrong there shows undiluted.
 COUNTS = recipe_of(
@@ -46,12 +48,11 @@ def with_gate(gate):
 def with_counter(counter):
     """A classifier whose records are counted by another kind of counter."""
 
-    def seal(self, *arguments):
-        schema, vault = DPForestClassifier._seal(self, *arguments)
-        vault.counter = counter
-        return schema, vault
+    def fit(self, *arguments, **named):
+        with patch.object(Vault, "counter", counter):
+            return DPForestClassifier.fit(self, *arguments, **named)
 
-    return type(f"With{counter.__name__}", (DPForestClassifier,), {"_seal": seal, "__module__": counter.__module__})
+    return type(f"With{counter.__name__}", (DPForestClassifier,), {"fit": fit, "__module__": counter.__module__})
 
 
 # --- mistakes of the gate -------------------------------------------------------------------------------------------
@@ -124,7 +125,7 @@ class PureNodes(Narrow):
 
     def narrow(self, candidates, counter, first, amount, gate, label):
         seen = []
-        counter.count_nodes(first, len(candidates.places)).map(seen.append)
+        counter.count_nodes(first, len(candidates.indices)).map(seen.append)
         mixed = (seen[0] > 0).sum(axis=1) > 1
         return replace(candidates, valid=candidates.valid & mixed[:, None])
 

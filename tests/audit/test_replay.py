@@ -587,7 +587,7 @@ class ExactSize(Narrow):
     share: float = 0.5
 
     def narrow(self, candidates, counter, first, amount, gate, label):
-        sizes = opened(counter.count_nodes(first, len(candidates.places))).sum(axis=1)
+        sizes = opened(counter.count_nodes(first, len(candidates.indices))).sum(axis=1)
         return replace(candidates, valid=candidates.valid & (sizes >= self.least)[:, None])
 
 

@@ -1,4 +1,6 @@
-"""Evidence that the promise is kept: replayed fits, statistical lower bounds, membership attacks.
+"""Attempts to break what a recipe claims: replayed fits, statistical lower bounds on epsilon, membership attacks.
+
+Sees tables that it makes itself, and tables that are handed to it for an attack.
 
 from dpforest.audit import audit_recipe
 

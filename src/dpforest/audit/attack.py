@@ -44,7 +44,7 @@ N_NEAR = 50
 
 @dataclass(frozen=True)
 class Attack:
-    """How well the attack tells fits with the canary from fits without it.
+    """The result of a membership attack: how well it tells fits with one planted record, the canary, from fits without it.
 
     The fits are fresh and independent. On a first quarter of them the attack is tuned, on a second one the threshold of its
     score is set so that at most 1 % of the fits without the canary pass it, and on the other half it is tested. Given attack
@@ -75,16 +75,16 @@ class Attack:
 
     @property
     def exceeds(self) -> bool:
-        """Whether the true positives are more than the claim allows, even if false positives are as many as they may be."""
+        """Whether the rate of true positives is above what the claim allows, at the largest plausible rate of false ones."""
         return bool(self.tpr_low > most_allowed(self.fpr_high, self.epsilon, self.delta))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON (an infinite epsilon is the text "inf")."""
+        """The result as plain values, ready for JSON (an infinite epsilon is the text "inf")."""
         return jsonable(asdict(self) | {"exceeds": self.exceeds})
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Attack":
-        """What ``to_dict`` gave."""
+        """The result that ``to_dict`` turned into plain values."""
         curve = {name: np.array(content[name]) for name in ("fpr", "tpr")}
         rest = {name: value for name, value in content.items() if name != "exceeds"}
         return cls(**(rest | curve | {"epsilon": float(content["epsilon"])}))
@@ -118,7 +118,7 @@ def attack(
     n_jobs: int = -1,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Attack:
-    """Plant the canary in half of the fits and try to tell which; by default the ``exposed_record`` of the table.
+    """The result of an attack on fits of which half hold the canary, by default the ``exposed_record`` of the table.
 
     Fits take their coins from the operating system and run in ``n_jobs`` processes.
     """
@@ -220,7 +220,7 @@ class _World:
 
     @property
     def own(self) -> int:
-        """The class of the canary; for a bounded target its side."""
+        """The index of the canary's class; for a bounded target 0 if the lower bound is nearer, else 1."""
         return int(self.added[-1].argmax())
 
     def look(self, planted: bool) -> np.ndarray:
@@ -230,7 +230,7 @@ class _World:
         return self._statistics(model.forest_)
 
     def _statistics(self, forest: Forest) -> np.ndarray:
-        """What the release says about the canary.
+        """The numbers of a released forest by which the attacker decides whether the canary was in the table.
 
         To someone who asks for a prediction: the log-odds of its label. To someone who reads counts: the evidence in
         those of its class, and in the lead of its class over the others; and the records of its class in all.
@@ -245,11 +245,11 @@ class _World:
         return np.array([math.log(share / (1 - share)), *of_own, *of_lead, in_all])
 
     def _excess(self, forest: Forest, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Released counts where the canary passes, minus what the other records explain, ``(n_places, n_values)``.
+        """Released counts of nodes that the canary passes, minus what other records explain, ``(n_nodes, n_values)``.
 
         The splits that a forest happens to choose move counts far more than one record does; whoever knows the other
         records can count them in the released nodes and is left with noise and canary. With it come the weight that the
-        canary has at each place, and the spread of the noise.
+        canary has at each node, and the spread of the noise.
         """
         seen = 1 / forest.n_trees if isinstance(self.subject.parts.sample, Disjoint) else 1.0
         scores, found = np.zeros(self.added.shape), []
@@ -275,7 +275,7 @@ class _World:
 
 
 def _evidence(excess: np.ndarray, weights: np.ndarray, spreads: np.ndarray) -> tuple[float, float]:
-    """The log-likelihood ratio of a planted record of these weights, if noise is Gaussian and if it is Laplace."""
+    """The log-likelihood ratio of "planted" against "not", for these weights, if noise is Gaussian and if it is Laplace."""
     gaussian = weights * (excess - weights / 2) / spreads**2
     laplace = np.clip(2 * excess - weights, -weights, weights) / spreads
     return float(gaussian.sum()), float(laplace.sum())
@@ -297,7 +297,7 @@ def _released_path(tree: Forest, leaf: int) -> np.ndarray:
 
 
 def _n_shared(tree: Forest, path: np.ndarray) -> np.ndarray:
-    """How many nodes of a path lie between the root and each node."""
+    """For each node of a tree, how many nodes of a path lie on the way from the root to it."""
     n_shared = np.bincount(path, minlength=tree.n_nodes)
     for level in tree.level_slices()[1:]:
         n_shared[level] += n_shared[tree.parents[level]]
@@ -305,7 +305,7 @@ def _n_shared(tree: Forest, path: np.ndarray) -> np.ndarray:
 
 
 def _missed(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """What records add to the counts of trees in sequence, by what the trees before missed; see ``leaves.residual_sums``."""
+    """What each record adds to the counts of a tree in sequence: how far the trees before miss it (``residual_sums``)."""
     n_classes = labels.shape[1]
     shares = softmax(scores, axis=1)
     wrong = np.maximum(1 - (shares * labels).sum(axis=1, keepdims=True), 1e-12)
@@ -354,6 +354,6 @@ def _threshold(scores: np.ndarray) -> float:
 
 
 def _rate(positives: np.ndarray) -> tuple[float, float, float]:
-    """A rate and its limits."""
+    """The share of positives, with its lower and upper confidence limit."""
     limits = binomtest(int(positives.sum()), len(positives)).proportion_ci(CONFIDENCE, "exact")
     return float(positives.mean()), float(limits.low), float(limits.high)

@@ -1,4 +1,4 @@
-"""Generated neighbours: small tables full of what goes wrong, and one record more."""
+"""Makes pairs of neighbouring tables: small ones with values that break programs, and the same with one record more."""
 
 import math
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ class Case:
         return as_arrays(first, self.schema.n_features), as_arrays(second, self.schema.n_features)
 
     def without(self, indices: Sequence[int]) -> "Case":
-        """The case with some rows of both tables left out."""
+        """The case without the rows at these indices, in both tables."""
         left_out = set(indices)
         return replace(self, rows=tuple(row for index, row in enumerate(self.rows) if index not in left_out))
 
@@ -88,7 +88,7 @@ def as_arrays(rows: Sequence[Record], n_features: int) -> tuple[np.ndarray, np.n
 
 
 def generate(seed: int, tasks: Sequence[str], with_delta: bool = True) -> Case:
-    """The case of that number: always the same."""
+    """The generated case with this number, which is the same each time."""
     rng = np.random.default_rng([seed, 7_919])
     pick = _Picker(rng)
     kinds = [pick.one(NUMERIC if pick.chance(0.5) else CATEGORICAL) for _ in range(1 + rng.integers(4))]
@@ -122,7 +122,7 @@ class _Picker:
 
 
 class _Records:
-    """Records of one case: ordinary ones, and odd ones more often than in life."""
+    """Draws the records of one case: ordinary ones, and odd ones more often than real tables have them."""
 
     def __init__(self, pick: _Picker, features: dict[str, Feature], target: Classes | Bounded) -> None:
         self.pick, self.features, self.target = pick, list(features.values()), target

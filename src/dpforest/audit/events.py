@@ -1,4 +1,4 @@
-"""The strongest simple event: what is much likelier for one table than for its neighbour, found on some fits.
+"""Finds an event that is much likelier for one table than for its neighbour, from numbers that were read off many fits.
 
 An event is a few conditions on what was seen of a fit, or a threshold on a score that was learned from it.
 """
@@ -28,15 +28,15 @@ LEAST_TO_LEARN = 1_000
 
 
 class Event(Protocol):
-    """Happens or not, given the numbers of a fit; ``str`` says what it is."""
+    """Something that the numbers of a fit show or do not show; ``str`` says it in words."""
 
     def happens(self, rows: np.ndarray) -> np.ndarray:
-        """A mask ``(n_fits,)`` for rows ``(n_fits, n_columns)``."""
+        """Which fits show it: a mask ``(n_fits,)`` for numbers ``(n_fits, n_columns)``."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A column compared with a value; ``=`` and ``!=`` also with NaN."""
+    """The event that a column equals, differs from, or is at most or at least a value; NaN equals NaN."""
 
     index: int
     relation: str
@@ -58,7 +58,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class All:
-    """Several conditions at once."""
+    """The event that several conditions hold at once."""
 
     conditions: tuple[Condition, ...]
 
@@ -71,7 +71,7 @@ class All:
 
 @dataclass(frozen=True)
 class Score:
-    """A learned score, times ``sign``, that reaches a threshold."""
+    """The event that a learned score, times ``sign``, reaches a threshold."""
 
     model: Any
     sign: int
@@ -87,14 +87,14 @@ class Score:
 
 @dataclass(frozen=True)
 class Found:
-    """An event, for which table it is likelier, and the bound on the fits on which it was found."""
+    """An event, the table for which it is likelier, and the lower bound on epsilon from the fits on which it was found."""
 
     event: Event
     with_record: bool
     epsilon: float
 
     def test(self, seen: Observations, delta: float, confidence: float) -> tuple[float, tuple[int, int]]:
-        """The bound on other fits, and how often the event happens there, for the likelier table first."""
+        """The lower bound on epsilon from other fits, and how many show the event, of the likelier table first."""
         likelier, other = seen.ordered(self.with_record)
         hits, other_hits = int(self.event.happens(likelier).sum()), int(self.event.happens(other).sum())
         limits = Limits(len(likelier), len(other), delta, confidence)
@@ -116,18 +116,18 @@ class Limits:
 
 
 def least_shares(n: int, error: float) -> np.ndarray:
-    """For 0 .. n hits: a share below gives as many hits with probability at most ``error``."""
+    """Lower limits for 0 .. n hits: any share below gives so many hits with probability at most ``error``."""
     hits = np.arange(1, n + 1)
     return np.append(0.0, betaincinv(hits, n - hits + 1, error))
 
 
 def largest_shares(n: int, error: float) -> np.ndarray:
-    """For 0 .. n hits: a share above gives as few hits with probability at most ``error``."""
+    """Upper limits for 0 .. n hits: any share above gives so few hits with probability at most ``error``."""
     return 1 - least_shares(n, error)[::-1]
 
 
 def find_event(seen: Observations, delta: float, confidence: float) -> Found:
-    """The event with the largest bound on these fits.
+    """The event that gives the largest lower bound on epsilon, on these fits.
 
     Events are judged by the bound itself. Its limits are wide for a rare event, so none is preferred by luck.
     """
@@ -139,7 +139,7 @@ def find_event(seen: Observations, delta: float, confidence: float) -> Found:
 
 
 class _Search:
-    """Looks for conjunctions. Masks over fits are packed, eight to a byte, so that counting is fast."""
+    """Finds conjunctions of conditions. Masks over fits are packed, eight to a byte, so that counting is fast."""
 
     def __init__(self, seen: Observations, delta: float, confidence: float) -> None:
         pooled = np.concatenate([seen.without, seen.with_record])
@@ -174,21 +174,21 @@ class _Search:
         return best
 
     def _longer(self, indices: tuple[int, ...], with_record: bool) -> dict[tuple[int, ...], float]:
-        """The few best conjunctions that add a condition, and their bounds."""
+        """The best conjunctions with one more condition, each with its lower bound on epsilon."""
         hits, other_hits = (self._hits(indices, which) for which in (with_record, not with_record))
         bounds = self.limits[len(indices)].epsilon(hits, other_hits)
         best = np.argsort(-bounds, kind="stable")[:N_KEPT]
         return {tuple(sorted((*indices, int(index)))): float(bounds[index]) for index in best if index not in indices}
 
     def _hits(self, indices: tuple[int, ...], with_record: bool) -> np.ndarray:
-        """How often each condition holds together with the given ones."""
+        """For each condition, how many fits show it together with the given ones."""
         masks = self.masks[with_record]
         together = masks & np.bitwise_and.reduce(masks[list(indices)], axis=0) if indices else masks
         return np.bitwise_count(together).sum(axis=1, dtype=np.int64)
 
 
 def _conditions(index: int, column: Column, values: np.ndarray) -> Iterator[Condition]:
-    """What is worth asking of a column: frequent values and, where they are in order, thresholds; the plainest first."""
+    """Conditions on a column to try: its frequent values and, where values are in order, thresholds; the plainest first."""
     known = values[~np.isnan(values)]
     distinct, numbers = np.unique(known, return_counts=True)
     frequent = distinct[np.argsort(-numbers, kind="stable")][:N_VALUES]
@@ -227,10 +227,10 @@ def _scores(seen: Observations, delta: float, confidence: float) -> list[Found]:
 
 
 def _scored(model: Any, sign: int, rows: np.ndarray) -> np.ndarray:
-    """How sure the model is of the record, or with the sign -1 of its absence."""
+    """For each fit, how sure the model is that the record was there, or with the sign -1 that it was not."""
     return sign * (model.predict_proba(_finite(rows))[:, 1] - 0.5)
 
 
 def _finite(rows: np.ndarray) -> np.ndarray:
-    """Rows with large numbers for what has no value, and within what the learner takes."""
+    """The numbers of fits with a large negative one for missing values, clipped to what the learner takes."""
     return np.clip(np.nan_to_num(rows, nan=-1e9), -1e9, 1e9)

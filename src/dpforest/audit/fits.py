@@ -1,4 +1,4 @@
-"""Many fits of a subject on two tables, each turned into a row of numbers: what an attacker who has the model sees."""
+"""Fits a subject many times on two tables that the audit made, and reads off each model what an attacker would see of it."""
 
 import warnings
 import zlib
@@ -30,13 +30,13 @@ NO_ERROR, NO_SPLIT = 0.0, -1.0
 
 @dataclass(frozen=True)
 class Column:
-    """A number that is read off each fit. One with ``labels`` only has a few values, which are not in any order."""
+    """A number that is read off each fit. With ``labels`` it stands for one of a few values, which are in no order."""
 
     name: str
     labels: dict[float, str] | None = None
 
     def says(self, relation: str, value: float) -> str:
-        """A condition in words."""
+        """The condition that the column has this relation to a value, in words."""
         if np.isnan(value):
             return f"{self.name} {'does not exist' if relation == '=' else 'exists'}"
         if self.labels is None:
@@ -47,18 +47,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Observations:
-    """What was seen: ``without`` and ``with_record`` ``(n_fits, n_columns)`` of the smaller and of the larger table."""
+    """Numbers of fits: ``without`` and ``with_record`` ``(n_fits, n_columns)`` of the smaller and the larger table."""
 
     columns: tuple[Column, ...]
     without: np.ndarray
     with_record: np.ndarray
 
     def ordered(self, with_record: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Both tables, the one with the record first or last."""
+        """The numbers of both tables, those of the table with the record first or last."""
         return (self.with_record, self.without) if with_record else (self.without, self.with_record)
 
     def part(self, start: int, stop: int) -> "Observations":
-        """Some of the fits of each table."""
+        """The numbers of some of the fits of each table."""
         return Observations(self.columns, self.without[start:stop], self.with_record[start:stop])
 
 
@@ -69,7 +69,7 @@ def observe(
     n_jobs: int = -1,
     progress: Callable[[str], None] = lambda step: None,
 ) -> list[Observations]:
-    """``n_fits`` fits on each table of each pair, every one with fresh coins of the operating system."""
+    """For each pair, the numbers of ``n_fits`` fits on each table, every fit with fresh coins of the operating system."""
     sizes = [N_CHUNK] * (n_fits // N_CHUNK) + [n_fits % N_CHUNK] * (n_fits % N_CHUNK > 0)
     tasks = [(subject, pair, larger, size) for pair in pairs for larger in (False, True) for size in sizes]
     name = f"{2 * n_fits * len(pairs)} fits: {pairs[0].name if len(pairs) == 1 else f'{len(pairs)} pairs'}"
@@ -81,7 +81,7 @@ def observe(
 
 
 def fit(subject: Subject, pair: Pair, table: tuple[np.ndarray, np.ndarray]) -> Any:
-    """One fitted estimator, for the claim at which the pair is used."""
+    """An estimator that was fitted to one table of a pair, for the claim at which the pair is used."""
     claim = subject if pair.epsilon is None else subject.claiming(pair.epsilon, subject.delta)
     with warnings.catch_warnings():
         # A printed algorithm says each time that it leaks. That is what is being measured.
@@ -90,7 +90,7 @@ def fit(subject: Subject, pair: Pair, table: tuple[np.ndarray, np.ndarray]) -> A
 
 
 def succeeded(rows: np.ndarray) -> np.ndarray:
-    """Which fits gave a model."""
+    """A mask of the fits that gave a model."""
     return rows[:, 0] == NO_ERROR
 
 
@@ -104,7 +104,7 @@ def _joined(subject: Subject, pair: Pair, chunks: list[tuple[np.ndarray, dict[st
 
 
 def _fits(subject: Subject, pair: Pair, larger: bool, n_fits: int) -> tuple[np.ndarray, dict[str, dict[float, str]]]:
-    """The rows of some fits, and the labels that were met."""
+    """The numbers of some fits on one table of a pair, and the words for the values that were met."""
     reader, table = _Reader(subject, pair), pair.tables()[larger]
     rows = np.full((n_fits, len(reader.columns)), np.nan)
     for row in rows:
@@ -118,7 +118,7 @@ def _fits(subject: Subject, pair: Pair, larger: bool, n_fits: int) -> tuple[np.n
 
 
 class _Reader:
-    """Reads the numbers off a released forest."""
+    """Reads the numbers of all columns off a released forest."""
 
     def __init__(self, subject: Subject, pair: Pair) -> None:
         # The record that makes the difference, as columns of one value.
@@ -143,7 +143,7 @@ class _Reader:
         self.columns |= {f"predicted share of {part}": None for part in parts}
 
     def label(self, column: str, value: str, words: str) -> float:
-        """A number that stands for a value, the same in all processes."""
+        """The number that stands for a value of a column, the same in all processes."""
         number = float(zlib.crc32(value.encode()))
         labels = self.columns[column]
         assert labels is not None
@@ -172,7 +172,7 @@ class _Reader:
         return np.full(4 + (2 + self.sees_bits) * len(self.parts), np.nan)
 
     def _split(self, forest: Forest, root: int, tree: str) -> list[float]:
-        """Feature, route and, for a number, first cut of a root that is split."""
+        """The feature, the route and, of a numeric feature, the first cut of the split at a root."""
         feature, domain = int(forest.features[root]), forest.domain
         labels = self.columns[f"root{tree}"]
         assert labels is not None
@@ -186,7 +186,7 @@ class _Reader:
 
 
 def _parts(pair: Pair) -> dict[str, np.ndarray]:
-    """What is read of a count, and which values of the target it sums: each class, or the record's and all others."""
+    """Names of the counts that are read, and which target values each sums: every class, or the record's and all others."""
     target = pair.schema.target
     if not isinstance(target, Classes):
         return dict(zip(("the low part", "the high part"), np.eye(2), strict=True))
@@ -198,14 +198,14 @@ def _parts(pair: Pair) -> dict[str, np.ndarray]:
 
 
 def _twin(forest: Forest, leaf: int) -> int | None:
-    """The leaf of the second tree in the same place: whatever is added in order of leaves is the same in both."""
+    """The leaf with the same index among those of the second tree, if any: noise that trees share is the same in both."""
     own, others = (np.flatnonzero(forest.is_leaf & (forest.trees == tree)) for tree in (0, 1))
     index = int(np.searchsorted(own, leaf))
     return int(others[index]) if index < len(others) else None
 
 
 def finest_bits(values: np.ndarray) -> np.ndarray:
-    """The exponents of the lowest bits that are set, 0 for whole numbers.
+    """The exponent of the lowest bit that is set in each value, 0 for whole numbers.
 
     Noise in floating point is finer the smaller it is, and adding it to a count rounds it to what the count leaves room
     for, so fine bits tell that the count was 0 [mironov2012].

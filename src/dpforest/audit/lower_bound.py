@@ -1,4 +1,4 @@
-"""A statistical lower bound on epsilon: many fits on two neighbouring tables, and an event that tells them apart."""
+"""A statistical lower bound on epsilon, from many fits on two neighbouring tables and an event that tells them apart."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ WITH, WITHOUT = "with the record", "without it"
 
 @dataclass(frozen=True)
 class LowerBound:
-    """How far two tables were told apart: ``epsilon`` is at least this."""
+    """A lower bound on epsilon, with the tables and the event that show it."""
 
     epsilon: float
     claimed: float
@@ -39,7 +39,7 @@ class LowerBound:
 
     @property
     def exceeds(self) -> bool:
-        """Whether the claim is refuted."""
+        """Whether the lower bound is above the claimed epsilon, so that the claim is refuted."""
         return self.epsilon > self.claimed
 
     def __str__(self) -> str:
@@ -125,7 +125,7 @@ def _claim(subject: Subject, pair: Pair) -> float:
 
 
 def _promising(subject: Subject, pairs: Sequence[Pair], n_fits: int, n_jobs: int, progress: Callable[[str], None]) -> Pair:
-    """The pair whose bound on few fits is the largest share of its claim."""
+    """The pair of tables whose lower bound, from few fits, is the largest share of its claim."""
     n_half = min(max(int(PILOT_SHARE * n_fits), LEAST_PILOT), MOST_PILOT) // 2
     pilots = observe(subject, pairs, 2 * n_half, n_jobs, progress)
     _check_that_some_succeed(subject, pairs, pilots)
@@ -145,6 +145,6 @@ def _pilot_bound(subject: Subject, finding: Observations, testing: Observations)
 
 
 def _check_that_some_succeed(subject: Subject, pairs: Sequence[Pair], seen: Sequence[Observations]) -> None:
-    """Raise the error of the fits if there is nothing else: a subject that cannot run must not pass."""
+    """Raise the error of the fits if none gave a model: a subject that cannot run must not pass."""
     if not any(succeeded(rows).any() for each in seen for rows in (each.without, each.with_record)):
         fit(subject, pairs[0], pairs[0].tables()[1])

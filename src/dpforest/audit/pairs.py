@@ -1,4 +1,4 @@
-"""Fixed neighbours: few small tables, each chosen because some way of growing trees finds it hard."""
+"""Fixed pairs of neighbouring tables, few and small; each shows a mistake that some way of growing trees can make."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ TWO_CLASSES, MANY_CLASSES, SHARE = Classes([0, 1]), Classes(range(1_000)), Bound
 
 @dataclass(frozen=True)
 class Pair:
-    """Two tables that differ by one record.
+    """Two fixed tables that differ by one record, and the shape of the trees that are grown on them.
 
     ``epsilon`` is the claim at which the pair is meant to be used, None for the subject's own.
     """
@@ -79,7 +79,7 @@ def _pair(name: str, why: str, features: Any, target: Any, rows: Any, extra: Rec
 
 
 def _of_both_tasks(low: Any, high: Any, target: Any) -> list[Pair]:
-    """Pairs that need two targets only: two classes, or the bounds of a range."""
+    """The pairs that make sense for two classes as well as for a target between two bounds."""
     return [
         _pair(
             "pure node",

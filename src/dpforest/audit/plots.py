@@ -1,4 +1,7 @@
-"""Pictures of an audit, for people who do not know the field. Needs matplotlib (``dpforest[plots]``)."""
+"""Draws the results of audits for people who do not know the field. Sees results, no rows.
+
+Needs matplotlib (``dpforest[plots]``).
+"""
 
 import importlib
 import importlib.util
@@ -29,7 +32,7 @@ VERDICTS = {"within claim": COLOURS[0], "above claim": COLOURS[1]}
 
 
 def draw_trade_off(attacks: Sequence[Attack], path: str | Path) -> None:
-    """How many members each attack finds for how many false alarms, beside the most that its (epsilon, delta) allows.
+    """Draw to ``path`` how many members each attack finds for how many false alarms, beside the most that its claim allows.
 
     The left panel shows all rates, the right one rare false alarms, with the 99.9 % limits at 1 %.
     """
@@ -72,7 +75,7 @@ def _draw_attack(panel: Any, attack: Attack, colour: str) -> None:
 
 
 def _write_findings(panel: Any, attacks: Sequence[Attack], colours: Sequence[str]) -> None:
-    """What was found at 1 %, in the corner below chance, where no curve comes."""
+    """Write what each attack finds at 1 % false alarms, in the corner below chance, where no curve comes."""
     names = _names(attacks)
     is_long = max(map(len, names)) > LONG_NAME
     between, size, step = ("\n", "small", 0.085) if is_long else (" ", "medium", 0.055)
@@ -86,7 +89,7 @@ def _write_findings(panel: Any, attacks: Sequence[Attack], colours: Sequence[str
 
 
 def _write_limits(panel: Any, attacks: Sequence[Attack], colours: Sequence[str]) -> None:
-    """Names at the limits that can be seen; one for attacks on the same claim."""
+    """Write the claim at each limit that can be seen; attacks on the same claim share one."""
     claims = {_claim(attack): (attack, colour) for attack, colour in zip(attacks, colours, strict=True)}
     for claim, (attack, colour) in claims.items():
         limit = float(most_allowed(LEAST_RATE, attack.epsilon, attack.delta))
@@ -96,7 +99,7 @@ def _write_limits(panel: Any, attacks: Sequence[Attack], colours: Sequence[str])
 
 
 def _draw_bars(panel: Any, attacks: Sequence[Attack], colours: Sequence[str]) -> None:
-    """How sure the hits at 1 % are; side by side, so that bars do not hide one another."""
+    """Draw the confidence limits of the hits at 1 %, side by side so that bars do not hide one another."""
     panel.axvline(FALSE_POSITIVES, color=GREY, linewidth=0.7)
     for index, (attack, colour) in enumerate(zip(attacks, colours, strict=True)):
         at = FALSE_POSITIVES * 1.1 ** (index - (len(attacks) - 1) / 2)
@@ -116,7 +119,7 @@ def _claim(attack: Attack) -> str:
 
 
 def _names(attacks: Sequence[Attack]) -> list[str]:
-    """Each attack by its claim, and by whatever else differs."""
+    """The name of each attack: its claim, and whatever else differs between them."""
     parts = [(_table(attack), _recipe(attack)) for attack in attacks]
     differ = [len(set(column)) > 1 for column in zip(*parts, strict=True)]
     return [
@@ -139,7 +142,7 @@ def _recipe(attack: Attack) -> str:
 
 
 def draw_evidence(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
-    """The epsilon that each audit has shown to be lost at least, beside the claim.
+    """Draw to ``path`` the epsilon that each audit has shown to be lost at least, beside the claim.
 
     ``rows`` have a "name", the "claimed" epsilon, its "lower_bound" and a "verdict": "within claim" or "above claim".
     """

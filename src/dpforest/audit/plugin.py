@@ -12,7 +12,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def audit_recipe() -> Callable[..., Any]:
-    """``audit_recipe(recipe, n_pairs=200, n_fits=0, epsilon=1.0, delta=0.0)`` fails the test with every finding."""
+    """A function, ``audit_recipe(recipe, n_pairs=200, n_fits=0, epsilon=1.0)``, that fails the test with every finding."""
     from dpforest.audit import audit_recipe
 
     return audit_recipe

@@ -1,4 +1,4 @@
-"""Record and replay: fit on a table and on its neighbour, the releases of every mechanism frozen to the same values.
+"""Record and replay: fits on a table and on its neighbour, with every release of the second frozen to that of the first.
 
 What may differ then is what each mechanism is handed, within the bound that it was told. All else that differs is a leak,
 since a fit sees nothing else of the rows.
@@ -53,7 +53,7 @@ class Finding:
 
 @dataclass
 class Fit:
-    """What one fit showed to the world, and what its mechanisms were asked."""
+    """Everything public that one fit showed, and what its mechanisms were asked."""
 
     tape: Tape
     public: dict[str, Any] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Replays:
-    """What a number of replayed cases found."""
+    """The findings of a number of replayed cases."""
 
     n_pairs: int
     n_refused: int  # fits that both tables refuse in the same words, such as a recipe without a zCDP proof
@@ -79,7 +79,7 @@ class Replays:
 def replay_many(
     subject: Subject, n_pairs: int = 1000, first_case: int = 0, progress: Callable[[int], None] = lambda done: None
 ) -> Replays:
-    """Replays generated cases; findings that differ only in their case are reported once, with a small case."""
+    """The findings of generated cases; those that differ only in their case are reported once, with a small case."""
     begin, found = time.perf_counter(), dict[Finding, Finding]()
     n_refused, closest = 0, 0.0
     with_delta = not isinstance(subject.parts.sample, PoissonBootstrap)
@@ -96,7 +96,7 @@ def replay_many(
 
 
 def replay(subject: Subject, case: Case) -> tuple[tuple[Fit, Fit], list[Finding]]:
-    """Fits on the two tables of a case, the second with the releases of the first; and what tells them apart."""
+    """The fits on the two tables of a case, the second with the releases of the first, and what tells them apart."""
     tables = case.tables()
     first = run_fit(subject, case, *tables[0], Tape(case.seed, case.extra_first, has_extra=case.larger_first))
     script, has_extra = first.tape.queries, not case.larger_first
@@ -129,7 +129,7 @@ def smallest(subject: Subject, finding: Finding) -> Finding:
 
 
 def run_fit(subject: Subject, case: Case, X: np.ndarray, y: np.ndarray, tape: Tape) -> Fit:
-    """One fit under watch, with everything that it shows."""
+    """One fit that a tape watches, with everything that it shows: attributes, messages, errors, saved bytes."""
     model = subject.claiming(case.epsilon, case.delta).estimator(case.schema, case.n_trees, case.max_depth)
     fit, steps = Fit(tape), list[str]()
     with _listening(fit.public):
@@ -155,14 +155,14 @@ def run_fit(subject: Subject, case: Case, X: np.ndarray, y: np.ndarray, tape: Ta
 
 
 def _error_lines(error: BaseException | None) -> Iterator[str]:
-    """An error and those that are shown as its cause."""
+    """The text of an error, and of those that are shown as its cause."""
     while error is not None:
         yield "".join(traceback.format_exception_only(error))
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 def _class_values(kind: type[Any]) -> dict[str, Any]:
-    """What the library's and the caller's classes hold that is neither code nor documentation."""
+    """The values that a class and its bases hold beside code and documentation, but for those of scikit-learn."""
     return {
         name: value
         for base in reversed(kind.__mro__)
@@ -174,7 +174,7 @@ def _class_values(kind: type[Any]) -> dict[str, Any]:
 
 @contextmanager
 def _listening(public: dict[str, Any]) -> Iterator[None]:
-    """Keeps warnings, log lines and what is printed."""
+    """Enter in ``public`` the warnings, log lines and printed text of the block."""
     lines, printed = list[str](), StringIO()
     handler = logging.Handler(level=0)
     form = logging.Formatter("%(name)s %(levelname)s %(message)s")  # with the exception, if it has one
@@ -197,7 +197,7 @@ def _listening(public: dict[str, Any]) -> Iterator[None]:
 
 
 def _flatten(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Every value below an object that can be compared, by its path."""
+    """Every value below an object in a form that can be compared, with its path."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         # Bytes, so that two missing values are the same; type and shape are shown too.
         yield path, (str(value.dtype), value.shape, value.tobytes())
@@ -223,7 +223,7 @@ def _flatten(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _asked_alike(first: Fit, second: Fit) -> Iterator[Finding]:
-    """Questions, and everything public about them, must be the same."""
+    """A finding if the two fits ask different questions, or if something public about a question differs."""
     for one, two in zip(first.tape.queries, second.tape.queries, strict=False):
         mine, other = one.public(), two.public()
         for name in mine:
@@ -242,7 +242,7 @@ def _asked_alike(first: Fit, second: Fit) -> Iterator[Finding]:
 
 
 def _shown_alike(first: Fit, second: Fit) -> Iterator[Finding]:
-    """Attributes, errors, warnings, log lines, printed text and saved bytes must be the same."""
+    """A finding if attributes, errors, warnings, log lines, printed text or saved bytes of the two fits differ."""
     if "parted" in second.public:
         return  # an unfinished fit shows less, and that was reported
     for name in sorted(first.public.keys() | second.public.keys()):
@@ -255,7 +255,7 @@ def _shown_alike(first: Fit, second: Fit) -> Iterator[Finding]:
 
 
 def _within_bounds(case: Case, first: Fit, second: Fit) -> Iterator[Finding]:
-    """What mechanisms are handed may move within the stated bound, in its direction, in one node for each tree."""
+    """A finding where the input of a mechanism moves beyond its stated bound, or in more than one node for each tree."""
     for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
         if not all(np.issubdtype(query.values.dtype, np.integer) for query in (one, two)):
             yield Finding("not an integer", f"what {one.label!r} is handed", one.where, detail=str(one.values.dtype))
@@ -285,7 +285,7 @@ def _within_bounds(case: Case, first: Fit, second: Fit) -> Iterator[Finding]:
 
 
 def _within_charges(first: Fit, second: Fit) -> Iterator[Finding]:
-    """Every run of a mechanism was charged, and what its inputs' moves cost was paid; also all of them together."""
+    """A finding where a run was not charged, or the move of its input costs more than was paid; also for all together."""
     for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
         if one.runs and one.n_charges == 0:
             yield Finding("charge", f"none for {one.label!r}", one.where)
@@ -302,7 +302,7 @@ def _within_charges(first: Fit, second: Fit) -> Iterator[Finding]:
 
 
 def _within_claim(case: Case, fit: Fit) -> Iterator[Finding]:
-    """All books together stay within what was claimed."""
+    """A finding if the books together pass the claim, or if the model shows another ledger."""
     ledger = fit.tape.ledger
     if ledger is None or fit.failed:
         return
@@ -324,7 +324,7 @@ def _share_used(first: Fit, second: Fit) -> float:
 
 
 def _totals(first: Fit, second: Fit) -> Iterator[tuple[Fraction, float, str]]:
-    """For each book: what the extra record uses, what was charged in all, and the unit."""
+    """For each book, the loss of the extra record, what was charged in all, and the unit of both."""
     pairs = list(zip(first.tape.queries, second.tape.queries, strict=True))
     for book in first.tape.books:
         own = [pair for pair in pairs if pair[0].book is book]
@@ -333,7 +333,7 @@ def _totals(first: Fit, second: Fit) -> Iterator[tuple[Fraction, float, str]]:
 
 
 def _factor(query: Query, pairs: list[tuple[Query, Query]]) -> Fraction:
-    """What a loss inside a bootstrap is outside of it: (exp(e) - 1)/e, e being all that is charged inside."""
+    """By which factor losses inside bootstraps grow outside of them: (exp(e) - 1)/e, e being all that is charged inside."""
     factor = Fraction(1)
     for index, scope in enumerate(query.scopes):
         if scope.kind == "bootstrap":
@@ -344,13 +344,13 @@ def _factor(query: Query, pairs: list[tuple[Query, Query]]) -> Fraction:
 
 
 def _cost(one: Query, two: Query) -> Fraction:
-    """Of one copy of the extra record; what the copies of a bootstrap cost together is the matter of its scope."""
+    """The loss of one copy of the extra record by a question; what the copies in a bootstrap cost is up to its scope."""
     costs = (_run_cost(*runs, one.unit) for runs in zip(one.runs, two.runs, strict=True))
     return sum(costs, Fraction(0)) / max(one.times, two.times)
 
 
 def _run_cost(before: Run, after: Run, unit: str) -> Fraction:
-    """What the move of a mechanism's input costs at the rate or variance that it ran at.
+    """The loss that the move of a mechanism's input causes, at the rate or variance that it ran at.
 
     By the law of the mechanism, not by the stated bound: the spread of the moves among the candidates of a node for a
     choice, the norm of the move for noise.

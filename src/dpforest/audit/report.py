@@ -1,4 +1,4 @@
-"""The audit as a page for people who decide, not for people who prove."""
+"""Writes the results of audits as a page for people who decide, not for people who prove. Sees results, no rows."""
 
 import base64
 import platform
@@ -49,7 +49,7 @@ Content = dict[str, Any]
 
 
 def cells(audit: Content) -> tuple[str, ...]:
-    """One row of the table of results."""
+    """The cells of an audit in the table of results, under ``HEAD``."""
     replays, bound = audit["replay"], audit["lower_bound"]
     claim = audit["epsilon"] if bound is None else bound["claimed"]
     return (
@@ -69,14 +69,14 @@ def name_of(audit: Content) -> str:
 
 
 def found_in(audit: Content) -> list[str]:
-    """Every finding in words, with its pair of tables."""
+    """Every finding of an audit in words, with its pair of tables."""
     lines = [finding["words"] for finding in (audit["replay"] or {}).get("findings", [])]
     bound = audit["lower_bound"]
     return [*lines, bound["words"]] if bound is not None and bound["exceeds"] else lines
 
 
 def write_html(path: Path, audits: Sequence[Content], attacks: Sequence[Content]) -> None:
-    """A page that stands alone: table, pictures, every finding with its pair of tables."""
+    """Write to ``path`` a page that needs nothing else: table, pictures, every finding with its pair of tables."""
     head = "".join(f"<th>{escape(name)}</th>" for name in HEAD)
     rows = "".join(_row(audit) for audit in audits)
     found = [(name_of(audit), line) for audit in audits for line in found_in(audit)]
@@ -96,7 +96,7 @@ def write_html(path: Path, audits: Sequence[Content], attacks: Sequence[Content]
 
 
 def evidence(audits: Sequence[Content]) -> list[Content]:
-    """What the picture of lower bounds shows."""
+    """For each audit that has a lower bound, what the picture of lower bounds shows."""
     bounds = [(name_of(audit), audit["lower_bound"]) for audit in audits if audit["lower_bound"] is not None]
     return [
         {

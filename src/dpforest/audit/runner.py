@@ -1,4 +1,4 @@
-"""One audit: everything that is tried on a subject, and the verdict."""
+"""Runs one audit: everything that is tried on a subject, on tables that the audit makes, and the verdict."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from dpforest.recipes.published.registry import get_published
 
 @dataclass(frozen=True)
 class Audit:
-    """What was tried on a subject and what was found."""
+    """The results of one audit: what was tried on a subject, and what was found."""
 
     recipe: str
     variant: str
@@ -28,7 +28,7 @@ class Audit:
 
     @property
     def kept(self) -> bool:
-        """Whether nothing was found. It cannot prove a claim, it can only fail to break it."""
+        """Whether nothing was found. That does not prove the claim; it was only not broken."""
         no_finding = self.replays is None or not self.replays.findings
         return no_finding and (self.bound is None or not self.bound.exceeds)
 
@@ -53,7 +53,7 @@ class Audit:
 def audit(
     subject: Subject, n_pairs: int = 200, n_fits: int = 20_000, progress: Callable[[str], None] = lambda step: None
 ) -> Audit:
-    """Replay ``n_pairs`` generated neighbours and bound epsilon from below by ``n_fits`` fits; 0 leaves a part out."""
+    """Results of ``n_pairs`` replayed cases and of a lower bound on epsilon from ``n_fits`` fits; 0 leaves either out."""
     replays = bound = None
     claim = subject.claim()
     if n_pairs:

@@ -38,7 +38,7 @@ class Subject:
         return not is_listed(self.parts) or bool(outside_parts(self.classifier, self.regressor))
 
     def claim(self) -> dict[str, Any]:
-        """What is claimed and by whom, with the fingerprint of the parts as they are before they run, as in a fit."""
+        """The recipe and its claim as plain values, with the fingerprint of its parts as they are before they run."""
         parts = fingerprint(self.parts, self.classifier, self.regressor)
         own = {"own": self.is_own, "fingerprint": parts}
         return {"recipe": self.name, "variant": self.variant, "epsilon": self.epsilon, "delta": self.delta, **own}
@@ -48,7 +48,7 @@ class Subject:
         return self.parts.tasks
 
     def claiming(self, epsilon: float, delta: float) -> "Subject":
-        """The same with another claim."""
+        """The same subject with another claim."""
         return replace(self, epsilon=epsilon, delta=delta)
 
     def estimator(self, schema: Schema, n_trees: int | None = None, max_depth: int | None = None) -> Any:

@@ -43,7 +43,7 @@ class Run:
 
 @dataclass
 class Query:
-    """One question to the gate."""
+    """One question to the gate: what was stated and charged, and the runs of mechanisms that answer it."""
 
     label: str
     stated: Bound | Sensitivity | None
@@ -58,7 +58,7 @@ class Query:
 
     @property
     def values(self) -> np.ndarray:
-        """What the mechanisms were handed, all nodes together."""
+        """The values that the mechanisms were handed, all nodes together."""
         return np.concatenate([run.values for run in self.runs]) if self.runs else np.zeros(0, dtype=np.int64)
 
     @property
@@ -67,11 +67,11 @@ class Query:
 
     @property
     def copies(self) -> int:
-        """Trees, or other equal steps on the same records, that the charge stands for."""
+        """How many trees, or other equal steps on the same records, the charge stands for."""
         return int(np.prod([scope.copies for scope in self.scopes]))
 
     def public(self) -> dict[str, Any]:
-        """All of it that must not depend on rows."""
+        """Everything about the question that must not depend on rows."""
         return {
             "label": self.label,
             "bound": self.stated,
@@ -87,7 +87,7 @@ class Query:
 
 @dataclass
 class Tape:
-    """What one fit asked. With ``script``, the queries of another fit, mechanisms release what they released there."""
+    """A record of what one fit asks. With ``script``, the queries of another fit, mechanisms release what they did there."""
 
     seed: int
     extra_first: bool
@@ -131,7 +131,7 @@ class Tape:
         valid: np.ndarray | None,
         draw: Callable[[], np.ndarray],
     ) -> np.ndarray:
-        """What the mechanism draws; or the released values of the same run in the script."""
+        """The values that a mechanism draws, or those that the same run released in the script."""
         if self._asking is None:
             # Nobody asked, so nobody pays: a question that is charged nothing, with the line of whoever ran it.
             assert self._ledger is not None
@@ -157,12 +157,12 @@ class Tape:
 
     @property
     def ledger(self) -> Ledger | None:
-        """That of the gate that was watched."""
+        """The ledger of the fit that was watched; None before it has made a gate."""
         return self._ledger
 
     @contextlib.contextmanager
     def watching(self, model: Any) -> Iterator[None]:
-        """Gates that the estimator makes have this tape in them."""
+        """Have this tape in all gates that an estimator makes while the block runs."""
         make_gate = model._make_gate
         model._make_gate = lambda ledger, random_state: self._watch(make_gate(ledger, random_state))
         try:
@@ -171,7 +171,7 @@ class Tape:
             del model._make_gate
 
     def _watch(self, gate: Gate) -> Gate:
-        """The gate with this tape in it; its coins are those of the tape."""
+        """The same gate with this tape in it, and with the coins of the tape."""
         self._ledger = gate.ledger
         kind = type(gate)
         gate.__class__ = type(f"Watched{kind.__name__}", (_Watching, kind), {"tape": self})
@@ -239,7 +239,7 @@ class TapeEntropy(Entropy):
 
 
 def _asked_at() -> str:
-    """The file, line and function that asked the gate."""
+    """The file, line and function that asked the gate, as text."""
     frame = inspect.currentframe()
     while frame is not None and (
         frame.f_code.co_filename.startswith(GATE_FILES) or "contextlib" in frame.f_code.co_filename

@@ -27,7 +27,7 @@ SECONDS_BEHIND = 5.0
 
 @dataclass
 class DataSet:
-    """What the chain says of one data set."""
+    """What the entries say of one data set: who is protected, and its account."""
 
     fingerprint: str  # the hash of its first entry
     unit: str
@@ -35,7 +35,7 @@ class DataSet:
 
 
 def losses_to_json(losses: Sequence[Loss]) -> list[list[str]]:
-    """Decimals as text, which is how the accounting reads floats."""
+    """Losses as pairs of texts, epsilon and rho, since the accounting reads floats as the decimals that are written."""
     return [[repr(float(x)) for x in (loss.epsilon, loss.rho)] for loss in losses]
 
 
@@ -60,7 +60,7 @@ class Chain:
         self._open: dict[int, str] = {}  # the data set of each open reservation
 
     def next_entry(self, content: dict[str, Any], *, late: bool = False) -> tuple[int, str, str]:
-        """Number, text and hash of one more entry, which is not yet added.
+        """The number, text and hash of an entry that would come next; it is not added yet.
 
         A clock that is behind the last entry is refused. An entry that comes ``late`` ends what is reserved: it must not be
         lost to a clock, and its time is that of the entry before, since how long a fit took tells of its rows.
@@ -77,7 +77,7 @@ class Chain:
         return self.number + 1, text, hash_of(text)
 
     def add(self, number: Any, text: Any, found: Any) -> dict[str, Any]:
-        """Check one more entry and count it in; returns its content."""
+        """The content of one more entry, which is checked and added."""
         try:
             if hash_of(text) != found:
                 raise ValueError("its hash is not that of its text")
@@ -97,7 +97,7 @@ class Chain:
         return dict(entry)
 
     def count(self, entry: dict[str, Any], found: str) -> None:
-        """Count in an entry that is checked."""
+        """Add an entry that was checked to the account of its data set."""
         {"create": self._create, "reserve": self._reserve, "settle": self._settle}[entry["kind"]](entry, found)
 
     def _create(self, entry: dict[str, Any], found: str) -> None:

@@ -1,4 +1,4 @@
-"""Releases on a budget: the worst case is reserved before they begin, then what they cost is settled. Public values only."""
+"""Charges releases to a budget: the worst case is reserved before one begins, then settled. Sees charges only."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -35,10 +35,10 @@ def check_budget(budget: Budget | None, unit: str, broken: Sequence[str]) -> Non
 def outcomes_of_fit(
     recipe: Recipe, schema: Schema, epsilon: float, delta: float, n_trees: int | None, max_depth: int | None
 ) -> list[Loss]:
-    """Every loss that a fit may end with, at most.
+    """The losses that a fit may end with, each at its largest.
 
     With delta it is charged as zCDP, but for a noisy number of rows, which may lead to a plan without delta (see
-    ``forest.fit_forest``).
+    ``pipeline.fit_forest``).
     """
     if delta == 0:
         return [Loss.pure(epsilon)]
@@ -53,7 +53,7 @@ def outcomes_of_fit(
 
 @contextmanager
 def charged(budget: Budget | None, what: str, outcomes: Sequence[Loss], ledger: Ledger) -> Iterator[None]:
-    """Reserves, runs the block, and settles what its ledger says, also if it fails."""
+    """Reserve ``outcomes``, run the block, and settle what its ledger says, also if the block fails."""
     if budget is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Budget: the handle of a data set's store, which fits and searches are given. Public values only."""
+"""``Budget``, which estimators and searches are given: the budget of a data set in a file. Sees charges only."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -115,7 +115,7 @@ class Budget:
         return self._read(lambda found: found.account.left_with_delta)
 
     def reserve(self, what: str, *, outcomes: Sequence[Loss]) -> Reservation:
-        """Enter that a release begins, which ends with one of the losses ``outcomes``; ``what`` it is, others can read.
+        """The reservation of a release that ends with one of the losses ``outcomes``; ``what`` says to readers what it is.
 
         Raises ``BudgetError``, and enters nothing, if one of them would pass the cap.
         """
@@ -143,7 +143,7 @@ class Budget:
             )
 
     def history(self) -> list[dict[str, Any]]:
-        """Every release, in order: entry, time, what, state ("settled" or "reserved"), losses, epsilon spent so far."""
+        """Every release, in order: entry number, time, what, state ("settled" or "reserved"), losses, epsilon so far."""
         return self._replay(self._store.entries())
 
     def verify(self, anchor: str | None = None) -> str:

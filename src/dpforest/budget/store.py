@@ -1,4 +1,4 @@
-"""The file that holds the entries: SQLite, append-only, durable. Data, never code; public values only.
+"""The file that holds the entries of budgets: SQLite, append-only, durable. Data, never code; public values only.
 
 Every entry is on the disk, in the one file, before whoever wrote it goes on. While an entry is written the pages that it
 changes are kept in a journal beside the file; it is deleted when the entry is there.
@@ -59,7 +59,7 @@ _lock = threading.RLock()
 
 
 def _before_fork() -> None:
-    """No connection crosses a fork: both sides open their own."""
+    """Close all connections before a fork: none may cross it, both sides open their own."""
     _lock.acquire()
     for kept in _kept.values():
         _close(kept)
@@ -115,13 +115,13 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[Chain]:
-        """The entries as they are now, checked."""
+        """The chain of entries as they are now, checked."""
         with self._transaction("BEGIN") as (kept, _):
             yield kept.chain
 
     @contextmanager
     def appending(self) -> Iterator[tuple[Chain, Append]]:
-        """The entries as they are now and a function that adds one. While the block runs nobody else adds any.
+        """The chain of entries as they are now, and a function that adds one. While the block runs nobody else adds any.
 
         What the block adds is on the disk when it has ended well, and not there at all otherwise.
         """
@@ -185,7 +185,7 @@ class Store:
         return kept
 
     def _catch_up(self, connection: sqlite3.Connection, kept: _Kept) -> None:
-        """Check and count in what is new since the last time."""
+        """Check the entries that are new since the last time, and add them to the chain."""
         # Pages that this process remembers would hide that the file was overwritten.
         connection.execute("PRAGMA shrink_memory")
         statements = connection.execute("SELECT sql FROM sqlite_schema ORDER BY rowid LIMIT 9").fetchall()
@@ -207,7 +207,7 @@ class Store:
         kept.seen = kept.chain.number, kept.chain.head
 
     def _identity(self) -> tuple[int, int]:
-        """Which file is at the path; refuses what is no ordinary file of its own."""
+        """Device and number of the file at the path; refuses what is no ordinary file of its own."""
         try:
             found = os.lstat(self.path)
         except OSError as error:
@@ -248,7 +248,7 @@ class Store:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """What goes wrong in SQLite, in words; after it the connection is not used again."""
+        """Raise what goes wrong in SQLite as an error in words; after it the connection is not used again."""
         try:
             yield
         except (sqlite3.Error, UnicodeError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What releases cost together, and whether that is within a cap. Public values only."""
+"""Adds up what the releases from a data set cost, and compares it with a cap. Sees charges only."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ class Loss:
 
     @classmethod
     def pure(cls, epsilon: float) -> "Loss":
-        """Of an epsilon-DP release.
+        """The loss of an epsilon-DP release.
 
         It is epsilon**2/2-zCDP [bun2016]; its Rényi divergences are at most epsilon, so it is epsilon-zCDP as well.
         """
@@ -52,7 +52,7 @@ class Loss:
 
     @classmethod
     def of_ledger(cls, ledger: Ledger) -> "Loss":
-        """Of everything that a ledger has charged: the sum over its books, for the unit that it protects."""
+        """The loss of everything that a ledger has charged: the sum over its books, for the unit that it protects."""
         total = cls(0.0, 0.0)
         for book in ledger.books:
             accountant = book.accountant
@@ -66,7 +66,7 @@ class Loss:
         return Loss(_sum(self.epsilon, other.epsilon), _sum(self.rho, other.rho))
 
     def within(self, other: "Loss") -> bool:
-        """Whether it is no larger, either way."""
+        """Whether it is no larger than another loss, neither in epsilon nor in rho."""
         return self.epsilon <= other.epsilon and self.rho <= other.rho
 
 
@@ -129,11 +129,11 @@ class Cap:
 
     @cached_property
     def divergence(self) -> Fraction:
-        """The most that divergences may sum to."""
+        """The most that the Rényi divergences of all releases may sum to."""
         return Fraction(self.order) * exact(zcdp_rho(self.epsilon, self.delta)) if self.delta else Fraction(0)
 
     def sums(self, loss: Loss) -> Sums:
-        """A loss as summands."""
+        """What a loss adds to each of the sums over releases."""
         epsilon, rho = (amount if math.isinf(amount) else exact(amount) for amount in (loss.epsilon, loss.rho))
         by_rho = rho if math.isinf(rho) else Fraction(self.order) * rho
         return Sums(epsilon, rho, min(epsilon, by_rho))
@@ -157,7 +157,7 @@ def _up(value: Exact) -> float:
 
 @lru_cache
 def _order(epsilon: float, delta: float) -> float:
-    """The order at which the largest rho of the cap keeps its delta."""
+    """The Rényi order at which the largest rho of the cap keeps its delta."""
     if not delta:
         return 0.0
     rho = zcdp_rho(epsilon, delta)
@@ -174,8 +174,11 @@ def _renyi_epsilon(divergence: float, order: float, delta: float) -> float:
 
 
 class _Worst(NamedTuple):
-    """The largest sums that a reservation can end with: if its epsilon is finite, in any case, and what the latter
-    lose if its epsilon is infinite (None where there is no such outcome)."""
+    """The largest sums that a reservation can end with.
+
+    ``finite`` is over outcomes with a finite epsilon and ``any`` over all; ``drop`` is by how much outcomes with an infinite
+    epsilon stay below ``any``. None stands for no such outcome.
+    """
 
     finite: Sums | None
     any: Sums
@@ -183,7 +186,7 @@ class _Worst(NamedTuple):
 
 
 class Account:
-    """What a data set has spent and what is reserved, and whether more fits."""
+    """What a data set has spent and what is reserved, and whether one more release is within its cap."""
 
     def __init__(self, cap: Cap) -> None:
         self.cap = cap
@@ -197,24 +200,24 @@ class Account:
         self.open[number], self._worst[number] = tuple(outcomes), worst
         self._finite, self._any = self._finite.plus(worst.finite or NOTHING), self._any.plus(worst.any)
 
-    def release(self, number: int) -> None:
-        """Forget a reservation."""
+    def forget(self, number: int) -> None:
+        """Take a reservation out of the sums."""
         worst = self._worst.pop(number)
         del self.open[number]
         self._finite = _minus(self._finite, worst.finite or NOTHING)
         self._any = _minus(self._any, worst.any)
 
     def settle(self, number: int, loss: Loss) -> None:
-        self.release(number)
+        self.forget(number)
         self.settled = self.settled.plus(self.cap.sums(loss))
 
     def admits(self, outcomes: Sequence[Loss]) -> bool:
-        """Whether a release may begin that ends with one of these losses, whichever."""
+        """Whether a release may begin that ends with any one of these losses."""
         self.reserve(0, outcomes)
         try:
             return all(map(self.cap.admits, self._ends()))
         finally:
-            self.release(0)
+            self.forget(0)
 
     @property
     def spent(self) -> float:
@@ -232,7 +235,7 @@ class Account:
 
     @property
     def left_with_delta(self) -> float:
-        """The largest epsilon that one more release may have at the delta of the cap, be it pure or zCDP; as ``left``."""
+        """The largest epsilon that one more release, pure or zCDP, may have at the delta of the cap; rounded as ``left``."""
         if not self.cap.delta:
             return 0.0
         rho = self._largest(lambda rho: Loss(math.inf, rho), zcdp_rho(self.cap.epsilon, self.cap.delta))

@@ -1,1 +1,1 @@
-"""A fitted model as a file, and what can be said about it. Public values only."""
+"""Model files, how far a model stands out of its noise, and what looks odd about it. Released values only."""

@@ -1,4 +1,4 @@
-"""What a model file must hold for the code that uses it, which does not check again. Public values only."""
+"""Checks of what a model file holds, since the code that uses it does not check again. Public values only."""
 
 import math
 import re
@@ -22,7 +22,7 @@ WHOLE = ("n_trees", "max_depth", "max_rows_per_person", "n_jobs")
 
 
 def check_header(header: dict[str, Any]) -> None:
-    """Raise unless texts are texts and amounts are amounts: a report joins, prints and adds them."""
+    """Raise unless the entries of a header have their types: a report joins, prints and adds them."""
     privacy, names = header["privacy"], header["feature_names"]
     texts = [header["estimator"], header["link"], *(names or ()), *header["made_with"], *header["made_with"].values()]
     texts += [privacy[name] for name in ("adjacency", "unit", "recipe", "variant")]
@@ -50,7 +50,7 @@ def check_header(header: dict[str, Any]) -> None:
 
 
 def check_size(ledger: dict[str, Any]) -> None:
-    """Raise if a ledger holds more than a file may."""
+    """Raise if a ledger has more books or charges than a file may hold."""
     books = ledger["books"]
     if len(books) > MOST_BOOKS or sum(_n_charges(book["root"]) for book in books) > MOST_CHARGES:
         raise ModelFileError(
@@ -64,7 +64,7 @@ def _n_charges(entry: dict[str, Any]) -> int:
 
 
 def _are_parameters(parameters: dict[str, Any]) -> bool:
-    """Whether an estimator can work with them; a file must not start threads without end."""
+    """Whether an estimator can work with these parameters; a file must not start threads without end."""
     whole = [value for name, value in parameters.items() if name in WHOLE and value is not None]
     return (
         isinstance(parameters["recipe"], str)
@@ -143,7 +143,7 @@ def _has_shapes(forest: Forest) -> bool:
 
 
 def _has_numbers(forest: Forest) -> bool:
-    """Far from where sums and squares overflow."""
+    """Whether all numbers are far from where sums and squares overflow."""
     return bool(
         forest.link in LINKS
         and all(
@@ -155,7 +155,7 @@ def _has_numbers(forest: Forest) -> bool:
 
 
 def _has_splits(forest: Forest) -> bool:
-    """Each split with a route of its own: what is said of all nodes is then not much larger than the file."""
+    """Whether each split has a route of its own, so that what is said of all nodes is not much larger than the file."""
     inner = ~forest.is_leaf
     features, splits = forest.features[inner], forest.splits[inner]
     return bool(
@@ -169,7 +169,7 @@ def _has_splits(forest: Forest) -> bool:
 
 
 def _is_family(forest: Forest) -> bool:
-    """Roots first, in the order of their trees; the children of a node side by side, a level below, in its tree."""
+    """Whether roots come first, in the order of trees, and children of a node side by side, a level below, in its tree."""
     n, n_trees, parents = forest.n_nodes, forest.n_trees, forest.parents
     below = np.arange(n_trees, n)
     above = parents[n_trees:]

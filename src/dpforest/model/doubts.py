@@ -22,7 +22,7 @@ CHECK = "'dpforest schema check --table' shows it to the holder of the table."
 
 
 def released_doubts(forest: Forest, schema: Schema) -> list[str]:
-    """Sentences about what is odd, for a warning and the report."""
+    """Sentences about what looks odd in a released forest, for a warning and the report."""
     return [*_few_records(forest, schema), *_idle_columns(forest)]
 
 
@@ -55,7 +55,7 @@ def _few_records(forest: Forest, schema: Schema) -> list[str]:
 
 
 def _held(forest: Forest) -> Estimate | None:
-    """The records that the trees hold, at least as many as there are; None if no noisy count was released."""
+    """The number of records that the trees hold together, which is no less than in the table; None without noisy counts."""
     if not forest.variances.any():
         return None
     return Estimate(max(float(forest.held.sizes[0]), 0.0), float(forest.held.size_deviations[0]))
@@ -66,7 +66,7 @@ def _may_be_none(estimate: Estimate | None) -> bool:
 
 
 def _idle_columns(forest: Forest) -> list[str]:
-    """Columns of which nearly all values are missing, or unknown, by the splits of roots, which hold all records."""
+    """Sentences on columns of mostly missing or unknown values, by the splits of roots, which hold all records."""
     found = []
     roots = np.flatnonzero(~forest.is_leaf[: forest.n_trees])
     for feature in np.unique(forest.features[roots]).tolist():
@@ -79,7 +79,7 @@ def _idle_columns(forest: Forest) -> list[str]:
 
 
 def _holds_nearly_all(forest: Forest, nodes: np.ndarray, codes: list[int]) -> bool:
-    """Whether the children that nothing but these codes of a feature leads to hold nearly all records of some nodes."""
+    """Whether nearly all records of some nodes are in children that only these codes of a feature lead to."""
     sizes, variances = np.zeros(2), np.zeros(2)  # beside, within
     for node in nodes.tolist():
         routes = forest.routes[forest.splits[node], : forest.domain.n_codes[forest.features[node]]]
@@ -97,7 +97,7 @@ def _holds_nearly_all(forest: Forest, nodes: np.ndarray, codes: list[int]) -> bo
 
 
 def _empty_codes(domain: Domain, feature: int) -> list[tuple[str, list[int]]]:
-    """Codes that say nothing of a value, and what that means."""
+    """The codes of a feature that stand for no known value, in groups, each with what it means in words."""
     last = int(domain.n_codes[feature]) - 1
     if not isinstance(domain.features[feature], Categorical):
         return [("missing, or no numbers", [last])]

@@ -52,7 +52,7 @@ ARRAYS = {
 
 
 def save_model(model: Any, path: str | Path) -> None:
-    """Write a fitted estimator."""
+    """Write a fitted estimator to a model file."""
     header, blobs = _content(model)
     check_size(header["ledger"])
     text = _header_text(header)
@@ -77,13 +77,13 @@ def model_digest(model: Any) -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """What a model is made with."""
+    """The versions of what a model is made with, by name."""
     return {"dpforest": _own_version(), "python": platform.python_version(), "numpy": np.__version__}
 
 
 @cache
 def _own_version() -> str:
-    """As the installed package says, which takes as long to look up as a small fit."""
+    """The version of the installed package, looked up once: it takes as long as a small fit."""
     return version("dpforest")
 
 
@@ -163,7 +163,7 @@ def _unpack(content: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str,
 
 
 def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Forest:
-    """The forest of a file, checked; entries of the header become what they stand for."""
+    """The forest of a file, checked; in ``header``, entries are replaced by the objects that they stand for."""
     check_header(header)
     arrays = {name: _read_array(blobs[f"{name}.npy"], *form) for name, form in ARRAYS.items()}
     header["schema"] = schema = Schema.from_dict(header["schema"])
@@ -186,7 +186,7 @@ def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Fore
 
 
 def _split_cuts(cuts: np.ndarray, n_cuts: np.ndarray, schema: Schema) -> tuple[np.ndarray, ...]:
-    """The cuts of each feature: increasing, none for a categorical one."""
+    """The cuts of each feature, checked: in increasing order, and none for a categorical feature."""
     numeric = [isinstance(part, Numeric) for part in schema.features.values()]
     if len(n_cuts) != len(numeric) or (n_cuts < 0).any() or (n_cuts > len(cuts)).any() or n_cuts.sum() != len(cuts):
         raise ModelFileError("The cuts of the model do not fit its features.")
@@ -239,7 +239,7 @@ def _digest(header: dict[str, Any], blobs: Mapping[str, bytes | memoryview]) -> 
 
 
 def _tag(value: Any) -> Any:
-    """JSON has no tuples, but labels may be tuples; in a list they become an object, which a list of labels never holds."""
+    """A value as JSON can hold it: a tuple, as labels may be, becomes an object, which a list of labels never holds."""
     if isinstance(value, tuple):
         return {"(tuple)": [_tag(item) for item in value]}
     if isinstance(value, list):

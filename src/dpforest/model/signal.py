@@ -1,4 +1,4 @@
-"""How far released counts stand out of their noise: the one definition, for whoever tells a reader. Released values only.
+"""How far released counts stand out of their noise: the one definition, for all that people see. Released values only.
 
     ratio = height / standard deviation of the noise in that height
 
@@ -31,7 +31,7 @@ EDGES = (0.0, 1.0, 2.0, STANDS_OUT, 5.0, 10.0, 30.0, math.inf)
 
 
 def leaf_release(forest: Forest, ledger: Ledger) -> str:
-    """What the leaves released: see the top of the module."""
+    """What the leaves released, by its name at the top of the module: "counts", "lead", "labels", "exact" or "printed"."""
     if ledger.leaks:
         return "printed"
     if forest.variances.any():
@@ -43,7 +43,7 @@ def leaf_release(forest: Forest, ledger: Ledger) -> str:
 
 @dataclass(frozen=True)
 class Signal:
-    """Sizes of nodes, what stands out in them and the standard deviation of its noise."""
+    """For each node of a forest its size, what should stand out of the noise, and the standard deviation of that noise."""
 
     forest: Forest
     release: str
@@ -59,29 +59,29 @@ class Signal:
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """Records of each node, by weight in later trees of a sequence; at least 0."""
+        """The released number of records of each node, by weight in later trees of a sequence; at least 0."""
         return np.maximum(self.forest.bands.sizes, 0)
 
     @cached_property
     def heights(self) -> np.ndarray:
-        """What stands out: the size of a node, or the lead of its first class."""
+        """What should stand out of the noise at each node: its size, or the lead of its first class."""
         return np.maximum(self.forest.bands.leads, 0) if self.release == "lead" else self.sizes
 
     @cached_property
     def deviations(self) -> np.ndarray:
-        """Standard deviation of the noise in ``heights``."""
+        """The standard deviation of the noise in ``heights``."""
         return self.forest.bands.lead_deviations if self.release == "lead" else self.forest.bands.size_deviations
 
     @cached_property
     def ratios(self) -> np.ndarray:
-        """Signal against noise; 0 where the width of the noise is not known."""
+        """``heights`` over ``deviations``, for each node; 0 where the width of the noise is not known."""
         found = np.zeros(len(self.heights))
         return np.divide(self.heights, self.deviations, out=found, where=self.deviations > 0)
 
     def reliability(self) -> dict[str, Any] | None:
-        """Leaves by how far they stand out: their number and their part of the records; None where noise is not known.
+        """How many leaves, and which share of the records, stand out how far; None where the noise is not known.
 
-        Parts are of sizes as released, so that those of nothing but noise may be a little below 0.
+        Shares are of sizes as released, so that those of nothing but noise may be a little below 0.
         """
         leaves, bands = self.forest.is_leaf, self.forest.bands
         sizes, variances, ratios = bands.sizes[leaves], bands.size_variances[leaves], self.ratios[leaves]
