@@ -19,7 +19,7 @@ IN_TITLE = ("table", "metric", "which")
 commands = typer.Typer()
 
 Lines = list[dict[str, Any]]
-Quick = Annotated[bool, typer.Option("--quick", help="A subset, in under two minutes.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Run a subset, in under two minutes.")]
 Results = Annotated[Path, typer.Option(help="Rows are kept here; a second run goes on where it ended.")]
 Report = Annotated[Path | None, typer.Option(help="A folder for the page and its plots.")]
 Render = Annotated[bool, typer.Option("--render", help="Measure nothing, use the rows that are kept.")]
@@ -32,7 +32,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print rows as JSON.")]
 
 @commands.command()
 def foundation(as_json: AsJson = False) -> None:
-    """Accuracy of the default recipe on adult, and what a small fit and an import cost.
+    """Measure the accuracy of the default recipe on adult, and what a small fit and an import cost.
 
     Example: [bold]DPFOREST_DATA=tables dpforest bench foundation[/bold]
     """
@@ -47,7 +47,7 @@ def foundation(as_json: AsJson = False) -> None:
 def papers(
     quick: Quick = False, results: Results = Path("papers.jsonl"), report: Report = None, as_json: AsJson = False
 ) -> None:
-    """The experiments of the papers, run again beside what they print.
+    """Run the experiments of the papers again, beside what they print.
 
     Example: [bold]DPFOREST_DATA=tables dpforest bench papers --quick --report page[/bold]
     """
@@ -64,18 +64,18 @@ def utility(
     results: Results = Path("utility.jsonl"),
     report: Report = None,
     systems: Annotated[
-        str, typer.Option(help="Only these, with commas; names or auto, recipes, peers, references, ablations.")
+        str, typer.Option(help="Only these systems, with commas: names, or auto, recipes, peers, references, ablations.")
     ] = "",
     tables: Annotated[str, typer.Option(help="Only these tables, with commas.")] = "",
-    no_peers: Annotated[bool, typer.Option("--no-peers", help="Without other people's systems.")] = False,
+    no_peers: Annotated[bool, typer.Option("--no-peers", help="Leave out other people's systems.")] = False,
     peers_env: Annotated[
         Path | None,
-        typer.Option(help="Environment of the peers, made there if it is not; by default in the cache."),
+        typer.Option(help="Folder of the peers' environment, which is made if it is not there; by default in the cache."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Cases to run side by side.")] = 2,
     as_json: AsJson = False,
 ) -> None:
-    """How good predictions are at a given budget, beside other private models.
+    """Measure how good predictions are at a given budget, beside other private models.
 
     Example: [bold]DPFOREST_DATA=tables dpforest bench utility --quick[/bold]
     """
@@ -113,7 +113,7 @@ def speed(
     render: Render = False,
     as_json: AsJson = False,
 ) -> None:
-    """Time and memory beside other libraries, and how they grow.
+    """Measure time and memory beside other libraries, and how they grow.
 
     Example: [bold]dpforest bench speed --quick --only goals[/bold]
     """
@@ -140,7 +140,7 @@ def engines(
     render: Render = False,
     as_json: AsJson = False,
 ) -> None:
-    """What a fit costs in memory, from a file, in databases and on a cluster.
+    """Measure what a fit costs: in memory, from a file, in databases and on a cluster.
 
     Example: [bold]dpforest bench engines --quick --only DuckDB[/bold]
     """
@@ -166,7 +166,7 @@ def search(
     render: Render = False,
     as_json: AsJson = False,
 ) -> None:
-    """Whether a private search is worth its price.
+    """Measure whether a private search is worth its price.
 
     Example: [bold]DPFOREST_DATA=tables dpforest bench search --quick[/bold]
     """
@@ -178,7 +178,7 @@ def search(
 
 
 def _measure(results: Path, run: Callable[[Callable[[str], None]], Iterable[Any]]) -> None:
-    """Measure what ``results`` does not have yet; every row is written there when it is measured."""
+    """Run a benchmark, whose rows are written to ``results`` as they are measured; rows that are there stay."""
     from dpforest.common.files import check_writable
 
     check_writable(results)
@@ -223,7 +223,7 @@ def _print(lines: Lines, as_json: bool) -> None:
 
 
 def _by_title(lines: Lines) -> dict[str, Lines]:
-    """Lines under the title of their experiment or table, in columns that fit a terminal; other lines as they are."""
+    """The tables to print, by title: the lines of each experiment or table, in columns that fit a terminal."""
     tables: dict[str, Lines] = {}
     for line in lines:
         if "experiment" in line:

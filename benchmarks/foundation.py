@@ -1,4 +1,4 @@
-"""Figures of the base: accuracy of the default recipe on adult, and what a small fit and an import cost."""
+"""The first benchmark: accuracy of the default recipe on adult, and what a small fit and an import cost."""
 
 import math
 import time

@@ -102,7 +102,7 @@ def _gap(line: Row) -> float:
 
 
 def write(results: Path, folder: Path) -> Path:
-    """The page, made of the rows."""
+    """Write the page into a folder, from the rows of a results file."""
     lines = side_by_side(results)
     verdicts = [
         f"* {line['system']}: {line['against auto']}, {'met' if _gap(line) >= -GOAL else 'not met'}.\n"

@@ -1,1 +1,1 @@
-"""What all benchmarks share: rows, processes, goals, figures, pages and plots."""
+"""What all benchmarks share: cases and their rows, worker processes, goals, figures, pages and plots."""

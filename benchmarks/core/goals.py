@@ -21,7 +21,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class Goal(Generic[Figures]):
-    """What should be reached: a figure of at most ``limit``, or of at least that."""
+    """A goal that was set beforehand: a figure of at most ``limit``, or of at least that."""
 
     name: str
     limit: float
@@ -39,7 +39,7 @@ class Goal(Generic[Figures]):
 def judged(
     goals: Iterable[Goal[Figures]], figures: Figures, beside: str, signs: tuple[str, str] = ("≤", "≥"), after: str = ""
 ) -> Entries:
-    """Each goal with what was reached, as text.
+    """The entries of a table of goals, each with what was reached and whether that is enough.
 
     ``beside`` is the head of the last column, ``signs`` say at most and at least, ``after`` follows a verdict.
     """

@@ -1,4 +1,4 @@
-"""The machine on which rows are measured."""
+"""Facts about the machine on which rows are measured."""
 
 import os
 import platform
@@ -13,12 +13,12 @@ BUSY = 0.5
 
 
 def threads() -> int:
-    """Cores that this process may use: all systems get so many threads."""
+    """The number of cores that this process may use; all systems get so many threads."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def load_average() -> float | None:
-    """Processes that wanted to run in the last minute: above 0 before a run, others disturb it."""
+    """The mean number of processes that wanted to run in the last minute: above 0 before a run, others disturb it."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
@@ -62,5 +62,5 @@ def facts_shown(facts: dict[str, Any], memory: str) -> dict[str, str]:
 
 
 def loads(rows: Iterable[dict[str, Any]], when: str) -> list[float]:
-    """The loads that were measured at some time of each row."""
+    """The loads of the machine that the rows hold under the name ``when``."""
     return [row[when] for row in rows if row.get(when) is not None]

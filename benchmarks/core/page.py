@@ -17,17 +17,17 @@ def table_text(entries: Entries) -> str:
 
 
 def folded(title: str, text: str) -> str:
-    """Text that shows its title only until it is asked for."""
+    """A text that is folded under its title until a reader opens it."""
     return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
 
 
 def section(title: str, entries: Entries, introduction: str = "") -> list[str]:
-    """A head, what is said before the table, and the table; nothing without entries."""
+    """The parts of a section: its head, an introduction and a table; none without entries."""
     return [part for part in (f"## {title}\n", introduction, table_text(entries)) if part] if entries else []
 
 
 def could_not_run(rows: Iterable[Row], *columns: str) -> list[str]:
-    """The reasons why cases were not run, each with the tables on which it came up, by these columns of a row."""
+    """The section on cases that were not run: each reason with the tables on which it came up, by these columns."""
     reasons: dict[tuple[str, ...], set[str]] = {}
     for row in rows:
         reasons.setdefault((*(row[column] for column in columns), row["absent"]), set()).add(row["dataset"])
@@ -45,12 +45,12 @@ def sections_shown(sections: dict[str, Entries]) -> Entries:
 
 
 def page_text(parts: Iterable[str]) -> str:
-    """A page of these parts, those that say something."""
+    """A page made of the parts that are not empty."""
     return "\n".join(part for part in parts if part).rstrip() + "\n"
 
 
 def write_page(folder: Path, name: str, text: str) -> Path:
-    """Write a page into a folder, which is made if it is not there."""
+    """Write a page into a folder, which is made if it is not there; the path of the page."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     write_whole(path, text.encode())

@@ -1,4 +1,4 @@
-"""Pictures beside the pages. matplotlib is optional: without it nothing is drawn, and pages have tables only."""
+"""Draws the pictures beside the pages. matplotlib is optional: without it nothing is drawn, and pages have tables only."""
 
 import importlib
 import importlib.util
@@ -18,12 +18,12 @@ Styles = dict[str, tuple[str, str, str]]  # colour, marker and label of each cur
 
 
 def is_drawn() -> bool:
-    """Whether plots can be drawn here."""
+    """Whether matplotlib is installed, so that plots can be drawn."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 class Canvas:
-    """Panels in rows, as many as are asked for."""
+    """A figure with as many panels as are asked for, in rows."""
 
     def __init__(self, n_panels: int = 1, n_columns: int = 1) -> None:
         self.n_columns = min(n_columns, n_panels)
@@ -45,7 +45,7 @@ class Canvas:
 
 
 def draw_growth(panel: Any, curves: Curves, styles: Styles, axis: str) -> None:
-    """Lines on logarithmic axes, each with its name at its end."""
+    """Draw curves on logarithmic axes, each with its name at its end."""
     curves = {name: points for name, points in curves.items() if points}
     for name, points in curves.items():
         colour, marker, _ = styles[name]
@@ -64,7 +64,7 @@ def draw_growth(panel: Any, curves: Curves, styles: Styles, axis: str) -> None:
 
 
 def _name(panel: Any, ends: dict[str, tuple[int, float]], styles: Styles) -> None:
-    """Names of the lines that end at the same value."""
+    """Write the names of curves that end at the same value beside their ends, moved apart."""
     low, high = (math.log(edge) for edge in panel.get_ylim())
     heights = [(math.log(height) - low) / (high - low) for _, height in ends.values()]
     for (name, (end, _)), height in zip(ends.items(), spread_out(heights, LEAST_GAP), strict=True):

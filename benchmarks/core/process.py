@@ -1,4 +1,4 @@
-"""Processes in which cases are measured, and the memory that they take."""
+"""Worker processes in which cases are measured, and the memory that they take."""
 
 import gc
 import json
@@ -36,7 +36,7 @@ class Worker:
         self.end()
 
     def ask(self, request: Row, alone: bool = False) -> Row:
-        """What a worker says to a request."""
+        """The answer of the worker to a request; ``alone`` gives it a process of its own."""
         if alone:
             self.end()
         if self._process is None:
@@ -62,7 +62,7 @@ class Worker:
         return answer
 
     def end(self) -> int | None:
-        """End the process, if there is one; the next request starts another."""
+        """End the process, if there is one, and give its exit code; the next request starts another."""
         process, self._process = self._process, None
         if process is None:
             return None
@@ -83,7 +83,7 @@ def peak_bytes() -> int:
 
 
 def start_watching() -> int:
-    """Forget the old peak where the system allows it; returns what is held now."""
+    """The memory that this process holds now; its peak so far is forgotten where the system allows it."""
     gc.collect()
     with suppress(OSError):  # without a reset a peak can only be overstated, never understated
         CLEAR.write_text("5")

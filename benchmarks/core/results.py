@@ -1,4 +1,4 @@
-"""Cases and their rows. A run may be stopped at any time and goes on where it was.
+"""Cases, and the file that holds their rows. A run may be stopped at any time and goes on where it was.
 
 A case says what to measure on what; a row is its case and what was measured, as one line of JSON. Tables and figures are
 made from rows. A case that cannot be run is a row too, with the reason, and is tried again the next time.
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """What to train on what. ``variant`` is "private", "published" or "no privacy"; the seed chooses the split only."""
+    """What to train on what table. ``variant`` is "private", "published" or "no privacy"; the seed is that of the split."""
 
     question: str
     dataset: str
@@ -54,17 +54,17 @@ def check_known(what: str, names: Iterable[str], known: Iterable[str]) -> None:
 
 
 def key(row: Row) -> str:
-    """What two rows of the same case have in common."""
+    """The text by which rows of the same case are known."""
     return json.dumps({name: row[name] for name in FIELDS}, sort_keys=True)
 
 
 def group(row: Row) -> str:
-    """What rows of the same case on different splits have in common."""
+    """The text by which rows of the same case on different splits are known."""
     return key(row | {"seed": None})
 
 
 def attempted(measure: Callable[[], Row]) -> Row:
-    """What was measured, or why not: one case that fails must not stop the others."""
+    """What was measured, or under "absent" why not: one case that fails must not stop the others."""
     try:
         return measure()
     except DPForestError as error:

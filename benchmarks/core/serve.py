@@ -1,4 +1,4 @@
-"""The side of a worker: requests come in as lines of JSON, answers go out as such. Knows nothing of dpforest."""
+"""The loop of a worker process: requests come in as lines of JSON, answers go out as such. Needs nothing of dpforest."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def serve(work: Callable[[Any], dict[str, Any]]) -> None:
-    """Answer each line of the standard input."""
+    """Answer each line of the standard input with what ``work`` makes of it, on the standard output."""
     # Answers have the standard output to themselves: what libraries print goes to standard error.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""Trains and tests: how rows are split, what predictions are worth, and what one knows without looking at features."""
+"""Trains and tests models on public tables: splits of the rows, metrics of predictions, and the best constant guess."""
 
 import math
 import time
@@ -65,7 +65,7 @@ class HeldOut:
 
 
 def run(case: Case, load: Callable[[str], Loaded], split: Split, measure: Measured | None = None) -> Row:
-    """Train and test one case, with fresh noise; ``measure`` says what is measured, by default predictions."""
+    """The row of one case that is trained and tested with fresh noise; ``measure`` measures, by default ``predictions``."""
 
     def trial() -> Row:
         X, y, schema = load(case.dataset)
@@ -78,7 +78,7 @@ def run(case: Case, load: Callable[[str], Loaded], split: Split, measure: Measur
 
 
 def predictions(case: Case, X: Any, y: Any, schema: Schema, train: np.ndarray, test: np.ndarray) -> Row:
-    """How good the predictions are, and those of one who does not look at features."""
+    """The metrics of a model's predictions and of the best constant guess, and what the model spent."""
     target = np.asarray(y)
     if (case.system, isinstance(schema.target, Classes)) in FORESTS:
         numbers = as_numbers(X, schema)
@@ -95,7 +95,7 @@ def predictions(case: Case, X: Any, y: Any, schema: Schema, train: np.ndarray, t
 
 
 def fit(case: Case, X: Any, y: Any, schema: Schema, train: np.ndarray) -> DPForestClassifier | DPForestRegressor:
-    """The forest of a case that names a recipe."""
+    """A fitted forest for a case whose system is a recipe."""
     kind = DPForestClassifier if isinstance(schema.target, Classes) else DPForestRegressor
     parameters = dict(case.parameters)
     model = kind(
@@ -140,7 +140,7 @@ def as_numbers(X: Any, schema: Schema) -> np.ndarray:
 
 
 def _guess(target: np.ndarray, schema: Schema) -> Any:
-    """What one would always say without looking at features."""
+    """The best constant guess: the most common label, or the mean."""
     if not isinstance(schema.target, Classes):
         return target.mean()
     labels, counts = np.unique(target, return_counts=True)

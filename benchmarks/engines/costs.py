@@ -35,12 +35,12 @@ class Work:
 
     @property
     def table_bytes(self) -> int:
-        """Read once, to encode it."""
+        """The bytes of the table, which is read once, to encode it."""
         return 4 * self.n_rows * (self.n_features + 1)
 
     @property
     def code_bytes(self) -> int:
-        """Passed over in each level of a tree, or of all trees that grow together."""
+        """The bytes of the codes, passed over in each level of a tree, or of all trees that grow together."""
         return self.n_rows * (self.n_features + 1)
 
     @property
@@ -50,18 +50,18 @@ class Work:
 
     @property
     def counted_bytes(self) -> int:
-        """Codes that are looked at in all passes; a record of a full-data forest is counted for each tree."""
+        """The bytes of codes that are counted in all passes; a forest on all records counts each for each tree."""
         per_tree = self.depth * self.code_bytes
         return per_tree if self.kind == "disjoint" else per_tree * self.n_trees
 
     def level_bytes(self, level: int) -> int:
-        """Counts of one level: nodes x codes of all features x classes. Trees that grow together are in one array."""
+        """The bytes of the counts of one level, nodes x codes of all features x classes; all trees that grow together."""
         together = 1 if self.kind == "sequential" else self.n_trees
         return together * 2**level * self.n_features * self.n_codes * self.n_classes * COUNT_BYTES
 
     @property
     def leaf_bytes(self) -> int:
-        """Counts of all nodes of one tree, or of trees that grow together, without features."""
+        """The bytes of the counts of all nodes of one tree, or of trees that grow together, without features."""
         together = 1 if self.kind == "sequential" else self.n_trees
         return together * (2 ** (self.depth + 1) - 1) * self.n_classes * COUNT_BYTES
 

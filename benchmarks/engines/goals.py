@@ -56,7 +56,7 @@ def _over_memory(engine: str) -> Callable[[Figures], Reached | None]:
 
 
 def _peak(figures: Figures) -> Reached | None:
-    """That with fewest threads, since each has buffers of its own; the others are said beside it."""
+    """The peak of memory with fewest threads, since each has buffers of its own; the others stand beside it."""
     rows = [figures.largest(DUCKDB_PARQUET, threads) for threads in range(1, figures.threads + 1)]
     found = [row for row in rows if row is not None]
     if not found:

@@ -27,7 +27,7 @@ class Tables:
         self._copied: set[int] = set()
 
     def address(self, engine: str, n_rows: int) -> str:
-        """Where an engine finds the table: a file, or the address of a server."""
+        """The address at which an engine finds the table: the path of a file, or the URL of a server."""
         if engine == DUCKDB:
             return str(self._duckdb(n_rows))
         if engine == POSTGRESQL:

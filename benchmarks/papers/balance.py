@@ -18,7 +18,7 @@ DISTANCES = (5, 10, 20, 40, 80)
 
 
 def evenness(case: Case, X: Any, y: Any, schema: Schema, train: np.ndarray, test: np.ndarray) -> Row:
-    """Of one tree: the mean share of the smaller child, and the share of leaves that are ``t`` or more away from N/2^d."""
+    """Metrics of a tree: mean share of the smaller child, and share of leaves that are ``t`` or more away from N/2^d."""
     del test
     parameters = dict(case.parameters)
     t = parameters.pop("t", DISTANCES[0])

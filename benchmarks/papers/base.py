@@ -93,7 +93,7 @@ class Question:
 
 
 def grid(datasets: Any, systems: Any, **axes: Any) -> Cells:
-    """All combinations; a tuple is several values of an axis."""
+    """The cells of all combinations of parameters; a tuple stands for several values of one."""
     names = sorted(axes)
     values = [axes[name] if isinstance(axes[name], tuple) else (axes[name],) for name in names]
     return tuple(

@@ -35,7 +35,7 @@ Groups = dict[str, list[Row]]  # rows of the same case on different splits
 
 @dataclass(frozen=True)
 class Line:
-    """A cell with all that was measured and printed for it; ``guess`` is what who always says the same reaches."""
+    """A cell with all that was measured and printed for it; ``guess`` is the figure of the best constant guess."""
 
     cell: Cell
     metric: str
@@ -50,12 +50,12 @@ class Line:
         return None if self.printed is None else self.printed["value"]
 
     def gain(self, column: str) -> float:
-        """How much better than printed."""
+        """By how much the figure is better than the printed one."""
         assert self.value is not None
         return self.goodness(self.figures[column].mean) - self.goodness(self.value)
 
     def is_reached(self, column: str) -> bool:
-        """Within two points of what is printed, a tenth of a squared error, or better."""
+        """Whether a figure is better than printed, or within two points of it (a tenth for squared errors)."""
         assert self.value is not None
         return self.gain(column) >= -(NEAR_SHARE * self.value if self.metric == "mse_range" else NEAR_POINTS)
 
@@ -94,7 +94,7 @@ def _line(question: Question, table: Table, cell: Cell, groups: Groups, said: li
 
 
 def is_printed_for(row: Row, cell: Cell, metric: str) -> bool:
-    """A printed row says fewer parameters than a cell has, but privacy it must have or lack alike."""
+    """Whether a printed row is about a cell: it names fewer parameters, but must have or lack privacy alike."""
     given = dict(cell.parameters)
     return (
         row["metric"] == metric

@@ -72,7 +72,7 @@ def plot(table: Table, lines: list[Line], folder: Path) -> Path | None:
 
 
 def _panels(table: Table, lines: list[Line]) -> dict[str, list[Line]]:
-    """Lines by the title of their panel. Who lacks the parameter that tells panels apart is in each of its data set."""
+    """Lines by the title of their panel. A line without the parameter that tells panels apart is in all of its data set."""
     apart = table.panel or ""
     values = sorted({value for line in lines for name, value in line.cell.parameters if name == apart})
     panels: dict[str, list[Line]] = {}

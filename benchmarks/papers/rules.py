@@ -11,7 +11,7 @@ Tables = dict[str, "list[Line]"]  # the lines of every table by its name
 
 
 def base(dataset: str) -> str:
-    """The benchmark table of a view."""
+    """The name of the benchmark table that a view is a part of."""
     return dataset.partition(":")[0]
 
 
@@ -68,7 +68,7 @@ class Reader:
                     yield first, second
 
     def curves(self, pick: Pick, along: str) -> "list[list[tuple[Any, Line]]]":
-        """Lines that differ in ``along`` only, by it; of two points or more."""
+        """Groups of two or more lines that differ in the parameter ``along`` only, each in the order of its values."""
         curves: dict[Any, list[tuple[Any, Line]]] = {}
         for line in self.lines(pick):
             value = dict(line.cell.parameters).get(along)

@@ -79,5 +79,5 @@ MOST_ROWS = {("kddcup99_10pct", "diffprivlib logistic regression"): 20_000}
 
 
 def settings_of(peer: Peer, table: str) -> tuple[dict[str, Any], ...]:
-    """What is tried on a table."""
+    """The settings of a peer that are tried on a table."""
     return peer.settings[: peer.n_settings_large] if table in LARGE else peer.settings

@@ -40,7 +40,7 @@ class Data:
 
     @property
     def _one_hot(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Numbers scaled to 0 .. 1, a column for each category."""
+        """The features with numbers scaled to 0 .. 1 and a column for each category."""
         if not hasattr(self, "_columns"):
             scaled = (self.features - self.lower) / (self.upper - self.lower)
             columns = [
@@ -53,7 +53,7 @@ class Data:
 
     @property
     def _named(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Categories as text."""
+        """The features with categories as text."""
         if not hasattr(self, "_objects"):
             self._objects = self.features.astype(object)
             for index in np.flatnonzero(self.n_categories):

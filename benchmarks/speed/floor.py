@@ -36,7 +36,7 @@ def nodes_of(n_records: int, depth: int, seed: int) -> list[np.ndarray]:
 
 
 def bare_pass(packed: np.ndarray, levels: list[np.ndarray], threads: int) -> Callable[[], list[np.ndarray]]:
-    """What counts all levels, one pass each: records by feature, node, bin and class ``(n_features, n_nodes * WIDTH)``.
+    """A function that counts all levels, a pass each, by feature, node, bin, class ``(n_features, n_nodes * WIDTH)``.
 
     Each thread has features of its own, so that no table is shared.
     """

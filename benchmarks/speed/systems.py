@@ -20,7 +20,7 @@ BAG = 0.632  # distinct records of a bootstrap
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a table and of the forest that is trained on it."""
+    """The shape of a table and of the forest that is trained on it."""
 
     n_rows: int
     n_features: int
@@ -72,7 +72,7 @@ def our_trainer(recipe: str, shape: Shape, threads: int, *table: Any) -> Train:
 
 
 def trainer(system: str, X: np.ndarray, y: np.ndarray, shape: Shape, threads: int) -> Train:
-    """What trains the system once; all that is not timed is done before it is returned."""
+    """A function that trains the system once; all that is not timed is done before it is returned."""
     if system in cases.OURS:
         return our_trainer(system, shape, threads, X, y)
     if system in (cases.LIGHTGBM, cases.LIGHTGBM_BY_TREE):
@@ -94,7 +94,7 @@ def _scikit_learn(system: str, shape: Shape, threads: int) -> tuple[Any, dict[st
 
 
 def lightgbm_settings(system: str, shape: Shape, threads: int) -> dict[str, Any]:
-    """A random forest's: bags of records; all features for each split, or about the square root of them for each tree."""
+    """Settings that make LightGBM a random forest: bags of records, and all features or, for each tree, the root of them."""
     share = round(shape.n_features**-0.5, 4) if system == cases.LIGHTGBM_BY_TREE else 1.0
     return {
         "objective": "binary",
@@ -120,7 +120,7 @@ def _lightgbm(system: str, X: np.ndarray, y: np.ndarray, shape: Shape, threads: 
 
 
 def predictor(system: str, model: Any, X: np.ndarray, threads: int) -> Callable[[], np.ndarray]:
-    """What predicts the shares of classes of all rows once."""
+    """A function that predicts the class shares of all rows once."""
     if system == cases.LIGHTGBM:
         return lambda: model.predict(X, num_threads=threads)
     return lambda: model.predict_proba(X)

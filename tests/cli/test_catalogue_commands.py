@@ -34,7 +34,7 @@ def test_a_recipe_is_shown_with_its_printed_form_and_the_values_of_its_parameter
     assert "As printed (variant='published')" in shown
     assert "Where the print leaves something open" in shown
     assert "  rho = 0.5\n" in shown
-    assert "  medians = 'joint' (of 'joint', 'first')\n" in shown
+    assert "  medians = 'joint' (one of 'joint', 'first')\n" in shown
     assert "As printed" not in run("recipes", "hou-2019", cwd=tmp_path).stdout
 
 

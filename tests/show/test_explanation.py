@@ -60,7 +60,7 @@ def test_numbers_of_trees_are_those_of_the_forest(name):
 
 def test_a_noisy_number_of_rows_is_paid_for():
     plan = explain(schema_of("two"), 5_000, 1.0)
-    assert (plan.shares[0].what, plan.shares[0].value) == ("number of rows (2% of epsilon)", "2.0%")
+    assert (plan.shares[0].what, plan.shares[0].value) == ("number of rows", "2.0%")
     assert "your guess" in plan.choices[0].why
     assert all(line.what != "number of rows" for line in explain(schema_of("two", 5_000), None, 1.0).shares)
 
@@ -79,7 +79,7 @@ def test_the_kind_of_release_is_named():
 def test_noise_that_differs_between_leaves_is_said_to_be_an_average():
     mixed = Schema({"x": Numeric(0, 1), "c": Categorical(list("abcdefgh"))}, Classes([0, 1]), n_rows=5000)
     marginal, own = explain(mixed, None, 1.0).noise
-    assert marginal.what == "leaf of marginal trees"
+    assert marginal.what == "leaf of the marginal trees"
     assert marginal.value.endswith(" on average")
     assert not own.value.endswith(" on average")
 

@@ -296,7 +296,7 @@ def test_the_form_that_the_library_proves_is_that_of_the_catalogue_alone(tmp_pat
 
 def test_an_own_recipe_is_announced_above_the_guarantee(tmp_path):
     words, _, twin = written(own_model(), tmp_path)
-    assert "An own recipe: not reviewed by the library." in top(words)
+    assert "This is an own recipe, which the library did not review." in top(words)
     assert "none was attached" in top(words)
     assert twin["guarantee"]["own_recipe"] is True
     assert "not reviewed" not in top(written(small_model(), tmp_path)[0])

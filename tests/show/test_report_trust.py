@@ -162,7 +162,7 @@ def test_what_parts_from_outside_draw_and_do_is_not_asserted(tmp_path):
         assert implementation[name].endswith("not known of the parts from outside")
     words, _, twin = written(own_model(), tmp_path)
     assert "not known" not in twin["deployment"]["implementation"]["samplers"]
-    assert "No seed." in words.text
+    assert "No seed was given." in words.text
 
 
 def test_notes_that_weaken_the_promise_are_said_with_it(tmp_path):
@@ -187,7 +187,7 @@ def test_notes_that_weaken_the_promise_are_said_with_it(tmp_path):
 
 def test_what_is_proved_is_said_without_the_recipes_name(tmp_path):
     text = written(small_model(), tmp_path)[0].text
-    assert "What is provedEach part and their combination, by the library, beside its code." in text
+    assert "What is provedEach part and their combination are proved by the library, beside its code." in text
     assert "own recipe 'mine' made of the library's parts" in written(own_model(), tmp_path)[0].text
 
 

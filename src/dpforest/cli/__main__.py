@@ -1,4 +1,4 @@
-"""``python -m dpforest.cli``."""
+"""Runs the command line as ``python -m dpforest.cli``."""
 
 from dpforest.cli.main import app
 

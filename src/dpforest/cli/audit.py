@@ -20,17 +20,19 @@ from dpforest.common.progress import Step
 ATTACKED_AT = (0.1, 1.0, 10.0, math.inf)
 ATTACK_FITS = 2000
 # As ``report.HEAD``, for a terminal of 80 columns; the number of pairs was asked for.
-SHORT_HEAD = ("recipe", "claimed", "at least", "", "found", "closest", "verdict")
+SHORT_HEAD = ("recipe", "claimed ε", "ε at least", "", "findings", "closest", "verdict")
 
 
 def audit(
-    recipe: Annotated[str, typer.Option(help="A recipe, or all.")] = "auto",
-    variant: Annotated[str, typer.Option(help="private, published or all.")] = "private",
+    recipe: Annotated[str, typer.Option(help="The name of a recipe, or all.")] = "auto",
+    variant: Annotated[str, typer.Option(help="The variant of the recipe: private, published or all.")] = "private",
     epsilon: Annotated[float, typer.Option(help="Epsilon of the claim that is attacked.")] = 1.0,
     delta: Delta = 0.0,
     pairs: Annotated[int, typer.Option(help="Generated pairs of neighbouring tables to replay; 0 for none.")] = 200,
     trials: Annotated[int, typer.Option(help="Fits for the lower bound on epsilon; 0 for none.")] = 20_000,
-    attack: Annotated[str | None, typer.Option(help="Also attack on this table: survey, or a benchmark table.")] = None,
+    attack: Annotated[
+        str | None, typer.Option(help="Also run membership attacks on this table: survey, or a benchmark table.")
+    ] = None,
     as_json: AsJson = False,
     html: Annotated[Path | None, typer.Option(help="Also write a report for people to this file.")] = None,
 ) -> None:
@@ -75,7 +77,7 @@ def _told(progress: Callable[[str], None], title: str, step: str) -> None:
 
 
 def _attacks(table: str, recipe: str, epsilon: float, delta: float, progress: Any) -> list[Any]:
-    """The membership attack on one recipe at several epsilons; on the default recipe if all are audited."""
+    """The results of membership attacks on one recipe at several epsilons; on the default recipe if all are audited."""
     from dpforest.audit.attack import attack, realistic_table
     from dpforest.audit.subject import Subject
 

@@ -1,4 +1,4 @@
-"""dpforest bench: measured figures, where the benchmarks are."""
+"""dpforest bench: runs the benchmarks, where the repository has them."""
 
 import sys
 from functools import cache
@@ -28,7 +28,7 @@ class _Benchmarks(TyperGroup):
 
     @commands.setter
     def commands(self, own: dict[str, Any]) -> None:
-        """A group that is made sets its commands; this one has none of its own."""
+        """Do nothing: typer sets the commands of a new group, and this one has none of its own."""
 
 
 @cache
@@ -46,5 +46,5 @@ def _found() -> Any:
 
 
 bench = typer.Typer(
-    cls=_Benchmarks, no_args_is_help=True, help="Measure figures and print them: a benchmark for each question."
+    cls=_Benchmarks, no_args_is_help=True, help="Run a benchmark and print its figures; there is one for each question."
 )

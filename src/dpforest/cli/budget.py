@@ -24,7 +24,7 @@ def open_budget(name: str | None) -> Any:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """File and data set."""
+    """The file and the data set that FILE::DATASET names."""
     from dpforest.errors import ParameterError
 
     path, separator, dataset = name.rpartition("::")
@@ -35,7 +35,10 @@ def _parts(name: str) -> tuple[str, str]:
 
 @budget.command("create")
 def create(
-    name: Annotated[str, typer.Argument(metavar="FILE::DATASET", help="A file, which may hold several, and a name.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="FILE::DATASET", help="A file of budgets, and the name of a data set."),
+    ],
     epsilon: Annotated[float, typer.Option(help="The most that all releases may cost together; never changed later.")],
     delta: Annotated[float, typer.Option(help="Delta of the cap; 0 admits pure epsilon only.")] = 0.0,
     unit: Annotated[str, typer.Option(help="Who is protected: record or person.")] = "record",
@@ -60,7 +63,7 @@ def show(
     name: Annotated[str, typer.Argument(metavar="FILE[::DATASET]", help="One budget, or all of a file.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show cap, spent and left, with a bar.
+    """Show the cap of a budget, what is spent and what is left.
 
     Example: [bold]dpforest budget show budget.db::ward-7[/bold]
     """
@@ -73,19 +76,19 @@ def show(
         print_json(facts)
         return
     for item in facts:
-        delta = f" at delta = {item['delta']:g}" if item["delta"] else ""
-        say(f"{shortened(item['dataset'])}, for each {item['unit']}")
-        say(f"  {_bar(item['spent'], item['epsilon'])}  {item['spent']:.4g} of epsilon = {item['epsilon']:g}{delta}")
+        cap = f"epsilon = {item['epsilon']:g}" + (f" at delta = {item['delta']:g}" if item["delta"] else "")
+        say(f"{shortened(item['dataset'])}: the budget of each {item['unit']}")
+        say(f"  {_bar(item['spent'], item['epsilon'])}  {item['spent']:.4g} of {cap} is spent")
         with_delta = f" ({shown_down(item['left_with_delta'], 4)} with delta)" if item["delta"] else ""
         left = f"one more release may have epsilon = {shown_down(item['left'], 4)}{with_delta}"
-        say(f"  {left if max(item['left'], item['left_with_delta']) else 'nothing is left'}")
+        say(f"  {left if max(item['left'], item['left_with_delta']) else 'no further release is possible: nothing is left'}")
         if item["reserved"]:
             say(f"  {item['reserved']} of {item['releases']} releases are not settled yet; they count in full")
 
 
 @budget.command("history")
 def history(
-    name: Annotated[str, typer.Argument(metavar="FILE::DATASET", help="One budget.")],
+    name: Annotated[str, typer.Argument(metavar="FILE::DATASET", help="The budget of a data set.")],
     as_json: AsJson = False,
 ) -> None:
     """Show every release that was charged, in order.
@@ -110,7 +113,8 @@ def history(
 def verify(
     path: Annotated[str, typer.Argument(metavar="FILE", help="A file of budgets.")],
     anchor: Annotated[
-        str | None, typer.Option(help="A head that was kept elsewhere; it must still be there.", show_default=False)
+        str | None,
+        typer.Option(help="A head (last hash) that was kept elsewhere; it must still be there.", show_default=False),
     ] = None,
 ) -> None:
     """Check every entry of a file against its hash and the one before; exit code 1 if one was changed or is missing.

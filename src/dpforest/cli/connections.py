@@ -36,7 +36,7 @@ def open_table(address: str, columns: Iterable[str] | None = None) -> Any:
 
 
 def _path(database: str) -> str:
-    """What follows ``duckdb:///``, as it stands: a path may hold any character. One that begins with / has four."""
+    """The path behind ``duckdb:///``, as it stands, since it may hold any character; one that begins with / has four."""
     _, _, path = database.partition("://")
     return unquote(path.removeprefix("/")) if not Path(path).exists() else path
 
@@ -58,7 +58,7 @@ def _open_duckdb(path: str, table: str, columns: Iterable[str] | None) -> Any:
 
 
 def _open_parquet(path: str, columns: Iterable[str] | None) -> Any:
-    """All files that match a path as one table.
+    """The table of all Parquet files that match a path.
 
     DuckDB converts later files to the types of the first one, and whether that succeeds depends on values. So files that
     differ in a column are refused.

@@ -33,7 +33,7 @@ def say(text: str, console: Console = output) -> None:
 
 
 def refuse(text: object) -> None:
-    """One clear line on standard error."""
+    """Print a refusal as one clear line on standard error."""
     errors.print("[bold]Refused.[/bold]", end=" ")
     say(one_line(text), errors)
 
@@ -52,13 +52,13 @@ def show_table(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) 
 
 
 def add_row(table: Table, *cells: str) -> None:
-    """A row of names and words, none of which is markup."""
+    """Add a row of names and words, none of which is markup, to a table."""
     table.add_row(*(Text(one_line(cell)) for cell in cells))
 
 
 @contextmanager
 def steps(title: str) -> Iterator[Callable[[str], None]]:
-    """A line with the step that work has come to and the time so far; a bar and the time left where the end is known."""
+    """A function that shows a step on standard error, with the time so far, and a bar where the end is known."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -84,7 +84,7 @@ def steps(title: str) -> Iterator[Callable[[str], None]]:
 
 
 class _Bar(BarColumn):
-    """Nothing while the end is not in sight."""
+    """A bar that is drawn only where the end is known."""
 
     def render(self, task: Task) -> Any:
         return super().render(task) if task.total else ""
@@ -96,7 +96,7 @@ class _RowsPerSecond(ProgressColumn):
 
 
 class _Elapsed(ProgressColumn):
-    """Of all steps together."""
+    """The time since the first step."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -58,7 +58,7 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
 
 
 def _print_forest(forest: Any, ledger: Any) -> None:
-    """Which columns matter, and the strongest rules."""
+    """Print which columns matter, and the strongest rules."""
     from dpforest.forest.tree import said_words
     from dpforest.model.signal import Signal
 
@@ -78,7 +78,7 @@ def _print_forest(forest: Any, ledger: Any) -> None:
 
 
 def _by_kind(ledger: Any) -> dict[tuple[str, str], list[float]]:
-    """Amounts by what they were for, levels and trees together."""
+    """The amounts of a ledger by purpose and mechanism, levels and trees together."""
     from dpforest.privacy.walk import entries
 
     kinds: dict[tuple[str, str], list[float]] = {}

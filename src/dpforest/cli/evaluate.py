@@ -57,7 +57,7 @@ def evaluate(
         rows.append((shortened(score.name), "none" if math.isnan(score.value) else value))
     show_table(title, ("score", "value"), rows)
     if epsilon is None:
-        say("Exact scores: publish them only if the table is public or they are paid for.")
+        say("These scores are exact: publish them only if the table is public or they are paid for.")
     else:
         promise = forest.privacy_
         persons = "" if promise.unit == "record" else " Someone with several rows in this table spends it for each of them."

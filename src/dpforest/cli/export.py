@@ -12,7 +12,7 @@ from dpforest.cli.options import Model, check_ending
 def export(
     model: Model,
     out: Annotated[Path, typer.Option(help="Where to write; the ending says what: .onnx, .sql or .json.")],
-    table: Annotated[str, typer.Option(help="sql: the table to score.")] = "records",
+    table: Annotated[str, typer.Option(help="For .sql: the table that the query scores.")] = "records",
 ) -> None:
     """Write a model as ONNX, as a SQL query that scores a table, or as JSON; [bold]dpforest rules[/bold] writes its rules.
 

@@ -15,11 +15,12 @@ def ledger(
 ) -> None:
     """Print every charge of a model: what it paid for, the mechanism with its parameters, and how charges add up.
 
-    For a privacy officer who does not want to take the stated epsilon on trust. Each loss follows from the parameters of
-    its mechanism, and the total from the scopes: parts of a scope add up, of parallel ones the largest counts, a sum s
-    in a bootstrap costs exp(s) - 1, and all of it is multiplied by the copies. The guide "The report" has the formulas.
+    This is for a privacy officer who does not want to take the stated epsilon on trust. Each loss follows from the
+    parameters of its mechanism, and the total from the scopes: the parts of a scope add up, of parallel parts the largest
+    counts, a sum s in a bootstrap costs exp(s) - 1, and a scope with copies counts as often as it has copies. The guide
+    "The report" has the formulas.
 
-    Example: [bold]dpforest ledger adult.dpf --json > ledger.json[/bold]
+    Example: [bold]dpforest ledger adult.dpf --json[/bold]
     """
     from dpforest.estimators import load_model
     from dpforest.privacy.walk import entries

@@ -1,4 +1,4 @@
-"""dpforest: the command line. Exit codes: 0 done, 1 refused, 2 usage."""
+"""The command ``dpforest`` with all its commands. Exit codes: 0 done, 1 refused, 2 wrong usage."""
 
 import signal
 import sys
@@ -68,7 +68,7 @@ def every_command(
 
 
 def app() -> None:
-    """Run a command; a refusal is one clear line, not a traceback."""
+    """Run the command that was typed; a refusal is one clear line, not a traceback."""
     # Ended from outside, a command cleans up after itself, as it does when it is interrupted at the keyboard.
     signal.signal(signal.SIGTERM, _stop)
     try:

@@ -15,7 +15,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 
 
 def check_ending(out: Path, what: str, *endings: str) -> None:
-    """Raise unless a file has one of the endings that say what is written."""
+    """Raise unless a file name has one of these endings, which say what is written."""
     from dpforest.errors import ParameterError
 
     if out.suffix not in endings:

@@ -29,9 +29,9 @@ def plan(
         print_json(found.to_dict())
         return
     budget = f"epsilon = {epsilon:g}" + (f", delta = {delta:g}" if delta else "")
-    for title, head, lines in (
-        (f"Plan for {budget}", "choice", found.choices),
-        ("Where the budget goes", "step", found.shares),
-        ("Leaf size against noise", "leaf", found.noise),
+    for title, heads, lines in (
+        (f"Plan for {budget}", ("choice", "value", "why"), found.choices),
+        ("Where the budget goes", ("step", "share", "of what, and for what"), found.shares),
+        ("Leaf size against noise", ("leaf", "size and noise", "size in units of the noise"), found.noise),
     ):
-        show_table(title, (head, "value", "why"), [(line.what, line.value, line.why) for line in lines])
+        show_table(title, heads, [(line.what, line.value, line.why) for line in lines])

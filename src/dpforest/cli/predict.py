@@ -38,7 +38,7 @@ def predict(
 
 
 def _predicted(forest: Any, part: Any) -> Any:
-    """Predictions as a table of Arrow, in the order of the rows."""
+    """The predictions for some rows as a table of Arrow, in the order of the rows."""
     import numpy as np
     import pyarrow as pa
 
@@ -61,6 +61,6 @@ def _writer(file: Any, out: Path, schema: Any) -> Any:
 
 
 def _written(labels: list[Any]) -> list[Any]:
-    """Labels as a column can hold them: as they are if they are of one plain kind, else as text."""
+    """Labels as a column of a file can hold them: as they are if they are of one plain kind, else as text."""
     kinds = {type(label) for label in labels}
     return labels if len(kinds) == 1 and kinds <= {str, int, float, bool} else [str(label) for label in labels]

@@ -12,7 +12,7 @@ from dpforest.cli.options import AsJson
 
 
 def recipes(
-    name: Annotated[str | None, typer.Argument(help="A recipe, to see it in full.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The name of a recipe, to show it in full.")] = None,
     epsilon: Annotated[float, typer.Option(help="Budget for which the ledger is shown.")] = 1.0,
     as_json: AsJson = False,
 ) -> None:
@@ -49,13 +49,15 @@ def recipes(
         output.print("\n[bold]As printed[/bold] (variant='published'), for research:\n")
         output.print(escape(_documentation(name, "published")), soft_wrap=True)
     if recipe.parameters:
-        output.print("\nrecipe_params, with their defaults:")
+        output.print("\nIts recipe_params, with their defaults:")
     for parameter, value in recipe.settings().items():
         setting = recipe.parameters[parameter]
-        words = f" (of {', '.join(map(repr, setting[1]))})" if isinstance(setting, tuple) else ""
+        words = f" (one of {', '.join(map(repr, setting[1]))})" if isinstance(setting, tuple) else ""
         output.print(escape(f"  {parameter} = {value!r}{words}"), soft_wrap=True)
     charges = [(row["scope"], row["label"], row["mechanism"], f"{row[ledger.unit]:.4g}") for row in ledger.entries()]
-    show_table(f"Ledger at epsilon = {epsilon:g}, five mixed features", ("scope", "what", "mechanism", ledger.unit), charges)
+    show_table(
+        f"Ledger of a fit at epsilon = {epsilon:g}, on five features", ("scope", "for", "mechanism", ledger.unit), charges
+    )
     output.print(f"Total: epsilon = {ledger.spent:.6g}")
 
 

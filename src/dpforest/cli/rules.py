@@ -55,7 +55,7 @@ def rules(
 
 
 def _csv(rows: list[dict[str, Any]]) -> str:
-    """A table with the class distribution as JSON in one column, since labels that differ may look alike as names."""
+    """Rules as CSV, with the class distribution as JSON in one column, since labels that differ may look alike as names."""
     import csv
 
     names = [name for name in dict.fromkeys(name for row in rows for name in row) if name != "conditions"]

@@ -67,7 +67,7 @@ def check(
 ) -> None:
     """Say what is still to be filled in, or show the schema; exit code 1 if it cannot be used yet.
 
-    With --table also how many values of each column are readable and listed. These counts are not for publication.
+    With --table it also says how many values of each column are readable and listed. These counts are not for publication.
 
     Example: [bold]dpforest schema check adult.schema.toml --table adult.csv[/bold]
     """
@@ -104,7 +104,7 @@ def _columns(facts: Any, table: Path) -> tuple[list[str], list[str]]:
 
 
 def _count(facts: Any, table: Path) -> dict[str, Any]:
-    """How many values of the table fit the schema, as plain values."""
+    """How many values of each column fit the schema, as plain values: exact, for whoever holds the table."""
     from dpforest.records.readable import as_written, count_readable
     from dpforest.records.tables import is_parquet, read_parts
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.common.text import decimals
+from dpforest.common.text import counted, decimals
 from dpforest.errors import ParameterError
 from dpforest.forest.bands import NORMAL_95
 from dpforest.growing.sequential import Phase, Sequential
@@ -92,7 +92,11 @@ def _choices(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
     product = facts.n_rows * facts.epsilon
     lines = [
         Line("rows", f"{facts.n_rows:,.0f}", why_rows),
-        Line("rows x epsilon", f"{product:,.0f}", "says how far records stand out of the noise; the rest follows from it"),
+        Line(
+            "rows x epsilon",
+            f"{product:,.0f}",
+            "says how far records stand out of the noise; the other choices follow from it",
+        ),
         _releases(recipe, facts),
     ]
     for phase, name in _before(recipe):
@@ -108,7 +112,11 @@ def _choices(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
     )
     k = recipe.propose.n_features
     features = "all" if k is None else f"{int(k)} of {facts.n_features}"
-    lines.append(Line("features at a node", features, "few trees need all of them; many trees differ if nodes see some"))
+    lines.append(
+        Line(
+            "features at a node", features, "few trees need all features; many trees differ more if each node sees only some"
+        )
+    )
     cuts = f"{recipe.grid.bins} bins" + (" and halvings towards 0" if recipe.grid.geometric else "")
     lines.append(Line("cuts of a number", cuts, "placed by the public bounds alone"))
     lines.append(
@@ -122,20 +130,27 @@ def _releases(recipe: Recipe, facts: Facts) -> Line:
     if math.isinf(facts.epsilon):
         return Line("releases", "exact", "epsilon is infinite, so no noise is added")
     if facts.delta == 0:
-        return Line("releases", "pure epsilon", "delta is 0: permute-and-flip chooses, counts get two-sided geometric noise")
+        return Line(
+            "releases", "pure epsilon", "delta is 0: splits are chosen by permute-and-flip, counts get geometric noise"
+        )
     if recipe.without_delta:
         return Line(
-            "releases", "pure epsilon", "rows x epsilon is too small for delta to pay, or its noise would not fit 64 bits"
+            "releases",
+            "pure epsilon",
+            "rows x epsilon is too small for delta to pay off, or its noise would not fit 64 bits",
         )
-    return Line("releases", "zCDP", "delta pays here: the exponential mechanism chooses, counts get Gaussian noise")
+    return Line(
+        "releases", "zCDP", "delta pays off: splits are chosen by the exponential mechanism, counts get Gaussian noise"
+    )
 
 
 def _shares(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
-    """Shares of epsilon (of rho once the number of rows is paid)."""
+    """Lines on where the budget goes, as shares of epsilon (of rho once the number of rows is paid)."""
     unit = "rho" if facts.delta > 0 and not recipe.without_delta else "epsilon"
     left, lines = 1.0, []
     if not is_public:
-        lines.append(_share(f"number of rows ({recipe.n_rows_share:.0%} of epsilon)", recipe.n_rows_share, "for planning"))
+        why = "of epsilon; the plan follows from what is measured"
+        lines.append(_share("number of rows", recipe.n_rows_share, why))
         left = 1.0 if unit == "rho" else 1 - recipe.n_rows_share
     if recipe.target_range is not None:
         own = left * recipe.target_range.share
@@ -143,23 +158,29 @@ def _shares(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
         left -= own
     for phase, name in _before(recipe):
         own = left * phase.share
-        lines.append(_share(name, own, f"of {unit}; {phase.n_trees} x {own / phase.n_trees:.2%}"))
+        lines.append(_share(name, own, f"of {unit}; {own / phase.n_trees:.2%} for each of {counted(phase.n_trees, 'tree')}"))
     left -= sum(left * phase.share for phase, _ in _before(recipe))
     n_trees = _own_trees(recipe)
     plan = recipe.allocate.plan(1.0, recipe.depth)
     splits = left * sum(plan.splits)
     if recipe.centres is not None:
-        lines.append(_share("centres", splits * recipe.centres.share, f"of {unit}; the middle of each node, for its split"))
+        lines.append(
+            _share(
+                "centres", splits * recipe.centres.share, f"of {unit}; the centre of each node, by which its split is chosen"
+            )
+        )
         splits *= 1 - recipe.centres.share
     n_levels = n_trees * recipe.depth
-    lines.append(_share("splits", splits, f"of {unit}; {n_levels} levels, {splits / n_levels:.2%} on average"))
+    lines.append(
+        _share("splits", splits, f"of {unit}; {splits / n_levels:.2%} on average for each of {counted(n_levels, 'level')}")
+    )
     leaves = left * plan.leaves
-    lines.append(_share("leaves", leaves, f"of {unit}; {n_trees} x {leaves / n_trees:.2%}"))
+    lines.append(_share("leaves", leaves, f"of {unit}; {leaves / n_trees:.2%} for each of {counted(n_trees, 'tree')}"))
     return lines
 
 
 def _noise(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
-    """Size of a leaf against its noise, for each kind of tree, from a fit of no rows: noise does not depend on them."""
+    """Lines on the size of leaves against their noise, by kind of tree, from a fit of no rows: noise needs none."""
     epsilon = facts.epsilon if is_public else facts.epsilon * (1 - recipe.n_rows_share)
     gate = Gate(Ledger(make_accountant(epsilon, facts.delta)), Entropy(None))
     public = replace(schema, n_rows=round(facts.n_rows))
@@ -178,21 +199,21 @@ def _noise(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> lis
             f"{size / deviation:,.3g} standard deviations of its noise, if leaves are {alike}" if deviation else "no noise"
         )
         band = NORMAL_95 * deviation
-        noise = f"{'its lead ' if signal.release == 'lead' else ''}± {band:,.{decimals(band)}f}"
+        noise = f"noise{' of its lead' if signal.release == 'lead' else ''} ± {band:,.{decimals(band)}f}"
         noise += "" if np.allclose(own, deviation) else " on average"
-        lines.append(Line(f"leaf of {name}", f"{size:,.0f} records, {noise}", ratio))
+        lines.append(Line(f"leaf of the {name}", f"{size:,.0f} records, {noise}", ratio))
         first += n_trees
     return lines
 
 
 def _before(recipe: Recipe) -> list[tuple[Phase, str]]:
-    """The phases before that of the recipe's own trees, and what they are called."""
+    """The phases that come before the recipe's own trees, each with the name of its trees."""
     phases = recipe.stages.phases[:-1] if isinstance(recipe.stages, Sequential) else ()
     return [(phase, _name(phase)) for phase in phases]
 
 
 def _own_trees(recipe: Recipe) -> int:
-    """The number of trees after those phases."""
+    """The number of trees that the recipe grows after those phases."""
     return recipe.n_trees - sum(phase.n_trees for phase, _ in _before(recipe))
 
 

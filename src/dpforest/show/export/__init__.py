@@ -1,1 +1,1 @@
-"""Released forests in the formats of others: ONNX, SQL, scikit-learn's manner, JSON. Public values only."""
+"""Released forests for other systems: as ONNX, SQL, JSON, and as an estimator of scikit-learn. Released values only."""

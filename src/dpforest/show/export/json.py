@@ -31,7 +31,7 @@ def json_text(model: Any) -> str:
 
 
 def forest_to_dict(forest: Forest) -> dict[str, Any]:
-    """A forest as plain values: codes of the features, distinct splits, nodes."""
+    """A forest as plain values, ready for JSON: its features with their codes, its distinct splits, its nodes."""
     splits = Splits.of(forest)
     conditions = [_conditions(forest.domain, split) for split in splits.distinct]
     return {
@@ -53,7 +53,7 @@ def _feature(domain: Domain, feature: int) -> dict[str, Any]:
 
 
 def _conditions(domain: Domain, split: Split) -> list[str]:
-    """What leads to each child, counted from the first; "never" where no value does."""
+    """For each child of a split, in words, the condition that leads to it; "never" where no value does."""
     n_children = int(split.routes.max()) + 1
     return [domain.describe(split.feature, split.routes == child) for child in range(n_children)]
 

@@ -8,7 +8,7 @@ LARGEST_WHOLE = 1 << 63
 
 
 def kind_of(values: Sequence[Hashable]) -> str:
-    """``text``, ``boolean``, ``whole`` (fits 64 bits), ``number`` (a double holds it exactly), or else ``mixed``.
+    """The kind of all values: ``text``, ``boolean``, ``whole`` (64 bits), ``number`` (doubles hold it exactly) or ``mixed``.
 
     NaN is a number: as a category it is never met, since a table has it for missing values.
     """

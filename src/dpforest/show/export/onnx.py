@@ -1,4 +1,4 @@
-"""A forest as a graph of ONNX. Public values only.
+"""Turns a released forest into a graph of ONNX. Released values only.
 
 Splits send sets of codes to any number of children, which the tree operators of ONNX cannot say. So the graph walks as
 ``Forest`` does, with plain tensor operators: values become codes, then all records go down all trees one level at a time.
@@ -70,7 +70,7 @@ def _metadata(forest: Forest, names: list[str]) -> dict[str, str]:
 
 
 class _Graph:
-    """A graph under construction; what is inside it is named so that no input is called the same."""
+    """A graph of ONNX under construction; its own names begin with a prefix that no input has."""
 
     def __init__(self, onnx: Any, inputs: list[str]) -> None:
         self.onnx = onnx
@@ -116,7 +116,7 @@ class _Graph:
 
 
 def _code(graph: _Graph, forest: Forest, feature: int) -> str:
-    """The codes of a feature, ``(n_records, 1)``."""
+    """The name of a new tensor with the codes of a feature, ``(n_records, 1)``."""
     part = forest.domain.features[feature]
     if not isinstance(part, Categorical):
         value = graph.input(feature, "DOUBLE")
@@ -153,7 +153,7 @@ def _text_code(graph: _Graph, feature: int, part: Categorical) -> str:
 
 
 def _votes(graph: _Graph, forest: Forest, codes: str) -> str:
-    """Summed votes ``(n_records, n_values)``."""
+    """The name of a new tensor with the summed votes of the leaves that records reach, ``(n_records, n_values)``."""
     splits = Splits.of(forest)
     routes = [split.routes for split in splits.distinct]
     starts = np.cumsum([0, *map(len, routes)])
@@ -176,7 +176,7 @@ def _votes(graph: _Graph, forest: Forest, codes: str) -> str:
 
 
 def _shares(graph: _Graph, forest: Forest, totals: str) -> str:
-    """Summed votes as shares, by the link of the forest."""
+    """The name of a new tensor with the shares that summed votes become by the link of the forest."""
     if forest.link == "softmax":
         totals = graph.add("Exp", graph.add("Sub", totals, graph.add("ReduceMax", totals, axes=[1])))
     elif forest.link == "sum":

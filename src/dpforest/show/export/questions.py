@@ -1,4 +1,4 @@
-"""Trees of yes-or-no questions: the splits of a forest as chains of questions. Public values only.
+"""A released forest as trees of yes-or-no questions, which is what scikit-learn's trees are. Released values only.
 
 A split into several children becomes a chain: is it for the first child? for the second? ... Yes goes right, to that child;
 no goes left, to the next question, and at the end to the last child. No subtree is there twice.
@@ -52,7 +52,7 @@ class ReleasedTree:
 
 @dataclass(frozen=True)
 class BinaryTrees:
-    """The trees, and the questions they ask: for each the feature, and where its answers to codes begin in ``answered``."""
+    """Binary trees, and all questions that they ask: of which feature, and where its answers begin in ``answered``."""
 
     questions: list[str]
     features: np.ndarray
@@ -86,14 +86,14 @@ class BinaryTrees:
         return cls(texts, np.array(features, dtype=np.int64), starts, answered, trees)
 
     def answers(self, codes: np.ndarray) -> np.ndarray:
-        """Answers ``(n_records, n_questions)`` for codes ``(n_features, n_records)``."""
+        """The answers of records to all questions, ``(n_records, n_questions)``, from codes ``(n_features, n_records)``."""
         answers = np.empty((codes.shape[1], len(self.questions)), dtype=np.uint8)
         for question, (feature, start) in enumerate(zip(self.features, self.starts, strict=True)):
             answers[:, question] = self.answered[start + codes[feature].astype(np.int64)]
         return answers
 
     def leaves(self, codes: np.ndarray) -> np.ndarray:
-        """The leaf of each tree ``(n_records, n_trees)``."""
+        """The leaf that each record reaches in each tree, ``(n_records, n_trees)``."""
         leaves = np.zeros((codes.shape[1], len(self.trees)), dtype=np.int64)
         for index, released in enumerate(self.trees):
             tree, reached = released.tree_, leaves[:, index]
@@ -134,7 +134,7 @@ class _Planted:
                 waiting.append((node, index + 1, level + 1, row, 0))
 
     def _chain(self, node: int) -> tuple[list[tuple[int, int]], int | None]:
-        """Questions of a node with the child of each, and the last child; none at a leaf."""
+        """The questions of a node, each with the child that yes leads to, and the last child; none at a leaf."""
         if self._forest.is_leaf[node]:
             return [], None
         chain, last = self._chains[self._splits.of_node[node]]

@@ -61,16 +61,16 @@ class _ReleasedForest(BaseEstimator):
 
     @property
     def questions_(self) -> list[str]:
-        """What the trees ask, such as ``age < 37``; the ``feature`` of a tree is an index in this list."""
+        """The questions that the trees ask, such as ``age < 37``; the ``feature`` of a tree is an index in this list."""
         return self._trees.questions
 
     @property
     def estimators_(self) -> list[ReleasedTree]:
-        """The trees, each with arrays called as scikit-learn calls them in ``tree_``."""
+        """The trees, each with its arrays in ``tree_`` under the names that scikit-learn gives them."""
         return self._trees.trees
 
     def transform(self, X: Any) -> np.ndarray:
-        """Answers ``(n_records, n_questions)``: 1 for yes, 0 for no."""
+        """The answers of records to ``questions_``, ``(n_records, n_questions)``: 1 for yes, 0 for no."""
         return self._trees.answers(self._codes(X))
 
     def apply(self, X: Any) -> np.ndarray:
@@ -96,7 +96,7 @@ class ReleasedForestClassifier(ClassifierMixin, _ReleasedForest):
         return self.forest.predict(self._codes(X))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The label of each record."""
+        """The predicted label of each record."""
         codes = self._codes(X)
         return self.forest.decide(self.forest.predict(codes), codes)
 
@@ -105,7 +105,7 @@ class ReleasedForestRegressor(RegressorMixin, _ReleasedForest):
     """A released forest for a bounded target; predicts what the model predicts that it was made from."""
 
     def predict(self, X: Any) -> np.ndarray:
-        """The estimated mean of each record."""
+        """The predicted mean of each record."""
         return self.schema.target.mean_of(self.forest.predict(self._codes(X))[:, 1])  # type: ignore[union-attr]
 
 

@@ -1,4 +1,4 @@
-"""The distinct splits of a forest: many nodes ask the same. Public values only."""
+"""The distinct splits of a released forest, since many nodes make the same. Released values only."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ class Splits:
 
 
 def met_cuts(domain: Domain, feature: int) -> np.ndarray:
-    """The cuts that a value can pass without being clipped first: none above the upper bound, -inf for all at the lower."""
+    """The cuts to compare an unclipped value with: none above the upper bound, -inf for those at the lower or below."""
     part, cuts = domain.features[feature], domain.cuts[feature]
     assert isinstance(part, Numeric)
     return np.where(cuts <= part.lower, -np.inf, cuts)[cuts <= part.upper]

@@ -1,8 +1,8 @@
-"""A forest as one query. Public values only.
+"""Turns a released forest into one SQL query. Released values only.
 
 Layers, from the inside out: values cleaned, their codes, the leaf of each tree, summed votes, weights by the link, shares,
 the answer. Each layer is a subquery that names what it finds, so that nothing is written twice. It ends in ``OFFSET 0``:
-databases then keep it, instead of putting each of its expressions into all the places that use it.
+databases then keep it, instead of repeating its expressions wherever they are used.
 """
 
 import re
@@ -41,7 +41,7 @@ def sql_query(forest: Forest, table: str) -> str:
 
 
 def column_names(features: tuple[str, ...]) -> list[str]:
-    """The column of each feature: it has its name, or ``feature_<index>`` if the name is empty, as no column's can be."""
+    """The name of each feature's column: its own, or ``feature_<index>`` if that is empty, as no column's can be."""
     names = []
     for index, name in enumerate(features):
         name = valid_text(name) or f"feature_{index}"
@@ -52,7 +52,7 @@ def column_names(features: tuple[str, ...]) -> list[str]:
 
 
 def added_names(forest: Forest) -> list[str]:
-    """The columns that the query adds, called unlike those that the schema has, in upper or lower case."""
+    """The names of the columns that the query adds, unlike those of the schema in upper and lower case."""
     wanted = ["prediction"]
     if not isinstance(forest.target, Bounded):
         wanted += [f"probability_{text}" for text in texts_of(forest.target.labels)]
@@ -87,7 +87,7 @@ def _quoted(name: str) -> str:
 
 
 def _number(value: float) -> str:
-    """A double to the last digit; with an exponent it is never read as a decimal of few digits."""
+    """A double as SQL, to the last digit; with an exponent it is never read as a decimal of few digits."""
     if np.isinf(value):
         return f"CAST('{'-' if value < 0 else ''}Infinity' AS DOUBLE PRECISION)"
     text = repr(float(value))
@@ -113,14 +113,14 @@ def _named(prefix: str, expressions: Sequence[str]) -> list[str]:
 
 
 def _category_kind(categories: Sequence[Hashable]) -> str:
-    """Categories of a column that holds booleans, numbers or text."""
+    """The type of column that holds these categories: "boolean", "number" or "text"."""
     if kind_of(categories) == "boolean":
         return "boolean"
     return "number" if is_number(categories) else "text"
 
 
 def _clean(domain: Domain, feature: int, column: str) -> str:
-    """The value of a column, NULL if it is missing."""
+    """The expression for the value of a column, NULL if it is missing."""
     part, value = domain.features[feature], f"{ROWS}.{_quoted(column)}"
     kind = _category_kind(part.categories) if isinstance(part, Categorical) else "number"
     if kind == "number":
@@ -129,7 +129,7 @@ def _clean(domain: Domain, feature: int, column: str) -> str:
 
 
 def _code(domain: Domain, feature: int) -> str:
-    """The code of a clean value. With codes every split is a comparison of small integers, and a name is written once."""
+    """The expression for the code of a clean value, by which splits compare small integers and a name is written once."""
     part, value = domain.features[feature], f"f{feature}"
     if not isinstance(part, Categorical):
         cuts = met_cuts(domain, feature)
@@ -145,7 +145,7 @@ def _code(domain: Domain, feature: int) -> str:
 
 
 def _count(value: str, cuts: np.ndarray, n_passed: int) -> str:
-    """How many cuts are at most the value, found by halving."""
+    """The expression for how many cuts are at most the value, found by halving."""
     if not len(cuts):
         return str(n_passed)
     middle = len(cuts) // 2
@@ -156,7 +156,7 @@ def _count(value: str, cuts: np.ndarray, n_passed: int) -> str:
 
 
 def _leaves(forest: Forest) -> list[str]:
-    """For each tree the number of the leaf that a record reaches."""
+    """For each tree, the expression for the number of the leaf that a record reaches."""
     splits = Splits.of(forest)
     cases = [_cases(split) for split in splits.distinct]
     leaves = [""] * forest.n_nodes
@@ -173,7 +173,7 @@ def _leaves(forest: Forest) -> list[str]:
 
 
 def _cases(split: Split) -> tuple[list[tuple[int, str]], int]:
-    """Children with the condition that leads to each, and the child of all other codes: the one that is longest to say."""
+    """Children with the condition that leads to each, and the one for all other codes: that with the longest condition."""
     conditions = {
         child: _condition(split.routes == child, f"c{split.feature}") for child in np.unique(split.routes).tolist()
     }
@@ -182,7 +182,7 @@ def _cases(split: Split) -> tuple[list[tuple[int, str]], int]:
 
 
 def _condition(chosen: np.ndarray, code: str) -> str:
-    """The condition that a code is one of some."""
+    """The condition that a code is one of those that were chosen."""
     codes, last, ranges = np.flatnonzero(chosen), len(chosen) - 1, []
     for run in np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1):
         low, high = int(run[0]), int(run[-1])
@@ -196,7 +196,7 @@ def _condition(chosen: np.ndarray, code: str) -> str:
 
 
 def _votes(forest: Forest) -> list[str]:
-    """For each value the sum of the votes of the leaves."""
+    """For each class or bound, the expression for the sum of the votes of the leaves."""
     trees = [np.flatnonzero(forest.is_leaf & (forest.trees == tree)) for tree in range(forest.n_trees)]
     return [
         _sum([_double(_look_up(f"t{tree}", nodes, forest.votes[nodes, value])) for tree, nodes in enumerate(trees)])
@@ -205,7 +205,7 @@ def _votes(forest: Forest) -> list[str]:
 
 
 def _look_up(leaf: str, nodes: np.ndarray, votes: np.ndarray) -> str:
-    """The vote of a leaf, found by halving."""
+    """The expression for the vote of the leaf that was reached, found by halving."""
     if (votes == votes[0]).all():
         return _number(votes[0])
     middle = len(nodes) // 2
@@ -220,7 +220,7 @@ def _sum(terms: list[str]) -> str:
 
 
 def _weights(forest: Forest) -> list[str]:
-    """What is proportional to the share of each value."""
+    """For each class or bound, the expression for what is proportional to its share."""
     sums = [f"s{value}" for value in range(forest.votes.shape[1])]
     if forest.link == "softmax":
         largest = f"GREATEST({', '.join(sums)})"
@@ -230,7 +230,7 @@ def _weights(forest: Forest) -> list[str]:
 
 
 def _answer(forest: Forest) -> list[list[str]]:
-    """The last layers: shares and the largest of them, then the columns that the query adds."""
+    """The last layers of the query: shares, the largest of them, then the columns that it adds."""
     weights, names = [f"w{value}" for value in range(forest.votes.shape[1])], [*map(_quoted, added_names(forest))]
     target = forest.target
     if isinstance(target, Bounded):

@@ -1,4 +1,4 @@
-"""Importances of features as bars. Released values only."""
+"""Draws the importances of features as bars. Released values only."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ LONGEST = 32
 
 
 def importances(model: Any, *, ax: Any = None, most: int = 20) -> Any:
-    """Bars of ``model.feature_importances_`` with 95 % bands, the largest first; of at most ``most`` features.
+    """Draw bars of ``model.feature_importances_`` with 95 % bands, the largest first; of at most ``most`` features.
 
     An importance is the feature's share in the decrease of impurity, without what noise and chance alone would give.
     """

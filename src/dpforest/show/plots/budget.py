@@ -1,4 +1,4 @@
-"""Where the loss of a fit went. Reads the ledger, which is public."""
+"""Draws where the loss of a fit went. Sees the ledger, which is public."""
 
 import math
 from collections import defaultdict
@@ -22,7 +22,7 @@ COLOURS = {SPLITS: BLUE, COUNTS: ORANGE, LEAVES: GREEN}
 
 
 def budget_by_level(model: Any, *, ax: Any = None) -> Any:
-    """Bars of how the loss was divided: splits and counts of each level (0 is the root), leaves, and other releases.
+    """Draw as bars how the loss was divided: splits and counts of each level (0 is the root), leaves, and other releases.
 
     Bars are shares of the whole loss and add up to 1; the amounts beside them are in the unit of the ledger (epsilon, or rho
     of zCDP). Trees in sequence add up. Scopes about different records cost as much as the largest, so only that one
@@ -71,21 +71,21 @@ def _rows(books: list[tuple[Book, Priced]]) -> dict[Purpose, tuple[float, str]]:
 
 
 def _beside(part: Priced) -> list[str]:
-    """Labels of parallel scopes that do not count, in those that do."""
+    """The labels of parallel scopes that cost nothing beside a larger one."""
     inside = [label for inner in part.parts if inner.share for label in _beside(inner)]
     is_parallel = isinstance(part.entry, Scope) and part.entry.kind == "parallel"
     return inside + [inner.entry.label for inner in part.parts if is_parallel and not inner.share]
 
 
 def _purpose(purpose: Purpose) -> Purpose:
-    """What bars are for: a level, with the steps of the choice itself; a help that has a name of its own; or all else."""
+    """The purpose that a bar stands for: a level with all steps of its choice, a step with a bar of its own, or all else."""
     if purpose.level is None:
         return purpose
     return replace(purpose, step=None) if purpose.step in STEPS else Purpose(str(purpose.step))
 
 
 def _order(purpose: Purpose) -> tuple[int, int, int]:
-    """Other releases first, then level by level, then the leaves."""
+    """A key that sorts other releases first, then level by level, then the leaves."""
     return ({SPLITS: 1, COUNTS: 1, LEAVES: 2}.get(purpose.kind, 0), purpose.level or 0, purpose.kind == SPLITS)
 
 

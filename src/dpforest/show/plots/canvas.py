@@ -23,27 +23,27 @@ def axes(ax: Any, width: float, height: float) -> Any:
 
 
 def load(module: str) -> Any:
-    """A module of matplotlib; by name, since it is an optional library."""
+    """A module of matplotlib, imported by its name since it is an optional library."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingExtraError("A plot", "plots")
     return importlib.import_module(module)
 
 
 def in_percent(axis: Any) -> None:
-    """Shares along an axis as whole percents, unless they are too close together."""
+    """Write the shares along an axis as percents, whole ones unless they are too close together."""
     low, high = axis.get_view_interval()
     axis.set_major_formatter(load("matplotlib.ticker").PercentFormatter(1, decimals=0 if high - low > 0.1 else None))
 
 
 def say(ax: Any, *lines: str) -> Any:
-    """Axes with a text instead of a picture."""
+    """The axes with a text instead of a picture."""
     ax.set_axis_off()
     ax.text(0.5, 0.5, "\n".join(lines), ha="center", va="center", color=GREY, transform=ax.transAxes)
     return ax
 
 
 def drawable(value: Any, most: float) -> str:
-    """A name as one line of at most about ``most`` letters, that no font and no markup trips over."""
+    """A name as one line of at most about ``most`` letters, without what fonts cannot draw or markup would change."""
     known = _letters()
     letters, room = [], most
     # Longer than any line that is drawn, even if most of it is left out.
@@ -80,7 +80,7 @@ def _width(letter: str) -> float:
 
 
 def _letters() -> set[int]:
-    """What the fonts of new texts can draw; a letter that they cannot draw would raise a warning."""
+    """The letters that the fonts of new texts can draw; any other would raise a warning."""
     manager = load("matplotlib.font_manager")
     known: set[int] = set()
     for family in manager.FontProperties().get_family():

@@ -1,4 +1,4 @@
-"""Scores against the budget. Sees scores that the caller has, and no model."""
+"""Draws scores against the budget. Sees scores that the caller has, and no model."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ Scores = float | Sequence[float]
 def accuracy_by_epsilon(
     results: Mapping[Any, Any], *, no_privacy: Scores | None = None, majority: Scores | None = None, ax: Any = None
 ) -> Any:
-    """Mean score at each epsilon, with a band of one standard error of the mean on both sides.
+    """Draw the mean score at each epsilon, with a band of one standard error of the mean on both sides.
 
     ``results`` maps each system to its scores: ``{"private": {0.1: [0.71, 0.69], 1: [0.8, 0.82]}}``, a list with one
     score for each split of the data at each epsilon; for a single system ``{0.1: [...], 1: [...]}`` does. A list of one
@@ -84,7 +84,7 @@ def _checked(scores: Any) -> np.ndarray:
 
 
 def _scale(ax: Any, epsilons: list[float]) -> None:
-    """A logarithmic axis with the epsilons themselves as ticks, as many as have room."""
+    """Make the axis logarithmic, with the epsilons themselves as ticks, as many as have room."""
     ax.set_xscale("log")
     low, high = math.log(epsilons[0]), math.log(epsilons[-1])
     shown: list[float] = []
@@ -98,7 +98,7 @@ def _scale(ax: Any, epsilons: list[float]) -> None:
 
 
 def _write_names(ax: Any, ends: list[tuple[float, str, str]]) -> None:
-    """Names to the right of where the lines end, moved apart where they would overlap."""
+    """Write names to the right of where the lines end, moved apart where they would overlap."""
     low, high = ax.get_ylim()
     ends = sorted(ends)
     heights = [(level - low) / (high - low) for level, _, _ in ends]

@@ -1,4 +1,4 @@
-"""One tree as boxes, from the root at the left to the leaves at the right. Released values only."""
+"""Draws one tree as boxes, from the root at the left to the leaves at the right. Released values only."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -35,7 +35,7 @@ class Box:
 
 
 def tree(model: Any, number: int = 0, *, ax: Any = None, max_depth: int = 3) -> Any:
-    """One tree of the model: questions, answers, and what the leaves say, with released sizes and their noise.
+    """Draw one tree of the model: questions, answers, and what the leaves say, with released sizes and their noise.
 
     Trees that add up (of the recipe ``auto``) say what a leaf adds: to the log-odds of a class, or to the mean. Below
     ``max_depth`` levels an ellipsis stands for what is there; of many children the largest few are shown. ``number`` counts
@@ -53,7 +53,7 @@ def tree(model: Any, number: int = 0, *, ax: Any = None, max_depth: int = 3) -> 
 
 
 class _Boxes:
-    """Boxes of one tree, down to a depth."""
+    """Makes the boxes of one tree, down to a depth."""
 
     def __init__(self, model: Any, number: int, max_depth: int) -> None:
         forest: Forest = model.forest_
@@ -88,7 +88,7 @@ class _Boxes:
         return ("yes", "no")[child] if is_binary else self._condition(node, child, ON_EDGE).removeprefix("= ")
 
     def _condition(self, node: int, child: int, most: int) -> str:
-        """What leads to a child, without the feature's name: ``< 37``, ``3 to < 5``, ``in {Oslo, Rome}``."""
+        """The condition that leads to a child, without the feature's name: ``< 37``, ``3 to < 5``, ``in {Oslo, Rome}``."""
         text = self.whole.condition(int(self.whole.first_children[node]) + child, self.nameless)
         if self.whole.domain.is_numeric[self.whole.features[node]]:
             text = re.sub(f"{NUMBER} <=  < {NUMBER}", r"\1 to < \2", text)
@@ -121,13 +121,13 @@ class _Boxes:
 
 
 def _joined(name: str, condition: str) -> list[str]:
-    """On one line if there is room."""
+    """The lines of a question: one if there is room, else name and condition apart."""
     apart = runs_leftward(name) or width(name) + width(condition) >= IN_BOX
     return [name, condition] if apart else [f"{name} {condition}"]
 
 
 def _place(box: Box, top: float) -> float:
-    """Give rows to a box and all below it, from ``top`` on; the height that they take."""
+    """The height of a box with all below it, which are given their rows from ``top`` on."""
     if not box.children:
         height = SMALL_ROW if box.kind == "words" else 0.25 + LINE * len(box.lines)
         box.row = top + height / 2

@@ -1,4 +1,4 @@
-"""Sizes of leaves beside their noise. Released values only."""
+"""Draws how far leaves stand out of their noise. Released values only."""
 
 import math
 from typing import Any
@@ -23,7 +23,7 @@ NOTHING = {
 
 
 def leaf_noise(model: Any, *, ax: Any = None) -> Any:
-    """Signal of each leaf over the standard deviation of its noise, against the share of records in leaves so far.
+    """Draw the signal of each leaf over the standard deviation of its noise, against the share of records in leaves so far.
 
     Leaves stand from the clearest to the noisiest, on a logarithmic axis with lines at 1, where signal equals noise, and at
     3; the picture says which share of the (released) records is in leaves above 3, as the report does. The signal is
@@ -73,7 +73,7 @@ def _draw(ax: Any, reached: np.ndarray, ratios: np.ndarray, signal: Signal) -> N
 
 
 def _write(ax: Any, ratios: np.ndarray, signal: Signal) -> None:
-    """The lines, and what one should read off."""
+    """Write the lines at 1 and 3, and what one should read off the picture."""
     reliability = signal.reliability()
     if reliability is None:
         title, hidden, reason = "counts without noise", ratios <= 0, "have no records"

@@ -1,4 +1,4 @@
-"""The privacy report: a page for people, and its twin for programs."""
+"""The privacy report: a page for people, and its twin in JSON for programs. Released values only."""
 
 from dpforest.show.report.writing import write_report
 

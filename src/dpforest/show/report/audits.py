@@ -1,4 +1,4 @@
-"""What an audit says about the recipe of a model. Public values only."""
+"""What the report says of an audit that is attached to it. Sees results of audits and the statement, no rows."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ WANTED = "audit must be what `dpforest audit --json` prints: a dictionary with t
 
 
 def audit_content(audit: dict[str, Any] | None, statement: Statement) -> dict[str, Any]:
-    """The entries about this recipe and variant, and the names of the others.
+    """What the report says of an audit: its entries about this recipe and variant, and the names of the others.
 
     What an audit says of a recipe of the catalogue says nothing of an own one by the same name, nor of other parts under it.
     """
@@ -64,7 +64,7 @@ def _is_own(statement: Statement) -> bool:
 
 
 def _which(entry: dict[str, Any], statement: Statement) -> str:
-    """What tells another algorithm from the model's, beside its name."""
+    """What tells the algorithm of an entry from that of the model, beside its name."""
     if _is_named(entry, statement):
         return "with other parts"
     if entry["variant"] == "published":
@@ -75,7 +75,7 @@ def _which(entry: dict[str, Any], statement: Statement) -> str:
 
 
 def _command(statement: Statement) -> str:
-    """How to make an audit of the algorithm: by a command, if the catalogue has it as it ran."""
+    """The command that audits the algorithm, or a call in Python if the catalogue does not have it as it ran."""
     try:
         is_known = statement.fingerprint in ("", fingerprint(get_recipe(statement.recipe)))
     except ParameterError:
@@ -87,7 +87,7 @@ def _command(statement: Statement) -> str:
 
 
 def _in_words(content: dict[str, Any]) -> str:
-    """What an audit that is attached found about this recipe."""
+    """What an attached audit found about this recipe, as the end of a sentence."""
     if not content["entries"]:
         return "the one that was attached is about other algorithms"
     n_findings = sum(len(entry["findings"]) for entry in content["entries"])

@@ -1,4 +1,4 @@
-"""The ledger as a picture and as a table. Public values only.
+"""The ledger of a model as a picture and as a table. Sees charges only.
 
 A block stands for a charge, a leak or a scope. Scopes that are alike are drawn once, with their number.
 """
@@ -64,7 +64,7 @@ def _book_block(book: Book, number: int) -> Block:
 
 
 def _blocks(scope: Priced, unit: str) -> list[Block]:
-    """The parts of a scope; scopes that are alike become one."""
+    """A block for each part of a scope; scopes that are alike share one."""
     alike: dict[Any, Block] = {}
     for index, part in enumerate(scope.parts):
         block = _part_block(part, unit)
@@ -87,14 +87,14 @@ def _part_block(part: Priced, unit: str) -> Block:
 
 
 def _likeness(part: Priced) -> tuple[Any, ...]:
-    """Equal for parts that differ by their numbers only."""
+    """A key that is equal for parts that differ by the numbers of their trees and levels only."""
     entry = part.entry
     same = (entry.kind, entry.copies) if isinstance(entry, Scope) else (entry.mechanism.name,)
     return entry.purpose.without_numbers, f"{float(part.cost):.6g}", same, *map(_likeness, part.parts)
 
 
 def _share(block: Block, share: Fraction) -> None:
-    """Give each part the share of its block that it and those like it have of the costs."""
+    """Enter in each block the share of the whole that it, and those like it, have of the costs."""
     block["share"] = float(share)
     costs = [part["cost"] * part["count"] for part in block["children"]]
     for part, own in zip(block["children"], divided(share, costs), strict=True):
@@ -112,7 +112,7 @@ def _drawn(block: Block) -> Block:
 
 
 def grouped_charges(ledger: Ledger) -> list[dict[str, Any]]:
-    """What the loss was spent on: a row for each purpose and mechanism."""
+    """The rows of the table of what the loss was spent on: one for each purpose and mechanism."""
     books = [book for book in ledger.books if book.root.children]
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
     for book, root in zip(books, shared((book.root, book.accountant) for book in books), strict=True):

@@ -1,4 +1,4 @@
-"""What the report shows, as plain data from a fitted model. Public values only."""
+"""Everything that the report shows, as plain data made of a fitted model. Released values only."""
 
 import math
 from datetime import UTC, datetime
@@ -60,20 +60,20 @@ def report_content(model: Any, audit: dict[str, Any] | None = None) -> dict[str,
 
 
 def certainty(before: float, epsilon: float) -> float:
-    """The most that someone can be sure afterwards who was sure by ``before``: odds times exp(epsilon); never 0 or 1."""
+    """The largest probability after seeing a release of what had the probability ``before``: odds times exp(epsilon)."""
     share = before / (before + (1 - before) * math.exp(-min(max(epsilon, -700.0), 700.0)))
     return min(share, math.nextafter(1, 0))
 
 
 def group_delta(delta: float, epsilon: float, rows: int) -> float:
-    """Delta for several rows (or persons): each step to a neighbour multiplies what is left by exp(epsilon)."""
+    """The delta that holds for several rows (or persons): each step to a neighbour multiplies by exp(epsilon)."""
     if not delta:
         return 0.0
     return min(1.0, delta * math.fsum(math.exp(min(step * epsilon, 700.0)) for step in range(rows)))
 
 
 def guarantee(statement: Statement) -> dict[str, Any]:
-    """The promise, who stands for it and what it means; odds only where the promise holds."""
+    """What the report says of the guarantee: the promise, its proof and, only where it holds, what it means as odds."""
     epsilon, delta = statement.epsilon, statement.delta
     content: dict[str, Any] = {name: getattr(statement, name) for name in STATED}
     content |= {
@@ -118,7 +118,7 @@ def _ledger(model: Any) -> dict[str, Any]:
 
 
 def inputs(schema: Schema) -> dict[str, Any]:
-    """What was taken as known before anyone looked at the table."""
+    """What the report says was taken as known before anyone looked at the table."""
     features = [{"name": name, **_feature(part)} for name, part in schema.features.items()]
     target = schema.target
     return {
@@ -145,7 +145,7 @@ def _feature(part: Feature) -> dict[str, Any]:
 
 
 def making(model: Any) -> dict[str, Any]:
-    """Recipe, mechanisms, source of randomness, versions and hash."""
+    """What the report says of how a model was made: recipe, mechanisms, randomness, versions and hash."""
     recipe = known_recipe(model)
     mechanisms = dict.fromkeys(entry["mechanism"] for entry in model.ledger_.entries())
     return {
@@ -166,7 +166,7 @@ def making(model: Any) -> dict[str, Any]:
 
 
 def known_recipe(model: Any) -> Recipe | None:
-    """The recipe, with the words of whoever wrote it; a file keeps only the name of an own one."""
+    """The recipe of a model, if it is known: of an own recipe a file keeps only the name."""
     if model.privacy_.own_recipe:
         return model.recipe if isinstance(model.recipe, Recipe) else None
     try:
@@ -176,7 +176,7 @@ def known_recipe(model: Any) -> Recipe | None:
 
 
 def forest_content(model: Any) -> dict[str, Any]:
-    """Figures about the released trees."""
+    """What the report says of the released trees."""
     forest = model.forest_
     signal = Signal.of(forest, model.ledger_)
     return {

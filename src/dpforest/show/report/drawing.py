@@ -23,7 +23,7 @@ ROOM_FOR_TREES, ROOM_FOR_RULES = 300_000, 600_000
 
 
 class ShortDomain(Domain):
-    """Conditions for a page: names are cut, and of many categories the first few are listed."""
+    """A domain whose conditions are short enough for a page: names are cut, and of many categories a few are listed."""
 
     @classmethod
     def from_domain(cls, domain: Domain) -> "ShortDomain":
@@ -43,7 +43,7 @@ class ShortDomain(Domain):
 
 @dataclass
 class Texts:
-    """Texts by number, each kept once."""
+    """The texts of a page, each kept once and named by a number."""
 
     size: int = 0
     numbers: dict[str, int] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Texts:
 
 
 class Drawing:
-    """What the script of the page gets: trees and rules as short rows, their texts by number."""
+    """Makes what the script of the page draws: trees and rules as short rows, with their texts by number."""
 
     def __init__(self, signal: Signal) -> None:
         self.signal, self.forest = signal, signal.forest
@@ -95,7 +95,7 @@ class Drawing:
         return drawn
 
     def _tree(self, root: int, most: int) -> list[list[Any]]:
-        """Rows of nodes from the root down: index of the parent, branches left out, and what ``_row`` gives."""
+        """A row for each drawn node, from the root down: index of the parent, branches left out, and what ``_row`` gives."""
         rows: list[list[Any]] = []
         queue = [(root, -1)]
         while queue and self.texts.size <= ROOM_FOR_TREES:
@@ -118,7 +118,7 @@ class Drawing:
         return np.sort(children[np.argsort(-self.signal.sizes[children], kind="stable")[:MOST_BRANCHES]])
 
     def _rules(self) -> list[list[Any]]:
-        """Rows of rules, leaves before other nodes and the largest first: tree, node, leaf, conditions, what they say."""
+        """A row for each rule, leaves and large nodes first: tree, node, whether it is a leaf, conditions, and ``_row``."""
         sizes, forest = self.signal.sizes, self.forest
         rules = []
         for node in map(int, np.lexsort((-sizes, ~forest.is_leaf))[:MOST_RULES]):
@@ -137,7 +137,7 @@ class Drawing:
         return path
 
     def _row(self, node: int) -> list[Any]:
-        """Size, lead and value, each as a number and in words; ratio, number of the label, shares; null: unknown."""
+        """What is shown of a node: size, lead and value, as numbers and in words; ratio, label, shares. None is unknown."""
         signal, bands = self.signal, self.forest.bands
         size, lead = float(signal.sizes[node]), float(signal.heights[node]) if signal.release == "lead" else None
         size_band = NORMAL_95 * float(bands.size_deviations[node]) if signal.has_noise else None
@@ -156,7 +156,7 @@ class Drawing:
         ]
 
     def _value_words(self, says: dict[str, Any], value: float) -> str:
-        """A share or mean with its band; what additive trees add has none of its own, the lead beside it has."""
+        """A share or mean with its band, in words; what additive trees add has no band, the lead beside it has."""
         if "adds" in says:
             return ("" if value < 0 else "+") + figure(value, 3 if self.forest.link == "softmax" else 4)
         words = share_words if "class" in says else mean_words

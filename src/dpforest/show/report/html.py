@@ -1,4 +1,4 @@
-"""The report as one page that needs nothing else. Public values only."""
+"""The report as one HTML page that needs nothing else. Released values only."""
 
 import base64
 import hashlib
@@ -25,13 +25,13 @@ UNITS = {"epsilon": "ε", "rho": "\N{GREEK SMALL LETTER RHO}"}
 
 
 def script_json(value: Any) -> Markup:
-    """JSON that can stand inside a script element."""
+    """A value as JSON that can stand inside a script element."""
     text = to_json(value, ensure_ascii=False, separators=(",", ":"))
     return Markup(re.sub("[<>&\u2028\u2029]", lambda found: ACTIVE[found[0]], text))
 
 
 class LabelWriter:
-    """Labels as HTML: isolated from the direction of the text around, and cut if long.
+    """Writes labels as HTML: isolated from the direction of the text around, and cut if long.
 
     The rest of a cut label opens on demand, as long as such rests have room on the page. When all labels together have used
     up theirs, later ones are cut to a few characters.
@@ -56,7 +56,7 @@ class LabelWriter:
 
 
 def page(content: dict[str, Any], drawing: dict[str, Any], twin: str) -> str:
-    """The page; ``drawing`` is what its script draws, ``twin`` the name of the file that has everything."""
+    """The HTML of the report; ``drawing`` is what its script draws, ``twin`` the name of the file that has everything."""
     style, script = _part("style.css"), _part("script.js")
     data: dict[str, Any] = {"ledger": _labelled(content["ledger"]["picture"]), "forest": drawing}
     data["bounded"] = math.isfinite(content["ledger"]["spent"])
@@ -104,7 +104,7 @@ def _figure_up(value: float) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """What a browser may run: the page's own style and script, nothing from elsewhere."""
+    """The content security policy of the page: its own style and script, nothing from elsewhere."""
     allowed = [_hash(style), _hash(script)]
     return f"default-src 'none'; style-src '{allowed[0]}'; script-src '{allowed[1]}'; base-uri 'none'; form-action 'none'"
 
@@ -127,7 +127,7 @@ def _labelled(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _charge_words(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of the table of charges."""
+    """The rows of the table of charges, with levels and amounts in words."""
     return [
         group
         | {
@@ -151,7 +151,7 @@ def _levels(levels: list[int]) -> str:
 
 
 def _histogram(reliability: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Bars of the picture of leaves, as parts of the highest."""
+    """The bars of the histogram of leaves by signal against noise, with heights as parts of the highest."""
     if reliability is None:
         return []
     highest = max((group["share"] for group in reliability["bins"]), default=0.0) or 1.0

@@ -6,11 +6,13 @@ how it was made, and how it was checked. What only a person can know is null.
 
 from typing import Any
 
+from dpforest.common.text import counted
+
 FROM_A_PERSON = ("name", "description", "data_curator", "data_subjects", "intended_use", "release_date", "access", "contact")
 
 
 def deployment(content: dict[str, Any]) -> dict[str, Any]:
-    """The entry, from what ``report_content`` gives."""
+    """The draft of a registry entry, from what ``report_content`` gives."""
     return {
         "to_be_filled_in": [f"deployment.{name}" for name in FROM_A_PERSON],
         "deployment": dict.fromkeys(FROM_A_PERSON) | {"data_product": _product(content)},
@@ -23,12 +25,13 @@ def deployment(content: dict[str, Any]) -> dict[str, Any]:
 
 def _product(content: dict[str, Any]) -> dict[str, Any]:
     forest, target = content["forest"], content["inputs"]["target"]
+    released = "labels" if forest["release"] == "labels" else "counts"
     return {
         "type": "machine learning model",
-        "form": f"forest of {forest['n_trees']} decision trees with released counts",
+        "form": f"forest of {counted(forest['n_trees'], 'decision tree')} with released {released}",
         "task": "classification" if target["kind"] == "classes" else "regression",
         "target": target["name"],
-        "released": ["structure of the trees", "counts or labels of nodes", "this report", "ledger of all charges"],
+        "released": ["structure of the trees", f"{released} of nodes", "this report", "ledger of all charges"],
     }
 
 

@@ -1,4 +1,4 @@
-"""Writes the report: the page, and its twin for programs. Public values only."""
+"""Writes the report to files: the page, and its twin in JSON. Released values only."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def write_report(model: Any, path: str | Path, audit: dict[str, Any] | None = No
 
 
 def twin_text(model: Any, content: dict[str, Any]) -> str:
-    """The content as JSON, with the whole ledger, every tree and the draft of a registry's entry."""
+    """The twin as JSON text: the content of the page, the whole ledger, every tree and the draft of a registry entry."""
     whole = {
         "format": FORMAT,
         "version": VERSION,
