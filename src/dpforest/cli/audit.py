@@ -20,7 +20,7 @@ from dpforest.common.progress import Step
 ATTACKED_AT = (0.1, 1.0, 10.0, math.inf)
 ATTACK_FITS = 2000
 # As ``report.HEAD``, for a terminal of 80 columns; the number of pairs was asked for.
-SHORT_HEAD = ("recipe", "claimed ε", "ε at least", "", "findings", "closest", "verdict")
+SHORT_HEAD = ("recipe", "claimed", "at least", "", "found", "closest", "verdict")
 
 
 def audit(
