@@ -514,3 +514,11 @@ def test_text_for_scripts_and_pages_is_inert():
     assert "<details" in LabelWriter()("x" * 100)
     assert "<details" not in LabelWriter(room_for_rests=50)("x" * 100)
     assert len(LabelWriter(room=0)("x" * 100)) < 40
+
+
+@pytest.mark.parametrize(("recipe", "released"), [("fletcher-islam-2017", "labels"), ("jagannathan-2009", "counts")])
+def test_the_registry_entry_says_what_the_trees_release(tmp_path, recipe, released):
+    _, _, twin = written(small_model(recipe=recipe), tmp_path)
+    product = twin["deployment"]["deployment"]["data_product"]
+    assert product["form"].endswith(f" with released {released}")
+    assert f"{released} of nodes" in product["released"]
