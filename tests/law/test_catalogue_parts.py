@@ -15,17 +15,8 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.support import naive
-from tests.support.replay import (
-    CoupledEntropy,
-    assert_same_release,
-    check_neighbours,
-    couple,
-    opened,
-    random_table,
-    resolved,
-    train,
-    with_one_more,
-)
+from tests.support.encoded import opened, random_table, resolved, with_one_more
+from tests.support.replay import assert_same_release, check_neighbours, train
 from tests.support.strategies import MIXED, mixed_table, recipe_of
 
 from dpforest import (
@@ -39,6 +30,7 @@ from dpforest import (
     get_recipe,
     list_recipes,
 )
+from dpforest.audit.tape import TapeEntropy
 from dpforest.errors import DPForestError
 from dpforest.growing import out_of_bag
 from dpforest.growing.choosing import FeatureFirst, Medians, _best_of_each_feature, score
@@ -128,13 +120,7 @@ def test_the_weighted_majority_stays_within_its_bound_on_counts_of_up_to_a_billi
 # --- fits that are replayed on another table ------------------------------------------------------------------------
 
 
-@pytest.fixture
-def coupled(monkeypatch):
-    couple(monkeypatch)
-
-
 @pytest.mark.parametrize("name", RECIPES)
-@pytest.mark.usefixtures("coupled")
 def test_with_the_same_releases_one_more_record_moves_only_what_was_paid_for(name):
     recipe = resolved(get_recipe(name), THREE)
     moved = [label for seed in range(4) for label in check_neighbours(recipe, THREE, seed)]
@@ -142,7 +128,6 @@ def test_with_the_same_releases_one_more_record_moves_only_what_was_paid_for(nam
 
 
 @pytest.mark.parametrize("name", REGRESSION)
-@pytest.mark.usefixtures("coupled")
 def test_with_the_same_releases_one_more_value_moves_only_what_was_paid_for(name):
     recipe = resolved(get_recipe(name), MEAN)
     moved = [label for seed in range(4) for label in check_neighbours(recipe, MEAN, seed)]
@@ -193,7 +178,6 @@ COMPANIES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 @pytest.mark.parametrize("parts", COMPANIES.values(), ids=COMPANIES)
-@pytest.mark.usefixtures("coupled")
 def test_parts_of_the_catalogue_keep_their_claims_in_any_company(parts, delta):
     if delta and isinstance(parts.get("sample"), PoissonBootstrap):
         pytest.skip("a bootstrap has no zCDP analysis")
@@ -203,7 +187,6 @@ def test_parts_of_the_catalogue_keep_their_claims_in_any_company(parts, delta):
 
 
 @pytest.mark.parametrize("name", RECIPES)
-@pytest.mark.usefixtures("coupled")
 def test_with_the_same_releases_a_table_that_shares_nothing_gives_the_same_charges_and_forest(name):
     # So stopping rules, budgets of levels, drawn features and pruning are functions of what was released.
     recipe = resolved(get_recipe(name), THREE, depth=3)
@@ -212,7 +195,7 @@ def test_with_the_same_releases_a_table_that_shares_nothing_gives_the_same_charg
     assert one.queries
     for n_rows, seed in [(500, 2), (37, 3), (1, 4), (0, 5)]:
         _, other_codes, other_labels = random_table(THREE, recipe.grid, n_rows, seed)
-        assert_same_release(one, train(recipe, THREE, other_codes, 2 - other_labels, one.released))
+        assert_same_release(one, train(recipe, THREE, other_codes, 2 - other_labels, one.queries))
 
 
 @pytest.mark.parametrize(
@@ -220,7 +203,6 @@ def test_with_the_same_releases_a_table_that_shares_nothing_gives_the_same_charg
     [(NoisySize(60), EveryQuery(), 6), (AboveNoise(), EveryQuery(), 6), (EstimatedSupport(), Uniform(), 9)],
     ids=["size", "noise", "support"],
 )
-@pytest.mark.usefixtures("coupled")
 def test_a_stopping_rule_that_stops_some_nodes_stops_the_same_ones_whatever_the_rows(stop, allocate, depth):
     recipe = recipe_of(stop=stop, allocate=allocate, depth=depth, n_trees=2)
     _, codes, labels = random_table(TWO, recipe.grid, 600, seed=1)
@@ -229,7 +211,7 @@ def test_a_stopping_rule_that_stops_some_nodes_stops_the_same_ones_whatever_the_
     assert one.forest.depth > 1
     assert (one.forest.levels[one.forest.is_leaf] < depth).any()
     _, other_codes, other_labels = random_table(TWO, recipe.grid, 600, seed=2)
-    assert_same_release(one, train(recipe, TWO, other_codes, 1 - other_labels, one.released))
+    assert_same_release(one, train(recipe, TWO, other_codes, 1 - other_labels, one.queries))
 
 
 # --- class means ----------------------------------------------------------------------------------------------------
@@ -515,27 +497,26 @@ def test_any_added_record_adds_one_to_one_number_of_each_tree_that_is_tested(n_t
     assert len(cells) == n_trees * 2 * 2
 
 
-@pytest.mark.usefixtures("coupled")
 def test_a_record_that_every_first_tree_gets_wrong_raises_all_their_errors_of_its_class_by_one():
     recipe = recipe_of(stages=OutOfBag(n_first=6, held_out=0.5), n_trees=2, depth=1)
     _, codes, _ = random_table(TWO, recipe.grid, 6000, seed=3)
     labels, moved = np.zeros(6000, dtype=np.int64), set()
     for seed in range(8):
         one = train(recipe, TWO, codes, labels, seed=seed)
-        two = train(recipe, TWO, *with_one_more(codes, labels, codes[:, 0], 1), one.released, seed)
-        (before,), (after,) = ([q for q in gate.queries if q.label == "errors of trees"] for gate in (one, two))
+        two = train(recipe, TWO, *with_one_more(codes, labels, codes[:, 0], 1), one.queries, seed)
+        (before,), (after,) = ([q for q in fit.queries if q.label == "errors of trees"] for fit in (one, two))
         assert before.stated == Sensitivity(6, 6)
         moved.add(tuple(map(tuple, (after.values - before.values).reshape(6, -1).tolist())))
     # All trees say 0: a record of class 1 that is held out is an error of each, one that is not changes nothing.
     assert moved == {((0, 0, 0, 0),) * 6, ((0, 0, 0, 1),) * 6}
 
 
-@pytest.mark.usefixtures("coupled")
 def test_first_trees_choose_among_as_many_features_at_a_node_as_second_ones_draw():
     parts = {"propose": Menu((OneChildPerValue(),)), "stages": OutOfBag(n_first=3, n_features=2)}
     recipe = recipe_of(n_trees=2, depth=2, **parts)
     _, codes, labels = random_table(TWO, recipe.grid, 400, seed=1)
-    queries = [q for q in train(recipe, TWO, codes, labels).queries if "first stage" in q.scope and q.valid is not None]
+    choices = [query for query in train(recipe, TWO, codes, labels).queries if query.valid is not None]
+    queries = [query for query in choices if "first stage" in [scope.label for scope in query.scopes]]
     # One split for each of the four features is listed, of which a node may choose among two; further down, some are idle.
     assert [query.valid.sum(axis=1).max() for query in queries] == [2, 2]
 
@@ -566,9 +547,9 @@ def test_without_noise_selective_aggregation_is_the_printed_algorithm_on_random_
     differing = 0
     for seed in range(12):
         forest, whole = hand_made(7, seed), counter_of(80, seed)
-        gate = Gate(Ledger(Pure(math.inf)), CoupledEntropy(seed))
+        gate = Gate(Ledger(Pure(math.inf)), TapeEntropy(seed, extra_first=False))
         kept = SelectiveAggregation(subset_size=subset_size)._keep(forest, whole, math.inf, gate)
-        order = np.random.default_rng([seed, 1, 1]).permutation(7)  # what the coins of the gate give first
+        order = TapeEntropy(seed, extra_first=False).generator().permutation(7)  # what the coins of the gate give first
         subsets = np.array_split(order, -(-7 // subset_size))
         expected = set().union(*(aggregated(forest, whole, subset.tolist()) for subset in subsets))
         assert set(np.flatnonzero(kept).tolist()) == expected
@@ -600,11 +581,10 @@ def test_without_rounds_all_trees_stay_and_held_out_records_pay_nothing():
 
 
 def dealt(whole, forest, n_trees, seed):
-    whole.deal_by_errors(forest, n_trees, CoupledEntropy(seed))
+    whole.deal_by_errors(forest, n_trees, TapeEntropy(seed, extra_first=False))
     return whole._positions, whole._weights
 
 
-@pytest.mark.usefixtures("coupled")
 def test_an_added_record_changes_no_other_records_part_in_later_trees_and_takes_part_once_at_most():
     forest = hand_made(4)
     # From table to table the worst record, the number of errors and the number of records change.
@@ -616,7 +596,6 @@ def test_an_added_record_changes_no_other_records_part_in_later_trees_and_takes_
         assert positions.tolist() == [[tree] * n_rows for tree in range(3)]
 
 
-@pytest.mark.usefixtures("coupled")
 def test_changing_the_other_records_does_not_change_whether_a_record_takes_part():
     forest, rng = hand_made(4), np.random.default_rng(8)
     for seed in range(20):

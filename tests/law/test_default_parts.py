@@ -12,20 +12,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from tests.support import naive
-from tests.support.replay import (
-    assert_same_release,
-    check_neighbours,
-    couple,
-    opened,
-    random_table,
-    resolved,
-    train,
-    true_cost,
-    with_one_more,
-)
+from tests.support.encoded import opened, random_table, resolved, with_one_more
+from tests.support.replay import assert_paid, assert_same_release, check_neighbours, train
 from tests.support.strategies import MIXED, put_at, recipe_of, scored_counter
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, get_recipe
+from dpforest.audit.replay import cost
 from dpforest.errors import AccountingError, DPForestError, ParameterError
 from dpforest.forest.bands import INDEPENDENT
 from dpforest.growing.centres import Centres, _weights
@@ -52,7 +44,7 @@ from dpforest.parts.proposals import Menu, Routes
 from dpforest.parts.voting import LogShares, MeanOfShares
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.base import Bound
-from dpforest.privacy.events import Purpose
+from dpforest.privacy.events import SPLITS, Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
@@ -625,11 +617,6 @@ PLANS = {
 }
 
 
-@pytest.fixture
-def coupled(monkeypatch):
-    couple(monkeypatch)
-
-
 def tiny_tables(schema, n_tables):
     """Tables of 0 to 4 records, and every record that could join them."""
     rng, values = np.random.default_rng(16), range(len(schema.target.labels)) if isinstance(schema.target, Classes) else None
@@ -641,29 +628,28 @@ def tiny_tables(schema, n_tables):
         yield np.ascontiguousarray(table[:, :2].T.astype(np.uint8)), table[:, 2], records
 
 
-def costs(recipe, schema, delta, n_tables=9):
+def costs(recipe, schema, delta, n_tables):
     """For each kind of release: what any of many records cost it, as a share of what was charged."""
     found = defaultdict(list)
     for seed, (codes, target_codes, records) in enumerate(tiny_tables(schema, n_tables)):
         one = train(recipe, schema, codes, target_codes, seed=seed, delta=delta)
         for x, z, value in records:
-            two = train(recipe, schema, *with_one_more(codes, target_codes, [x, z], value), one.released, seed, delta)
-            assert_same_release(one, two)
+            two = train(recipe, schema, *with_one_more(codes, target_codes, [x, z], value), one.queries, seed, delta)
+            assert_paid(one, two)
             for before, after in zip(one.queries, two.queries, strict=True):
-                tree = next((scope for scope in before.scope if scope.startswith("tree")), "")
-                found[f"{tree} {before.label}"].append(true_cost(before, after) / Fraction(before.amount))
+                tree = next((scope.label for scope in before.scopes if scope.purpose.kind == "tree"), "")
+                found[f"{tree} {before.label}"].append(cost(before, after) / Fraction(before.amount))
     return found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 @pytest.mark.parametrize("name", PLANS)
-@pytest.mark.usefixtures("coupled")
 def test_no_record_costs_more_than_was_charged_and_some_record_costs_nearly_that(name, delta):
     schema, parts = PLANS[name]
     recipe = recipe_of(**ADDITIVE | parts)
-    # What a median leaves to choose among moves in some tables only.
-    found = costs(recipe, schema, delta, n_tables=40 if "choose" in parts else 9)
+    # What a median leaves to choose among moves in some tables only; so do splits after a random tree.
+    found = costs(recipe, schema, delta, n_tables=40 if "choose" in parts else 18)
     assert len(found) >= 3
     for label, shares in found.items():
         assert max(shares) <= 1, label
@@ -686,18 +672,18 @@ def log_laws(scores, rate, mechanism):
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 @pytest.mark.parametrize("tree", ["tree 1", "tree 2"])
-@pytest.mark.usefixtures("coupled")
 def test_the_law_of_a_choice_between_two_splits_of_weighted_records_moves_by_what_was_charged(tree, delta):
     schema, parts = PLANS["margins"]
     recipe, most = recipe_of(**ADDITIVE | parts), 0.0
     for seed, (codes, labels, records) in enumerate(tiny_tables(schema, 9)):
         one = train(recipe, schema, codes, labels, seed=seed, delta=delta)
-        place_ = next(k for k, query in enumerate(one.queries) if tree in query.scope and "splits" in query.label)
-        query, (mechanism, rate) = one.queries[place_], one.queries[place_].ran
+        choices = [k for k, query in enumerate(one.queries) if query.purpose.kind == SPLITS]
+        place_ = next(k for k in choices if tree in [scope.label for scope in one.queries[k].scopes])
+        query, run = one.queries[place_], one.queries[place_].runs[0]
         assert query.stated == Bound(0, 1 if tree == "tree 1" else MOST_WEIGHT)
         for x, z, label in records:
-            two = train(recipe, schema, *with_one_more(codes, labels, [x, z], label), one.released, seed, delta)
-            before, after = (log_laws(gate.queries[place_].values[0], rate, mechanism) for gate in (one, two))
+            two = train(recipe, schema, *with_one_more(codes, labels, [x, z], label), one.queries, seed, delta)
+            before, after = (log_laws(fit.queries[place_].values[0], run.spread, run.mechanism) for fit in (one, two))
             if delta:
                 losses = before - after
                 for order in (1.001, 2, 16, 200):
@@ -726,7 +712,6 @@ ASKED = {"few rows": (200.0, None), "some rows": (3_000.0, 4), "several phases":
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 @pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("name", SCHEMAS)
-@pytest.mark.usefixtures("coupled")
 def test_with_the_same_releases_one_more_record_moves_only_what_a_planned_forest_paid_for(name, asked, delta):
     n_rows, n_trees = ASKED[asked]
     recipe = resolved(AUTO, SCHEMAS[name], n_trees, n_rows=n_rows, delta=delta)
@@ -739,14 +724,13 @@ def test_with_the_same_releases_one_more_record_moves_only_what_a_planned_forest
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-@pytest.mark.usefixtures("coupled")
 def test_with_the_same_releases_a_planned_forest_does_not_depend_on_its_table(name):
     recipe = resolved(AUTO, SCHEMAS[name], n_trees=4, n_rows=1e6)
     _, codes, target_codes = random_table(SCHEMAS[name], recipe.grid, 80, seed=1)
     one = train(recipe, SCHEMAS[name], codes, target_codes)
     for n_rows, seed in [(80, 2), (1, 3), (0, 4)]:
         _, other_codes, others = random_table(SCHEMAS[name], recipe.grid, n_rows, seed)
-        assert_same_release(one, train(recipe, SCHEMAS[name], other_codes, others, one.released))
+        assert_same_release(one, train(recipe, SCHEMAS[name], other_codes, others, one.queries))
 
 
 # --- companies that have no proof -----------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.support import naive
-from tests.support.replay import WatchedGate, check_neighbours, couple, random_table, with_one_more
+from tests.support.encoded import opened, random_table, with_one_more
+from tests.support.replay import check_neighbours
 from tests.support.strategies import MIXED, mixed_table, recipe_of
 
 from dpforest import (
@@ -19,6 +20,7 @@ from dpforest import (
     Schema,
     get_recipe,
 )
+from dpforest.audit.tape import Tape
 from dpforest.errors import DPForestError, ParameterError
 from dpforest.growing import first_look
 from dpforest.growing.first_look import FirstLook, kept_by_elimination
@@ -28,6 +30,7 @@ from dpforest.parts.criteria import SquaredError
 from dpforest.parts.leaves import TwoBinMean
 from dpforest.parts.proposals import Intervals, Menu, OneChildPerValue
 from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid
@@ -36,8 +39,16 @@ SCHEMA = Schema({"a": Numeric(0, 1), "c": Categorical(["u", "v"]), "b": Numeric(
 MENU = Menu((OneChildPerValue(),), n_features=1)
 
 
-def a_gate(epsilon=1.0, script=None, delta=0.0):
-    return WatchedGate(Ledger(make_accountant(epsilon, delta)), Entropy(3), script)
+class KeepingGate(Gate):
+    """Keeps what it is handed."""
+
+    def __init__(self, epsilon):
+        super().__init__(Ledger(make_accountant(epsilon, 0.0)), Entropy(3))
+        self.kept = []
+
+    def add_noise(self, values, *stated):
+        self.kept.append(opened(values).copy())
+        return super().add_noise(values, *stated)
 
 
 def looked(look, codes, labels, gate, schema=SCHEMA, grid=Grid(3), menu=MENU):  # noqa: B008
@@ -62,28 +73,27 @@ def test_any_added_record_moves_the_tables_within_the_stated_norms_and_reaches_t
     domain, codes, labels = random_table(SCHEMA, Grid(3), 200, seed=1)
     # All features follow the label, so that all are relevant and all pairs are looked at.
     codes[:] = labels
-    one = a_gate(50.0)
-    looked(look, codes, labels, one)
+    tape = Tape(3, extra_first=False)
+    looked(look, codes, labels, tape.watch(KeepingGate(50.0)))
     most = dict.fromkeys(expected, 0)
     for record, label in itertools.product(naive.all_records(domain), range(3)):
-        two = a_gate(50.0, one.released)
-        looked(look, *with_one_more(codes, labels, record, label), two)
-        assert two.ledger == one.ledger
-        for before, after in zip(one.queries, two.queries, strict=True):
+        more = Tape(3, extra_first=False, script=tape.queries)
+        looked(look, *with_one_more(codes, labels, record, label), more.watch(KeepingGate(50.0)))
+        assert more.ledger == tape.ledger
+        for before, after in zip(tape.queries, more.queries, strict=True):
             move = after.values - before.values
             most[before.label] = max(most[before.label], int(np.abs(move).sum()))
             assert np.square(move).sum() <= before.stated.l2_squared
             assert set(np.unique(move)) <= {0, 1}
     # Reached, so any smaller sensitivity would be false.
     assert most == expected
-    assert {query.label: query.stated.l1 for query in one.queries} == expected
-    assert {query.label: query.stated.l2_squared for query in one.queries} == expected
+    assert {query.label: query.stated.l1 for query in tape.queries} == expected
+    assert {query.label: query.stated.l2_squared for query in tape.queries} == expected
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("name", LOOKS)
-def test_one_more_record_moves_only_what_was_paid_for(name, delta, monkeypatch):
-    couple(monkeypatch)
+def test_one_more_record_moves_only_what_was_paid_for(name, delta):
     schema = Schema(MIXED, Classes([0, 1]))
     recipe = recipe_of(first_look=LOOKS[name][0], propose=replace(MENU, n_features=2), n_trees=2)
     moved = [label for seed in range(3) for label in check_neighbours(recipe, schema, seed, delta=delta)]
@@ -98,12 +108,12 @@ def test_a_look_costs_its_share_and_no_more():
         (FirstLook(0.2, select=True), [0.2]),
         (FirstLook(0.2, select=True, pairs=True), [0.1, 0.1]),
     ]:
-        gate = a_gate(1.0)
+        gate = KeepingGate(1.0)
         _, rest = looked(look, codes, labels, gate)
         assert [entry["epsilon"] for entry in gate.ledger.entries()] == charged
         assert rest == 0.8
     # Nothing is left to choose among pairs if the menu takes all features; their half goes to the trees.
-    gate = a_gate(1.0)
+    gate = KeepingGate(1.0)
     _, rest = looked(FirstLook(0.2, select=True, pairs=True), codes, labels, gate, menu=Menu((OneChildPerValue(),)))
     assert [entry["epsilon"] for entry in gate.ledger.entries()] == [0.1]
     assert rest == 0.9
@@ -112,9 +122,9 @@ def test_a_look_costs_its_share_and_no_more():
 def test_without_numeric_features_cuts_cost_nothing_and_change_nothing():
     schema = Schema({"c": Categorical(["u", "v"]), "d": Categorical(["p"])}, Classes([0, 1]))
     _, codes, labels = random_table(schema, Grid(3), 50, seed=2)
-    gate = a_gate(1.0)
+    gate = KeepingGate(1.0)
     assert looked(FirstLook(cuts=True), codes, labels, gate, schema) == (MENU, 1.0)
-    assert gate.queries == []
+    assert gate.kept == []
     model = DPForestClassifier(schema, epsilon=1.0, recipe="patil-singh-2014", n_trees=2, max_depth=1)
     model.fit(np.array([["u", "p"]] * 20, dtype=object), [0, 1] * 10)
     assert not [entry for entry in model.ledger_.entries() if entry["label"].startswith("first look")]
@@ -139,16 +149,18 @@ def test_where_noise_leaves_no_cut_intervals_are_even():
     # The third feature tells nothing: at a large budget only it has no cut, at a tiny one nothing can be seen. There a cut
     # needs two runs of bins that stand four deviations out of the noise each: at most 8 * 7 pairs, each below 4e-5 ** 2.
     for epsilon, expected in ((20.0, ((3,), (), (1, 3, 4, 6))), (1e-6, ((1, 3, 4, 6), (), (1, 3, 4, 6)))):
-        found, _ = looked(FirstLook(cuts=True), codes, labels, a_gate(epsilon), grid=Grid(8), menu=menu)
+        found, _ = looked(FirstLook(cuts=True), codes, labels, KeepingGate(epsilon), grid=Grid(8), menu=menu)
         assert found.kinds == (OneChildPerValue(numeric=False), Intervals(expected))
     # A feature with fewer bins than intervals has a child for each.
-    found, _ = looked(FirstLook(cuts=True), codes % 2, labels, a_gate(1e-6), grid=Grid(2), menu=menu)
+    found, _ = looked(FirstLook(cuts=True), codes % 2, labels, KeepingGate(1e-6), grid=Grid(2), menu=menu)
     assert found.kinds == (OneChildPerValue(numeric=False), Intervals(((1,), (), (1,))))
 
 
 def test_bins_become_the_intervals_between_cuts_and_a_feature_without_a_cut_is_not_split():
     codes, labels = records_with_a_cut()
-    menu, _ = looked(FirstLook(cuts=True), codes, labels, a_gate(np.inf), grid=Grid(8), menu=replace(MENU, n_features=None))
+    menu, _ = looked(
+        FirstLook(cuts=True), codes, labels, KeepingGate(np.inf), grid=Grid(8), menu=replace(MENU, n_features=None)
+    )
     assert menu.kinds == (OneChildPerValue(numeric=False), Intervals(((3,), (), ())))
     domain = Domain.of(SCHEMA, Grid(8))
     routes = menu.fixed(domain)
@@ -165,7 +177,7 @@ def test_bins_become_the_intervals_between_cuts_and_a_feature_without_a_cut_is_n
 @pytest.mark.parametrize("epsilon", [np.inf, 20.0])
 def test_only_the_relevant_features_are_offered_to_every_node(epsilon):
     codes, labels = records_with_a_cut()
-    menu, _ = looked(FirstLook(select=True), codes, labels, a_gate(epsilon), grid=Grid(8))
+    menu, _ = looked(FirstLook(select=True), codes, labels, KeepingGate(epsilon), grid=Grid(8))
     assert (menu.only, menu.n_features) == ((0,), None)
     domain = Domain.of(SCHEMA, Grid(8))
     reach = np.ones((5, domain.total_codes), dtype=bool)
@@ -189,7 +201,7 @@ def test_without_noise_the_choice_is_that_of_uncertainty_and_gain_on_the_records
     gains = np.array([[normalised_interaction_gain(tables[x, y]) * (x != y) for y in range(4)] for x in range(4)])
     menu = Menu(n_features=2)
     chosen = {
-        pairs: looked(FirstLook(select=True, pairs=pairs), codes, labels, a_gate(np.inf), schema, menu=menu)[0].only
+        pairs: looked(FirstLook(select=True, pairs=pairs), codes, labels, KeepingGate(np.inf), schema, menu=menu)[0].only
         for pairs in (False, True)
     }
     relevant = np.argsort(-own)
@@ -205,11 +217,11 @@ def test_features_of_many_codes_have_few_runs_in_pairs(epsilon, monkeypatch):
     codes = np.array([rng.integers(0, 40, 500), rng.integers(0, 2, 500), rng.integers(0, 40, 500)]).astype(np.uint8)
     labels = (codes[0] > 20).astype(int)
     codes[1:] = [labels, codes[0]]
-    gate = a_gate(epsilon)
+    gate = KeepingGate(epsilon)
     looked(FirstLook(select=True, pairs=True), codes, labels, gate, grid=Grid(40))
-    for query in gate.queries[1:]:
-        assert query.values.sum() == 3 * 500
-        assert query.values.size <= 5 * 5 * 3 * 3
+    for values in gate.kept[1:]:
+        assert values.sum() == 3 * 500
+        assert values.size <= 5 * 5 * 3 * 3
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------

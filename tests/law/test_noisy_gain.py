@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from tests.support import naive
-from tests.support.replay import check_neighbours, couple, random_table, train, with_one_more
+from tests.support.encoded import random_table, with_one_more
+from tests.support.replay import check_neighbours, train
 from tests.support.strategies import MIXED, mixed_table, recipe_of
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema, get_recipe
@@ -146,21 +147,20 @@ COMPANIES = {
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 @pytest.mark.parametrize("parts", COMPANIES.values(), ids=COMPANIES)
-def test_with_the_same_releases_one_more_record_moves_only_what_was_paid_for(parts, delta, monkeypatch):
-    couple(monkeypatch)
+def test_with_the_same_releases_one_more_record_moves_only_what_was_paid_for(parts, delta):
     recipe = recipe_of(choose=NoisyGain(), n_trees=4, depth=2, **parts)
     moved = [label for seed in range(4) for label in check_neighbours(recipe, TWO, seed, delta=delta)]
     assert {"splits of level 0: noisy counts", "splits of level 1: noisy counts", "leaves"} <= set(moved)
 
 
-def test_noise_of_a_layer_is_that_of_the_thesis_with_the_second_query_given_to_the_first(monkeypatch):
+def test_noise_of_a_layer_is_that_of_the_thesis_with_the_second_query_given_to_the_first():
     """epsilon_Q = B/(2 d m) for Q1 and as much for Q2 [suihkonen2023, eq. 4.2]; m falls by the features used above."""
-    couple(monkeypatch)
     recipe = replace(get_recipe("blum-2005"), depth=2)
     domain, codes, labels = random_table(TWO, recipe.grid, 300, seed=1)
-    gate, d, m = train(recipe, TWO, codes, labels), 3, domain.n_features
-    assert [query.ran[0] for query in gate.queries] == ["geometric"] * 3
-    rates = [float(query.ran[1]) for query in gate.queries]
+    fit, d, m = train(recipe, TWO, codes, labels), 3, domain.n_features
+    runs = [run for query in fit.queries for run in query.runs]
+    assert [run.mechanism for run in runs] == ["geometric"] * 3
+    rates = [float(run.spread) for run in runs]
     assert rates == pytest.approx([2 / (2 * d * m), 2 / (2 * d * (m - 1)), 1 / d], rel=1e-5)
 
 

@@ -101,13 +101,26 @@ def replay(subject: Subject, case: Case) -> tuple[tuple[Fit, Fit], list[Finding]
     first = run_fit(subject, case, *tables[0], Tape(case.seed, case.extra_first, has_extra=case.larger_first))
     script, has_extra = first.tape.queries, not case.larger_first
     second = run_fit(subject, case, *tables[1], Tape(case.seed, case.extra_first, script, has_extra))
-    opened = [Finding("opened", f"exact values: {reason}", where) for reason, where in first.tape.opened]
-    findings = [*opened, *_asked_alike(first, second), *_shown_alike(first, second)]
+    findings = differences(first, second)
     if first.crashed and not findings:
         findings = [Finding("crash", "fits fail by an error that is not the library's", first.crashed)]
     if not findings:
-        findings = [*_within_bounds(case, first, second), *_within_charges(first, second), *_within_claim(case, first)]
+        findings = [*unpaid_moves(first, second, case.sign), *_within_claim(case, first)]
     return (first, second), [Finding(item.kind, item.what, item.where, case, item.detail) for item in findings]
+
+
+def differences(first: Fit, second: Fit) -> list[Finding]:
+    """What was opened exactly, and what the second fit, which had the releases of the first, asked or showed otherwise."""
+    opened = [Finding("opened", f"exact values: {reason}", where) for reason, where in first.tape.opened]
+    return [*opened, *_asked_alike(first, second), *_shown_alike(first, second)]
+
+
+def unpaid_moves(first: Fit, second: Fit, sign: int = 1) -> list[Finding]:
+    """Moves of what mechanisms were handed beyond the stated bounds, or beyond what was charged.
+
+    The fits must have asked the same. ``sign`` is 1 if the second has one record more, -1 if it has one less.
+    """
+    return [*_within_bounds(first, second, sign), *_within_charges(first, second)]
 
 
 def smallest(subject: Subject, finding: Finding) -> Finding:
@@ -149,8 +162,8 @@ def run_fit(subject: Subject, case: Case, X: np.ndarray, y: np.ndarray, tape: Ta
                 model.save(Path(folder) / "model.dpf")
                 fit.public["saved bytes"] = (Path(folder) / "model.dpf").read_bytes()
     fit.shows_its_ledger = getattr(model, "ledger_", tape.ledger) is tape.ledger
-    fit.public |= dict(_flatten("", vars(model)))
-    fit.public |= dict(_flatten("class", _class_values(type(model))))
+    fit.public |= dict(flattened("", vars(model)))
+    fit.public |= dict(flattened("class", _class_values(type(model))))
     return fit
 
 
@@ -196,7 +209,7 @@ def _listening(public: dict[str, Any]) -> Iterator[None]:
     public["log lines"], public["printed"] = tuple(lines), printed.getvalue()
 
 
-def _flatten(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def flattened(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Every value below an object in a form that can be compared, with its path."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         # Bytes, so that two missing values are the same; type and shape are shown too.
@@ -204,20 +217,20 @@ def _flatten(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, dict):
         yield f"{path}.keys", tuple(map(repr, value))
         for key, item in value.items():
-            yield from _flatten(f"{path}.{key}" if path else str(key), item)
+            yield from flattened(f"{path}.{key}" if path else str(key), item)
     elif isinstance(value, list | tuple | np.ndarray):
         yield f"{path}.length", len(value)
         for index, item in enumerate(value):
-            yield from _flatten(f"{path}[{index}]", item)
+            yield from flattened(f"{path}[{index}]", item)
     elif is_dataclass(value) and not isinstance(value, type):
         for item in fields(value):
-            yield from _flatten(f"{path}.{item.name}", getattr(value, item.name))
+            yield from flattened(f"{path}.{item.name}", getattr(value, item.name))
     elif getattr(type(value), "__slots__", ()) and not hasattr(value, "__dict__"):
         for name in type(value).__slots__:
-            yield from _flatten(f"{path}.{name}", getattr(value, name, None))
+            yield from flattened(f"{path}.{name}", getattr(value, name, None))
     elif hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
         for name, item in vars(value).items():
-            yield from _flatten(f"{path}.{name}", item)
+            yield from flattened(f"{path}.{name}", item)
     else:
         yield path, f"{type(value).__name__} {value!r}"
 
@@ -254,14 +267,14 @@ def _shown_alike(first: Fit, second: Fit) -> Iterator[Finding]:
             return
 
 
-def _within_bounds(case: Case, first: Fit, second: Fit) -> Iterator[Finding]:
+def _within_bounds(first: Fit, second: Fit, sign: int) -> Iterator[Finding]:
     """A finding where the input of a mechanism moves beyond its stated bound, or in more than one node for each tree."""
     for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
         if not all(np.issubdtype(query.values.dtype, np.integer) for query in (one, two)):
             yield Finding("not an integer", f"what {one.label!r} is handed", one.where, detail=str(one.values.dtype))
         if not all(np.issubdtype(run.released.dtype, np.integer) for run in one.runs):
             yield Finding("not an integer", f"what {one.label!r} releases", one.where)
-        move = case.sign * (two.values.astype(object) - one.values.astype(object))
+        move = sign * (two.values.astype(object) - one.values.astype(object))
         times = max(one.times, two.times)
         if isinstance(one.stated, Bound):
             moved = move if one.valid is None else np.where(one.valid, move, 0)
@@ -291,12 +304,12 @@ def _within_charges(first: Fit, second: Fit) -> Iterator[Finding]:
             yield Finding("charge", f"none for {one.label!r}", one.where)
         elif any(run.n_charges == 0 for run in one.runs):
             yield Finding("charge", f"after the draw for {one.label!r}", one.where)
-        elif (cost := _cost(one, two)) > one.copies * Fraction(one.amount) * (1 + SLACK):
-            detail = f"{one.unit} {float(cost):.4g} against {one.copies * one.amount:.4g}"
+        elif (used := cost(one, two)) > one.copies * Fraction(one.amount) * (1 + SLACK):
+            detail = f"{one.unit} {float(used):.4g} against {one.copies * one.amount:.4g}"
             yield Finding("charge", f"too little for {one.label!r}", one.where, detail=detail)
     for used, paid, unit in _totals(first, second):
         if used > Fraction(paid) * (1 + SLACK):
-            where = max(zip(first.tape.queries, second.tape.queries, strict=True), key=lambda pair: _cost(*pair))[0].where
+            where = max(zip(first.tape.queries, second.tape.queries, strict=True), key=lambda pair: cost(*pair))[0].where
             detail = f"{unit} {float(used):.4g} against {paid:.4g}"
             yield Finding("loss", "one record uses more than all charges together", where, detail=detail)
 
@@ -328,7 +341,7 @@ def _totals(first: Fit, second: Fit) -> Iterator[tuple[Fraction, float, str]]:
     pairs = list(zip(first.tape.queries, second.tape.queries, strict=True))
     for book in first.tape.books:
         own = [pair for pair in pairs if pair[0].book is book]
-        used = sum((_factor(one, own) * _cost(one, two) for one, two in own), Fraction(0))
+        used = sum((_factor(one, own) * cost(one, two) for one, two in own), Fraction(0))
         yield used, book.total, book.accountant.unit
 
 
@@ -343,8 +356,11 @@ def _factor(query: Query, pairs: list[tuple[Query, Query]]) -> Fraction:
     return factor
 
 
-def _cost(one: Query, two: Query) -> Fraction:
-    """The loss of one copy of the extra record by a question; what the copies in a bootstrap cost is up to its scope."""
+def cost(one: Query, two: Query) -> Fraction:
+    """What the move between two answers to one question costs, at the rates and variances that its mechanisms ran at.
+
+    Of one copy of the extra record; what the copies of a bootstrap cost together is the matter of its scope.
+    """
     costs = (_run_cost(*runs, one.unit) for runs in zip(one.runs, two.runs, strict=True))
     return sum(costs, Fraction(0)) / max(one.times, two.times)
 

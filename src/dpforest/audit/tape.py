@@ -15,6 +15,7 @@ import numpy as np
 
 from dpforest.mechanisms import Entropy, Rate
 from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.events import Purpose, as_purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Book, Ledger, Scope
 from dpforest.privacy.sealed import Sealed
@@ -45,7 +46,7 @@ class Run:
 class Query:
     """One question to the gate: what was stated and charged, and the runs of mechanisms that answer it."""
 
-    label: str
+    purpose: Purpose
     stated: Bound | Sensitivity | None
     amount: float
     valid: np.ndarray | None
@@ -60,6 +61,10 @@ class Query:
     def values(self) -> np.ndarray:
         """The values that the mechanisms were handed, all nodes together."""
         return np.concatenate([run.values for run in self.runs]) if self.runs else np.zeros(0, dtype=np.int64)
+
+    @property
+    def label(self) -> str:
+        return str(self.purpose)
 
     @property
     def unit(self) -> str:
@@ -104,15 +109,15 @@ class Tape:
     def question(
         self,
         ledger: Ledger,
-        label: str,
+        purpose: Purpose | str,
         stated: Bound | Sensitivity | None,
         amount: float,
         valid: np.ndarray | None = None,
     ) -> Iterator[None]:
         if self.script is not None and len(self.queries) == len(self.script):
-            raise Diverged(f"{label!r} is asked after all that the other fit asked")
+            raise Diverged(f"'{purpose}' is asked after all that the other fit asked")
         copy = None if valid is None else np.array(valid)
-        query = Query(label, stated, amount, copy, _asked_at(), ledger.books[-1], ledger.open_scopes)
+        query = Query(as_purpose(purpose), stated, amount, copy, _asked_at(), ledger.books[-1], ledger.open_scopes)
         if any(scope.kind == "bootstrap" for scope in query.scopes) and self.has_extra:
             assert self._entropy is not None
             query.times = self._entropy.n_drawn_last
@@ -164,14 +169,14 @@ class Tape:
     def watching(self, model: Any) -> Iterator[None]:
         """Have this tape in all gates that an estimator makes while the block runs."""
         make_gate = model._make_gate
-        model._make_gate = lambda ledger, random_state: self._watch(make_gate(ledger, random_state))
+        model._make_gate = lambda ledger, random_state: self.watch(make_gate(ledger, random_state))
         try:
             yield
         finally:
             del model._make_gate
 
-    def _watch(self, gate: Gate) -> Gate:
-        """The same gate with this tape in it, and with the coins of the tape."""
+    def watch(self, gate: Gate) -> Gate:
+        """The gate with this tape in it; its coins are those of the tape."""
         self._ledger = gate.ledger
         kind = type(gate)
         gate.__class__ = type(f"Watched{kind.__name__}", (_Watching, kind), {"tape": self})
@@ -183,11 +188,11 @@ class _Watching(Gate):
     tape: Tape
 
     def select(self, scores: Any, valid: Any, bound: Bound, amount: float, purpose: Any, *more: Any, **named: Any) -> Any:
-        with self.tape.question(self.ledger, str(purpose), bound, amount, valid):
+        with self.tape.question(self.ledger, purpose, bound, amount, valid):
             return super().select(scores, valid, bound, amount, purpose, *more, **named)
 
     def add_noise(self, values: Any, sensitivity: Sensitivity, amount: float, purpose: Any) -> tuple[np.ndarray, float]:
-        with self.tape.question(self.ledger, str(purpose), sensitivity, amount):
+        with self.tape.question(self.ledger, purpose, sensitivity, amount):
             return super().add_noise(values, sensitivity, amount, purpose)
 
     def leak(self, value: Sealed[Any], reason: str, purpose: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import naive
-from tests.support.replay import opened
+from tests.support.encoded import opened
 from tests.support.strategies import FIXED, SEEDS, put_at, scored_counter
 
 from dpforest import Bounded, Classes
