@@ -125,6 +125,7 @@ def test_with_the_same_releases_one_more_record_moves_only_what_was_paid_for(nam
     recipe = resolved(get_recipe(name), THREE)
     moved = [label for seed in range(4) for label in check_neighbours(recipe, THREE, seed)]
     assert "leaves" in moved
+    assert ("errors of trees" in moved) == isinstance(recipe.stages, OutOfBag)
 
 
 @pytest.mark.parametrize("name", REGRESSION)
@@ -184,6 +185,7 @@ def test_parts_of_the_catalogue_keep_their_claims_in_any_company(parts, delta):
     recipe = recipe_of(n_trees=4, depth=2, **parts)
     moved = [label for seed in range(4) for label in check_neighbours(recipe, TWO, seed, delta=delta)]
     assert "leaves" in moved
+    assert ("errors of trees" in moved) == isinstance(recipe.stages, OutOfBag)
 
 
 @pytest.mark.parametrize("name", RECIPES)
