@@ -11,6 +11,7 @@ import numpy as np
 from tests.support.strategies import recipe_of
 
 from dpforest import Categorical, DPForestClassifier, Schema
+from dpforest.audit.replay import replay_many
 from dpforest.audit.subject import Subject
 from dpforest.mechanisms import Entropy, Gaussian, Geometric, Rate
 from dpforest.parts.allocation import LeavesOnly, Uniform
@@ -33,6 +34,15 @@ COUNTS = recipe_of(
 LABELS = replace(COUNTS, name="random splits, private labels", leaf=PrivateLabel())
 DEALT = replace(COUNTS, name="random splits, disjoint trees", sample=Disjoint(), n_trees=3)
 GREEDY = replace(COUNTS, name="greedy splits", propose=Menu(), allocate=Uniform(split_share=0.9))
+
+
+def first_findings(subject, n_pairs=60):
+    """The findings of the first cases that have any."""
+    for start in range(0, n_pairs, 10):
+        replays = replay_many(subject, 10, first_case=start)
+        if replays.findings:
+            return replays.findings
+    return ()
 
 
 def with_gate(gate):
@@ -176,7 +186,6 @@ class SeenCategories(DPForestClassifier):
 
 
 # --- all of them, beside what they would be without their mistake -----------------------------------------------------
-
 
 # Classes of this module, so that a subject can go to another process.
 WithQuietGate, WithFloatGate, WithOneStreamGate = map(with_gate, (QuietGate, FloatGate, OneStreamGate))

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.support.targets import classes
 
 from dpforest.errors import ParameterError
 from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SoftAgreement, SquaredError
@@ -40,10 +41,6 @@ VALUE_CRITERIA = {
 }
 VALUES = (0, 1, 1000, TARGET_STEPS // 2, TARGET_STEPS - 1, TARGET_STEPS)
 TARGET = Bounded(-3.0, 5.0)
-
-
-def classes(n: int) -> Classes:
-    return Classes(list(range(n)))
 
 
 def all_tables(n_children: int, n_classes: int, most: int) -> np.ndarray:

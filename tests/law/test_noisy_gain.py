@@ -10,7 +10,7 @@ import pytest
 from tests.support import naive
 from tests.support.encoded import random_table, with_one_more
 from tests.support.replay import check_neighbours, train
-from tests.support.strategies import MIXED, mixed_table, recipe_of
+from tests.support.strategies import MIXED, TWO, mixed_table, recipe_of
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema, get_recipe
 from dpforest.errors import ParameterError, SchemaError
@@ -31,7 +31,6 @@ from dpforest.records.base import MOST_WEIGHT
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid
 
-TWO = Schema(MIXED, Classes([0, 1]))
 FEATURES = Schema(
     {"a": Numeric(0, 1), "b": Categorical(["u"]), "c": Categorical(["u", "v"]), "d": Numeric(0, 1)}, Classes([0, 1, 2])
 )

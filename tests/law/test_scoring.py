@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import accuracy_score, log_loss, mean_absolute_error, r2_score, recall_score, roc_auc_score
 from tests.support.chances import at_least
+from tests.support.encoded import opened
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import ParameterError
@@ -17,10 +18,6 @@ from dpforest.schema import TARGET_STEPS
 
 LABELS = ("a", "b", "c")
 FEATURES = {"x": Numeric(0, 1), "z": Categorical(["u", "v"])}
-
-
-def opened(sealed):
-    return sealed._value
 
 
 def test_a_record_moves_one_cell_of_hits_and_misses_by_one():

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.neighbours.one_record import outcome
+from tests.support.columns import objects
 
 from dpforest import Bounded, Budget, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import BudgetError
@@ -44,13 +45,6 @@ def records(n_rows=N_ROWS):
 
 def rows_of(table):
     return [list(record[:2]) for record in table]
-
-
-def objects(values):
-    column = np.empty(len(values), dtype=object)
-    for place, value in enumerate(values):
-        column[place] = value
-    return column
 
 
 def as_frame(table):

@@ -12,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from tests.support.columns import objects
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import TableError
@@ -66,13 +67,6 @@ def base_records(n_rows=N_ROWS):
         (float(age), str(sex), int(kind), "yes" if age > 50 else "no")
         for age, sex, kind in zip(ages, sexes, kinds, strict=True)
     ]
-
-
-def objects(values):
-    column = np.empty(len(values), dtype=object)
-    for place, value in enumerate(values):
-        column[place] = value
-    return column
 
 
 def columns_of(records):

@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.neighbours.odd_values import INF, NAN, OBJECTS, PLAIN, SECRET, signalling
 from tests.neighbours.one_record import assert_others_are_read_as_before, outcome, root_counts
+from tests.support.columns import objects
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import TableError
@@ -35,13 +36,6 @@ N_ROWS = 8
 TEXT = ["a", "b", None, "c"] * 2  # of which a and b are listed
 NUMBERS = [1.0, 2.0, 1.0, 5.0] * 2  # of which 1 and 2 are listed
 TRUTHS = [True, False] * 4
-
-
-def objects(values):
-    column = np.empty(len(values), dtype=object)
-    for place, value in enumerate(values):
-        column[place] = value
-    return column
 
 
 def arrays(dtype):

@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from tests.support.columns import objects
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.errors import TableError
@@ -42,12 +43,6 @@ def frame(column):
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return pa.table({"f0": column})
     return column[:, None]
-
-
-def objects(values):
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
 
 
 def ordered(values):

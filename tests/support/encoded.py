@@ -31,7 +31,7 @@ def with_one_more(codes, labels, record, label):
     return np.column_stack([codes, record]).astype(codes.dtype), np.append(labels, label)
 
 
-def facts_of(domain, target, n_rows=3000.0, n_trees=3, epsilon=1.0, delta=0.0):
+def facts_about(domain, target, n_rows=3000.0, n_trees=3, epsilon=1.0, delta=0.0):
     """What a planner may know about a table of that domain and target."""
     n_classes = len(target.labels) if isinstance(target, Classes) else None
     n_numeric = int(domain.is_numeric.sum())
@@ -42,4 +42,4 @@ def facts_of(domain, target, n_rows=3000.0, n_trees=3, epsilon=1.0, delta=0.0):
 def resolved(recipe, schema, n_trees=3, depth=2, **facts):
     """The recipe with the parts and numbers that follow from public facts."""
     domain = Domain.of(schema, recipe.grid)
-    return recipe.resolve(facts_of(domain, schema.target, **facts), n_trees, depth)
+    return recipe.resolve(facts_about(domain, schema.target, **facts), n_trees, depth)

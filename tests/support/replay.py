@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
-from tests.support.encoded import facts_of, random_table, with_one_more
+from tests.support.encoded import facts_about, random_table, with_one_more
 
 from dpforest.audit.replay import Fit, differences, flattened, unpaid_moves
 from dpforest.audit.tape import Tape
@@ -67,7 +67,7 @@ def train(recipe, schema, codes, labels, script=None, seed=5, delta=0.0):
     counter, amount = MemoryCounter(codes, labels, domain, schema.target), gate.ledger.accountant.budget
     if recipe.first_look is not None:
         recipe, amount = recipe.first_look.release(counter, recipe, amount, gate)
-    facts = facts_of(domain, schema.target, n_trees=recipe.n_trees)
+    facts = facts_about(domain, schema.target, n_trees=recipe.n_trees)
     window = (0, FINE_STEPS)
     if recipe.target_range is not None:
         window, amount = recipe.target_range.release(counter, amount, gate)

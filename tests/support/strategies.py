@@ -1,4 +1,4 @@
-"""Small random schemas, tables, levels of trees and forests for hypothesis, and a small recipe to change parts of."""
+"""Small random schemas, tables, levels of trees and forests for hypothesis, and a small recipe and facts to change."""
 
 from types import SimpleNamespace
 
@@ -14,6 +14,7 @@ from dpforest.parts.leaves import NoisyCounts
 from dpforest.parts.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
+from dpforest.parts.shape import Facts
 from dpforest.parts.voting import MeanOfShares
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.schema import FINE_STEPS
@@ -220,12 +221,22 @@ def recipe_of(**parts):
     return Recipe(**(base | parts))
 
 
+def facts_of(**given):
+    """Public facts about a table of some size, some of them exchanged."""
+    defaults = {
+        "n_rows": 1000.0, "epsilon": 1.0, "delta": 0.0, "n_features": 8, "n_numeric": 4, "mean_children": 5.0,
+        "n_classes": 2,
+    }  # fmt: skip
+    return Facts(**defaults | given)
+
+
 MIXED = {
     "x": Numeric(0, 1),
     "k": Numeric(0, 9, integer=True),
     "c": Categorical(["a", "b", "c"]),
     "d": Categorical([0, 1]),
 }
+TWO, THREE, MEAN = (Schema(MIXED, target) for target in (Classes([0, 1]), Classes([0, 1, 2]), Bounded(0, 1)))
 
 
 def mixed_table(n_rows, seed, n_classes=2):

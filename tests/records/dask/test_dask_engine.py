@@ -16,6 +16,7 @@ import pytest
 from dask.utils import key_split
 from distributed import Client, LocalCluster, get_task_stream
 from tests.conformance.conformance import offering_all
+from tests.support.encoded import opened
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema, get_recipe, list_recipes
 from dpforest.errors import ParameterError, TableError
@@ -87,12 +88,6 @@ def parts_of(whole):
 
 def frame_of(parts, meta=None):
     return dd.from_map(lambda part: part, parts, meta=parts[0].iloc[:0] if meta is None else meta)
-
-
-def opened(sealed):
-    seen = []
-    sealed.map(seen.append)
-    return seen[0]
 
 
 class JoinedCoins(Entropy):

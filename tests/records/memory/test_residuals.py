@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.support import naive
 from tests.support.encoded import opened
 from tests.support.strategies import FIXED, SEEDS, put_at, scored_counter
+from tests.support.targets import NUMBER, classes
 
-from dpforest import Bounded, Classes
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
@@ -19,13 +19,8 @@ from dpforest.records.memory import kernels
 from dpforest.records.residuals import PAIR_WEIGHTS, POWERS
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 
-NUMBER = Bounded(0, 1)
 # Scores near 0, of usual trees, where shares vanish, and as far as they can come; in score steps.
 SCALES = (3, 700, 4_000, 30_000, 1 << 29)
-
-
-def classes(n_classes):
-    return Classes(list(range(n_classes)))
 
 
 @st.composite

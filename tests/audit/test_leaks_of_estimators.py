@@ -1,0 +1,125 @@
+"""Whatever an estimator shows of its rows is found."""
+
+import logging
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.audit.broken import COUNTS, first_findings
+
+from dpforest import DPForestClassifier
+from dpforest.audit.replay import replay_many
+from dpforest.audit.subject import Subject
+from dpforest.errors import TableError
+from dpforest.parts.leaves import TwoBinMean
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.sealed import Sealed
+
+pytestmark = pytest.mark.slow
+
+
+def saying(say):
+    """A subject whose fits call ``say(model, y, progress)`` at their end."""
+
+    class Classifier(DPForestClassifier):
+        def fit(self, X, y, *, progress=lambda step: None):
+            super().fit(X, y, progress=progress)
+            say(self, y, progress)
+            return self
+
+    return Subject(COUNTS, classifier=Classifier)
+
+
+def fail(error):
+    raise error
+
+
+def fail_because_of(n_rows):
+    try:
+        fail(KeyError(n_rows))
+    except KeyError as error:
+        raise TableError("The table cannot be read.") from error
+
+
+class Hidden:
+    """Keeps a number where ``vars`` does not look, and does not show it."""
+
+    __slots__ = ("n_rows",)
+
+    def __init__(self, n_rows):
+        self.n_rows = n_rows
+
+    def __repr__(self):
+        return "Hidden()"
+
+
+LOGGER = logging.getLogger("tests.audit")
+# What a fit says of its rows, and the name under which it must be found.
+LEAKS = {
+    "a log line": (lambda model, y, progress: LOGGER.info("%d rows", len(y)), "log lines"),
+    "a log line for debugging": (lambda model, y, progress: LOGGER.debug("%d rows", len(y)), "log lines"),
+    "a warning": (lambda model, y, progress: warnings.warn(f"{len(y)} rows", stacklevel=1), "warnings"),
+    "a warning for an empty table": (
+        lambda model, y, progress: len(y) or warnings.warn("The table is empty.", stacklevel=1), "warnings"
+    ),
+    "an attribute": (lambda model, y, progress: setattr(model, "n_rows_", len(y)), "n_rows_"),
+    "an attribute of some models": (lambda model, y, progress: len(y) or setattr(model, "empty_", True), "keys"),
+    "an attribute of an attribute": (
+        lambda model, y, progress: setattr(model, "summary_", {"rows": [np.zeros(len(y))]}), "summary_.rows[0]"
+    ),
+    "the sign of a zero": (
+        lambda model, y, progress: setattr(model, "zero_", np.array([0.0 if len(y) else -0.0])), "zero_"
+    ),
+    "an entry of the ledger": (lambda model, y, progress: model.ledger_.charge(f"{len(y)} rows", "none", 0.0), "ledger_"),
+    "a printed line": (lambda model, y, progress: print(len(y)), "printed"),
+    "an error with a value": (lambda model, y, progress: fail(TableError(f"{len(y)} rows")), "error"),
+    "an error for an empty table": (lambda model, y, progress: len(y) or fail(TableError("The table is empty.")), "error"),
+    "another kind of error": (lambda model, y, progress: fail((TableError if len(y) else ValueError)("No.")), "error"),
+    "a step of progress": (lambda model, y, progress: progress(f"{len(y)} rows"), "progress"),
+    "an error caused by one with a value": (lambda model, y, progress: fail_because_of(len(y)), "error"),
+    "a log line with an exception": (
+        lambda model, y, progress: LOGGER.error("The table cannot be read.", exc_info=KeyError(len(y))), "log lines"
+    ),
+    "a sealed attribute": (lambda model, y, progress: setattr(model, "sealed_", Sealed(len(y))), "sealed_"),
+    "an attribute that hides": (lambda model, y, progress: setattr(model, "hidden_", Hidden(len(y))), "hidden_"),
+    "an attribute of the class": (lambda model, y, progress: setattr(type(model), "n_rows_", len(y)), "class.n_rows_"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_a_fit_that_shows_something_of_its_rows_is_caught(name):
+    say, what = LEAKS[name]
+    assert {(finding.kind, finding.what[: len(what)]) for finding in first_findings(saying(say))} == {("public value", what)}
+
+
+def test_a_table_that_is_refused_before_the_first_question_is_caught():
+    class Classifier(DPForestClassifier):
+        def fit(self, X, y, *, progress=lambda step: None):
+            return super().fit(X, y, progress=progress) if len(y) else fail(TableError("The table is empty."))
+
+    found = {finding.kind for finding in first_findings(Subject(COUNTS, classifier=Classifier))}
+    assert found <= {"question", "public value"}
+    assert found
+
+
+def test_a_compiler_that_talks_during_one_of_the_fits_is_no_finding():
+    compiler = logging.getLogger("numba.core.byteflow")
+    assert first_findings(saying(lambda model, y, progress: compiler.debug("%d", len(y))), 10) == ()
+
+
+def test_a_model_that_shows_another_ledger_than_the_one_charged_is_caught():
+    subject = saying(
+        lambda model, y, progress: setattr(model, "ledger_", Ledger(make_accountant(model.epsilon, model.delta)))
+    )
+    assert {finding.kind for finding in first_findings(subject, 10)} == {"charge"}
+
+
+def test_fits_that_all_fail_by_a_mistake_of_the_code_are_not_taken_for_sound_ones():
+    assert first_findings(saying(lambda model, y, progress: fail(AssertionError("A mistake."))), 10)
+
+
+def test_fits_that_are_all_refused_are_counted():
+    replays = replay_many(Subject(replace(COUNTS, leaf=TwoBinMean())), 5)
+    assert (replays.n_refused, replays.findings, replays.closest) == (5, (), 0.0)

@@ -1,0 +1,223 @@
+"""Choices of splits keep their claims: in two steps, by medians, and with distinct roots, whose exact law is known."""
+
+import itertools
+import math
+from collections import Counter
+from functools import partial
+
+import numba
+import numpy as np
+import pytest
+from scipy import stats
+from tests.support import naive
+from tests.support.chances import FAILURE
+from tests.support.encoded import opened, random_table, with_one_more
+from tests.support.strategies import TWO, mixed_table, recipe_of
+
+from dpforest import Classes, DPForestClassifier, Numeric, Schema
+from dpforest.growing.choosing import FeatureFirst, Medians, _best_of_each_feature, score
+from dpforest.mechanisms import Entropy
+from dpforest.parts.allocation import Uniform
+from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperator, WeightedMajority
+from dpforest.parts.proposals import Menu, OneChildPerValue
+from dpforest.privacy.accountants import Pure, make_accountant
+from dpforest.privacy.base import Bound
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.sealed import Sealed
+from dpforest.records.base import AllTrees
+from dpforest.records.memory.counter import MemoryCounter
+from dpforest.schema.domain import Grid
+
+JIT = not numba.config.DISABLE_JIT
+N_CHOICES = 20_000 if JIT else 1_000
+
+
+# --- two steps ------------------------------------------------------------------------------------------------------
+
+CRITERIA = {
+    "gini": GiniCount(),
+    "max": MaxOperator(),
+    "entropy": EntropyCount(n_max=100),
+    "balance": Balance(),
+    "weighted majority": WeightedMajority(),
+}
+
+
+def best_scores(criterion, domain, target, codes, labels, candidates):
+    """The score of each feature's best split at one node."""
+    counter = MemoryCounter(codes, labels, domain, target)
+    counter.deal(AllTrees(1), Entropy(0))
+    scores = counter.count_codes(0, candidates.wanted(domain.n_features)).map(
+        lambda counts: score(criterion, domain.offsets, target, candidates, counts)
+    )
+    best_of = partial(_best_of_each_feature, candidates.features, candidates.valid, domain.n_features)
+    return opened(scores.map(best_of))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CRITERIA)
+def test_the_best_split_of_a_feature_moves_within_the_bound_of_the_criterion(name):
+    criterion, menu, target = CRITERIA[name], Menu(), TWO.target
+    extremes = []
+    for seed, n_rows in itertools.product(range(6), [0, 3, 40]):
+        domain, codes, labels = random_table(TWO, Grid(3), n_rows, seed)
+        reach = np.ones((1, domain.total_codes), dtype=bool)
+        candidates = menu.propose(domain, menu.fixed(domain), reach, np.random.default_rng(0))
+        before = best_scores(criterion, domain, target, codes, labels, candidates)
+        for record, label in itertools.product(naive.all_records(domain)[seed::11], range(2)):
+            after = best_scores(criterion, domain, target, *with_one_more(codes, labels, record, label), candidates)
+            extremes += [(after - before).min(), (after - before).max()]
+    assert criterion.bound().low <= min(extremes)
+    assert max(extremes) <= criterion.bound().high
+    assert max(extremes) - min(extremes) > 0
+
+
+def test_a_feature_without_a_valid_split_is_not_offered_in_the_first_step_and_the_second_stays_with_the_first():
+    X, y, _ = mixed_table(80, seed=3)
+    gates = []
+
+    class KeptGate(Gate):
+        def select(self, scores, valid, bound, amount, purpose, mechanism=None, distinct=None):
+            chosen = super().select(scores, valid, bound, amount, purpose, mechanism, distinct)
+            gates.append((purpose, valid.copy(), chosen))
+            return chosen
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpforest.estimators.Gate", KeptGate)
+        recipe = recipe_of(choose=FeatureFirst(), propose=Menu(n_features=2), depth=3)
+        model = DPForestClassifier(TWO, recipe=recipe, random_state=1).fit(X, y)
+    pairs = [(first, second) for first, second in itertools.pairwise(gates) if first[0].step == "feature"]
+    assert len(pairs) == 3
+    for (_, offered, features), (purpose, valid, chosen) in pairs:
+        assert purpose.step == "split"
+        assert (offered.sum(axis=1) <= 2).all()
+        assert offered[np.arange(len(features)), features].all()
+        assert valid[np.arange(len(chosen)), chosen].all()
+    labels = [entry["label"] for entry in model.ledger_.entries()]
+    assert labels == [f"splits of level {n}: {step}" for n in range(3) for step in ("feature", "split")] + ["leaves"]
+    assert model.ledger_.total == 1.0
+
+
+# --- medians --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_features", "n_charges"), [(None, 5), (3, 4), (1, 1)])
+def test_each_median_of_a_level_is_paid_and_so_is_the_choice_among_them(n_features, n_charges):
+    X, y, _ = mixed_table(80, seed=3)
+    recipe = recipe_of(choose=Medians(), propose=Menu(n_features=n_features), depth=1, allocate=Uniform(split_share=0.5))
+    model = DPForestClassifier(TWO, recipe=recipe, random_state=1).fit(X, y)
+    entries = [(entry["label"], entry["epsilon"]) for entry in model.ledger_.entries()]
+    shares = [pytest.approx(0.5 / n_charges)] * n_charges
+    labels = ["splits of level 0: median"] * max(n_charges - 1, 1) + ["splits of level 0: feature"] * (n_charges > 1)
+    assert entries == [*zip(labels, shares, strict=True), ("leaves", pytest.approx(0.5))]
+    assert model.ledger_.total == 1.0
+
+
+def test_a_feature_with_one_split_has_no_median_to_pay():
+    schema = Schema({"x": Numeric(0, 1), "y": Numeric(0, 1)}, Classes([0, 1]))
+    recipe = recipe_of(choose=Medians(), propose=Menu((OneChildPerValue(),)), depth=1)
+    model = DPForestClassifier(schema, recipe=recipe, random_state=1).fit(np.zeros((9, 2)), [0] * 9)
+    assert [entry["label"] for entry in model.ledger_.entries()] == ["splits of level 0: feature", "leaves"]
+    assert model.ledger_.total == 1.0
+
+
+def test_medians_taken_jointly_are_one_choice_of_a_level():
+    X, y, _ = mixed_table(80, seed=3)
+    model = DPForestClassifier(TWO, recipe=recipe_of(choose=Medians(jointly=True)), random_state=1).fit(X, y)
+    assert [entry["label"] for entry in model.ledger_.entries()] == ["splits of level 0", "splits of level 1", "leaves"]
+
+
+# --- distinct roots -------------------------------------------------------------------------------------------------
+
+
+def permute_and_flip_law(scores, listed, rate):
+    """Chance of each candidate, by following every order of visits."""
+    best, law = max(scores[c] for c in listed), Counter()
+
+    def visit(left, chance):
+        for candidate in left:
+            flip = math.exp(-rate * (best - scores[candidate]))
+            law[candidate] += chance / len(left) * flip
+            if flip < 1:
+                visit([c for c in left if c != candidate], chance / len(left) * (1 - flip))
+
+    visit(list(listed), 1.0)
+    return law
+
+
+def exponential_law(scores, listed, rate):
+    weights = {c: math.exp(rate * scores[c]) for c in listed}
+    return Counter({c: weight / sum(weights.values()) for c, weight in weights.items()})
+
+
+GROUPS = np.array([[0, 0, 1, 2], [0, 1, 1, 2], [2, 2, 1, 0]])
+SCORES = np.array([[3, 2, 3, 0], [1, 2, 0, 2], [4, 0, 1, 3]])
+VALID = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, 1, 0, 1]], dtype=bool)
+
+
+def sequential_law(one_choice, rate):
+    """Chance of each triple, when rows choose one after another and groups taken before are barred."""
+    law = Counter()
+
+    def follow(row, chosen, chance):
+        if row == len(SCORES):
+            law[chosen] += chance
+            return
+        taken = {GROUPS[r, c] for r, c in enumerate(chosen)}
+        valid = [c for c in range(4) if VALID[row, c]]
+        free = [c for c in valid if GROUPS[row, c] not in taken] or valid
+        for candidate, part in one_choice(SCORES[row], free, rate).items():
+            follow(row + 1, (*chosen, candidate), chance * part)
+
+    follow(0, (), 1.0)
+    return law
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("delta", "one_choice"), [(0.0, permute_and_flip_law), (1e-6, exponential_law)], ids=["pure", "zCDP"]
+)
+def test_distinct_choices_have_the_law_of_choices_one_after_another_with_barred_groups(delta, one_choice):
+    entropy, accountant = Entropy(12), make_accountant(20.0, delta)
+    amount = 1.0 if delta == 0 else accountant.budget / 20
+    rate = float(accountant.strength(accountant.choice, amount)) / 2
+    seen = Counter()
+    for _ in range(N_CHOICES):
+        ledger = Ledger(accountant)
+        chosen = Gate(ledger, entropy).select(Sealed(SCORES), VALID, Bound(-2, 0), amount, "roots", distinct=GROUPS)
+        seen[tuple(chosen.tolist())] += 1
+    assert [entry["label"] for entry in ledger.entries()] == ["roots"]
+    assert ledger.total == amount
+    law = {triple: chance for triple, chance in sequential_law(one_choice, rate).items() if chance > 0}
+    assert sum(law.values()) == pytest.approx(1)
+    assert set(seen) <= set(law)
+    # Rare triples are counted together.
+    common = [triple for triple, chance in law.items() if chance * N_CHOICES > 10]
+    chances = np.array([law[triple] for triple in common])
+    observed = np.array([seen[triple] for triple in common])
+    chances, observed = np.append(chances, 1 - chances.sum()), np.append(observed, N_CHOICES - observed.sum())
+    assert stats.chisquare(observed, chances * N_CHOICES).pvalue > FAILURE
+
+
+def test_a_row_without_candidates_takes_no_group_and_a_row_with_taken_groups_only_may_repeat():
+    scores = Sealed(np.zeros((4, 2), dtype=np.int64))
+    valid = np.array([[1, 0], [0, 0], [1, 0], [1, 1]], dtype=bool)
+    groups = np.array([[5, 6]] * 4)
+    for seed in range(20):
+        ledger = Ledger(Pure(1.0))
+        chosen = Gate(ledger, Entropy(seed)).select(scores, valid, Bound(0, 1), 1.0, "roots", distinct=groups)
+        assert chosen.tolist() == [0, -1, 0, 1]
+
+
+@pytest.mark.parametrize("n_trees", [1, 3, 4, 6])
+def test_roots_are_distinct_while_features_last_and_charged_once_a_tree(n_trees):
+    X, y, _ = mixed_table(100, seed=2)
+    recipe = recipe_of(distinct_roots=True, propose=Menu((OneChildPerValue(),)), depth=1)
+    for seed in range(10):
+        model = DPForestClassifier(TWO, recipe=recipe, n_trees=n_trees, random_state=seed).fit(X, y)
+        assert len(set(model.forest_.features[:n_trees].tolist())) == min(n_trees, 4)
+    (scope,) = model.ledger_.root.children
+    assert (scope.kind, scope.copies) == ("sequential", n_trees)
+    assert [charge.label for charge in scope.children] == ["splits of level 0", "leaves"]
+    assert (1 - 1e-9) * 1.0 < model.ledger_.total <= 1.0

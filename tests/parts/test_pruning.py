@@ -1,0 +1,174 @@
+"""What is pruned from a released forest: by the Gini index, by signal against noise, by the least leaf."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tests.support.planted import ROUTE_C, ROUTE_X, planted
+from tests.support.strategies import FIXED, classes, forests
+
+from dpforest.errors import ParameterError
+from dpforest.parts.postprocess import LeastLeaf, PruneByGini, PruneBySignal, plain_shares
+
+
+def sizes_of(forest):
+    return forest.n_nodes, forest.n_trees
+
+
+def test_gini_pruning_closes_a_split_whose_children_are_no_purer_on_average():
+    useful = (0, ROUTE_X, [[9, 1], [1, 9]], [10, 10])
+    idle = (0, ROUTE_X, [[5, 5], [6, 6]], [11, 11])
+    # (6 * 0.5 + 2 * 0) / 8 = 0.375 is above the 0.32 of the parent.
+    worse = (0, ROUTE_X, [[3, 3], [2, 0]], [8, 2])
+    forest = PruneByGini().refine(planted(useful, idle, worse))
+    assert sizes_of(forest) == (5, 3)
+    assert forest.is_leaf.tolist() == [False, True, True, True, True]
+    assert forest.counts.tolist() == [[10, 10], [11, 11], [8, 2], [9, 1], [1, 9]]
+
+
+def test_gini_pruning_goes_on_upwards_while_all_children_are_leaves():
+    idle = (1, ROUTE_C, [[5, 5], [4, 4]], [9, 9])
+    forest = PruneByGini().refine(planted((0, ROUTE_X, [idle, [7, 7]], [16, 16])))
+    assert sizes_of(forest) == (1, 1)
+    assert forest.counts.tolist() == [[16, 16]]
+
+
+def test_gini_pruning_keeps_an_idle_split_above_a_useful_one():
+    useful = (1, ROUTE_C, [[9, 0], [0, 9]], [9, 9])
+    forest = PruneByGini().refine(planted((0, ROUTE_X, [useful, [7, 7]], [16, 16])))
+    assert forest.n_nodes == 5
+
+
+def test_gini_pruning_weighs_children_by_their_released_sizes_and_takes_counts_below_zero_as_none():
+    # The second child holds nothing; the first is as mixed as the parent.
+    forest = PruneByGini().refine(planted((0, ROUTE_X, [[20, 20], [-3, -1]], [5, 5])))
+    assert forest.n_nodes == 1
+    # The first child is pure once its negative count is taken as none.
+    forest = PruneByGini().refine(planted((0, ROUTE_X, [[20, -2], [1, 1]], [5, 5])))
+    assert forest.n_nodes == 3
+
+
+def test_a_split_with_a_child_below_the_least_leaf_is_undone_with_all_that_is_below_it():
+    large, small = (1, ROUTE_C, [[20, 20], [9, 1]]), (1, ROUTE_C, [[20, 25], [4, 1]])
+    # The least leaf is a tenth of 100 records: of the second tree one child of the small node has five.
+    forest = planted((0, ROUTE_X, [large, [25, 25]]), (0, ROUTE_X, [small, [25, 25]]), (0, ROUTE_X, [small, [-2, 2]]))
+    kept = LeastLeaf(0.1).refine(forest)
+    assert kept.counts[kept.is_leaf & (kept.trees == 0)].tolist() == [[25, 25], [20, 20], [9, 1]]
+    assert kept.counts[kept.is_leaf & (kept.trees == 1)].tolist() == [[24, 26], [25, 25]]
+    # The third tree's root has a child without records.
+    assert kept.counts[kept.trees == 2].tolist() == [[22, 28]]
+    assert LeastLeaf(0).refine(forest).n_nodes == forest.n_nodes
+
+
+def pruned_by_signal(*trees, least=1.0, variance=2.0):
+    return PruneBySignal(least).refine(plain_shares(planted(*trees, variance=variance)))
+
+
+def test_signal_pruning_is_equation_4_40():
+    # epsilon = 1: a count has Laplace noise of variance 2, and two classes make the noise of one leaf 2 sqrt(2) = 2.83.
+    assert pruned_by_signal((0, ROUTE_X, [[2, 0], [1, 1]])).n_nodes == 1  # 0.71 and 0.71
+    kept = pruned_by_signal((0, ROUTE_X, [[2, 1], [1, 2]]))  # 1.06 and 1.06
+    assert kept.n_nodes == 3
+    # A node over two leaves needs sqrt(2) times as much: 4.
+    weak, strong = [(1, ROUTE_C, leaves) for leaves in ([[1, 0], [1, 1]], [[1, 1], [1, 1]])]
+    assert pruned_by_signal((0, ROUTE_X, [weak, [0, 0]])).n_nodes == 1
+    forest = pruned_by_signal((0, ROUTE_X, [strong, [0, 0]]), least=0.99)
+    assert sizes_of(forest) == (3, 1)  # both leaves under it go, the node itself stays
+    assert forest.counts.tolist() == [[2, 2], [2, 2], [0, 0]]
+
+
+def test_a_pruned_node_beside_one_that_stays_says_what_its_parent_says():
+    forest = pruned_by_signal((0, ROUTE_X, [[9, 3], [0, 2]]))
+    np.testing.assert_allclose(forest.shares, [[9 / 14, 5 / 14], [0.75, 0.25], [9 / 14, 5 / 14]])
+    assert forest.counts.tolist() == [[9, 5], [9, 3], [0, 2]]  # as released
+
+
+def test_a_pruned_node_takes_with_it_what_is_below_it():
+    # The first leaf alone would stay (1.41), but with the other the node has no signal.
+    weak = (1, ROUTE_C, [[4, 0], [0, -4]])
+    forest = pruned_by_signal((0, ROUTE_X, [weak, [9, 0]]))
+    assert sizes_of(forest) == (3, 1)
+    np.testing.assert_allclose(forest.shares[1], forest.shares[0])
+
+
+def test_signal_pruning_without_noise_prunes_what_holds_nothing():
+    forest = pruned_by_signal(
+        (0, ROUTE_X, [(1, ROUTE_C, [[0, 0], [0, 0]]), [1, 0]]), (0, ROUTE_X, [[1, 0], [0, 1]]), variance=0.0
+    )
+    assert forest.n_nodes == 6
+    assert forest.is_leaf.tolist() == [False, False, True, True, True, True]
+
+
+@pytest.mark.parametrize("least", [-0.1, math.nan, math.inf])
+def test_signal_pruning_refuses_what_is_no_ratio(least):
+    with pytest.raises(ParameterError, match="least_snr"):
+        PruneBySignal(least)
+
+
+def kept_paths(forest, is_idle):
+    """Nodes left when a node over leaves is closed wherever ``is_idle(node, children)``, one node at a time."""
+    children = {node: np.flatnonzero(forest.parents == node).tolist() for node in range(forest.n_nodes)}
+    for node in reversed(range(forest.n_nodes)):
+        below = children[node]
+        if below and not any(children[child] for child in below) and is_idle(node, below):
+            children[node] = []
+    kept, ahead = [], list(range(forest.n_trees))
+    while ahead:
+        kept.append(ahead.pop(0))
+        ahead += children[kept[-1]]
+    return kept
+
+
+@FIXED
+@given(forests(classes), st.sampled_from([0.0, 0.5, 1.0, 3.0]))
+def test_pruning_by_signal_equals_its_twin(forest, least):
+    forest = plain_shares(forest.summed())
+    children = {node: np.flatnonzero(forest.parents == node).tolist() for node in range(forest.n_nodes)}
+
+    def leaves(node):
+        return [leaf for child in children[node] for leaf in leaves(child)] or [node]
+
+    def ratio(node):
+        below = leaves(node)
+        noise = forest.counts.shape[1] * math.sqrt(forest.variances[below].mean() * len(below))
+        return forest.counts[below].sum() / max(noise, 1e-9)
+
+    ratios = [ratio(node) for node in range(forest.n_nodes)]
+    assume(all(abs(value - least) > 1e-6 for value in ratios))
+    kept, shares, ahead = [], [], [(node, forest.shares[node], True) for node in range(forest.n_trees)]
+    while ahead:
+        node, says, stays = ahead.pop(0)
+        kept.append(node)
+        shares.append(says.tolist())
+        below = children[node] if stays and any(ratios[child] >= least for child in children[node]) else []
+        for child in below:
+            stays = ratios[child] >= least
+            ahead.append((child, forest.shares[child if stays else node], stays))
+    pruned = PruneBySignal(least).refine(forest)
+    assert pruned.counts.tolist() == forest.counts[kept].tolist()
+    assert pruned.shares.tolist() == shares
+
+
+@pytest.mark.slow
+@FIXED
+@given(forests(classes))
+def test_pruning_by_gini_equals_its_twin(forest):
+    forest = forest.summed()
+    counts = [[Fraction(max(0, int(count))) for count in row] for row in forest.counts]
+
+    def gini(node):
+        size = sum(counts[node])
+        return 1 - sum((count / size) ** 2 for count in counts[node]) if size else Fraction(1)
+
+    def gain(node, below):
+        return sum(sum(counts[child]) * (gini(child) - gini(node)) for child in below)
+
+    inner = [(node, np.flatnonzero(forest.parents == node)) for node in np.flatnonzero(~forest.is_leaf)]
+    # A tie may fall either way in floats, unless both sides are nothing.
+    assume(all(gain(*pair) or not sum(sum(counts[child]) for child in pair[1]) for pair in inner))
+    pruned = PruneByGini().refine(forest)
+    kept = kept_paths(forest, lambda node, below: gain(node, below) >= 0)
+    assert pruned.counts.tolist() == forest.counts[kept].tolist()
