@@ -39,7 +39,7 @@ def grow(
             (parallel composition), and levels and leaves add up (adaptive sequential composition). A node that
             offers one candidate or none asks nothing. Stopping rules read released values. A node that stops early is a
             leaf; a record is in one leaf only, so its counts may have the whole amount of the leaves.
-        Assumes: add/remove neighbours; how trees add up is proved in ``sampling``.
+        Assumes: add/remove neighbours; how trees add up is proved in ``parts.sampling``.
     """
     rng = gate.entropy.generator()
     growth, fixed = Growth(counter.domain, recipe.n_trees), recipe.propose.fixed(counter.domain)

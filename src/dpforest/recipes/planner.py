@@ -29,7 +29,7 @@ from dpforest.schema.domain import Grid
 
 # rows * epsilon beyond this changes nothing; also stands for an infinite epsilon.
 MOST_SIGNAL = 2.0**40
-# L2 sensitivity squared of leaves, at most; see ``leaves.rotated`` (a value of 1024 steps) and ``leaves.residual_sums``.
+# L2 sensitivity squared of leaves, at most; see ``parts.leaves.rotated`` (a value of 1024 steps) and ``residual_sums``.
 LARGEST_SQUARE = max(
     rotated_sensitivity(PARTS, TARGET_STEPS).l2_squared, residual_sensitivity(PARTS, MOST_WEIGHT).l2_squared
 )
