@@ -160,7 +160,7 @@ class Scored(Protocol):
         """
 
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals, by class, and of weights (``parts.leaves.residual_sums``)."""
+        """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals by class and of weights (``parts.leaves.residual_sums``)."""
 
     def set_residual_window(self, half_width: int) -> None:
         """Replace the target that is counted by what is left of a bounded target when its score is subtracted.
