@@ -110,7 +110,7 @@ def test_a_run_keeps_rows_goes_on_where_it_ended_and_makes_the_page(tmp_path):
 
 def test_a_case_that_fails_is_a_row_with_the_reason():
     class NoTables:
-        def place(self, engine, n_rows):
+        def address(self, engine, n_rows):
             return "/nowhere.parquet"
 
     row = run.Run(NoTables(), 1, 0.0).measure(QUICK.case(PARQUET, 100, 1))
