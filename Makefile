@@ -2,17 +2,20 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+FAST := not slow and not site and not server
 
 .PHONY: demo test test-fast lint bench speed audit torture docs changelog wheel check clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/dpforest demo
 
-# About a minute on two cores. Fails if a line of the private path (see [tool.coverage.run]) was not executed.
+# The fast lane: about a minute on two cores.
 test-fast: $(VENV)/dev.ready
-	$(BIN)/pytest -n 2 -m 'not slow and not site and not server' --cov
+	$(BIN)/pytest -n 2 -m '$(FAST)'
 
-test: test-fast $(VENV)/browser.ready $(VENV)/server.ready
+# Everything. Fails if the fast lane leaves a line of the private path (see [tool.coverage.run]) unexecuted.
+test: $(VENV)/dev.ready $(VENV)/browser.ready $(VENV)/server.ready
+	$(BIN)/pytest -n 2 -m '$(FAST)' --cov
 	$(BIN)/pytest -n 2 -m 'slow or site or server'
 
 lint: $(VENV)/dev.ready

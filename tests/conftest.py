@@ -1,8 +1,19 @@
 """What tests of several rooms are handed: one PostgreSQL server for all of them, a new budget for each."""
 
+import re
+
 import pytest
 
 from dpforest import Budget
+
+ALL_MARKED = re.compile(r"^pytestmark = .*\b(slow|site|server)\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Files of which no test is in the fast lane are not even imported for it."""
+    if config.option.markexpr.startswith("not slow") and collection_path.name.startswith("test_"):
+        return bool(ALL_MARKED.search(collection_path.read_text("utf-8"))) or None
+    return None
 
 
 @pytest.fixture(scope="session")
