@@ -153,5 +153,5 @@ def _metrics(predicted: Any, actual: np.ndarray, target: np.ndarray, schema: Sch
         accuracy = float((actual == predicted).mean())
         return {"accuracy": accuracy, "error": 1 - accuracy}
     squared = float(np.square(actual - predicted).mean())
-    width, spread = schema.target.upper - schema.target.lower, np.ptp(target)
+    width, spread = schema.target.span, np.ptp(target)
     return {"mse": squared / width**2, "mse_range": squared / float(spread) ** 2}

@@ -85,12 +85,12 @@ def arrays_of(table: str, X: Any, y: Any, schema: Schema) -> Usable:
             columns.append(indices.astype(float))
         else:
             n_categories.append(0)
-            lower.append(float(feature.lower))
-            upper.append(float(feature.upper))
-            columns.append(np.clip(to_numbers(column).astype(float), feature.lower, feature.upper))
+            lower.append(feature.range[0])
+            upper.append(feature.range[1])
+            columns.append(np.clip(to_numbers(column).astype(float), *feature.range))
     features = np.column_stack(columns)
     target = schema.target
-    n_classes, bounds = (target.width, (0.0, 1.0)) if isinstance(target, Classes) else (0, (target.lower, target.upper))
+    n_classes, bounds = (target.width, (0.0, 1.0)) if isinstance(target, Classes) else (0, target.range)
     arrays = {
         "features": features,
         "n_categories": np.array(n_categories),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dpforest.budget import Budget
     from dpforest.estimators import DPForestClassifier, DPForestRegressor, load_model
     from dpforest.recipes import get_recipe, list_recipes
-    from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
+    from dpforest.schema import Bounded, Categorical, Classes, Date, Numeric, Schema
     from dpforest.search import DPSearchCV
 
 __version__ = version("dpforest")
@@ -27,13 +27,14 @@ _HOMES = {
     "Bounded": "schema",
     "Categorical": "schema",
     "Classes": "schema",
+    "Date": "schema",
     "Numeric": "schema",
     "Schema": "schema",
 }
 
 __all__ = [
-    "Bounded", "Budget", "Categorical", "Classes", "DPForestClassifier", "DPForestRegressor", "DPSearchCV", "Numeric",
-    "Schema", "get_recipe", "list_recipes", "load_model",
+    "Bounded", "Budget", "Categorical", "Classes", "DPForestClassifier", "DPForestRegressor", "DPSearchCV", "Date",
+    "Numeric", "Schema", "get_recipe", "list_recipes", "load_model",
 ]  # fmt: skip
 
 

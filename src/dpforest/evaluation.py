@@ -92,7 +92,7 @@ def evaluate_privately(
     target = model.schema_.target
     accuracy = _share("accuracy", counts[:, 0].sum(), counts[:, 1].sum(), deviation * math.sqrt(len(hits)))
     if not isinstance(target, Classes):
-        width = target.upper - target.lower
+        width = target.span
         error = Score("mean absolute error", width * (1 - accuracy.value), width * accuracy.margin)
         return Evaluation((error,), n_rows, ledger, margin)
     recalls = [

@@ -116,7 +116,7 @@ def public_facts(schema: Schema, recipe: Recipe, epsilon: float, delta: float) -
         n_rows=float(schema.n_rows or 0),
         epsilon=epsilon,
         delta=delta,
-        n_features=schema.n_features,
+        n_features=domain.n_features,
         n_numeric=int(domain.is_numeric.sum()),
         mean_children=float(recipe.propose.n_children(domain).mean()),
         n_classes=len(schema.target.labels) if isinstance(schema.target, Classes) else None,

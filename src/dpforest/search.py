@@ -316,7 +316,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         hits, misses = max(best.hits, 0.0), max(best.misses, 0.0)
         share = hits / (hits + misses) if hits + misses > 0 else math.nan
         target = schema.target
-        self.best_score_ = share if isinstance(target, Classes) else (target.upper - target.lower) * (share - 1)
+        self.best_score_ = share if isinstance(target, Classes) else target.span * (share - 1)
 
     def _ledger(self, best: _Run, epsilon: float) -> Ledger:
         """The ledger of the search: both parts of the best run in parallel, then what being the best of several costs."""

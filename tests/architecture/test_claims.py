@@ -32,7 +32,7 @@ def test_the_public_names_are_those_of_the_contract():
     import dpforest
 
     assert sorted(dpforest.__all__) == [
-        "Bounded", "Budget", "Categorical", "Classes", "DPForestClassifier", "DPForestRegressor", "DPSearchCV", "Numeric",
-        "Schema", "get_recipe", "list_recipes", "load_model",
+        "Bounded", "Budget", "Categorical", "Classes", "DPForestClassifier", "DPForestRegressor", "DPSearchCV", "Date",
+        "Numeric", "Schema", "get_recipe", "list_recipes", "load_model",
     ]  # fmt: skip
     assert all(hasattr(dpforest, name) for name in dpforest.__all__)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, list_recipes
 from dpforest.forest.tree import Forest
-from dpforest.schema.domain import Domain
+from dpforest.schema.domain import Derived, Domain
 
 RECIPES = [recipe["name"] for recipe in list_recipes() if "classification" in recipe["tasks"]]
 HOSTILE = {
@@ -91,7 +91,7 @@ def mixed_table():
 def chain_forest(depth):
     """One tree that goes deeper at each cut, and values that end at each of its leaves."""
     cuts = np.arange(1.0, 17.0)
-    domain = Domain(("x",), (Numeric(0, 20),), (cuts,))
+    domain = Domain((Derived("x", 0, Numeric(0, 20)),), (cuts,))
     n_nodes = 2 * depth + 1
     nodes = np.arange(n_nodes)
     inner = np.isin(nodes, [0, *range(2, n_nodes - 1, 2)]) & (depth > 0)

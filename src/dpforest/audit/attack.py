@@ -28,7 +28,7 @@ from dpforest.parts.sampling import Disjoint
 from dpforest.records.base import MOST_WEIGHT
 from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
 from dpforest.records.memory.vault import encode
-from dpforest.schema import FINE_STEPS, Classes, Numeric, Schema
+from dpforest.schema import FINE_STEPS, Categorical, Classes, Schema
 
 FALSE_POSITIVES = 0.01  # the rate at which an attack is judged
 CONFIDENCE = 0.999  # of the limits of a measured rate
@@ -171,10 +171,11 @@ def exposed_record(X: Any, y: Any, schema: Schema) -> dict[str, Any]:
     canary: dict[str, Any] = {}
     far = np.zeros(len(np.asarray(y)))
     for (name, feature), column in zip(schema.features.items(), read_columns(X, schema), strict=True):
-        if isinstance(feature, Numeric):
-            values = (to_numbers(column) - feature.lower) / (feature.upper - feature.lower)
+        if not isinstance(feature, Categorical):
+            lower, upper = feature.range
+            values = (to_numbers(column) - lower) / (upper - lower)
             end = float((values < 0.5).sum() >= (values >= 0.5).sum())
-            canary[name] = feature.upper if end else feature.lower
+            canary[name] = upper if end else lower
             far += np.nan_to_num(np.abs(values - end), nan=1.0).clip(0, 1)
         else:
             n_listed = len(feature.categories)
@@ -188,7 +189,7 @@ def exposed_record(X: Any, y: Any, schema: Schema) -> dict[str, Any]:
     if isinstance(target, Classes):
         canary[target.name] = target.labels[int(np.bincount(near, minlength=target.n_values).argmin())]
     else:
-        canary[target.name] = target.upper if near.mean() < FINE_STEPS / 2 else target.lower
+        canary[target.name] = target.range[int(near.mean() < FINE_STEPS / 2)]
     return canary
 
 

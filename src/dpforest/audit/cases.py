@@ -158,13 +158,13 @@ class _Records:
             return (*values, self.ordinary_target())
         if isinstance(self.target, Classes):
             return (*values, self.pick.one(("unlisted", None, math.nan)))
-        return (*values, self.pick.one((None, math.nan, self.target.lower - 1, self.target.upper + 1, math.inf)))
+        return (*values, self.pick.one((None, math.nan, self.target.range[0] - 1, self.target.range[1] + 1, math.inf)))
 
     def value(self, feature: Feature) -> Any:
         odd = self.pick.chance(self.oddness)
         if isinstance(feature, Categorical):
             return self.pick.one(("unlisted", None, 77, [1])) if odd else self.pick.one(feature.categories)
-        low, high = feature.lower, feature.upper
+        low, high = feature.range
         if odd:
             return self.pick.one((None, math.nan, low - 1, high + 1, math.inf, -math.inf, "text"))
         if self.pick.chance(0.2):
@@ -176,6 +176,6 @@ class _Records:
         if isinstance(self.target, Classes):
             return self.target.labels[index] if index is not None else self.pick.one(self.target.labels)
         if index is not None:
-            return (self.target.lower, self.target.upper)[index]
+            return self.target.range[index]
         share = self.pick.one((0.0, 1.0, 0.5, self.pick.rng.random()))
-        return float(self.target.lower + share * (self.target.upper - self.target.lower))
+        return float(self.target.mean_of(share))

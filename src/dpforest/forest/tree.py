@@ -379,7 +379,7 @@ class Forest:
             says |= {"adds": float(votes[best] - np.delete(votes, best).mean()), "lead": lead}
             return says | {"lead_band": band if self.variances[node] else None}
         if self.link == "sum" and votes.sum() < 0.5:  # votes of the first tree sum to 1, those that correct it to 0
-            return {"mean": None, "confidence": None, "adds": float((self.target.upper - self.target.lower) * votes[1])}
+            return {"mean": None, "confidence": None, "adds": float(self.target.span * votes[1])}
         ends = {name: end if end is None else float(self.target.mean_of(end)) for name, end in self._ends(node, 1).items()}
         return {"mean": float(self.target.mean_of(shares[1])), "confidence": None, **ends}
 

@@ -26,8 +26,8 @@ from dpforest.parts.recipe import Recipe
 from dpforest.privacy.amounts import as_written
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
-from dpforest.schema import Numeric, Schema
-from dpforest.schema.domain import Domain
+from dpforest.schema import Categorical, Schema
+from dpforest.schema.domain import Derived, Domain, derived
 
 FORMAT = "dpforest-model"
 VERSION = 2
@@ -170,8 +170,8 @@ def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Fore
     header["privacy"] = Statement.from_dict(header["privacy"])
     header["ledger"] = Ledger.from_dict(header["ledger"])
     header["parameters"]["epsilon"] = float(header["parameters"]["epsilon"])
-    cuts = _split_cuts(arrays.pop("cuts"), arrays.pop("n_cuts"), schema)
-    domain = Domain(tuple(schema.features), tuple(schema.features.values()), cuts)
+    features = derived(schema)
+    domain = Domain(features, _split_cuts(arrays.pop("cuts"), arrays.pop("n_cuts"), features))
     measured = header["n_records"]
     forest = Forest(
         domain=domain,
@@ -185,9 +185,9 @@ def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Fore
     return forest
 
 
-def _split_cuts(cuts: np.ndarray, n_cuts: np.ndarray, schema: Schema) -> tuple[np.ndarray, ...]:
+def _split_cuts(cuts: np.ndarray, n_cuts: np.ndarray, features: tuple[Derived, ...]) -> tuple[np.ndarray, ...]:
     """The cuts of each feature, checked: in increasing order, and none for a categorical feature."""
-    numeric = [isinstance(part, Numeric) for part in schema.features.values()]
+    numeric = [not isinstance(each.part, Categorical) for each in features]
     if len(n_cuts) != len(numeric) or (n_cuts < 0).any() or (n_cuts > len(cuts)).any() or n_cuts.sum() != len(cuts):
         raise ModelFileError("The cuts of the model do not fit its features.")
     parts = tuple(np.split(cuts, np.cumsum(n_cuts)[:-1]))

@@ -306,5 +306,6 @@ def read_target(y: Any, target: Classes | Bounded) -> np.ndarray:
         other = -1 if target.other is None else target.labels.index(target.other)
         return to_indices(column, target.labels, other, other)
     values = to_numbers(column).astype(np.float64)
-    share = (np.clip(values, target.lower, target.upper) - target.lower) / (target.upper - target.lower)
+    lower, upper = target.range
+    share = (np.clip(values, lower, upper) - lower) / target.span
     return np.where(np.isnan(values), -1, np.rint(np.nan_to_num(share) * FINE_STEPS)).astype(np.int32)

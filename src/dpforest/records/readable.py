@@ -40,10 +40,11 @@ class Reading:
         # Text that is no number was read as missing, and text that is not UTF-8 as a value that is not listed.
         n_undecodable = _count_undecodable(column)
         n_unreadable = max(column.null_count - n_missing, 0) + n_undecodable
-        if isinstance(self.feature, Numeric):
+        if not isinstance(self.feature, Categorical):
             numbers = to_numbers(values).astype(np.float64)
+            lower, upper = self.feature.range
             n_known = np.count_nonzero(~np.isnan(numbers))
-            n_fit = np.count_nonzero((numbers >= self.feature.lower) & (numbers <= self.feature.upper))
+            n_fit = np.count_nonzero((numbers >= lower) & (numbers <= upper))
         else:
             listed = self.feature.categories
             codes = to_indices(values, listed, len(listed), len(listed) + 1)
@@ -66,7 +67,7 @@ class Reading:
 
     def to_dict(self) -> dict[str, Any]:
         """The counts and near misses of the column as plain values, ready for JSON."""
-        fits, beyond = ("within", "outside") if isinstance(self.feature, Numeric) else ("listed", "other")
+        fits, beyond = ("listed", "other") if isinstance(self.feature, Categorical) else ("within", "outside")
         names = {"fits": fits, "beyond": beyond, "missing": "missing", "unreadable": "unreadable"}
         counts = {shown: self.counts[name] for name, shown in names.items()}
         near = [

@@ -50,7 +50,7 @@ def sum_errors(y: Any, predicted: np.ndarray, target: Bounded) -> Sealed[np.ndar
     """
     values = true_values(y, target)
     kept = ~np.isnan(values)
-    return _steps_missed(np.abs(values - predicted)[kept] / (target.upper - target.lower))
+    return _steps_missed(np.abs(values - predicted)[kept] / target.span)
 
 
 def _steps_missed(shares: np.ndarray) -> Sealed[np.ndarray]:

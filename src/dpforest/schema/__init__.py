@@ -1,17 +1,23 @@
 """The schema: what is public about a table before anyone looks at it. Public values only."""
 
-from dpforest.schema.schema import (
+from dpforest.schema.kinds import (
+    BUCKETS,
     FINE_STEPS,
-    MOST_FILE_BYTES,
+    MOST_NUMBER,
+    SECONDS_OF_DAY,
     TARGET_STEPS,
-    UNFILLED,
     Bounded,
     Categorical,
     Classes,
+    Date,
     Feature,
     Numeric,
-    Schema,
     Target,
+)
+from dpforest.schema.schema import (
+    MOST_FILE_BYTES,
+    UNFILLED,
+    Schema,
     read_schema_file,
     toml_tables,
     toml_value,
@@ -19,13 +25,17 @@ from dpforest.schema.schema import (
 )
 
 __all__ = [
+    "BUCKETS",
     "FINE_STEPS",
     "MOST_FILE_BYTES",
+    "MOST_NUMBER",
+    "SECONDS_OF_DAY",
     "TARGET_STEPS",
     "UNFILLED",
     "Bounded",
     "Categorical",
     "Classes",
+    "Date",
     "Feature",
     "Numeric",
     "Schema",

@@ -5,13 +5,14 @@ its categories, then one for values outside the list, then one for missing.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 
 from dpforest.errors import SchemaError
-from dpforest.schema import Categorical, Numeric, Schema
+from dpforest.schema import Categorical, Date, Feature, Numeric, Schema
 
 MOST_CODES = 1 << 16
 
@@ -36,9 +37,9 @@ class Grid:
         if isinstance(self.bins, bool) or not isinstance(self.bins, int) or not 1 <= self.bins < MOST_CODES:
             raise SchemaError(f"bins must be a whole number from 1 to {MOST_CODES - 1}, not {self.bins!r}.")
 
-    def cuts(self, feature: Numeric) -> np.ndarray:
+    def cuts(self, feature: Numeric | Date) -> np.ndarray:
         """The cuts of a feature, ``(n_cuts,)``, increasing and inside its bounds; bin k holds values with k cuts <= them."""
-        return _cuts(self.bins, self.geometric, float(feature.lower), float(feature.upper), feature.integer)
+        return _cuts(self.bins, self.geometric, *feature.range, feature.integer)
 
 
 @lru_cache(maxsize=4096)
@@ -69,6 +70,34 @@ def _halving_cuts(lower: float, upper: float) -> np.ndarray:
     return np.concatenate([above, lower * halves]) if straddles else above
 
 
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+# What trees may ask of a date, beside the day or second: its weekday, its month and, of a point in time, its hour.
+OF_DATE: dict[str, Numeric | Categorical] = {
+    "weekday": Categorical(WEEKDAYS), "month": Numeric(1, 12, integer=True), "hour": Numeric(0, 23, integer=True),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A feature as trees know it: the value of a column, or something that follows from it, such as its weekday."""
+
+    name: str
+    column: int  # the index of the column among the features of the schema
+    part: Feature
+    of: str = "value"  # or a key of OF_DATE
+
+
+def derived(schema: Schema) -> tuple[Derived, ...]:
+    """The features that trees may ask for, in the order of the schema's columns; of a date there are several."""
+    found = []
+    for column, (name, part) in enumerate(schema.features.items()):
+        found.append(Derived(name, column, part))
+        if isinstance(part, Date):
+            asked = ("weekday", "month", "hour") if part.time else ("weekday", "month")
+            found += [Derived(f"{name} ({of})", column, OF_DATE[of], of) for of in asked]
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Domain:
     """All features with their codes and cuts.
@@ -76,37 +105,48 @@ class Domain:
     In an array over the codes of all features, those of feature ``f`` are ``offsets[f] : offsets[f + 1]``.
     """
 
-    names: tuple[str, ...]
-    features: tuple[Numeric | Categorical, ...]
+    derived: tuple[Derived, ...]
     cuts: tuple[np.ndarray, ...]  # empty for categorical features
 
     @classmethod
     def of(cls, schema: Schema, grid: Grid) -> "Domain":
         """The domain of a schema's features, with cuts by a grid; raises if a feature has more codes than 16 bits hold."""
-        features = tuple(schema.features.values())
-        cuts = tuple(grid.cuts(part) if isinstance(part, Numeric) else np.empty(0) for part in features)
-        domain = cls(tuple(schema.features), features, cuts)
+        features = derived(schema)
+        cuts = tuple(np.empty(0) if isinstance(each.part, Categorical) else grid.cuts(each.part) for each in features)
+        domain = cls(features, cuts)
         widest = int(domain.n_codes.max())
         if widest > MOST_CODES:
             name = domain.names[int(domain.n_codes.argmax())]
             raise SchemaError(f"Feature {name!r} has {widest} codes; the most is {MOST_CODES}.")
         return domain
 
+    def renamed(self, rename: Callable[[str], str]) -> "Domain":
+        """A copy of the domain with other names of features."""
+        return type(self)(tuple(replace(each, name=rename(each.name)) for each in self.derived), self.cuts)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.derived)
+
+    @cached_property
+    def features(self) -> tuple[Feature, ...]:
+        return tuple(each.part for each in self.derived)
+
     @property
     def n_features(self) -> int:
-        return len(self.names)
+        return len(self.derived)
 
     @cached_property
     def is_numeric(self) -> np.ndarray:
-        """Whether each feature is numeric, ``(n_features,)``; else it is categorical."""
-        return np.array([isinstance(part, Numeric) for part in self.features])
+        """Whether each feature is a number or a date, ``(n_features,)``; else it is categorical."""
+        return np.array([not isinstance(part, Categorical) for part in self.features])
 
     @cached_property
     def n_codes(self) -> np.ndarray:
         """The number of codes of each feature, ``(n_features,)``: bins or categories, missing, and "other" of categories."""
         return np.array(
             [
-                len(cuts) + 2 if isinstance(part, Numeric) else len(part.categories) + 2
+                part.n_values + 2 if isinstance(part, Categorical) else len(cuts) + 2
                 for part, cuts in zip(self.features, self.cuts, strict=True)
             ]
         )
@@ -158,7 +198,7 @@ class Domain:
 
 
 def _category_words(part: Categorical) -> np.ndarray:
-    listed = [*map(str, part.categories)]
+    listed = [*map(str, part.categories)] or [f"bucket {index}" for index in range(part.n_values)]
     return np.array(listed + [f"({word})" if word in listed else word for word in ("other", "missing")], dtype=object)
 
 

@@ -7,165 +7,27 @@ import json
 import math
 import numbers
 import tomllib
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 from dpforest.common.files import read_whole, write_whole
-from dpforest.common.jsonable import to_json, unboxed
+from dpforest.common.jsonable import to_json
 from dpforest.errors import OutputError, SchemaError, shown
+from dpforest.schema.kinds import KINDS, Categorical, Feature, Target
 
-# A bounded target is put on a grid of 0 .. TARGET_STEPS, so that its sums are exact integers.
-TARGET_STEPS = 1024
-# Records keep the target on a finer grid, so that a window of its range can be put on TARGET_STEPS steps too.
-FINE_STEPS = 1 << 16
 # Stands in a draft for what a person has to fill in.
 UNFILLED = "?"
 # A list of a hundred thousand long names; as objects of Python it takes some thirty times the memory.
 MOST_FILE_BYTES = 1 << 23
 
 
-def _check_range(part: Any) -> None:
-    """Raise unless ``lower`` and ``upper`` of a part are finite numbers in order; numbers of numpy become Python's."""
-    what = type(part).__name__
-    bounds = [unboxed(part.lower), unboxed(part.upper)]
-    for value in bounds:
-        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not _is_finite(value):
-            raise SchemaError(
-                f"{what} needs finite numbers as bounds, not lower={shown(part.lower)}, upper={shown(part.upper)}."
-            )
-    lower, upper = bounds
-    if not lower < upper:
-        raise SchemaError(f"{what} needs lower < upper, not lower={lower!r}, upper={upper!r}.")
-    if not _is_finite(upper - lower):
-        raise SchemaError(f"{what} needs bounds whose distance is finite, not lower={lower!r}, upper={upper!r}.")
-    object.__setattr__(part, "lower", lower)
-    object.__setattr__(part, "upper", upper)
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return math.isfinite(float(value))
-    except OverflowError:
-        return False
-
-
-def _distinct(part: Any, values: Any) -> tuple[Hashable, ...]:
-    """The values of a list as a tuple; raises unless there is at least one and none is there twice."""
-    what = type(part).__name__
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        text = "the text " if isinstance(values, str) else ""
-        raise SchemaError(f"{what} needs a list of values, not {text}{shown(values)}.")
-    listed = tuple(unboxed(value) for value in values)
-    try:
-        n_distinct = len(set(listed))
-    except TypeError:
-        raise SchemaError(f"{what} needs hashable values.") from None
-    if not listed:
-        raise SchemaError(f"{what} needs at least one value.")
-    if n_distinct < len(listed):
-        raise SchemaError(f"{what} lists a value twice.")
-    return listed
-
-
 def _check_name(name: Any) -> None:
     if not isinstance(name, str):
         raise SchemaError(f"A column name must be text, not {shown(name)}.")
-
-
-@dataclass(frozen=True)
-class Numeric:
-    """A numeric feature between public bounds; values outside are clipped. ``integer`` if only whole numbers occur."""
-
-    lower: float
-    upper: float
-    integer: bool = False
-    kind: ClassVar[str] = "numeric"
-
-    def __post_init__(self) -> None:
-        _check_range(self)
-        object.__setattr__(self, "integer", unboxed(self.integer))
-        if not isinstance(self.integer, bool):
-            raise SchemaError(f"Numeric(integer=...) must be True or False, not {shown(self.integer)}.")
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "lower": self.lower, "upper": self.upper, "integer": self.integer}
-
-
-@dataclass(frozen=True)
-class Categorical:
-    """A categorical feature with a public list of values; anything else counts as "other"."""
-
-    categories: Sequence[Hashable]
-    kind: ClassVar[str] = "categorical"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "categories", _distinct(self, self.categories))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "categories": list(self.categories)}
-
-
-@dataclass(frozen=True)
-class Classes:
-    """A classification target with a public list of labels.
-
-    A record whose label is not listed counts as ``other``, one of the labels; with ``other=None`` it is left out.
-    Either way the rule looks at that record alone, and nothing shows that it was applied.
-    """
-
-    labels: Sequence[Hashable]
-    other: Hashable = None
-    name: str = "target"
-    kind: ClassVar[str] = "classes"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "labels", _distinct(self, self.labels))
-        if self.other is not None and not any(self.other is label or self.other == label for label in self.labels):
-            raise SchemaError(f"Classes(other={shown(self.other)}) is not one of the labels.")
-
-    @property
-    def width(self) -> int:
-        """The number of integers that are counted for a group of records: one for each class."""
-        return len(self.labels)
-
-    n_values = width  # the number of values that a node releases: a count for each class
-
-    def to_dict(self) -> dict[str, Any]:
-        content = {"name": self.name, "kind": self.kind, "labels": list(self.labels)}
-        return content if self.other is None else content | {"other": self.other}
-
-
-@dataclass(frozen=True)
-class Bounded:
-    """A regression target between public bounds; values outside are clipped, missing ones left out."""
-
-    lower: float
-    upper: float
-    name: str = "target"
-    kind: ClassVar[str] = "bounded"
-    # The number of integers that are summed for a group of records: 1, z and z**2, with z in 0 .. TARGET_STEPS.
-    width: ClassVar[int] = 3
-    # The number of values that a node releases: sums of 1-z and z (low and high), with z scaled to 0 .. 1.
-    n_values: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        _check_range(self)
-
-    def mean_of(self, share: Any) -> Any:
-        """The mean of the target, in its own unit, for records of which the share ``share`` counts as high."""
-        return self.lower + (self.upper - self.lower) * share
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "kind": self.kind, "lower": self.lower, "upper": self.upper}
-
-
-Feature = Numeric | Categorical
-Target = Classes | Bounded
-_KINDS: dict[str, Any] = {part.kind: part for part in (Numeric, Categorical, Classes, Bounded)}
 
 
 @dataclass(frozen=True)
@@ -176,6 +38,7 @@ class Schema:
 
     Example
     -------
+    >>> from dpforest import Categorical, Classes, Numeric
     >>> schema = Schema(
     ...     features={"age": Numeric(0, 120, integer=True), "sex": Categorical(["Male", "Female"])},
     ...     target=Classes(["<=50K", ">50K"]),
@@ -192,14 +55,18 @@ class Schema:
 
     def __post_init__(self) -> None:
         if not isinstance(self.features, Mapping) or not self.features:
-            raise SchemaError("Schema(features=...) needs a mapping from column name to Numeric or Categorical.")
+            raise SchemaError("Schema(features=...) needs a mapping from column name to Numeric, Categorical or Date.")
         for name, feature in self.features.items():
             _check_name(name)
-            if not isinstance(feature, Numeric | Categorical):
-                raise SchemaError(f"Feature {name!r} must be Numeric(...) or Categorical(...), not {_described(feature)}.")
-        if not isinstance(self.target, Classes | Bounded):
+            if not isinstance(feature, Feature):
+                raise SchemaError(
+                    f"Feature {name!r} must be Numeric(...), Categorical(...) or Date(...), not {_described(feature)}."
+                )
+            if isinstance(feature, Categorical) and feature.learn and feature.categories:
+                raise SchemaError(f"Feature {name!r} has a list of categories, so there is none to learn.")
+        if not isinstance(self.target, Target):
             raise SchemaError(
-                f"Schema(target=...) must be Classes([...]) for classification or Bounded(lower, upper) for "
+                f"Schema(target=...) must be Classes([...]) for classification or Bounded() for "
                 f"regression, not {_described(self.target)}."
             )
         _check_name(self.target.name)
@@ -312,16 +179,16 @@ def unfilled(content: Any) -> list[str]:
 
 def _described(value: Any) -> str:
     """A part of a schema as an error may show it."""
-    return repr(value) if isinstance(value, Numeric | Categorical | Classes | Bounded) else shown(value)
+    return repr(value) if isinstance(value, Feature | Target) else shown(value)
 
 
 def _part(what: str, content: Any) -> Any:
     kind = content.get("kind") if isinstance(content, Mapping) else None
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise SchemaError(f"In the schema file, {what} needs a 'kind': one of {', '.join(_KINDS)}.")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise SchemaError(f"In the schema file, {what} needs a 'kind': one of {', '.join(KINDS)}.")
     arguments = {key: value for key, value in content.items() if key != "kind"}
     try:
-        return _KINDS[kind](**arguments)
+        return KINDS[kind](**arguments)
     except TypeError:
         raise SchemaError(
             f"In the schema file, {what} of kind {kind!r} has missing or unknown entries: "

@@ -21,7 +21,7 @@ from dpforest.records.memory import threads as workers
 from dpforest.records.memory import vault
 from dpforest.records.memory.threads import Workers
 from dpforest.records.memory.vault import encode
-from dpforest.schema.domain import Domain, Grid
+from dpforest.schema.domain import Derived, Domain, Grid
 
 TINY, HUGE = 5e-324, np.finfo(float).max
 RANGES = [
@@ -89,7 +89,7 @@ def cut_at(cuts, lower, upper):
     part = Numeric(0, 1)
     object.__setattr__(part, "lower", lower)
     object.__setattr__(part, "upper", upper)
-    return Domain(("x",), (part,), (np.array(cuts, dtype=float),))
+    return Domain((Derived("x", 0, part),), (np.array(cuts, dtype=float),))
 
 
 @pytest.mark.parametrize("bounds", [(-1e308, 1e308), (-HUGE, HUGE), (-1e308, HUGE)], ids=str)

@@ -9,7 +9,7 @@ from dpforest.parts.postprocess import plain_shares
 from dpforest.parts.voting import Vote
 from dpforest.recipes.published.base import Node
 from dpforest.schema import Schema
-from dpforest.schema.domain import Domain
+from dpforest.schema.domain import Domain, derived
 
 
 def compile_forest(roots: list[Node], schema: Schema, vote: Vote) -> Forest:
@@ -48,12 +48,12 @@ def compile_forest(roots: list[Node], schema: Schema, vote: Vote) -> Forest:
 
 def _domain(nodes: list[Node], schema: Schema) -> Domain:
     """The features of a schema with all cuts that some node has."""
-    features = tuple(schema.features.values())
+    features = derived(schema)
     found: list[set[float]] = [set() for _ in features]
     for node in nodes:
         if node.children:
             found[node.feature].update(node.cuts)
-    return Domain(tuple(schema.features), features, tuple(np.array(sorted(cuts), dtype=float) for cuts in found))
+    return Domain(features, tuple(np.array(sorted(cuts), dtype=float) for cuts in found))
 
 
 def _route(node: Node, domain: Domain, width: int) -> np.ndarray:

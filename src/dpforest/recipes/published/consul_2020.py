@@ -32,7 +32,7 @@ from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
 from dpforest.recipes.published.base import Node, Published, equal_parts, exponential_choice, laplace
 from dpforest.records.base import Rows
-from dpforest.schema import Categorical, Classes, Numeric, Schema
+from dpforest.schema import Categorical, Classes, Schema
 
 MOST_ENUMERATED = 10
 N_RANDOM_SUBSETS = 512
@@ -75,8 +75,8 @@ def public_ranges(schema: Schema) -> Ranges:
     """R_A at the root: the public ranges of the features that can be split on at all."""
     ranges: Ranges = {}
     for index, feature in enumerate(schema.features.values()):
-        if isinstance(feature, Numeric):
-            ranges[index] = (float(feature.lower), float(feature.upper))
+        if not isinstance(feature, Categorical):
+            ranges[index] = feature.range
         elif len(feature.categories) > 1:
             ranges[index] = tuple(range(len(feature.categories)))
     return ranges

@@ -83,7 +83,7 @@ class Offers:
             sizes = np.bincount(column)
             values = np.flatnonzero(sizes)
             return cls(values, sizes[values], len(column))
-        points = np.linspace(feature.lower, feature.upper, N_POINTS + 2)[1:-1]
+        points = np.linspace(*feature.range, N_POINTS + 2)[1:-1]
         n_below = np.searchsorted(np.sort(column[~np.isnan(column)]), points)
         return cls(points, n_below, len(column))
 

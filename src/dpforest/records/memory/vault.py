@@ -20,7 +20,7 @@ from dpforest.records.memory.kernels import encode_numbers
 from dpforest.records.memory.threads import Workers
 from dpforest.records.people import People, read_ids
 from dpforest.records.scoring import hits_and_misses
-from dpforest.schema import FINE_STEPS, Categorical, Classes, Feature, Numeric, Schema
+from dpforest.schema import FINE_STEPS, Categorical, Classes, Feature, Schema
 from dpforest.schema.domain import Domain
 
 # Arguments of ``encode_numbers`` that describe features: cuts, missing, n_before, quick, lows, scales.
@@ -126,24 +126,23 @@ def _raw(column: Any, feature: Feature) -> np.ndarray:
     """A column as ``Rows`` has it: indices of categories, or numbers clipped to the bounds."""
     if isinstance(feature, Categorical):
         return _category_codes(column, feature)
-    return np.clip(to_numbers(column).astype(np.float64), feature.lower, feature.upper)
+    return np.clip(to_numbers(column).astype(np.float64), *feature.range)
 
 
 def _category_codes(column: Any, feature: Categorical) -> np.ndarray:
     """The index of each value in the category list; the next index stands for "other", the one after it for missing."""
-    n_listed = len(feature.categories)
-    return to_indices(column, feature.categories, n_listed, n_listed + 1)
+    return to_indices(column, feature.categories, feature.n_values, feature.n_values + 1)
 
 
 def encode(columns: list[Any], domain: Domain, workers: Workers | None = None) -> np.ndarray:
     """The codes ``(n_features, n_records)`` of columns that are in the order of the domain."""
     codes, workers = np.empty((domain.n_features, len(columns[0])), dtype=domain.dtype), workers or Workers()
-    for own, column, part in zip(codes, columns, domain.features, strict=True):
-        if isinstance(part, Categorical):
-            own[:] = _category_codes(column, part)
+    for own, each in zip(codes, domain.derived, strict=True):
+        if isinstance(each.part, Categorical):
+            own[:] = _category_codes(columns[each.column], each.part)
     numeric = np.flatnonzero(domain.is_numeric)
     begin = 0
-    for matrix in _matrices(to_numbers(columns[feature]) for feature in numeric):
+    for matrix in _matrices(to_numbers(columns[domain.derived[feature].column]) for feature in numeric):
         _encode_matrix(matrix, numeric[begin : begin + len(matrix)], domain, codes, workers)
         begin += len(matrix)
     return codes
@@ -160,8 +159,8 @@ def _encode_matrix(matrix: np.ndarray, features: np.ndarray, domain: Domain, cod
 def _public(domain: Domain, feature: int) -> tuple[bytes, float, float]:
     """The cuts (as bytes) and bounds of a numeric feature, by which ``_scales`` can be cached."""
     part = domain.features[feature]
-    assert isinstance(part, Numeric)
-    return domain.cuts[feature].tobytes(), float(part.lower), float(part.upper)
+    assert not isinstance(part, Categorical)
+    return domain.cuts[feature].tobytes(), *part.range
 
 
 def _matrices(columns: Iterable[np.ndarray]) -> Iterator[np.ndarray]:

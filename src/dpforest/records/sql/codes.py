@@ -16,7 +16,7 @@ from dpforest.errors import TableError, shown
 from dpforest.records.columns import read_columns, read_target, require_columns
 from dpforest.records.sql.lookups import real, steps
 from dpforest.records.sql.session import can_run
-from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Numeric, Schema, Target
+from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Date, Numeric, Schema, Target
 from dpforest.schema.domain import Domain, Grid
 
 # Decimals of at most this many digits are within the range of floats of 64 bits. Those of PostgreSQL may have more digits.
@@ -85,8 +85,9 @@ def code_type(n_codes: int) -> str:
 def feature_codes(table: Any, domain: Domain) -> dict[str, Any]:
     """An expression for the code of each feature, under the names c0, c1, …"""
     codes = {}
-    for index, (name, part) in enumerate(zip(domain.names, domain.features, strict=True)):
-        code = _bin(table[name], part, domain.cuts[index]) if isinstance(part, Numeric) else _category(table[name], part)
+    for index, each in enumerate(domain.derived):
+        column, part = table[domain.names[each.column]], each.part
+        code = _category(column, part) if isinstance(part, Categorical) else _bin(column, part, domain.cuts[index])
         codes[f"c{index}"] = code.cast(code_type(int(domain.n_codes[index])))
     return codes
 
@@ -113,13 +114,14 @@ def _is_missing(column: Any) -> Any:
     return column.isnull() | column.isnan() if column.type().is_floating() else column.isnull()
 
 
-def _bin(column: Any, part: Numeric, cuts: np.ndarray) -> Any:
+def _bin(column: Any, part: Numeric | Date, cuts: np.ndarray) -> Any:
     """The code of a numeric value: how many cuts are at most it, or that for missing.
 
     Values need not be clipped: cuts at or below the lower bound are always passed, those above the upper one never.
     """
-    inner = cuts[cuts <= part.upper]
-    passed = int(np.count_nonzero(inner <= part.lower))
+    lower, upper = part.range
+    inner = cuts[cuts <= upper]
+    passed = int(np.count_nonzero(inner <= lower))
     if column.type().is_float32():
         # Compared without conversion: a float of 32 bits is below a cut if it is below the least such float that is not.
         value, starts = column, [real(cut).cast("float32") for cut in _rounded_up(inner[passed:])]
@@ -138,8 +140,7 @@ def _rounded_up(numbers: np.ndarray) -> np.ndarray:
 
 
 def _category(column: Any, part: Categorical) -> Any:
-    n_listed = len(part.categories)
-    return _index(column, part.categories, n_listed, n_listed + 1)
+    return _index(column, part.categories, part.n_values, part.n_values + 1)
 
 
 def _index(column: Any, listed: Sequence[Hashable], other: int, missing: int) -> Any:
@@ -191,10 +192,11 @@ def _fine_step(value: Any, target: Bounded) -> Any:
 
     Engines differ in how they round, so it is made of comparisons, in which they agree.
     """
-    low, high, width = real(target.lower), real(target.upper), float(target.upper - target.lower)
+    (lower, upper), width = target.range, target.span
+    low, high = real(lower), real(upper)
     # A value within a quarter of a step of the lower bound is replaced by the bound: PostgreSQL raises an error where a
     # quotient is too small for 64 bits.
-    nearly_low = real(target.lower + width / FINE_STEPS / 4)
+    nearly_low = real(lower + width / FINE_STEPS / 4)
     clipped = ibis.cases((value < nearly_low, low), (value > high, high), else_=value)
     scaled = (clipped - low) / real(width) * real(FINE_STEPS)
     floor = scaled.floor().cast("int64")

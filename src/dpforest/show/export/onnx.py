@@ -188,8 +188,8 @@ def _add_outputs(graph: _Graph, forest: Forest, shares: str) -> None:
     target = forest.target
     if isinstance(target, Bounded):
         share = graph.add("Gather", shares, graph.constant([1]), axis=1)
-        scaled = graph.add("Mul", share, graph.constant(target.upper - target.lower, np.float64))
-        graph.output(graph.add("Add", scaled, graph.constant(target.lower, np.float64)), "prediction", "DOUBLE", 1)
+        scaled = graph.add("Mul", share, graph.constant(target.span, np.float64))
+        graph.output(graph.add("Add", scaled, graph.constant(target.range[0], np.float64)), "prediction", "DOUBLE", 1)
         return
     kind = kind_of(target.labels)
     forms: dict[str, tuple[str, Any]] = {

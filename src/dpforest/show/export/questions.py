@@ -164,5 +164,5 @@ def _values(forest: Forest, nodes: np.ndarray) -> np.ndarray:
         return votes
     if forest.link == "sum":
         # Votes of the first tree sum to 1 and give a mean; those of later trees sum to 0 and correct it.
-        return target.lower * votes.sum(axis=1, keepdims=True) + (target.upper - target.lower) * votes[:, 1:]
+        return target.range[0] * votes.sum(axis=1, keepdims=True) + target.span * votes[:, 1:]
     return target.mean_of(forest.shares[nodes][:, 1:])

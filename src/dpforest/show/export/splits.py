@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.forest.tree import Forest
-from dpforest.schema import Numeric
+from dpforest.schema import Categorical
 from dpforest.schema.domain import Domain
 
 
@@ -42,5 +42,6 @@ class Splits:
 def met_cuts(domain: Domain, feature: int) -> np.ndarray:
     """The cuts to compare an unclipped value with: none above the upper bound, -inf for those at the lower or below."""
     part, cuts = domain.features[feature], domain.cuts[feature]
-    assert isinstance(part, Numeric)
-    return np.where(cuts <= part.lower, -np.inf, cuts)[cuts <= part.upper]
+    assert not isinstance(part, Categorical)
+    lower, upper = part.range
+    return np.where(cuts <= lower, -np.inf, cuts)[cuts <= upper]

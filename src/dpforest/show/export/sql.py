@@ -234,7 +234,7 @@ def _answer(forest: Forest) -> list[list[str]]:
     weights, names = [f"w{value}" for value in range(forest.votes.shape[1])], [*map(_quoted, added_names(forest))]
     target = forest.target
     if isinstance(target, Bounded):
-        mean = f"{_number(target.lower)} + {_number(target.upper - target.lower)} * (w1 / ({_sum(weights)}))"
+        mean = f"{_number(target.range[0])} + {_number(target.span)} * (w1 / ({_sum(weights)}))"
         return [[f"{_double(mean)} AS {names[0]}"]]
     shares, kind = [f"p{value}" for value in range(len(weights))], kind_of(target.labels)
     labels = [_literal(*pair, kind) for pair in zip(target.labels, texts_of(target.labels), strict=True)]

@@ -1,7 +1,7 @@
 """Draws one tree as boxes, from the root at the left to the leaves at the right. Released values only."""
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class _Boxes:
         self.labels_only = Signal.of(forest, model.ledger_).release == "labels"
         self.gives_shares = forest.link == "shares" or (forest.link == "sum" and number == 0)
         self.by_weight = forest.link == "softmax" and number > 0
-        self.nameless = replace(forest.domain, names=("",) * forest.domain.n_features)
+        self.nameless = forest.domain.renamed(lambda name: "")
 
     def box(self, node: int, edge: str = "") -> Box:
         if self.whole.is_leaf[node]:

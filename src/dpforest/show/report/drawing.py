@@ -27,7 +27,7 @@ class ShortDomain(Domain):
 
     @classmethod
     def from_domain(cls, domain: Domain) -> "ShortDomain":
-        return cls(tuple(shortened(name, 40, visible) for name in domain.names), domain.features, domain.cuts)
+        return cls(domain.renamed(lambda name: shortened(name, 40, visible)).derived, domain.cuts)
 
     def describe(self, feature: int, codes: np.ndarray) -> str:
         if self.is_numeric[feature]:

@@ -1,0 +1,272 @@
+"""The kinds of columns that a schema declares, each with what is public about it. Public values only."""
+
+import math
+import numbers
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any, ClassVar
+
+from dpforest.common.jsonable import unboxed
+from dpforest.errors import SchemaError, shown
+
+# A bounded target is put on a grid of 0 .. TARGET_STEPS, so that its sums are exact integers.
+TARGET_STEPS = 1024
+# Records keep the target on a finer grid, so that a window of its range can be put on TARGET_STEPS steps too.
+FINE_STEPS = 1 << 16
+# A number without bounds lies within what 64 bits hold; numbers beyond count as these.
+MOST_NUMBER = 2.0**63
+# The number of buckets of a categorical feature without a list.
+BUCKETS = 64
+# A date without bounds lies between these; dates beyond count as these.
+FIRST_DATE, LAST_DATE = "1900-01-01", "2100-01-01"
+SECONDS_OF_DAY = 86_400
+
+
+@dataclass(frozen=True)
+class _Ranged:
+    """What numeric features and bounded targets share: bounds, each of which may be missing."""
+
+    lower: float | None = None
+    upper: float | None = None
+
+    def __post_init__(self) -> None:
+        """Raise unless bounds are finite numbers in order, or None; numbers of numpy become Python's."""
+        what = type(self).__name__
+        for name in ("lower", "upper"):
+            value = unboxed(getattr(self, name))
+            if value is not None and not _is_finite(value):
+                raise SchemaError(
+                    f"{what} needs finite numbers as bounds, not lower={shown(self.lower)}, upper={shown(self.upper)}. "
+                    f"A bound that nobody knows is left out: {what}()."
+                )
+            object.__setattr__(self, name, value)
+        lower, upper = self.range
+        if not lower < upper:
+            raise SchemaError(f"{what} needs lower < upper, not lower={self.lower!r}, upper={self.upper!r}.")
+        if not _is_finite(upper - lower):
+            raise SchemaError(f"{what} needs bounds whose distance is finite, not lower={lower!r}, upper={upper!r}.")
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest value that is told apart from those beyond; of 64 bits where there is no bound."""
+        lower = -MOST_NUMBER if self.lower is None else float(self.lower)
+        return lower, MOST_NUMBER if self.upper is None else float(self.upper)
+
+    @property
+    def span(self) -> float:
+        """The distance of the ends of ``range``."""
+        lower, upper = self.range
+        return upper - lower
+
+    @property
+    def has_bounds(self) -> bool:
+        return self.lower is not None and self.upper is not None
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a value is a number, and not so large that it is infinite as a float."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False
+
+
+def _known_bounds(part: Any) -> dict[str, Any]:
+    return {name: value for name in ("lower", "upper") if (value := getattr(part, name)) is not None}
+
+
+def _distinct(part: Any, values: Any) -> tuple[Hashable, ...]:
+    """The values of a list as a tuple; raises unless there is at least one and none is there twice."""
+    what = type(part).__name__
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        text = "the text " if isinstance(values, str) else ""
+        raise SchemaError(f"{what} needs a list of values, not {text}{shown(values)}.")
+    listed = tuple(unboxed(value) for value in values)
+    try:
+        n_distinct = len(set(listed))
+    except TypeError:
+        raise SchemaError(f"{what} needs hashable values.") from None
+    if not listed:
+        raise SchemaError(f"{what} needs at least one value.")
+    if n_distinct < len(listed):
+        raise SchemaError(f"{what} lists a value twice.")
+    return listed
+
+
+@dataclass(frozen=True)
+class Numeric(_Ranged):
+    """A numeric feature. Values outside of public bounds are clipped; without bounds it is any number of 64 bits.
+
+    A bound that is known makes the model better, and one that was looked up in the table is a leak. ``integer`` if only
+    whole numbers occur.
+    """
+
+    integer: bool = False
+    kind: ClassVar[str] = "numeric"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "integer", unboxed(self.integer))
+        if not isinstance(self.integer, bool):
+            raise SchemaError(f"Numeric(integer=...) must be True or False, not {shown(self.integer)}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, **_known_bounds(self), "integer": self.integer}
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A categorical feature: text, or whole numbers that stand for something else.
+
+    With a public list of ``categories``, anything else counts as "other". Without a list any value falls into one of
+    ``BUCKETS`` buckets, by a public hash of its text. With ``learn`` a part of an (epsilon, delta) budget buys a list of the
+    values that occur often enough.
+    """
+
+    categories: Sequence[Hashable] = ()
+    learn: bool = False
+    kind: ClassVar[str] = "categorical"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.categories, tuple) or self.categories:
+            object.__setattr__(self, "categories", _distinct(self, self.categories))
+        object.__setattr__(self, "learn", unboxed(self.learn))
+        if not isinstance(self.learn, bool):
+            raise SchemaError(f"Categorical(learn=...) must be True or False, not {shown(self.learn)}.")
+
+    @property
+    def n_values(self) -> int:
+        """The number of categories or buckets: the codes before those of "other" and missing."""
+        return len(self.categories) or BUCKETS
+
+    @property
+    def by_text(self) -> bool:
+        """Whether values are compared as texts: those of buckets and of a learnt list. Else they are compared as values."""
+        return not self.categories or self.learn
+
+    def to_dict(self) -> dict[str, Any]:
+        content: dict[str, Any] = {"kind": self.kind}
+        if self.categories:
+            content["categories"] = list(self.categories)
+        return content | {"learn": True} if self.learn else content
+
+
+@dataclass(frozen=True)
+class Date:
+    """A feature of dates, or with ``time`` of points in time, which are those of UTC.
+
+    Bounds are dates (or points in time), or such as ISO 8601 writes them; dates outside are clipped. Trees ask for the day
+    (with ``time`` the second), and also for the weekday and the month (with ``time`` also the hour).
+    """
+
+    lower: str | date | None = None
+    upper: str | date | None = None
+    time: bool = False
+    kind: ClassVar[str] = "date"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "time", unboxed(self.time))
+        if not isinstance(self.time, bool):
+            raise SchemaError(f"Date(time=...) must be True or False, not {shown(self.time)}.")
+        for name in ("lower", "upper"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, self._written(value))
+        lower, upper = self.range
+        if not lower < upper:
+            raise SchemaError(f"Date needs lower < upper, not lower={self.lower!r}, upper={self.upper!r}.")
+
+    def _written(self, value: Any) -> str:
+        """A bound as ISO 8601 writes it: a date, or a point in time of UTC."""
+        try:
+            moment = _moment(value)
+        except (TypeError, ValueError):
+            raise SchemaError(f"Date needs bounds such as '2020-01-31' or a datetime.date, not {shown(value)}.") from None
+        return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if self.time else moment.strftime("%Y-%m-%d")
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The first and the last day (with ``time`` second) that is told apart, counted from the start of 1970."""
+        unit = 1 if self.time else SECONDS_OF_DAY
+        first, last = (int(_moment(end).timestamp()) // unit for end in (self.lower or FIRST_DATE, self.upper or LAST_DATE))
+        return float(first), float(last)
+
+    @property
+    def has_bounds(self) -> bool:
+        return self.lower is not None and self.upper is not None
+
+    @property
+    def integer(self) -> bool:
+        return True
+
+    def to_dict(self) -> dict[str, Any]:
+        content = {"kind": self.kind, **_known_bounds(self)}
+        return content | {"time": True} if self.time else content
+
+
+def _moment(value: Any) -> datetime:
+    """A date or a point in time, given as such or as ISO 8601 text, as a point in time of UTC."""
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    elif not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+@dataclass(frozen=True)
+class Classes:
+    """A classification target with a public list of labels.
+
+    A record whose label is not listed counts as ``other``, one of the labels; with ``other=None`` it is left out.
+    Either way the rule looks at that record alone, and nothing shows that it was applied.
+    """
+
+    labels: Sequence[Hashable]
+    other: Hashable = None
+    name: str = "target"
+    kind: ClassVar[str] = "classes"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", _distinct(self, self.labels))
+        if self.other is not None and not any(self.other is label or self.other == label for label in self.labels):
+            raise SchemaError(f"Classes(other={shown(self.other)}) is not one of the labels.")
+
+    @property
+    def width(self) -> int:
+        """The number of integers that are counted for a group of records: one for each class."""
+        return len(self.labels)
+
+    n_values = width  # the number of values that a node releases: a count for each class
+
+    def to_dict(self) -> dict[str, Any]:
+        content = {"name": self.name, "kind": self.kind, "labels": list(self.labels)}
+        return content if self.other is None else content | {"other": self.other}
+
+
+@dataclass(frozen=True)
+class Bounded(_Ranged):
+    """A regression target. Values outside of public bounds are clipped, missing ones left out.
+
+    A bound that is not given is that of 64 bits; a part of the budget then finds where the values lie.
+    """
+
+    name: str = "target"
+    kind: ClassVar[str] = "bounded"
+    # The number of integers that are summed for a group of records: 1, z and z**2, with z in 0 .. TARGET_STEPS.
+    width: ClassVar[int] = 3
+    # The number of values that a node releases: sums of 1-z and z (low and high), with z scaled to 0 .. 1.
+    n_values: ClassVar[int] = 2
+
+    def mean_of(self, share: Any) -> Any:
+        """The mean of the target, in its own unit, for records of which the share ``share`` counts as high."""
+        return self.range[0] + self.span * share
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "kind": self.kind, **_known_bounds(self)}
+
+
+Feature = Numeric | Categorical | Date
+Target = Classes | Bounded
+KINDS: dict[str, Any] = {part.kind: part for part in (Numeric, Categorical, Date, Classes, Bounded)}
