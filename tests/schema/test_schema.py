@@ -76,10 +76,15 @@ def test_bounds_that_are_no_finite_range_are_refused_by_name(kind, bounds):
 
 @pytest.mark.parametrize("kind", [Numeric, Bounded])
 def test_a_bound_that_is_not_given_is_that_of_64_bits(kind):
-    assert kind().range == (-(2.0**63), 2.0**63) and not kind().has_bounds
-    assert kind(0).range == (0.0, 2.0**63) and kind(upper=3).range == (-(2.0**63), 3.0) and not kind(0).has_bounds
-    assert kind(0, 1).range == (0.0, 1.0) and kind(0, 1).has_bounds
-    assert "lower" not in kind(upper=3).to_dict() and kind(upper=3).to_dict()["upper"] == 3
+    assert kind().range == (-(2.0**63), 2.0**63)
+    assert not kind().has_bounds
+    assert kind(0).range == (0.0, 2.0**63)
+    assert kind(upper=3).range == (-(2.0**63), 3.0)
+    assert not kind(0).has_bounds
+    assert kind(0, 1).range == (0.0, 1.0)
+    assert kind(0, 1).has_bounds
+    assert "lower" not in kind(upper=3).to_dict()
+    assert kind(upper=3).to_dict()["upper"] == 3
 
 
 @pytest.mark.parametrize("kind", [Numeric, Bounded])
