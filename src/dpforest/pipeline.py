@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from dpforest.errors import SchemaError
 from dpforest.forest.tree import Estimate, Forest
 from dpforest.growing.target_range import widened
 from dpforest.growing.together import Together
@@ -17,8 +18,10 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.recipes.published.base import Published
 from dpforest.recipes.published.compiling import compile_forest
 from dpforest.records.base import Openable, Source, check_support
-from dpforest.schema import Classes, Schema
+from dpforest.schema import Bounded, Classes, Numeric, Schema
 from dpforest.schema.domain import Domain
+
+NO_BOUNDS = "numbers without public bounds are taken to lie between the least and the greatest value of the rows"
 
 
 def fit_forest(
@@ -47,7 +50,10 @@ def fit_forest(
     if recipe.without_delta and ledger.delta > 0:
         amount = _begin(ledger, 0.0)
     facts = replace(facts, n_trees=recipe.n_trees)
-    counter = vault.encode(Domain.of(vault.schema, recipe.grid), progress)
+    domain = Domain.of(vault.schema, recipe.grid)
+    if recipe.learned_grid is not None:
+        domain, amount = recipe.learned_grid.release(vault, domain, recipe.grid.bins, facts.n_rows, amount, gate)
+    counter = vault.encode(domain, progress)
     progress("encoded")
     if recipe.first_look is not None:
         recipe, amount = recipe.first_look.release(counter, recipe, amount, gate)
@@ -73,15 +79,25 @@ def fit_published(
     ledger = gate.ledger
     check_support(vault, [Openable], f"Recipe {recipe.name!r}")
     assert isinstance(vault, Openable)
+    schema = vault.schema
+    if isinstance(schema.target, Bounded) and not schema.target.has_bounds:
+        raise SchemaError(
+            f"The printed algorithm of {recipe.name!r} computes with the range of the target, which the schema does not "
+            "give. Declare Bounded(lower, upper), or use variant='private', which finds the range."
+        )
     sealed = vault.rows()
-    for reason in printed.leaks:
-        rows = gate.leak(sealed, reason, recipe.name)
+    for reason in (*printed.leaks, *([NO_BOUNDS] if _lacks_bounds(schema) else [])):
+        rows = gate.leak(sealed, reason, recipe.name).bounded()
     epsilon = ledger.accountant.record_epsilon
     facts = public_facts(vault.schema, recipe, epsilon, ledger.delta)
     facts = replace(facts, n_rows=float(rows.n_rows))
     recipe = recipe.resolve(facts, n_trees, max_depth)
     roots = printed.train(rows, epsilon, recipe, gate.entropy.generator())
     return compile_forest(roots, vault.schema, recipe.vote)
+
+
+def _lacks_bounds(schema: Schema) -> bool:
+    return any(isinstance(part, Numeric) and not part.has_bounds for part in schema.features.values())
 
 
 def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[Estimate, float]:

@@ -12,6 +12,8 @@ from dpforest.audit.cases import generate
 from dpforest.audit.replay import _factor, replay
 from dpforest.audit.subject import Subject
 from dpforest.audit.tape import Query
+from dpforest.growing import learned_grid
+from dpforest.growing.learned_grid import LearnedGrid, Zooms
 from dpforest.parts.criteria import MaxOperator, SquaredError
 from dpforest.parts.leaves import NoisyCounts, TwoBinMean
 from dpforest.parts.recipe import Narrow
@@ -174,6 +176,21 @@ def test_a_direction_that_is_wrong_is_caught():
     findings = first_findings(Subject(replace(GREEDY, criterion=Falling())))
     assert {finding.kind for finding in findings} == {"bound"}
     assert all("moves by 0 .. 1, stated -1 .. 0" in item.detail or "moves by 1 .. 1" in item.detail for item in findings)
+
+
+LEARNT = replace(COUNTS, name="learnt grid", learned_grid=LearnedGrid(Zooms(2, 0.5)))
+
+
+def test_a_learnt_grid_is_sound():
+    assert not first_findings(Subject(LEARNT))
+
+
+@pytest.mark.parametrize("bound", [Bound(0, 1), Bound(-1, 0)], ids=repr)
+def test_a_learnt_grid_whose_scores_are_said_to_move_half_as_far_is_caught(bound, monkeypatch):
+    monkeypatch.setattr(learned_grid, "middle_bound", lambda: bound)
+    findings = first_findings(Subject(LEARNT))
+    assert "bound" in {finding.kind for finding in findings}
+    assert any("'grid" in finding.what for finding in findings)
 
 
 class ShortMeans(TwoBinMean):

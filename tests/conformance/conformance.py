@@ -6,7 +6,7 @@ names its record, so counts of its codes at the roots say how often each record 
 get that deal.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,9 @@ class TwinSource:
 
     def count(self) -> Sealed[np.ndarray]:
         return agreed(self._source.count(), self._reference.count())
+
+    def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
+        return agreed(self._source.count_around(domain, centres), self._reference.count_around(domain, centres))
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "Twin":
         return Twin(self._source.encode(domain, progress), self._reference.encode(domain))

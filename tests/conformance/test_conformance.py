@@ -10,6 +10,7 @@ import pytest
 from tests.conformance.conformance import Twin, TwinSource, grow_at_random, in_memory, offering_all
 from tests.conformance.conformance_backends import OPENERS, opened
 from tests.conformance.conformance_tables import SIZES, TARGETS, easy, nasty
+from tests.support.encoded import opened as unsealed
 
 from dpforest import get_recipe, list_recipes
 from dpforest.errors import ParameterError
@@ -34,6 +35,7 @@ from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.sql.vault import TOO_DEEP
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes
 from dpforest.schema.domain import Domain, Grid
+from dpforest.schema.scales import N_BINS
 
 pytestmark = pytest.mark.slow
 
@@ -93,12 +95,24 @@ def test_records_are_counted_and_encoded_as_in_memory(backend, size, kind):
     table, schema = nasty(size, kind)
     source = twin_source(backend, table, schema)
     source.count()
-    for grid in (Grid(geometric=True), Grid(bins=5))[: 2 if size == "mixed" else 1]:
+    for grid in (Grid(scales=True), Grid(bins=5))[: 2 if size == "mixed" else 1]:
         twin = source.encode(Domain.of(schema, grid))
         all_records(twin)
         assert (twin.most_per_feature, twin.most_per_node, twin.code_width) == (1, 1, schema.target.width)
         twin.count_codes(0, np.ones((1, schema.n_features), dtype=bool))
         twin.count_nodes(0, 3)
+
+
+@pytest.mark.parametrize(("size", "kind"), CASES)
+def test_bins_around_a_centre_hold_the_same_records_as_in_memory(backend, size, kind):
+    table, schema = nasty(size, kind)
+    source, domain = twin_source(backend, table, schema), Domain.of(schema, FEW_BINS)
+    numeric = np.flatnonzero(domain.is_numeric).tolist()
+    for centre in (0.0, 1.5, -(2.0**62), 1e-30)[: 4 if size == "mixed" else 1]:
+        counts = source.count_around(domain, dict.fromkeys(numeric, centre))
+        held = unsealed(counts)
+        assert held.shape == (len(numeric), N_BINS + 1)
+        assert set(held.sum(axis=1)) == set(unsealed(source.count()))
 
 
 @pytest.mark.parametrize(("size", "kind"), CASES)

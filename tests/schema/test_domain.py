@@ -12,7 +12,7 @@ from tests.support.strategies import FIXED, domains, grids, numerics
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.errors import SchemaError
-from dpforest.schema.domain import MOST_CODES, Domain, Grid
+from dpforest.schema.domain import MOST_CODES, Domain, Grid, anchor
 
 
 def domain_of(*features, grid=None):
@@ -29,13 +29,13 @@ def test_cuts_have_equal_width():
 def test_whole_numbers_get_a_bin_each_if_there_are_few():
     assert Grid(8).cuts(Numeric(3, 6, integer=True)).tolist() == [4, 5, 6]
     assert Grid(4).cuts(Numeric(3, 6, integer=True)).tolist() == [4, 5, 6]
-    assert Grid(8, geometric=True).cuts(Numeric(-1, 1, integer=True)).tolist() == [0, 1]
+    assert Grid(8, scales=True).cuts(Numeric(-1, 1, integer=True)).tolist() == [0, 1]
     assert Grid(8).cuts(Numeric(0.5, 3.2, integer=True)).tolist() == [2, 3]
 
 
 def test_whole_numbers_are_cut_at_whole_numbers_if_there_are_many():
     assert Grid(4).cuts(Numeric(0, 10, integer=True)).tolist() == [3, 5, 8]
-    cuts = Grid(16, geometric=True).cuts(Numeric(-1000, 999, integer=True))
+    cuts = Grid(16, scales=True).cuts(Numeric(-1000, 999, integer=True))
     assert (cuts == np.rint(cuts)).all()
 
 
@@ -48,29 +48,70 @@ def test_whole_numbers_have_no_bin_that_none_of_them_falls_in(grid, lower, width
     assert codes == set(range(len(cuts) + 1))
 
 
-def test_geometric_cuts_halve_towards_zero_and_set_zero_apart():
-    cuts = Grid(2, geometric=True).cuts(Numeric(0, 1024))
-    assert cuts.tolist() == [1024e-9, *(2.0**k for k in range(10))]
+def octaves(first, last, per_octave=8):
+    """Distances from 2**first up to, but without, 2**last."""
+    return [2.0**k * (1 + i / per_octave) for k in range(first, last) for i in range(per_octave)]
 
 
-def test_geometric_cuts_halve_towards_the_lower_bound_where_zero_is_outside():
-    cuts = Grid(1, geometric=True).cuts(Numeric(10, 1034))
-    assert cuts.tolist() == [10 + 2.0**k for k in range(10)]
-    cuts = Grid(1, geometric=True).cuts(Numeric(-1034, -10))
-    assert cuts.tolist() == [-1034 + 2.0**k for k in range(10)]
+def test_scales_have_cuts_in_each_octave_and_set_zero_apart():
+    cuts = Grid(2, scales=True).cuts(Numeric(0, 1024))
+    assert cuts.tolist() == [2.0**-60, *octaves(-13, 10), 1024]
 
 
-def test_geometric_cuts_halve_towards_zero_from_both_sides_and_set_zero_apart():
-    cuts = Grid(1, geometric=True).cuts(Numeric(-1024, 2048))
-    expected = [-(2.0**k) for k in range(9, -1, -1)] + [-1024e-9, 2048e-9] + [2.0**k for k in range(1, 11)]
-    assert cuts.tolist() == expected
+def test_scales_begin_at_the_bound_nearest_to_zero_where_zero_is_outside():
+    cuts = Grid(1, scales=True).cuts(Numeric(10, 1034))
+    assert cuts.tolist() == [10 + distance for distance in [*octaves(-13, 10), 1024]]
+    cuts = Grid(1, scales=True).cuts(Numeric(-1034, -10))
+    assert cuts.tolist() == [*(-10 - distance for distance in reversed(octaves(-13, 10))), -10]
+
+
+def test_scales_lie_on_both_sides_of_zero_and_set_it_apart():
+    cuts = Grid(1, scales=True).cuts(Numeric(-1024, 2048))
+    near = [-distance for distance in reversed(octaves(-13, 10))]
+    assert cuts.tolist() == [*near, 0, 2.0**-60, *octaves(-13, 11), 2048]
     codes = [naive.code_of(value, Numeric(-1024, 2048), cuts) for value in (-0.001, 0.0, 0.001)]
     assert len(set(codes)) == 3
 
 
-def test_geometric_cuts_come_on_top_of_those_of_equal_width():
-    feature = Numeric(-3, 11)
-    assert set(Grid(7, geometric=True).cuts(feature)) >= set(Grid(7).cuts(feature))
+def test_sparse_scales_have_fewer_cuts_below_the_topmost_octaves():
+    cuts = Grid(1, scales=True, sparse=True).cuts(Numeric(0, 1024))
+    assert cuts.tolist() == [2.0**-60, *octaves(-13, 6, 2), *octaves(6, 10), 1024]
+
+
+def test_wider_bounds_keep_the_cuts_of_narrower_ones():
+    narrow, wide = (Grid(1, scales=True).cuts(Numeric(-bound, bound)) for bound in (16, 2**20))
+    kept = narrow[(np.abs(narrow) > 2**-13) | (narrow == 0)]
+    assert set(kept) <= set(wide)
+
+
+@pytest.mark.parametrize("grid", [Grid(scales=True, sparse=True), Grid(32, scales=True)], ids=repr)
+@pytest.mark.parametrize("bounds", [(), (0,), (None, 0), (-5,)], ids=repr)
+def test_a_number_without_bounds_has_cuts_at_every_scale(grid, bounds):
+    feature = Numeric(*bounds)
+    cuts, (low, high) = grid.cuts(feature), feature.range
+    sizes = [sign * size for size in (1e-3, 1.0, 1e3, 1e6, 1e9, 1e15) for sign in (-1, 1)]
+    assert all(((cuts > value / 2) & (cuts < 2 * value)).any() for value in sizes if 0 < value < high)
+    assert all(((cuts < value / 2) & (cuts > 2 * value)).any() for value in sizes if low < value < 0)
+
+
+@pytest.mark.parametrize("bins", [1, 2, 5, 32, 1000])
+def test_where_there_are_no_equal_widths_powers_of_2_are_cuts(bins):
+    for feature in (Numeric(), Numeric(0), Numeric(upper=-7), Numeric(integer=True)):
+        cuts, zero = Grid(bins).cuts(feature), anchor(*feature.range)
+        assert len(cuts) <= bins - 1
+        assert set(np.log2(np.abs(cuts[cuts != zero] - zero)) % 1) <= {0.0}
+    assert Grid(4).cuts(Numeric()).tolist() == [-(2.0**4), 0, 2.0**4]
+
+
+def test_sparse_cuts_of_a_number_without_bounds_fit_one_byte():
+    for integer in (False, True):
+        assert domain_of(Numeric(integer=integer), grid=Grid(32, scales=True, sparse=True)).dtype == np.uint8
+
+
+def test_whole_numbers_near_zero_have_a_bin_each_however_wide_their_bounds():
+    cuts = Grid(32, scales=True).cuts(Numeric(0, 10**9, integer=True))
+    assert set(range(1, 33)) <= set(cuts)
+    assert set(cuts[cuts > 64] % 1) == {0}
 
 
 @FIXED
@@ -84,12 +125,12 @@ def test_cuts_increase_and_lie_inside_the_bounds(feature, grid):
 EXTREME = [Numeric(0, 1.7e308), Numeric(-8e307, 8e307), Numeric(0, 5e-324), Numeric(1, float(np.nextafter(1, 2)))]
 
 
-@pytest.mark.parametrize("geometric", [False, True])
+@pytest.mark.parametrize("scales", [False, True])
 @pytest.mark.parametrize("feature", EXTREME, ids=repr)
-def test_bounds_at_the_ends_of_the_numbers_have_cuts_too(feature, geometric):
+def test_bounds_at_the_ends_of_the_numbers_have_cuts_too(feature, scales):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        cuts = Grid(4, geometric=geometric).cuts(feature)
+        cuts = Grid(4, scales=scales).cuts(feature)
     assert np.isfinite(cuts).all()
     assert (np.diff(cuts) > 0).all()
     assert ((cuts > feature.lower) & (cuts <= feature.upper)).all()
@@ -181,7 +222,7 @@ def test_conditions_tell_neighbouring_cuts_apart_however_far_from_zero_they_lie(
 
 
 def test_no_condition_speaks_of_minus_zero():
-    domain = domain_of(Numeric(-100, 100, integer=True), grid=Grid(7, geometric=True))
+    domain = domain_of(Numeric(-100, 100, integer=True), grid=Grid(7, scales=True))
     below_zero = np.append(domain.cuts[0] <= 0, [False, False])
     assert domain.describe(0, below_zero) == "f0 < 0"
 

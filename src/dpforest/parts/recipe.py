@@ -21,9 +21,9 @@ from dpforest.parts.shape import Facts, Rule
 from dpforest.parts.voting import Vote
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
-from dpforest.records.base import CAPABILITIES, Counter
+from dpforest.records.base import CAPABILITIES, Counter, Source
 from dpforest.schema import Classes, Schema
-from dpforest.schema.domain import Grid
+from dpforest.schema.domain import Domain, Grid
 
 # Types of values that hold no code, and of containers of values.
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
@@ -33,7 +33,7 @@ NUMBER = (int, float, np.number)
 # Fields of a recipe that hold a ``Part``, which declares what it needs and which targets it accepts.
 PART_FIELDS = (
     "sample", "criterion", "leaf", "vote", "n_trees", "depth", "stop", "choose", "narrow", "centres", "target_range",
-    "first_look", "stages",
+    "learned_grid", "first_look", "stages",
 )  # fmt: skip
 
 
@@ -92,6 +92,15 @@ class TargetRange(Part, Protocol):
 
     def release(self, counter: Counter, amount: float, gate: Gate) -> tuple[tuple[int, int], float]:
         """The released range in fine steps, and what is left of ``amount``; the counter then clips targets to this range."""
+
+
+class LearnedGrid(Part, Protocol):
+    """A step that finds where the numbers of features lie, before records are encoded; see ``growing.learned_grid``."""
+
+    def release(
+        self, source: Source, domain: Domain, bins: int, n_rows: float, amount: float, gate: Gate
+    ) -> tuple[Domain, float]:
+        """The domain with cuts that follow from what was released, and what is left of ``amount``."""
 
 
 class FirstLook(Part, Protocol):
@@ -159,6 +168,7 @@ class Recipe:
     narrow: Narrow | None = None  # removes candidates, for a share of each level's amount
     centres: Centres | None = None  # makes two classes of a bounded target, for a share of each level's amount
     target_range: TargetRange | None = None  # narrows the range of the target, for a share of the budget
+    learned_grid: LearnedGrid | None = None  # learns cuts of numbers, for a share of the budget; None: public cuts alone
     first_look: FirstLook | None = None  # makes the menu from released counts, for a share of the budget
     stages: Stages | None = None  # None: all trees grow together
     tasks: tuple[str, ...] = ("classification",)

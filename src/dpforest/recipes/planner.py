@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, replace
 
 from dpforest.growing.centres import Centres
+from dpforest.growing.learned_grid import LearnedGrid
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
 from dpforest.growing.target_range import TargetRange
 from dpforest.mechanisms.gaussian import MOST_VARIANCE
@@ -89,6 +90,7 @@ MOST_MARGINAL_TREES = 60
 WITHOUT_DELTA = {"two classes": 100.0, "more classes": 600.0, "a number": 100.0}
 # The number of trees for a bounded target, while rows * epsilon is below the key.
 MEAN_TREES = {200_000.0: 1, math.inf: 3}
+SPARSE_GRID = 5_000.0  # rows * epsilon without delta, below which small scales have fewer cuts
 COARSE_GRID = 1_000.0  # rows * epsilon below which fewer cuts are easier to choose from
 MEAN_TREES_WITH_DELTA = {5_000.0: 2, 30_000.0: 3, math.inf: 5}
 
@@ -135,6 +137,11 @@ def _product(facts: Facts) -> float:
     return min(facts.n_rows * facts.epsilon, MOST_SIGNAL) if facts.n_rows > 0 else 0.0
 
 
+def _grid(bins: int, product: float, facts: Facts) -> Grid:
+    """The public cuts of numbers, of any scale; fewer where a private choice could not tell many of them apart."""
+    return Grid(bins=bins, scales=True, sparse=facts.delta == 0 and product < SPARSE_GRID)
+
+
 def one_tree(product: float, facts: Facts) -> Recipe:
     """The recipe of a single tree, whose depth follows from rows * epsilon.
 
@@ -146,7 +153,8 @@ def one_tree(product: float, facts: Facts) -> Recipe:
     parts = 320 if two else round(16 * min(max(4 - 0.5 * (bits - 6), 0.25), 4))
     return replace(
         SKETCH,
-        grid=Grid(bins=16 if two else 32, geometric=True),
+        grid=_grid(16 if two else 32, product, facts),
+        learned_grid=LearnedGrid(),
         criterion=Mixture(((GiniCount(), 16), (MaxOperator(), parts))),
         depth=min(max(round((bits - (4 if two else 2)) / 2), 1), 8),
         n_trees=1,
@@ -168,7 +176,8 @@ def sequential(shape: Shape, facts: Facts, n_trees: int | None, depth: int | Non
     has_delta, mass = facts.delta > 0, 0.3 if facts.delta > 0 else 0.15
     return replace(
         SKETCH,
-        grid=Grid(bins=shape.bins, geometric=True),
+        grid=_grid(shape.bins, _product(facts), facts),
+        learned_grid=LearnedGrid(),
         propose=Menu(
             kinds=(Thresholds(), OneAgainstRest(), RandomSubsets(4)) if has_delta else (Thresholds(), OneAgainstRest()),
             n_features=max(2, math.ceil(0.34 * facts.n_features)) if has_delta else None,
@@ -215,7 +224,7 @@ def sequential_means(product: float, facts: Facts, n_trees: int | None) -> Recip
     splits, centres, leaves = (0.5, 0.15, 0.35) if has_delta else (0.5, 0.2, 0.3)
     return replace(
         SKETCH,
-        grid=Grid(bins=32 if product < COARSE_GRID else 128),
+        grid=_grid(32 if product < COARSE_GRID else 128, product, facts),
         criterion=SoftAgreement(),
         centres=Centres(share=centres / (splits + centres)),
         target_range=TargetRange(),

@@ -4,7 +4,7 @@ The rest of the library knows this module of ``records`` and no other.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -13,7 +13,7 @@ from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
-from dpforest.schema import Schema, Target
+from dpforest.schema import Numeric, Schema, Target
 from dpforest.schema.domain import Domain
 
 # The weight of a record about which the trees are as wrong as a guess, or worse. A weight takes one byte.
@@ -71,9 +71,23 @@ class Rows:
         """Some of the rows, chosen by index or by mask."""
         return Rows(tuple(column[rows] for column in self.columns), self.target[rows], self.schema)
 
+    def bounded(self) -> "Rows":
+        """The rows with the least and the greatest value of each numeric column as bounds, where the schema has none."""
+        features = {
+            name: _bounded(part, column) if isinstance(part, Numeric) and not part.has_bounds else part
+            for (name, part), column in zip(self.schema.features.items(), self.columns, strict=True)
+        }
+        return replace(self, schema=replace(self.schema, features=features))
+
     def class_counts(self) -> np.ndarray:
         """The exact number of rows of each class, ``(n_classes,)``."""
         return np.bincount(self.target, minlength=self.n_classes)
+
+
+def _bounded(part: Numeric, column: np.ndarray) -> Numeric:
+    known = column[~np.isnan(column)]
+    lower, upper = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    return replace(part, lower=lower, upper=upper if upper > lower else lower + 1)
 
 
 class Counter(Protocol):
@@ -208,6 +222,12 @@ class Source(Protocol):
 
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
+
+    def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
+        """Sealed numbers of records ``(len(centres), N_BINS + 1)`` in each bin around the centres of some features.
+
+        Bins are those of ``schema.scales``; the last number is of missing values. Values are clipped to the bounds.
+        """
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> Counter:
         """A counter of its records, each value as the code that ``domain`` gives it."""

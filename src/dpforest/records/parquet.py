@@ -2,7 +2,8 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,10 +18,11 @@ from dpforest.records.base import Openable, Rows
 from dpforest.records.columns import read_columns, read_target, require_columns
 from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.memory.threads import Workers
-from dpforest.records.memory.vault import encode, sealed_rows
+from dpforest.records.memory.vault import count_around, encode, sealed_rows
 from dpforest.records.people import People, read_ids
 from dpforest.schema import Schema
 from dpforest.schema.domain import Domain
+from dpforest.schema.scales import N_BINS
 
 # The number of rows that are read and encoded at once.
 BATCH_ROWS = 1 << 17
@@ -73,6 +75,25 @@ class ParquetVault(Guarded, Openable):
     def tally(self) -> np.ndarray:
         """The number of records, ``(1,)``, not sealed: for workers of a cluster, where numbers are added up before that."""
         return np.array([np.count_nonzero(self._target_codes() >= 0)])
+
+    def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
+        """Sealed numbers of records in each bin around some centres; see ``Source``."""
+        return Sealed(self.tally_around(domain, centres))
+
+    def tally_around(self, domain: Domain, centres: Mapping[int, float]) -> np.ndarray:
+        """The numbers of ``count_around``, not sealed, as those of ``tally``; reads the columns of these features only."""
+        kept, n_read = self._target_codes() >= 0, 0
+        counts = np.zeros((len(centres), N_BINS + 1), dtype=np.int64)
+        wanted = {domain.derived[feature].column for feature in centres}
+        names = {name: part for index, (name, part) in enumerate(self.schema.features.items()) if index in wanted}
+        some = replace(self.schema, features=names)
+        for batch in read_batches(self._files, [*names], BATCH_ROWS):
+            read = dict(zip(names, read_columns(batch, some), strict=True))
+            columns = [read.get(name) for name in self.schema.features]
+            own = kept[n_read : n_read + batch.num_rows]
+            counts += count_around(columns, domain, centres, own, self._workers)
+            n_read += batch.num_rows
+        return counts
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> MemoryCounter:
         """A counter of the encoded records, without those whose target is left out."""

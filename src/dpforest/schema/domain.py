@@ -17,12 +17,22 @@ from dpforest.schema import Categorical, Date, Feature, Numeric, Schema
 MOST_CODES = 1 << 16
 
 
+# Of a grid without a scale: cuts in each octave, or in the topmost ones and in the others of a sparse grid.
+PER_OCTAVE, TOP_OCTAVES, PER_LOW_OCTAVE = 8, 4, 2
+# Octaves reach down to 2**-13, or are 20, whichever is more. Numbers above 2**34 are rare: one cut for each octave there.
+LEAST_EXPONENT, LEAST_OCTAVES, MOST_DENSE = -13, 20, 34
+# Without scales and bounds: powers of 2 from 2**-10 up to 2**20.
+COMMON_OCTAVES = 10
+
+
 @dataclass(frozen=True)
 class Grid:
     """The rule that places the cuts of each numeric feature, from its public bounds alone.
 
-    ``bins - 1`` cuts of equal width; with ``geometric`` also cuts that halve towards zero (or towards the lower bound),
-    since incomes, counts and durations crowd there. A whole-number feature with few values gets a bin for each.
+    ``bins - 1`` cuts of equal width or, with ``scales``, cuts without a scale of their own: some in each octave of the
+    distance from zero (or from the bound nearest to it), so that it matters little how wide the bounds are. ``sparse``
+    leaves fewer of them below the topmost octaves. A feature without bounds has no equal widths: without ``scales`` it gets
+    ``bins - 1`` cuts at powers of 2. A whole-number feature with few values gets a bin for each.
 
     Privacy:
         Claim: cuts reveal nothing about records.
@@ -31,7 +41,8 @@ class Grid:
     """
 
     bins: int = 32
-    geometric: bool = False
+    scales: bool = False
+    sparse: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.bins, bool) or not isinstance(self.bins, int) or not 1 <= self.bins < MOST_CODES:
@@ -39,35 +50,65 @@ class Grid:
 
     def cuts(self, feature: Numeric | Date) -> np.ndarray:
         """The cuts of a feature, ``(n_cuts,)``, increasing and inside its bounds; bin k holds values with k cuts <= them."""
-        return _cuts(self.bins, self.geometric, *feature.range, feature.integer)
+        return _cuts(self, *feature.range, feature.integer, feature.has_bounds)
 
 
 @lru_cache(maxsize=4096)
-def _cuts(bins: int, geometric: bool, lower: float, upper: float, integer: bool) -> np.ndarray:
+def _cuts(grid: Grid, lower: float, upper: float, integer: bool, has_bounds: bool) -> np.ndarray:
+    bins = grid.bins
     if integer and upper - lower < bins:
         cuts = np.arange(math.ceil(lower) + 1, math.floor(upper) + 1, dtype=float)
-    else:
-        cuts = np.linspace(lower, upper, bins + 1)[1:-1]
-        if geometric:
-            cuts = np.concatenate([cuts, _halving_cuts(lower, upper)])
+    elif grid.scales:
+        cuts = _scale_cuts(lower, upper, grid.sparse)
         if integer:
-            cuts = np.ceil(cuts)
-        cuts = np.unique(cuts + 0.0)  # no minus zero
-        cuts = cuts[(cuts > lower) & (cuts <= upper)]
+            zero = math.ceil(anchor(lower, upper))
+            cuts = np.concatenate([np.ceil(cuts), np.arange(zero - bins, zero + bins + 1)])
+        cuts = inside(cuts, lower, upper)
+    elif has_bounds:
+        cuts = np.linspace(lower, upper, bins + 1)[1:-1]
+        cuts = inside(np.ceil(cuts) if integer else cuts, lower, upper)
+    else:
+        cuts = _powers(bins - 1, lower, upper, integer)
     cuts.setflags(write=False)  # shared by all fits
     return cuts
 
 
-def _halving_cuts(lower: float, upper: float) -> np.ndarray:
-    """Cuts at ``zero + (bound - zero) / 2**k`` for k = 1 .. 10, on both sides of 0 if it is between the bounds."""
-    straddles = lower < 0 < upper
-    zero = 0.0 if straddles else lower
-    halves = 0.5 ** np.arange(1, 11)
-    if straddles or zero == 0:
-        # Tells an exact zero from any positive value.
-        halves = np.append(halves, 1e-9)
-    above = zero + (upper - zero) * halves
-    return np.concatenate([above, lower * halves]) if straddles else above
+def inside(cuts: np.ndarray, lower: float, upper: float) -> np.ndarray:
+    """The cuts in increasing order, each once, without those that no value between the bounds can be below and above of."""
+    cuts = np.unique(cuts + 0.0)  # no minus zero
+    return cuts[(cuts > lower) & (cuts <= upper)]
+
+
+def anchor(lower: float, upper: float) -> float:
+    """The number from which scales are counted: 0, or the bound that is nearest to it."""
+    return min(max(lower, 0.0), upper)
+
+
+def _powers(n: int, lower: float, upper: float, integer: bool) -> np.ndarray:
+    """At most ``n`` cuts, evenly taken from the powers of 2, neither very small nor very large, around the anchor."""
+    zero, far = anchor(lower, upper), 2.0 ** np.arange(0 if integer else -COMMON_OCTAVES, 2 * COMMON_OCTAVES)
+    cuts = inside(np.concatenate([zero - far, [zero], zero + far]), lower, upper)
+    return cuts if len(cuts) <= n else cuts[np.rint(np.linspace(0, len(cuts) - 1, n + 2)).astype(int)[1:-1]]
+
+
+def just_above(zero: float, reach: float) -> float:
+    """A number that is above the anchor and below all others that occur, so that a cut there sets the anchor apart."""
+    return zero + min(reach, 1.0) * 0.5**60
+
+
+def _scale_cuts(lower: float, upper: float, sparse: bool) -> np.ndarray:
+    """Cuts in each octave of the distance from the anchor, on both sides of it, and one that tells it from all above it."""
+    zero = anchor(lower, upper)
+    reach = max(upper - zero, zero - lower)
+    top = math.ceil(math.log2(reach))
+    octaves = np.arange(1, max(top - LEAST_EXPONENT, LEAST_OCTAVES) + 1)
+    distances = []
+    for octave in octaves:
+        dense = top - octave < MOST_DENSE
+        n = PER_OCTAVE if dense and (not sparse or octave <= TOP_OCTAVES) else PER_LOW_OCTAVE if dense else 1
+        distances.append(reach * 0.5**octave * (1 + np.arange(n) / n))
+    far = np.concatenate(distances)
+    return np.concatenate([zero + far, zero - far, [zero, just_above(zero, reach), upper]])
 
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -131,6 +172,12 @@ class Domain:
     @cached_property
     def features(self) -> tuple[Feature, ...]:
         return tuple(each.part for each in self.derived)
+
+    def number(self, feature: int) -> Numeric | Date:
+        """The part of a feature that has cuts."""
+        part = self.features[feature]
+        assert not isinstance(part, Categorical)
+        return part
 
     @property
     def n_features(self) -> int:
@@ -203,8 +250,9 @@ def _category_words(part: Categorical) -> np.ndarray:
 
 
 def _cut_texts(cuts: np.ndarray) -> list[str]:
-    """The cuts as text, with enough digits to tell neighbouring ones apart."""
-    gap = np.diff(cuts).min(initial=np.inf)
-    size = np.abs(cuts).max(initial=0.0)
-    n_digits = 6 if not np.isfinite(gap) or size == 0 else int(np.clip(np.ceil(np.log10(size / gap)) + 3, 6, 17))
-    return [f"{cut:.{n_digits}g}" for cut in cuts]
+    """The cuts as text, each with enough digits to tell it apart from its neighbours."""
+    gaps = np.diff(cuts, prepend=-np.inf, append=np.inf)
+    nearest = np.minimum(gaps[:-1], gaps[1:])
+    with np.errstate(divide="ignore"):
+        n_digits = np.clip(np.ceil(np.log10(np.abs(cuts) / nearest)) + 3, 6, 17).astype(int)
+    return [f"{cut:.{n}g}" for cut, n in zip(cuts.tolist(), n_digits.tolist(), strict=True)]

@@ -117,7 +117,7 @@ def _choices(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
             "features at a node", features, "few trees need all features; many trees differ more if each node sees only some"
         )
     )
-    cuts = f"{recipe.grid.bins} bins" + (" and halvings towards 0" if recipe.grid.geometric else "")
+    cuts = "by octaves" if recipe.grid.scales else f"{recipe.grid.bins} bins"
     lines.append(Line("cuts of a number", cuts, "placed by the public bounds alone"))
     lines.append(
         Line("a split is chosen by", _words(recipe.criterion), "one private choice for each node, over all its candidates")

@@ -29,7 +29,7 @@ RANGES = [
     (1, np.nextafter(1, 2)), (1e16, 1e16 + 4), (-8e307, 8e307), (0, 1.7e308), (-1.7e308, 0),
     (-1.7e308, -1e300), (1e300, 1.7e308),
 ]  # fmt: skip
-GRIDS = [Grid(1), Grid(2), Grid(6), Grid(32, geometric=True), Grid(6, geometric=True), Grid(700)]
+GRIDS = [Grid(1), Grid(2), Grid(6), Grid(32, scales=True), Grid(6, scales=True), Grid(700)]
 
 
 def near(edges):
@@ -166,7 +166,7 @@ def laid_out(layout):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_codes_do_not_depend_on_how_a_table_lies_in_memory(layout):
     schema = Schema({f"f{index}": Numeric(*bounds) for index, bounds in enumerate(BOUNDS)}, Classes(["a", "b"]))
-    domain = Domain.of(schema, Grid(6, geometric=True))
+    domain = Domain.of(schema, Grid(6, scales=True))
     expected = [twin_codes(TABLE[:, index], domain.features[index], domain.cuts[index]) for index in range(5)]
     assert encode(read_columns(laid_out(layout), schema), domain).tolist() == expected
 

@@ -53,7 +53,7 @@ def codes_in(duck, table, schema, grid):
 
 
 def test_codes_are_those_of_memory_for_values_that_engines_treat_differently(duck):
-    cuts = Grid(bins=85, geometric=True).cuts(Numeric(-0.3, 0.7))
+    cuts = Grid(bins=85, scales=True).cuts(Numeric(-0.3, 0.7))
     beside = [*cuts, *np.nextafter(cuts, -np.inf), *np.nextafter(cuts, np.inf)]
     values = [np.nan, None, np.inf, -np.inf, 0.0, -0.0, 5e-324, -5e-324, 1e308, 0.1, 0.30000000000000004, -0.3, 0.7, *beside]
     n_rows = len(values)
@@ -84,7 +84,7 @@ def test_codes_are_those_of_memory_for_values_that_engines_treat_differently(duc
         "at": Numeric(0, n_rows, integer=True),
     }
     # As many bins as rows, so that "at" keeps their order.
-    schema, grid = Schema(features, Classes([1, 2])), Grid(bins=n_rows + 1, geometric=True)
+    schema, grid = Schema(features, Classes([1, 2])), Grid(bins=n_rows + 1, scales=True)
     expected = encode(read_columns(table.drop_columns("target"), schema), Domain.of(schema, grid))
     np.testing.assert_array_equal(codes_in(duck, table, schema, grid), expected)
 
@@ -105,7 +105,7 @@ def test_a_bounded_target_falls_on_the_same_step_to_the_last_unit(duck, lower, u
 def test_long_levels_are_followed_by_joins_as_in_memory(duck, monkeypatch):
     monkeypatch.setattr(sql_placed, "LONG_SPLITS", 1)
     table, schema = nasty("mixed", "four classes")
-    domain = Domain.of(schema, Grid(geometric=True))
+    domain = Domain.of(schema, Grid(scales=True))
     twin = Twin(SqlVault.seal(duck.create_table("t", table), schema).encode(domain), in_memory(table, schema).encode(domain))
     for assignment in (OneTree(2), AllTrees(2), Poisson(2)):
         twin.deal(assignment, Entropy())

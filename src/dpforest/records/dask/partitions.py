@@ -5,7 +5,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from dpforest.records.dask.tasks import Packed, reporting
 from dpforest.records.given import to_objects
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.memory.threads import Workers
-from dpforest.records.memory.vault import encode
+from dpforest.records.memory.vault import count_around, encode
 from dpforest.records.parquet import ParquetVault, open_files
 from dpforest.schema import Schema, Target
 from dpforest.schema.domain import Domain
@@ -80,6 +80,10 @@ class Files:
         """The number of records, shape ``(1,)``; reads the target column only."""
         return self._checked(lambda vault: vault.tally())
 
+    def count_around(self, domain: Domain, centres: Mapping[int, float]) -> np.ndarray:
+        """The numbers of records in each bin around some centres; see ``Source``."""
+        return self._checked(lambda vault: vault.tally_around(domain, centres))
+
     def _checked(self, read: Callable[[ParquetVault], Any]) -> Any:
         """What ``read`` gives of the row groups; raises if the file is not the one that was sealed, before or after."""
         before = self.stamp_of(self.fragment)
@@ -111,6 +115,12 @@ class Reading:
     def target_codes(self, frame: Any) -> np.ndarray:
         """The target code of each row of a partition, ``(n_rows,)``; -1 for a row that is left out."""
         return read_target(self._column(_framed(frame), self.schema.target.name), self.schema.target)
+
+    def count_around(self, domain: Domain, centres: Mapping[int, float], frame: Any) -> np.ndarray:
+        """The numbers of records of a partition in each bin around some centres; see ``Source``."""
+        whole, kept = _framed(frame), self.target_codes(frame) >= 0
+        columns = [self._column(whole, name) for name in self.schema.features]
+        return count_around(columns, domain, centres, kept, Workers(self.n_jobs))
 
     def codes(self, frame: Any) -> Codes:
         """The encoded records of a partition, without rows that are left out."""
@@ -148,6 +158,12 @@ def count_frame(reading: Reading, frame: Any) -> np.ndarray:
 
 
 @reporting
+def count_frame_around(reading: Reading, domain: Domain, centres: Mapping[int, float], frame: Any) -> np.ndarray:
+    """The numbers of records of a partition in each bin around some centres; see ``Source``."""
+    return reading.count_around(domain, centres, frame)
+
+
+@reporting
 def encode_frame(reading: Reading, index: int, frame: Any) -> Partition:
     """A partition of a dataframe with its records encoded, to be kept on the worker."""
     return Partition(reading.codes(frame), index).encoded()
@@ -157,6 +173,12 @@ def encode_frame(reading: Reading, index: int, frame: Any) -> Partition:
 def count_files(files: Files) -> np.ndarray:
     """The number of records of some row groups, shape ``(1,)``."""
     return files.count()
+
+
+@reporting
+def count_files_around(files: Files, domain: Domain, centres: Mapping[int, float]) -> np.ndarray:
+    """The numbers of records of some row groups in each bin around some centres; see ``Source``."""
+    return files.count_around(domain, centres)
 
 
 @reporting
@@ -194,6 +216,12 @@ class Frames:
         frames = self._table[[self._names[self.schema.target.name]]].to_delayed()
         return [delayed(Packed(count_frame, self._reading), pure=False)(frame) for frame in frames]
 
+    def counts_around(self, domain: Domain, centres: Mapping[int, float]) -> list[Any]:
+        """A task for each partition that gives its numbers of records in each bin around some centres."""
+        frames = self._table[[*self._names.values()]].to_delayed()
+        task = Packed(count_frame_around, self._reading, domain, centres)
+        return [delayed(task, pure=False)(frame) for frame in frames]
+
     def partitions(self, domain: Domain) -> list[Any]:
         """A task for each partition that encodes it on a worker."""
         frames = self._table[[*self._names.values()]].to_delayed()
@@ -215,6 +243,10 @@ class Folder:
     def counts(self) -> list[Any]:
         """A task for each piece that gives its number of records."""
         return [delayed(Packed(count_files, piece), pure=False)() for piece in self._pieces]
+
+    def counts_around(self, domain: Domain, centres: Mapping[int, float]) -> list[Any]:
+        """A task for each piece that gives its numbers of records in each bin around some centres."""
+        return [delayed(Packed(count_files_around, piece, domain, centres), pure=False)() for piece in self._pieces]
 
     def partitions(self, domain: Domain) -> list[Any]:
         """A task for each piece that encodes it on a worker."""

@@ -4,7 +4,7 @@ Rows and codes stay on workers.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -73,8 +73,16 @@ class DaskVault(Guarded):
 
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
+        return self._summed(self._table.counts())
+
+    def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
+        """Sealed numbers of records in each bin around some centres; see ``Source``."""
+        return self._summed(self._table.counts_around(domain, centres))
+
+    def _summed(self, tasks: list[Any]) -> Sealed[np.ndarray]:
+        """The sealed sum of the counts that tasks give."""
         with _public_errors():
-            total = self._client.compute(_sum(self._table.counts())).result()
+            total = self._client.compute(_sum(tasks)).result()
         return Sealed(_checked(total))
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "DaskCounter":

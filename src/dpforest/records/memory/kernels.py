@@ -11,9 +11,12 @@ index of a node in the cells that are filled; not every node has one.
 import numpy as np
 from numba import njit
 
+from dpforest.schema.scales import BITS, CENTRE, FIRST, MISSING, N_SIDE
+
 # Records that are worked on at once, so that their codes stay in the processor's cache.
 ROWS_AT_ONCE = 1 << 15
 ENCODED_AT_ONCE = 1 << 8
+NO_SIGN = np.uint64((1 << 63) - 1)
 NOT_COUNTED = (1 << 32) - 1  # in the place of a slot, for a node that is not counted
 
 
@@ -21,12 +24,12 @@ NOT_COUNTED = (1 << 32) - 1  # in the place of a slot, for a node that is not co
 def encode_numbers(columns, rows, cuts, missing, n_before, quick, lows, scales, start, stop, codes):
     """Write the codes of several numeric columns: how many cuts are at most the value, or the code for missing.
 
-    Column k goes to ``codes[rows[k]]``. ``cuts[k]`` ends with NaN, which is at most no value. The range is divided into even
-    steps, and ``n_before[k, step]`` cuts lie in earlier steps: they are at most the value, and those in later steps are
-    above it, because a larger number is never in an earlier step, however its step is rounded. In most steps there is no
-    cut, and ``quick[k, step]`` is the code; in the others it is the largest number of its type.
+    Column k goes to ``codes[rows[k]]``. The range of its cuts is divided into even steps, and ``n_before[k, step]`` cuts lie
+    in earlier steps: they are at most the value, and those in later steps are above it, because a larger number is never in
+    an earlier step, however its step is rounded. In most steps there is no cut, and ``quick[k, step]`` is the code; in the
+    others it is the largest number of its type, and the cuts of the step are searched by halving.
     """
-    last, unknown = np.float64(n_before.shape[1] - 1), np.uint32(256**quick.itemsize - 1)
+    last, unknown = np.float64(n_before.shape[1] - 2), np.uint32(256**quick.itemsize - 1)
     for begin in range(start, stop, ENCODED_AT_ONCE):
         end = min(stop, begin + ENCODED_AT_ONCE)
         for k in range(rows.size):
@@ -40,9 +43,41 @@ def encode_numbers(columns, rows, cuts, missing, n_before, quick, lows, scales, 
                 code = np.uint32(known[index])
                 if code == unknown:
                     code = np.uint32(before[index])
-                    while own[code] <= value:
-                        code += np.uint32(1)
+                    high = np.uint32(before[index + np.uint32(1)])
+                    while code < high:
+                        middle = (code + high) >> np.uint32(1)
+                        if own[middle] <= value:
+                            code = middle + np.uint32(1)
+                        else:
+                            high = middle
                 column[record] = code if value == value else none
+
+
+@njit(cache=True, nogil=True)
+def count_scales(columns, places, kept, start, stop, counts):
+    """Add 1 to the bin of each kept record in ``counts[k]``, by its distance in column k from a centre.
+
+    ``places[k]`` are the bounds, to which values are clipped, and the centre. Bins are those of ``schema.scales``: the first
+    bits of the distance, as a float, are its octave and its place in it.
+    """
+    away = np.empty(ENCODED_AT_ONCE)
+    bits = away.view(np.uint64)
+    for begin in range(start, stop, ENCODED_AT_ONCE):
+        n = min(stop, begin + ENCODED_AT_ONCE) - begin
+        for k in range(len(places)):
+            values, own = columns[k], counts[k]
+            low, high, centre = places[k]
+            for index in range(n):
+                value = np.float64(values[begin + index])
+                value = low if value < low else high if value > high else value
+                away[index] = value - centre
+            for index in range(n):
+                distance = away[index]
+                word = np.int64((bits[index] & NO_SIGN) >> np.uint64(52 - BITS))
+                side = word - FIRST + 1 if word >= FIRST else 0
+                side = side if side < N_SIDE else N_SIDE
+                place = CENTRE + side if distance > 0.0 else CENTRE - side
+                own[place if distance == distance else MISSING] += np.int64(kept[begin + index])
 
 
 @njit(cache=True, nogil=True)

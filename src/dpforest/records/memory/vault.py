@@ -1,7 +1,7 @@
 """The vault of a table in memory, and how its values become codes. Sees rows; what leaves is sealed."""
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -16,16 +16,17 @@ from dpforest.records.base import Openable, Rows
 from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
 from dpforest.records.draws import draw_held_out
 from dpforest.records.memory.counter import Guarded, MemoryCounter
-from dpforest.records.memory.kernels import encode_numbers
+from dpforest.records.memory.kernels import count_scales, encode_numbers
 from dpforest.records.memory.threads import Workers
 from dpforest.records.people import People, read_ids
 from dpforest.records.scoring import hits_and_misses
 from dpforest.schema import FINE_STEPS, Categorical, Classes, Feature, Schema
 from dpforest.schema.domain import Domain
+from dpforest.schema.scales import N_BINS
 
 # Arguments of ``encode_numbers`` that describe features: cuts, missing, n_before, quick, lows, scales.
 Scales = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-# The number of even steps that the range of a feature is divided into; in most of them there is no cut.
+# The number of even steps that the range of the cuts of a feature is divided into; in most of them there is no cut.
 N_STEPS = 1 << 12
 
 
@@ -79,6 +80,10 @@ class Vault(Guarded, Openable):
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
         return Sealed(np.array([np.count_nonzero(self._target_codes >= 0)]))
+
+    def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
+        """Sealed numbers of records in each bin around some centres; see ``Source``."""
+        return Sealed(count_around(self._columns, domain, centres, self._target_codes >= 0, self._workers))
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> MemoryCounter:
         """A counter of the encoded records, without those whose target is left out."""
@@ -148,6 +153,27 @@ def encode(columns: list[Any], domain: Domain, workers: Workers | None = None) -
     return codes
 
 
+def count_around(
+    columns: list[Any], domain: Domain, centres: Mapping[int, float], kept: np.ndarray, workers: Workers
+) -> np.ndarray:
+    """The numbers of kept records ``(len(centres), N_BINS + 1)`` in each bin around some centres, not sealed."""
+    places = np.array([(*domain.number(feature).range, centre) for feature, centre in centres.items()])
+    parts = workers.parts(len(kept), len(centres))
+    counts = np.zeros((len(parts), len(centres), N_BINS + 1), dtype=np.int64)
+    begin = 0
+    for matrix in _matrices(to_numbers(columns[domain.derived[feature].column]) for feature in centres):
+        rows = slice(begin, begin + len(matrix))
+        workers.run(partial(_count_matrix, matrix, places[rows], kept, counts[:, rows]), parts)
+        begin += len(matrix)
+    return counts.sum(axis=0)
+
+
+def _count_matrix(
+    matrix: np.ndarray, places: np.ndarray, kept: np.ndarray, counts: np.ndarray, part: int, start: int, stop: int
+) -> None:
+    count_scales(matrix, places, kept, start, stop, counts[part])
+
+
 def _encode_matrix(matrix: np.ndarray, features: np.ndarray, domain: Domain, codes: np.ndarray, workers: Workers) -> None:
     scales = _scales(tuple(_public(domain, feature) for feature in features), codes.dtype)
     workers.run(
@@ -158,9 +184,7 @@ def _encode_matrix(matrix: np.ndarray, features: np.ndarray, domain: Domain, cod
 
 def _public(domain: Domain, feature: int) -> tuple[bytes, float, float]:
     """The cuts (as bytes) and bounds of a numeric feature, by which ``_scales`` can be cached."""
-    part = domain.features[feature]
-    assert not isinstance(part, Categorical)
-    return domain.cuts[feature].tobytes(), *part.range
+    return domain.cuts[feature].tobytes(), *domain.number(feature).range
 
 
 def _matrices(columns: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
@@ -198,16 +222,20 @@ def _scales(features: tuple[tuple[bytes, float, float], ...], dtype: np.dtype) -
     all_cuts = [np.frombuffer(cuts) for cuts, _, _ in features]
     missing = np.array([len(cuts) + 1 for cuts in all_cuts])
     cuts = np.full((len(features), int(missing.max())), np.nan)
-    n_before = np.empty((len(features), N_STEPS), dtype=np.uint16)
+    n_before = np.empty((len(features), N_STEPS + 1), dtype=np.uint16)
     quick = np.empty((len(features), N_STEPS), dtype=dtype)
-    lows, highs = np.array([(low, high) for _, low, high in features]).T
+    lows, scales = np.zeros(len(features)), np.ones(len(features))
     with np.errstate(all="ignore"):  # if a range is very wide or narrow, all cuts fall in few steps, which is only slower
-        scales = N_STEPS / (highs - lows)
-        for index, (inner, low, high, scale) in enumerate(zip(all_cuts, lows, highs, scales, strict=True)):
+        for index, (inner, (_, low, high)) in enumerate(zip(all_cuts, features, strict=True)):
             # Values are clipped to the bounds: a cut at or below the lower one is always passed, one above the upper never.
             inner = np.where(inner <= low, -np.inf, inner)[inner <= high]
             cuts[index, : len(inner)] = inner
-            steps = np.clip(np.nan_to_num((inner - low) * scale, nan=0.0), 0, N_STEPS - 1).astype(np.int64)
-            n_before[index] = quick[index] = np.searchsorted(steps, np.arange(N_STEPS))
+            met = inner[np.isfinite(inner)]
+            if len(met):
+                lows[index], scales[index] = met[0], np.nan_to_num(N_STEPS / (met[-1] - met[0]), posinf=1.0)
+            steps = np.nan_to_num((inner - lows[index]) * scales[index], nan=0.0)
+            steps = np.clip(steps, 0, N_STEPS - 1).astype(np.int64)
+            n_before[index] = np.searchsorted(steps, np.arange(N_STEPS + 1))
+            quick[index] = n_before[index, :-1]
             quick[index, steps] = np.iinfo(dtype).max
     return cuts, missing, n_before, quick, lows, scales

@@ -92,7 +92,7 @@ def feature_codes(table: Any, domain: Domain) -> dict[str, Any]:
     return codes
 
 
-def _to_real(column: Any) -> Any:
+def to_real(column: Any) -> Any:
     """A column as floats of 64 bits; infinite or 0 where they would leave that range, for which PostgreSQL would raise."""
     dtype = column.type()
     if dtype.is_boolean():
@@ -110,7 +110,7 @@ def _to_real(column: Any) -> Any:
     )
 
 
-def _is_missing(column: Any) -> Any:
+def is_missing(column: Any) -> Any:
     return column.isnull() | column.isnan() if column.type().is_floating() else column.isnull()
 
 
@@ -126,10 +126,10 @@ def _bin(column: Any, part: Numeric | Date, cuts: np.ndarray) -> Any:
         # Compared without conversion: a float of 32 bits is below a cut if it is below the least such float that is not.
         value, starts = column, [real(cut).cast("float32") for cut in _rounded_up(inner[passed:])]
     else:
-        value = _to_real(column)
+        value = to_real(column)
         starts = [real(cut) for cut in inner[passed:]]
     index = steps(value, [None, *starts], list(range(passed, len(inner) + 1)))
-    return ibis.cases((_is_missing(value), len(cuts) + 1), else_=index)
+    return ibis.cases((is_missing(value), len(cuts) + 1), else_=index)
 
 
 def _rounded_up(numbers: np.ndarray) -> np.ndarray:
@@ -147,7 +147,7 @@ def _index(column: Any, listed: Sequence[Hashable], other: int, missing: int) ->
     """The index of each value in ``listed``, as ``columns.to_indices`` finds it."""
     null_index = next((index for index, value in enumerate(listed) if value is None), missing)
     column = column.cast("int32") if column.type().is_boolean() else column
-    column = _to_real(column) if column.type().is_decimal() else column
+    column = to_real(column) if column.type().is_decimal() else column
     branches = [(column.isnull(), null_index)]
     if column.type().is_floating():
         branches.append((column.isnan(), missing))
@@ -184,7 +184,7 @@ def target_code(table: Any, target: Target) -> Any:
     if isinstance(target, Classes):
         other = -1 if target.other is None else target.labels.index(target.other)
         return _index(column, target.labels, other, other).cast(code_type(target.n_values))
-    return _fine_step(_to_real(column), target)
+    return _fine_step(to_real(column), target)
 
 
 def _fine_step(value: Any, target: Bounded) -> Any:
@@ -203,4 +203,4 @@ def _fine_step(value: Any, target: Bounded) -> Any:
     rest = scaled - floor.cast("float64")
     is_up = (rest > real(0.5)) | ((rest == real(0.5)) & (floor % 2 == 1))
     step = floor + is_up.ifelse(1, 0)
-    return ibis.cases((_is_missing(value), -1), else_=step).cast("int32")
+    return ibis.cases((is_missing(value), -1), else_=step).cast("int32")

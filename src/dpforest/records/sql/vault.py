@@ -1,6 +1,6 @@
 """The vault of a table in a database, which is read through Ibis. Rows stay there; sums leave, sealed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from dpforest.records.base import Openable, Scored, Weighted
 from dpforest.records.memory.counter import Guarded
 from dpforest.schema import Bounded, Schema
 from dpforest.schema.domain import Domain
+from dpforest.schema.scales import N_BINS
 
 if TYPE_CHECKING:
     from dpforest.records.sql.counter import SqlCounter
@@ -86,11 +87,23 @@ class SqlVault(Guarded):
 
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
+        kept = self._kept()
+        return Sealed(self._session.fetch(kept.aggregate(n=kept.count()))["n"])
+
+    def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
+        """Sealed numbers of records in each bin around some centres; see ``Source``."""
+        from dpforest.records.sql.scales import counted_around
+
+        counts = np.zeros((len(centres), N_BINS + 1), dtype=np.int64)
+        found = self._session.fetch(counted_around(self._kept(), domain, centres))
+        counts[found["part"], found["cell"]] = found["n"]
+        return Sealed(counts)
+
+    def _kept(self) -> Any:
+        """The rows whose target is not left out, as they are."""
         from dpforest.records.sql.codes import target_code
 
-        kept = self._table.select(y=target_code(self._table, self.schema.target))
-        kept = kept.filter(kept["y"] >= 0)
-        return Sealed(self._session.fetch(kept.aggregate(n=kept.count()))["n"])
+        return self._table.filter(target_code(self._table, self.schema.target) >= 0)
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "SqlCounter":
         """A counter of the encoded records (a temporary table or an expression), without those whose target is left out."""

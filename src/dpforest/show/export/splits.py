@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.forest.tree import Forest
-from dpforest.schema import Categorical
 from dpforest.schema.domain import Domain
 
 
@@ -41,7 +40,5 @@ class Splits:
 
 def met_cuts(domain: Domain, feature: int) -> np.ndarray:
     """The cuts to compare an unclipped value with: none above the upper bound, -inf for those at the lower or below."""
-    part, cuts = domain.features[feature], domain.cuts[feature]
-    assert not isinstance(part, Categorical)
-    lower, upper = part.range
+    cuts, (lower, upper) = domain.cuts[feature], domain.number(feature).range
     return np.where(cuts <= lower, -np.inf, cuts)[cuts <= upper]

@@ -1,0 +1,155 @@
+"""A grid of cuts that is learnt: private choices find where the numbers of each feature lie. Sees sealed counts."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from dpforest.parts import recipe
+from dpforest.privacy.amounts import divide, divide_evenly
+from dpforest.privacy.base import Bound
+from dpforest.privacy.events import Purpose
+from dpforest.privacy.gate import Gate
+from dpforest.records.base import Source
+from dpforest.schema import Date, Numeric
+from dpforest.schema.domain import Domain, anchor, inside, just_above
+from dpforest.schema.scales import CENTRE, N_BINS, bin_of, middle_of
+
+# The most that may be spent, of a budget with delta and of one without.
+MOST_SHARE, MOST_PURE_SHARE = 0.1, 0.05
+# By number of zooms: the signal from which they are made if the most is spent, and the signal that is enough.
+ZOOMS = {3: (160.0, 160.0), 2: (60.0, 120.0), 1: (25.0, 100.0)}
+# A quarter that is this many times as wide as the other: most records have one value, or there are few of them.
+MOST_UNEVEN = 8
+
+
+@dataclass(frozen=True)
+class Zooms:
+    """How many times a fit zooms in on the middle of each feature, and the share of the budget that all of it costs."""
+
+    number: int
+    share: float
+
+
+@dataclass(frozen=True)
+class LearnedGrid(recipe.LearnedGrid):
+    """Cuts that follow the values of each numeric feature, where the signal pays for finding them.
+
+    A zoom chooses the bin that holds the middle record, of bins without a scale around the last choice; the first zoom is
+    around 0. After some zooms the middle is known to a small part of the spread. One more choice finds the middle of each
+    half, and cuts are laid through these quarters and beyond. The candidates are bins and not cuts, because all cuts outside
+    of the values score alike. Values at the anchor (0, mostly), where many records may lie, take no part.
+
+    Privacy:
+        Claim: costs ``share`` of the amount, and nothing if the plan has no zooms.
+        Because: for each bin an added record adds 1 to N and to one of below, within and above, so 2 below - N and
+            2 above - N each move by 1 or -1, and the score -max(0, 2 max(below, above) - N) by -1, 0 or 1: width 2. A record
+            without a value, or at the anchor, changes nothing. Records below and above the released middle are different
+            ones, so both quarters cost one choice. Choices of features and zooms add up. Cuts and later bins are functions
+            of released values.
+        Assumes: bins are public or released; records count once.
+    """
+
+    zooms: Zooms | None = None  # None: as many as the signal pays for
+
+    def plan(self, n_features: int, n_rows: float, amount: float, unit: str) -> Zooms:
+        """The zooms on this many features that an amount in a unit of loss pays for; none if the signal is too small."""
+        if not n_features or math.isinf(amount):
+            return Zooms(0, 0.0)
+        if self.zooms is not None or n_rows <= 0:
+            return self.zooms or Zooms(0, 0.0)
+
+        def share(signal: float) -> float:
+            """The share at which the choices of a feature together have this strength times the number of rows."""
+            strength = signal / n_rows
+            return n_features * (strength / amount if unit == "epsilon" else strength**2 / (8 * amount))
+
+        most = MOST_SHARE if unit == "rho" else MOST_PURE_SHARE
+        for number, (least, enough) in ZOOMS.items():
+            if share(least) <= most and (unit == "rho" or number == max(ZOOMS)):
+                return Zooms(number, min(most, share(enough)))
+        return Zooms(0, 0.0)
+
+    def release(
+        self, source: Source, domain: Domain, bins: int, n_rows: float, amount: float, gate: Gate
+    ) -> tuple[Domain, float]:
+        """The domain with learnt cuts, and what is left of ``amount``."""
+        features = wide(domain, bins)
+        zooms = self.plan(len(features), n_rows, amount, gate.ledger.unit)
+        if not zooms.number:
+            return domain, amount
+        own, rest = divide(amount, [zooms.share, 1 - zooms.share])
+        each = divide_evenly(own, (zooms.number + 1) * len(features))
+        zeros = {feature: anchor(*domain.number(feature).range) for feature in features}
+        middles = dict(zeros)
+        for number in range(zooms.number):
+            counts = source.count_around(domain, middles)
+            for row, feature in enumerate(features):
+                scores = counts.map(partial(middle_scores, row, bin_of(zeros[feature], middles[feature]), ((0, N_BINS),)))
+                chosen = gate.select(scores, None, middle_bound(), each, Purpose("grid", "middle", round=number + 1))[0]
+                middles[feature] = _value(int(chosen), middles[feature], domain.number(feature))
+        counts, halves = source.count_around(domain, middles), ((0, CENTRE), (CENTRE + 1, N_BINS))
+        valid = np.array([[first <= index < end for index in range(N_BINS)] for first, end in halves])
+        cuts = list(domain.cuts)
+        for row, feature in enumerate(features):
+            middle, part = middles[feature], domain.number(feature)
+            scores = counts.map(partial(middle_scores, row, bin_of(zeros[feature], middle), halves))
+            chosen = gate.select(scores, valid, middle_bound(), each, Purpose("grid", "quarters"))
+            low, high = (_value(int(index), middle, part) for index in chosen)
+            if max(high - middle, middle - low) <= MOST_UNEVEN * min(high - middle, middle - low):
+                cuts[feature] = quarter_cuts(low, middle, high, bins, part)
+        return replace(domain, cuts=tuple(cuts)), rest
+
+
+def wide(domain: Domain, bins: int) -> list[int]:
+    """The numeric features whose cuts are worth learning: those without a bin for each whole number."""
+    return [
+        feature
+        for feature in np.flatnonzero(domain.is_numeric).tolist()
+        if not ((part := domain.number(feature)).integer and part.range[1] - part.range[0] < bins)
+    ]
+
+
+def middle_bound() -> Bound:
+    """The least and the greatest change of a bin's score when a record is added; proved in ``LearnedGrid``."""
+    return Bound(low=-1, high=1)
+
+
+def middle_scores(row: int, left_out: int, parts: tuple[tuple[int, int], ...], counts: np.ndarray) -> np.ndarray:
+    """Scores ``(n_parts, n_bins)`` of the bins of each part, a range of bins, by how far the middle record of the part is.
+
+    ``counts[row]`` are the records in each bin, and last those without a value; these, and those in the bin ``left_out``,
+    take no part. Bins of other parts have 0.
+    """
+    own = counts[row, :-1].copy()
+    own[left_out] = 0
+    scores = np.zeros((len(parts), len(own)), dtype=np.int64)
+    for score, (first, end) in zip(scores, parts, strict=True):
+        up_to = np.cumsum(own[first:end])
+        total = up_to[-1]
+        score[first:end] = -np.maximum(0, 2 * np.maximum(up_to - own[first:end], total - up_to) - total)
+    return scores
+
+
+def _value(index: int, centre: float, part: Numeric | Date) -> float:
+    """The middle of a chosen bin, within the bounds of the feature, and whole if its values are."""
+    low, high = part.range
+    value = min(max(middle_of(index, centre), low), high)
+    return float(math.ceil(value)) if part.integer else value
+
+
+def quarter_cuts(low: float, middle: float, high: float, bins: int, part: Numeric | Date) -> np.ndarray:
+    """Cuts through the quarters of a feature: half of the bins between them, a quarter in each tail, then doubling."""
+    zero, (lower, upper) = anchor(*part.range), part.range
+    n_tail = max(3, bins // 4)
+    cuts = [np.interp(np.linspace(0, 2, bins // 2 + 1), [0, 1, 2], [low, middle, high])]
+    for end, side, width in ((high, 1, high - middle), (low, -1, middle - low)):
+        width = max(width, (high - low) / 4)
+        cuts.append(end + side * width * np.append(np.arange(1, n_tail + 1) * 2 / n_tail, [4, 8]))
+    if part.integer and high - low < bins / 2:
+        centre = math.floor((low + high) / 2)
+        cuts.append(np.arange(centre - bins // 2, centre + bins // 2, dtype=float))
+    cuts.append(np.array([zero, just_above(zero, upper - lower)]))
+    found = np.concatenate(cuts)
+    return inside(np.ceil(found) if part.integer else found, lower, upper)

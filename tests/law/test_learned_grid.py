@@ -1,0 +1,198 @@
+"""The learnt grid of cuts keeps its claim, and finds where numbers lie."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from tests.support.encoded import opened
+
+from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
+from dpforest.growing.learned_grid import (
+    MOST_PURE_SHARE,
+    MOST_SHARE,
+    LearnedGrid,
+    Zooms,
+    middle_bound,
+    middle_scores,
+    quarter_cuts,
+    wide,
+)
+from dpforest.mechanisms import Entropy
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.amounts import exact
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.records.memory.vault import Vault
+from dpforest.schema.domain import Domain, Grid
+
+N_SMALL = 6
+PARTS = {"whole": ((0, N_SMALL),), "halves": ((0, 2), (3, N_SMALL))}
+
+
+def small_tables(most):
+    """All numbers of records in some bins, of up to ``most`` in each, and none without a value."""
+    return [np.array([[*counts, 0]]) for counts in itertools.product(range(most + 1), repeat=N_SMALL)]
+
+
+@pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
+def test_adding_any_record_moves_every_score_within_the_bound_and_reaches_its_width(parts):
+    bound, widest, moves = middle_bound(), 0, set()
+    for counts in small_tables(2):
+        before = middle_scores(0, 1, parts, counts)
+        for place in range(N_SMALL + 1):
+            more = counts.copy()
+            more[0, place] += 1
+            move = middle_scores(0, 1, parts, more) - before
+            moves |= set(move.ravel().tolist())
+            widest = max(widest, *np.ptp(move, axis=1))
+            # A record of one half changes no score of the other: both halves cost one choice.
+            assert np.count_nonzero(move.any(axis=1)) <= 1
+            assert move.any() <= (place not in (1, N_SMALL))
+    assert (bound.low, bound.high) == (min(moves), max(moves))
+    assert widest == bound.width == 2
+    assert not bound.monotone
+
+
+def test_the_score_of_a_bin_is_its_formula():
+    counts = np.array([[3, 0, 5, 1, 0, 2, 9]])
+    scores = middle_scores(0, 4, ((0, N_SMALL),), counts)
+    below, above, n = [0, 3, 3, 8, 9, 9], [8, 8, 3, 2, 2, 0], 11
+    assert scores.tolist() == [[-max(0, 2 * max(a, b) - n) for a, b in zip(below, above, strict=True)]]
+    assert scores.argmax() == 2
+
+
+def cut_scores(counts):
+    """How far each cut between bins is from the middle record, as a search among cuts would score it."""
+    below = np.cumsum(counts[0, :-2])
+    return -np.abs(2 * below - counts[0, :-1].sum())
+
+
+def test_where_one_bin_holds_all_records_it_alone_is_best_though_no_cut_is():
+    counts = np.array([[0, 0, 0, 50, 0, 0, 0]])
+    scores = middle_scores(0, 0, ((0, N_SMALL),), counts)
+    assert scores.tolist() == [[-50, -50, -50, 0, -50, -50]]
+    assert len(set(cut_scores(counts))) == 1
+
+
+def test_scores_of_a_billion_records_are_exact():
+    counts = np.full((1, N_SMALL + 1), 10**9)
+    assert middle_scores(0, 0, ((0, N_SMALL),), counts).tolist() == [[-(10**9) * n for n in (5, 3, 1, 0, 1, 3)]]
+
+
+def released(values, part=None, bins=32, seed=0, epsilon=1e4, delta=1e-5, zooms=None, n_rows=None):
+    """The cuts that are learnt of a column, and the ledger."""
+    schema = Schema({"x": part or Numeric()}, Classes([0]))
+    vault = Vault.seal(np.asarray(values, dtype=float)[:, None], np.zeros(len(values), dtype=int), schema)
+    gate = Gate(Ledger(make_accountant(epsilon, delta)), Entropy(seed))
+    domain, amount = Domain.of(schema, Grid(bins, scales=True)), gate.ledger.accountant.budget
+    n_rows = len(values) if n_rows is None else n_rows
+    learnt, rest = LearnedGrid(zooms).release(vault, domain, bins, n_rows, amount, gate)
+    assert exact(rest) + exact(gate.ledger.total) <= exact(amount) if math.isfinite(amount) else rest == amount
+    return learnt.cuts[0], gate.ledger, learnt is domain
+
+
+@pytest.mark.parametrize(
+    ("shift", "scale"), [(0.0, 1.0), (1e5, 1.0), (-3e8, 1e5), (1e-6, 1e-9), (5e15, 1e11)], ids=lambda number: f"{number:g}"
+)
+def test_cuts_are_spread_over_the_values_wherever_they_lie(shift, scale):
+    values = shift + scale * np.random.default_rng(1).normal(size=4000)
+    cuts, _, _ = released(values)
+    inner = cuts[(cuts > values.min()) & (cuts < values.max())]
+    shares = np.diff(np.searchsorted(np.sort(values), inner)) / len(values)
+    assert len(inner) >= 24
+    assert shares.max() < 0.12
+
+
+def test_values_at_zero_do_not_hide_the_others_and_zero_is_set_apart():
+    values = np.where(np.random.default_rng(2).random(4000) < 0.9, 0, np.random.default_rng(3).uniform(3000, 9000, 4000))
+    cuts, _, _ = released(values, Numeric(0), zooms=Zooms(3, 0.5))
+    assert ((cuts > 3000) & (cuts < 9000)).sum() > 20
+    assert ((cuts > 0) & (cuts < 1)).sum() == 1
+
+
+def test_whole_numbers_close_together_have_a_bin_each():
+    cuts, _, _ = released(10**6 + np.random.default_rng(4).integers(0, 9, 3000), Numeric(integer=True))
+    assert set(range(10**6 + 1, 10**6 + 9)) <= set(cuts)
+
+
+@pytest.mark.parametrize(
+    "values", [np.zeros(500), np.full(500, np.nan), np.full(500, 7.0), np.array([]), np.full(50, np.inf)]
+)
+def test_columns_that_hold_one_value_or_none_are_no_error(values):
+    cuts, ledger, _ = released(values, zooms=Zooms(2, 0.1), n_rows=500)
+    assert (np.diff(cuts) > 0).all()
+    assert np.isfinite(cuts).all()
+    assert ledger.n_charges == 3
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_zooms_cost_their_share_and_each_choice_as_much_as_any_other(delta, number):
+    _, ledger, _ = released(np.arange(300.0), epsilon=2.0, delta=delta, zooms=Zooms(number, 0.25))
+    assert ledger.total == pytest.approx(0.25 * ledger.accountant.budget)
+    amounts = {entry[ledger.unit] for entry in ledger.entries()}
+    assert len(amounts) == 1
+    assert [entry["label"] for entry in ledger.entries()] == [
+        *(f"grid, round {k + 1}: middle" for k in range(number)),
+        "grid: quarters",
+    ]
+
+
+def test_without_signal_or_without_noise_public_cuts_stay_and_nothing_is_charged():
+    for settings in ({"n_rows": 0}, {"n_rows": -5}, {"epsilon": 1e-3}, {"epsilon": math.inf, "delta": 0.0}):
+        _, ledger, is_public = released(np.arange(100.0), **settings)
+        assert is_public
+        assert ledger.n_charges == 0
+
+
+def test_the_plan_follows_the_signal():
+    grid = LearnedGrid()
+    assert grid.plan(0, 1e9, 1.0, "rho") == Zooms(0, 0.0)
+    numbers = [grid.plan(10, n_rows, 0.02, "rho").number for n_rows in (600, 700, 1_600, 4_100, 10**6)]
+    assert numbers == [0, 1, 2, 3, 3]
+    shares = [grid.plan(10, n_rows, 0.02, "rho").share for n_rows in (700, 1_600, 4_100, 10**6)]
+    assert max(shares) == MOST_SHARE
+    assert shares == sorted(shares, reverse=True)
+    assert grid.plan(10, 31_999, 1.0, "epsilon").number == 0
+    assert grid.plan(10, 32_000, 1.0, "epsilon") == Zooms(3, MOST_PURE_SHARE)
+    assert grid.plan(10, 320_000, 1.0, "epsilon").share == pytest.approx(MOST_PURE_SHARE / 10)
+
+
+def test_features_with_a_bin_for_each_whole_number_need_no_search():
+    features = {
+        "few": Numeric(0, 9, integer=True),
+        "many": Numeric(0, 99, integer=True),
+        "real": Numeric(0, 9),
+        "c": Categorical(["a"]),
+    }
+    domain = Domain.of(Schema(features, Classes([0])), Grid(16, scales=True))
+    assert wide(domain, 16) == [1, 2]
+
+
+def test_quarters_are_cut_evenly_and_tails_ever_wider():
+    cuts = quarter_cuts(10.0, 20.0, 40.0, 16, Numeric(-1000, 1000))
+    assert set(np.linspace(10, 20, 5)) <= set(cuts)
+    assert set(np.linspace(20, 40, 5)) <= set(cuts)
+    assert {80.0, 120.0, 200.0, -10.0, -30.0, -70.0, 0.0} <= set(cuts)
+
+
+def test_a_fit_learns_its_grid_where_the_signal_pays():
+    rng = np.random.default_rng(5)
+    x = 1e5 + rng.normal(size=(6000, 3))
+    model = DPForestClassifier(
+        Schema({name: Numeric() for name in "abc"}, Classes([False, True])), epsilon=1.0, delta=1e-5, random_state=1
+    ).fit(x, x[:, 0] > 1e5)
+    assert model.score(x, x[:, 0] > 1e5) > 0.95
+    assert any("grid" in entry["label"] for entry in model.ledger_.entries())
+
+
+def test_adding_a_record_changes_one_bin_of_each_column():
+    schema = Schema({"x": Numeric(), "y": Numeric()}, Classes([0, 1]))
+    domain = Domain.of(schema, Grid(8))
+    rows = np.array([[1.0, 2.0], [3.0, np.nan], [0.0, -5.0]])
+    before, after = (
+        opened(Vault.seal(rows[:n], np.zeros(n, dtype=int), schema).count_around(domain, {0: 0.5, 1: 0.0})) for n in (2, 3)
+    )
+    assert (after - before).sum(axis=1).tolist() == [1, 1]
+    assert np.abs(after - before).sum() == 2
