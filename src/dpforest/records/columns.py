@@ -37,7 +37,7 @@ def read_columns(X: Any, schema: Schema) -> list[Any]:
             # numpy turns a table of numbers and text into text; its numbers are read again, one by one.
             columns[index] = to_objects(read_values(columns[index]))
         _check_kind(f"Column {name!r}", feature, columns[index])
-        if isinstance(feature, Categorical):
+        if isinstance(feature, Categorical) and not feature.by_text:
             _check_listed(f"Column {name!r}", feature.categories, "categories", columns[index])
     return columns
 
@@ -72,7 +72,12 @@ def _listed(names: list[Any]) -> str:
 def _check_kind(what: str, part: Feature | Target, column: Any) -> None:
     """Raise ``TableError`` if a column cannot hold what is declared, by its type alone."""
     kind, shown = column_kind(column)
-    if kind == "other" or (isinstance(part, Numeric | Bounded) and kind in ("text", "bytes", "category")):
+    is_textual = isinstance(part, Categorical) and part.by_text
+    if (
+        kind == "other"
+        or (isinstance(part, Numeric | Bounded) and kind in ("text", "bytes", "category"))
+        or (is_textual and kind == "bytes")  # which text bytes stand for, nobody said
+    ):
         raise TableError(
             f"{what} is declared {part.kind}, but it was given as {shown}. Convert the column, or correct the schema."
         )

@@ -13,6 +13,7 @@ from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Openable, Rows
+from dpforest.records.categories import text_codes
 from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
 from dpforest.records.draws import draw_held_out
 from dpforest.records.memory.counter import Guarded, MemoryCounter
@@ -135,7 +136,9 @@ def _raw(column: Any, feature: Feature) -> np.ndarray:
 
 
 def _category_codes(column: Any, feature: Categorical) -> np.ndarray:
-    """The index of each value in the category list; the next index stands for "other", the one after it for missing."""
+    """The index of each value in the category list, or its bucket; the next index stands for "other", then missing."""
+    if feature.by_text:
+        return text_codes(column, feature)
     return to_indices(column, feature.categories, feature.n_values, feature.n_values + 1)
 
 
