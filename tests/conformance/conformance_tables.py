@@ -8,6 +8,8 @@ from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 
 CITIES = ("Oslo", "it's", 'a"b', "", "NaN", "null", "ÅÅ", "oslo")  # all listed but the last two
 UNUSUAL = (np.nan, None, np.inf, -np.inf, 0.0, -0.0, 0.5, -1.0, 1.0, 0.25, 1e300, -1e300, 5e-324, np.nextafter(0.5, 0))
+# Whole and other numbers at the ends of what has a text: 17.0 has that of 17, 3.5 none.
+PARCELS = (17.0, -0.0, 3.5, np.nan, np.inf, -np.inf, 2.0**53, -(2.0**63), 2.0**63, 2.0**64 - 2048, 2.0**64, 1e300, 5e-324)
 TARGETS = {
     "two classes": Classes(["no", "yes"], name="y"),
     "two classes, others no": Classes(["no", "yes"], other="no", name="y"),
@@ -28,6 +30,8 @@ def features(n_rows):
         "city": Categorical(CITIES[:-2]),
         "size": Categorical([1, 2, 3]),
         "flag": Categorical([True, False]),
+        "town": Categorical(),
+        "parcel": Categorical(),
     }
 
 
@@ -44,6 +48,8 @@ def nasty(size, kind):
         "city": pa.array(_some_missing(rng.choice(CITIES, n_rows).tolist(), rng), pa.string()),
         "size": pa.array(_some_missing(rng.integers(0, 5, n_rows).tolist(), rng), pa.int32()),
         "flag": pa.array(_some_missing((rng.random(n_rows) < 0.5).tolist(), rng), pa.bool_()),
+        "town": pa.array(_some_missing(rng.choice([*CITIES, "17", "東京", "😀"], n_rows).tolist(), rng), pa.string()),
+        "parcel": pa.array(_some_missing(rng.choice(PARCELS, n_rows).tolist(), rng), pa.float64(), from_pandas=False),
         "y": _labels(size, target, n_rows, rng),
     }
     return pa.table(columns), Schema(features(n_rows), target)

@@ -21,6 +21,9 @@ TYPES = {
     pa.float32(): "real",
     pa.int64(): "bigint",
     pa.int32(): "integer",
+    pa.int16(): "smallint",
+    pa.decimal128(38, 4): "numeric(38, 4)",
+    pa.decimal128(38, 0): "numeric(38, 0)",
     pa.string(): "text",
     pa.bool_(): "boolean",
 }

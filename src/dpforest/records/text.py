@@ -7,7 +7,7 @@ A table that has types is refused instead if it has text where numbers are decla
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpforest.schema import Classes, Numeric, Schema
+from dpforest.schema import Categorical, Classes, Numeric, Schema
 
 
 def text_to_numbers(table: pa.Table, schema: Schema) -> pa.Table:
@@ -24,6 +24,8 @@ def is_number(schema: Schema, name: str) -> bool:
     part = schema.target if name == schema.target.name else schema.features[name]
     if isinstance(part, Numeric) or part.kind == "bounded":
         return True
+    if isinstance(part, Categorical) and part.by_text:
+        return False
     values = part.labels if isinstance(part, Classes) else part.categories  # type: ignore[union-attr]
     return all(isinstance(value, int | float) for value in values)
 

@@ -16,6 +16,7 @@ from dpforest.errors import TableError, shown
 from dpforest.records.columns import read_columns, read_target, require_columns
 from dpforest.records.sql.lookups import real, steps
 from dpforest.records.sql.session import can_run
+from dpforest.records.sql.texts import bucket_of, text_of
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Date, Numeric, Schema, Target
 from dpforest.schema.domain import Domain, Grid
 
@@ -140,7 +141,13 @@ def _rounded_up(numbers: np.ndarray) -> np.ndarray:
 
 
 def _category(column: Any, part: Categorical) -> Any:
-    return _index(column, part.categories, part.n_values, part.n_values + 1)
+    other, missing = part.n_values, part.n_values + 1
+    if not part.by_text:
+        return _index(column, part.categories, other, missing)
+    text = text_of(column)
+    code = _index(text, part.categories, other, other) if part.categories else bucket_of(text, part.n_values)
+    value = _to_real(column) if column.type().is_decimal() else column  # decimals of PostgreSQL may be NaN
+    return ibis.cases((_is_missing(value), missing), (text.isnull(), other), else_=code)
 
 
 def _index(column: Any, listed: Sequence[Hashable], other: int, missing: int) -> Any:

@@ -29,9 +29,9 @@ DIGITS = 32  # the number of digits of a threshold
 KEY_BYTES = 32
 
 
-@ibis.udf.scalar.builtin(name="md5")
-def _md5(text: str) -> str:  # type: ignore[empty-body]
-    """The engine's own MD5."""
+@ibis.udf.scalar.builtin
+def md5(text: str) -> str:  # type: ignore[empty-body]
+    """The engine's own MD5, in hex digits."""
 
 
 def draw_key(entropy: Entropy) -> str:
@@ -53,7 +53,7 @@ def digits_of_values(key: str, columns: Sequence[Any]) -> Any:
 
 
 def _digits(key: str, text: Any) -> Any:
-    return _md5(ibis.literal(key) + text).translate("abcdef", "")
+    return md5(ibis.literal(key) + text).translate("abcdef", "")
 
 
 def threshold(share: Fraction) -> str:

@@ -53,6 +53,7 @@ class SqlVault(Guarded):
             raise MissingExtraError("A table in a database", "sql") from None
         from dpforest.records.sql.codes import check_columns, check_names, check_reading
         from dpforest.records.sql.session import Session
+        from dpforest.records.sql.texts import check_md5
 
         if not isinstance(table, ibis.Table):
             raise TableError(f"A table of Ibis is needed, not a value of type {type(table).__name__}.")
@@ -62,6 +63,7 @@ class SqlVault(Guarded):
             raise TableError("The table belongs to no database, or to several. Take it from one connection.") from None
         check_columns(table, schema)
         check_names(backend.name, schema)
+        check_md5(backend, schema)
         check_reading(table, schema, backend)
         return cls(table, schema, Session(backend, temporary))
 

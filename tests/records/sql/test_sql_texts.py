@@ -1,0 +1,125 @@
+"""Categories that are compared as texts in a database: every type has the codes of memory, or is refused by name."""
+
+from decimal import Decimal
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.conformance.postgres_server import KEEPER, as_root, connect, write_table
+
+from dpforest import Categorical, Classes, DPForestClassifier, Schema
+from dpforest.errors import TableError
+from dpforest.records.categories import text_codes
+from dpforest.records.columns import read_columns
+from dpforest.records.sql.codes import feature_codes
+from dpforest.records.sql.vault import SqlVault
+from dpforest.schema.domain import Derived, Domain
+
+pytestmark = pytest.mark.slow
+
+WORDS = ["17", "0", "a", "A", "", " 17", "17.0", "it's", "é", "東京", "😀", "x" * 10_000, None]
+COLUMNS = {
+    "text": pa.array(WORDS),
+    "flag": pa.array([True, False, None]),
+    "small": pa.array([17, -128, 127, 0, None], pa.int16()),
+    "whole": pa.array([17, -(2**63), 2**63 - 1, 0, None], pa.int64()),
+    "single": pa.array([17.0, -0.0, 3.5, 2.0**63, 2.0**64, np.inf, np.nan, None], pa.float32(), from_pandas=False),
+    "double": pa.array(
+        [17.0, -0.0, 3.5, -(2.0**63), 2.0**63 - 1024, 2.0**63, 2.0**64 - 2048, 2.0**64, 1e300, 5e-324, np.inf, -np.inf,
+         2.0**53, 2.0**53 - 0.5, np.nan, None], pa.float64(), from_pandas=False),
+    "decimal": pa.array(
+        [Decimal("17.0000"), Decimal("3.5000"), Decimal("-0.0001"), Decimal(2**64 - 1), Decimal(2**64), Decimal(-(2**63)),
+         Decimal(-(2**63) - 1), Decimal("9" * 28), None], pa.decimal128(38, 4)),
+    "wide": pa.array([17, 10**37, -(10**37), 2**64 - 1, 2**64, None], pa.decimal128(38, 0)),
+}  # fmt: skip
+ONLY_IN_DUCKDB = {"unsigned": pa.array([17, 2**64 - 1, 2**63, None], pa.uint64())}
+KINDS = {"buckets": Categorical(), "learnt": Categorical(["0", "17", "😀", "it's", "-128", str(2**63)], learn=True)}
+
+
+def codes_in(rows, part):
+    """The codes of the column "x" of a table in a database, in the order of its column "at"."""
+    domain = Domain((Derived("x", 0, part),), (np.empty(0),))
+    found = rows.select("at", **feature_codes(rows, domain)).order_by("at").to_pyarrow()
+    return found.column("c0").to_pylist()
+
+
+def expected(column, part):
+    return text_codes(read_columns(pa.table({"x": column}), schema())[0], part).tolist()
+
+
+def schema(**features):
+    return Schema(features or {"x": Categorical()}, Classes([0, 1], name="y"))
+
+
+@pytest.mark.parametrize("part", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("name", [*COLUMNS, *ONLY_IN_DUCKDB])
+def test_every_type_has_the_codes_of_memory(name, part):
+    column = (COLUMNS | ONLY_IN_DUCKDB)[name]
+    connection = ibis.duckdb.connect()
+    rows = connection.create_table("t", pa.table({"x": column, "at": range(len(column))}))
+    assert codes_in(rows, part) == expected(column, part)
+    connection.disconnect()
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("part", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_type_has_the_codes_of_memory_in_postgresql(server, name, part):
+    column = COLUMNS[name]
+    with as_root(server) as root:
+        written = write_table(root, f"texts of {name} {part.learn}", pa.table({"x": column, "at": range(len(column))}))
+    connection = connect(server, KEEPER)
+    assert codes_in(connection.table(written), part) == expected(column, part)
+    connection.disconnect()
+
+
+@pytest.mark.server
+def test_decimals_of_postgresql_that_are_no_numbers_or_too_long_have_the_codes_of_memory(server):
+    values = [Decimal("NaN"), Decimal("Infinity"), Decimal("-Infinity"), Decimal("1e300"), Decimal("17"), Decimal("1e-300")]
+    with as_root(server) as root:
+        root.execute("CREATE TABLE loose (x numeric, at integer)")
+        for at, value in enumerate(values):
+            root.execute("INSERT INTO loose VALUES (%s, %s)", (value, at))
+        root.execute(f"GRANT SELECT ON loose TO {KEEPER}")
+    connection = connect(server, KEEPER)
+    column = np.array(values, dtype=object)
+    for part in KINDS.values():
+        assert codes_in(connection.table("loose"), part) == text_codes(column, part).tolist()
+    connection.disconnect()
+
+
+class NoMd5:
+    """A backend of DuckDB under another name, whose function md5 is missing or another one."""
+
+    name = "elsewhere"
+
+    def __init__(self, found):
+        self._found = found
+
+    def to_pyarrow(self, query):
+        if self._found is None:
+            raise RuntimeError("no such function: md5")
+        return pa.scalar(self._found)
+
+
+@pytest.mark.parametrize("found", [None, 0, 1 << 39], ids=["no function", "a constant", "another"])
+def test_an_engine_that_does_not_know_the_hash_is_refused_by_name(monkeypatch, found):
+    connection = ibis.duckdb.connect()
+    rows = connection.create_table("t", pa.table({"x": ["a"], "y": [0]}))
+    monkeypatch.setattr(type(rows), "get_backend", lambda self: NoMd5(found))
+    with pytest.raises(TableError, match="Column 'x' is put into buckets by the MD5 of its UTF-8 text, which 'elsewhere'"):
+        SqlVault.seal(rows, schema())
+    connection.disconnect()
+
+
+def test_a_forest_from_a_database_is_that_of_memory():
+    rng = np.random.default_rng(5)
+    table = pa.table({"x": rng.integers(0, 40, 400).astype(str), "f": rng.integers(0, 9, 400).astype(float)})
+    table = table.append_column("y", pa.array((rng.random(400) < 0.5).astype(int)))
+    facts = Schema({"x": Categorical(), "f": Categorical()}, Classes([0, 1], name="y"), n_rows=400)
+    connection = ibis.duckdb.connect()
+    make = lambda: DPForestClassifier(facts, epsilon=5.0, recipe="friedman-schuster-2010", random_state=3)  # noqa: E731
+    there, here = make().fit_table(connection.create_table("t", table)), make().fit(table.drop_columns("y"), table["y"])
+    np.testing.assert_array_equal(there.predict_proba(table.drop_columns("y")), here.predict_proba(table.drop_columns("y")))
+    connection.disconnect()
