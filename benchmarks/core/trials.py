@@ -15,7 +15,8 @@ from sklearn.model_selection import StratifiedKFold
 from benchmarks.core.results import Case, Row, attempted
 from dpforest.errors import LeakWarning
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
-from dpforest.records.columns import read_columns, to_indices, to_numbers
+from dpforest.records.categories import category_codes
+from dpforest.records.columns import read_columns, to_numbers
 from dpforest.schema import Categorical, Classes, Schema
 
 # Systems that are not recipes: scikit-learn's, without privacy.
@@ -132,8 +133,7 @@ def as_numbers(X: Any, schema: Schema) -> np.ndarray:
     columns = []
     for column, feature in zip(read_columns(X, schema), schema.features.values(), strict=True):
         if isinstance(feature, Categorical):
-            n_listed = len(feature.categories)
-            columns.append(to_indices(column, feature.categories, n_listed, n_listed + 1))
+            columns.append(category_codes(column, feature))
         else:
             columns.append(to_numbers(column))
     return np.column_stack(columns).astype(np.float32)

@@ -20,7 +20,8 @@ from benchmarks.core.process import Worker
 from benchmarks.core.results import NotMeasured, Row
 from benchmarks.peers.settings import LEFT_OUT
 from dpforest.errors import ParameterError
-from dpforest.records.columns import read_columns, to_indices, to_numbers
+from dpforest.records.categories import category_codes
+from dpforest.records.columns import read_columns, to_numbers
 from dpforest.schema import Categorical, Classes, Schema
 
 PINS = (
@@ -77,8 +78,8 @@ def arrays_of(table: str, X: Any, y: Any, schema: Schema) -> Usable:
         if name in LEFT_OUT.get(table, ()):
             continue
         if isinstance(feature, Categorical):
-            n_listed = len(feature.categories)
-            indices = to_indices(column, feature.categories, n_listed, n_listed)
+            n_listed = feature.n_values
+            indices = np.minimum(category_codes(column, feature), n_listed)
             n_categories.append(n_listed + int((indices == n_listed).any()))
             lower.append(0.0)
             upper.append(max(1.0, n_categories[-1] - 1))

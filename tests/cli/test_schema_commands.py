@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
-from dpforest import Schema
+from dpforest import Schema, load_model
 from dpforest.cli.main import commands
 from dpforest.errors import DPForestError, SchemaError
 from dpforest.records import tables
@@ -217,6 +217,30 @@ def test_a_check_with_a_table_counts_what_is_readable_and_listed(folder):
         "code": [],
         "ill": [["nein", "Nein", 1], [" nein", "Nein", 1]],
     }
+
+
+@pytest.mark.parametrize("table", ["b.csv", "b.parquet"])
+def test_values_in_buckets_are_counted_and_fitted(folder, table):
+    cities = ["Oslo", "", "17", "é"] * 30
+    X = pa.table({"city": pa.array([city or None for city in cities]), "ill": ["no", "yes"] * 60})
+    pyarrow.csv.write_csv(X, "b.csv")
+    pyarrow.parquet.write_table(X, "b.parquet")
+    target = {"name": "ill", "kind": "classes", "labels": ["no", "yes"]}
+    facts = {"features": {"city": {"kind": "categorical"}}, "target": target}
+        "features": {"city": {"kind": "categorical"}},
+        "target": {"name": "ill", "kind": "classes", "labels": ["no", "yes"]},
+    }
+    (folder / "b.json").write_text(json.dumps(facts), "utf-8")
+    assert "any value, in 64 buckets" in run("schema", "check", "b.json", "--table", table).output
+    found = json.loads(run("schema", "check", "b.json", "--json", "--table", table).stdout)["table"]["columns"][0]
+    assert [found[name] for name in ("listed", "other", "missing", "unreadable")] == [90, 0, 30, 0]
+    fitted = run("fit", table, "--schema", "b.json", "--epsilon", 5, "--out", f"{table}.dpf")
+    assert fitted.exit_code == 0, fitted.output
+    predicted = run("predict", f"{table}.dpf", table, "--out", "p.csv")
+    assert predicted.exit_code == 0, predicted.output
+    X, _ = tables.read_table("b.csv", Schema.from_file("b.json"), with_target=True)
+    expected = load_model(f"{table}.dpf").predict(X)
+    assert pyarrow.csv.read_csv("p.csv").column("prediction").to_pylist() == [*expected]
 
 
 def test_a_check_counts_as_a_fit_reads(folder):

@@ -217,7 +217,7 @@ LISTED = {"text": ["a", "b"], "numbers": [1, 2], "both": ["a", 1, None, b"b"]}
 ROLES = {"numeric": partial(sealed_features, feature=Numeric(0, 4)), "bounded": partial(sealed_target, target=Bounded(0, 4))}
 ROLES |= {f"categories, {name}": partial(sealed_features, feature=Categorical(v)) for name, v in LISTED.items()}
 ROLES |= {f"classes, {name}": partial(sealed_target, target=Classes(v)) for name, v in LISTED.items()}
-ROLES |= {"groups": sealed_groups}
+ROLES |= {"buckets": partial(sealed_features, feature=Categorical()), "groups": sealed_groups}
 
 
 def assert_not_seen(seal, column, more):
@@ -258,6 +258,7 @@ READABLE = {
     "numeric": (NUMBERS, 8),
     "bounded": (NUMBERS, 8),
     "categories, text": (TEXT, 8),
+    "buckets": (TEXT, 8),
     "classes, text": (TEXT, 4),
     "groups": (TEXT, 6),
 }

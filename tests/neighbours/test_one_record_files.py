@@ -32,6 +32,7 @@ SCHEMAS = {
     "classes": Schema(FEATURES, Classes(["no", "yes"])),
     "numbered classes": Schema(FEATURES, Classes([0, 1], other=0)),
     "bounded": Schema(FEATURES, Bounded(0, 2)),
+    "buckets": Schema(FEATURES | {"c": Categorical(), "k": Categorical()}, Classes(["no", "yes"])),
 }
 WHOLE = [1, 2, 0, 1] * 3
 WORDS = ["a", "b", "no", "yes"] * 3
@@ -45,6 +46,7 @@ TARGETS = {
     "classes": pa.array(WORDS),
     "numbered classes": pa.array(WHOLE, pa.int64()),
     "bounded": pa.array(WHOLE, pa.int64()),
+    "buckets": pa.array(WORDS),
 }
 
 NO_TEXT = b"\xff\xfe secret"  # in UTF-8
@@ -69,6 +71,8 @@ ROLES = {
     "numeric feature": ("classes", "x", NUMBERS),
     "categories that are numbers": ("classes", "k", NUMBERS),
     "categories": ("classes", "c", TEXTS),
+    "numbers in buckets": ("buckets", "k", NUMBERS),
+    "text in buckets": ("buckets", "c", TEXTS),
     "classes": ("classes", "target", TEXTS),
     "classes that are numbers": ("numbered classes", "target", NUMBERS),
     "bounded target": ("bounded", "target", NUMBERS),
@@ -191,7 +195,8 @@ def client():
     ("schema", "column", "kind", "value"),
     [("classes", "x", pa.float64(), 0.5), ("classes", "x", pa.float64(), None), ("bounded", "target", pa.float64(), np.nan),
      ("numbered classes", "target", pa.uint64(), 2**64 - 1), ("classes", "k", pa.decimal256(76, 40), Decimal(10**35)),
-     ("classes", "c", pa.string(), NO_TEXT), ("classes", "target", pa.large_string(), NO_TEXT)],
+     ("classes", "c", pa.string(), NO_TEXT), ("classes", "target", pa.large_string(), NO_TEXT),
+     ("buckets", "c", pa.string(), NO_TEXT), ("buckets", "k", pa.float64(), 0.5)],
 )  # fmt: skip
 def test_a_folder_on_a_cluster(tmp_path, client, schema, column, kind, value):
     without, more = tables_of(schema, column, kind, value)
@@ -240,7 +245,7 @@ LINES = [[b"1", b"a", b"1", b"p%d" % place, b"note", b"yes"] for place in range(
 CSV_ROLES = {
     "numeric feature": ("classes", 0), "categories": ("classes", 1), "categories that are numbers": ("classes", 2),
     "ids": ("classes", 3), "outside the schema": ("classes", 4), "classes": ("classes", 5),
-    "classes that are numbers": ("numbered classes", 5), "bounded target": ("bounded", 5),
+    "classes that are numbers": ("numbered classes", 5), "bounded target": ("bounded", 5), "buckets": ("buckets", 1),
 }  # fmt: skip
 
 

@@ -250,8 +250,9 @@ def tables(engine: Engine, kind: Kind) -> tuple[list[str], list[list[Any]]]:
 
 def feature_roles(kind: Kind) -> list[Any]:
     if kind.is_text:
-        return [Categorical(["b", "a", ""]), Categorical([1, "a", None])]
-    return [Categorical([1, 0.5, 10**500, 1e305, -1, 2**63, 2]), *(Numeric(low, high) for low, high in BOUNDS)]
+        return [Categorical(["b", "a", ""]), Categorical([1, "a", None]), Categorical()]
+    listed = Categorical([1, 0.5, 10**500, 1e305, -1, 2**63, 2])
+    return [Categorical(), listed, *(Numeric(low, high) for low, high in BOUNDS)]
 
 
 def target_roles(kind: Kind) -> list[Any]:
@@ -317,7 +318,8 @@ def test_a_vault_with_an_extreme_record_reads_all_others_as_before(engines, temp
     engine = engines(name, temporary)
     names, _ = tables(engine, kind)
     features = {"v0": Numeric(0, 10), "v1": Categorical([1, 2]), "v2": Numeric(0, 1e-310)}
-    schemas = [Schema(features, Classes([0, 1], name="y"))] + [
+    buckets = dict.fromkeys(features, Categorical())
+    schemas = [Schema(parts, Classes([0, 1], name="y")) for parts in (features, buckets)] + [
         Schema({"y": Categorical([0, 1])}, part)
         for k in range(3)
         for part in (Bounded(0, 10, name=f"v{k}"), Classes([1, 2], name=f"v{k}"))

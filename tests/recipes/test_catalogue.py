@@ -52,6 +52,8 @@ def table(kind, n_rows=N_ROWS, seed=0):
         "city": Categorical(["Oslo", "Rome"]),
         "sex": Categorical(["m", "f"]),
     }
+    if kind == "without lists":
+        features |= dict.fromkeys(words, Categorical())
     columns = {"numeric": numbers, "categorical": words}.get(kind, numbers | words)
     X = pd.DataFrame(columns)
     if kind == "missing":
@@ -90,7 +92,7 @@ def test_a_recipe_is_a_value_that_fits_on_a_screen(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("kind", ["numeric", "categorical", "mixed", "missing"])
+@pytest.mark.parametrize("kind", ["numeric", "categorical", "mixed", "missing", "without lists"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_trains_predicts_saves_and_spends_all_of_its_budget(name, kind, n_classes, tmp_path):
     X, y, schema = labelled(kind, n_classes)
@@ -291,6 +293,21 @@ def test_a_published_variant_is_never_called_private(name):
     assert model.ledger_.spent == np.inf
     assert all("docs/review.md, 2." in reason for reason in model.privacy_.reasons)
     assert "guarantee" in str(model.privacy_)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.filterwarnings("ignore::dpforest.errors.LeakWarning")
+def test_a_published_variant_trains_without_lists_of_categories(name, tmp_path):
+    """The city alone decides, so a forest that found its buckets knows the class of most."""
+    X, _, _ = table("without lists")
+    schema = Schema(dict.fromkeys(("city", "sex"), Categorical()), Classes(["elsewhere", "Oslo"]), n_rows=N_ROWS)
+    y = np.where(X["city"] == "Oslo", "Oslo", "elsewhere")
+    rows = X[["city", "sex"]].replace({"Rome": None})
+    model = DPForestClassifier(schema, epsilon=1000, recipe=name, variant="published", random_state=0).fit(rows, y)
+    assert model.score(rows, y) > 0.6
+    model.save(tmp_path / "m.dpf")
+    assert (load_model(tmp_path / "m.dpf").predict(rows) == model.predict(rows)).all()
 
 
 def test_sections_that_statements_name_are_in_the_review():

@@ -150,7 +150,7 @@ def test_each_feature_owns_its_columns_one_after_the_other(domain):
     assert [len(columns) for columns in owned] == domain.n_codes.tolist()
     assert [column for columns in owned for column in columns] == list(range(domain.total_codes))
     for part, cuts, n_codes in zip(domain.features, domain.cuts, domain.n_codes, strict=True):
-        assert n_codes == (len(part.categories) if isinstance(part, Categorical) else len(cuts)) + 2
+        assert n_codes == (part.n_values if isinstance(part, Categorical) else len(cuts)) + 2
 
 
 def test_more_codes_than_two_bytes_hold_are_refused_with_the_name_of_the_feature():

@@ -122,6 +122,30 @@ def test_something_that_is_no_list_of_values_is_refused(kind, values):
         kind(values)
 
 
+@pytest.mark.parametrize("buckets", [0, 1, 3, 512, True, "64", None, 2.5])
+def test_a_number_of_buckets_divides_a_byte_evenly(buckets):
+    with pytest.raises(SchemaError, match=r"buckets=\.\.\.\) must be one of 2, 4"):
+        Categorical(buckets=buckets)
+
+
+def test_a_list_of_categories_has_no_buckets():
+    with pytest.raises(SchemaError, match="so there are no buckets"):
+        Categorical(["a"], buckets=32)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".toml"])
+@pytest.mark.parametrize("buckets", [64, 32, np.int64(256)])
+def test_the_number_of_buckets_survives_a_file(buckets, suffix, tmp_path):
+    small(features={"c": Categorical(buckets=buckets)}).to_file(tmp_path / f"s{suffix}")
+    assert f"{buckets}" in (tmp_path / f"s{suffix}").read_text("utf-8")
+    assert Schema.from_file(tmp_path / f"s{suffix}").features["c"].n_values == buckets
+
+
+def test_a_schema_file_need_not_say_how_many_buckets_there_are():
+    content = small().to_dict() | {"features": {"c": {"kind": "categorical"}}}
+    assert Schema.from_dict(content).features["c"] == Categorical()
+
+
 def test_the_label_for_others_must_be_listed():
     with pytest.raises(SchemaError, match=r"other='c'.*not one of the labels"):
         Classes(["a", "b"], other="c")

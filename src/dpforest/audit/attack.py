@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ from dpforest.errors import LeakWarning, ParameterError, shown
 from dpforest.forest.tree import Forest
 from dpforest.parts.sampling import Disjoint
 from dpforest.records.base import MOST_WEIGHT
-from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
+from dpforest.records.categories import bucket_finder, category_codes
+from dpforest.records.columns import read_columns, read_target, to_numbers
 from dpforest.records.memory.vault import encode
 from dpforest.schema import FINE_STEPS, Categorical, Classes, Schema
 
@@ -178,10 +180,9 @@ def exposed_record(X: Any, y: Any, schema: Schema) -> dict[str, Any]:
             canary[name] = upper if end else lower
             far += np.nan_to_num(np.abs(values - end), nan=1.0).clip(0, 1)
         else:
-            n_listed = len(feature.categories)
-            codes = to_indices(column, feature.categories, n_listed, n_listed)
-            rarest = int(np.bincount(codes, minlength=n_listed)[:n_listed].argmin())
-            canary[name] = feature.categories[rarest]
+            codes = category_codes(column, feature)
+            rarest = int(np.bincount(codes, minlength=feature.n_values)[: feature.n_values].argmin())
+            canary[name] = feature.categories[rarest] if feature.categories else _text_in(rarest, feature.n_values)
             far += codes != rarest
     target, codes = schema.target, read_target(y, schema.target)
     valid = np.flatnonzero(codes >= 0)
@@ -191,6 +192,12 @@ def exposed_record(X: Any, y: Any, schema: Schema) -> dict[str, Any]:
     else:
         canary[target.name] = target.range[int(near.mean() < FINE_STEPS / 2)]
     return canary
+
+
+def _text_in(bucket: int, n_buckets: int) -> str:
+    """A text that falls into a bucket."""
+    find = bucket_finder(n_buckets)
+    return next(text for text in map(str, count()) if find(text) == bucket)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,10 @@ NUMERIC = (
 )  # fmt: skip
 CATEGORICAL = (
     Categorical(["only"]), Categorical([0, 1]), Categorical(["a", "b", "c"]), Categorical([True, False]),
-    Categorical(list("klmnop")),
+    Categorical(list("klmnop")), Categorical(),
 )  # fmt: skip
+# Values of a feature without a list.
+TEXTS = ("a", "b", "17", 17.0, "é", "")
 TARGETS: dict[str, tuple[Classes | Bounded, ...]] = {
     "classification": (
         Classes([0, 1]), Classes(["no", "yes"]), Classes(["a", "b", "c"]), Classes(list("stuvw")), Classes([7]),
@@ -163,7 +165,7 @@ class _Records:
     def value(self, feature: Feature) -> Any:
         odd = self.pick.chance(self.oddness)
         if isinstance(feature, Categorical):
-            return self.pick.one(("unlisted", None, 77, [1])) if odd else self.pick.one(feature.categories)
+            return self.pick.one(("unlisted", None, 77, [1])) if odd else self.pick.one(feature.categories or TEXTS)
         low, high = feature.range
         if odd:
             return self.pick.one((None, math.nan, low - 1, high + 1, math.inf, -math.inf, "text"))

@@ -146,7 +146,7 @@ def _show(facts: Any, missing: list[str], unused: list[str]) -> None:
 
     rows = []
     for name, part in facts.features.items():
-        known = f"{part.lower:,} to {part.upper:,}" if isinstance(part, Numeric) else _listed(part.categories)
+        known = f"{part.lower:,} to {part.upper:,}" if isinstance(part, Numeric) else _categories(part)
         whole = ", whole numbers" if isinstance(part, Numeric) and part.integer else ""
         rows.append((shortened(name), part.kind, known + whole))
     target = facts.target
@@ -161,6 +161,10 @@ def _show(facts: Any, missing: list[str], unused: list[str]) -> None:
         refuse(f"The table has no column {shortened(name)!r}.")
     if unused:
         say(f"Not in the schema, so not read: {', '.join(map(shortened, unused))}")
+
+
+def _categories(part: Any) -> str:
+    return _listed(part.categories) if part.categories else f"any value, in {part.buckets} buckets by a public hash"
 
 
 def _listed(values: Any) -> str:

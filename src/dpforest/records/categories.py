@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from narwhals.dependencies import get_pandas
 
-from dpforest.records.columns import asking, distinct
+from dpforest.records.columns import asking, distinct, to_indices
 from dpforest.schema import Categorical
 
 # Whole numbers that have a text: those that 64 bits hold, with or without a sign.
@@ -25,6 +25,13 @@ LEAST_WHOLE, MOST_WHOLE = -(1 << 63), (1 << 64) - 1
 
 class Missing:
     """Stands for a missing value where a text is expected."""
+
+
+def category_codes(column: Any, part: Categorical) -> np.ndarray:
+    """The index of each value in the category list, or its bucket; the next index stands for "other", then missing."""
+    return (
+        text_codes(column, part) if part.by_text else to_indices(column, part.categories, part.n_values, part.n_values + 1)
+    )
 
 
 def text_codes(column: Any, part: Categorical) -> np.ndarray:

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from dpforest.errors import TableError
-from dpforest.records.columns import distinct, read_columns, to_indices, to_numbers
+from dpforest.records.categories import category_codes
+from dpforest.records.columns import distinct, read_columns, to_numbers
 from dpforest.schema import Bounded, Categorical, Classes, Feature, Numeric, Schema
 
 Part = tuple[pa.Table, Any]  # features and target, as ``tables.read_parts`` gives them
@@ -46,9 +47,8 @@ class Reading:
             n_known = np.count_nonzero(~np.isnan(numbers))
             n_fit = np.count_nonzero((numbers >= lower) & (numbers <= upper))
         else:
-            listed = self.feature.categories
-            codes = to_indices(values, listed, len(listed), len(listed) + 1)
-            n_known, n_fit = np.count_nonzero(codes <= len(listed)), np.count_nonzero(codes < len(listed))
+            codes, n_values = category_codes(values, self.feature), self.feature.n_values
+            n_known, n_fit = np.count_nonzero(codes <= n_values), np.count_nonzero(codes < n_values)
             self._find_near(values)
         self.counts["fits"] += int(n_fit)
         self.counts["beyond"] += int(n_known - n_fit) - n_undecodable

@@ -16,8 +16,9 @@ TARGET_STEPS = 1024
 FINE_STEPS = 1 << 16
 # A number without bounds lies within what 64 bits hold; numbers beyond count as these.
 MOST_NUMBER = 2.0**63
-# The number of buckets of a categorical feature without a list.
+# The number of buckets of a categorical feature without a list, and what it may be: a byte of the hash is divided evenly.
 BUCKETS = 64
+BUCKET_NUMBERS = (2, 4, 8, 16, 32, 64, 128, 256)
 # A date without bounds lies between these; dates beyond count as these.
 FIRST_DATE, LAST_DATE = "1900-01-01", "2100-01-01"
 SECONDS_OF_DAY = 86_400
@@ -122,12 +123,13 @@ class Categorical:
     """A categorical feature: text, or whole numbers that stand for something else.
 
     With a public list of ``categories``, anything else counts as "other". Without a list any value falls into one of
-    ``BUCKETS`` buckets, by a public hash of its text. With ``learn`` a part of an (epsilon, delta) budget buys a list of the
+    ``buckets`` buckets, by a public hash of its text. With ``learn`` a part of an (epsilon, delta) budget buys a list of the
     values that occur often enough.
     """
 
     categories: Sequence[Hashable] = ()
     learn: bool = False
+    buckets: int = BUCKETS  # stored with a model, so that another default does not change what it predicts
     kind: ClassVar[str] = "categorical"
 
     def __post_init__(self) -> None:
@@ -136,11 +138,17 @@ class Categorical:
         object.__setattr__(self, "learn", unboxed(self.learn))
         if not isinstance(self.learn, bool):
             raise SchemaError(f"Categorical(learn=...) must be True or False, not {shown(self.learn)}.")
+        object.__setattr__(self, "buckets", unboxed(self.buckets))
+        if isinstance(self.buckets, bool) or self.buckets not in BUCKET_NUMBERS:
+            listed = ", ".join(map(str, BUCKET_NUMBERS))
+            raise SchemaError(f"Categorical(buckets=...) must be one of {listed}, not {shown(self.buckets)}.")
+        if self.categories and self.buckets != BUCKETS:
+            raise SchemaError("Categorical has a list of categories, so there are no buckets.")
 
     @property
     def n_values(self) -> int:
         """The number of categories or buckets: the codes before those of "other" and missing."""
-        return len(self.categories) or BUCKETS
+        return len(self.categories) or self.buckets
 
     @property
     def by_text(self) -> bool:
@@ -151,6 +159,8 @@ class Categorical:
         content: dict[str, Any] = {"kind": self.kind}
         if self.categories:
             content["categories"] = list(self.categories)
+        elif not self.learn:
+            content["buckets"] = self.buckets
         return content | {"learn": True} if self.learn else content
 
 

@@ -77,8 +77,8 @@ def public_ranges(schema: Schema) -> Ranges:
     for index, feature in enumerate(schema.features.values()):
         if not isinstance(feature, Categorical):
             ranges[index] = feature.range
-        elif len(feature.categories) > 1:
-            ranges[index] = tuple(range(len(feature.categories)))
+        elif feature.n_values > 1:
+            ranges[index] = tuple(range(feature.n_values))
     return ranges
 
 

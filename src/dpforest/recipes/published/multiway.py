@@ -75,7 +75,7 @@ def attributes_of(rows: Rows, domain: Domain) -> list[Attribute]:
     attributes = []
     for index, (column, feature) in enumerate(zip(rows.columns, rows.schema.features.values(), strict=True)):
         if isinstance(feature, Categorical):
-            n_values = len(feature.categories)
+            n_values = feature.n_values
             groups = tuple((value,) for value in range(n_values))
             attributes.append(Attribute(index, np.minimum(column, n_values - 1), n_values, groups=groups))
         else:

@@ -143,7 +143,7 @@ class Grower:
         counts = children[0].counts + children[1].counts
         if not isinstance(feature, Categorical):
             return Node(counts, split.feature, cuts=(float(split.value),), children=children)
-        rest = tuple(value for value in range(len(feature.categories) + 2) if value != split.value)
+        rest = tuple(value for value in range(feature.n_values + 2) if value != split.value)
         return Node(counts, split.feature, groups=((int(split.value),), rest), children=children)
 
     def _choose(self, records: np.ndarray, used: frozenset[int]) -> Split | None:

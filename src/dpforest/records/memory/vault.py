@@ -13,8 +13,8 @@ from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Openable, Rows
-from dpforest.records.categories import text_codes
-from dpforest.records.columns import read_columns, read_target, to_indices, to_numbers
+from dpforest.records.categories import category_codes
+from dpforest.records.columns import read_columns, read_target, to_numbers
 from dpforest.records.draws import draw_held_out
 from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.memory.kernels import count_scales, encode_numbers
@@ -131,15 +131,8 @@ def sealed_rows(parts: list[list[Any]], target_codes: np.ndarray, schema: Schema
 def _raw(column: Any, feature: Feature) -> np.ndarray:
     """A column as ``Rows`` has it: indices of categories, or numbers clipped to the bounds."""
     if isinstance(feature, Categorical):
-        return _category_codes(column, feature)
+        return category_codes(column, feature)
     return np.clip(to_numbers(column).astype(np.float64), *feature.range)
-
-
-def _category_codes(column: Any, feature: Categorical) -> np.ndarray:
-    """The index of each value in the category list, or its bucket; the next index stands for "other", then missing."""
-    if feature.by_text:
-        return text_codes(column, feature)
-    return to_indices(column, feature.categories, feature.n_values, feature.n_values + 1)
 
 
 def encode(columns: list[Any], domain: Domain, workers: Workers | None = None) -> np.ndarray:
@@ -147,7 +140,7 @@ def encode(columns: list[Any], domain: Domain, workers: Workers | None = None) -
     codes, workers = np.empty((domain.n_features, len(columns[0])), dtype=domain.dtype), workers or Workers()
     for own, each in zip(codes, domain.derived, strict=True):
         if isinstance(each.part, Categorical):
-            own[:] = _category_codes(columns[each.column], each.part)
+            own[:] = category_codes(columns[each.column], each.part)
     numeric = np.flatnonzero(domain.is_numeric)
     begin = 0
     for matrix in _matrices(to_numbers(columns[domain.derived[feature].column]) for feature in numeric):

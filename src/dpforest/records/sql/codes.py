@@ -9,21 +9,16 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import ibis
-import ibis.expr.datatypes as dt
 import numpy as np
 
 from dpforest.errors import TableError, shown
 from dpforest.records.columns import read_columns, read_target, require_columns
 from dpforest.records.sql.lookups import real, steps
+from dpforest.records.sql.numbers import is_missing, to_real
 from dpforest.records.sql.session import can_run
 from dpforest.records.sql.texts import bucket_of, text_of
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Date, Numeric, Schema, Target
 from dpforest.schema.domain import Domain, Grid
-
-# Decimals of at most this many digits are within the range of floats of 64 bits. Those of PostgreSQL may have more digits.
-SAFE_DIGITS = 300
-# Decimals beyond the first round to infinity, those below the second to 0.
-LARGEST, SMALLEST = "1.7976931348623157e308", "2.4703282292062328e-324"
 
 
 def check_columns(table: Any, schema: Schema) -> None:
@@ -93,28 +88,6 @@ def feature_codes(table: Any, domain: Domain) -> dict[str, Any]:
     return codes
 
 
-def to_real(column: Any) -> Any:
-    """A column as floats of 64 bits; infinite or 0 where they would leave that range, for which PostgreSQL would raise."""
-    dtype = column.type()
-    if dtype.is_boolean():
-        column = column.cast("int32")
-    cast = column.cast("float64")
-    if not dtype.is_decimal() or (dtype.precision or np.inf) <= SAFE_DIGITS:
-        return cast
-    largest, smallest = (ibis.literal(size).cast(dt.Decimal()) for size in (LARGEST, SMALLEST))
-    return ibis.cases(
-        (column.abs() < smallest, real(0.0)),
-        (column < -largest, real(-np.inf)),
-        # PostgreSQL takes NaN for larger than all numbers, but gives it no sign.
-        ((column > largest) & (column.sign() == 1), real(np.inf)),
-        else_=cast,
-    )
-
-
-def is_missing(column: Any) -> Any:
-    return column.isnull() | column.isnan() if column.type().is_floating() else column.isnull()
-
-
 def _bin(column: Any, part: Numeric | Date, cuts: np.ndarray) -> Any:
     """The code of a numeric value: how many cuts are at most it, or that for missing.
 
@@ -146,8 +119,8 @@ def _category(column: Any, part: Categorical) -> Any:
         return _index(column, part.categories, other, missing)
     text = text_of(column)
     code = _index(text, part.categories, other, other) if part.categories else bucket_of(text, part.n_values)
-    value = _to_real(column) if column.type().is_decimal() else column  # decimals of PostgreSQL may be NaN
-    return ibis.cases((_is_missing(value), missing), (text.isnull(), other), else_=code)
+    value = to_real(column) if column.type().is_decimal() else column  # decimals of PostgreSQL may be NaN
+    return ibis.cases((is_missing(value), missing), (text.isnull(), other), else_=code)
 
 
 def _index(column: Any, listed: Sequence[Hashable], other: int, missing: int) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 
 import ibis
 
-from dpforest.records.sql.codes import is_missing, to_real
 from dpforest.records.sql.lookups import number, real, steps
+from dpforest.records.sql.numbers import is_missing, to_real
 from dpforest.records.sql.placed import unmerged
 from dpforest.schema.domain import Domain
 from dpforest.schema.scales import BITS, CENTRE, LEAST, MISSING, MOST

@@ -12,6 +12,7 @@ from dpforest.errors import TableError
 from dpforest.records.categories import LEAST_WHOLE, MOST_WHOLE, bucket_finder
 from dpforest.records.sql.coins import md5
 from dpforest.records.sql.lookups import real
+from dpforest.records.sql.numbers import to_real
 from dpforest.schema import Categorical, Schema
 
 HEX = "0123456789abcdef"
@@ -19,6 +20,8 @@ HEX = "0123456789abcdef"
 KNOWN = ("17", "é", "東京", "😀", "")
 # The least float that a whole number of 64 bits with a sign cannot be.
 TWO_63 = 2.0**63
+# Whole numbers below it have at most 20 digits.
+MOST_20_DIGITS = 9e19
 
 
 def text_of(column: Any) -> Any:
@@ -52,11 +55,17 @@ def _text_of_float(value: Any) -> Any:
 
 
 def _text_of_decimal(value: Any) -> Any:
+    """The digits of a decimal that is a whole number of 64 bits, else null.
+
+    It is compared with the limits as a number of 20 digits: to compare others an engine might have to convert the limits.
+    """
+    is_short = to_real(value).abs() < real(MOST_20_DIGITS)
+    nothing = ibis.literal(0).cast(value.type())
+    size = ibis.cases((is_short, value), else_=nothing).abs()
+    fits = is_short & (size.floor() == size)  # of the size, since a value below 0 might have no type that holds its floor
+    whole = ibis.cases((fits, value), else_=nothing).cast("decimal(20, 0)")
     least, most = (ibis.literal(Decimal(end), "decimal(20, 0)") for end in (LEAST_WHOLE, MOST_WHOLE))
-    is_within = (value >= least) & (value <= most)
-    inside = ibis.cases((is_within, value), else_=ibis.literal(0).cast(value.type()))
-    whole = inside.cast("decimal(20, 0)")
-    return ibis.cases((is_within & (whole == inside), whole.cast("string")), else_=ibis.null("string"))
+    return ibis.cases((fits & (whole >= least) & (whole <= most), whole.cast("string")), else_=ibis.null("string"))
 
 
 def bucket_of(text: Any, n_buckets: int) -> Any:

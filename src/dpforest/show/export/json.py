@@ -13,6 +13,19 @@ from dpforest.show.export.splits import Split, Splits
 
 FORMAT = "dpforest-release"
 VERSION = 1
+# How a stranger finds the code of a value whose categories are compared as texts.
+TEXT_RULE = (
+    "The text of a value: text is itself; a whole number from -2**63 to 2**64 - 1, of any type, is its decimal digits (17 "
+    "and 17.0 are '17', true is '1', minus zero is '0'); null and NaN are missing; anything else has no text."
+)
+BUCKET_RULE = (
+    f"{TEXT_RULE} The code of a text is its bucket: the first two hex digits of the MD5 of its UTF-8 bytes, read as a "
+    "number, modulo 'buckets'. The code of a value without a text is 'buckets', that of a missing one 'buckets' + 1."
+)
+LIST_RULE = (
+    f"{TEXT_RULE} The code of a text is its index in 'categories', or their number if it is not there or there is no text; "
+    "that of a missing value is their number + 1."
+)
 
 
 def json_text(model: Any) -> str:
@@ -49,7 +62,9 @@ def forest_to_dict(forest: Forest) -> dict[str, Any]:
 def _feature(domain: Domain, feature: int) -> dict[str, Any]:
     part = domain.features[feature]
     content = {"name": domain.names[feature], **json_value(part.to_dict())}
-    return content if isinstance(part, Categorical) else {**content, "cuts": domain.cuts[feature].tolist()}
+    if not isinstance(part, Categorical):
+        return {**content, "cuts": domain.cuts[feature].tolist()}
+    return content | {"codes": LIST_RULE if part.categories else BUCKET_RULE} if part.by_text else content
 
 
 def _conditions(domain: Domain, split: Split) -> list[str]:

@@ -30,6 +30,7 @@ def onnx_model(forest: Forest) -> bytes:
     except ImportError:
         raise MissingExtraError("An export to ONNX", "onnx") from None
 
+    _check_lists(forest)
     names = input_names(forest.domain.names)
     graph = _Graph(onnx, names)
     codes = graph.add("Concat", *(_code(graph, forest, feature) for feature in range(len(names))), axis=1)
@@ -45,6 +46,16 @@ def onnx_model(forest: Forest) -> bytes:
     )
     onnx.helper.set_model_props(model, _metadata(forest, names))
     return model.SerializeToString()
+
+
+def _check_lists(forest: Forest) -> None:
+    """Raise ``ParameterError`` for a feature that is put into buckets."""
+    for name, part in zip(forest.domain.names, forest.domain.features, strict=True):
+        if isinstance(part, Categorical) and not part.categories:
+            raise ParameterError(
+                f"Feature {name!r} is put into buckets by the MD5 of its text, and ONNX has no such operator. Export to "
+                "SQL, JSON or scikit-learn instead, or train with a list of its categories in the schema."
+            )
 
 
 def input_names(features: tuple[str, ...]) -> list[str]:

@@ -20,6 +20,11 @@ from dpforest.show.export.splits import Split, Splits, met_cuts
 ROWS, SCORES = '"dpforest_rows"', '"dpforest_scores"'
 _PART = r'(?:[^."\0]+|"(?:[^"\0]|"")+")'
 _TABLE = re.compile(rf"{_PART}(?:\.{_PART})*")
+# Types of columns, as DuckDB and PostgreSQL name them, whose values as text are their texts.
+TEXT_TYPES = (
+    "text", "character varying", "varchar", "smallint", "integer", "bigint", "tinyint", "utinyint", "usmallint", "uinteger",
+    "ubigint",
+)  # fmt: skip
 # PostgreSQL cuts longer names off.
 MOST_NAME_BYTES = 63
 # Long sums are written as sums of sums of at most so many, so that parsers do not nest too deeply.
@@ -122,10 +127,32 @@ def _category_kind(categories: Sequence[Hashable]) -> str:
 def _clean(domain: Domain, feature: int, column: str) -> str:
     """The expression for the value of a column, NULL if it is missing."""
     part, value = domain.features[feature], f"{ROWS}.{_quoted(column)}"
+    if isinstance(part, Categorical) and part.by_text:
+        return _text(value, column)
     kind = _category_kind(part.categories) if isinstance(part, Categorical) else "number"
     if kind == "number":
         return f"NULLIF({_double(value)}, {_double(chr(39) + 'NaN' + chr(39))})"
     return f"CAST({value} AS {'BOOLEAN' if kind == 'boolean' else 'VARCHAR'})"
+
+
+def _text(value: str, column: str) -> str:
+    """The expression for the text of a value of a column of text, whole numbers or truth values; fails for other types.
+
+    To write other numbers out is left to whoever asks: databases do it each in their own way.
+    """
+    type_, text = f"CAST(pg_typeof({value}) AS VARCHAR)", f"CAST({value} AS VARCHAR)"
+    refusal = _literal("", f"Column {column} must be text or whole numbers: cast it", "text")
+    # The error depends on the value, else a database might raise it for any type, when it plans the query.
+    otherwise = f"CAST(CAST({refusal} || LEFT({text}, 0) AS INTEGER) AS VARCHAR)"
+    truth = f"CASE WHEN {text} = 'true' THEN '1' WHEN {text} = 'false' THEN '0' END"
+    known = ", ".join(f"'{name}'" for name in TEXT_TYPES)
+    return f"CASE WHEN {type_} IN ({known}) THEN {text} WHEN {type_} = 'boolean' THEN {truth} ELSE {otherwise} END"
+
+
+def _bucket(text: str, n_buckets: int) -> str:
+    """The expression for the bucket of a text: a number below 256 in two hex digits, modulo the number of buckets."""
+    high, low = (f"(POSITION(SUBSTRING(MD5({text}), {place}, 1) IN '0123456789abcdef') - 1)" for place in (1, 2))
+    return f"({high} * 16 + {low}) % {n_buckets}"
 
 
 def _code(domain: Domain, feature: int) -> str:
@@ -134,6 +161,8 @@ def _code(domain: Domain, feature: int) -> str:
     if not isinstance(part, Categorical):
         cuts = met_cuts(domain, feature)
         return f"CASE WHEN {value} IS NULL THEN {len(domain.cuts[feature]) + 1} ELSE {_count(value, cuts, 0)} END"
+    if not part.categories:
+        return f"CASE WHEN {value} IS NULL THEN {part.n_values + 1} ELSE {_bucket(value, part.n_values)} END"
     kind = _category_kind(part.categories)
     whens = [
         f"WHEN {value} = {_literal(category, text, kind)} THEN {code}"

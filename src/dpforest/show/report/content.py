@@ -139,9 +139,10 @@ def inputs(schema: Schema) -> dict[str, Any]:
 
 def _feature(part: Feature) -> dict[str, Any]:
     if isinstance(part, Categorical):
-        return {"kind": "category", "categories": list(part.categories), "lower": None, "upper": None}
+        known = {"categories": list(part.categories) or None, "buckets": None if part.categories else part.buckets}
+        return {"kind": "category", **known, "lower": None, "upper": None}
     kind = "whole number" if part.integer else "number"
-    return {"kind": kind, "categories": None, "lower": part.lower, "upper": part.upper}
+    return {"kind": kind, "categories": None, "buckets": None, "lower": part.lower, "upper": part.upper}
 
 
 def making(model: Any) -> dict[str, Any]:
