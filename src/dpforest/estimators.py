@@ -102,7 +102,7 @@ class _DPForest(BaseEstimator):
         """
         from dpforest.records.sql.vault import SqlVault
 
-        seal = partial(seal_elsewhere, self, lambda schema, people: SqlVault.seal(table, schema))
+        seal = partial(seal_elsewhere, self, table, lambda schema, people: SqlVault.seal(table, schema))
         fit_estimator(self, seal, self._make_gate, progress)
         return self
 
@@ -114,7 +114,7 @@ class _DPForest(BaseEstimator):
         """
         from dpforest.records.dask.vault import DaskVault
 
-        seal = partial(seal_elsewhere, self, lambda schema, people: DaskVault.seal(table, schema, client))
+        seal = partial(seal_elsewhere, self, table, lambda schema, people: DaskVault.seal(table, schema, client))
         fit_estimator(self, seal, self._make_gate, progress)
         return self
 

@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,11 @@ from dpforest.recipes.published.registry import get_published
 from dpforest.records.assume import assume_public
 from dpforest.records.base import Openable, Source, check_support
 from dpforest.records.memory.vault import Vault
+from dpforest.records.names import names_of
 from dpforest.records.parquet import ParquetVault
 from dpforest.records.people import People
 from dpforest.schema import Bounded, Classes, Schema
+from dpforest.schema.patterns import expanded
 
 ASSUMED = "assume-public"
 FITTED = ("forest_", "privacy_", "schema_", "classes_", "made_with_")
@@ -164,11 +167,12 @@ def seal_table(model: Any, X: Any, y: Any, groups: Any, recipe: Recipe, people: 
         if y is not None:
             raise TableError("A file has its target in a column that the schema names; pass y with a table only.")
         return seal_elsewhere(
-            model, lambda schema, people: ParquetVault.seal(X, schema, n_jobs, groups, people), recipe, people
+            model, X, lambda schema, people: ParquetVault.seal(X, schema, n_jobs, groups, people), recipe, people, groups
         )
     if y is None:
         raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None.")
     X, schema = resolve_schema(model, X, y)
+    schema = expanded(schema, partial(names_of, X))
     recipe.check(schema)
     vault = Vault.seal(X, y, schema, n_jobs, groups, people)
     keep_names(model, X, schema)
@@ -176,12 +180,21 @@ def seal_table(model: Any, X: Any, y: Any, groups: Any, recipe: Recipe, people: 
 
 
 def seal_elsewhere(
-    model: Any, seal: Callable[[Schema, People | None], Source], recipe: Recipe, people: People | None
+    model: Any,
+    table: Any,
+    seal: Callable[[Schema, People | None], Source],
+    recipe: Recipe,
+    people: People | None,
+    groups: Any = None,
 ) -> tuple[Schema, Source]:
-    """The checked schema and the sealed rows of a table that is not in memory; sets what scikit-learn keeps of a table."""
+    """The checked schema and the sealed rows of a table that is not in memory; sets what scikit-learn keeps of a table.
+
+    ``groups`` is the name of its column of ids, if the unit of privacy is a person.
+    """
     if isinstance(model.schema, str):
         raise SchemaError(f"Rows that are not in memory need a Schema; schema={ASSUMED!r} cannot look at them.")
     _, schema = resolve_schema(model)
+    schema = expanded(schema, partial(names_of, table), besides=[groups])
     recipe.check(schema)
     vault = seal(schema, people)
     model.n_features_in_, model.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)

@@ -35,7 +35,9 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.records.memory.vault import Vault
+from dpforest.records.names import names_of
 from dpforest.schema import TARGET_STEPS, Classes, Schema
+from dpforest.schema.patterns import expanded
 
 # The parameters that a search can vary; all else is for the search, or would change what is promised.
 SEARCHED = ("recipe", "n_trees", "max_depth", "recipe_params")
@@ -135,6 +137,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Search on a table in memory and its target. Everything is checked before anything is spent."""
         law, schema = self._check_parameters()
+        schema = expanded(schema, lambda: names_of(X))
         for note in learnt_before():
             warnings.warn(note, UncoveredWarning, stacklevel=2)
         entropy = Entropy(None)

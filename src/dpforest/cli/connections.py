@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from dpforest.errors import MissingExtraError, ParameterError, TableError
+from dpforest.schema.patterns import matches
 
 FORMS = "duckdb:///FILE.db::TABLE, duckdb:///FOLDER/*.parquet, or postgresql://USER:PASSWORD@HOST/DATABASE::TABLE"
 SECONDS_TO_CONNECT = 10
@@ -16,7 +17,8 @@ def open_table(address: str, columns: Iterable[str] | None = None) -> Any:
     """The Ibis table behind an address: ``duckdb:///FILE::TABLE``, ``duckdb:///*.parquet`` or ``postgresql://…::TABLE``.
 
     A table is ``TABLE`` or ``SCHEMA.TABLE``; one whose name has a dot of its own is found by its whole name first.
-    ``columns`` are those that will be read, all by default: each must have one type in all Parquet files.
+    ``columns`` are names or patterns of those that will be read, all by default: each must have one type in all Parquet
+    files.
     """
     try:
         import ibis  # noqa: F401
@@ -75,9 +77,10 @@ def _open_parquet(path: str, columns: Iterable[str] | None) -> Any:
     except Exception:  # the engine's own message could quote what it stumbled over
         raise TableError(f"{path} cannot be read as Parquet.") from None
     whole = table.schema()  # that of the first file
-    for name in whole if columns is None else columns:
+    read = None if columns is None else [*columns]
+    for name in whole if read is None else [name for name in whole if any(matches(each, name) for each in read)]:
         for file, own in types:
-            if name in whole and own.get(name) != whole[name]:
+            if own.get(name) != whole[name]:
                 found = f"has the type {own[name]} in" if name in own else "is missing from"
                 raise TableError(
                     f"Column {name!r} has the type {whole[name]} in the first of the files, but {found} {file}. "

@@ -71,7 +71,9 @@ def fit(
     from dpforest.common.files import check_writable
     from dpforest.errors import ParameterError
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
+    from dpforest.records.tables import header
     from dpforest.schema import Classes, Schema
+    from dpforest.schema.patterns import expanded
 
     facts = Schema.from_file(schema)
     check_writable(out, table, schema, over_models=True)
@@ -79,7 +81,11 @@ def fit(
         raise ParameterError(f"{out} is there already. Move it away, or choose another --out. Nothing was spent.")
     if groups is not None and (not _is_file(table) or scheduler is not None):
         raise ParameterError("--groups needs a file that is read here, CSV or Parquet; not a database or a cluster.")
-    ignored = _ignored(table, (*facts.features, facts.target.name, groups))
+    names = header(table) if _is_file(table) else []
+    if _is_file(table):
+        facts = expanded(facts, lambda: names, table, besides=[groups])
+    read = {*facts.features, facts.target.name, groups}
+    ignored = [name for name in names if name not in read]
     kind = DPForestClassifier if isinstance(facts.target, Classes) else DPForestRegressor
     model = kind(
         facts,
@@ -100,13 +106,6 @@ def fit(
 
 def _is_file(table: str) -> bool:
     return "://" not in table
-
-
-def _ignored(table: str, read: tuple[str | None, ...]) -> list[str]:
-    """The columns of a file that the fit does not read; none are known of a database."""
-    from dpforest.records.tables import header
-
-    return [name for name in header(table) if name not in read] if _is_file(table) else []
 
 
 def _train(model: Any, table: str, groups: str | None, scheduler: str | None, out: Path) -> Path:
@@ -140,7 +139,7 @@ def _show(model: Any, path: Path, ignored: list[str], as_json: bool) -> None:
     """Print what the fit spent and promises, and what looks odd about it."""
     from dpforest.model.doubts import measured_words, released_doubts
 
-    for doubt in released_doubts(model.forest_, model.schema):
+    for doubt in released_doubts(model.forest_, model.schema_):
         say(f"This looks odd: {doubt}", errors)
     if as_json:
         print_json({"model": str(path), "privacy": model.privacy_.to_dict()})
