@@ -12,19 +12,28 @@ def plan(
     schema: SchemaFile,
     epsilon: Annotated[float, typer.Option(help="Privacy budget of the fit.")],
     delta: Delta = 0.0,
+    table: Annotated[
+        str | None,
+        typer.Option(help="Take names of columns from this file, for patterns of the schema.", show_default=False),
+    ] = None,
     rows: Annotated[int | None, typer.Option(help="Rows that you expect, if the schema does not declare them.")] = None,
     n_trees: Annotated[int | None, typer.Option(help="Number of trees, if not the planned one.")] = None,
     max_depth: Annotated[int | None, typer.Option(help="Levels of splits, if not the planned ones.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what the default recipe would do and where each share of the budget goes. Reads no data and spends nothing.
+    """Show what the default recipe would do and where each share of the budget goes. Reads no row and spends nothing.
 
     Example: [bold]dpforest plan --schema adult.schema.json --epsilon 1 --rows 50000[/bold]
     """
+    from dpforest.records.tables import header
     from dpforest.schema import Schema
+    from dpforest.schema.patterns import expanded
     from dpforest.show.plan import explain
 
-    found = explain(Schema.from_file(schema), rows, epsilon, delta, n_trees, max_depth)
+    facts = Schema.from_file(schema)
+    if table is not None:
+        facts = expanded(facts, lambda: header(table), table)
+    found = explain(facts, rows, epsilon, delta, n_trees, max_depth)
     if as_json:
         print_json(found.to_dict())
         return
@@ -33,5 +42,7 @@ def plan(
         (f"Plan for {budget}", ("choice", "value", "why"), found.choices),
         ("Where the budget goes", ("step", "share", "of what, and for what"), found.shares),
         ("Leaf size against noise", ("leaf", "size and noise", "size in units of the noise"), found.noise),
+        ("What the schema does not know", ("it lacks", "share", "for what, and what knowing it would buy"), found.unknown),
     ):
-        show_table(title, heads, [(line.what, line.value, line.why) for line in lines])
+        if lines:
+            show_table(title, heads, [(line.what, line.value, line.why) for line in lines])

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 # Characters that are not seen: controls, direction marks, invisible signs, single surrogates. The two joiners (U+200C,
@@ -38,6 +38,12 @@ def shortened(text: object, most: int = 60, clean: Callable[[object], str] = one
 def counted(number: int, one: str, many: str = "") -> str:
     """A number of things: ``1 tree``, ``1,200 trees``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def listed_names(names: Sequence[str], most: int = 6) -> str:
+    """Some names of columns on one line, cut if long, and how many more there are: ``age, sex and 4 more``."""
+    shown = ", ".join(shortened(name, 40) for name in names[:most])
+    return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def figure(value: Any, digits: int = 4) -> str:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.common.text import counted, decimals
-from dpforest.errors import ParameterError
+from dpforest.common.text import NOTHING, counted, decimals, listed_names
+from dpforest.errors import ParameterError, SchemaError
 from dpforest.forest.bands import NORMAL_95
+from dpforest.forest.tree import Forest
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.mechanisms import Entropy
 from dpforest.model.signal import Signal
@@ -23,6 +24,8 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.recipes import get_recipe
 from dpforest.records.memory.vault import Vault
 from dpforest.schema import Schema
+from dpforest.schema.patterns import patterns_of
+from dpforest.show.gaps import gaps
 
 WORDS: dict[type, str] = {
     MaxOperator: "how many records are of the most common class of their child",
@@ -56,6 +59,7 @@ class Explanation:
     choices: tuple[Line, ...]
     shares: tuple[Line, ...]
     noise: tuple[Line, ...]
+    unknown: tuple[Line, ...]  # what the schema does not know, what is spent on it, and what knowing it would buy
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -74,17 +78,32 @@ def explain(
     for name, value in (("n_trees", n_trees), ("max_depth", max_depth)):
         if value is not None and value < 1:
             raise ParameterError(f"{name} must be a whole number of at least 1, not {value}.")
+    if patterns_of(schema):
+        raise SchemaError(
+            f"The schema has the pattern {patterns_of(schema)[0]!r}: how many columns it stands for decides the plan. Take "
+            "their names from a table (dpforest plan --table TABLE), which reads no row."
+        )
     guess = schema.n_rows if n_rows is None else n_rows
     if guess is None:
         raise ParameterError("The schema does not declare the number of rows; say how many you expect, roughly.")
     facts = replace(public_facts(schema, get_recipe("auto"), epsilon, delta), n_rows=float(guess))
     recipe = get_recipe("auto").resolve(facts, n_trees, max_depth)
     is_public = schema.n_rows is not None
+    forest, ledger = _dry_run(schema, recipe, facts, is_public)
     return Explanation(
         tuple(_choices(recipe, facts, is_public)),
         tuple(_shares(recipe, facts, is_public)),
-        tuple(_noise(schema, recipe, facts, is_public)),
+        tuple(_noise(forest, ledger, recipe, facts)),
+        tuple(_unknown(schema, ledger, 1.0 if is_public or ledger.unit == "rho" else 1 - recipe.n_rows_share)),
     )
+
+
+def _dry_run(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> tuple[Forest, Ledger]:
+    """The forest and the ledger of a fit of no rows: neither noise nor charges depend on any."""
+    epsilon = facts.epsilon if is_public else facts.epsilon * (1 - recipe.n_rows_share)
+    gate = Gate(Ledger(make_accountant(epsilon, facts.delta)), Entropy(None))
+    empty = Vault.seal([], [], replace(schema, n_rows=round(facts.n_rows)))
+    return fit_forest(empty, recipe, gate), gate.ledger
 
 
 def _choices(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
@@ -179,14 +198,18 @@ def _shares(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
     return lines
 
 
-def _noise(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
-    """Lines on the size of leaves against their noise, by kind of tree, from a fit of no rows: noise needs none."""
-    epsilon = facts.epsilon if is_public else facts.epsilon * (1 - recipe.n_rows_share)
-    gate = Gate(Ledger(make_accountant(epsilon, facts.delta)), Entropy(None))
-    public = replace(schema, n_rows=round(facts.n_rows))
-    empty = Vault.seal([], [], public)
-    forest = fit_forest(empty, recipe, gate)
-    signal = Signal.of(forest, gate.ledger)
+def _unknown(schema: Schema, ledger: Ledger, left: float) -> list[Line]:
+    """Lines on what the schema does not know; ``left`` is the share of the budget that the ledger is about."""
+    lines = []
+    for gap in gaps(schema, ledger):
+        what, share = gap.unknown, NOTHING if gap.share is None else f"{left * gap.share:.1%}"
+        lines.append(Line(f"{what.lacks}: {listed_names(what.columns)}", share, f"{what.cost}; {what.gain}"))
+    return lines
+
+
+def _noise(forest: Forest, ledger: Ledger, recipe: Recipe, facts: Facts) -> list[Line]:
+    """Lines on the size of leaves against their noise, by kind of tree."""
+    signal = Signal.of(forest, ledger)
     lines, first = [], 0
     kinds = [(phase.n_trees, name) for phase, name in _before(recipe)]
     for n_trees, name in [*kinds, (forest.n_trees - sum(n for n, _ in kinds), "trees")]:

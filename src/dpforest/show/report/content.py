@@ -4,6 +4,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
+from dpforest.common.text import figure
 from dpforest.errors import ParameterError
 from dpforest.model.doubts import measured_records, released_doubts, too_small_to_tell
 from dpforest.model.file import model_digest
@@ -11,7 +12,9 @@ from dpforest.model.signal import Signal
 from dpforest.parts.recipe import Recipe
 from dpforest.privacy.statement import Statement
 from dpforest.recipes import get_recipe
-from dpforest.schema import Categorical, Classes, Feature, Schema
+from dpforest.schema import Categorical, Classes, Date, Feature, Schema
+from dpforest.schema.words import in_words
+from dpforest.show.gaps import gaps
 from dpforest.show.report.audits import audit_content
 from dpforest.show.report.charges import grouped_charges, picture, ways_to_compose
 
@@ -50,7 +53,7 @@ def report_content(model: Any, audit: dict[str, Any] | None = None) -> dict[str,
         "written": datetime.now(UTC).date().isoformat(),
         "guarantee": guarantee(model.privacy_),
         "ledger": _ledger(model),
-        "inputs": inputs(model.schema_),
+        "inputs": inputs(model.schema_) | {"unknown": unknown(model)},
         "making": making(model),
         "not_covered": [*model.privacy_.not_covered, *ALSO_NOT_COVERED, SEVERAL[model.privacy_.unit]],
         "notes": list(model.privacy_.notes),
@@ -130,6 +133,7 @@ def inputs(schema: Schema) -> dict[str, Any]:
             "other": target.other if isinstance(target, Classes) else None,
             "lower": None if isinstance(target, Classes) else target.lower,
             "upper": None if isinstance(target, Classes) else target.upper,
+            "words": in_words(target, _six_digits),
         },
         "n_rows": None if schema.n_rows is None else int(schema.n_rows),
         "vouched_by": schema.vouched_by,
@@ -138,11 +142,27 @@ def inputs(schema: Schema) -> dict[str, Any]:
 
 
 def _feature(part: Feature) -> dict[str, Any]:
+    """What the report says of a column; ``words`` say how it is read where it has no list of categories."""
+    words = in_words(part, _six_digits)
     if isinstance(part, Categorical):
         known = {"categories": list(part.categories) or None, "buckets": None if part.categories else part.buckets}
-        return {"kind": "category", **known, "lower": None, "upper": None}
+        return {"kind": "category", **known, "lower": None, "upper": None, "words": words}
     kind = "whole number" if part.integer else "number"
-    return {"kind": kind, "categories": None, "buckets": None, "lower": part.lower, "upper": part.upper}
+    if isinstance(part, Date):
+        kind = "point in time" if part.time else "date"
+    return {"kind": kind, "categories": None, "buckets": None, "lower": part.lower, "upper": part.upper, "words": words}
+
+
+def _six_digits(value: Any) -> str:
+    return figure(value, 6)
+
+
+def unknown(model: Any) -> list[dict[str, Any]]:
+    """What the schema of a model did not know, what was spent because of it, and what knowing it would have bought."""
+    return [
+        {"lacks": gap.unknown.lacks, "columns": list(gap.unknown.columns), "share": gap.share, "words": gap.sentences}
+        for gap in gaps(model.schema_, model.ledger_)
+    ]
 
 
 def making(model: Any) -> dict[str, Any]:

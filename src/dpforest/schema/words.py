@@ -1,0 +1,79 @@
+"""How columns are read, and what would make a schema sharper, in words for people. Public values only."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dpforest.schema.kinds import BUCKETS, Bounded, Categorical, Classes, Date, Feature, Numeric, Target
+from dpforest.schema.schema import Schema
+
+# The kinds of purpose of the charges that pay for what a schema does not know.
+GRID, SCALE, LIST = "grid", "scale of the target", "list"
+
+
+def in_words(part: Feature | Target, figure: Callable[[Any], str] = "{:,}".format) -> str:
+    """The possible values of a column, such as "0 to 120, whole numbers" or "any number"; "" if it has a list."""
+    if isinstance(part, Categorical):
+        return "" if part.categories else "any text" if part.learn else f"any text, in {BUCKETS} buckets"
+    if isinstance(part, Date):
+        asked = "second, weekday, month, hour" if part.time else "day, weekday, month"
+        ends = [f"from {part.lower}"] * (part.lower is not None) + [f"to {part.upper}"] * (part.upper is not None)
+        return " ".join(["a point in time" if part.time else "a date", *ends]) + f": {asked}"
+    return "" if isinstance(part, Classes) else _number_words(part, figure)
+
+
+def _number_words(part: Numeric | Bounded, figure: Callable[[Any], str]) -> str:
+    whole = isinstance(part, Numeric) and part.integer
+    if part.lower is None and part.upper is None:
+        return f"any {'whole number' if whole else 'number'}"
+    if part.lower is None:
+        known = f"at most {figure(part.upper)}"
+    else:
+        known = f"{figure(part.lower)} {'or more' if part.upper is None else f'to {figure(part.upper)}'}"
+    return f"{known}{', whole numbers' if whole else ''}"
+
+
+def how_found(part: Feature | Target) -> str:
+    """What a fit does to find out what a schema does not say of a column, such as where its numbers lie; "" if nothing."""
+    if isinstance(part, Categorical):
+        return "; a part of the budget buys a list of the common ones" if part.learn else ""
+    is_found = isinstance(part, Numeric | Bounded) and not part.has_bounds
+    return "; a part of the budget finds where they lie" if is_found else ""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Columns of which a schema lacks the same, what the budget pays for because of it, and what knowing it would buy."""
+
+    columns: tuple[str, ...]
+    lacks: str
+    paid_for: str | None  # the kind of purpose of the charges that pay for it; None if nothing is paid
+    cost: str  # what these are made for, or what it is like without any
+    gain: str
+
+
+def unknowns(schema: Schema) -> list[Unknown]:
+    """What a schema does not say about its columns, one entry for columns that lack the same; sharpening is optional."""
+    parts, target = schema.features, schema.target
+    ranges = (n for n, part in parts.items() if not isinstance(part, Categorical) and not part.has_bounds)
+    lists = {n: part.learn for n, part in parts.items() if isinstance(part, Categorical) and part.by_text}
+    scale = (target.name,) if isinstance(target, Bounded) and not target.has_bounds else ()
+    found = [
+        Unknown(
+            tuple(ranges), "bounds", GRID, "to find where numbers lie",
+            "with lower and upper no cut is wasted outside of them, and there is less to find",
+        ),
+        Unknown(
+            scale, "bounds of the target", SCALE, "to find the scale of the target",
+            "with lower and upper there is less to find",
+        ),
+        Unknown(
+            tuple(name for name, learn in lists.items() if learn), "list", LIST, "to find the common values",
+            "with a public list nothing is paid for one, and rare values are told apart too",
+        ),
+        Unknown(
+            tuple(name for name, learn in lists.items() if not learn), "list", None, f"values share {BUCKETS} buckets",
+            "with a public list each value has its own code; learn = true buys a list, where delta is above 0",
+        ),
+    ]  # fmt: skip
+    return [each for each in found if each.columns]
