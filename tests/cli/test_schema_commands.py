@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpforest import Schema, load_model
+from dpforest.cli import console
 from dpforest.cli.main import commands
 from dpforest.errors import DPForestError, SchemaError
 from dpforest.records import tables
@@ -20,14 +21,6 @@ from dpforest.schema import UNFILLED, unfilled
 from dpforest.schema.domain import Domain, Grid
 
 pytestmark = pytest.mark.slow
-
-FILLED = {
-    "labels": ["no", "yes"],
-    "categories": ["Oslo", "Rome"],
-    "lower": 0,
-    "upper": 100,
-    "integer": False,
-}
 
 
 @pytest.fixture
@@ -58,19 +51,16 @@ def read_draft(path):
 
 @pytest.mark.parametrize("out", ["d.toml", "d.json"])
 @pytest.mark.parametrize("table", ["t.csv", "t.parquet"])
-def test_a_draft_leaves_every_bound_and_list_open(folder, table, out):
+def test_a_draft_leaves_open_who_vouches_and_the_labels_alone(folder, table, out):
     done = run("schema", "draft", table, "--target", "ill", "--out", out)
     assert done.exit_code == 0, done.output
-    draft = read_draft(folder / out)
-    whole = True if table == "t.parquet" else UNFILLED  # a type of Parquet says that numbers are whole, a CSV does not
-    assert draft == {
+    assert "To fill in, where there is a '?': vouched_by, target.labels." in done.output
+    # A type of Parquet says that numbers are whole, a CSV does not.
+    whole = {"integer": True} if table == "t.parquet" else {}
+    assert read_draft(folder / out) == {
         "vouched_by": UNFILLED,
         "target": {"name": "ill", "kind": "classes", "labels": UNFILLED},
-        "features": {
-            "age": {"kind": "numeric", "lower": UNFILLED, "upper": UNFILLED, "integer": whole},
-            "weight": {"kind": "numeric", "lower": UNFILLED, "upper": UNFILLED, "integer": UNFILLED},
-            "city": {"kind": "categorical", "categories": UNFILLED},
-        },
+        "features": {"age": {"kind": "numeric", **whole}, "weight": {"kind": "numeric"}, "city": {"kind": "categorical"}},
     }
 
 
@@ -123,26 +113,51 @@ def test_a_check_lists_all_that_is_open_and_a_fit_is_refused(folder):
     run("schema", "draft", "t.csv", "--target", "ill")
     done = run("schema", "check", "t.schema.toml", "--json")
     assert done.exit_code == 1
-    assert json.loads(done.stdout)["to_fill_in"] == [
-        "vouched_by", "target.labels", "features.age.lower", "features.age.upper", "features.age.integer",
-        "features.weight.lower", "features.weight.upper", "features.weight.integer", "features.city.categories",
-    ]  # fmt: skip
+    assert json.loads(done.stdout)["to_fill_in"] == ["vouched_by", "target.labels"]
     fit = run("fit", "t.csv", "--schema", "t.schema.toml", "--epsilon", 1, "--out", "m.dpf")
     assert isinstance(fit.exception, SchemaError)
-    assert "9 of its entries are still '?'" in str(fit.exception)
+    assert "2 of its entries are still '?'" in str(fit.exception)
 
 
-def test_a_draft_that_is_filled_in_passes(folder):
-    run("schema", "draft", "t.csv", "--target", "ill", "--out", "t.json")
-    draft = read_draft(folder / "t.json")
-    for part in (draft["target"], *draft["features"].values()):
-        part.update({name: FILLED[name] for name, value in part.items() if value == UNFILLED})
-    draft["vouched_by"] = "somebody"
-    (folder / "t.json").write_text(json.dumps(draft), "utf-8")
-    done = run("schema", "check", "t.json", "--table", "t.csv")
-    assert done.exit_code == 0, done.output
-    assert "Vouched for by: somebody" in done.output
-    assert Schema.from_file("t.json").vouched_by == "somebody"
+def test_a_check_of_a_draft_says_how_columns_will_be_read_and_what_could_be_sharper(folder, monkeypatch):
+    monkeypatch.setattr(console.output, "width", 200)
+    run("schema", "draft", "t.csv", "--target", "ill")
+    done = run("schema", "check", "t.schema.toml")
+    for words in (
+        "│ age          │ numeric     │ any number; a part of the budget finds where they lie",
+        "│ city         │ categorical │ any text, in 64 buckets",
+        "│ ill (target) │ classes     │ to be filled in",
+        "│ age, weight │ with lower and upper no cut is wasted outside of them",
+        "│ city        │ with a public list each value has its own code",
+    ):
+        assert words in done.stdout
+    assert done.stderr.splitlines()[1:] == [
+        "  vouched_by", "  target.labels", "Take them from what is public, not from the rows.",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vouched_by = '?'",
+        "vouched_by = '?'\ntarget = 3",
+        "[target]\nkind = '?'",
+        "features = '?'\n[target]\nname = '?'\nkind = '?'",
+    ],
+)
+def test_a_check_of_a_broken_draft_says_what_is_open(folder, text):
+    (folder / "s.toml").write_text(text, "utf-8")
+    done = run("schema", "check", "s.toml")
+    assert (done.exit_code, type(done.exception)) == (1, SystemExit)
+    assert "still to be filled in" in done.stderr
+
+
+def filled(path, **entries):
+    """Write a draft again with each "?" replaced, and nothing else."""
+    text = path.read_text("utf-8")
+    for name, value in {"vouched_by": "somebody", **entries}.items():
+        text = text.replace(f'{name} = "?"', f"{name} = {json.dumps(value)}")
+    path.write_text(text, "utf-8")
 
 
 def test_a_check_names_columns_that_a_table_lacks_and_that_are_not_used(folder):
@@ -345,3 +360,94 @@ def test_labels_that_look_alike_are_told_apart(folder):
     assert '"0", JA, "JA ", "", a b' in done.output
     assert "0, 1 " in done.output
     assert "www….\n" not in done.output
+
+
+def write_both(name, columns):
+    table = pa.table(columns)
+    pyarrow.csv.write_csv(table, f"{name}.csv")
+    pyarrow.parquet.write_table(table, f"{name}.parquet")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("target", ["ill", "weight"])
+def test_a_draft_with_its_labels_is_enough_for_every_step_up_to_the_report(folder, ending, target):
+    table, draft = f"t.{ending}", folder / "t.schema.toml"
+    assert run("schema", "draft", table, "--target", target).exit_code == 0
+    filled(draft, labels=["perhaps", "certainly"])
+    for words in (
+        ["schema", "check", draft, "--table", table],
+        ["plan", "--schema", draft, "--epsilon", 2, "--rows", 300],
+        ["fit", table, "--schema", draft, "--epsilon", 2, "--out", "m.dpf"],
+        ["predict", "m.dpf", table, "--out", "p.csv"],
+        ["report", "m.dpf", "--out", "r.html"],
+    ):
+        done = run(*words)
+        assert done.exit_code == 0, done.output
+    assert pyarrow.csv.read_csv("p.csv").num_rows == 300
+    assert "No list: " in (folder / "r.html").read_text("utf-8")
+
+
+def test_types_of_parquet_say_more_than_text(folder):
+    rows = {
+        "sick": [True, None],
+        "raw": [b"x", b"y"],
+        "many": [[1], [2]],
+        "price": pa.array([1, 2], pa.decimal128(5, 2)),
+        "n": [1, 2],
+    }
+    pyarrow.parquet.write_table(pa.table(rows), "k.parquet")
+    done = run("schema", "draft", "k.parquet", "--target", "sick")
+    assert "Left out, since their type holds neither numbers nor text nor dates: raw, many." in done.output
+    draft = read_draft(folder / "k.schema.toml")
+    assert draft["target"] == {"name": "sick", "kind": "classes", "labels": [False, True]}
+    assert draft["features"] == {"price": {"kind": "numeric"}, "n": {"kind": "numeric", "integer": True}}
+    assert unfilled(draft) == ["vouched_by"]
+    run("schema", "draft", "k.parquet", "--target", "n", "--out", "n.toml")
+    draft = read_draft(folder / "n.toml")
+    assert draft["target"] == {"name": "n", "kind": "bounded"}
+    assert draft["features"]["sick"] == {"kind": "categorical", "categories": [False, True]}
+    refused = run("schema", "draft", "k.parquet", "--target", "raw", "--out", "r.toml")
+    assert "cannot be the target by its type" in str(refused.exception)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_wide_table_has_a_short_draft_from_which_all_follows(folder, ending):
+    rng = np.random.default_rng(0)
+    columns = {f"gene{number}": rng.random(80) for number in range(120)}
+    columns |= {"age": rng.integers(0, 90, 80), "ill": rng.choice(["a", "b"], 80)}
+    write_both("w", columns)
+    assert run("schema", "draft", f"w.{ending}", "--target", "ill").exit_code == 0
+    assert [*read_draft(folder / "w.schema.toml")["features"]] == ["gene*", "age"]
+    filled(folder / "w.schema.toml", labels=["a", "b"])
+    shown = run("schema", "check", "w.schema.toml", "--table", f"w.{ending}").output
+    assert "gene* (120 columns)" in shown
+    asked = ["plan", "--schema", "w.schema.toml", "--epsilon", 1, "--rows", 80]
+    assert "dpforest plan --table TABLE" in str(run(*asked).exception)
+    assert run(*asked, "--table", f"w.{ending}").exit_code == 0
+    fit = run("fit", f"w.{ending}", "--schema", "w.schema.toml", "--epsilon", 1, "--out", "w.dpf")
+    assert fit.exit_code == 0, fit.output
+    assert load_model("w.dpf").schema_.n_features == 121
+
+
+def test_a_pattern_that_matches_nothing_is_a_missing_column(folder):
+    content = {"target": {"name": "ill", "kind": "classes", "labels": ["no"]}, "features": {"nose_*": {"kind": "numeric"}}}
+    (folder / "n.json").write_text(json.dumps(content), "utf-8")
+    done = run("schema", "check", "n.json", "--table", "t.csv")
+    assert done.exit_code == 1
+    assert "The table has no column that matches 'nose_*'." in done.stderr
+    fit = run("fit", "t.csv", "--schema", "n.json", "--epsilon", 1, "--out", "m.dpf")
+    assert "matches no column of t.csv that is not named otherwise" in str(fit.exception)
+
+
+def test_ids_of_persons_match_no_pattern(folder):
+    write_both("g", {"x1": [1.0, 2.0], "x2": [1.0, 2.0], "xid": ["a", "b"], "ill": ["no", "no"]})
+    content = {
+        "target": {"name": "ill", "kind": "classes", "labels": ["no", "yes"]},
+        "features": {"x*": {"kind": "numeric"}},
+    }
+    (folder / "g.json").write_text(json.dumps(content), "utf-8")
+    for ending in ("csv", "parquet"):
+        more = ["--groups", "xid", "--max-rows-per-person", 1, "--out", f"{ending}.dpf"]
+        done = run("fit", f"g.{ending}", "--schema", "g.json", "--epsilon", 1, *more)
+        assert done.exit_code == 0, done.exception
+        assert [*load_model(f"{ending}.dpf").schema_.features] == ["x1", "x2"]

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from dpforest.cli.console import add_row, errors, output, print_json, refuse, say, show_table, steps
 from dpforest.cli.options import AsJson, check_ending
-from dpforest.common.text import shortened
+from dpforest.common.text import counted, listed_names, shortened
 
 NOT_PRIVATE = "Exact counts of the rows, not private: for whoever holds the table, not for publication."
 
@@ -25,7 +25,7 @@ def draft(
         Path | None, typer.Option(help="Where to write, .toml or .json; by default TABLE.schema.toml.", show_default=False)
     ] = None,
 ) -> None:
-    """Write names and kinds of columns, with bounds and categories left for you to fill in. Writes no value of the table.
+    """Write names and kinds of columns; you fill in who vouches for them, and the labels. Writes no value of the table.
 
     Example: [bold]dpforest schema draft adult.csv --target income[/bold]
     """
@@ -43,16 +43,23 @@ def draft(
     kinds = column_kinds(table)
     if target is not None and target not in kinds:
         raise ParameterError(f"There is no column {target!r} in {table}; it has {', '.join(map(shortened, kinds))}.")
+    if target is not None and kinds[target] not in drafting.PREDICTED:
+        raise ParameterError(f"Column {target!r} cannot be the target by its type; numbers, text and truth values can.")
     content = drafting.draft(kinds, target)
+    if not content["features"]:
+        raise ParameterError(f"There is no column in {table} to predict from.")
     write_whole(out, writers[out.suffix](content).encode("utf-8"))
     say(f"Draft: {out}")
-    output.print(f"Fill in {len(unfilled(content))} entries that are '?': every bound, every list of categories.")
+    say(f"To fill in, where there is a '?': {', '.join(unfilled(content))}.")
     output.print(
-        "They are left open on purpose. A schema is public, and bounds or categories that are read off the rows give away "
-        "whose they are; take them from the questionnaire, the code book or the law."
+        "All else may stay as it is. Bounds and lists of categories make the model better where they are known before "
+        "anyone looks at the rows; read off the rows they give away whose they are."
     )
     if not is_parquet(table):
         output.print("Text files do not say types: whether a column is a number or a category is a guess. Correct it.")
+    unusable = [name for name, kind in kinds.items() if kind == drafting.UNUSABLE]
+    if unusable:
+        say(f"Left out, since their type holds neither numbers nor text nor dates: {', '.join(map(shortened, unusable))}.")
     say(f"Then: dpforest schema check {quote(str(out))} --table {quote(str(table))}")
 
 
@@ -73,34 +80,79 @@ def check(
     """
     from dpforest.schema import Schema, read_schema_file, unfilled
 
-    open_entries = unfilled(read_schema_file(schema))
-    facts = None if open_entries else Schema.from_file(schema)
-    missing, unused = ([], []) if facts is None or table is None else _columns(facts, table)
-    seen = None if facts is None or table is None or missing else _count(facts, table)
+    content = read_schema_file(schema)
+    open_entries = unfilled(content)
+    if open_entries:
+        _refuse_open(content, open_entries, as_json)
+        sys.exit(1)
+    written = Schema.from_file(schema)
+    facts, patterns, missing, unused = (written, {}, [], []) if table is None else _meet(written, table)
+    seen = None if table is None or missing else _count(facts, table)
     if as_json:
-        content = None if facts is None else facts.to_dict()
-        found = {"to_fill_in": open_entries, "missing_columns": missing, "unused_columns": unused, "schema": content}
-        print_json(found | {"table": seen})
-    elif facts is None:
-        refuse(f"{len(open_entries)} entries are still to be filled in:")
-        for entry in open_entries:
-            where, dot, name = entry.rpartition(".")
-            say(f"  {shortened(where)}{dot}{name}", errors)
-        say("Take them from what is public, not from the rows.", errors)
+        found = {"to_fill_in": [], "missing_columns": missing, "unused_columns": unused, "schema": written.to_dict()}
+        print_json(found | {"patterns": patterns, "table": seen})
     else:
-        _show(facts, missing, unused)
+        _show(written, patterns)
+        _show_who(written)
+        for name in missing:
+            matching = " that matches" if name in patterns else ""
+            refuse(f"The table has no column{matching} {shortened(name)!r}.")
+        if unused:
+            say(f"Not in the schema, so not read: {', '.join(map(shortened, unused))}")
         if seen is not None:
             _show_counts(seen, facts)
-    if open_entries or missing or any(column["problem"] for column in (seen or {"columns": []})["columns"]):
+    if missing or any(column["problem"] for column in (seen or {"columns": []})["columns"]):
         sys.exit(1)
 
 
-def _columns(facts: Any, table: Path) -> tuple[list[str], list[str]]:
-    """Columns of the schema that the table lacks, and columns of the table that the schema does not have."""
-    from dpforest.records.tables import header
+def _refuse_open(content: Any, open_entries: list[str], as_json: bool) -> None:
+    """Say what is still to be filled in, and how columns will be read, as far as that is known."""
+    if as_json:
+        found = {"to_fill_in": open_entries, "missing_columns": [], "unused_columns": [], "schema": None}
+        print_json(found | {"patterns": {}, "table": None})
+        return
+    drafted = _without_target(content, open_entries)
+    if drafted is not None:
+        _show(drafted, {}, is_open=_is_open(open_entries))
+    entries = "entry is" if len(open_entries) == 1 else "entries are"
+    refuse(f"{len(open_entries)} {entries} still to be filled in:")
+    for entry in open_entries:
+        where, dot, name = entry.rpartition(".")
+        say(f"  {shortened(where)}{dot}{name}", errors)
+    say("Take them from what is public, not from the rows.", errors)
 
-    given, wanted = header(table), [*facts.features, facts.target.name]
-    return [name for name in wanted if name not in given], [name for name in given if name not in wanted]
+
+def _is_open(open_entries: list[str]) -> bool:
+    return any(entry.startswith("target.") for entry in open_entries)
+
+
+def _without_target(content: Any, open_entries: list[str]) -> Any:
+    """The schema of a draft, with a target that stands for one that is not known yet; None if features are not either."""
+    from dpforest.errors import SchemaError
+    from dpforest.schema import UNFILLED, Schema
+
+    if _is_open(open_entries):
+        name = content["target"].get("name", UNFILLED)
+        content = {**content, "target": {"name": name, "kind": "classes", "labels": [UNFILLED]}}
+    try:
+        return Schema.from_dict(content)
+    except SchemaError:
+        return None
+
+
+def _meet(written: Any, table: Path) -> tuple[Any, dict[str, int], list[str], list[str]]:
+    """The schema for a table, the number of columns of each pattern, columns that the table lacks, and ones not read."""
+    from dpforest.records.tables import header
+    from dpforest.schema.patterns import columns_of_patterns, expanded
+
+    given = header(table)
+    found = columns_of_patterns(written, given)
+    # A pattern that stands for nothing is a column that the table lacks.
+    missing = [name for name in (*written.features, written.target.name) if name not in given and not found.get(name)]
+    facts = written if missing else expanded(written, lambda: given)
+    wanted = {*facts.features, facts.target.name, *(name for own in found.values() for name in own)}
+    patterns = {pattern: len(own) for pattern, own in found.items()}
+    return facts, patterns, missing, [name for name in given if name not in wanted]
 
 
 def _count(facts: Any, table: Path) -> dict[str, Any]:
@@ -141,30 +193,30 @@ def _show_counts(seen: dict[str, Any], facts: Any) -> None:
         say(f"No label of {shortened(target['name'])!r} is listed: a fit would learn nothing.", errors)
 
 
-def _show(facts: Any, missing: list[str], unused: list[str]) -> None:
-    from dpforest.schema import Classes, Numeric
+def _show(facts: Any, patterns: dict[str, int], is_open: bool = False) -> None:
+    """Print how each column is read, and what would make the schema sharper; ``is_open`` if the target is not known yet."""
+    from dpforest.schema.words import how_found, in_words, unknowns
 
     rows = []
     for name, part in facts.features.items():
-        known = f"{part.lower:,} to {part.upper:,}" if isinstance(part, Numeric) else _categories(part)
-        whole = ", whole numbers" if isinstance(part, Numeric) and part.integer else ""
-        rows.append((shortened(name), part.kind, known + whole))
+        stands = f" ({counted(patterns[name], 'column')})" if name in patterns else ""
+        rows.append(
+            (f"{shortened(name)}{stands}", part.kind, (in_words(part) or _listed(part.categories)) + how_found(part))
+        )
     target = facts.target
-    known = _listed(target.labels) if isinstance(target, Classes) else f"{target.lower:,} to {target.upper:,}"
+    known = "to be filled in" if is_open else (in_words(target) or _listed(target.labels)) + how_found(target)
     rows.append((f"{shortened(target.name)} (target)", target.kind, known))
-    show_table("Schema", ("column", "kind", "public facts"), rows)
+    show_table("Schema", ("column", "kind", "how it is read"), rows)
+    sharper = [(listed_names(each.columns), each.gain) for each in unknowns(facts)]
+    if sharper:
+        show_table("Could be sharper, where more is known before anyone looks at the rows", ("columns", "it buys"), sharper)
+
+
+def _show_who(facts: Any) -> None:
     n_rows = "measured with noise by a fit" if facts.n_rows is None else f"{facts.n_rows:,}, declared public"
     say(f"Number of rows: {n_rows}.")
     vouched_by = shortened(facts.vouched_by) if facts.vouched_by else "nobody; add vouched_by to the file"
     say(f"Vouched for by: {vouched_by}" + ("" if vouched_by.endswith((".", "…")) else "."))
-    for name in missing:
-        refuse(f"The table has no column {shortened(name)!r}.")
-    if unused:
-        say(f"Not in the schema, so not read: {', '.join(map(shortened, unused))}")
-
-
-def _categories(part: Any) -> str:
-    return _listed(part.categories) if part.categories else f"any value, in {part.buckets} buckets by a public hash"
 
 
 def _listed(values: Any) -> str:

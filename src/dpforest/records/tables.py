@@ -34,6 +34,10 @@ BYTE_ORDER_MARK = "\ufeff".encode().decode("latin-1")
 # A draft looks at this many rows of a text file; a column is one of numbers if at least this share of its values is.
 DRAFT_ROWS = 1000
 MOSTLY = 0.9
+# Types of Parquet, beside nested ones, that no column of a schema can have.
+UNREADABLE = (
+    pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_time, pa.types.is_duration,
+)  # fmt: skip
 
 Progress = Callable[[str], None]
 
@@ -84,9 +88,10 @@ def read_parts(
 
 
 def column_kinds(path: str | Path) -> dict[str, str]:
-    """The kind of each column by its name: "number", "whole" (by its type) or "text"; for a draft that a person checks.
+    """The kind of each column by its name, for a draft that a person checks: "number" or "text", or what only a type says.
 
-    A Parquet file has types. A text file has none: there the kind is a guess from its first rows.
+    A Parquet file has types, which may also say "whole", "truth" or "other": what no schema can hold. A text file has none:
+    there the kind is a guess from its first rows.
     """
     path = Path(path)
     with _refusals(path):
@@ -101,6 +106,10 @@ def column_kinds(path: str | Path) -> dict[str, str]:
 def _kind(type_: pa.DataType) -> str:
     if pa.types.is_integer(type_):
         return "whole"
+    if pa.types.is_boolean(type_):
+        return "truth"
+    if pa.types.is_nested(type_) or any(is_so(type_) for is_so in UNREADABLE):
+        return "other"
     return "number" if pa.types.is_floating(type_) or pa.types.is_decimal(type_) else "text"
 
 

@@ -1,58 +1,124 @@
 """Drafts of a schema: names and kinds of columns, with what only a person can know left open. Public values only.
 
 A draft never holds a value of the table. Bounds and categories that are read off the rows would reveal rows: the largest
-income in a table is somebody's.
+income in a table is somebody's. They are not needed either; where they are known, they make the model better.
 """
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from dpforest.common.jsonable import to_json
-from dpforest.schema import UNFILLED, toml_tables, toml_value
+from dpforest.schema.patterns import ANY, matches
+from dpforest.schema.schema import UNFILLED, toml_tables, toml_value
 
-KINDS = ("number", "whole", "text")
-WHY = """\
-# A draft: every "?" is for you to fill in, from what is known before anyone looks at the rows (the questionnaire, the
-# code book, the law). Do not take it from the rows: the largest value of a column is somebody's.
-# Delete columns that the model shall not use. Then: dpforest schema check FILE
-"""
-HINTS = {
-    "numeric": "least and greatest value that is possible; values outside are clipped",
-    "categorical": 'every value that is possible, as ["a", "b"]; anything else counts as "other"',
-    "classes": 'every label that is possible, as ["no", "yes"]; records with others are left out',
-    "bounded": 'least and greatest value that is possible; or, for classes: kind = "classes", labels = [...]',
-    UNFILLED: 'the column to predict; "classes" with labels = [...], or "bounded" with lower and upper',
+# Kinds of columns that have no place in a schema, and those that can be predicted.
+UNUSABLE = "other"
+PREDICTED = ("number", "whole", "text", "truth")
+ENTRIES: dict[str, dict[str, object]] = {
+    "number": {"kind": "numeric"},
+    "whole": {"kind": "numeric", "integer": True},  # only a type says that all values are whole, whatever the rows hold
+    "text": {"kind": "categorical"},
+    "truth": {"kind": "categorical", "categories": [False, True]},  # the type tells the whole list
+    "date": {"kind": "date"},
+    "time": {"kind": "date", "time": True},
 }
+# In a table with more columns than MOST_NAMED, at least LEAST_ALIKE with one beginning and one kind become a pattern.
+MOST_NAMED = 100
+LEAST_ALIKE = 10
+# The beginning of a name: up to its first underscore, else what is before a number at its end.
+BEGINNING = re.compile(r"[^_*]+_|[^*]+?(?=[0-9]+$)")
+
+WHY = """\
+# A draft: names and kinds of columns, and no value of the table.
+#
+# To do: fill in each "?". Delete columns that the model shall not use, such as names and numbers of persons. Numbers
+# that are codes, such as postal regions, are of the kind "categorical". Then: dpforest schema check FILE
+#
+# The rest may stay as it is. Entries behind a "#" make the model better, where they are known before anyone looks at the
+# rows: from the questionnaire, the code book or the law. Do not take them from the rows: the largest value of a column is
+# somebody's.
+"""
+STAR = """\
+#
+# A name with * stands for all columns with such names that are not named otherwise.
+"""
+BOUNDS = ("# lower = ...", "# upper = ...")
+LABELS = '# every label that is possible, as ["no", "yes"]; records with others are left out'
+WHOLE = "# integer = true  # if only whole numbers are possible"
+CATEGORIES = (
+    '# categories = ["...", "..."]  # all that are possible; any other value counts as "other"',
+    "# learn = true  # or pay for a list of the common ones, where delta is above 0",
+)
+CLASSES = ('# or, if the numbers are labels: kind = "classes" and labels = [0, 1]',)
+ANY_TARGET = (
+    '# the column to predict: "classes" and labels = ["no", "yes"] with all that are possible; or "bounded", for a number',
+)
 
 
-def draft(kinds: Mapping[str, str], target: str | None) -> dict[str, object]:
+def draft(kinds: Mapping[str, str], target: str | None) -> dict[str, Any]:
     """The entries of a schema file, for columns by name with their kind; what a person has to fill in is ``UNFILLED``."""
-    features = {name: _feature(kind) for name, kind in kinds.items() if name != target}
+    columns = {name: kind for name, kind in kinds.items() if name != target and kind != UNUSABLE}
+    features = {name: ENTRIES[kind] for name, kind in _by_patterns(columns).items()}
+    return {"vouched_by": UNFILLED, "target": _target(kinds, target), "features": features}
+
+
+def _target(kinds: Mapping[str, str], target: str | None) -> dict[str, object]:
     if target is None:
-        answer: dict[str, object] = {"name": UNFILLED, "kind": UNFILLED}
-    elif kinds[target] == "text":
-        answer = {"name": target, "kind": "classes", "labels": UNFILLED}
-    else:
-        answer = {"name": target, "kind": "bounded", "lower": UNFILLED, "upper": UNFILLED}
-    return {"vouched_by": UNFILLED, "target": answer, "features": features}
+        return {"name": UNFILLED, "kind": UNFILLED}
+    if kinds[target] in ("number", "whole"):
+        return {"name": target, "kind": "bounded"}
+    return {"name": target, "kind": "classes", "labels": [False, True] if kinds[target] == "truth" else UNFILLED}
 
 
-def _feature(kind: str) -> dict[str, object]:
-    if kind == "text":
-        return {"kind": "categorical", "categories": UNFILLED}
-    # Only a type says that all values are whole, whatever the rows hold.
-    return {"kind": "numeric", "lower": UNFILLED, "upper": UNFILLED, "integer": True if kind == "whole" else UNFILLED}
+def _by_patterns(kinds: dict[str, str]) -> dict[str, str]:
+    """The kinds of columns by name, or by pattern where a table has many columns whose names begin alike."""
+    if len(kinds) <= MOST_NAMED:
+        return kinds
+    alike: dict[str, Counter[str]] = {}
+    for name, kind in kinds.items():
+        if begins := BEGINNING.match(name):
+            alike.setdefault(begins[0] + ANY, Counter())[kind] += 1
+    # A pattern has the kind that most of its columns have; the others are named, and names win over patterns. The longest
+    # pattern, which says most, is the first: that one has a column which several match.
+    commonest = {pattern: counts.most_common(1)[0] for pattern, counts in sorted(alike.items(), key=_longest_first)}
+    patterns = {pattern: kind for pattern, (kind, n_columns) in commonest.items() if n_columns >= LEAST_ALIKE}
+    named = {name: kind for name, kind in kinds.items() if patterns.get(_first_match(patterns, name)) != kind}
+    return patterns | named
+
+
+def _longest_first(item: tuple[str, object]) -> int:
+    return -len(item[0])
+
+
+def _first_match(patterns: Mapping[str, str], name: str) -> str:
+    return next((pattern for pattern in patterns if matches(pattern, name)), "")
 
 
 def toml_draft(content: Mapping[str, Any]) -> str:
-    """The draft as TOML text, with comments that say what belongs to each entry."""
+    """The draft as TOML text, with comments that say what belongs to each entry, and what would make it sharper."""
+    has_pattern = any(ANY in name for name in content["features"])
     lines = [
-        WHY,
+        WHY + (STAR if has_pattern else ""),
         f"vouched_by = {toml_value(content['vouched_by'])}  # who says that these facts are public, and why",
         "# n_rows = ...  # only if the number of rows is public",
-        *toml_tables(content, lambda part: f"  # {HINTS[part['kind']]}"),
+        *toml_tables(content, _comments),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _comments(part: Mapping[str, Any]) -> tuple[str, ...]:
+    """Comments below an entry of the draft: what is to be filled in, and what could be added."""
+    if part["kind"] == UNFILLED:
+        return ANY_TARGET
+    if part["kind"] == "classes":
+        return (LABELS,) if part["labels"] == UNFILLED else ()
+    if part["kind"] == "categorical":
+        return () if "categories" in part else CATEGORIES
+    if part["kind"] == "bounded":
+        return (*BOUNDS, *CLASSES)
+    return BOUNDS if part["kind"] == "date" or "integer" in part else (*BOUNDS, WHOLE)
 
 
 def json_draft(content: Mapping[str, Any]) -> str:

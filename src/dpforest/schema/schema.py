@@ -7,7 +7,7 @@ import json
 import math
 import numbers
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -236,13 +236,15 @@ def toml_value(value: Any) -> str:
     return repr(value)
 
 
-def toml_tables(content: Mapping[str, Any], hint: Callable[[Mapping[str, Any]], str] = lambda part: "") -> list[str]:
-    """The lines of TOML for the target and each feature, with what ``hint`` gives behind the header of each."""
+def toml_tables(
+    content: Mapping[str, Any], comments: Callable[[Mapping[str, Any]], Iterable[str]] = lambda part: ()
+) -> list[str]:
+    """The lines of TOML for the target and each feature, with the comments on each below it."""
     tables = [("target", content["target"])]
     tables += [(f"features.{toml_value(name)}", part) for name, part in content["features"].items()]
     lines: list[str] = []
     for header, part in tables:
-        lines += ["", f"[{header}]{hint(part)}", *(f"{key} = {toml_value(value)}" for key, value in part.items())]
+        lines += ["", f"[{header}]", *(f"{key} = {toml_value(value)}" for key, value in part.items()), *comments(part)]
     return lines
 
 
