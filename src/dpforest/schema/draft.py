@@ -33,8 +33,9 @@ BEGINNING = re.compile(r"[^_*]+_|[^*]+?(?=[0-9]+$)")
 WHY = """\
 # A draft: names and kinds of columns, and no value of the table.
 #
-# To do: fill in each "?". Delete columns that the model shall not use, such as names and numbers of persons. Numbers
-# that are codes, such as postal regions, are of the kind "categorical". Then: dpforest schema check FILE
+# To do: fill in each "?". Delete columns that the model shall not use, such as names and numbers of persons. Look at each
+# kind: a CSV has no types, so there it is a guess from the first rows. Numbers that are codes, such as postal regions, are
+# of the kind "categorical". Then: dpforest schema check FILE
 #
 # The rest may stay as it is. Entries behind a "#" make the model better, where they are known before anyone looks at the
 # rows: from the questionnaire, the code book or the law. Do not take them from the rows: the largest value of a column is
