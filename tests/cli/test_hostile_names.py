@@ -106,8 +106,8 @@ def test_a_schema_file_gives_the_same_schema_back(model, ending):
 SHOWN = {
     "schema check": ("schema", "check", "t.toml", "--table", "t.parquet"),
     "schema check --json": ("schema", "check", "t.toml", "--table", "t.csv", "--json"),
-    "plan": ("plan", "--schema", "t.toml", "--epsilon", 1, "--rows", 600),
-    "plan --json": ("plan", "--schema", "t.toml", "--epsilon", 1, "--rows", 600, "--json"),
+    "plan": ("plan", "--schema", "t.toml", "--table", "t.csv", "--epsilon", 1, "--rows", 600),
+    "plan --json": ("plan", "--schema", "t.toml", "--table", "t.csv", "--epsilon", 1, "--rows", 600, "--json"),
     "fit": ("fit", "t.csv", "--schema", "t.toml", "--epsilon", 1, "--out", "fit.dpf"),
     "fit --json": ("fit", "t.parquet", "--schema", "t.toml", "--epsilon", 1, "--out", "fit-json.dpf", "--json"),
     "predict": ("predict", "m.dpf", "t.csv", "--out", "p.csv"),

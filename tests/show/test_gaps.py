@@ -61,6 +61,10 @@ def test_a_plan_has_a_line_for_each_gap_and_none_where_all_is_known():
 def test_a_plan_needs_to_know_what_patterns_stand_for():
     with pytest.raises(SchemaError, match=r"pattern 'lab_\*': how many columns it stands for decides the plan"):
         explain(Schema({"lab_*": Numeric()}, Classes([0, 1])), 100, 1.0)
+    plan = explain(Schema({"lab_*": Numeric()}, Classes([0, 1])), 100, 1.0, columns=["lab_*"])  # a column that is called so
+    assert plan.unknown[0].what == "bounds: lab_*"
+    plan = explain(Schema({"lab_*": Numeric()}, Classes([0, 1])), 100, 1.0, columns=["lab_1", "lab_2"])
+    assert plan.unknown[0].what == "bounds: lab_1, lab_2"
 
 
 def test_a_report_says_what_was_not_known():

@@ -27,13 +27,10 @@ def plan(
     """
     from dpforest.records.tables import header
     from dpforest.schema import Schema
-    from dpforest.schema.patterns import expanded
     from dpforest.show.plan import explain
 
-    facts = Schema.from_file(schema)
-    if table is not None:
-        facts = expanded(facts, lambda: header(table), table)
-    found = explain(facts, rows, epsilon, delta, n_trees, max_depth)
+    columns = None if table is None else header(table)
+    found = explain(Schema.from_file(schema), rows, epsilon, delta, n_trees, max_depth, columns)
     if as_json:
         print_json(found.to_dict())
         return

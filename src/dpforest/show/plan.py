@@ -1,6 +1,7 @@
 """What a fit would do with its budget, and why, before any data are touched. Public values only."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -24,7 +25,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.recipes import get_recipe
 from dpforest.records.memory.vault import Vault
 from dpforest.schema import Schema
-from dpforest.schema.patterns import patterns_of
+from dpforest.schema.patterns import expanded, patterns_of
 from dpforest.show.gaps import gaps
 
 WORDS: dict[type, str] = {
@@ -72,16 +73,22 @@ def explain(
     delta: float = 0.0,
     n_trees: int | None = None,
     max_depth: int | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Explanation:
-    """The plan of the default recipe for about ``n_rows`` rows; None takes the number that the schema declares."""
+    """The plan of the default recipe for about ``n_rows`` rows; None takes the number that the schema declares.
+
+    ``columns`` are the names of the table's columns, which a schema with patterns needs.
+    """
     make_accountant(epsilon, delta)
     for name, value in (("n_trees", n_trees), ("max_depth", max_depth)):
         if value is not None and value < 1:
             raise ParameterError(f"{name} must be a whole number of at least 1, not {value}.")
-    if patterns_of(schema):
+    if columns is not None:
+        schema = expanded(schema, lambda: columns)
+    elif patterns_of(schema):
         raise SchemaError(
-            f"The schema has the pattern {patterns_of(schema)[0]!r}: how many columns it stands for decides the plan. Take "
-            "their names from a table (dpforest plan --table TABLE), which reads no row."
+            f"The schema has the pattern {patterns_of(schema)[0]!r}: how many columns it stands for decides the plan. Name "
+            "them, by columns=[...] or dpforest plan --table TABLE, which reads no row."
         )
     guess = schema.n_rows if n_rows is None else n_rows
     if guess is None:
