@@ -242,9 +242,6 @@ def test_values_in_buckets_are_counted_and_fitted(folder, table):
     pyarrow.parquet.write_table(X, "b.parquet")
     target = {"name": "ill", "kind": "classes", "labels": ["no", "yes"]}
     facts = {"features": {"city": {"kind": "categorical"}}, "target": target}
-        "features": {"city": {"kind": "categorical"}},
-        "target": {"name": "ill", "kind": "classes", "labels": ["no", "yes"]},
-    }
     (folder / "b.json").write_text(json.dumps(facts), "utf-8")
     assert "any value, in 64 buckets" in run("schema", "check", "b.json", "--table", table).output
     found = json.loads(run("schema", "check", "b.json", "--json", "--table", table).stdout)["table"]["columns"][0]
