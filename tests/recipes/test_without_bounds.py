@@ -8,7 +8,12 @@ from dpforest.errors import SchemaError
 
 NUMBERS = {"x": Numeric(), "whole": Numeric(integer=True), "above": Numeric(0), "below": Numeric(upper=10)}
 RECIPES = [(recipe["name"], task) for recipe in list_recipes() for task in recipe["tasks"]]
-PRINTED = [(name, task) for name, task in RECIPES if get_recipe(name).has_published_variant]
+# What consul-2020-ert prints for classes is private with public bounds, so no rows are opened for it.
+PRINTED = [
+    (name, task)
+    for name, task in RECIPES
+    if get_recipe(name).has_published_variant and (name, task) != ("consul-2020-ert", "classification")
+]
 
 
 def rows(n_rows=300):

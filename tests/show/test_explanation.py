@@ -37,10 +37,11 @@ def test_shares_are_those_of_the_ledger(name, n_rows, delta):
     charged = {"leaves": 0.0, "splits": 0.0, "centres": 0.0, "range of the target": 0.0}
     for entry in model.ledger_.entries():
         kind = "centres" if entry["label"].endswith("centres") else entry["label"].split(" of level")[0]
+        kind = "grid" if kind.startswith("grid") else kind
         charged[kind] += entry[book.accountant.unit] / book.accountant.budget
     shares = {line.what: percent(line.value) for line in plan.shares}
     assert sum(shares.values()) == pytest.approx(1, abs=0.003)
-    for what in ("centres", "range of the target"):
+    for what in ("centres", "range of the target", "grid"):
         assert shares.get(what, 0.0) == pytest.approx(charged[what], abs=0.001)
     # Trees that come first have leaves and splits of their own.
     first = sum(share for what, share in shares.items() if what.endswith(("trees", "deep tree")))

@@ -39,21 +39,21 @@ def test_shares_are_those_of_all_charges_of_a_kind():
 def test_words_say_what_was_spent_and_what_more_would_buy():
     said = [gap.sentences for gap in gaps(SCHEMA, ledger())]
     assert said[0].startswith("40 % of the loss was spent to find where numbers lie. With lower and upper ")
-    assert said[2].startswith("Nothing of the loss was spent to find the common values. With a public list ")
-    assert said[3].startswith("Values share 64 buckets. With a public list ")
+    assert said[2].startswith("Nothing is paid to find the common values. With a public list ")
+    assert said[3].startswith("Values share 64 buckets, which costs nothing. With a public list ")
 
 
 def test_an_infinite_loss_has_no_shares():
     found = gaps(SCHEMA, ledger(math.inf))
     assert {gap.share for gap in found} == {None}
-    assert found[0].sentences.startswith("With lower and upper ")
+    assert found[0].sentences.startswith("Cuts lie at every scale, which costs nothing. With lower and upper ")
 
 
 def test_a_plan_has_a_line_for_each_gap_and_none_where_all_is_known():
     schema = Schema({"a": Numeric(), "b": Categorical()}, Classes([0, 1]), n_rows=100)
     lines = explain(schema, None, 1.0).unknown
     assert [line.what for line in lines] == ["bounds: a", "list: b"]
-    assert lines[1].why.startswith("values share 64 buckets; with a public list ")
+    assert lines[1].why.startswith("values share 64 buckets, which costs nothing; with a public list ")
     assert explain(schema, None, math.inf).unknown[0].value == NOTHING
     assert explain(KNOWN, None, 1.0).unknown == ()
 

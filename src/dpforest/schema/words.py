@@ -47,8 +47,9 @@ class Unknown:
 
     columns: tuple[str, ...]
     lacks: str
-    paid_for: str | None  # the kind of purpose of the charges that pay for it; None if nothing is paid
-    cost: str  # what these are made for, or what it is like without any
+    paid_for: str | None  # the kind of purpose of the charges that may pay for it; None if none do
+    cost: str  # what these are made for
+    without: str  # what it is like where nothing is paid
     gain: str
 
 
@@ -60,19 +61,21 @@ def unknowns(schema: Schema) -> list[Unknown]:
     scale = (target.name,) if isinstance(target, Bounded) and not target.has_bounds else ()
     found = [
         Unknown(
-            tuple(ranges), "bounds", GRID, "to find where numbers lie",
+            tuple(ranges), "bounds", GRID, "to find where numbers lie", "cuts lie at every scale, which costs nothing",
             "with lower and upper no cut is wasted outside of them, and there is less to find",
         ),
         Unknown(
-            scale, "bounds of the target", SCALE, "to find the scale of the target",
+            scale, "bounds of the target", SCALE, "to find the scale of the target", "nothing is paid to find it",
             "with lower and upper there is less to find",
         ),
         Unknown(
             tuple(name for name, learn in lists.items() if learn), "list", LIST, "to find the common values",
+            "nothing is paid to find the common values",
             "with a public list nothing is paid for one, and rare values are told apart too",
         ),
         Unknown(
-            tuple(name for name, learn in lists.items() if not learn), "list", None, f"values share {BUCKETS} buckets",
+            tuple(name for name, learn in lists.items() if not learn), "list", None, "",
+            f"values share {BUCKETS} buckets, which costs nothing",
             "with a public list each value has its own code; learn = true buys a list, where delta is above 0",
         ),
     ]  # fmt: skip

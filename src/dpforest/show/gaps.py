@@ -21,14 +21,8 @@ class Gap:
     @property
     def sentences(self) -> str:
         """What was spent, and what knowing more would buy, without the names of columns."""
-        cost = self.unknown.cost
-        if self.unknown.paid_for is not None:
-            cost = (
-                ""
-                if self.share is None
-                else f"{percent(self.share) if self.share else 'nothing'} of the loss was spent {cost}"
-            )
-        return " ".join(f"{words[0].upper()}{words[1:]}." for words in (cost, self.unknown.gain) if words)
+        spent = f"{percent(self.share)} of the loss was spent {self.unknown.cost}" if self.share else self.unknown.without
+        return " ".join(f"{words[0].upper()}{words[1:]}." for words in (spent, self.unknown.gain))
 
 
 def gaps(schema: Schema, ledger: Ledger) -> list[Gap]:
@@ -36,11 +30,11 @@ def gaps(schema: Schema, ledger: Ledger) -> list[Gap]:
     found = unknowns(schema)
     if not found or math.isinf(ledger.spent):
         return [Gap(each, None) for each in found]
-    shares = _shares_by_kind(ledger)
+    shares = shares_by_kind(ledger)
     return [Gap(each, shares[each.paid_for]) for each in found]
 
 
-def _shares_by_kind(ledger: Ledger) -> dict[str | None, float]:
+def shares_by_kind(ledger: Ledger) -> dict[str | None, float]:
     """The share of the loss that charges of each kind of purpose have; 0 for all other kinds."""
     books = [book for book in ledger.books if book.root.children]
     shares: dict[str | None, float] = defaultdict(float)

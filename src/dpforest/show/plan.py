@@ -26,7 +26,7 @@ from dpforest.recipes import get_recipe
 from dpforest.records.memory.vault import Vault
 from dpforest.schema import Schema
 from dpforest.schema.patterns import expanded, patterns_of
-from dpforest.show.gaps import gaps
+from dpforest.show.gaps import gaps, shares_by_kind
 
 WORDS: dict[type, str] = {
     MaxOperator: "how many records are of the most common class of their child",
@@ -98,8 +98,8 @@ def explain(
     is_public = schema.n_rows is not None
     forest, ledger = _dry_run(schema, recipe, facts, is_public)
     return Explanation(
-        tuple(_choices(recipe, facts, is_public)),
-        tuple(_shares(recipe, facts, is_public)),
+        tuple(_choices(recipe, facts, ledger, is_public)),
+        tuple(_shares(recipe, facts, ledger, is_public)),
         tuple(_noise(forest, ledger, recipe, facts)),
         tuple(_unknown(schema, ledger, 1.0 if is_public or ledger.unit == "rho" else 1 - recipe.n_rows_share)),
     )
@@ -113,7 +113,7 @@ def _dry_run(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> t
     return fit_forest(empty, recipe, gate), gate.ledger
 
 
-def _choices(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
+def _choices(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> list[Line]:
     why_rows = "declared public by the schema" if is_public else "your guess; the fit plans with a number that it measures"
     product = facts.n_rows * facts.epsilon
     lines = [
@@ -143,8 +143,11 @@ def _choices(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
             "features at a node", features, "few trees need all features; many trees differ more if each node sees only some"
         )
     )
-    cuts = "by octaves" if recipe.grid.scales else f"{recipe.grid.bins} bins"
-    lines.append(Line("cuts of a number", cuts, "placed by the public bounds alone"))
+    if shares_by_kind(ledger)["grid"]:
+        lines.append(Line("cuts of a number", "through its quarters", "a share of the budget finds where the numbers lie"))
+    else:
+        cuts = "few at each scale" if recipe.grid.sparse else "some at each scale"
+        lines.append(Line("cuts of a number", cuts, "placed by the schema alone"))
     lines.append(
         Line("a split is chosen by", _words(recipe.criterion), "one private choice for each node, over all its candidates")
     )
@@ -170,7 +173,7 @@ def _releases(recipe: Recipe, facts: Facts) -> Line:
     )
 
 
-def _shares(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
+def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> list[Line]:
     """Lines on where the budget goes, as shares of epsilon (of rho once the number of rows is paid)."""
     unit = "rho" if facts.delta > 0 and not recipe.without_delta else "epsilon"
     left, lines = 1.0, []
@@ -178,6 +181,9 @@ def _shares(recipe: Recipe, facts: Facts, is_public: bool) -> list[Line]:
         why = "of epsilon; the plan follows from what is measured"
         lines.append(_share("number of rows", recipe.n_rows_share, why))
         left = 1.0 if unit == "rho" else 1 - recipe.n_rows_share
+    if grid := shares_by_kind(ledger)["grid"]:
+        lines.append(_share("grid", left * grid, f"of {unit}; to find where the numbers of each column lie"))
+        left *= 1 - grid
     if recipe.target_range is not None:
         own = left * recipe.target_range.share
         lines.append(_share("range of the target", own, f"of {unit}; public bounds are often wider than the values"))
@@ -209,8 +215,9 @@ def _unknown(schema: Schema, ledger: Ledger, left: float) -> list[Line]:
     """Lines on what the schema does not know; ``left`` is the share of the budget that the ledger is about."""
     lines = []
     for gap in gaps(schema, ledger):
-        what, share = gap.unknown, NOTHING if gap.share is None else f"{left * gap.share:.1%}"
-        lines.append(Line(f"{what.lacks}: {listed_names(what.columns)}", share, f"{what.cost}; {what.gain}"))
+        what, share = gap.unknown, f"{left * gap.share:.1%}" if gap.share else NOTHING
+        why = what.cost if gap.share else what.without
+        lines.append(Line(f"{what.lacks}: {listed_names(what.columns)}", share, f"{why}; {what.gain}"))
     return lines
 
 
