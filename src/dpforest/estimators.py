@@ -278,15 +278,15 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
 
 
 class DPForestRegressor(RegressorMixin, _DPForest):
-    """A differentially private forest that predicts a number between public bounds.
+    """A differentially private forest that predicts a number.
 
-    Parameters and attributes are those of ``DPForestClassifier``; the target of the schema is ``Bounded(lower, upper)``.
+    Parameters and attributes are those of ``DPForestClassifier``; the target of the schema is ``Bounded(lower, upper)``, or
+    ``Bounded()`` if nobody knows its bounds. Predictions lie in the range ``forest_.target``, which a part of the budget buys.
     """
 
     def predict(self, X: Any) -> np.ndarray:
-        """The estimated mean of the target for each record ``(n_records,)``, within its bounds."""
-        votes = self._votes(X)
-        return self.schema_.target.mean_of(votes[:, 1])
+        """The estimated mean of the target for each record ``(n_records,)``, within its released range."""
+        return self.forest_.target.mean_of(self._votes(X)[:, 1])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -79,7 +79,8 @@ def evaluate_privately(
     Privacy:
         Claim: costs ``epsilon``, on top of what the records have lost before.
         Because: one release of hits and misses by class (or of the parts of the range that are hit and missed) with
-            geometric noise; all scores follow from it.
+            geometric noise; all scores follow from it. The range is that of the model (``forest_.target``): a record
+            beyond it counts as one at its end.
         Assumes: the model is released.
     """
     ledger = Ledger(make_accountant(epsilon, 0.0))
@@ -89,7 +90,7 @@ def evaluate_privately(
     # Sums are of counts as released: cut at 0, the noise in those of rare classes would add up.
     n_rows, margin = max(float(counts.sum()), 0.0), NORMAL_95 * deviation * math.sqrt(counts.size)
     hits, misses = np.maximum(counts, 0).T
-    target = model.schema_.target
+    target = model.forest_.target
     accuracy = _share("accuracy", counts[:, 0].sum(), counts[:, 1].sum(), deviation * math.sqrt(len(hits)))
     if not isinstance(target, Classes):
         width = target.span
@@ -107,7 +108,7 @@ def _noisy_hits(model: Any, parts: Iterable[tuple[Any, Any]], gate: Gate) -> tup
 
     They cost all of the gate's budget.
     """
-    target = model.schema_.target
+    target = model.forest_.target
     is_classes = isinstance(target, Classes)
     empty = np.zeros((target.n_values if is_classes else 1, 2), dtype=np.int64)
     sums = [Sealed(empty[None])]

@@ -28,7 +28,7 @@ from dpforest.errors import (
     shown,
 )
 from dpforest.mechanisms import Entropy
-from dpforest.model.doubts import released_doubts
+from dpforest.model.doubts import released_doubts, uncertain_range
 from dpforest.model.file import versions
 from dpforest.parts.recipe import Recipe, outside_parts
 from dpforest.pipeline import fit_forest, fit_published
@@ -93,7 +93,7 @@ def fit_estimator(
         warnings.warn(
             f"The model is not private: {recipe.name!r} opened exact values ({reasons}).", LeakWarning, stacklevel=3
         )
-    for doubt in released_doubts(forest, schema):
+    for doubt in released_doubts(forest, schema, ledger):
         warnings.warn(doubt, NothingLearntWarning, stacklevel=3)
 
 
@@ -267,6 +267,7 @@ def _notes(model: Any, recipe: Recipe, uncovered: list[str]) -> Iterator[str]:
         yield f"the printed algorithm of {recipe.name!r} keeps its claim for {recipe.task(schema)}; it is what ran"
     if ledger.delta > 0 and not any(book.accountant.delta for book in ledger.books):
         yield "for this number of rows the plan makes pure-epsilon releases only, so delta was not used"
+    yield from uncertain_range(model.forest_, schema, ledger)
     yield from large_delta(ledger.delta, schema.n_rows, model.forest_.n_records)
     yield from uncovered
     if model.max_rows_per_person is not None:

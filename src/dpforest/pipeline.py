@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dpforest.errors import SchemaError
 from dpforest.forest.tree import Estimate, Forest
-from dpforest.growing.target_range import widened
+from dpforest.growing.target_range import with_range
 from dpforest.growing.together import Together
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import Facts
@@ -38,6 +38,7 @@ def fit_forest(
     Privacy: all releases pass the gate; what this function returns is public.
     """
     ledger = gate.ledger
+    recipe = with_range(recipe, vault.schema.target)
     check_support(vault, recipe.needs, f"Recipe {recipe.name!r}")
     # A plan weighs records against their noise, so by the epsilon that a record sees.
     facts = public_facts(vault.schema, recipe, ledger.accountant.record_epsilon, ledger.delta)
@@ -49,7 +50,10 @@ def fit_forest(
     recipe.check(vault.schema)
     if recipe.without_delta and ledger.delta > 0:
         amount = _begin(ledger, 0.0)
-    facts = replace(facts, n_trees=recipe.n_trees)
+    facts = replace(facts, n_trees=recipe.n_trees, delta=ledger.accountant.delta)
+    if recipe.target_range is not None:
+        target, amount = recipe.target_range.release(vault, amount, gate, facts)
+        vault = vault.narrowed(target)
     domain = Domain.of(vault.schema, recipe.grid)
     if recipe.learned_grid is not None:
         domain, amount = recipe.learned_grid.release(vault, domain, recipe.grid.bins, facts.n_rows, amount, gate)
@@ -58,11 +62,7 @@ def fit_forest(
     if recipe.first_look is not None:
         recipe, amount = recipe.first_look.release(counter, recipe, amount, gate)
     stages = recipe.stages or Together()
-    if recipe.target_range is None:
-        forest = stages.train(counter, recipe, amount, gate, facts, progress)
-    else:
-        window, amount = recipe.target_range.release(counter, amount, gate)
-        forest = widened(stages.train(counter, recipe, amount, gate, facts, progress), window)
+    forest = stages.train(counter, recipe, amount, gate, facts, progress)
     return replace(forest, n_records=measured)
 
 

@@ -36,7 +36,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.records.memory.vault import Vault
 from dpforest.records.names import names_of
-from dpforest.schema import TARGET_STEPS, Classes, Schema
+from dpforest.schema import TARGET_STEPS, Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded
 
 # The parameters that a search can vary; all else is for the search, or would change what is promised.
@@ -199,6 +199,11 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         if not isinstance(estimator.schema, Schema):
             raise SchemaError("A search needs an estimator with a Schema; bounds cannot be read off the rows.")
         _, schema = resolve_schema(estimator)
+        if isinstance(schema.target, Bounded) and not schema.target.has_bounds:
+            raise SchemaError(
+                f"A search compares errors as parts of the target's range, and a bound of {schema.target.name!r} is missing. "
+                "Declare both, or fit without a search."
+            )
         if schema.source == "assume-public":
             raise SchemaError("The bounds of this schema were read off rows; a search needs ones that are public.")
         self._check_names()

@@ -12,7 +12,7 @@ from dpforest.audit.cases import generate
 from dpforest.audit.replay import _factor, replay
 from dpforest.audit.subject import Subject
 from dpforest.audit.tape import Query
-from dpforest.growing import learned_grid
+from dpforest.growing import learned_grid, target_range, target_scale
 from dpforest.growing.learned_grid import LearnedGrid, Zooms
 from dpforest.parts.criteria import MaxOperator, SquaredError
 from dpforest.parts.leaves import NoisyCounts, TwoBinMean
@@ -211,6 +211,27 @@ def test_a_sensitivity_that_is_too_small_in_l2_alone_costs_more_than_its_charge_
     assert {finding.kind for finding in findings[False]} == {"bound"}
     assert {finding.kind for finding in findings[True]} == {"bound", "charge", "loss"}
     assert all("test_leaks_of_parts.py" in finding.where for finding in findings[True])
+
+
+# Bounds of the choices of a target's scale and range that are too narrow: one direction is denied, or a price forgotten.
+NARROW_BOUNDS = {
+    "location_bound": (target_scale, lambda: Bound(-1, 0)),
+    "spread_bound": (target_scale, lambda within: Bound(0, within - 1)),
+    "range_bound": (target_range, lambda prices: Bound(-target_range.UNIT, 0)),
+}
+
+
+@pytest.mark.parametrize("name", NARROW_BOUNDS)
+def test_a_range_of_the_target_whose_scores_move_farther_than_stated_is_caught(name, monkeypatch):
+    recipe = replace(
+        COUNTS, criterion=SquaredError(), leaf=TwoBinMean(), tasks=("regression",), target_range=target_range.TargetRange()
+    )
+    assert not first_findings(Subject(recipe), 20)
+    module, bound = NARROW_BOUNDS[name]
+    monkeypatch.setattr(module, name, bound)
+    findings = first_findings(Subject(recipe))
+    assert "bound" in {finding.kind for finding in findings}
+    assert all(f"{name.partition('_')[0]} of the target" in finding.what for finding in findings if finding.kind != "loss")
 
 
 class FreeBootstrap(PoissonBootstrap):

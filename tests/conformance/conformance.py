@@ -18,7 +18,7 @@ from dpforest.records.base import CAPABILITIES, AllTrees, Assignment, Counter, O
 from dpforest.records.draws import NO_WEIGHTS
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.memory.vault import Vault
-from dpforest.schema import Classes, Schema
+from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.domain import Domain
 
 # The feature that names its record.
@@ -70,6 +70,12 @@ class TwinSource:
 
     def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
         return agreed(self._source.count_around(domain, centres), self._reference.count_around(domain, centres))
+
+    def count_targets(self, edges: np.ndarray) -> Sealed[np.ndarray]:
+        return agreed(self._source.count_targets(edges), self._reference.count_targets(edges))
+
+    def narrowed(self, target: Bounded) -> "TwinSource":
+        return TwinSource(self._source.narrowed(target), self._reference.narrowed(target))
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "Twin":
         return Twin(self._source.encode(domain, progress), self._reference.encode(domain))
@@ -164,9 +170,6 @@ class Twin:
 
     def weigh_residuals(self) -> None:
         self._both("weigh_residuals")
-
-    def set_window(self, low: int, high: int) -> None:
-        self._both("set_window", low, high)
 
     def set_residual_window(self, half_width: int) -> None:
         self._both("set_residual_window", half_width)

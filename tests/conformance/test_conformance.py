@@ -14,6 +14,7 @@ from tests.support.encoded import opened as unsealed
 
 from dpforest import get_recipe, list_recipes
 from dpforest.errors import ParameterError
+from dpforest.growing.target_scale import edges_around
 from dpforest.forest.tree import SCORE_STEPS
 from dpforest.mechanisms import Entropy
 from dpforest.parts.sampling import EveryRecord
@@ -33,7 +34,7 @@ from dpforest.records.base import (
 )  # fmt: skip
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.sql.vault import TOO_DEEP
-from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes
+from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Classes
 from dpforest.schema.domain import Domain, Grid
 from dpforest.schema.scales import N_BINS
 
@@ -103,6 +104,26 @@ def test_records_are_counted_and_encoded_as_in_memory(backend, size, kind):
         twin.count_nodes(0, 3)
 
 
+@pytest.mark.parametrize("size", [*BOUNDED, "all left out"])
+def test_targets_are_counted_by_edges_and_read_again_as_in_memory(backend, size):
+    table, schema = nasty(size, "bounded")
+    for target in (schema.target, Bounded(name="y"), Bounded(lower=0.5, name="y")):
+        source = twin_source(backend, table, replace(schema, target=target))
+        for centre in (0.5, 5.0):
+            source.count_targets(edges_around(centre, np.ldexp(1.0, np.arange(-30, 40)), target))
+        source.count_targets(np.array([0.123456789, np.nextafter(0.123456789, 1), 1.5, 2.0**60]))
+        source.count_targets(np.empty(0))
+        for narrow in (Bounded(0.1, 1.5, name="y"), Bounded(0.123456789, 0.12345679, name="y")):
+            narrowed = source.narrowed(narrow)
+            narrowed.count()
+            twin = narrowed.encode(Domain.of(schema, FEW_BINS))
+            assert twin.target == narrow
+            all_records(twin)
+            twin.count_values(0, 1)
+            twin.count_nodes(0, 1)
+        source.close()
+
+
 @pytest.mark.parametrize(("size", "kind"), CASES)
 def test_bins_around_a_centre_hold_the_same_records_as_in_memory(backend, size, kind):
     table, schema = nasty(size, kind)
@@ -167,8 +188,7 @@ def test_views_of_a_bounded_target_follow_released_values_as_in_memory(backend, 
     skip_gap(backend, Scored, Weighted)
     twin, rng = encoded(backend, size, "bounded"), np.random.default_rng(2)
     twin.start_scores()
-    for window, half_width in (((0, FINE_STEPS), FINE_STEPS // 4), ((FINE_STEPS // 8, 5 * FINE_STEPS // 8), 1000)):
-        twin.set_window(*window)
+    for half_width in (FINE_STEPS // 4, 1000):
         all_records(twin)
         twin.count_values(0, 2)
         n_nodes = grow_at_random(twin, 1, 1, rng)

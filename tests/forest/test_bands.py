@@ -10,7 +10,6 @@ from tests.support import naive
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
 from dpforest.forest.bands import ratio_band
-from dpforest.growing.target_range import widened
 from dpforest.model.signal import Signal
 from dpforest.parts.postprocess import plain_shares
 from dpforest.records.columns import read_columns
@@ -158,16 +157,6 @@ def test_without_noise_a_share_has_a_band_of_no_width():
     np.testing.assert_allclose(high, forest.shares, atol=1e-7)
 
 
-def test_noise_of_a_widened_range_is_that_of_its_mean():
-    # Shares of high become 0.25 + 0.5 share, so their bands are half as wide; sizes have the same.
-    planted = plain_shares(split([300, 100], [100, 300], target=Bounded(0, 1), variance=50.0).summed())
-    planted = replace(planted, votes=planted.shares, noise=np.array([[1.0, 1.0, 3.0]]))
-    wide = widened(planted, (FINE_STEPS // 4, 3 * FINE_STEPS // 4))
-    np.testing.assert_allclose(wide.bands.size_variances, planted.bands.size_variances)
-    for before, after in zip(planted.bands.shares, wide.bands.shares, strict=True):
-        np.testing.assert_allclose(after[:, 1], 0.25 + 0.5 * before[:, 1])
-
-
 def first_leaves(forest, X, schema):
     """The leaf of the first tree that each record comes to."""
     codes = encode(read_columns(X, schema), forest.domain)
@@ -178,7 +167,7 @@ def shown_of(forest, X, y, schema):
     """Whether the band of each shown figure of the first tree holds the truth, by the name of the figure."""
     where, bands = first_leaves(forest, X, schema), forest.bands
     low, high = bands.shares
-    ones = np.asarray(y, dtype=float) if isinstance(forest.target, Classes) else (y - schema.target.lower) / 4
+    ones = np.asarray(y, dtype=float) if isinstance(forest.target, Classes) else (np.clip(y, *forest.target.range) - forest.target.range[0]) / forest.target.span
     rules, inside = {rule["node"]: rule for rule in forest.rules()}, {}
     for node in [0, *np.unique(where).tolist()]:
         own = np.full(len(y), True) if node == 0 else where == node

@@ -1,62 +1,86 @@
 """The private range of a bounded target keeps its claim."""
 
 import math
-from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.support import naive
-from tests.support.strategies import scored_counter
-from tests.support.targets import NUMBER
+from tests.support.encoded import facts_about
 
-from dpforest import Numeric, Schema
+from dpforest import Bounded, Classes, Numeric, Schema, get_recipe
 from dpforest.errors import ParameterError
-from dpforest.growing.target_range import CELLS, TargetRange, range_bound, range_scores, widened
+from dpforest.growing.target_range import STEPS, TargetRange, range_bound, range_scores, ranges, with_range
+from dpforest.growing.target_scale import Scale, edges_within
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.amounts import exact
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.schema import TARGET_STEPS
+from dpforest.records.columns import count_by_edges
+from dpforest.records.memory.vault import Vault
 from dpforest.schema.domain import Domain, Grid
 
-LOWS, HIGHS = np.triu_indices(CELLS + 1, 1)
+ANY = Bounded()
+SCALE = Scale(10.0, 4.0)
 
 
-def counts_of(values):
-    return np.bincount(values, minlength=TARGET_STEPS + 1)[None]
+def scores_of(values, scale=SCALE, target=ANY):
+    """The score of each range for a list of values."""
+    lows, highs, prices = ranges(scale, target)
+    edges = edges_within(np.concatenate([lows, np.nextafter(highs, np.inf)]), target)
+    counts = count_by_edges(np.clip(np.array(values, dtype=float), *target.range), edges)
+    return range_scores(edges, lows, highs, prices, target.range[0], counts)[0]
 
 
-def test_every_value_lowers_the_scores_of_all_ranges_within_the_bound_and_reaches_its_width():
-    base = counts_of(np.array([0, 7, 8, 500, 1024, 1024]))
-    before, widest = range_scores(LOWS, HIGHS, base)[0], 0
-    lowest, highest = 0, -(10**9)
-    for value in range(TARGET_STEPS + 1):
-        move = range_scores(LOWS, HIGHS, base + counts_of(np.array([value])))[0] - before
-        lowest, highest = min(lowest, move.min()), max(highest, move.max())
+@pytest.mark.parametrize("target", [ANY, Bounded(8, 30), Bounded(lower=10)])
+def test_every_value_lowers_the_scores_of_all_ranges_within_the_bound_and_reaches_its_width(target):
+    base, bound = [10.0, 14.0, 11.5, 42.0, -3.0], range_bound(ranges(SCALE, target)[2])
+    before, widest = scores_of(base, target=target), 0
+    for value in [*np.linspace(-40, 60, 201), -1e300, 1e300, 42.0, math.inf]:
+        move = scores_of([*base, value], target=target) - before
+        assert bound.low <= move.min() <= move.max() <= bound.high
         widest = max(widest, np.ptp(move))
-    bound = range_bound()
-    assert bound.low <= lowest
-    assert highest <= bound.high
     assert bound.monotone
-    # A range of all cells holds every value, so a record outside of 128 cells cannot be: 1407, not 1408.
-    assert (lowest, highest) == (-(10 * CELLS + CELLS - 1), -1)
-    assert 0.99 * bound.width < widest <= bound.width
+    # A record outside of the widest range is outside of all, so it is not the widest that moves farthest from another; ranges
+    # that all begin at the location are within each other, and the cheapest moves farthest.
+    assert (0.79 if target.lower == SCALE.location else 0.9) * bound.width < widest <= bound.width
 
 
-def test_the_score_of_a_range_is_its_formula_ends_included():
-    values = np.random.default_rng(14).integers(0, TARGET_STEPS + 1, 60)
-    scores = range_scores(LOWS, HIGHS, counts_of(values))[0]
-    for low, high, score in zip(LOWS[::97], HIGHS[::97], scores[::97], strict=True):
-        outside = sum(not 8 * low <= value <= 8 * high for value in values.tolist())
-        assert score == -(1280 * outside + (high - low) * len(values))
+@pytest.mark.parametrize("target", [ANY, Bounded(8, 30)])
+def test_the_score_of_a_range_is_its_formula_ends_included(target):
+    values = [10.0, 14.0, 14.0000001, 18.0, 26.0, 42.0, 42.5, -22.0, 8.0, 6.0, 30.0, 31.0, 9.0]
+    clipped = np.clip(values, *target.range)
+    lows, highs, prices = ranges(SCALE, target)
+    for low, high, price, score in zip(lows, highs, prices, scores_of(values, target=target), strict=True):
+        outside = sum(not low <= value <= high for value in clipped)
+        assert score == -(1000 * outside + price * len(values))
 
 
-def test_scores_of_ranges_of_a_billion_records_are_exact():
-    counts = np.full((1, TARGET_STEPS + 1), 10**6)
-    scores = range_scores(LOWS, HIGHS, counts)[0]
-    assert scores.dtype == np.int64
-    assert scores.min() == -(1280 * (1025 - 9) + 1) * 10**6 - 1024 * 10**6
+def test_ranges_go_in_doublings_to_both_sides_and_a_doubled_width_costs_four_hundredths_of_the_records():
+    lows, highs, prices = ranges(SCALE, ANY)
+    assert {*lows} == {10 - 4 * step for step in STEPS}
+    assert {*highs} == {10 + 4 * step for step in STEPS}
+    price = dict(zip(zip(lows, highs, strict=True), prices, strict=True))
+    assert price[10, 14] == 0
+    assert (price[6, 14], price[10, 26]) == (40, 80)
+
+
+@pytest.mark.parametrize("location", [8.0, 19.5, 30.0])
+@pytest.mark.parametrize("spread", [1e-6, 4.0, 1e9])
+def test_ranges_are_within_the_bounds_of_the_schema_and_none_is_empty(location, spread):
+    lows, highs, prices = ranges(Scale(location, spread), Bounded(8, 30))
+    assert len(prices)
+    assert lows.min() >= 8
+    assert highs.max() <= 30
+    assert (lows < highs).all()
+    assert len({*zip(lows, highs, strict=True)}) == len(lows)
+
+
+def test_scores_of_ranges_of_a_trillion_records_are_exact():
+    lows, highs, prices = ranges(SCALE, ANY)
+    edges = edges_within(np.concatenate([lows, np.nextafter(highs, np.inf)]), ANY)
+    counts = np.zeros(len(edges) + 1, dtype=np.int64)
+    counts[-1] = 10**12
+    assert range_scores(edges, lows, highs, prices, -(2.0**63), counts)[0].tolist() == [-(1000 + p) * 10**12 for p in prices]
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, math.nan])
@@ -65,28 +89,30 @@ def test_a_share_of_the_range_outside_0_to_1_is_refused(share):
         TargetRange(share)
 
 
+@pytest.mark.parametrize("target", [ANY, Bounded(-1e9, 1e9), Bounded(0, 100), Bounded(lower=0)])
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
-def test_a_range_costs_its_share_leaves_the_rest_and_shows_the_window(delta):
+def test_a_range_costs_what_was_planned_and_holds_what_is_there(delta, target):
+    schema, values = Schema({"x": Numeric(0, 1)}, target), np.random.default_rng(15).uniform(20, 30, 3_000)
+    facts = facts_about(Domain.of(schema, Grid()), target, epsilon=500.0, delta=delta)
     gate = Gate(Ledger(make_accountant(500.0, delta)), Entropy(4))
-    fine = np.random.default_rng(15).integers(20_000, 30_000, 3_000)
-    counter, amount = scored_counter(NUMBER, fine, np.zeros(3_000)), gate.ledger.accountant.budget
-    (low, high), rest = TargetRange(0.25).release(counter, amount, gate)
-    assert gate.ledger.total == pytest.approx(0.25 * amount)
-    assert rest == pytest.approx(0.75 * amount)
-    assert Fraction(rest) + Fraction(gate.ledger.total) <= Fraction(amount)
-    # At so large an epsilon the range is nearly the best: it holds what is there and little more.
-    assert 19_000 <= low <= 20_600
-    assert 29_400 <= high <= 31_000
-    assert counter._target_codes.tolist() == [naive.seen_code_of(int(value), low, high) for value in fine]
+    amount = gate.ledger.accountant.budget
+    released, rest = TargetRange(0.25).release(Vault.seal(np.zeros((3_000, 1)), values, schema), amount, gate, facts)
+    assert gate.ledger.total == pytest.approx(TargetRange(0.25).planned_share(facts) * amount)
+    assert exact(rest) + exact(gate.ledger.total) <= exact(amount)
+    assert [entry["label"] for entry in gate.ledger.entries()] == [
+        f"{what} of the target" for what in ("location", "spread", "range")
+    ]
+    assert released.name == target.name
+    assert released.range[0] <= 21
+    assert released.range[1] >= 29
+    assert released.span <= 25
 
 
-def test_a_widened_forest_says_in_the_public_range_what_its_trees_say_in_the_window():
-    domain = Domain.of(Schema({"x": Numeric(0, 1)}, NUMBER), Grid(2))
-    forest = naive.plant(domain, NUMBER, (0, [0, 1, 1], [[3, 1], [0, 4]]), [2, 6]).summed()
-    votes = np.stack([1 - forest.counts[:, 1] / 8, forest.counts[:, 1] / 8], axis=1)
-    votes[forest.trees == 1] -= [1, 0]
-    forest = replace(forest, votes=votes, shares=np.abs(votes), link="sum")
-    codes = np.array([[0, 1, 2]], dtype=np.uint8)
-    narrow, wide = forest.predict(codes)[:, 1], widened(forest, (16_384, 49_152)).predict(codes)[:, 1]
-    np.testing.assert_allclose(wide, 0.25 + 0.5 * (forest.vote(codes)[:, 1]), atol=1e-12)
-    assert ((narrow >= 0) & (narrow <= 1)).all()
+def test_a_recipe_without_a_range_gets_one_where_a_bound_is_missing():
+    plain, auto = get_recipe("consul-2020"), get_recipe("auto")
+    for target in (Bounded(), Bounded(lower=0), Bounded(upper=0)):
+        assert with_range(plain, target).target_range == TargetRange()
+        assert with_range(plain, target).needs_rows
+        assert with_range(auto, target) is auto
+    for target in (Bounded(0, 1), Classes([0, 1])):
+        assert with_range(plain, target) is plain

@@ -9,7 +9,9 @@ from tests.support import naive
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import NothingLearntWarning
-from dpforest.model.doubts import released_doubts
+from dpforest.model.doubts import released_doubts, uncertain_range
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.ledger import Ledger
 from dpforest.schema.domain import Domain, Grid
 from dpforest.show.report.content import report_content
 
@@ -91,7 +93,7 @@ PLANTED = {
 def test_a_column_is_doubted_where_the_root_shows_that_nearly_all_of_it_is_missing(name):
     tree, expected = PLANTED[name]
     forest = naive.plant(DOMAIN, Classes(["no", "yes"]), tree, variance=4.0).summed()
-    found = released_doubts(forest, Schema(FEATURES, Classes(["no", "yes"])))
+    found = released_doubts(forest, Schema(FEATURES, Classes(["no", "yes"])), Ledger(make_accountant(1.0, 0.0)))
     assert len(found) == len(expected)
     assert all(words in sentence for words, sentence in zip(expected, found, strict=True))
 
@@ -108,4 +110,20 @@ def test_a_budget_too_small_to_tell_is_said_in_the_report_and_is_no_warning():
 def test_doubts_are_a_function_of_what_was_released(tmp_path):
     X, y = table()
     model, told = fitted(X, [label.upper() for label in y])
-    assert released_doubts(model.forest_, model.schema_) == told
+    assert released_doubts(model.forest_, model.schema_, model.ledger_) == told
+
+
+@pytest.mark.parametrize("recipe", ["auto", "consul-2020"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+def test_a_budget_too_small_to_find_the_range_of_the_target_is_told_where_a_bound_is_missing(recipe, delta):
+    X, _ = table()
+    for epsilon, n_rows, is_told in [(0.02, 3000, True), (2.0, 3000, False), (0.02, None, True)]:
+        parts = {"make": DPForestRegressor, "target": Bounded(), "n_rows": n_rows, "recipe": recipe, "delta": delta}
+        model, told = fitted(X, X["age"].to_numpy(), epsilon, **parts)
+        found = uncertain_range(model.forest_, model.schema_, model.ledger_)
+        assert bool(found) == is_told
+        assert [text for text in told if "where the target" in text] == found
+        assert [note for note in model.privacy_.notes if "where the target" in note] == found
+        assert np.isfinite(model.predict(X)).all()
+    model, told = fitted(X, X["age"].to_numpy(), 0.02, make=DPForestRegressor, target=Bounded(0, 100), n_rows=3000)
+    assert uncertain_range(model.forest_, model.schema_, model.ledger_) == []

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import math
 import os
 import stat
 import warnings
@@ -180,6 +181,32 @@ def as_shown(entry):
     return [(entry.label, entry.kind, entry.copies), *(line for child in entry.children for line in as_shown(child))]
 
 
+@pytest.fixture(scope="module")
+def unbounded():
+    return DPForestRegressor(Schema(FEATURES, Bounded()), epsilon=50.0).fit(X, 3 * X["age"] + 7)
+
+
+def test_the_released_range_of_a_target_without_bounds_survives_a_file(tmp_path, unbounded):
+    model, loaded = unbounded, load_model(saved(unbounded, tmp_path))
+    assert loaded.forest_.target == model.forest_.target
+    assert loaded.forest_.target.has_bounds
+    assert loaded.schema_.target == Bounded()
+    assert loaded.predict(X).tolist() == model.predict(X).tolist()
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [[5, 5], [6, 5], [0], [0, 1, 2], ["0", "1"], [0, 1e300], [-1e300, 0], [math.nan, 1], [None, 1], [False, True], 7, {}],
+    ids=repr,
+)
+def test_a_range_of_the_target_that_no_fit_released_is_refused(tmp_path, ends, unbounded):
+    assert refused(forge(tmp_path, model=unbounded, header=changed(["target_range"], ends)))
+
+
+def test_a_range_of_a_class_is_refused(tmp_path):
+    assert refused(forge(tmp_path, header=changed(["target_range"], [0, 1])))
+
+
 def test_a_file_whose_ledger_is_in_words_is_read_shown_and_written_as_it_was(tmp_path):
     # Written before charges were values.
     path = Path(__file__).parent / "models" / "earlier.dpf"
@@ -354,9 +381,9 @@ def array_bytes(array):
     return buffer.getvalue()
 
 
-def forge(folder, *, arrays=None, blobs=None, header=None, method=zipfile.ZIP_STORED, extra=()):
+def forge(folder, *, model=None, arrays=None, blobs=None, header=None, method=zipfile.ZIP_STORED, extra=()):
     """A file with some arrays or header entries replaced, and the digest that goes with them."""
-    path = saved(classifier(max_depth=2), folder)
+    path = saved(model or classifier(max_depth=2), folder)
     with zipfile.ZipFile(path) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
     facts = json.loads(content.pop("model.json"))

@@ -5,15 +5,16 @@ A test makes two tables that differ by one odd record, hands both to the same ba
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dpforest.errors import NothingLearntWarning
+from dpforest.growing.target_scale import edges_around
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees, Source
-from dpforest.schema import Classes
+from dpforest.schema import Bounded, Classes
 from dpforest.schema.domain import Domain, Grid
 
 
@@ -58,3 +59,18 @@ def assert_others_are_read_as_before(with_record: Source, without: Source) -> No
     for feature, name in enumerate(domain.names):
         own = change[domain.offsets[feature] : domain.offsets[feature + 1]]
         assert own.sum() <= 1, f"one record changed how others are read in {name!r}"
+    if isinstance(with_record.schema.target, Bounded):
+        _assert_other_targets_are_read_as_before(with_record, without)
+
+
+def _assert_other_targets_are_read_as_before(with_record: Source, without: Source) -> None:
+    """One more record adds at most 1 to one bin of the target, and reading all within another range is no different."""
+    target = with_record.schema.target
+    edges = edges_around(0.0, np.ldexp(1.0, np.arange(-20, 60, 2)), target)
+    change = with_record.count_targets(edges)._value - without.count_targets(edges)._value
+    assert (change >= 0).all()
+    assert change.sum() <= 1
+    narrow = replace(target, lower=float(target.mean_of(0.375)), upper=float(target.mean_of(0.625)))
+    codes, fewer = (root_counts(source.narrowed(narrow))[0] for source in (with_record, without))
+    assert (codes >= fewer).all()
+    assert codes.sum() - fewer.sum() == change.sum() * with_record.schema.n_features

@@ -180,7 +180,8 @@ def test_every_plan_can_be_paid_to_the_last_bit(facts, asked):
         return
     total, left, phases = Fraction(0), budget, phases_of(recipe)
     if recipe.target_range is not None:
-        own, left = divide(budget, [recipe.target_range.share, 1 - recipe.target_range.share])
+        share = recipe.target_range.planned_share(facts)
+        own, left = divide(budget, [share, 1 - share])
         total += exact(own)
     for phase, own in zip(phases, divide(left, [phase.share for phase in phases]), strict=True):
         step = replace(recipe, **phase.parts)

@@ -5,6 +5,8 @@ from tests.support.strategies import random_codes
 
 from dpforest import Classes
 from dpforest.parts.shape import Facts
+from dpforest.records.memory.threads import Workers
+from dpforest.records.memory.vault import Vault
 from dpforest.schema import FINE_STEPS
 from dpforest.schema.domain import Domain
 
@@ -29,6 +31,12 @@ def random_table(schema, grid, n_rows, seed):
 def with_one_more(codes, labels, record, label):
     """The table with one record appended."""
     return np.column_stack([codes, record]).astype(codes.dtype), np.append(labels, label)
+
+
+def vault_of(schema, fine):
+    """A vault of records that have a bounded target, given in fine steps of its range, and one feature without values."""
+    numbers = schema.target.mean_of(np.asarray(fine) / FINE_STEPS)
+    return Vault([np.full(len(numbers), np.nan)], np.asarray(fine), schema, Workers(), numbers=numbers)
 
 
 def facts_about(domain, target, n_rows=3000.0, n_trees=3, epsilon=1.0, delta=0.0):

@@ -40,11 +40,9 @@ def target_code_of(value, target):
     return round(share * FINE_STEPS)
 
 
-def seen_code_of(fine, low=0, high=FINE_STEPS):
-    """What trees see of a step of the fine grid between two others: the nearest of TARGET_STEPS, halves upwards."""
-    share = Fraction(max(low, min(high, fine)) - low, high - low)
-    # Half a step of the coarse grid, in whole fine steps of the window.
-    return math.floor(share * TARGET_STEPS + Fraction((high - low) // 2, high - low))
+def seen_code_of(fine):
+    """What trees see of a step of the fine grid: the nearest of TARGET_STEPS, halves upwards."""
+    return math.floor(Fraction(fine, FINE_STEPS) * TARGET_STEPS + Fraction(1, 2))
 
 
 def statistics_of(target, target_code):

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
-from tests.support.encoded import facts_about, random_table, with_one_more
+from tests.support.encoded import facts_about, random_table, vault_of, with_one_more
 
 from dpforest.audit.replay import Fit, differences, flattened, unpaid_moves
 from dpforest.audit.tape import Tape
 from dpforest.forest.tree import Forest
-from dpforest.growing.target_range import widened
 from dpforest.growing.together import Together
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import make_accountant
@@ -23,7 +22,6 @@ from dpforest.privacy.events import COUNTS, LEAVES, SPLITS
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.memory.counter import MemoryCounter
-from dpforest.schema import FINE_STEPS
 from dpforest.schema.domain import Domain
 
 
@@ -64,16 +62,18 @@ def train(recipe, schema, codes, labels, script=None, seed=5, delta=0.0):
     tape = Tape(seed, extra_first=False, script=script, has_extra=script is not None)
     fit, domain = Replayed(tape), Domain.of(schema, recipe.grid)
     gate = tape.watch(Gate(Ledger(_accountant(delta)), Entropy(seed)))
-    counter, amount = MemoryCounter(codes, labels, domain, schema.target), gate.ledger.accountant.budget
+    amount, target = gate.ledger.accountant.budget, schema.target
+    facts = facts_about(domain, target, n_trees=recipe.n_trees)
+    if recipe.target_range is not None:
+        source = vault_of(schema, labels)
+        target, amount = recipe.target_range.release(source, amount, gate, facts)
+        labels = source.narrowed(target)._target_codes
+    counter = MemoryCounter(codes, labels, domain, target)
     if recipe.first_look is not None:
         recipe, amount = recipe.first_look.release(counter, recipe, amount, gate)
-    facts = facts_about(domain, schema.target, n_trees=recipe.n_trees)
-    window = (0, FINE_STEPS)
-    if recipe.target_range is not None:
-        window, amount = recipe.target_range.release(counter, amount, gate)
+    facts = replace(facts, n_trees=recipe.n_trees)
     watched = replace(recipe, refine=(fit, *recipe.refine))
-    forest = (recipe.stages or Together()).train(counter, watched, amount, gate, facts, lambda step: None)
-    fit.forest = forest if recipe.target_range is None else widened(forest, window)
+    fit.forest = (recipe.stages or Together()).train(counter, watched, amount, gate, facts, lambda step: None)
     fit.public = dict(flattened("", {"forest": fit.forest, "ledger": gate.ledger}))
     return fit
 

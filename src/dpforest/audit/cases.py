@@ -29,7 +29,7 @@ TARGETS: dict[str, tuple[Classes | Bounded, ...]] = {
         Classes([0, 1]), Classes(["no", "yes"]), Classes(["a", "b", "c"]), Classes(list("stuvw")), Classes([7]),
         Classes(["a", "b", "c"], other="b"),
     ),
-    "regression": (Bounded(0, 1), Bounded(-3, 5), Bounded(0, 1e6)),
+    "regression": (Bounded(0, 1), Bounded(-3, 5), Bounded(0, 1e6), Bounded(), Bounded(upper=10)),
 }  # fmt: skip
 
 

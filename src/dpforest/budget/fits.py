@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from dpforest.budget.handle import Budget
 from dpforest.budget.totals import Loss
 from dpforest.errors import DPForestError, ParameterError, shown
+from dpforest.growing.target_range import with_range
 from dpforest.parts.recipe import Recipe
 from dpforest.privacy.accountants import zcdp_rho
 from dpforest.privacy.amounts import divide, exact, round_down
@@ -43,7 +44,7 @@ def outcomes_of_fit(
     if delta == 0:
         return [Loss.pure(epsilon)]
     own, rho = 0.0, zcdp_rho(epsilon, delta)
-    if schema.n_rows is None and recipe.shaped(n_trees, max_depth).needs_rows:
+    if schema.n_rows is None and with_range(recipe, schema.target).shaped(n_trees, max_depth).needs_rows:
         own = divide(epsilon, [recipe.n_rows_share, 1 - recipe.n_rows_share])[0]
         rho = zcdp_rho(round_down(exact(epsilon) - exact(own)), delta) * (1 + MARGIN)
     with_delta = Loss.pure(own) + Loss(math.inf, rho)

@@ -139,7 +139,7 @@ def _show(model: Any, path: Path, ignored: list[str], as_json: bool) -> None:
     """Print what the fit spent and promises, and what looks odd about it."""
     from dpforest.model.doubts import measured_words, released_doubts
 
-    for doubt in released_doubts(model.forest_, model.schema_):
+    for doubt in released_doubts(model.forest_, model.schema_, model.ledger_):
         say(f"This looks odd: {doubt}", errors)
     if as_json:
         print_json({"model": str(path), "privacy": model.privacy_.to_dict()})

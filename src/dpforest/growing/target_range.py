@@ -1,84 +1,94 @@
 """A private range of a bounded target, since public bounds are often much wider than the values. Sees sealed counts."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from dpforest.errors import ParameterError
-from dpforest.forest.tree import Forest
+from dpforest.growing.target_scale import Scale, ScalePlan, count_below, edges_within, find_scale
 from dpforest.parts import recipe
+from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Bound
 from dpforest.privacy.gate import Gate
-from dpforest.records.base import AllTrees, Counter, Windowed
-from dpforest.schema import FINE_STEPS, TARGET_STEPS
+from dpforest.records.base import Source
+from dpforest.schema import Bounded, Target
 
-CELLS = 128  # ends of ranges are multiples of 1/128 of the public range
-PRICE = 10  # a range over all cells costs as much as a tenth of the records outside
+# How far a range goes to each side of the location, in spreads.
+STEPS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0)
+LEAST_STEPS = 1.0  # of both sides together
+# Scores are in thousandths of a record; a range of twice the width costs as much as 4 % of the records outside.
+UNIT, PRICE = 1000, 40
 
 
 @dataclass(frozen=True)
 class TargetRange(recipe.TargetRange):
-    """A released range in which nearly all values of the target lie; trees then see values clipped to it.
+    """A released range in which nearly all values of the target lie; records are then read with values clipped to it.
 
-    The score of a range is minus the number of records outside, minus its width (as a fraction of the public range) times a
-    tenth of all records.
+    First a location and a spread are chosen (``find_scale``), then how far the range goes to each side. The score of a range
+    is minus the number of records outside, minus 4 % of all records for each doubling of its width.
 
     Privacy:
-        Claim: costs ``share`` of the amount.
-        Because: in units of 1/1280 record an added record lowers the score of a range of k cells by k if inside, by
-            1280 + k if not, 1 <= k <= 128, and nothing is outside of all 128: a change in -1407 .. -1.
-        Assumes: the cells are public.
+        Claim: costs ``share`` of what the choice of the scale leaves, and what that costs.
+        Because: an added record lowers the score of a range by its price, and by ``UNIT`` more if it is outside
+            (``range_bound``). The ranges follow from the released scale, and what the steps cost adds up.
+        Assumes: the range of the schema is public; the number of rows is public or released.
     """
 
     share: float = 0.04
-    needs = (Windowed,)
+    needs_rows = True
+    targets = (Bounded,)
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
             raise ParameterError(f"The share of the target's range must lie in (0, 1), not {self.share!r}.")
 
-    def release(self, counter: Counter, amount: float, gate: Gate) -> tuple[tuple[int, int], float]:
-        """The ends of the chosen range in fine steps, and what is left of ``amount``; the counter then clips to it."""
-        assert isinstance(counter, Windowed)
-        own, rest = divide(amount, [self.share, 1 - self.share])
-        lows, highs = np.triu_indices(CELLS + 1, 1)
-        counter.deal(AllTrees(1), gate.entropy)
-        scores = counter.count_values(0, 1).map(partial(range_scores, lows, highs))
-        chosen = gate.select(scores, None, range_bound(), own, "range of the target")[0]
-        window = (int(lows[chosen]) * FINE_STEPS // CELLS, int(highs[chosen]) * FINE_STEPS // CELLS)
-        counter.set_window(*window)
-        return window, rest
+    def planned_share(self, facts: Facts) -> float:
+        plan = ScalePlan.of(facts)
+        return 1 - (1 - plan.location) * (1 - plan.spread) * (1 - self.share)
+
+    def release(self, source: Source, amount: float, gate: Gate, facts: Facts) -> tuple[Bounded, float]:
+        target = source.schema.target
+        assert isinstance(target, Bounded)
+        scale, amount = find_scale(source, target, ScalePlan.of(facts), amount, gate)
+        lows, highs, prices = ranges(scale, target)
+        # Values that equal the upper end of a range are inside of it.
+        edges = edges_within(np.concatenate([lows, np.nextafter(highs, np.inf)]), target)
+        own, amount = divide(amount, [self.share, 1 - self.share])
+        scores = source.count_targets(edges).map(partial(range_scores, edges, lows, highs, prices, target.range[0]))
+        chosen = int(gate.select(scores, None, range_bound(prices), own, "range of the target")[0])
+        return replace(target, lower=float(lows[chosen]), upper=float(highs[chosen])), amount
 
 
-def range_bound() -> Bound:
+def with_range(given: recipe.Recipe, target: Target) -> recipe.Recipe:
+    """The recipe, with a private range of the target if that lacks a bound and the recipe would take its range as it is."""
+    lacks = isinstance(target, Bounded) and not target.has_bounds
+    return replace(given, target_range=TargetRange()) if lacks and not given.planner and not given.target_range else given
+
+
+def ranges(scale: Scale, target: Bounded) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The lower and upper ends of all ranges around a location, within the public range, and the price of each."""
+    low, high = target.range
+    down, up = (side.ravel() for side in np.meshgrid(STEPS, STEPS, indexing="ij"))
+    lows, highs = np.maximum(scale.location - down * scale.spread, low), np.minimum(scale.location + up * scale.spread, high)
+    kept = (down + up >= LEAST_STEPS) & (lows < highs)
+    ends = sorted(set(zip(lows[kept].tolist(), highs[kept].tolist(), strict=True)))
+    narrowest = min(b - a for a, b in ends)
+    prices = [round(PRICE * math.log2((b - a) / narrowest)) for a, b in ends]
+    return np.array([a for a, _ in ends]), np.array([b for _, b in ends]), np.array(prices)
+
+
+def range_bound(prices: np.ndarray) -> Bound:
     """The least and the greatest change of a range's score when a record is added; proved in ``TargetRange``."""
-    return Bound(low=1 - (PRICE + 1) * CELLS, high=-1)
+    return Bound(low=-UNIT - int(prices.max()), high=-int(prices.min()))
 
 
-def range_scores(lows: np.ndarray, highs: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Scores ``(1, n_ranges)`` of ranges, for numbers of records ``(1, TARGET_STEPS + 1)`` at each value of the target."""
-    below = np.concatenate([[0], np.cumsum(counts[0])])
-    steps = TARGET_STEPS // CELLS
-    inside = below[highs * steps + 1] - below[lows * steps]
-    return -(PRICE * CELLS * (below[-1] - inside) + (highs - lows) * below[-1])[None]
-
-
-def widened(forest: Forest, window: tuple[int, int]) -> Forest:
-    """The forest with counts, shares, votes and noise in terms of the public range, from those in terms of the window."""
-    low, high = (end / FINE_STEPS for end in window)
-
-    def widen(table: np.ndarray) -> np.ndarray:
-        sums = table.sum(axis=1)
-        part = low * sums + (high - low) * table[:, 1]
-        return np.stack([sums - part, part], axis=1)
-
-    # The covariance of (1 - low) c0 + (1 - high) c1 and low c0 + high c1, by the factors of ``bands``.
-    first, rest, common = forest.factors.T
-    both = (1 - low) * low * first + (1 - high) * high * rest + (2 - low - high) * (low + high) * common
-    of_low = (1 - low) ** 2 * first + (1 - high) ** 2 * rest + (2 - low - high) ** 2 * common
-    of_high = low**2 * first + high**2 * rest + (low + high) ** 2 * common
-    noise = np.stack([of_low - both, of_high - both, both], axis=1)
-    shares, votes = widen(forest.shares), widen(forest.votes)
-    return replace(forest, counts=widen(forest.counts), shares=shares, votes=votes, noise=noise)
+def range_scores(
+    edges: np.ndarray, lows: np.ndarray, highs: np.ndarray, prices: np.ndarray, low: float, counts: np.ndarray
+) -> np.ndarray:
+    """Scores ``(1, n_ranges)`` of ranges, for counts of records by the edges at or below their target."""
+    n_records = counts.sum()
+    inside = count_below(edges, counts, np.nextafter(highs, np.inf), low) - count_below(edges, counts, lows, low)
+    return -(UNIT * (n_records - inside) + prices * n_records)[None]

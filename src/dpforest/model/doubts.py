@@ -11,19 +11,41 @@ import numpy as np
 from dpforest.common.text import count_words
 from dpforest.forest.bands import NORMAL_95, STANDS_OUT
 from dpforest.forest.tree import Estimate, Forest
-from dpforest.schema import Categorical, Schema
+from dpforest.privacy import walk
+from dpforest.privacy.events import Charge, Mechanism
+from dpforest.privacy.ledger import Ledger
+from dpforest.schema import Bounded, Categorical, Schema
 from dpforest.schema.domain import Domain
 
 # Where a table of this many rows would not stand out of the noise, that it does not stand out says nothing about labels.
 ORDINARY_ROWS = 1000
 # What is less than this part of what it should be is next to nothing.
 NEXT_TO_NOTHING = 0.1
+# Rows times strength of a choice of the target's spread below which it may well be a bad one.
+LEAST_SIGNAL = 50
 CHECK = "'dpforest schema check --table' shows it to the holder of the table."
 
 
-def released_doubts(forest: Forest, schema: Schema) -> list[str]:
+def released_doubts(forest: Forest, schema: Schema, ledger: Ledger) -> list[str]:
     """Sentences about what looks odd in a released forest, for a warning and the report."""
-    return [*_few_records(forest, schema), *_idle_columns(forest)]
+    return [*_few_records(forest, schema), *uncertain_range(forest, schema, ledger), *_idle_columns(forest)]
+
+
+def uncertain_range(forest: Forest, schema: Schema, ledger: Ledger) -> list[str]:
+    """A sentence in a list if a bound of the target is missing and the budget was too small to find where its values lie."""
+    target = schema.target
+    if not isinstance(target, Bounded) or target.has_bounds:
+        return []
+    n_rows = schema.n_rows if schema.n_rows is not None else 0.0 if forest.n_records is None else forest.n_records.value
+    charges = [entry for book in ledger.books for _, entry in walk.entries(book.root) if isinstance(entry, Charge)]
+    mechanisms = [charge.mechanism for charge in charges if charge.label == "spread of the target"]
+    known = [mechanism.parameters for mechanism in mechanisms if isinstance(mechanism, Mechanism)]
+    if all(n_rows * each["rate"] * each["width"] >= LEAST_SIGNAL for each in known if "rate" in each):
+        return []
+    return [
+        f"The budget is too small for this number of rows to find where the target {target.name!r} lies, so predictions may "
+        "be far off. Declare bounds of the target that are known without the table, raise epsilon, or use more rows."
+    ]
 
 
 def too_small_to_tell(forest: Forest) -> bool:

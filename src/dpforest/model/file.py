@@ -26,7 +26,7 @@ from dpforest.parts.recipe import Recipe
 from dpforest.privacy.amounts import as_written
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
-from dpforest.schema import Categorical, Schema
+from dpforest.schema import Bounded, Categorical, Schema, Target
 from dpforest.schema.domain import Derived, Domain, derived
 
 FORMAT = "dpforest-model"
@@ -108,6 +108,8 @@ def _content(model: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
         "n_records": None if forest.n_records is None else asdict(forest.n_records),
         "made_with": model.made_with_,
     }
+    if forest.target != model.schema_.target:
+        header["target_range"] = list(forest.target.range)
     try:
         tagged = _tag(header)
         return {**tagged, "digest": _digest(tagged, blobs)}, blobs
@@ -175,7 +177,7 @@ def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Fore
     measured = header["n_records"]
     forest = Forest(
         domain=domain,
-        target=schema.target,
+        target=_released(schema.target, header.get("target_range")),
         draws=header["draws"],
         link=header["link"],
         n_records=None if measured is None else Estimate(**measured),
@@ -183,6 +185,16 @@ def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Fore
     )
     check_structure(forest)
     return forest
+
+
+def _released(target: Target, ends: Any) -> Target:
+    """The target with the range that a fit released, if it did, checked: in order, and within the range of the schema."""
+    if ends is None:
+        return target
+    lower, upper = ends
+    if not isinstance(target, Bounded) or not target.range[0] <= lower < upper <= target.range[1]:
+        raise ModelFileError("The range of the model's target is not within its bounds.")
+    return replace(target, lower=lower, upper=upper)
 
 
 def _split_cuts(cuts: np.ndarray, n_cuts: np.ndarray, features: tuple[Derived, ...]) -> tuple[np.ndarray, ...]:

@@ -22,7 +22,7 @@ from dpforest.parts.voting import Vote
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.records.base import CAPABILITIES, Counter, Source
-from dpforest.schema import Classes, Schema
+from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.domain import Domain, Grid
 
 # Types of values that hold no code, and of containers of values.
@@ -84,14 +84,13 @@ class Centres(Part, Protocol):
 
 
 class TargetRange(Part, Protocol):
-    """A step that releases a narrower range of a bounded target before trees grow; see ``growing.target_range``."""
+    """A step that releases a narrower range of a bounded target before records are encoded; see ``growing.target_range``."""
 
-    @property
-    def share(self) -> float:
-        """The share of the budget that this step may spend."""
+    def planned_share(self, facts: Facts) -> float:
+        """The share of the budget that this step is expected to spend."""
 
-    def release(self, counter: Counter, amount: float, gate: Gate) -> tuple[tuple[int, int], float]:
-        """The released range in fine steps, and what is left of ``amount``; the counter then clips targets to this range."""
+    def release(self, source: Source, amount: float, gate: Gate, facts: Facts) -> tuple[Bounded, float]:
+        """The target with the released range as its bounds, and what is left of ``amount``."""
 
 
 class LearnedGrid(Part, Protocol):

@@ -13,7 +13,7 @@ from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
-from dpforest.schema import Numeric, Schema, Target
+from dpforest.schema import Bounded, Numeric, Schema, Target
 from dpforest.schema.domain import Domain
 
 # The weight of a record about which the trees are as wrong as a guess, or worse. A weight takes one byte.
@@ -179,18 +179,15 @@ class Scored(Protocol):
     def set_residual_window(self, half_width: int) -> None:
         """Replace the target that is counted by what is left of a bounded target when its score is subtracted.
 
-        What is left is clipped to ``half_width`` fine steps of the window on either side of 0, and put on the target grid.
+        What is left is clipped to ``half_width`` fine steps of the range on either side of 0, and put on the target grid.
 
         Privacy: what is counted of a record is a function of that record and of released votes.
         """
 
 
 @runtime_checkable
-class Windowed(Protocol):
-    """A counter that can narrow a bounded target to a window, a part of its range."""
-
-    def set_window(self, low: int, high: int) -> None:
-        """Clip the target to ``low`` .. ``high``, in steps of its fine grid, and put this range on the target grid."""
+class Valued(Protocol):
+    """A counter that can count its records by the value of a bounded target."""
 
     def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed histograms ``(n_nodes, TARGET_STEPS + 1)`` of a bounded target: the records of a node at each step."""
@@ -229,6 +226,18 @@ class Source(Protocol):
         Bins are those of ``schema.scales``; the last number is of missing values. Values are clipped to the bounds.
         """
 
+    def count_targets(self, edges: np.ndarray) -> Sealed[np.ndarray]:
+        """Sealed numbers of records ``(n_edges + 1,)`` whose bounded target has 0, 1, … of the public edges at or below it.
+
+        Edges increase. Records with a missing target are left out.
+        """
+
+    def narrowed(self, target: Bounded) -> "Source":
+        """The same records (also those that were drawn of each person), with the target read within another range.
+
+        Close the source that it came from, not this one.
+        """
+
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> Counter:
         """A counter of its records, each value as the code that ``domain`` gives it."""
 
@@ -248,12 +257,12 @@ class Openable(Protocol):
 ASKED: dict[type, str] = {
     Weighted: "records with weights of their own",
     Scored: "trees one after the other, with scores of records",
-    Windowed: "a bounded target within a window",
+    Valued: "records by the value of a bounded target",
     Judged: "released trees judged by held-out records",
     Openable: "the rows themselves, which printed algorithms open",
 }
 # The protocols beside ``Counter`` that a recipe may need of a counter.
-CAPABILITIES = (Weighted, Scored, Windowed, Judged)
+CAPABILITIES = (Weighted, Scored, Valued, Judged)
 
 
 def check_support(source: Source, needs: Iterable[type], asker: str) -> None:

@@ -300,17 +300,41 @@ def _distinct_in_table(column: Any) -> tuple[list[Any], np.ndarray]:
     return [*values, None], inverse.to_numpy(zero_copy_only=False)
 
 
-@np.errstate(all="ignore")
 def read_target(y: Any, target: Classes | Bounded) -> np.ndarray:
     """Integers ``(n_records,)``: class indices, or steps of the fine target grid; -1 for a record to leave out."""
+    return read_classes(y, target) if isinstance(target, Classes) else fine_steps(read_numbers(y, target), target)
+
+
+def read_classes(y: Any, target: Classes) -> np.ndarray:
+    """The class index of each record, ``(n_records,)``; -1 for a record to leave out."""
+    column = _target_column(y, target)
+    hint = " Ensembles of scikit-learn encode labels as 0, 1, 2, ... in sorted order: declare these numbers there."
+    _check_listed(f"The target {target.name!r}", target.labels, "labels", column, hint)
+    other = -1 if target.other is None else target.labels.index(target.other)
+    return to_indices(column, target.labels, other, other)
+
+
+@np.errstate(all="ignore")  # as for ``to_numbers``
+def read_numbers(y: Any, target: Bounded) -> np.ndarray:
+    """The value of a bounded target of each record, ``(n_records,)``, as it was given; NaN for a record to leave out."""
+    return to_numbers(_target_column(y, target)).astype(np.float64)
+
+
+def _target_column(y: Any, target: Target) -> Any:
     column = given_column(y, "The target", "y")
     _check_kind(f"The target {target.name!r}", target, column)
-    if isinstance(target, Classes):
-        hint = " Ensembles of scikit-learn encode labels as 0, 1, 2, ... in sorted order: declare these numbers there."
-        _check_listed(f"The target {target.name!r}", target.labels, "labels", column, hint)
-        other = -1 if target.other is None else target.labels.index(target.other)
-        return to_indices(column, target.labels, other, other)
-    values = to_numbers(column).astype(np.float64)
+    return column
+
+
+@np.errstate(all="ignore")
+def fine_steps(numbers: np.ndarray, target: Bounded) -> np.ndarray:
+    """The step of the fine grid of a bounded target nearest to each number, ``(n_records,)``; -1 for NaN."""
     lower, upper = target.range
-    share = (np.clip(values, lower, upper) - lower) / target.span
-    return np.where(np.isnan(values), -1, np.rint(np.nan_to_num(share) * FINE_STEPS)).astype(np.int32)
+    share = (np.clip(numbers, lower, upper) - lower) / target.span
+    return np.where(np.isnan(numbers), -1, np.rint(np.nan_to_num(share) * FINE_STEPS)).astype(np.int32)
+
+
+def count_by_edges(numbers: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """How many numbers have 0, 1, … of the edges at or below them, ``(n_edges + 1,)``; NaN is left out."""
+    known = numbers[~np.isnan(numbers)]
+    return np.bincount(np.searchsorted(edges, known, side="right"), minlength=len(edges) + 1)

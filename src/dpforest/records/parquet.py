@@ -15,12 +15,20 @@ from dpforest.common.progress import Step
 from dpforest.errors import TableError
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Openable, Rows
-from dpforest.records.columns import read_columns, read_target, require_columns
+from dpforest.records.columns import (
+    count_by_edges,
+    fine_steps,
+    read_classes,
+    read_columns,
+    read_numbers,
+    read_target,
+    require_columns,
+)
 from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.memory.threads import Workers
 from dpforest.records.memory.vault import count_around, encode, sealed_rows
 from dpforest.records.people import People, read_ids
-from dpforest.schema import Schema
+from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.domain import Domain
 from dpforest.schema.scales import N_BINS
 
@@ -53,7 +61,8 @@ class ParquetVault(Guarded, Openable):
         self._id_column, self._people = id_column, people
         self._files = files
         self._workers = workers
-        self._target: np.ndarray | None = None
+        self._kept: np.ndarray | None = None
+        self._values: np.ndarray | None = None
 
     @classmethod
     def seal(
@@ -95,6 +104,21 @@ class ParquetVault(Guarded, Openable):
             n_read += batch.num_rows
         return counts
 
+    def count_targets(self, edges: np.ndarray) -> Sealed[np.ndarray]:
+        """Sealed numbers of records by the public edges at or below their target; see ``Source``."""
+        return Sealed(self.tally_targets(edges))
+
+    def tally_targets(self, edges: np.ndarray) -> np.ndarray:
+        """The same numbers, not sealed, for workers of a cluster."""
+        values, kept = self._read_once()
+        return count_by_edges(values[kept], edges)
+
+    def narrowed(self, target: Bounded) -> "ParquetVault":
+        """The vault of the same records with the target read within another range."""
+        other = ParquetVault(self._files, replace(self.schema, target=target), self._workers)
+        other._values, other._kept = self._read_once()
+        return other
+
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> MemoryCounter:
         """A counter of the encoded records, without those whose target is left out."""
         target_codes = self._target_codes()
@@ -122,16 +146,28 @@ class ParquetVault(Guarded, Openable):
         return sealed_rows(parts, self._target_codes(), self.schema)
 
     def _target_codes(self) -> np.ndarray:
-        """The target code of each row, -1 for one that is left out; drawn once, so that all answers are about one set."""
-        if self._target is None:
+        """The target code of each row, -1 for one that is left out."""
+        values, kept = self._read_once()
+        target = self.schema.target
+        codes = values if isinstance(target, Classes) else fine_steps(values, target)
+        return np.where(kept, codes, -1).astype(codes.dtype)
+
+    def _read_once(self) -> tuple[np.ndarray, np.ndarray]:
+        """The class index or number of each row, and which rows are kept; drawn once, so all answers are about one set."""
+        if self._values is None or self._kept is None:
             target = self.schema.target
-            parts = [read_target(batch.column(0), target) for batch in read_batches(self._files, [target.name], BATCH_ROWS)]
-            codes = np.concatenate(parts) if parts else np.empty(0, dtype=np.int16)
+            batches = (batch.column(0) for batch in read_batches(self._files, [target.name], BATCH_ROWS))
+            if isinstance(target, Classes):
+                values = np.concatenate([np.empty(0, dtype=np.int16), *(read_classes(batch, target) for batch in batches)])
+                kept = values >= 0
+            else:
+                values = np.concatenate([np.empty(0), *(read_numbers(batch, target) for batch in batches)])
+                kept = ~np.isnan(values)
             if self._people is not None and self._id_column is not None:
                 ids = [read_ids(batch.column(0)) for batch in read_batches(self._files, [self._id_column], BATCH_ROWS)]
-                codes = self._people.leave_out(ids, codes)
-            self._target = codes
-        return self._target
+                kept = self._people.leave_out(ids, kept.astype(np.int8) - 1) >= 0
+            self._values, self._kept = values, kept
+        return self._values, self._kept
 
     def close(self) -> None:
         """Do nothing: no file is left, since the spilled one has no name."""

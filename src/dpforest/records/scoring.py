@@ -9,19 +9,18 @@ import numpy as np
 
 from dpforest.forest.tree import Forest
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.columns import read_target
-from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Classes
+from dpforest.records.columns import read_classes, read_numbers
+from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Classes, Target
 
 
 def true_indices(y: Any, target: Classes) -> np.ndarray:
     """The index of each record's label among the classes, ``(n_records,)``; -1 for a record that is left out."""
-    return read_target(y, target)
+    return read_classes(y, target)
 
 
 def true_values(y: Any, target: Bounded) -> np.ndarray:
-    """The clipped target of each record, ``(n_records,)``; NaN for a record that is left out."""
-    steps = read_target(y, target)
-    return np.where(steps < 0, np.nan, target.mean_of(steps / FINE_STEPS))
+    """The target of each record, ``(n_records,)``, clipped to its range; NaN for a record that is left out."""
+    return np.clip(read_numbers(y, target), *target.range)
 
 
 def count_hits(y: Any, predicted: np.ndarray, target: Classes) -> Sealed[np.ndarray]:
@@ -59,10 +58,11 @@ def _steps_missed(shares: np.ndarray) -> Sealed[np.ndarray]:
     return Sealed(np.array([[(TARGET_STEPS - missed).sum(), missed.sum()]]))
 
 
-def hits_and_misses(forest: Forest, codes: np.ndarray, target_codes: np.ndarray) -> Sealed[np.ndarray]:
+def hits_and_misses(forest: Forest, codes: np.ndarray, target_codes: np.ndarray, target: Target) -> Sealed[np.ndarray]:
     """Sealed sums ``(1, 2)`` of hits and misses of a forest on records, given as codes ``(n_features, n_records)``.
 
-    For classes each record is a hit or a miss; for a bounded target it has ``TARGET_STEPS`` steps, some of which are missed.
+    For classes each record is a hit or a miss; for a bounded target it has ``TARGET_STEPS`` steps over the range of
+    ``target``, by which its codes are, some of which are missed.
 
     Privacy:
         Claim: L1 sensitivity is 1 (classes) or S = ``TARGET_STEPS`` (bounded), and L2**2 at most its square.
@@ -70,7 +70,8 @@ def hits_and_misses(forest: Forest, codes: np.ndarray, target_codes: np.ndarray)
         Assumes: the forest does not depend on these records.
     """
     shares = forest.predict(codes)
-    if isinstance(forest.target, Classes):
+    if isinstance(forest.target, Classes) or isinstance(target, Classes):
         n_hits = int(np.count_nonzero(forest.decided(shares, codes) == target_codes))
         return Sealed(np.array([[n_hits, len(target_codes) - n_hits]]))
-    return _steps_missed(np.abs(shares[:, 1] - target_codes / FINE_STEPS))
+    predicted = forest.target.mean_of(shares[:, 1])
+    return _steps_missed(np.abs((predicted - target.range[0]) / target.span - target_codes / FINE_STEPS))

@@ -25,11 +25,11 @@ def seen_of_classes(target, labels, scores):
 
 
 def seen_of_numbers(target, fine, scores):
-    """As above: what is seen of it, its side and its weight, before and after a window and a prediction."""
+    """As above: what is seen of it, its side and its weight, before and after a prediction."""
     n_records, seen = len(fine), []
     centres, reach = np.array([100, 512, 900]), 102
     counter = scored_counter(target, fine, scores, np.arange(n_records) % 3)
-    for change in (lambda: None, lambda: counter.set_window(8192, 40_960), lambda: counter.set_residual_window(16_384)):
+    for change in (lambda: None, lambda: counter.set_residual_window(16_384)):
         change()
         # Nodes by value, so that a record's node is its own matter as well.
         put_at(counter, counter._target_codes % 3)

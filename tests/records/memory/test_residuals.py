@@ -193,36 +193,30 @@ def test_scores_are_sums_of_votes_and_stop_at_half_a_billion_steps():
 
 # --- a bounded target -----------------------------------------------------------------------------------------------
 
-windows = st.tuples(st.integers(0, 127), st.integers(1, 128)).map(
-    lambda pair: (min(pair[0], pair[1] - 1) * 512, max(pair[1], pair[0] + 1) * 512)
-)
 fine_values = st.lists(st.one_of(st.integers(0, FINE_STEPS), st.sampled_from([0, FINE_STEPS, 32, 31, 33])), max_size=9)
 
 
 @FIXED
-@given(fine_values, windows)
-def test_a_window_shows_the_nearest_step_and_clips_what_lies_outside(fine, window):
+@given(fine_values)
+def test_trees_see_the_nearest_step_of_the_target_grid(fine):
     counter = scored_counter(NUMBER, fine, np.zeros(len(fine)))
     assert counter._target_codes.tolist() == [naive.seen_code_of(value) for value in fine]
-    counter.set_window(*window)
-    assert counter._target_codes.tolist() == [naive.seen_code_of(value, *window) for value in fine]
     assert ((counter._target_codes >= 0) & (counter._target_codes <= TARGET_STEPS)).all()
 
 
-def residual_code(fine, score, low, high, half):
+def residual_code(fine, score, half):
     """The step at which what is left of a value is seen."""
-    seen = (min(max(fine, low), high) - low) * FINE_STEPS // (high - low) - score + half
+    seen = fine - score + half
     return min(max(seen, 0), 2 * half) * TARGET_STEPS // (2 * half)
 
 
 @FIXED
-@given(fine_values, windows, st.sampled_from([1, 3, 1024, FINE_STEPS // 4, FINE_STEPS]), SEEDS)
-def test_residuals_are_seen_around_the_prediction_within_the_window(fine, window, half, seed):
+@given(fine_values, st.sampled_from([1, 3, 1024, FINE_STEPS // 4, FINE_STEPS]), SEEDS)
+def test_residuals_are_seen_around_the_prediction(fine, half, seed):
     scores = np.random.default_rng(seed).integers(-FINE_STEPS // 8, FINE_STEPS, size=len(fine))
     counter = scored_counter(NUMBER, fine, scores)
-    counter.set_window(*window)
     counter.set_residual_window(half)
-    expected = [residual_code(value, int(score), *window, half) for value, score in zip(fine, scores, strict=True)]
+    expected = [residual_code(value, int(score), half) for value, score in zip(fine, scores, strict=True)]
     assert counter._target_codes.tolist() == expected
     assert ((counter._target_codes >= 0) & (counter._target_codes <= TARGET_STEPS)).all()
 

@@ -268,7 +268,6 @@ def weigh_distances(counter, tree):
 CHANGES = {
     "two classes, weighed by residuals": (Classes(["a", "b"]), weigh),
     "three classes, weighed by residuals": (Classes(["a", "b", "c"]), weigh),
-    "seen in a part of the range": (Bounded(0, 1), lambda counter, tree: counter.set_window(10_000, 30_000)),
     "seen by residuals": (Bounded(0, 1), set_residual_window),
     "turned around centres": (Bounded(0, 1), weigh_distances),
 }

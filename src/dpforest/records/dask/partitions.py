@@ -6,6 +6,7 @@
 import hashlib
 import os
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +16,15 @@ from dask import delayed
 from pyarrow import dataset
 
 from dpforest.errors import TableError
-from dpforest.records.columns import column_kind, read_columns, read_target, read_values, require_columns
+from dpforest.records.columns import (
+    column_kind,
+    count_by_edges,
+    read_columns,
+    read_numbers,
+    read_target,
+    read_values,
+    require_columns,
+)
 from dpforest.records.dask.replayed import N_DIGEST_BYTES, Partition
 from dpforest.records.dask.tasks import Packed, reporting
 from dpforest.records.given import to_objects
@@ -23,7 +32,7 @@ from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.memory.threads import Workers
 from dpforest.records.memory.vault import count_around, encode
 from dpforest.records.parquet import ParquetVault, open_files
-from dpforest.schema import Schema, Target
+from dpforest.schema import Bounded, Schema, Target
 from dpforest.schema.domain import Domain
 
 # Row groups of a file are read together up to this many rows: a task for each of many small ones would take longer.
@@ -84,6 +93,10 @@ class Files:
         """The numbers of records in each bin around some centres; see ``Source``."""
         return self._checked(lambda vault: vault.tally_around(domain, centres))
 
+    def count_targets(self, edges: np.ndarray) -> np.ndarray:
+        """The number of records by the edges at or below their target, ``(n_edges + 1,)``; reads the target column only."""
+        return self._checked(lambda vault: vault.tally_targets(edges))
+
     def _checked(self, read: Callable[[ParquetVault], Any]) -> Any:
         """What ``read`` gives of the row groups; raises if the file is not the one that was sealed, before or after."""
         before = self.stamp_of(self.fragment)
@@ -121,6 +134,12 @@ class Reading:
         whole, kept = _framed(frame), self.target_codes(frame) >= 0
         columns = [self._column(whole, name) for name in self.schema.features]
         return count_around(columns, domain, centres, kept, Workers(self.n_jobs))
+
+    def target_counts(self, frame: Any, edges: np.ndarray) -> np.ndarray:
+        """The number of records of a partition by the edges at or below their target, ``(n_edges + 1,)``."""
+        target = self.schema.target
+        assert isinstance(target, Bounded)
+        return count_by_edges(read_numbers(self._column(_framed(frame), target.name), target), edges)
 
     def codes(self, frame: Any) -> Codes:
         """The encoded records of a partition, without rows that are left out."""
@@ -164,6 +183,12 @@ def count_frame_around(reading: Reading, domain: Domain, centres: Mapping[int, f
 
 
 @reporting
+def count_targets_of_frame(reading: Reading, edges: np.ndarray, frame: Any) -> np.ndarray:
+    """The number of records of a partition by the edges at or below their target, ``(n_edges + 1,)``."""
+    return reading.target_counts(frame, edges)
+
+
+@reporting
 def encode_frame(reading: Reading, index: int, frame: Any) -> Partition:
     """A partition of a dataframe with its records encoded, to be kept on the worker."""
     return Partition(reading.codes(frame), index).encoded()
@@ -179,6 +204,12 @@ def count_files(files: Files) -> np.ndarray:
 def count_files_around(files: Files, domain: Domain, centres: Mapping[int, float]) -> np.ndarray:
     """The numbers of records of some row groups in each bin around some centres; see ``Source``."""
     return files.count_around(domain, centres)
+
+
+@reporting
+def count_targets_of_files(files: Files, edges: np.ndarray) -> np.ndarray:
+    """The number of records of some row groups by the edges at or below their target, ``(n_edges + 1,)``."""
+    return files.count_targets(edges)
 
 
 @reporting
@@ -211,10 +242,24 @@ class Frames:
         frame = nw.from_native(empty, eager_only=True)
         return {name: column_kind(frame.get_column(name))[0] for name in self._names}
 
+    def narrowed(self, target: Bounded) -> "Frames":
+        """The same dataframe with the target read within another range."""
+        other = copy(self)
+        other.schema = replace(self.schema, target=target)
+        other._reading = replace(self._reading, schema=other.schema)
+        return other
+
     def counts(self) -> list[Any]:
         """A task for each partition that gives its number of records."""
+        return self._tasks_of_target(Packed(count_frame, self._reading))
+
+    def target_counts(self, edges: np.ndarray) -> list[Any]:
+        """A task for each partition that gives its number of records by the edges at or below their target."""
+        return self._tasks_of_target(Packed(count_targets_of_frame, self._reading, edges))
+
+    def _tasks_of_target(self, count: Packed) -> list[Any]:
         frames = self._table[[self._names[self.schema.target.name]]].to_delayed()
-        return [delayed(Packed(count_frame, self._reading), pure=False)(frame) for frame in frames]
+        return [delayed(count, pure=False)(frame) for frame in frames]
 
     def counts_around(self, domain: Domain, centres: Mapping[int, float]) -> list[Any]:
         """A task for each partition that gives its numbers of records in each bin around some centres."""
@@ -240,6 +285,13 @@ class Folder:
             for piece in _pieces(file)
         ]
 
+    def narrowed(self, target: Bounded) -> "Folder":
+        """The same files with the target read within another range."""
+        other = copy(self)
+        other.schema = replace(self.schema, target=target)
+        other._pieces = [replace(piece, schema=other.schema) for piece in self._pieces]
+        return other
+
     def counts(self) -> list[Any]:
         """A task for each piece that gives its number of records."""
         return [delayed(Packed(count_files, piece), pure=False)() for piece in self._pieces]
@@ -247,6 +299,10 @@ class Folder:
     def counts_around(self, domain: Domain, centres: Mapping[int, float]) -> list[Any]:
         """A task for each piece that gives its numbers of records in each bin around some centres."""
         return [delayed(Packed(count_files_around, piece, domain, centres), pure=False)() for piece in self._pieces]
+
+    def target_counts(self, edges: np.ndarray) -> list[Any]:
+        """A task for each piece that gives its number of records by the edges at or below their target."""
+        return [delayed(Packed(count_targets_of_files, piece, edges), pure=False)() for piece in self._pieces]
 
     def partitions(self, domain: Domain) -> list[Any]:
         """A task for each piece that encodes it on a worker."""

@@ -17,11 +17,11 @@ from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.entropy import KeyedEntropy
 from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import AllTrees, Assignment, Judged, Openable, Scored, Weighted, Windowed
+from dpforest.records.base import AllTrees, Assignment, Judged, Openable, Scored, Valued, Weighted
 from dpforest.records.dask.replayed import BEHIND, Operation, Question, add, answer, find_digests, fork
 from dpforest.records.dask.tasks import Failure, Packed
 from dpforest.records.memory.counter import Guarded, MemoryCounter
-from dpforest.schema import Schema
+from dpforest.schema import Bounded, Schema
 from dpforest.schema.domain import Domain
 
 if TYPE_CHECKING:  # needs the extra
@@ -73,17 +73,25 @@ class DaskVault(Guarded):
 
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
-        return self._summed(self._table.counts())
+        return self._total(self._table.counts())
 
     def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
         """Sealed numbers of records in each bin around some centres; see ``Source``."""
-        return self._summed(self._table.counts_around(domain, centres))
+        return self._total(self._table.counts_around(domain, centres))
 
-    def _summed(self, tasks: list[Any]) -> Sealed[np.ndarray]:
-        """The sealed sum of the counts that tasks give."""
+    def count_targets(self, edges: np.ndarray) -> Sealed[np.ndarray]:
+        """Sealed numbers of records by the public edges at or below their target; see ``Source``."""
+        return self._total(self._table.target_counts(edges))
+
+    def _total(self, counts: list[Any]) -> Sealed[np.ndarray]:
+        """The sealed sum of what tasks count on workers."""
         with _public_errors():
-            total = self._client.compute(_sum(tasks)).result()
+            total = self._client.compute(_sum(counts)).result()
         return Sealed(_checked(total))
+
+    def narrowed(self, target: Bounded) -> "DaskVault":
+        """The vault of the same records with the target read within another range."""
+        return DaskVault(self._table.narrowed(target), self._client)
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "DaskCounter":
         """A counter of the encoded records, which are in the memory of the workers."""
@@ -113,7 +121,7 @@ def done(operation: str) -> Callable[..., None]:
     return lambda counter, *arguments: counter.do(operation, *arguments)
 
 
-class DaskCounter(Guarded, Weighted, Scored, Windowed, Judged):
+class DaskCounter(Guarded, Weighted, Scored, Valued, Judged):
     """Encoded records on workers; every answer is the sum over partitions. For its methods see ``records.base``.
 
     What changes how records count is a log of operations, which each partition does before it answers. A partition that was
@@ -233,7 +241,7 @@ class DaskCounter(Guarded, Weighted, Scored, Windowed, Judged):
     count_errors, count_values, sum_residuals = asked("tally_errors"), asked("tally_values"), asked("tally_residuals")
     descend, start_scores, add_scores = done("descend"), done("start_scores"), done("add_scores")
     weigh_residuals, weigh_distances = done("weigh_residuals"), done("weigh_distances")
-    set_window, set_residual_window = done("set_window"), done("set_residual_window")
+    set_residual_window = done("set_residual_window")
 
 
 def _current_client() -> Any:

@@ -11,7 +11,7 @@ from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import MOST_WEIGHT, AllTrees, Assignment, Judged, Scored, Weighted, Windowed
+from dpforest.records.base import MOST_WEIGHT, AllTrees, Assignment, Judged, Scored, Valued, Weighted
 from dpforest.records.draws import NO_WEIGHTS, draw_held_out, draw_roots
 from dpforest.records.memory import kernels
 from dpforest.records.memory.threads import Workers
@@ -50,7 +50,7 @@ def sealed(tally: Callable[..., np.ndarray]) -> Callable[..., Sealed[np.ndarray]
     return count
 
 
-class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
+class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
     """Encoded records in memory and the node that each has reached in its trees; for its methods see ``records.base``.
 
     What ``count_...`` and ``sum_...`` give is sealed. ``tally_...`` gives the same numbers, not sealed: for workers of a
@@ -77,7 +77,8 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
         self._sides: np.ndarray | None = None
         self._forget()
         if not isinstance(target, Classes):
-            self.set_window(0, FINE_STEPS)
+            wide = target_codes.astype(np.int64) * TARGET_STEPS
+            self._target_codes = ((wide + FINE_STEPS // 2) // FINE_STEPS).astype(np.int32)
         self._workers = workers or Workers()
         self._placed = np.empty((0, 0), dtype=np.int32)  # the node of each record before ``_moves``, (n_copies, n_records)
         self._moves: Moves | None = None
@@ -269,16 +270,8 @@ class MemoryCounter(Guarded, Weighted, Scored, Windowed, Judged):
 
     sum_residuals = sealed(tally_residuals)
 
-    def set_window(self, low: int, high: int) -> None:
-        wide = np.clip(self._fine.astype(np.int64), low, high) - low
-        self._target_codes = ((wide * TARGET_STEPS + (high - low) // 2) // (high - low)).astype(np.int32)
-        self._window = (low, high)
-        self._forget()
-
     def set_residual_window(self, half_width: int) -> None:
-        low, high = self._window
-        wide = np.clip(self._fine.astype(np.int64), low, high) - low
-        seen = wide * FINE_STEPS // (high - low) - self._scores[0] + half_width
+        seen = self._fine.astype(np.int64) - self._scores[0] + half_width
         self._target_codes = (np.clip(seen, 0, 2 * half_width) * TARGET_STEPS // (2 * half_width)).astype(np.int32)
         self._forget()
 

@@ -1,6 +1,7 @@
 """The vault of a table in memory, and how its values become codes. Sees rows; what leaves is sealed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -14,14 +15,14 @@ from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Openable, Rows
 from dpforest.records.categories import category_codes
-from dpforest.records.columns import read_columns, read_target, to_numbers
+from dpforest.records.columns import count_by_edges, fine_steps, read_classes, read_columns, read_numbers, to_numbers
 from dpforest.records.draws import draw_held_out
 from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.memory.kernels import count_scales, encode_numbers
 from dpforest.records.memory.threads import Workers
 from dpforest.records.people import People, read_ids
 from dpforest.records.scoring import hits_and_misses
-from dpforest.schema import FINE_STEPS, Categorical, Classes, Feature, Schema
+from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Feature, Schema
 from dpforest.schema.domain import Domain
 from dpforest.schema.scales import N_BINS
 
@@ -49,10 +50,12 @@ class Vault(Guarded, Openable):
         workers: Workers,
         ids: Any = None,
         people: People | None = None,
+        numbers: np.ndarray | None = None,
     ) -> None:
         self.schema = schema
         self._columns = columns
         self._given_codes = target_codes
+        self._numbers = numbers  # (n_rows,) a bounded target as it was given, to be read again within another range
         self._workers = workers
         self._ids, self._people = ids, people
 
@@ -64,14 +67,15 @@ class Vault(Guarded, Openable):
 
         ``groups`` has the id of each row, if the unit of privacy is a person.
         """
-        columns = read_columns(X, schema)
-        target_codes = read_target(y, schema.target)
+        columns, target = read_columns(X, schema), schema.target
+        numbers = read_numbers(y, target) if isinstance(target, Bounded) else None
+        target_codes = read_classes(y, target) if isinstance(target, Classes) else fine_steps(numbers, target)
         if len(columns[0]) != len(target_codes):
             raise TableError("Found input variables with inconsistent numbers of samples: X and y differ in length.")
         ids = None if people is None else read_ids(groups)
         if ids is not None and len(ids) != len(target_codes):
             raise TableError("Found input variables with inconsistent numbers of samples: X and groups differ in length.")
-        return cls(columns, target_codes, schema, Workers(n_jobs), ids, people)
+        return cls(columns, target_codes, schema, Workers(n_jobs), ids, people, numbers)
 
     @cached_property
     def _target_codes(self) -> np.ndarray:
@@ -85,6 +89,17 @@ class Vault(Guarded, Openable):
     def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
         """Sealed numbers of records in each bin around some centres; see ``Source``."""
         return Sealed(count_around(self._columns, domain, centres, self._target_codes >= 0, self._workers))
+
+    def count_targets(self, edges: np.ndarray) -> Sealed[np.ndarray]:
+        """Sealed numbers of records by the public edges at or below their target; see ``Source``."""
+        assert self._numbers is not None
+        return Sealed(count_by_edges(self._numbers[self._target_codes >= 0], edges))
+
+    def narrowed(self, target: Bounded) -> "Vault":
+        """The vault of the same records with the target read within another range."""
+        assert self._numbers is not None
+        codes = np.where(self._target_codes >= 0, fine_steps(self._numbers, target), np.int32(-1))
+        return Vault(self._columns, codes, replace(self.schema, target=target), self._workers, numbers=self._numbers)
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> MemoryCounter:
         """A counter of the encoded records, without those whose target is left out."""
@@ -104,13 +119,14 @@ class Vault(Guarded, Openable):
 
     def _part(self, kept: np.ndarray) -> "Vault":
         """A vault of all rows in which those not in the mask are left out, as rows without a target are."""
-        return Vault(self._columns, np.where(kept, self._target_codes, -1), self.schema, self._workers)
+        codes = np.where(kept, self._target_codes, -1)
+        return Vault(self._columns, codes, self.schema, self._workers, numbers=self._numbers)
 
     def hits(self, forest: Forest) -> Sealed[np.ndarray]:
         """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``hits_and_misses``."""
         kept = self._target_codes >= 0
         codes = encode(self._columns, forest.domain, self._workers)[:, kept]
-        return hits_and_misses(forest, np.ascontiguousarray(codes), self._target_codes[kept])
+        return hits_and_misses(forest, np.ascontiguousarray(codes), self._target_codes[kept], self.schema.target)
 
     def rows(self) -> Sealed[Rows]:
         """The sealed rows, for printed algorithms that open them."""

@@ -167,6 +167,13 @@ def target_code(table: Any, target: Target) -> Any:
     return _fine_step(to_real(column), target)
 
 
+def target_bin(table: Any, target: Bounded, edges: np.ndarray) -> Any:
+    """An expression for the number of edges that are at most the value of a bounded target; -1 for a row to leave out."""
+    value = to_real(table[target.name])
+    index = steps(value, [None, *map(real, edges)], list(range(len(edges) + 1)))
+    return ibis.cases((is_missing(value), -1), else_=index).cast("int32")
+
+
 def _fine_step(value: Any, target: Bounded) -> Any:
     """The step of the fine grid nearest to a value, the even one of two that are equally near; -1 where it is missing.
 

@@ -22,7 +22,7 @@ from dpforest.records.base import (
     Poisson,
     Scored,
     Weighted,
-    Windowed,
+    Valued,
 )  # fmt: skip
 from dpforest.records.draws import COIN_SIDES
 from dpforest.records.memory.counter import Guarded
@@ -42,7 +42,7 @@ QUERIES_AT_ONCE = 32
 MOST_SCORE = 1 << 29
 
 
-class SqlCounter(Guarded, Windowed, Judged):
+class SqlCounter(Guarded, Valued, Judged):
     """Encoded records in a database, and the node that each has reached in its trees; see ``records.base``.
 
     Privacy: as ``MemoryCounter``, with the same answers to the last unit given the same draws; for the draws see ``Placed``.
@@ -61,7 +61,8 @@ class SqlCounter(Guarded, Windowed, Judged):
         self._by_scores = False  # whether the weights follow from the scores as they are now
         self._n_scores = 0
         if not isinstance(target, Classes):
-            self.set_window(0, FINE_STEPS)
+            wide = table["fine"].cast("int64") * TARGET_STEPS
+            self._placed.derived["y"] = divide(wide + FINE_STEPS // 2, FINE_STEPS).cast("int16")
 
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
         self._sided = self._weighted = self._by_scores = False
@@ -159,11 +160,6 @@ class SqlCounter(Guarded, Windowed, Judged):
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         self._placed.descend(Moves.of(first, features, routes, first_children, self.domain))
 
-    def set_window(self, low: int, high: int) -> None:
-        wide = clip(self._placed.table["fine"], low, high).cast("int64") - low
-        self._placed.derived["y"] = divide(wide * TARGET_STEPS + (high - low) // 2, high - low).cast("int16")
-        self._window = (low, high)
-
     def _check_one_tree(self) -> None:
         """Raise unless each record is in one tree."""
         if self._placed.n_copies != 1:
@@ -231,9 +227,7 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
         return Sealed(self._filled([query], (n_nodes, self._n_scores + 1), 0))
 
     def set_residual_window(self, half_width: int) -> None:
-        low, high = self._window
-        wide = clip(self._placed.table["fine"], low, high).cast("int64") - low
-        seen = divide(wide * FINE_STEPS, high - low) - self._placed.column("s0") + half_width
+        seen = self._placed.table["fine"].cast("int64") - self._placed.column("s0") + half_width
         steps = divide(clip(seen, 0, 2 * half_width) * TARGET_STEPS, 2 * half_width)
         self._placed.derived["y"] = steps.cast("int16")
         self._placed.settle()

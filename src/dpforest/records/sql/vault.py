@@ -1,6 +1,7 @@
 """The vault of a table in a database, which is read through Ibis. Rows stay there; sums leave, sealed."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,6 +107,21 @@ class SqlVault(Guarded):
         from dpforest.records.sql.codes import target_code
 
         return self._table.filter(target_code(self._table, self.schema.target) >= 0)
+
+    def count_targets(self, edges: np.ndarray) -> Sealed[np.ndarray]:
+        """Sealed numbers of records by the public edges at or below their target; see ``Source``."""
+        from dpforest.records.sql.codes import target_bin
+
+        assert isinstance(self.schema.target, Bounded)
+        binned = self._table.select(bin=target_bin(self._table, self.schema.target, edges))
+        found = self._session.fetch(binned.filter(binned["bin"] >= 0).group_by("bin").aggregate(n=lambda each: each.count()))
+        counts = np.zeros(len(edges) + 1, dtype=np.int64)
+        counts[found["bin"]] = found["n"]
+        return Sealed(counts)
+
+    def narrowed(self, target: Bounded) -> "SqlVault":
+        """The vault of the same records with the target read within another range."""
+        return SqlVault(self._table, replace(self.schema, target=target), self._session)
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "SqlCounter":
         """A counter of the encoded records (a temporary table or an expression), without those whose target is left out."""

@@ -106,7 +106,7 @@ class ReleasedForestRegressor(RegressorMixin, _ReleasedForest):
 
     def predict(self, X: Any) -> np.ndarray:
         """The predicted mean of each record."""
-        return self.schema.target.mean_of(self.forest.predict(self._codes(X))[:, 1])  # type: ignore[union-attr]
+        return self.forest.target.mean_of(self.forest.predict(self._codes(X))[:, 1])  # type: ignore[union-attr]
 
 
 def released_forest(forest: Forest, schema: Schema) -> ReleasedForestClassifier | ReleasedForestRegressor:

@@ -18,7 +18,9 @@ MOST_BLOCKS = 2000  # in the whole picture
 # What a charge was for, in words.
 PURPOSES = {
     Purpose("number of rows"): "How many rows there are",
-    Purpose("range of the target"): "Where the target lies",
+    Purpose("location of the target"): "Around which value the target lies",
+    Purpose("spread of the target"): "How far the target spreads",
+    Purpose("range of the target"): "Between which values the target lies",
     Purpose("first look"): "How the classes lie in each feature",
     Purpose("first look", "pairs"): "How the classes lie in pairs of features",
     Purpose(SPLITS): "Which question each node asks",

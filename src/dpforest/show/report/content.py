@@ -210,7 +210,7 @@ def forest_content(model: Any) -> dict[str, Any]:
         "release": signal.release,
         "records": measured_records(forest),
         "too_small_to_tell": too_small_to_tell(forest),
-        "odd": released_doubts(forest, model.schema_),
+        "odd": released_doubts(forest, model.schema_, model.ledger_),
         "importances": signal.importances(),
         "balance": signal.balance(),
         "reliability": signal.reliability(),
