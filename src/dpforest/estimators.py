@@ -23,7 +23,7 @@ from dpforest.privacy.statement import Statement
 from dpforest.records.columns import read_columns
 from dpforest.records.memory.threads import Workers
 from dpforest.records.memory.vault import encode
-from dpforest.schema import Classes, Schema
+from dpforest.schema import Bounded, Classes, Schema
 
 # Rows that are encoded and walked down the trees at once when predicting.
 CHUNK_ROWS = 1 << 14
@@ -281,12 +281,15 @@ class DPForestRegressor(RegressorMixin, _DPForest):
     """A differentially private forest that predicts a number.
 
     Parameters and attributes are those of ``DPForestClassifier``; the target of the schema is ``Bounded(lower, upper)``, or
-    ``Bounded()`` if nobody knows its bounds. Predictions lie in the range ``forest_.target``, which a part of the budget buys.
+    ``Bounded()`` if nobody knows its bounds. Predictions lie in the range ``forest_.target``, for which a part of the budget
+    pays.
     """
 
     def predict(self, X: Any) -> np.ndarray:
         """The estimated mean of the target for each record ``(n_records,)``, within its released range."""
-        return self.forest_.target.mean_of(self._votes(X)[:, 1])
+        target = self.forest_.target
+        assert isinstance(target, Bounded)
+        return target.mean_of(self._votes(X)[:, 1])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -201,8 +201,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         _, schema = resolve_schema(estimator)
         if isinstance(schema.target, Bounded) and not schema.target.has_bounds:
             raise SchemaError(
-                f"A search compares errors as parts of the target's range, and a bound of {schema.target.name!r} is missing. "
-                "Declare both, or fit without a search."
+                f"A search compares errors as parts of the target's range, and a bound of {schema.target.name!r} is "
+                "missing. Declare both, or fit without a search."
             )
         if schema.source == "assume-public":
             raise SchemaError("The bounds of this schema were read off rows; a search needs ones that are public.")

@@ -14,8 +14,8 @@ from tests.support.encoded import opened as unsealed
 
 from dpforest import get_recipe, list_recipes
 from dpforest.errors import ParameterError
-from dpforest.growing.target_scale import edges_around
 from dpforest.forest.tree import SCORE_STEPS
+from dpforest.growing.target_scale import edges_around
 from dpforest.mechanisms import Entropy
 from dpforest.parts.sampling import EveryRecord
 from dpforest.pipeline import fit_forest

@@ -59,7 +59,7 @@ def in_database(table, schema, temporary):
 BACKENDS = {
     "memory": (lambda table, schema, folder: in_memory(table, schema), set()),
     "file": (lambda table, schema, folder: ParquetVault.seal(written(table, folder), schema), set()),
-    "cluster": (lambda table, schema, folder: DaskVault(Folder(written(table, folder), schema, 1), None), {Openable}),
+    "cluster": (lambda table, schema, folder: DaskVault(Folder.at(written(table, folder), schema, 1), None), {Openable}),
     "database": (lambda table, schema, folder: in_database(table, schema, True), {Openable}),
     "reader": (lambda table, schema, folder: in_database(table, schema, False), {Openable, Weighted, Scored}),
     "bare": (lambda table, schema, folder: BareSource(schema), {*CAPABILITIES, Openable}),

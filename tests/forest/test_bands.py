@@ -14,7 +14,6 @@ from dpforest.model.signal import Signal
 from dpforest.parts.postprocess import plain_shares
 from dpforest.records.columns import read_columns
 from dpforest.records.memory.vault import encode
-from dpforest.schema import FINE_STEPS
 from dpforest.schema.domain import Domain, Grid
 
 TARGET = Classes(["no", "yes"])
@@ -167,7 +166,11 @@ def shown_of(forest, X, y, schema):
     """Whether the band of each shown figure of the first tree holds the truth, by the name of the figure."""
     where, bands = first_leaves(forest, X, schema), forest.bands
     low, high = bands.shares
-    ones = np.asarray(y, dtype=float) if isinstance(forest.target, Classes) else (np.clip(y, *forest.target.range) - forest.target.range[0]) / forest.target.span
+    ones = (
+        np.asarray(y, dtype=float)
+        if isinstance(forest.target, Classes)
+        else (np.clip(y, *forest.target.range) - forest.target.range[0]) / forest.target.span
+    )
     rules, inside = {rule["node"]: rule for rule in forest.rules()}, {}
     for node in [0, *np.unique(where).tolist()]:
         own = np.full(len(y), True) if node == 0 else where == node

@@ -198,11 +198,12 @@ ASKED = {"few rows": (200.0, None), "some rows": (3_000.0, 4), "several phases":
 def test_with_the_same_releases_one_more_record_moves_only_what_a_planned_forest_paid_for(name, asked, delta):
     n_rows, n_trees = ASKED[asked]
     recipe = resolved(AUTO, SCHEMAS[name], n_trees, n_rows=n_rows, delta=delta)
-    moved = check_neighbours(recipe, SCHEMAS[name], seed=1, n_rows=60, delta=delta)
+    # The range that few records have paid for may be anywhere; one more of a number beyond it moves nothing.
+    moved = check_neighbours(recipe, SCHEMAS[name], seed=1, n_rows=600 if name == "number" else 60, delta=delta)
     assert "leaves" in moved
     assert any(label.startswith("splits") for label in moved)
     if name == "number":
-        assert "range of the target" in moved
+        assert {f"{what} of the target" for what in ("location", "spread", "range")} <= {*moved}
         assert any(label.endswith("centres") for label in moved)
 
 

@@ -40,8 +40,8 @@ def test_every_value_lowers_the_scores_of_all_ranges_within_the_bound_and_reache
         assert bound.low <= move.min() <= move.max() <= bound.high
         widest = max(widest, np.ptp(move))
     assert bound.monotone
-    # A record outside of the widest range is outside of all, so it is not the widest that moves farthest from another; ranges
-    # that all begin at the location are within each other, and the cheapest moves farthest.
+    # A record outside of the widest range is outside of all, so it is not the widest that moves farthest from another;
+    # ranges that all begin at the location are within each other, and the cheapest moves farthest.
     assert (0.79 if target.lower == SCALE.location else 0.9) * bound.width < widest <= bound.width
 
 

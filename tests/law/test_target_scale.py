@@ -90,7 +90,8 @@ def test_the_score_of_a_distance_is_its_formula(within):
     values = [*np.linspace(-3.7, 3.1, 15), 7.0, 20.0]
     scores = spreads_of(values, within, Bounded(), centre=0.25)
     for near, far, score in zip([0, *DISTANCES], DISTANCES, scores.tolist(), strict=False):
-        nearer, farther = sum(abs(value - 0.25) < near for value in values), sum(abs(value - 0.25) >= far for value in values)
+        away = [abs(value - 0.25) for value in values]
+        nearer, farther = sum(each < near for each in away), sum(each >= far for each in away)
         assert score == -max(0, within * nearer - (within - 1) * len(values), within * farther - len(values))
 
 

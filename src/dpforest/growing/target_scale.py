@@ -23,8 +23,8 @@ LEAST_EXPONENT, MOST_EXPONENT, COARSE = -40, 64, 16
 LEAST_OCTAVES = 20  # that are told apart below the reach of a narrow range
 PARTS, SPREAD_PARTS = 16, 2  # equal parts of each octave: of bins of values, and of distances
 MOST_ZOOMS = 3
-# Rows times strength that a choice needs so that it fails less than once in a thousand fits: twice the logarithm of a thousand
-# times the number of bins and, for a distance that holds all records but one in t, t - 1 times that.
+# Rows times strength that a choice needs so that it fails less than once in a thousand fits: twice the logarithm of a
+# thousand times the number of bins and, for a distance that holds all records but one in t, t - 1 times that.
 LOCATION_SIGNAL, SPREAD_SIGNAL = 32.0, 26.0
 # The more records a spread holds, the better it is where many have one value; the most that it may cost.
 WITHIN = {16: 0.03, 8: 0.03, 4: 1.0}
@@ -152,7 +152,7 @@ def location_bound() -> Bound:
 
 
 def location_scores(counts: np.ndarray) -> np.ndarray:
-    """Scores ``(1, n_bins)`` of bins for counts ``(n_bins,)``: by how many records the median is not in the bin, negative."""
+    """Scores ``(1, n_bins)`` of bins for counts ``(n_bins,)``: minus by how many records the median is outside of a bin."""
     n_records = counts.sum()
     below = np.cumsum(counts) - counts
     return -np.maximum(2 * np.maximum(below, n_records - below - counts) - n_records, 0)[None]

@@ -108,7 +108,7 @@ def _content(model: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
         "n_records": None if forest.n_records is None else asdict(forest.n_records),
         "made_with": model.made_with_,
     }
-    if forest.target != model.schema_.target:
+    if isinstance(forest.target, Bounded) and forest.target != model.schema_.target:
         header["target_range"] = list(forest.target.range)
     try:
         tagged = _tag(header)

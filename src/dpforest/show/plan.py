@@ -186,7 +186,13 @@ def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> li
         left *= 1 - grid
     if recipe.target_range is not None:
         own = left * recipe.target_range.planned_share(replace(facts, delta=0.0 if recipe.without_delta else facts.delta))
-        lines.append(_share("range of the target", own, f"of {unit}; where its values lie, since public bounds are often wider, or missing"))
+        lines.append(
+            _share(
+                "range of the target",
+                own,
+                f"of {unit}; where its values lie, since public bounds are often wider, or missing",
+            )
+        )
         left -= own
     for phase, name in _before(recipe):
         own = left * phase.share

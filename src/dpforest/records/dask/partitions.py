@@ -6,7 +6,6 @@
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -244,10 +243,7 @@ class Frames:
 
     def narrowed(self, target: Bounded) -> "Frames":
         """The same dataframe with the target read within another range."""
-        other = copy(self)
-        other.schema = replace(self.schema, target=target)
-        other._reading = replace(self._reading, schema=other.schema)
-        return other
+        return Frames(self._table, replace(self.schema, target=target), self._reading.n_jobs)
 
     def counts(self) -> list[Any]:
         """A task for each partition that gives its number of records."""
@@ -277,20 +273,20 @@ class Frames:
 class Folder:
     """A Parquet file or folder that client and workers see under the same path, in pieces of some row groups each."""
 
-    def __init__(self, path: str | os.PathLike[str], schema: Schema, n_jobs: int) -> None:
-        self.schema = schema
-        self._pieces = [
-            Files(piece, schema, None, n_jobs, Files.stamp_of(piece))
-            for file in open_files(os.fspath(path), schema)
-            for piece in _pieces(file)
-        ]
+    def __init__(self, schema: Schema, pieces: list[Files]) -> None:
+        self.schema, self._pieces = schema, pieces
+
+    @classmethod
+    def at(cls, path: str | os.PathLike[str], schema: Schema, n_jobs: int) -> "Folder":
+        """The file or folder at a path, as it is now."""
+        files = open_files(os.fspath(path), schema)
+        pieces = (piece for file in files for piece in _pieces(file))
+        return cls(schema, [Files(piece, schema, None, n_jobs, Files.stamp_of(piece)) for piece in pieces])
 
     def narrowed(self, target: Bounded) -> "Folder":
         """The same files with the target read within another range."""
-        other = copy(self)
-        other.schema = replace(self.schema, target=target)
-        other._pieces = [replace(piece, schema=other.schema) for piece in self._pieces]
-        return other
+        schema = replace(self.schema, target=target)
+        return Folder(schema, [replace(piece, schema=schema) for piece in self._pieces])
 
     def counts(self) -> list[Any]:
         """A task for each piece that gives its number of records."""

@@ -61,7 +61,7 @@ class DaskVault(Guarded):
         from dpforest.records.dask.partitions import Folder, Frames
 
         if isinstance(table, str | os.PathLike):
-            return cls(Folder(table, schema, n_jobs), client)
+            return cls(Folder.at(table, schema, n_jobs), client)
         if not all(hasattr(table, name) for name in ("to_delayed", "columns", "dtypes")):
             raise TableError(f"Expected a dask dataframe or the path of a Parquet folder, not {shown(table)}.")
         return cls(Frames(table, schema, n_jobs), client)

@@ -68,8 +68,11 @@ class Vault(Guarded, Openable):
         ``groups`` has the id of each row, if the unit of privacy is a person.
         """
         columns, target = read_columns(X, schema), schema.target
-        numbers = read_numbers(y, target) if isinstance(target, Bounded) else None
-        target_codes = read_classes(y, target) if isinstance(target, Classes) else fine_steps(numbers, target)
+        if isinstance(target, Classes):
+            numbers, target_codes = None, read_classes(y, target)
+        else:
+            numbers = read_numbers(y, target)
+            target_codes = fine_steps(numbers, target)
         if len(columns[0]) != len(target_codes):
             raise TableError("Found input variables with inconsistent numbers of samples: X and y differ in length.")
         ids = None if people is None else read_ids(groups)

@@ -21,8 +21,8 @@ from dpforest.records.base import (
     OneTree,
     Poisson,
     Scored,
-    Weighted,
     Valued,
+    Weighted,
 )  # fmt: skip
 from dpforest.records.draws import COIN_SIDES
 from dpforest.records.memory.counter import Guarded
