@@ -17,7 +17,7 @@ MOST_SCOPES = 50
 MOST_BOOKS = 8
 MOST_CHARGES = 1 << 18
 MOST_JOBS = 1 << 12
-FRACTION = re.compile(r"[0-9]{1,100}(/[1-9][0-9]{0,99})?")
+FRACTION = re.compile(r"[0-9]{1,400}(/[1-9][0-9]{0,399})?")
 WHOLE = ("n_trees", "max_depth", "max_rows_per_person", "n_jobs")
 
 

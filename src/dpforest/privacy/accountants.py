@@ -4,7 +4,10 @@ An accountant knows one unit of loss (epsilon, or rho of zCDP), the mechanisms t
 that unit, and how the total is stated as (epsilon, delta). It refuses whatever it does not know.
 
 Mechanisms and amounts are about one record. What is stated is about one protected unit: a record, or a person with at most
-``rows`` records. Between the two stands group privacy, here and nowhere else.
+``rows`` records. Between the two stands group privacy, here and in the thresholds of lists, and nowhere else.
+
+Where lists of values are released, ``threshold_delta`` is the part of delta for what makes them fail: that a value is named
+which only the records of one unit have.
 """
 
 import math
@@ -15,7 +18,16 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from dpforest.errors import AccountingError, ParameterError, shown
-from dpforest.privacy.amounts import as_written, divide_evenly, exact, float_above, float_below, round_up, round_up_short
+from dpforest.privacy.amounts import (
+    as_written,
+    divide_evenly,
+    exact,
+    float_above,
+    float_below,
+    round_down,
+    round_up,
+    round_up_short,
+)
 
 # Below these budgets no sampler could run: noise would not fit 64-bit integers once levels and trees have had their shares.
 SMALLEST = {"epsilon": 2.0**-30, "rho": 2.0**-26}
@@ -97,15 +109,23 @@ class Pure:
             epsilon (see the mechanisms). A group of ``rows`` records is as many steps to a neighbour, each of
             which changes probabilities by a factor of at most exp(budget), and ``rows * budget <= epsilon``.
             It is attained: ``rows`` equal records move a count by ``rows``. Amounts, ``budget`` and ``epsilon`` are the
-            decimals of floats (``amounts.exact``), and strengths are exactly these.
+            decimals of floats (``amounts.exact``), and strengths are exactly these. With lists of values it is
+            (``epsilon``, ``threshold_delta``)-DP: but for an event of probability ``threshold_delta`` on the larger table
+            the above holds (``Gate.name_frequent``).
         Assumes: amounts are public or depend on released values only.
     """
 
     epsilon: float
     rows: int = 1
+    threshold_delta: float = 0.0
     unit = "epsilon"
-    delta = 0.0
+    noise_delta = 0.0
     choice, noise = "permute-and-flip", "geometric"
+
+    @property
+    def delta(self) -> float:
+        """The delta of all releases together, which is that of lists of values."""
+        return self.threshold_delta
 
     @cached_property
     def budget(self) -> float:
@@ -171,25 +191,33 @@ class ZCDP:
             strength s costs s**2/8 [cesar2021]; any e-DP step costs e**2/2 [bun2016]; Gaussian noise
             costs l2**2/(2 sigma2); a group of k records costs k**2 times the rho of one [bun2016, Proposition 1.9], which
             k equal records attain with Gaussian noise; the conversion is ``zcdp_log_delta``, of the group's rho. All amounts
-            are the decimals of floats (``amounts.exact``): ``ROUNDING`` is more than the difference.
+            are the decimals of floats (``amounts.exact``): ``ROUNDING`` is more than the difference. With lists of values
+            the above holds for the rest of delta but for an event of probability ``threshold_delta`` on the larger
+            table, and both parts of delta add up (``Gate.name_frequent``).
         Assumes: amounts are public or depend on released values only.
     """
 
     epsilon: float
     delta: float
     rows: int = 1
+    threshold_delta: float = 0.0
     unit = "rho"
     choice, noise = "exponential", "gaussian"
 
     @cached_property
+    def noise_delta(self) -> float:
+        """The delta at which rho is stated as epsilon: what lists of values leave, rounded down."""
+        return round_down(exact(self.delta) - exact(self.threshold_delta))
+
+    @cached_property
     def budget(self) -> float:
         """The rho that one record may lose in all releases together, rounded down."""
-        return divide_evenly(zcdp_rho(self.epsilon, self.delta), self.rows**2)
+        return divide_evenly(zcdp_rho(self.epsilon, self.noise_delta), self.rows**2)
 
     @property
     def record_epsilon(self) -> float:
         """The epsilon of one record at the same delta, by which a planner chooses sizes."""
-        return self.epsilon if self.rows == 1 else zcdp_epsilon(self.budget, self.delta)
+        return self.epsilon if self.rows == 1 else zcdp_epsilon(self.budget, self.noise_delta)
 
     def of_unit(self, amount: float) -> float:
         """The rho that the protected unit loses when a record loses ``amount``; rounded up."""
@@ -221,16 +249,17 @@ class ZCDP:
         """The epsilon that the protected unit loses at ``delta`` when a record loses ``amount``; rounded up."""
         if amount <= 0 or math.isinf(amount):
             return max(amount, 0.0)
-        loss = zcdp_epsilon(self.of_unit(amount), self.delta)
+        loss = zcdp_epsilon(self.of_unit(amount), self.noise_delta)
         return min(loss, self.epsilon) if amount <= self.budget else loss
 
 
 Accountant = Pure | ZCDP
 
 
-def make_accountant(epsilon: float, delta: float, rows: int = 1) -> Accountant:
+def make_accountant(epsilon: float, delta: float, rows: int = 1, threshold_delta: float = 0.0) -> Accountant:
     """The accountant for a total loss of (epsilon, delta) for a record, or for a person with at most ``rows`` records.
 
+    ``threshold_delta`` is the part of delta that lists of values take; if it is all of delta, other releases are pure.
     An infinite epsilon means no privacy at all. Raises ``ParameterError`` for numbers that are no budget.
     """
     loss, failure = _as_written(epsilon), _as_written(delta)
@@ -240,9 +269,15 @@ def make_accountant(epsilon: float, delta: float, rows: int = 1) -> Accountant:
         raise ParameterError(f"delta must be a number in [0, 1), not {shown(delta)}.")
     if not is_whole(rows) or rows < 1:
         raise ParameterError(f"The most rows of a person must be a whole number of at least 1, not {shown(rows)}.")
-    pure = failure == 0 or loss == math.inf
+    listed = _as_written(threshold_delta)
+    if not 0 <= listed <= failure:
+        raise ParameterError(f"The delta of lists must lie in 0 .. {failure:.3g}, not {shown(threshold_delta)}.")
     rows = int(rows)
-    accountant: Accountant = Pure(loss, rows) if pure else ZCDP(loss, failure, rows)
+    accountant: Accountant
+    if loss == math.inf:
+        accountant = Pure(loss, rows)
+    else:
+        accountant = Pure(loss, rows, listed) if listed == failure else ZCDP(loss, failure, rows, listed)
     if accountant.budget < SMALLEST[accountant.unit]:
         of_each, remedy = (f" of each of a person's {rows} rows", ", or allow a person fewer rows") if rows > 1 else ("", "")
         raise ParameterError(

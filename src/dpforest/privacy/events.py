@@ -12,6 +12,8 @@ from dpforest.common.jsonable import jsonable
 KINDS = ("sequential", "parallel", "bootstrap")
 # The kinds of purpose that most charges have.
 SPLITS, COUNTS, LEAVES = "splits", "counts", "leaves"
+# The parameter of a mechanism that names frequent values: the part of delta that it takes.
+THRESHOLD_DELTA = "delta"
 # Before ``FORMAT`` 2 a ledger kept a purpose as one text. These are taken apart; any other text is a kind as it stands.
 FORMAT = 2
 OLD_LABELS = tuple(
@@ -91,7 +93,8 @@ class Mechanism:
 
     Parameters are how far one record moves the value, and how strongly the mechanism ran. Choices have the ``width`` of
     their bound and a ``rate``, geometric noise ``l1`` and a ``rate``, Gaussian noise ``l2_squared`` and a ``variance``.
-    Ledgers of earlier versions have no parameters.
+    Where noisy counts decide which values are named, also the ``threshold`` that they must reach, and the ``delta`` of the
+    protected unit for values that only its records have. Ledgers of earlier versions have no parameters.
     """
 
     name: str

@@ -10,8 +10,10 @@ import numpy as np
 
 from dpforest.errors import AccountingError
 from dpforest.mechanisms import Entropy, Exponential, Gaussian, Geometric, PermuteAndFlip, Rate
+from dpforest.mechanisms.thresholds import threshold
+from dpforest.privacy.amounts import exact
 from dpforest.privacy.base import Bound, Sensitivity
-from dpforest.privacy.events import Mechanism, Purpose
+from dpforest.privacy.events import THRESHOLD_DELTA, Mechanism, Purpose
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
 
@@ -86,6 +88,44 @@ class Gate:
         self._charge(purpose, amount, accountant.noise, l1=sensitivity.l1, rate=rate)
         return self._add_noise(values._value, rate), Geometric.variance(rate)
 
+    def name_frequent(
+        self, counts: Sealed[dict[str, int]], amount: float, delta: float, purpose: Purpose | str
+    ) -> list[str]:
+        """The released values whose noisy counts reach a threshold, by falling noisy count and then by text.
+
+        ``counts`` has the number of records of each value that occurs; a record has one value or none.
+
+        Privacy:
+            Claim: costs ``amount`` of a record, as noise of an L1 and L2 sensitivity of 1 does, and ``delta`` of the
+                protected unit (a record, or a person with at most ``rows`` of them).
+            Because: let D' be D and the records of one unit, and let E be the event, on D', that no value is named which
+                does not occur in D. Noise is drawn for each value alone, so given E the values of D are named from noisy
+                counts of D', and no other is: on D the same, from counts that differ by the unit's records. So what is
+                released on D' given E, and whatever is released later from both tables, is as close to that on D as
+                noisy counts are, such as P'(S|E) <= e**epsilon P(S) + d and the same the other way round. P'(not E) is
+                at most ``delta`` (``thresholds.reach``). Hence P'(S) <= P'(S|E) P'(E) + delta <= e**epsilon P(S) + d +
+                delta; and P(S) <= e**epsilon P'(S) / P'(E) + d, which times P'(E) >= 1 - delta gives
+                P(S) <= e**epsilon P'(S) + d + delta. Of several lists the events unite, and their deltas add up. The idea is
+                that of [korolova2009], the argument that of approximate zCDP [bun2016, section 8].
+            Assumes: a record counts for one value; which one follows from that record alone.
+        """
+        accountant = self.ledger.accountant
+        if math.isinf(amount):
+            self.ledger.charge(purpose, "exact", amount)
+            return _by_count(counts._value)
+        strength = accountant.strength(accountant.noise, amount)
+        part = exact(delta)
+        scale: Rate | Fraction
+        if accountant.noise == "gaussian":
+            scale = Gaussian.rounded(1 / strength)
+            known: dict[str, int | Rate | Fraction] = {"l2_squared": 1, "variance": scale}
+        else:
+            scale = Rate.below(strength)
+            known = {"l1": 1, "rate": scale}
+        least = threshold(scale, part, accountant.rows)
+        self._charge(purpose, amount, accountant.noise, **known, threshold=least, **{THRESHOLD_DELTA: part})
+        return _by_count(self._named(counts._value, scale, least))
+
     def leak(self, value: Sealed[T], reason: str, purpose: Purpose | str) -> T:
         """The exact value, opened without noise as some printed algorithms do; the ledger's total becomes infinite."""
         self.ledger.leak(purpose, reason)
@@ -105,6 +145,17 @@ class Gate:
         if isinstance(scale, Rate):
             return values + Geometric().draw(values.shape, scale, self.entropy)
         return values + Gaussian().draw(values.shape, scale, self.entropy)
+
+    def _named(self, counts: dict[str, int], scale: Rate | Fraction, least: int) -> dict[str, int]:
+        """The noisy counts that are at least ``least``, by value; call it after the charge."""
+        texts = sorted(counts)  # coins must not follow the order of rows
+        noisy = self._add_noise(np.array([counts[text] for text in texts], dtype=np.int64), scale)
+        return {texts[index]: int(noisy[index]) for index in np.flatnonzero(noisy >= least)}
+
+
+def _by_count(counts: dict[str, int]) -> list[str]:
+    """The values by falling count, and then by text."""
+    return sorted(counts, key=lambda text: (-counts[text], text))
 
 
 def _best(scores: np.ndarray, valid: np.ndarray) -> np.ndarray:

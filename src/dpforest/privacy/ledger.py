@@ -29,6 +29,7 @@ from dpforest.privacy.amounts import exact, round_up
 from dpforest.privacy.events import (
     FORMAT,
     KINDS,
+    THRESHOLD_DELTA,
     Charge,
     Leak,
     Mechanism,
@@ -65,7 +66,8 @@ class Ledger:
             Books: whatever was released before, a book's releases are (e, d)-DP for its own e and d, so together they
             are (sum of e, sum of d)-DP; which accountant a later book has may depend on earlier releases, since
             each outcome of those leads to a book within what was left. A pure book leaves what it did not spend: its loss is
-            bounded for each outcome. One with delta takes all that it may spend.
+            bounded for each outcome. One with delta takes all that it may spend. The deltas of lists of values add up
+            within a book (a union of events, see ``Gate.name_frequent``), and stay within its ``threshold_delta``.
         Assumes: nothing is released but through the gate.
     """
 
@@ -190,6 +192,7 @@ class Ledger:
         ran = mechanism if isinstance(mechanism, Mechanism) else Mechanism(mechanism)
         children.append(Charge(as_purpose(purpose), ran, amount))
         try:
+            self._check_thresholds(ran)
             fits = math.isinf(budget) or self._charged() <= exact(budget)
         except Exception:
             children.pop()
@@ -200,6 +203,20 @@ class Ledger:
             raise BudgetError.over(str(purpose), amount, float(left), budget, self.unit)
         self.n_charges += 1
         walk.settle(self._open[-1], self.accountant)
+
+    def _check_thresholds(self, mechanism: Mechanism) -> None:
+        """Raise if the last charge is for a list of values, and the deltas of all lists are more than the book has."""
+        if THRESHOLD_DELTA not in mechanism.parameters:
+            return
+        if len(self._open) > 1:
+            raise AccountingError(f"A list of values cannot be released inside the scope {self._open[-1].label!r}.")
+        asked, most = mechanism.parameters[THRESHOLD_DELTA], exact(self.accountant.threshold_delta)
+        taken = sum(
+            (entry.mechanism.parameters.get(THRESHOLD_DELTA, 0) for _, entry in walk.entries(self.root)), Fraction(0)
+        )
+        if taken > most:
+            left = float(most - taken + asked)
+            raise BudgetError.over("a list of values", float(asked), left, float(most), "delta")
 
     def _charged(self) -> Fraction | float:
         """What all charges of the open book cost, as an exact fraction; leaks, whose cost is infinite, are left out."""
@@ -232,6 +249,7 @@ class Ledger:
                     "epsilon": jsonable(book.accountant.epsilon),
                     "delta": book.accountant.delta,
                     "unit": book.accountant.unit,
+                    **({"threshold_delta": listed} if (listed := book.accountant.threshold_delta) else {}),
                     "root": to_dict(book.root, self.is_old),
                 }
                 for book in self.books
@@ -248,7 +266,7 @@ class Ledger:
         ledger = cls(make_accountant(float(content["epsilon"]), content["delta"], rows))
         ledger.books, ledger.proof, ledger.is_old = [], content.get("proof", ""), "format" not in content
         for book in content["books"]:
-            accountant = make_accountant(float(book["epsilon"]), book["delta"], rows)
+            accountant = make_accountant(float(book["epsilon"]), book["delta"], rows, book.get("threshold_delta", 0.0))
             ledger._open_book(Book(accountant, scope_from_dict(book["root"], ledger.is_old)))
         if not ledger.books:
             raise ValueError("A ledger has at least one book.")
