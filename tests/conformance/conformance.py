@@ -77,6 +77,13 @@ class TwinSource:
     def narrowed(self, target: Bounded) -> "TwinSource":
         return TwinSource(self._source.narrowed(target), self._reference.narrowed(target))
 
+    def count_texts(self, name: str) -> Sealed[dict[str, int]]:
+        answer = self._source.count_texts(name)
+        assert isinstance(answer, Sealed)
+        assert answer._value == self._reference.count_texts(name)._value
+        assert all(type(text) is str and type(number) is int for text, number in answer._value.items())
+        return answer
+
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "Twin":
         return Twin(self._source.encode(domain, progress), self._reference.encode(domain))
 

@@ -238,6 +238,12 @@ class Source(Protocol):
         Close the source that it came from, not this one.
         """
 
+    def count_texts(self, name: str) -> Sealed[dict[str, int]]:
+        """The sealed number of records of each text that occurs in a column, by the rule of ``records.categories``.
+
+        Values that are missing or have no text are not counted.
+        """
+
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> Counter:
         """A counter of its records, each value as the code that ``domain`` gives it."""
 

@@ -15,6 +15,7 @@ from dpforest.common.progress import Step
 from dpforest.errors import TableError
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Openable, Rows
+from dpforest.records.categories import add_texts, tally_texts
 from dpforest.records.columns import (
     count_by_edges,
     fine_steps,
@@ -118,6 +119,22 @@ class ParquetVault(Guarded, Openable):
         other = ParquetVault(self._files, replace(self.schema, target=target), self._workers)
         other._values, other._kept = self._read_once()
         return other
+
+    def count_texts(self, name: str) -> Sealed[dict[str, int]]:
+        """The sealed number of records of each text of a column."""
+        return Sealed(self.tally_texts(name))
+
+    def tally_texts(self, name: str) -> dict[str, int]:
+        """The number of records of each text of a column, not sealed: as ``tally``."""
+        kept, one = self._target_codes() >= 0, replace(self.schema, features={name: self.schema.features[name]})
+
+        def tallies() -> Iterator[dict[str, int]]:
+            n_read = 0
+            for batch in read_batches(self._files, [name], BATCH_ROWS):
+                yield tally_texts(read_columns(batch, one)[0], kept[n_read : n_read + batch.num_rows])
+                n_read += batch.num_rows
+
+        return add_texts(tallies())
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> MemoryCounter:
         """A counter of the encoded records, without those whose target is left out."""

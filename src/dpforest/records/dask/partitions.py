@@ -15,6 +15,7 @@ from dask import delayed
 from pyarrow import dataset
 
 from dpforest.errors import TableError
+from dpforest.records.categories import add_texts, tally_texts
 from dpforest.records.columns import (
     column_kind,
     count_by_edges,
@@ -96,6 +97,10 @@ class Files:
         """The number of records by the edges at or below their target, ``(n_edges + 1,)``; reads the target column only."""
         return self._checked(lambda vault: vault.tally_targets(edges))
 
+    def tally_texts(self, name: str) -> dict[str, int]:
+        """The number of records of each text of a column; reads that column and the target only."""
+        return self._checked(lambda vault: vault.tally_texts(name))
+
     def _checked(self, read: Callable[[ParquetVault], Any]) -> Any:
         """What ``read`` gives of the row groups; raises if the file is not the one that was sealed, before or after."""
         before = self.stamp_of(self.fragment)
@@ -150,6 +155,10 @@ class Reading:
         codes = encode(columns, self.domain, Workers(self.n_jobs))
         return Codes(np.ascontiguousarray(codes[:, kept]), target_codes[kept], self.domain, self.schema.target, self.n_jobs)
 
+    def tally_texts(self, name: str, frame: Any) -> dict[str, int]:
+        """The number of records of each text of a column of a partition."""
+        return tally_texts(self._column(_framed(frame), name), self.target_codes(frame) >= 0)
+
     def _column(self, frame: "nw.DataFrame[Any]", name: str) -> Any:
         """A column of a partition; as an array of objects if its kind is not the one that the table declares.
 
@@ -188,6 +197,12 @@ def count_targets_of_frame(reading: Reading, edges: np.ndarray, frame: Any) -> n
 
 
 @reporting
+def count_texts_of_frame(reading: Reading, name: str, frame: Any) -> dict[str, int]:
+    """The number of records of each text of a column of a partition of a dataframe."""
+    return reading.tally_texts(name, frame)
+
+
+@reporting
 def encode_frame(reading: Reading, index: int, frame: Any) -> Partition:
     """A partition of a dataframe with its records encoded, to be kept on the worker."""
     return Partition(reading.codes(frame), index).encoded()
@@ -209,6 +224,18 @@ def count_files_around(files: Files, domain: Domain, centres: Mapping[int, float
 def count_targets_of_files(files: Files, edges: np.ndarray) -> np.ndarray:
     """The number of records of some row groups by the edges at or below their target, ``(n_edges + 1,)``."""
     return files.count_targets(edges)
+
+
+@reporting
+def count_texts_of_files(files: Files, name: str) -> dict[str, int]:
+    """The number of records of each text of a column of some row groups."""
+    return files.tally_texts(name)
+
+
+@reporting
+def merge(*tallies: dict[str, int]) -> dict[str, int]:
+    """The sums of numbers of records of each text of some partitions."""
+    return add_texts(tallies)
 
 
 @reporting
@@ -263,6 +290,11 @@ class Frames:
         task = Packed(count_frame_around, self._reading, domain, centres)
         return [delayed(task, pure=False)(frame) for frame in frames]
 
+    def text_counts(self, name: str) -> list[Any]:
+        """A task for each partition that gives the number of records of each text of a column."""
+        frames = self._table[[self._names[name], self._names[self.schema.target.name]]].to_delayed()
+        return [delayed(Packed(count_texts_of_frame, self._reading, name), pure=False)(frame) for frame in frames]
+
     def partitions(self, domain: Domain) -> list[Any]:
         """A task for each partition that encodes it on a worker."""
         frames = self._table[[*self._names.values()]].to_delayed()
@@ -299,6 +331,10 @@ class Folder:
     def target_counts(self, edges: np.ndarray) -> list[Any]:
         """A task for each piece that gives its number of records by the edges at or below their target."""
         return [delayed(Packed(count_targets_of_files, piece, edges), pure=False)() for piece in self._pieces]
+
+    def text_counts(self, name: str) -> list[Any]:
+        """A task for each piece that gives the number of records of each text of a column."""
+        return [delayed(Packed(count_texts_of_files, piece, name), pure=False)() for piece in self._pieces]
 
     def partitions(self, domain: Domain) -> list[Any]:
         """A task for each piece that encodes it on a worker."""

@@ -93,6 +93,14 @@ class DaskVault(Guarded):
         """The vault of the same records with the target read within another range."""
         return DaskVault(self._table.narrowed(target), self._client)
 
+    def count_texts(self, name: str) -> Sealed[dict[str, int]]:
+        """The sealed number of records of each text of a column, which workers have added up."""
+        from dpforest.records.dask.partitions import merge
+
+        with _public_errors():
+            total = self._client.compute(_sum(self._table.text_counts(name), merge)).result()
+        return Sealed(_checked(total))
+
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "DaskCounter":
         """A counter of the encoded records, which are in the memory of the workers."""
         from distributed import as_completed
@@ -258,7 +266,7 @@ def _current_client() -> Any:
         ) from None
 
 
-def _sum(parts: list[Any]) -> Any:
+def _sum(parts: list[Any], add: Callable[..., Any] = add) -> Any:
     """A task that gives the sum of delayed counts, which are added up on the workers, some at a time."""
     from dask import delayed
 
@@ -288,7 +296,7 @@ def _fetch(future: Any, patience: float) -> np.ndarray | Failure | None:
         return None
 
 
-def _checked(counts: np.ndarray | Failure) -> np.ndarray:
+def _checked(counts: Any) -> Any:
     """The counts; raises ``TableError`` if a task has failed instead."""
     if isinstance(counts, Failure):
         raise TableError(counts.message)

@@ -14,7 +14,7 @@ from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Openable, Rows
-from dpforest.records.categories import category_codes
+from dpforest.records.categories import category_codes, tally_texts
 from dpforest.records.columns import count_by_edges, fine_steps, read_classes, read_columns, read_numbers, to_numbers
 from dpforest.records.draws import draw_held_out
 from dpforest.records.memory.counter import Guarded, MemoryCounter
@@ -103,6 +103,11 @@ class Vault(Guarded, Openable):
         assert self._numbers is not None
         codes = np.where(self._target_codes >= 0, fine_steps(self._numbers, target), np.int32(-1))
         return Vault(self._columns, codes, replace(self.schema, target=target), self._workers, numbers=self._numbers)
+
+    def count_texts(self, name: str) -> Sealed[dict[str, int]]:
+        """The sealed number of records of each text of a column."""
+        column = self._columns[[*self.schema.features].index(name)]
+        return Sealed(tally_texts(column, self._target_codes >= 0))
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> MemoryCounter:
         """A counter of the encoded records, without those whose target is left out."""

@@ -119,6 +119,12 @@ class Session(Guarded):
             found = self.backend.to_pyarrow(table)
         return {name: np.asarray(found.column(name).to_numpy()).astype(np.int64) for name in found.column_names}
 
+    def fetch_texts(self, table: Any) -> dict[str, int]:
+        """The result of a query that gives a number ``n`` for each ``text``."""
+        with _refusals("The database could not answer a query, or the connection was lost."):
+            found = self.backend.to_pyarrow(table)
+            return dict(zip(found.column("text").to_pylist(), found.column("n").to_pylist(), strict=True))
+
     def close(self) -> None:
         """Drop all temporary tables that are left; those that cannot be dropped end with the connection."""
         self._finalizer()

@@ -123,6 +123,15 @@ class SqlVault(Guarded):
         """The vault of the same records with the target read within another range."""
         return SqlVault(self._table, replace(self.schema, target=target), self._session)
 
+    def count_texts(self, name: str) -> Sealed[dict[str, int]]:
+        """The sealed number of records of each text of a column."""
+        from dpforest.records.sql.codes import target_code
+        from dpforest.records.sql.texts import text_of
+
+        kept = self._table.select(text=text_of(self._table[name]), y=target_code(self._table, self.schema.target))
+        kept = kept.filter((kept["y"] >= 0) & kept["text"].notnull())
+        return Sealed(self._session.fetch_texts(kept.group_by("text").aggregate(n=kept.count())))
+
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "SqlCounter":
         """A counter of the encoded records (a temporary table or an expression), without those whose target is left out."""
         from dpforest.records.sql.codes import feature_codes, target_code
