@@ -12,11 +12,11 @@ from pathlib import Path
 PARTS = {
     "mechanisms": {"select", "draw", "run"},
     "schema": {"cuts"},
-    "privacy": {"strength", "charge", "add_noise"},
+    "privacy": {"strength", "charge", "add_noise", "name_frequent"},
     "parts": {"score", "assignment", "plan", "propose", "release", "may_split"},
     "growing": {"train", "narrow", "choose", "release"},
 }
-FUNCTIONS = {"growing": {"grow"}, "parts": {"spread"}}
+FUNCTIONS = {"growing": {"grow", "learn_lists"}, "parts": {"spread"}}
 FREE = {"parts": {"refine"}}
 PROOF = ("Privacy:", "Claim:", "Because:", "Assumes:")
 CITED = re.compile(r"\[([a-z]+\d{4})[\],;]")

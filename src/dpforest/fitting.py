@@ -27,6 +27,7 @@ from dpforest.errors import (
     UncoveredWarning,
     shown,
 )
+from dpforest.growing.learnt_lists import INSTEAD, check_delta
 from dpforest.mechanisms import Entropy
 from dpforest.model.doubts import released_doubts, uncertain_range
 from dpforest.model.file import versions
@@ -174,6 +175,7 @@ def seal_table(model: Any, X: Any, y: Any, groups: Any, recipe: Recipe, people: 
     X, schema = resolve_schema(model, X, y)
     schema = expanded(schema, partial(names_of, X))
     recipe.check(schema)
+    _check_lists(model, recipe, schema)
     vault = Vault.seal(X, y, schema, n_jobs, groups, people)
     keep_names(model, X, schema)
     return schema, vault
@@ -196,9 +198,27 @@ def seal_elsewhere(
     _, schema = resolve_schema(model)
     schema = expanded(schema, partial(names_of, table), besides=[groups])
     recipe.check(schema)
+    _check_lists(model, recipe, schema)
     vault = seal(schema, people)
     model.n_features_in_, model.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
     return schema, vault
+
+
+def _check_lists(model: Any, recipe: Recipe, schema: Schema) -> None:
+    """Raise if the schema asks for lists of categories that this fit cannot learn."""
+    if not schema.learnt:
+        return
+    accountant, asked = _accountant(model), f"Column {schema.learnt[0]!r} is declared Categorical(learn=True)"
+    check_delta(schema, accountant.epsilon, accountant.delta)
+    if _printed_form(model, recipe) is not None:
+        raise ParameterError(
+            f"{asked}, and the printed form of {recipe.name!r} learns no list. Use variant='private'. {INSTEAD}"
+        )
+    if model.budget is not None:
+        raise ParameterError(
+            f"{asked}. A list has a delta of its own, which a budget cannot add up: it has one delta for all fits. Fit "
+            f"without budget. {INSTEAD}"
+        )
 
 
 def resolve_schema(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Schema]:
@@ -268,6 +288,9 @@ def _notes(model: Any, recipe: Recipe, uncovered: list[str]) -> Iterator[str]:
     if ledger.delta > 0 and not any(book.accountant.delta for book in ledger.books):
         yield "for this number of rows the plan makes pure-epsilon releases only, so delta was not used"
     yield from uncertain_range(model.forest_, schema, ledger)
+    if schema.learnt:
+        names = ", ".join(map(repr, schema.learnt))
+        yield f"the categories of {names} were learnt from the rows, for a part of epsilon and delta"
     yield from large_delta(ledger.delta, schema.n_rows, model.forest_.n_records)
     yield from uncovered
     if model.max_rows_per_person is not None:

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from dpforest.errors import SchemaError
 from dpforest.forest.tree import Estimate, Forest
+from dpforest.growing.learnt_lists import learn_lists, threshold_delta
 from dpforest.growing.target_range import with_range
 from dpforest.growing.together import Together
 from dpforest.parts.recipe import Recipe
+from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.parts.shape import Facts
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.amounts import divide, exact, round_down
@@ -48,13 +50,19 @@ def fit_forest(
         facts = replace(facts, n_rows=measured.value)
     recipe = recipe.resolve(facts, n_trees, max_depth)
     recipe.check(vault.schema)
-    if recipe.without_delta and ledger.delta > 0:
+    pure, lists = recipe.without_delta, dict[str, list[str]]()
+    if vault.schema.learnt:
+        pure = pure or isinstance(recipe.sample, PoissonBootstrap)  # which has no analysis with delta
+        if ledger.delta > 0:
+            amount = _begin(ledger, ledger.delta, threshold_delta(ledger.delta, pure))
+        lists, amount = learn_lists(vault, amount, gate, progress)
+    elif pure and ledger.delta > 0:
         amount = _begin(ledger, 0.0)
     facts = replace(facts, n_trees=recipe.n_trees, delta=ledger.accountant.delta)
     if recipe.target_range is not None:
         target, amount = recipe.target_range.release(vault, amount, gate, facts)
         vault = vault.narrowed(target)
-    domain = Domain.of(vault.schema, recipe.grid)
+    domain = Domain.of(vault.schema, recipe.grid).with_lists(lists)
     if recipe.learned_grid is not None:
         domain, amount = recipe.learned_grid.release(vault, domain, recipe.grid.bins, facts.n_rows, amount, gate)
     counter = vault.encode(domain, progress)
@@ -108,7 +116,8 @@ def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[Estimate, floa
     ledger = gate.ledger
     if ledger.delta > 0:
         own, rest = divide(ledger.epsilon, [share, 1 - share])
-        make_accountant(rest, ledger.delta, ledger.rows)  # refuses too small a budget before anything is charged
+        of_lists = threshold_delta(ledger.delta, pure=False) if vault.schema.learnt else 0.0
+        make_accountant(rest, ledger.delta, ledger.rows, of_lists)  # refuses too small a budget before anything is charged
         ledger.begin(make_accountant(own, 0.0, ledger.rows))
         own = ledger.accountant.budget
     else:
@@ -118,10 +127,13 @@ def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[Estimate, floa
     return measured, rest if ledger.delta == 0 else _begin(ledger, ledger.delta)
 
 
-def _begin(ledger: Ledger, delta: float) -> float:
-    """Begin a new book of the ledger with all the epsilon that is left; returns the budget of the book."""
+def _begin(ledger: Ledger, delta: float, of_lists: float = 0.0) -> float:
+    """Begin a new book of the ledger with all the epsilon that is left; returns the budget of the book.
+
+    ``of_lists`` is the part of delta that lists of values take.
+    """
     left = round_down(exact(ledger.epsilon) - exact(ledger.spent))
-    ledger.begin(make_accountant(left, delta, ledger.rows))
+    ledger.begin(make_accountant(left, delta, ledger.rows, of_lists))
     return ledger.accountant.budget
 
 

@@ -25,6 +25,7 @@ from dpforest.common.pipelines import learnt_before
 from dpforest.errors import ParameterError, SchemaError, TableError, UncoveredWarning, shown
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.fitting import check_parameters, keep_names, resolve_schema, whose_parts
+from dpforest.growing.learnt_lists import check_delta
 from dpforest.mechanisms import Entropy, Logarithmic
 from dpforest.parts.recipe import outside_parts
 from dpforest.privacy.accountants import make_accountant
@@ -206,6 +207,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             )
         if schema.source == "assume-public":
             raise SchemaError("The bounds of this schema were read off rows; a search needs ones that are public.")
+        check_delta(schema, self.epsilon, 0.0)
         self._check_names()
         check_budget(self.budget, "record", [])
         return Logarithmic.with_mean(float(self.mean_runs)), schema

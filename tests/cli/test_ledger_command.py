@@ -11,7 +11,7 @@ import pytest
 from dp_accounting.rdp import RdpAccountant
 from typer.testing import CliRunner
 
-from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, DPSearchCV, Numeric, Schema
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, DPSearchCV, Numeric, Schema
 from dpforest.cli.console import output
 from dpforest.cli.main import commands
 
@@ -40,6 +40,12 @@ def searched():
     return DPSearchCV(estimator, {"recipe": ["consul-2020"]}, epsilon=2.0, mean_runs=2.0).fit(X, Y).best_estimator_
 
 
+def listing(rows=None, **settings):
+    schema = Schema({"town": Categorical(learn=True), "x": Numeric(0, 1)}, Classes([0, 1]), n_rows=300)
+    model = DPForestClassifier(schema, 2.0, 1e-6, max_rows_per_person=rows, **SHAPE | settings)
+    return model.fit(np.column_stack([X[:, 1] > 0.3, X[:, 0]]), Y, groups=None if rows is None else np.arange(300) // 2)
+
+
 MODELS = {
     "pure": lambda: classifier(SCHEMA, 1.0),
     "zCDP": lambda: classifier(KNOWN, 2.0, 1e-6, recipe="friedman-schuster-2010", n_trees=1),
@@ -53,6 +59,9 @@ MODELS = {
     "a number": lambda: DPForestRegressor(Schema(FEATURES, Bounded(0, 1)), 2.0, 1e-6, max_depth=2).fit(X, X[:, 0]),
     "people": of_people,
     "search": searched,
+    "lists": lambda: listing(recipe="consul-2020"),
+    "lists and a bootstrap": lambda: listing(recipe="dong-2022"),
+    "lists of people": lambda: listing(rows=3, recipe="consul-2020"),
 }
 
 
@@ -69,6 +78,9 @@ HOLDS = {
     "a number": (["epsilon", "rho"], set()),
     "people": (["rho"], {"parallel"}),
     "search": (["epsilon"], {"parallel"}),
+    "lists": (["rho"], {"parallel"}),
+    "lists and a bootstrap": (["epsilon"], {"bootstrap"}),
+    "lists of people": (["rho"], {"parallel"}),
 }
 
 
@@ -122,7 +134,8 @@ def epsilon_of(document, price=loss_of):
         if book["unit"] == "epsilon":
             accountant, delta, of_group = RdpAccountant([1e9]), 1e-12, rows
         else:
-            accountant, delta, of_group = RdpAccountant(1 + np.geomspace(1e-2, 1e5, 300_000)), book["delta"], rows**2
+            accountant, of_group = RdpAccountant(1 + np.geomspace(1e-2, 1e5, 300_000)), rows**2
+            delta = book["delta"] - book.get("threshold_delta", 0.0)
         accountant.compose(event, of_group)
         total += accountant.get_epsilon(delta)
     assert math.fsum(book["delta"] for book in document["books"]) <= document["delta"]
@@ -175,6 +188,29 @@ def test_every_amount_is_what_its_mechanism_loses_and_one_that_is_a_tenth_too_sm
             charge = charges(forged["books"][number]["root"])[place]
             charge["amount"] *= 0.9
             assert understated(forged) == [charge]
+
+
+def delta_of(charge, rows):
+    """The chance that a list names a value that the records of one unit alone have, from what it ran at."""
+    known = {key: Fraction(value) for key, value in charge["parameters"].items()}
+    noise = np.arange(-200_000, 200_001)
+    decline = noise**2 / float(2 * known["variance"]) if "variance" in known else np.abs(noise) * float(known["rate"])
+    masses = np.exp(-decline)
+    tails = [masses[noise >= int(known["threshold"]) - m].sum() / masses.sum() for m in (1, rows)]
+    return max(rows * tails[0], tails[1])
+
+
+def test_the_delta_of_every_list_is_found_again_and_a_threshold_that_is_one_too_small_too(document):
+    found, _ = document
+    for book in found["books"]:
+        lists = [charge for charge in charges(book["root"]) if "threshold" in charge["parameters"]]
+        stated = [Fraction(charge["parameters"]["delta"]) for charge in lists]
+        assert sum(stated) <= Fraction(str(book.get("threshold_delta", 0)))
+        for charge, delta in zip(lists, stated, strict=True):
+            assert delta_of(charge, found["rows_of_unit"]) <= delta
+            charge["parameters"]["threshold"] = str(int(charge["parameters"]["threshold"]) - 1)
+            assert delta_of(charge, found["rows_of_unit"]) > delta
+            charge["parameters"]["threshold"] = str(int(charge["parameters"]["threshold"]) + 1)
 
 
 def test_every_charge_says_what_it_was_for(document):

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from tests.conformance.conformance import Twin, TwinSource, grow_at_random, in_memory, offering_all
+from tests.conformance.conformance import NAME, Twin, TwinSource, grow_at_random, in_memory, offering_all
 from tests.conformance.conformance_backends import OPENERS, opened
 from tests.conformance.conformance_tables import SIZES, TARGETS, easy, nasty
 from tests.support.encoded import opened as unsealed
@@ -34,7 +34,7 @@ from dpforest.records.base import (
 )  # fmt: skip
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.sql.vault import TOO_DEEP
-from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Classes
+from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Categorical, Classes
 from dpforest.schema.domain import Domain, Grid
 from dpforest.schema.scales import N_BINS
 
@@ -134,6 +134,25 @@ def test_bins_around_a_centre_hold_the_same_records_as_in_memory(backend, size, 
         held = unsealed(counts)
         assert held.shape == (len(numeric), N_BINS + 1)
         assert set(held.sum(axis=1)) == set(unsealed(source.count()))
+
+
+@pytest.mark.parametrize(("size", "kind"), CASES)
+def test_texts_of_every_column_are_counted_as_in_memory(backend, size, kind):
+    source = twin_source(backend, *nasty(size, kind))
+    counts = {name: source.count_texts(name)._value for name in source.schema.features}
+    if size == "mixed":
+        assert counts["city"].keys() >= {"Oslo", "it's", "", "ÅÅ"}
+        assert counts["flag"].keys() == {"0", "1"}
+        assert sum(counts[NAME].values()) == source.count()._value[0]
+
+
+@pytest.mark.parametrize("delta", [0.05, 1e-5])
+def test_lists_are_learnt_as_in_memory(backend, delta):
+    table, schema = easy(300)
+    learnt = replace(schema, features={**schema.features, "city": Categorical(learn=True)})
+    gate = Gate(Ledger(make_accountant(8.0, delta)), Entropy(1))
+    forest = fit_forest(twin_source(backend, table, learnt), get_recipe("jagannathan-2009"), gate, n_trees=1, max_depth=1)
+    assert sorted(forest.domain.lists["city"]) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(("size", "kind"), CASES)

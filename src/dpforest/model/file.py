@@ -27,7 +27,7 @@ from dpforest.privacy.amounts import as_written
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.schema import Bounded, Categorical, Schema, Target
-from dpforest.schema.domain import Derived, Domain, derived
+from dpforest.schema.domain import MOST_LISTED, Derived, Domain, can_list, derived
 
 FORMAT = "dpforest-model"
 VERSION = 2
@@ -107,6 +107,7 @@ def _content(model: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
         "link": forest.link,
         "n_records": None if forest.n_records is None else asdict(forest.n_records),
         "made_with": model.made_with_,
+        **({"lists": forest.domain.lists} if model.schema_.learnt else {}),
     }
     if isinstance(forest.target, Bounded) and forest.target != model.schema_.target:
         header["target_range"] = list(forest.target.range)
@@ -173,7 +174,8 @@ def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Fore
     header["ledger"] = Ledger.from_dict(header["ledger"])
     header["parameters"]["epsilon"] = float(header["parameters"]["epsilon"])
     features = derived(schema)
-    domain = Domain(features, _split_cuts(arrays.pop("cuts"), arrays.pop("n_cuts"), features))
+    cuts = _split_cuts(arrays.pop("cuts"), arrays.pop("n_cuts"), features)
+    domain = Domain(features, cuts).with_lists(_lists(header.get("lists", {}), schema))
     measured = header["n_records"]
     forest = Forest(
         domain=domain,
@@ -195,6 +197,17 @@ def _released(target: Target, ends: Any) -> Target:
     if not isinstance(target, Bounded) or not target.range[0] <= lower < upper <= target.range[1]:
         raise ModelFileError("The range of the model's target is not within its bounds.")
     return replace(target, lower=lower, upper=upper)
+
+
+def _lists(lists: Any, schema: Schema) -> dict[str, list[str]]:
+    """The learnt lists of a file, checked: one for each column of the schema that has one, of values that a fit can name."""
+    if not isinstance(lists, dict) or set(lists) != set(schema.learnt):
+        raise ModelFileError("The lists of the model do not fit its features.")
+    for texts in lists.values():
+        sound = isinstance(texts, list) and len(texts) <= MOST_LISTED and all(isinstance(text, str) for text in texts)
+        if not sound or len(set(texts)) < len(texts) or not all(map(can_list, texts)):
+            raise ModelFileError("A list of the model has values that no fit would have named.")
+    return lists
 
 
 def _split_cuts(cuts: np.ndarray, n_cuts: np.ndarray, features: tuple[Derived, ...]) -> tuple[np.ndarray, ...]:

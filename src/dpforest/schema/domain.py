@@ -5,7 +5,7 @@ its categories, then one for values outside the list, then one for missing.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -15,6 +15,10 @@ from dpforest.errors import SchemaError
 from dpforest.schema import Categorical, Date, Feature, Numeric, Schema
 
 MOST_CODES = 1 << 16
+# A learnt list has at most so many values, each of at most so many characters.
+MOST_LISTED, MOST_CHARACTERS = 1_000, 200
+# Texts with these cannot be part of a query in every database.
+NOT_IN_QUERIES = ("\0", "${")
 
 
 # Of a grid without a scale: cuts in each octave, or in the topmost ones and in the others of a sparse grid.
@@ -128,6 +132,11 @@ class Derived:
     of: str = "value"  # or a key of OF_DATE
 
 
+def can_list(text: str) -> bool:
+    """Whether a learnt list may have a value: one that every file and every query can hold."""
+    return len(text) <= MOST_CHARACTERS and not any(part in text for part in NOT_IN_QUERIES)
+
+
 def derived(schema: Schema) -> tuple[Derived, ...]:
     """The features that trees may ask for, in the order of the schema's columns; of a date there are several."""
     found = []
@@ -160,6 +169,17 @@ class Domain:
             name = domain.names[int(domain.n_codes.argmax())]
             raise SchemaError(f"Feature {name!r} has {widest} codes; the most is {MOST_CODES}.")
         return domain
+
+    @property
+    def lists(self) -> dict[str, list[str]]:
+        """The learnt list of each column that has one; an empty list stands for buckets, since no value was frequent."""
+        parts = zip(self.names, self.features, strict=True)
+        return {name: list(part.categories) for name, part in parts if isinstance(part, Categorical) and part.learn}  # type: ignore[arg-type]
+
+    def with_lists(self, lists: Mapping[str, Sequence[str]]) -> "Domain":
+        """A copy of the domain in which columns have the lists that were learnt for them."""
+        learnt = (replace(each, part=_listed(each.part, lists.get(each.name, ()))) for each in self.derived)
+        return type(self)(tuple(learnt), self.cuts)
 
     def renamed(self, rename: Callable[[str], str]) -> "Domain":
         """A copy of the domain with other names of features."""
@@ -242,6 +262,11 @@ class Domain:
             ranges.append(f"{low}{name}{high}" if low or high else f"{name} is known")
         ranges += ["missing"] * missing
         return ranges[0] if len(ranges) == 1 else f"({' or '.join(ranges)})"
+
+
+def _listed(part: Feature, texts: Sequence[str]) -> Feature:
+    """The part with a learnt list, if it is to have one; without a value in it, the part keeps its buckets."""
+    return Categorical(tuple(texts), learn=True) if isinstance(part, Categorical) and part.learn and texts else part
 
 
 def _category_words(part: Categorical) -> np.ndarray:

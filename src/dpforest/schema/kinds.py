@@ -159,8 +159,8 @@ class Categorical:
         content: dict[str, Any] = {"kind": self.kind}
         if self.categories:
             content["categories"] = list(self.categories)
-        elif not self.learn:
-            content["buckets"] = self.buckets
+        else:
+            content["buckets"] = self.buckets  # a learnt list may be empty, and then there are buckets, too
         return content | {"learn": True} if self.learn else content
 
 

@@ -86,6 +86,11 @@ class Schema:
     def n_features(self) -> int:
         return len(self.features)
 
+    @property
+    def learnt(self) -> tuple[str, ...]:
+        """The names of the columns whose categories a fit has to learn."""
+        return tuple(name for name, part in self.features.items() if isinstance(part, Categorical) and part.learn)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (Schema, (dict(self.features), self.target, self.n_rows, self.source, self.vouched_by))
 

@@ -8,7 +8,7 @@ from dpforest.schema.kinds import BUCKETS, Bounded, Categorical, Classes, Date, 
 from dpforest.schema.schema import Schema
 
 # The kinds of purpose of the charges that pay for what a schema does not know.
-GRID, SCALE, LIST = "grid", "scale of the target", "list"
+GRID, SCALE, LIST = "grid", "scale of the target", "list of values"
 
 
 def in_words(part: Feature | Target, figure: Callable[[Any], str] = "{:,}".format) -> str:

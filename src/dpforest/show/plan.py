@@ -11,6 +11,7 @@ from dpforest.common.text import NOTHING, counted, decimals, listed_names
 from dpforest.errors import ParameterError, SchemaError
 from dpforest.forest.bands import NORMAL_95
 from dpforest.forest.tree import Forest
+from dpforest.growing.learnt_lists import PURPOSE, SHARES, check_delta
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.mechanisms import Entropy
 from dpforest.model.signal import Signal
@@ -20,8 +21,11 @@ from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import Facts
 from dpforest.pipeline import fit_forest, public_facts
 from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.amounts import exact
+from dpforest.privacy.events import Mechanism
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.walk import entries
 from dpforest.recipes import get_recipe
 from dpforest.records.memory.vault import Vault
 from dpforest.schema import Schema
@@ -93,6 +97,7 @@ def explain(
     guess = schema.n_rows if n_rows is None else n_rows
     if guess is None:
         raise ParameterError("The schema does not declare the number of rows; say how many you expect, roughly.")
+    check_delta(schema, epsilon, delta)
     facts = replace(public_facts(schema, get_recipe("auto"), epsilon, delta), n_rows=float(guess))
     recipe = get_recipe("auto").resolve(facts, n_trees, max_depth)
     is_public = schema.n_rows is not None
@@ -181,9 +186,14 @@ def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> li
         why = "of epsilon; the plan follows from what is measured"
         lines.append(_share("number of rows", recipe.n_rows_share, why))
         left = 1.0 if unit == "rho" else 1 - recipe.n_rows_share
-    if grid := shares_by_kind(ledger)["grid"]:
-        lines.append(_share("grid", left * grid, f"of {unit}; to find where the numbers of each column lie"))
-        left *= 1 - grid
+    whole = left
+    if lists := [entry.mechanism for _, entry in entries(ledger.root) if entry.purpose.kind == PURPOSE]:
+        own = left * SHARES[unit]
+        lines.append(_share("lists of values", own, f"of {unit}{_named(lists[0], len(lists), facts.delta)}"))
+        left -= own
+    if grid := whole * shares_by_kind(ledger)["grid"]:
+        lines.append(_share("grid", grid, f"of {unit}; to find where the numbers of each column lie"))
+        left -= grid
     if recipe.target_range is not None:
         own = left * recipe.target_range.planned_share(replace(facts, delta=0.0 if recipe.without_delta else facts.delta))
         lines.append(
@@ -215,6 +225,15 @@ def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> li
     leaves = left * plan.leaves
     lines.append(_share("leaves", leaves, f"of {unit}; {leaves / n_trees:.2%} for each of {counted(n_trees, 'tree')}"))
     return lines
+
+
+def _named(mechanism: Mechanism, n_lists: int, delta: float) -> str:
+    """What lists buy, in words: which values are named."""
+    columns = counted(n_lists, "column")
+    if "threshold" not in mechanism.parameters:
+        return f"; all values of {columns} are named"
+    least, part = int(mechanism.parameters["threshold"]), n_lists * mechanism.parameters["delta"] / exact(delta)
+    return f", and {float(part):.0%} of delta; in {columns}, values that some {least:,} records or more have are named"
 
 
 def _unknown(schema: Schema, ledger: Ledger, left: float) -> list[Line]:

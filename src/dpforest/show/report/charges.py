@@ -60,7 +60,8 @@ def _block(label: str, kind: str, cost: float, unit: str, **more: Any) -> Block:
 def _book_block(book: Book, number: int) -> Block:
     accountant = book.accountant
     spent = accountant.epsilon_of(book.total)
-    way = "pure epsilon" if accountant.unit == "epsilon" else f"zCDP, stated at delta = {accountant.delta:.3g}"
+    way = "pure epsilon" if accountant.unit == "epsilon" else f"zCDP, stated at delta = {accountant.noise_delta:.3g}"
+    way += f", with delta = {accountant.threshold_delta:.3g} for lists" if accountant.threshold_delta else ""
     parts = _blocks(priced(book.root, accountant), accountant.unit)
     return _block(f"Book {number}: {way}", "book", spent, "epsilon", children=parts, inner_unit=accountant.unit)
 

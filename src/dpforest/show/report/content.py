@@ -145,12 +145,14 @@ def _feature(part: Feature) -> dict[str, Any]:
     """What the report says of a column; ``words`` say how it is read where it has no list of categories."""
     words = in_words(part, _six_digits)
     if isinstance(part, Categorical):
-        known = {"categories": list(part.categories) or None, "buckets": None if part.categories else part.buckets}
-        return {"kind": "category", **known, "lower": None, "upper": None, "words": words}
+        has_buckets = not (part.categories or part.learn)
+        known = {"categories": list(part.categories) or None, "buckets": part.buckets if has_buckets else None}
+        return {"kind": "category", **known, "learnt": part.learn, "lower": None, "upper": None, "words": words}
     kind = "whole number" if part.integer else "number"
     if isinstance(part, Date):
         kind = "point in time" if part.time else "date"
-    return {"kind": kind, "categories": None, "buckets": None, "lower": part.lower, "upper": part.upper, "words": words}
+    bounds = {"lower": part.lower, "upper": part.upper}
+    return {"kind": kind, "categories": None, "buckets": None, "learnt": False, **bounds, "words": words}
 
 
 def _six_digits(value: Any) -> str:

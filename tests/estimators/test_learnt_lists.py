@@ -1,0 +1,282 @@
+"""Fits whose schema has no list of categories and asks for one: what is named, charged, stated, kept and refused."""
+
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.support.columns import objects
+from typer.testing import CliRunner
+
+from dpforest import (
+    Bounded,
+    Budget,
+    Categorical,
+    Classes,
+    DPForestClassifier,
+    DPForestRegressor,
+    DPSearchCV,
+    Numeric,
+    Schema,
+    load_model,
+)
+from dpforest.cli.main import commands
+from dpforest.common.archive import packed, unpacked
+from dpforest.errors import ModelFileError, ParameterError, SchemaError
+from dpforest.model import file
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.ledger import Ledger
+from dpforest.records.memory.vault import Vault
+from dpforest.schema.domain import MOST_LISTED
+
+LEARN = Categorical(learn=True)
+SCHEMA = Schema({"town": LEARN, "size": LEARN, "x": Numeric(0, 1)}, Classes(["no", "yes"], name="says"))
+
+
+def people(n_rows=4000, seed=0):
+    """Four large towns, and as many small ones as rows allow; sizes are numbers. In Oslo and Rome people say yes."""
+    rng = np.random.default_rng(seed)
+    town = rng.choice(["Oslo", "Rome", "Bonn", "it's"], n_rows).astype(object)
+    town[::9] = [f"small {index}" for index in range(len(town[::9]))]
+    town[::50] = None
+    says = np.where(np.isin(town, ["Oslo", "Rome"]) ^ (rng.random(n_rows) < 0.05), "yes", "no")
+    return pd.DataFrame({"town": town, "size": rng.choice([1, 2, 40], n_rows), "x": rng.random(n_rows), "says": says})
+
+
+def fitted(table=None, schema=SCHEMA, **settings):
+    table = people() if table is None else table
+    model = DPForestClassifier(schema, **{"epsilon": 2.0, "delta": 1e-5, **settings})
+    return model.fit(table.drop(columns="says"), table["says"])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted()
+
+
+def charges_of_lists(ledger):
+    return [charge for book in ledger.books for charge in book.root.children if charge.purpose.kind == "list of values"]
+
+
+def test_frequent_values_are_named_and_others_count_as_other(model):
+    lists = model.forest_.domain.lists
+    assert sorted(lists["town"]) == ["Bonn", "Oslo", "Rome", "it's"]
+    assert sorted(lists["size"]) == ["1", "2", "40"]
+    assert "town in {" in (rules := "\n".join(rule["rule"] for rule in model.forest_.rules())) or "town = " in rules
+    assert "small" not in rules
+    rows = pd.DataFrame({"town": ["Oslo", "Bonn", "small 3", "never seen"], "size": [1, 1.0, "1", 1], "x": 0.5})
+    assert model.predict(rows)[:2].tolist() == ["yes", "no"]
+    shares = model.predict_proba(rows)
+    np.testing.assert_array_equal(shares[2], shares[3])
+    assert model.schema_ == SCHEMA
+
+
+def test_the_statement_says_what_was_learnt_and_the_ledger_what_it_cost(model):
+    assert any("'town', 'size' were learnt" in note for note in model.privacy_.notes)
+    assert model.privacy_.holds
+    assert (model.privacy_.delta, model.ledger_.spent <= 2.0) == (1e-5, True)
+    rows, rest = model.ledger_.books
+    assert (rows.accountant.delta, rest.accountant.delta, rest.accountant.threshold_delta) == (0.0, 1e-5, 1e-6)
+    charges = charges_of_lists(model.ledger_)
+    assert [charge.purpose.step for charge in charges] == ["town", "size"]
+    assert sum(charge.mechanism.parameters["delta"] for charge in charges) == Fraction(1, 10**6)
+    assert sum(charge.amount for charge in charges) <= 0.1 * rest.accountant.budget
+    assert Ledger.from_json(model.ledger_.to_json()) == model.ledger_
+
+
+PURE = {"low signal": {"epsilon": 0.02}, "bootstrap": {"recipe": "li-2022", "n_trees": 2}}
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_where_other_releases_are_pure_lists_have_all_of_delta(name):
+    model = fitted(people(1200), replace(SCHEMA, n_rows=1200), **PURE[name])
+    book = model.ledger_.books[-1]
+    assert (book.accountant.unit, book.accountant.delta, book.accountant.threshold_delta) == ("epsilon", 1e-5, 1e-5)
+    assert {charge.mechanism.name for charge in charges_of_lists(model.ledger_)} == {"geometric"}
+    assert model.ledger_.spent <= model.epsilon
+    assert not any("delta was not used" in note for note in model.privacy_.notes)
+
+
+def test_rows_of_one_person_raise_the_threshold_of_a_list():
+    table = people(2000)
+    ids, schema = np.arange(len(table)) // 2, Schema(SCHEMA.features, SCHEMA.target, n_rows=2000)
+    kept = {}
+    for most in (1, 2):
+        model = DPForestClassifier(schema, epsilon=4.0, delta=1e-5, max_rows_per_person=most)
+        model.fit(table.drop(columns="says"), table["says"], groups=ids)
+        ran = charges_of_lists(model.ledger_)[0].mechanism.parameters
+        kept[most] = ran["threshold"], ran["variance"]
+        assert model.ledger_.spent <= 4.0
+    # A quarter of rho is left to a record, so twice the deviation; and two records bring as much as two values do.
+    assert kept[2][1] > 3.9 * kept[1][1]
+    assert kept[2][0] > 1.95 * kept[1][0]
+
+
+def test_without_noise_a_list_has_every_value_up_to_the_public_cap():
+    n_rows = MOST_LISTED + 50
+    table = pd.DataFrame({"town": [f"{index:04}" for index in range(n_rows)], "size": 7, "x": 0.5, "says": "no"})
+    table = pd.concat([table, table[-30:]])
+    lists = fitted(table, epsilon=math.inf, delta=0.0, n_trees=1, max_depth=1).forest_.domain.lists
+    assert len(lists["town"]) == MOST_LISTED
+    assert lists["town"][:31] == [*(f"{index:04}" for index in range(n_rows - 30, n_rows)), "0000"]
+    assert lists["size"] == ["7"]
+
+
+def test_a_list_without_values_leaves_the_buckets_that_were_declared(tmp_path):
+    table = people(40).assign(town=[f"only here {index}" for index in range(40)])
+    schema = replace(SCHEMA, features={**SCHEMA.features, "town": Categorical(learn=True, buckets=16)})
+    model = fitted(table, schema, epsilon=0.5)
+    assert model.forest_.domain.lists["town"] == []
+    assert model.forest_.domain.words[0][15:].tolist() == ["bucket 15", "other", "missing"]
+    model.save(tmp_path / "model.dpf")
+    again = load_model(tmp_path / "model.dpf")
+    np.testing.assert_array_equal(
+        again.predict_proba(table[[*SCHEMA.features]]), model.predict_proba(table[[*SCHEMA.features]])
+    )
+    assert len(fitted(people(4000), schema).forest_.domain.features[0].categories) == 4
+
+
+def test_texts_that_no_query_or_file_could_hold_are_not_listed():
+    odd = ["a\0b", "${user}", "x" * 201, "y" * 200]
+    table = people(4000).assign(town=[odd[index % 4] for index in range(4000)])
+    assert fitted(table).forest_.domain.lists["town"] == ["y" * 200]
+
+
+def test_regression_learns_lists_too():
+    table = people(3000)
+    schema = Schema(SCHEMA.features, Bounded(0, 10, name="says"))
+    y = np.where(table["says"] == "yes", 8.0, 2.0)
+    model = DPForestRegressor(schema, epsilon=2.0, delta=1e-5).fit(table.drop(columns="says"), y)
+    assert sorted(model.forest_.domain.lists["town"]) == ["Bonn", "Oslo", "Rome", "it's"]
+    assert model.score(table.drop(columns="says"), y) > 0.3
+
+
+def test_a_saved_model_keeps_its_lists(model, tmp_path):
+    model.save(tmp_path / "model.dpf")
+    table = people(300, seed=5).drop(columns="says")
+    again = load_model(tmp_path / "model.dpf")
+    assert again.forest_.domain.lists == model.forest_.domain.lists
+    assert again.ledger_ == model.ledger_
+    np.testing.assert_array_equal(again.predict_proba(table), model.predict_proba(table))
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        {}, {"town": ["a"]}, {"town": ["a"], "size": [], "x": []}, {"town": "abcd", "size": []}, {"town": [1], "size": []},
+        {"town": ["a", "a"], "size": []}, {"town": ["x" * 201], "size": []}, {"town": ["\\0"], "size": []}, [],
+        {"town": [str(index) for index in range(MOST_LISTED + 1)], "size": []},
+    ],
+)  # fmt: skip
+def test_a_file_with_lists_that_no_fit_would_have_made_is_refused(model, tmp_path, lists):
+    header, blobs = file._content(model)
+    header.pop("digest")
+    header["lists"] = json.loads(json.dumps(lists).replace("\\\\\\\\0", "\\\\u0000"))
+    header["digest"] = file._digest(header, blobs)
+    path = tmp_path / "model.dpf"
+    path.write_bytes(b"".join(packed({file.HEADER: file._header_text(header), **blobs})))
+    with pytest.raises(ModelFileError):
+        load_model(path)
+
+
+def test_a_model_without_learnt_lists_has_none_in_its_file(tmp_path):
+    table = people(200)
+    schema = Schema({"x": Numeric(0, 1)}, SCHEMA.target)
+    DPForestClassifier(schema, epsilon=1.0).fit(table[["x"]], table["says"]).save(tmp_path / "model.dpf")
+    entries = unpacked((tmp_path / "model.dpf").read_bytes(), {file.HEADER, *(f"{name}.npy" for name in file.ARRAYS)})
+    assert "lists" not in json.loads(bytes(entries[file.HEADER]))
+
+
+# --- what is refused, before a charge -------------------------------------------------------------------------------
+
+
+def test_delta_of_0_is_refused_in_words_before_anything_is_read_or_charged(monkeypatch):
+    monkeypatch.setattr(Vault, "seal", lambda *_, **__: pytest.fail("read"))
+    for settings in ({"delta": 0.0}, {"delta": 1e-250}):
+        model = DPForestClassifier(SCHEMA, epsilon=1.0, **settings)
+        with pytest.raises(ParameterError, match=r"'town' is declared Categorical\(learn=True\).*Set delta > 0"):
+            model.fit(people(20).drop(columns="says"), people(20)["says"])
+        assert not hasattr(model, "ledger_")
+
+
+def test_what_cannot_learn_lists_refuses_them_in_words_before_a_charge(tmp_path, monkeypatch):
+    table = people(20)
+    X, y = table.drop(columns="says"), table["says"]
+    budget = Budget.open(tmp_path / "budget.db", "people", 10.0, 1e-3)
+    with pytest.raises(ParameterError, match="a delta of its own"):
+        fitted(table, budget=budget)
+    assert budget.spent == 0.0
+    with pytest.raises(ParameterError, match=r"printed form of 'li-2022' learns no list"):
+        fitted(table, recipe="li-2022", variant="published")
+    with pytest.raises(ParameterError, match="delta is 0"):
+        DPSearchCV(DPForestClassifier(SCHEMA), {"max_depth": [1, 2]}).fit(X, y)
+    with pytest.raises(SchemaError, match="none to learn"):
+        Schema({"town": Categorical(["a"], learn=True)}, SCHEMA.target)
+
+
+def test_a_budget_too_small_for_what_lists_leave_is_refused_before_a_charge():
+    table = people(20)
+    model = DPForestClassifier(SCHEMA, delta=1e-5, n_trees=1, max_depth=1)
+    for epsilon in 2.0 ** -np.arange(10.5, 12.5, 0.125):
+        model.set_params(epsilon=float(epsilon))
+        vars(model).pop("ledger_", None)
+        try:
+            model.fit(table.drop(columns="says"), table["says"])
+        except ParameterError:
+            assert getattr(model, "ledger_", Ledger(make_accountant(1.0, 0.0))).n_charges == 0
+
+
+# --- what people see ------------------------------------------------------------------------------------------------
+
+
+def test_plan_ledger_and_report_say_what_lists_cost_and_buy(model, tmp_path):
+    run = CliRunner().invoke
+    SCHEMA.to_file(tmp_path / "schema.json")
+    model.save(tmp_path / "model.dpf")
+    plan = ["plan", "--schema", str(tmp_path / "schema.json"), "--epsilon", "2", "--rows", "4000"]
+    found = run(commands, [*plan, "--delta", "1e-5", "--json"])
+    (line,) = [line for line in json.loads(found.output)["shares"] if line["what"] == "lists of values"]
+    assert (line["value"], "10% of delta" in line["why"], "in 2 columns" in line["why"]) == ("10.0%", True, True)
+    assert "Set delta > 0" in (refused := run(commands, plan)).output + str(refused.exception)
+    assert refused.exit_code != 0
+    shown = run(commands, ["ledger", str(tmp_path / "model.dpf")]).output
+    assert "delta = 1e-06 for" in " ".join(shown.split())
+    charges = json.loads(run(commands, ["ledger", str(tmp_path / "model.dpf"), "--json"]).output)["books"][1]["root"][
+        "children"
+    ]
+    assert charges[0]["step"] == "town"
+    assert set(charges[0]["parameters"]) == {"l2_squared", "variance", "threshold", "delta"}
+    model.save_report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "list of values: town" in page
+    assert "the fit named those that occur often enough" in page
+
+
+# --- what texts are counted -----------------------------------------------------------------------------------------
+
+
+def test_texts_are_counted_by_their_rule_without_rows_that_are_left_out():
+    town = objects(["a", 1, 1.0, True, None, 3.5, [1], "a", "left out", b"a", np.nan, "\ud800"])
+    schema = Schema({"town": LEARN}, SCHEMA.target)
+    says = ["yes"] * 8 + ["maybe"] + ["no"] * 3
+    counts = Vault.seal(pd.DataFrame({"town": town}), says, schema).count_texts("town")._value
+    assert counts == {"a": 2, "1": 3}
+
+
+@pytest.mark.slow
+def test_a_million_different_values_are_counted_and_named():
+    rng = np.random.default_rng(1)
+    values = np.concatenate([np.arange(1_000_000), np.repeat([5, 6, 7], 4000)])
+    table = pd.DataFrame({"town": rng.permutation(values)})
+    schema = Schema({"town": LEARN}, Classes([0, 1]), n_rows=len(values))
+    vault = Vault.seal(table, values % 2, schema)
+    counts = vault.count_texts("town")._value
+    assert len(counts) == 1_000_000
+    assert [counts[text] for text in "4567"] == [1, 4001, 4001, 4001]
+    model = DPForestClassifier(schema, epsilon=1.0, delta=1e-8, n_trees=2, max_depth=2).fit(
+        table, rng.integers(0, 2, len(values))
+    )
+    assert sorted(model.forest_.domain.lists["town"]) == ["5", "6", "7"]

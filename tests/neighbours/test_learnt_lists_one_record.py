@@ -1,0 +1,40 @@
+"""One record with any value moves one count of a column that is to have a list, by one, and nothing else that is seen."""
+
+import pandas as pd
+import pytest
+from tests.neighbours.odd_values import OBJECTS
+from tests.neighbours.one_record import outcome
+from tests.support.columns import objects
+
+from dpforest import Categorical, Classes, DPForestClassifier, Schema
+from dpforest.records.memory.vault import Vault
+
+SCHEMA = Schema({"town": Categorical(learn=True)}, Classes([0, 1]), n_rows=40)
+TOWNS = ["a", "b", 1, None] * 10
+
+
+def table(more=()):
+    return pd.DataFrame({"town": objects([*TOWNS, *more])}), [0, 1] * 20 + [1] * len(more)
+
+
+def counts(more=()):
+    return Vault.seal(*table(more), SCHEMA).count_texts("town")._value
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_an_odd_value_adds_one_to_one_count_at_most(name):
+    before, after = counts(), counts([OBJECTS[name]])
+    assert before == {"a": 10, "b": 10, "1": 10}
+    moved = {text: after[text] - before.get(text, 0) for text in after}
+    assert before.keys() <= after.keys()
+    assert sorted(moved.values())[-2:-1] in ([0], [])
+    assert sum(moved.values()) in (0, 1)
+
+
+@pytest.mark.parametrize("name", ["raises always", "text that raises", "text of one surrogate", "long text", "list"])
+def test_an_odd_value_changes_neither_whether_a_fit_ends_nor_what_it_says(name):
+    def fit(more=()):
+        return DPForestClassifier(SCHEMA, epsilon=8.0, delta=0.01, n_trees=1, max_depth=1).fit(*table(more))
+
+    assert outcome(fit) == outcome(lambda: fit([OBJECTS[name]]))
+    assert outcome(fit).error is None
