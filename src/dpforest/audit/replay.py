@@ -12,7 +12,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
 from io import StringIO
 from pathlib import Path
@@ -120,7 +120,9 @@ def unpaid_moves(first: Fit, second: Fit, sign: int = 1) -> list[Finding]:
 
     The fits must have asked the same. ``sign`` is 1 if the second has one record more, -1 if it has one less.
     """
-    return [*_within_bounds(first, second, sign), *_within_charges(first, second)]
+    lists = [*_within_deltas(first, second)]
+    _keep_common(first, second)
+    return [*lists, *_within_bounds(first, second, sign), *_within_charges(first, second)]
 
 
 def smallest(subject: Subject, finding: Finding) -> Finding:
@@ -297,6 +299,58 @@ def _within_bounds(first: Fit, second: Fit, sign: int) -> Iterator[Finding]:
                 yield Finding("bound", f"values of {one.label!r}", one.where, detail=detail)
 
 
+def _within_deltas(first: Fit, second: Fit) -> Iterator[Finding]:
+    """A finding where a list names a value below its threshold, or one that one table alone has with more than its delta.
+
+    By the law of the noise, summed up: not by the bound that the mechanism took.
+    """
+    total = 0.0
+    for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
+        chance = sum(_chance(*runs) for runs in zip(one.runs, two.runs, strict=True))
+        if any((run.released < run.threshold).any() for run in one.runs if run.texts is not None):
+            yield Finding("bound", f"named below the threshold of {one.label!r}", one.where)
+        if chance > one.delta * (1 + float(SLACK)):
+            detail = f"{chance:.4g} against {one.delta:.4g}"
+            yield Finding("bound", f"delta of {one.label!r}", one.where, detail=detail)
+        total += one.delta
+    stated = sum(book.accountant.threshold_delta for book in first.tape.books)
+    if total > stated * (1 + float(SLACK)):
+        detail = f"{total:.4g} against {stated:.4g}"
+        yield Finding("loss", "the deltas of lists are more than their book has", "lists", detail=detail)
+
+
+def _chance(one: Run, two: Run) -> float:
+    """The chance that a list names a value which occurs in one of the two tables only; 0 for what is no list."""
+    if one.texts is None or two.texts is None:
+        return 0.0
+    mine, other = (dict(zip(run.texts or (), run.values.tolist(), strict=True)) for run in (one, two))
+    alone = [count for text, count in (*mine.items(), *other.items()) if (text in mine) != (text in other)]
+    return sum(_tail(one, one.threshold - count) for count in alone)
+
+
+def _tail(run: Run, least: int) -> float:
+    """The probability that the noise of a run is at least ``least``."""
+    spread = float(run.spread)
+    reach = 40 / spread if run.mechanism == "geometric" else 40 * math.sqrt(spread)
+    noise = np.arange(-math.ceil(reach), math.ceil(reach) + 1)
+    masses = np.exp(-np.abs(noise) * spread if run.mechanism == "geometric" else -(noise**2) / (2 * spread))
+    return float(masses[noise >= least].sum() / masses.sum())
+
+
+def _keep_common(first: Fit, second: Fit) -> None:
+    """Leave in the runs of lists the values that occur in both tables: their counts are what noise hides."""
+    for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
+        for index, pair in enumerate(zip(one.runs, two.runs, strict=True)):
+            texts = [run.texts for run in pair]
+            if texts[0] is None or texts[1] is None:
+                continue
+            common = sorted({*texts[0]} & {*texts[1]})
+            for query, run in zip((one, two), pair, strict=True):
+                counts = dict(zip(run.texts or (), run.values.tolist(), strict=True))
+                values = np.array([counts[text] for text in common], dtype=np.int64)
+                query.runs[index] = replace(run, values=values, texts=tuple(common))
+
+
 def _within_charges(first: Fit, second: Fit) -> Iterator[Finding]:
     """A finding where a run was not charged, or the move of its input costs more than was paid; also for all together."""
     for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
@@ -322,8 +376,9 @@ def _within_claim(case: Case, fit: Fit) -> Iterator[Finding]:
     if not fit.shows_its_ledger:
         yield Finding("charge", "the model shows another ledger than the one that was charged", "ledger_")
     deltas = [book.accountant.delta for book in ledger.books]
+    left = [book.accountant.noise_delta for book in ledger.books]
     epsilon = math.fsum(
-        zcdp_epsilon(book.total, delta) if delta else book.total for book, delta in zip(ledger.books, deltas, strict=True)
+        zcdp_epsilon(book.total, delta) if delta else book.total for book, delta in zip(ledger.books, left, strict=True)
     )
     if epsilon > case.epsilon * (1 + float(SLACK)) or math.fsum(deltas) > case.delta:
         detail = f"({epsilon:.4g}, {math.fsum(deltas):.2g}) against ({case.epsilon:g}, {case.delta:g})"

@@ -40,6 +40,15 @@ class Run:
     valid: np.ndarray | None
     released: np.ndarray
     n_charges: int  # entered before it ran
+    # Of a list: the texts that the values are counts of, the threshold, and what was named.
+    texts: tuple[str, ...] | None = None
+    threshold: int = 0
+    named: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape of the values, which is public; None for a list, since which texts occur is not."""
+        return self.values.shape if self.texts is None else None
 
 
 @dataclass
@@ -54,6 +63,7 @@ class Query:
     book: Book
     scopes: tuple[Scope, ...]
     times: int = 1  # how often the extra record is in the bootstrap that is asked about
+    delta: float = 0.0  # what was stated of a list, for texts that only one of the tables has
     runs: list[Run] = field(default_factory=list)
     n_charges: int = 0
 
@@ -81,10 +91,11 @@ class Query:
             "label": self.label,
             "bound": self.stated,
             "amount": self.amount,
-            "shape": self.values.shape,
+            "delta": self.delta,
+            "shape": [run.shape for run in self.runs],
             "candidates": None if self.valid is None else self.valid.tobytes(),
             "scope": tuple((scope.label, scope.kind, scope.copies) for scope in self.scopes),
-            "runs": tuple((run.mechanism, run.spread, run.values.shape) for run in self.runs),
+            "runs": tuple((run.mechanism, run.spread, run.shape, run.threshold) for run in self.runs),
             "candidates of runs": tuple(None if run.valid is None else run.valid.tobytes() for run in self.runs),
             "charges": self.n_charges,
         }
@@ -100,6 +111,7 @@ class Tape:
     has_extra: bool = False  # whether this fit has the extra record
     queries: list[Query] = field(default_factory=list)
     opened: list[tuple[str, str]] = field(default_factory=list)
+    noise_of_list: list[Any] | None = None  # while a list is drawn, the name and the spread of its noise
     _asking: Query | None = None
     _ledger: Ledger | None = None
     _n_before: int = 0
@@ -113,6 +125,7 @@ class Tape:
         stated: Bound | Sensitivity | None,
         amount: float,
         valid: np.ndarray | None = None,
+        delta: float = 0.0,
     ) -> Iterator[None]:
         if self.script is not None and len(self.queries) == len(self.script):
             raise Diverged(f"'{purpose}' is asked after all that the other fit asked")
@@ -121,6 +134,7 @@ class Tape:
         if any(scope.kind == "bootstrap" for scope in query.scopes) and self.has_extra:
             assert self._entropy is not None
             query.times = self._entropy.n_drawn_last
+        query.delta = delta
         self.queries.append(query)
         self._asking, self._n_before = query, ledger.n_entries
         try:
@@ -154,6 +168,28 @@ class Tape:
         n_charges, mask = self._ledger.n_entries - self._n_before, None if valid is None else np.array(valid)
         runs.append(Run(mechanism, spread, np.array(values), mask, released, n_charges))
         return released
+
+    def name(
+        self, mechanism: str, spread: Fraction, counts: dict[str, int], least: int, draw: Callable[[], dict[str, int]]
+    ) -> dict[str, int]:
+        """The noisy counts of the values that are named, or those that the same run named in the script."""
+        assert self._asking is not None
+        assert self._ledger is not None
+        if self.script is None:
+            self.noise_of_list = [mechanism, spread]
+            try:
+                named = draw()
+            finally:
+                (mechanism, spread), self.noise_of_list = self.noise_of_list, None
+        else:
+            there = self.script[len(self.queries) - 1].runs
+            if len(there) != 1 or there[0].texts is None:
+                raise Diverged(f"{self._asking.label!r} is no list in the other fit")
+            named = dict(zip(there[0].named, there[0].released.tolist(), strict=True))
+        texts, n_charges = tuple(sorted(counts)), self._ledger.n_entries - self._n_before
+        values, released = (np.array([*found], dtype=np.int64) for found in (map(counts.get, texts), named.values()))
+        self._asking.runs.append(Run(mechanism, spread, values, None, released, n_charges, texts, least, tuple(named)))
+        return named
 
     @property
     def books(self) -> list[Book]:
@@ -195,6 +231,10 @@ class _Watching(Gate):
         with self.tape.question(self.ledger, purpose, sensitivity, amount):
             return super().add_noise(values, sensitivity, amount, purpose)
 
+    def name_frequent(self, counts: Any, amount: float, delta: float, purpose: Any) -> list[str]:
+        with self.tape.question(self.ledger, purpose, Sensitivity(1, 1), amount, delta=delta):
+            return super().name_frequent(counts, amount, delta, purpose)
+
     def leak(self, value: Sealed[Any], reason: str, purpose: Any) -> Any:
         self.tape.opened.append((reason, _asked_at()))
         return super().leak(value, reason, purpose)
@@ -206,11 +246,21 @@ class _Watching(Gate):
 
     def _add_noise(self, values: np.ndarray, spread: Rate | Fraction) -> np.ndarray:
         draw = super()._add_noise
-        if isinstance(spread, Rate):
-            name, exact = "geometric", Fraction(spread.numerator, spread.denominator)
-        else:
-            name, exact = "gaussian", spread
-        return self.tape.run(name, exact, values, None, lambda: draw(values, spread))
+        if self.tape.noise_of_list is not None:
+            self.tape.noise_of_list[:] = _noise(spread)
+            return draw(values, spread)
+        return self.tape.run(*_noise(spread), values, None, lambda: draw(values, spread))
+
+    def _named(self, counts: dict[str, int], spread: Rate | Fraction, least: int) -> dict[str, int]:
+        draw = super()._named
+        return self.tape.name(*_noise(spread), counts, least, lambda: draw(counts, spread, least))
+
+
+def _noise(spread: Rate | Fraction) -> tuple[str, Fraction]:
+    """The name of the noise that has this rate or variance, and the rate or variance as a fraction."""
+    if isinstance(spread, Rate):
+        return "geometric", Fraction(spread.numerator, spread.denominator)
+    return "gaussian", spread
 
 
 class TapeEntropy(Entropy):
