@@ -24,7 +24,7 @@ def ledger(epsilon=1.0):
     made = Ledger(make_accountant(epsilon, 0.0))
     for purpose, amount in (
         (Purpose("grid", "middle", round=1), 0.1), (Purpose("grid", "quarters"), 0.1),
-        (Purpose("scale of the target"), 0.05), (Purpose("splits", level=0), 0.25),
+        (Purpose("spread of the target"), 0.05), (Purpose("splits", level=0), 0.25),
     ):  # fmt: skip
         made.charge(purpose, "geometric", amount if math.isfinite(epsilon) else math.inf)
     return made

@@ -8,7 +8,7 @@ from dpforest.schema.kinds import BUCKETS, Bounded, Categorical, Classes, Date, 
 from dpforest.schema.schema import Schema
 
 # The kinds of purpose of the charges that pay for what a schema does not know.
-GRID, SCALE, LIST = "grid", "scale of the target", "list of values"
+GRID, SCALE, LIST = ("grid",), ("location of the target", "spread of the target"), ("list of values",)
 
 
 def in_words(part: Feature | Target, figure: Callable[[Any], str] = "{:,}".format) -> str:
@@ -47,7 +47,7 @@ class Unknown:
 
     columns: tuple[str, ...]
     lacks: str
-    paid_for: str | None  # the kind of purpose of the charges that may pay for it; None if none do
+    paid_for: tuple[str, ...]  # the kinds of purpose of the charges that may pay for it
     cost: str  # what these are made for
     without: str  # what it is like where nothing is paid
     gain: str
@@ -74,7 +74,7 @@ def unknowns(schema: Schema) -> list[Unknown]:
             "with a public list nothing is paid for one, and rare values are told apart too",
         ),
         Unknown(
-            tuple(name for name, learn in lists.items() if not learn), "list", None, "",
+            tuple(name for name, learn in lists.items() if not learn), "list", (), "",
             f"values share {BUCKETS} buckets, which costs nothing",
             "with a public list each value has its own code; learn = true buys a list, where delta is above 0",
         ),

@@ -31,13 +31,13 @@ def gaps(schema: Schema, ledger: Ledger) -> list[Gap]:
     if not found or math.isinf(ledger.spent):
         return [Gap(each, None) for each in found]
     shares = shares_by_kind(ledger)
-    return [Gap(each, shares[each.paid_for]) for each in found]
+    return [Gap(each, sum(shares[kind] for kind in each.paid_for)) for each in found]
 
 
-def shares_by_kind(ledger: Ledger) -> dict[str | None, float]:
+def shares_by_kind(ledger: Ledger) -> dict[str, float]:
     """The share of the loss that charges of each kind of purpose have; 0 for all other kinds."""
     books = [book for book in ledger.books if book.root.children]
-    shares: dict[str | None, float] = defaultdict(float)
+    shares: dict[str, float] = defaultdict(float)
     for book, root in zip(books, shared((book.root, book.accountant) for book in books), strict=True):
         for (_, entry), share in zip(entries(book.root), root.shares, strict=True):
             shares[entry.purpose.kind] += float(share)
