@@ -65,7 +65,7 @@ def test_no_record_moves_the_score_of_a_bin_beyond_its_bound_and_some_reach_its_
     assert widest == bound.width
 
 
-@pytest.mark.parametrize("within", [4, 8, 16])
+@pytest.mark.parametrize("within", [2, 4, 8, 16])
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 def test_no_record_moves_the_score_of_a_distance_beyond_its_bound_and_some_reach_its_width(target, within):
     bound, widest = spread_bound(within), 0
@@ -85,7 +85,7 @@ def test_the_score_of_a_bin_is_by_how_many_records_the_median_misses_it():
     assert locations_of(values, Bounded()).argmax() == np.searchsorted(edges, 0.7)
 
 
-@pytest.mark.parametrize("within", [4, 8, 16])
+@pytest.mark.parametrize("within", [2, 4, 8, 16])
 def test_the_score_of_a_distance_is_its_formula(within):
     values = [*np.linspace(-3.7, 3.1, 15), 7.0, 20.0]
     scores = spreads_of(values, within, Bounded(), centre=0.25)
@@ -155,4 +155,4 @@ def test_more_rows_make_a_scale_cheaper_and_no_number_of_rows_takes_all(delta):
     assert locations == sorted(locations, reverse=True)
     assert all(0 < share <= 0.25 for plan in plans for share in (plan.location, plan.spread))
     assert plans[-1] == ScalePlan(0.002, 0.002, 16)
-    assert plans[0].within == 4
+    assert plans[0].within == 2

@@ -117,7 +117,7 @@ def test_doubts_are_a_function_of_what_was_released(tmp_path):
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 def test_a_budget_too_small_to_find_the_range_of_the_target_is_told_where_a_bound_is_missing(recipe, delta):
     X, _ = table()
-    for epsilon, n_rows, is_told in [(0.02, 3000, True), (2.0, 3000, False), (0.02, None, True)]:
+    for epsilon, n_rows, is_told in [(0.02, 3000, True), (2.0, 3000, False), (20.0, None, False)]:
         parts = {"make": DPForestRegressor, "target": Bounded(), "n_rows": n_rows, "recipe": recipe, "delta": delta}
         model, told = fitted(X, X["age"].to_numpy(), epsilon, **parts)
         found = uncertain_range(model.forest_, model.schema_, model.ledger_)

@@ -47,7 +47,7 @@ class TargetRange(recipe.TargetRange):
 
     def planned_share(self, facts: Facts) -> float:
         plan = ScalePlan.of(facts)
-        return 1 - (1 - plan.location) * (1 - plan.spread) * (1 - self.share)
+        return 1 - (1 - plan.location - plan.spread) * (1 - self.share)
 
     def release(self, source: Source, amount: float, gate: Gate, facts: Facts) -> tuple[Bounded, float]:
         target = source.schema.target

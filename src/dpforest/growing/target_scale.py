@@ -27,13 +27,14 @@ MOST_ZOOMS = 3
 # thousand times the number of bins and, for a distance that holds all records but one in t, t - 1 times that.
 LOCATION_SIGNAL, SPREAD_SIGNAL = 32.0, 26.0
 # The more records a spread holds, the better it is where many have one value; the most that it may cost.
-WITHIN = {16: 0.03, 8: 0.03, 4: 1.0}
+WITHIN = {16: 0.03, 8: 0.03, 4: 0.1, 2: 1.0}
 LEAST_SHARE, MOST_SHARE = 0.002, 0.25
+MOST_OF_ALL = 0.6  # that all choices of a scale may take
 
 
 @dataclass(frozen=True)
 class ScalePlan:
-    """The shares of what is left of an amount that buy a location and a spread, which holds all records but 1/``within``."""
+    """The shares of an amount that buy a location and a spread, which holds all records but 1/``within``."""
 
     location: float
     spread: float
@@ -73,7 +74,7 @@ def find_scale(source: Source, target: Bounded, plan: ScalePlan, amount: float, 
     """The released location and spread of the target, and what is left of ``amount``.
 
     The location is the end of the median's bin that is nearest to the centre. If the spread is less than the width of that
-    bin, both are chosen once more around it. Where nearly all records have one value no spread is found; it is then that
+    bin, both are chosen once more around it, unless too little would be left. Where nearly all records have one value no spread is found; it is then that
     value's distance from 0, or 1.
 
     Privacy:
@@ -83,22 +84,23 @@ def find_scale(source: Source, target: Bounded, plan: ScalePlan, amount: float, 
         Assumes: the range of the target is public.
     """
     low, high = target.range
-    centre = min(max(0.0, low), high)
+    centre, left = min(max(0.0, low), high), 1.0
     for _ in range(MOST_ZOOMS):
         edges = edges_around(centre, _distances(centre, target, PARTS), target)
-        own, amount = divide(amount, [plan.location, 1 - plan.location])
+        own, amount = divide(amount, [plan.location, left - plan.location])
         scores = source.count_targets(edges).map(location_scores)
         chosen = int(gate.select(scores, None, location_bound(), own, "location of the target")[0])
         below, above = float([low, *edges][chosen]), float([*edges, high][chosen])
         is_centre, centre = below < centre < above, min(max(centre, below), above)
         distances = _distances(centre, target, SPREAD_PARTS)
         edges = edges_around(centre, distances, target)
-        own, amount = divide(amount, [plan.spread, 1 - plan.spread])
+        own, amount = divide(amount, [plan.spread, left - plan.location - plan.spread])
+        left -= plan.location + plan.spread
         scores = source.count_targets(edges).map(partial(spread_scores, edges, centre, distances, low, plan.within))
         chosen = int(gate.select(scores, None, spread_bound(plan.within), own, "spread of the target")[0])
         if chosen == 0:
             return Scale(centre, max(abs(centre), 1.0)), amount
-        if is_centre or distances[chosen] >= above - below:
+        if is_centre or distances[chosen] >= above - below or 1 - left + plan.location + plan.spread > MOST_OF_ALL:
             break
     # No narrower than what floats of 64 bits tell apart in 2**16 steps and more.
     return Scale(centre, max(float(distances[chosen]), abs(centre) * 2.0**-32)), amount

@@ -21,8 +21,8 @@ from dpforest.schema.domain import Domain
 ORDINARY_ROWS = 1000
 # What is less than this part of what it should be is next to nothing.
 NEXT_TO_NOTHING = 0.1
-# Rows times strength of a choice of the target's spread below which it may well be a bad one.
-LEAST_SIGNAL = 50
+# Rows times strength of the choice of a target's location below which it may well be a bad one.
+LEAST_SIGNAL = 24
 CHECK = "'dpforest schema check --table' shows it to the holder of the table."
 
 
@@ -38,7 +38,7 @@ def uncertain_range(forest: Forest, schema: Schema, ledger: Ledger) -> list[str]
         return []
     n_rows = schema.n_rows if schema.n_rows is not None else 0.0 if forest.n_records is None else forest.n_records.value
     charges = [entry for book in ledger.books for _, entry in walk.entries(book.root) if isinstance(entry, Charge)]
-    mechanisms = [charge.mechanism for charge in charges if charge.label == "spread of the target"]
+    mechanisms = [charge.mechanism for charge in charges if charge.label == "location of the target"]
     known = [mechanism.parameters for mechanism in mechanisms if isinstance(mechanism, Mechanism)]
     if all(n_rows * each["rate"] * each["width"] >= LEAST_SIGNAL for each in known if "rate" in each):
         return []

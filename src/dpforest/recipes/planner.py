@@ -124,9 +124,9 @@ def _plan_for(product: float, kind: str, facts: Facts, n_trees: int | None, dept
 def _has_room(recipe: Recipe, facts: Facts, n_trees: int) -> bool:
     """Whether the Gaussian noise of every leaf fits 64 bits, so that no fit fails after a part of its budget is spent."""
     root = math.sqrt(-math.log(facts.delta))
-    # An eighth of the least that (epsilon, delta) gives: a little goes to the number of rows, and up to five sixths to the
-    # target's range.
-    rho = (math.sqrt(root**2 + facts.epsilon) - root) ** 2 / 8
+    # A quarter of the least that (epsilon, delta) gives: up to 0.62 of it goes to the target's range, and a little to the
+    # number of rows.
+    rho = (math.sqrt(root**2 + facts.epsilon) - root) ** 2 / 4
     phases = recipe.stages.phases if isinstance(recipe.stages, Sequential) else (Phase(1.0, n_trees),)
     steps = [(replace(recipe, **phase.parts), rho * phase.share / phase.n_trees) for phase in phases]
     least = min(step.allocate.plan(amount, step.depth).leaves for step, amount in steps)
