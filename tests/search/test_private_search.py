@@ -323,12 +323,12 @@ def test_hits_and_misses_move_by_their_unit_when_a_record_is_added():
     X, y = table(400)
     classes = DPForestClassifier(SCHEMA, epsilon=5).fit(X, y)
     means = DPForestRegressor(NUMBERS, epsilon=5).fit(X, numbers(X))
-    for forest, target, unit in (
-        (classes.forest_, np.arange(400) % 2, 1),
-        (means.forest_, np.linspace(0, FINE_STEPS, 400).astype(np.int64), TARGET_STEPS),
+    for forest, target, schema, unit in (
+        (classes.forest_, np.arange(400) % 2, SCHEMA, 1),
+        (means.forest_, np.linspace(0, FINE_STEPS, 400).astype(np.int64), NUMBERS, TARGET_STEPS),
     ):
         codes = np.array([[row % n for row in range(400)] for n in forest.domain.n_codes], dtype=forest.domain.dtype)
-        sums = [hits_and_misses(forest, codes[:, :n], target[:n])._value for n in range(100, 140)]
+        sums = [hits_and_misses(forest, codes[:, :n], target[:n], schema.target)._value for n in range(100, 140)]
         changes = np.diff(sums, axis=0)
         assert (changes >= 0).all()
         assert (changes.sum(axis=(1, 2)) == unit).all()  # so 0.9 of it would be too small
