@@ -61,6 +61,8 @@ def bucket_finder(n_buckets: int) -> Callable[[str], int]:
     return lambda text: md5(text.encode(), usedforsecurity=False).digest()[0] % n_buckets
 
 
+# numpy may warn about a value, or raise if callers have asked for that.
+@np.errstate(all="ignore")
 def to_texts(column: Any) -> tuple[list[str], np.ndarray]:
     """The texts of a column, each listed once, and for each record the index of its text in the list, ``(n_records,)``.
 
@@ -81,6 +83,7 @@ def to_texts(column: Any) -> tuple[list[str], np.ndarray]:
     return list(indices), places[inverse] if len(places) else np.zeros(0, dtype=np.int64)
 
 
+<<<<<<< ours
 def tally_texts(column: Any, kept: np.ndarray) -> dict[str, int]:
     """The number of records of each text that occurs among the rows of a column for which the mask ``kept`` is True."""
     texts, indices = to_texts(column)
@@ -98,6 +101,8 @@ def add_texts(tallies: Iterable[dict[str, int]]) -> dict[str, int]:
 
 # numpy may warn about a value, or raise if callers have asked for that.
 @np.errstate(all="ignore")
+=======
+>>>>>>> theirs
 def to_text(value: Any) -> Any:
     """The text of a value, ``Missing`` for a missing one, None for one that has none; may raise for an odd one.
 
