@@ -166,6 +166,16 @@ def test_the_canary_is_where_records_are_rare():
     assert list(canary) == [*FEATURES, "target"]
 
 
+@pytest.mark.parametrize("values", [["a", "b"], [1, 2], [True, False]], ids=["text", "numbers", "truths"])
+def test_without_a_list_the_canary_is_in_the_rarest_bucket(values):
+    schema = Schema({"c": Categorical()}, Classes([0, 1]))
+    X, y = [[value] for value in [*values, *values, values[0], None]], [0, 1] * 3
+    world = _World.plant(Subject("auto", epsilon=1.0), X, y, schema, exposed_record(X, y, schema))
+    *others, own = encode(read_columns(world.features, schema), Domain.of(schema, Grid()))[0].tolist()
+    assert own < Categorical().n_values
+    assert others.count(own) == (2 if isinstance(values[0], bool) else 0)
+
+
 def test_a_number_is_attacked_at_its_far_bound():
     X, _, _ = small_table()
     schema = Schema(FEATURES, Bounded(0, 10))

@@ -9,7 +9,6 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,9 @@ from dpforest.errors import LeakWarning, ParameterError, shown
 from dpforest.forest.tree import Forest
 from dpforest.parts.sampling import Disjoint
 from dpforest.records.base import MOST_WEIGHT
-from dpforest.records.categories import bucket_finder, category_codes
-from dpforest.records.columns import read_columns, read_target, to_numbers
+from dpforest.records.categories import category_codes
+from dpforest.records.columns import read_columns, read_target, read_values, to_numbers
+from dpforest.records.given import to_objects
 from dpforest.records.memory.vault import encode
 from dpforest.schema import FINE_STEPS, Categorical, Classes, Schema
 
@@ -180,10 +180,11 @@ def exposed_record(X: Any, y: Any, schema: Schema) -> dict[str, Any]:
             canary[name] = upper if end else lower
             far += np.nan_to_num(np.abs(values - end), nan=1.0).clip(0, 1)
         else:
-            codes = category_codes(column, feature)
-            rarest = int(np.bincount(codes, minlength=feature.n_values)[: feature.n_values].argmin())
-            canary[name] = feature.categories[rarest] if feature.categories else _text_in(rarest, feature.n_values)
-            far += codes != rarest
+            codes, listed = category_codes(column, feature), feature.categories or _like(column)
+            own = category_codes(to_objects(listed), feature)
+            rarest = int(np.bincount(codes, minlength=feature.n_values + 2)[own].argmin())
+            canary[name] = listed[rarest]
+            far += codes != own[rarest]
     target, codes = schema.target, read_target(y, schema.target)
     valid = np.flatnonzero(codes >= 0)
     near = codes[valid[np.argsort(far[valid], kind="stable")[:N_NEAR]]]
@@ -194,10 +195,12 @@ def exposed_record(X: Any, y: Any, schema: Schema) -> dict[str, Any]:
     return canary
 
 
-def _text_in(bucket: int, n_buckets: int) -> str:
-    """A text that falls into a bucket."""
-    find = bucket_finder(n_buckets)
-    return next(text for text in map(str, count()) if find(text) == bucket)
+def _like(column: Any) -> list[Any]:
+    """Values of the type of a column, enough for some of them to fall into each bucket: numbers, their texts, or truths."""
+    kinds = {type(value) for value in read_values(column)}
+    if bool in kinds:
+        return [False, True]
+    return [str(number) if str in kinds else number for number in range(1000)]
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@ class Missing:
 
 def category_codes(column: Any, part: Categorical) -> np.ndarray:
     """The index of each value in the category list, or its bucket; the next index stands for "other", then missing."""
-    return (
-        text_codes(column, part) if part.by_text else to_indices(column, part.categories, part.n_values, part.n_values + 1)
-    )
+    if part.by_text:
+        return text_codes(column, part)
+    return to_indices(column, part.categories, part.n_values, part.n_values + 1)
 
 
 def text_codes(column: Any, part: Categorical) -> np.ndarray:
