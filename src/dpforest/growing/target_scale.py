@@ -74,8 +74,8 @@ def find_scale(source: Source, target: Bounded, plan: ScalePlan, amount: float, 
     """The released location and spread of the target, and what is left of ``amount``.
 
     The location is the end of the median's bin that is nearest to the centre. If the spread is less than the width of that
-    bin, both are chosen once more around it, unless too little would be left. Where nearly all records have one value no spread is found; it is then that
-    value's distance from 0, or 1.
+    bin, both are chosen once more around it, unless too little would be left. Where nearly all records have one value no
+    spread is found; it is then that value's distance from 0, or 1.
 
     Privacy:
         Claim: costs what it takes of ``amount``.

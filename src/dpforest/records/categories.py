@@ -83,7 +83,6 @@ def to_texts(column: Any) -> tuple[list[str], np.ndarray]:
     return list(indices), places[inverse] if len(places) else np.zeros(0, dtype=np.int64)
 
 
-<<<<<<< ours
 def tally_texts(column: Any, kept: np.ndarray) -> dict[str, int]:
     """The number of records of each text that occurs among the rows of a column for which the mask ``kept`` is True."""
     texts, indices = to_texts(column)
@@ -99,10 +98,6 @@ def add_texts(tallies: Iterable[dict[str, int]]) -> dict[str, int]:
     return dict(total)
 
 
-# numpy may warn about a value, or raise if callers have asked for that.
-@np.errstate(all="ignore")
-=======
->>>>>>> theirs
 def to_text(value: Any) -> Any:
     """The text of a value, ``Missing`` for a missing one, None for one that has none; may raise for an odd one.
 
