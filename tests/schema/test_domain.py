@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import naive
-from tests.support.strategies import FIXED, domains, grids, numerics
+from tests.support.strategies import FIXED, domains, numerics
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.errors import SchemaError
 from dpforest.schema.domain import MOST_CODES, Domain, Grid, anchor
+
+grids = st.builds(Grid, bins=st.integers(1, 6), scales=st.booleans(), sparse=st.booleans())
 
 
 def domain_of(*features, grid=None):
