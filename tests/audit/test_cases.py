@@ -51,7 +51,7 @@ def oddities(case, record):
     elif isinstance(target, Classes):
         if record[-1] not in target.labels:
             yield "unknown label"
-    elif not target.lower <= record[-1] <= target.upper:
+    elif not target.range[0] <= record[-1] <= target.range[1]:
         yield "clipped target"
 
 

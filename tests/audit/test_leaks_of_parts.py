@@ -210,7 +210,8 @@ def test_a_sensitivity_that_is_too_small_in_l2_alone_costs_more_than_its_charge_
         findings[case.delta > 0] += replay(Subject(recipe), case)[1]
     assert {finding.kind for finding in findings[False]} == {"bound"}
     assert {finding.kind for finding in findings[True]} == {"bound", "charge", "loss"}
-    assert all("test_leaks_of_parts.py" in finding.where for finding in findings[True])
+    # What is lost in all is found at the last release that a record moved, which may be the range of the target.
+    assert all("test_leaks_of_parts.py" in finding.where for finding in findings[True] if finding.kind != "loss")
 
 
 # Bounds of the choices of a target's scale and range that are too narrow: one direction is denied, or a price forgotten.
