@@ -12,21 +12,22 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from dpforest.errors import SchemaError
-from dpforest.schema import Categorical, Date, Feature, Numeric, Schema
+from dpforest.schema import SECONDS_OF_DAY, Categorical, Date, Feature, Numeric, Schema
+from dpforest.schema.calendar import MOST_CUTS, calendar_cuts, date_words
 
 MOST_CODES = 1 << 16
 # A learnt list has at most so many values, each of at most so many characters.
 MOST_LISTED, MOST_CHARACTERS = 1_000, 200
 # Texts with these cannot be part of a query in every database.
 NOT_IN_QUERIES = ("\0", "${")
-
-
 # Of a grid without a scale: cuts in each octave, or in the topmost ones and in the others of a sparse grid.
 PER_OCTAVE, TOP_OCTAVES, PER_LOW_OCTAVE = 8, 4, 2
 # Octaves reach down to 2**-13, or are 20, whichever is more. Numbers above 2**34 are rare: one cut for each octave there.
 LEAST_EXPONENT, LEAST_OCTAVES, MOST_DENSE = -13, 20, 34
 # Without scales and bounds: powers of 2 from 2**-10 up to 2**20.
 COMMON_OCTAVES = 10
+# A grid of fewer bins than this has as few for dates; any other has the cuts of the calendar.
+FEW_BINS = 16
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,9 @@ class Grid:
 
     def cuts(self, feature: Numeric | Date) -> np.ndarray:
         """The cuts of a feature, ``(n_cuts,)``, increasing and inside its bounds; bin k holds values with k cuts <= them."""
+        if isinstance(feature, Date):
+            # Papers that give a child to each of a few bins do so for dates too.
+            return calendar_cuts(feature, MOST_CUTS if self.bins >= FEW_BINS else self.bins - 1)
         return _cuts(self, *feature.range, feature.integer, feature.has_bounds)
 
 
@@ -143,9 +147,16 @@ def derived(schema: Schema) -> tuple[Derived, ...]:
     for column, (name, part) in enumerate(schema.features.items()):
         found.append(Derived(name, column, part))
         if isinstance(part, Date):
-            asked = ("weekday", "month", "hour") if part.time else ("weekday", "month")
-            found += [Derived(f"{name} ({of})", column, OF_DATE[of], of) for of in asked]
+            found += [Derived(f"{name} ({of})", column, OF_DATE[of], of) for of in _asked_of_date(part)]
     return tuple(found)
+
+
+def _asked_of_date(part: Date) -> list[str]:
+    """The keys of OF_DATE that may differ between the bounds of a date."""
+    unit = 1 if part.time else SECONDS_OF_DAY
+    lower, upper = (np.datetime64(int(end) * unit, "s") for end in part.range)
+    turns = {"weekday": "D", "month": "M"} | ({"hour": "h"} if part.time else {})
+    return [of for of, turn in turns.items() if lower.astype(f"M8[{turn}]") != upper.astype(f"M8[{turn}]")]
 
 
 @dataclass(frozen=True)
@@ -188,6 +199,16 @@ class Domain:
     @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(each.name for each in self.derived)
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """The index of the column of the table that each feature is derived from, ``(n_features,)``."""
+        return np.array([each.column for each in self.derived])
+
+    @cached_property
+    def column_names(self) -> tuple[str, ...]:
+        """The name of each column of the table: that of the first feature that is derived from it."""
+        return tuple(each.name for each in self.derived if each.of == "value")
 
     @cached_property
     def features(self) -> tuple[Feature, ...]:
@@ -242,6 +263,12 @@ class Domain:
         """For each feature an array of the names of its codes as text; empty for a numeric feature."""
         return [_category_words(part) if isinstance(part, Categorical) else np.empty(0) for part in self.features]
 
+    @cached_property
+    def cut_words(self) -> list[list[str]]:
+        """For each feature its cuts as text; dates as such."""
+        pairs = zip(self.features, self.cuts, strict=True)
+        return [date_words(part, cuts) if isinstance(part, Date) else _cut_texts(cuts) for part, cuts in pairs]
+
     def describe(self, feature: int, codes: np.ndarray) -> str:
         """The condition that a feature has one of some codes, given as a mask: ``age < 37``, ``sex = Male``, or "never"."""
         if not codes.any():
@@ -255,7 +282,7 @@ class Domain:
         bins, missing = np.flatnonzero(codes[:-1]), bool(codes[-1])
         if not len(bins):
             return f"{name} is missing"
-        cuts, ranges = _cut_texts(self.cuts[feature]), []
+        cuts, ranges = self.cut_words[feature], []
         for run in np.split(bins, np.flatnonzero(np.diff(bins) > 1) + 1):
             low = f"{cuts[run[0] - 1]} <= " if run[0] > 0 else ""
             high = f" < {cuts[run[-1]]}" if run[-1] < len(cuts) else ""

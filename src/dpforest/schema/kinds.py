@@ -191,10 +191,10 @@ class Date:
     def _written(self, value: Any) -> str:
         """A bound as ISO 8601 writes it: a date, or a point in time of UTC."""
         try:
-            moment = _moment(value)
-        except (TypeError, ValueError):
+            moment = _moment(value).replace(microsecond=0, tzinfo=None)
+        except (AttributeError, OverflowError, TypeError, ValueError):
             raise SchemaError(f"Date needs bounds such as '2020-01-31' or a datetime.date, not {shown(value)}.") from None
-        return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if self.time else moment.strftime("%Y-%m-%d")
+        return f"{moment.isoformat()}Z" if self.time else moment.date().isoformat()
 
     @property
     def range(self) -> tuple[float, float]:
