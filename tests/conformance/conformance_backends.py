@@ -65,6 +65,7 @@ def _duckdb(folder, stack, server):
     import ibis
 
     connection = ibis.duckdb.connect()
+    connection.raw_sql("SET TimeZone = 'Asia/Kathmandu'")  # dates must not depend on it
     stack.callback(connection.disconnect)
 
     def seal(table, schema):

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 from tests.conformance.conformance import NAME
 
-from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
+from dpforest.schema import Bounded, Categorical, Classes, Date, Numeric, Schema
 
 CITIES = ("Oslo", "it's", 'a"b', "", "NaN", "null", "ÅÅ", "oslo")  # all listed but the last two
 UNUSUAL = (np.nan, None, np.inf, -np.inf, 0.0, -0.0, 0.5, -1.0, 1.0, 0.25, 1e300, -1e300, 5e-324, np.nextafter(0.5, 0))
@@ -16,6 +16,10 @@ TARGETS = {
     "four classes": Classes([3, 1, 2, 9], name="y"),  # 9 never occurs
     "bounded": Bounded(-2, 5, name="y"),
 }
+TURNS = (
+    "0001-01-01T00:00:01", "1899-12-31", "1900-03-01", "1970-01-01", "2000-02-29", "2024-01-01", "2024-02-29T13:00",
+    "2024-03-01", "2024-03-04", "2100-01-01", "9999-12-31T23:59:59",
+)  # fmt: skip
 SIZES = {"mixed": 47, "one row": 1, "empty": 0, "all left out": 5}
 
 
@@ -53,6 +57,26 @@ def nasty(size, kind):
         "y": _labels(size, target, n_rows, rng),
     }
     return pa.table(columns), Schema(features(n_rows), target)
+
+
+def dated(n_rows):
+    """A table of dates and points in time with and without zones, and its schema; some are at turns of the calendar."""
+    rng = np.random.default_rng(11)
+    turns = [np.datetime64(text, "us") for text in TURNS]
+    near = [turn + step for turn in turns for step in (-1, 0, 1)]
+    far = rng.integers(-62_135_596_800_000_000, 253_402_300_799_999_999, max(n_rows - len(near), 0)).astype("M8[us]")
+    moments = [*near, *far][:n_rows]
+    columns = {"day": pa.date32(), "clock": pa.timestamp("us"), "instant": pa.timestamp("us", "UTC")}
+    parts = {"narrow": Date("2023-12-25", "2024-03-03"), "wide": Date("0001-01-01", "9999-12-31"), "usual": Date()}
+    whole = {"hours": Date("2024-02-28T20:00:00", "2024-03-01T03:00:00", time=True), "times": Date(time=True)}
+    table, features = {}, {NAME: Categorical([f"r{index}" for index in range(n_rows)])}
+    for column, type_ in columns.items():
+        for part, feature in (parts if column == "day" else parts | whole).items():
+            values = _some_missing([moment.astype("M8[D]") if column == "day" else moment for moment in moments], rng)
+            table[f"{column} {part}"] = pa.array([None if value is None else value.item() for value in values], type_)
+            features[f"{column} {part}"] = feature
+    table |= {NAME: [f"r{index}" for index in range(n_rows)], "y": rng.choice(["no", "yes"], n_rows)}
+    return pa.table(table), Schema(features, TARGETS["two classes"])
 
 
 def _some_missing(values, rng):

@@ -26,6 +26,9 @@ TYPES = {
     pa.decimal128(38, 0): "numeric(38, 0)",
     pa.string(): "text",
     pa.bool_(): "boolean",
+    pa.date32(): "date",
+    pa.timestamp("us"): "timestamp",
+    pa.timestamp("us", "UTC"): "timestamptz",
 }
 
 
@@ -82,3 +85,5 @@ def _make_accounts(root: psycopg.Connection, password: str) -> None:
         account = sql.Identifier(user)
         root.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(account, sql.Literal(password)))
         root.execute(sql.SQL("GRANT {} ON DATABASE {} TO {}").format(sql.SQL(right), database, account))
+        # Dates must not depend on where a session thinks that it is.
+        root.execute(sql.SQL("ALTER ROLE {} SET timezone TO 'Asia/Kathmandu'").format(account))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.conformance.conformance import NAME, Twin, TwinSource, grow_at_random, in_memory, offering_all
 from tests.conformance.conformance_backends import OPENERS, opened
-from tests.conformance.conformance_tables import SIZES, TARGETS, easy, nasty
+from tests.conformance.conformance_tables import SIZES, TARGETS, dated, easy, nasty
 from tests.support.encoded import opened as unsealed
 
 from dpforest import get_recipe, list_recipes
@@ -153,6 +153,15 @@ def test_lists_are_learnt_as_in_memory(backend, delta):
     gate = Gate(Ledger(make_accountant(8.0, delta)), Entropy(1))
     forest = fit_forest(twin_source(backend, table, learnt), get_recipe("jagannathan-2009"), gate, n_trees=1, max_depth=1)
     assert sorted(forest.domain.lists["city"]) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("grid", [FEW_BINS, Grid()], ids=["few bins", "the calendar"])
+def test_dates_are_encoded_as_in_memory(backend, grid):
+    table, schema = dated(40)
+    domain = Domain.of(schema, grid)
+    twin = twin_source(backend, table, schema).encode(domain)
+    all_records(twin)
+    twin.count_codes(0, np.ones((1, domain.n_features), dtype=bool))
 
 
 @pytest.mark.parametrize(("size", "kind"), CASES)

@@ -158,13 +158,12 @@ def _meet(written: Any, table: Path) -> tuple[Any, dict[str, int], list[str], li
 def _count(facts: Any, table: Path) -> dict[str, Any]:
     """How many values of each column fit the schema, as plain values: exact, for whoever holds the table."""
     from dpforest.records.readable import as_written, count_readable
-    from dpforest.records.tables import is_parquet, read_parts
+    from dpforest.records.tables import read_parts
 
     with steps("Checking") as progress:
         # Parquet has types of its own, whatever the schema declares, and is read as it is written.
-        read_as = as_written(facts) if is_parquet(table) else facts
-        parts = read_parts(table, read_as, with_target=True, progress=progress)
-        written = read_parts(table, as_written(facts), with_target=True)
+        parts = read_parts(table, facts, with_target=True, any_type=True, progress=progress)
+        written = read_parts(table, as_written(facts), with_target=True, any_type=True)
         n_rows, readings = count_readable(zip(parts, written, strict=True), facts)
     return {"not_for_publication": NOT_PRIVATE, "rows": n_rows, "columns": [reading.to_dict() for reading in readings]}
 

@@ -4,6 +4,7 @@ Bounds, categories and classes read here are exact facts about the records. They
 that was fitted this way says so.
 """
 
+from datetime import date
 from typing import Any
 
 import narwhals as nw
@@ -13,8 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from dpforest.errors import TableError
-from dpforest.records.columns import column_kind, is_missing, to_numbers
-from dpforest.schema import Bounded, Categorical, Classes, Feature, Numeric, Schema
+from dpforest.records.columns import column_kind, is_missing, read_values, to_numbers
+from dpforest.records.dates import to_seconds
+from dpforest.records.iso_text import NO_DATE
+from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Classes, Date, Feature, Numeric, Schema
+from dpforest.schema.calendar import LAST_SECOND
 
 
 def assume_public(X: Any, y: Any, *, classes: bool) -> tuple[Any, Schema]:
@@ -34,6 +38,8 @@ def assume_public(X: Any, y: Any, *, classes: bool) -> tuple[Any, Schema]:
 
 def _feature(name: str, column: Any) -> Feature:
     kind, _ = column_kind(column)
+    if kind == "date" or (kind == "mixed" and _holds_dates(column)):
+        return _date(to_seconds(column))
     values = column if isinstance(column, np.ndarray) else np.asarray(column.to_list(), dtype=object)
     if kind in ("text", "category") and not isinstance(column, np.ndarray):
         return _categorical(values)
@@ -47,6 +53,23 @@ def _feature(name: str, column: Any) -> Feature:
     lower, upper = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
     whole = kind == "number" and (known == np.rint(known)).all() and _is_whole_type(column)
     return Numeric(lower, _above(lower, upper), integer=bool(whole))
+
+
+def _holds_dates(column: Any) -> bool:
+    """Whether a column without a type has dates and nothing else but missing values; text is taken as categories."""
+    values = [value for value in read_values(column) if not is_missing(value)]
+    return bool(values) and all(isinstance(value, date | np.datetime64) for value in values)
+
+
+def _date(seconds: np.ndarray) -> Date:
+    """A date with the first and the last second as bounds, which are at least a day apart."""
+    known = seconds[seconds != NO_DATE]
+    if not len(known):
+        return Date()
+    lower = min(int(known.min()), LAST_SECOND - SECONDS_OF_DAY)
+    upper = max(int(known.max()), lower + SECONDS_OF_DAY)
+    has_time = bool((known % SECONDS_OF_DAY).any())
+    return Date(str(np.datetime64(lower, "s")), str(np.datetime64(upper, "s")), time=has_time)
 
 
 def _is_whole_type(column: Any) -> bool:

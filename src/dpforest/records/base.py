@@ -5,6 +5,7 @@ The rest of the library knows this module of ``records`` and no other.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -13,8 +14,8 @@ from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
-from dpforest.schema import Bounded, Numeric, Schema, Target
-from dpforest.schema.domain import Domain
+from dpforest.schema import Bounded, Feature, Numeric, Schema, Target
+from dpforest.schema.domain import Domain, derived
 
 # The weight of a record about which the trees are as wrong as a guess, or worse. A weight takes one byte.
 MOST_WEIGHT = 255
@@ -50,14 +51,19 @@ Assignment = OneTree | AllTrees | Poisson
 class Rows:
     """The rows of a table, for printed algorithms that open them.
 
-    ``columns`` has floats for a numeric feature (NaN where missing) and indices in the category list for a categorical one
-    (the next two indices are for "other" and missing). ``target`` has indices in the class list, or numbers in [0, 1] for a
+    ``columns`` has a column for each of ``features``, which are those that trees may ask for (of a date there are several):
+    floats for a numeric feature (NaN where missing) and indices in the category list for a categorical one (the next two
+    indices are for "other" and missing). ``target`` has indices in the class list, or numbers in [0, 1] for a
     bounded target, scaled by its public bounds.
     """
 
     columns: tuple[np.ndarray, ...]
     target: np.ndarray
     schema: Schema
+
+    @cached_property
+    def features(self) -> tuple[Feature, ...]:
+        return tuple(each.part for each in derived(self.schema))
 
     @property
     def n_rows(self) -> int:

@@ -18,7 +18,7 @@ from narwhals.dependencies import get_pandas
 from dpforest.errors import TableError
 from dpforest.records.given import given_column, given_columns, given_frame, to_objects
 from dpforest.records.memory.kernels import look_up
-from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Feature, Numeric, Schema, Target
+from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Date, Feature, Numeric, Schema, Target
 
 # Whole numbers are looked up in an array if the largest listed one is less than this above the smallest.
 MOST_TABLE = 1 << 16
@@ -26,6 +26,12 @@ MOST_TABLE = 1 << 16
 NUMBERS = (numbers.Real, Decimal, np.bool_, str, bytes)
 # For each kind of column the type of its values, and the noun for them in errors.
 HELD: dict[str, tuple[type, str]] = {"number": (numbers.Number, "numbers"), "text": (str, "text"), "bytes": (bytes, "bytes")}
+
+NO_NUMBERS = ("text", "bytes", "category", "date")
+# Kinds of columns that cannot hold what is declared.
+UNFIT: dict[type, tuple[str, ...]] = {
+    Numeric: NO_NUMBERS, Bounded: NO_NUMBERS, Categorical: ("date",), Classes: ("date",), Date: ("number", "bytes"),
+}  # fmt: skip
 
 
 def read_columns(X: Any, schema: Schema) -> list[Any]:
@@ -72,15 +78,19 @@ def _listed(names: list[Any]) -> str:
 def _check_kind(what: str, part: Feature | Target, column: Any) -> None:
     """Raise ``TableError`` if a column cannot hold what is declared, by its type alone."""
     kind, shown = column_kind(column)
-    is_textual = isinstance(part, Categorical) and part.by_text
-    if (
-        kind == "other"
-        or (isinstance(part, Numeric | Bounded) and kind in ("text", "bytes", "category"))
-        or (is_textual and kind == "bytes")  # which text bytes stand for, nobody said
-    ):
-        raise TableError(
-            f"{what} is declared {part.kind}, but it was given as {shown}. Convert the column, or correct the schema."
+    # Which text bytes stand for, nobody said.
+    is_unread = kind == "bytes" and isinstance(part, Categorical) and part.by_text
+    if kind != "other" and kind not in UNFIT[type(part)] and not is_unread:
+        return
+    advice = "Convert the column, or correct the schema."
+    if kind == "date" and isinstance(part, Feature):
+        advice = "Declare it Date(), or Date(time=True) if the time of day counts; or convert the column."
+    elif kind == "number":
+        advice = (
+            "A number does not say what it counts, and since when. Convert the column to dates, for example by "
+            "pandas.to_datetime(column, unit='s'), or declare it Numeric()."
         )
+    raise TableError(f"{what} is declared {part.kind}, but it was given as {shown}. {advice}")
 
 
 def _check_listed(what: str, listed: Sequence[Hashable], noun: str, column: Any, hint: str = "") -> None:
@@ -97,9 +107,9 @@ def _check_listed(what: str, listed: Sequence[Hashable], noun: str, column: Any,
 
 
 def column_kind(column: Any) -> tuple[str, str]:
-    """The kind of a column, by its type: number, text, bytes, category, mixed or other; and the name of that type."""
+    """The kind of a column, by its type: number, text, bytes, date, category, mixed or other; and the name of that type."""
     if isinstance(column, np.ndarray):
-        kinds = {"b": "number", "i": "number", "u": "number", "f": "number", "O": "mixed", "U": "text", "S": "bytes"}
+        kinds = dict.fromkeys("biuf", "number") | {"O": "mixed", "U": "text", "S": "bytes", "M": "date"}
         names = {"U": "text", "S": "bytes", "O": "object"}  # without a length, which is that of the longest value
         return kinds.get(column.dtype.kind, "other"), names.get(column.dtype.kind, column.dtype.name)
     if _is_object(column):
@@ -111,6 +121,8 @@ def column_kind(column: Any) -> tuple[str, str]:
         return "number", shown
     if dtype == nw.String:
         return "text", shown
+    if dtype in (nw.Date, nw.Datetime):
+        return "date", shown
     if dtype in (nw.Categorical, nw.Enum):
         return "category", shown
     # A column without any value may have the type Unknown.

@@ -25,7 +25,7 @@ def read_ids(groups: Any) -> Any:
     """The ids of rows as one array or series; its type is checked, values are not."""
     column = given_column(groups, "groups", "groups")
     kind, shown = column_kind(column)
-    if kind == "other":
+    if kind in ("date", "other"):
         raise TableError(f"groups holds {shown}; ids of persons are numbers or text. Convert them.")
     return column
 

@@ -14,7 +14,9 @@ import pyarrow as pa
 from dpforest.errors import TableError
 from dpforest.records.categories import category_codes
 from dpforest.records.columns import distinct, read_columns, to_numbers
-from dpforest.schema import Bounded, Categorical, Classes, Feature, Numeric, Schema
+from dpforest.records.dates import to_seconds
+from dpforest.records.iso_text import NO_DATE
+from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Classes, Date, Feature, Numeric, Schema
 
 Part = tuple[pa.Table, Any]  # features and target, as ``tables.read_parts`` gives them
 # The number of near misses of a column that are shown, the most frequent first.
@@ -38,6 +40,9 @@ class Reading:
         except TableError as error:
             self.problem = str(error)
             return
+        if isinstance(self.feature, Date):
+            self._add_dates(to_seconds(values), self.feature, column.null_count)
+            return
         # Text that is no number was read as missing, and text that is not UTF-8 as a value that is not listed.
         n_undecodable = _count_undecodable(column)
         n_unreadable = max(column.null_count - n_missing, 0) + n_undecodable
@@ -54,6 +59,14 @@ class Reading:
         self.counts["beyond"] += int(n_known - n_fit) - n_undecodable
         self.counts["unreadable"] += n_unreadable
         self.counts["missing"] += max(len(column) - int(n_known) - (n_unreadable - n_undecodable), 0)
+
+    def _add_dates(self, seconds: np.ndarray, feature: Date, n_missing: int) -> None:
+        (lower, upper), unit = feature.range, 1 if feature.time else SECONDS_OF_DAY
+        known = seconds[seconds != NO_DATE] // unit
+        n_fit = int(np.count_nonzero((known >= lower) & (known <= upper)))
+        n_unreadable = len(seconds) - len(known) - n_missing
+        counts = {"fits": n_fit, "beyond": len(known) - n_fit, "missing": n_missing, "unreadable": n_unreadable}
+        self.counts.update(counts)
 
     def _find_near(self, values: Any) -> None:
         """Add to the near misses: texts that match a listed one apart from blanks, case, or how a number is written."""

@@ -10,15 +10,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import pyarrow as pa
 import pyarrow.csv
 from pyarrow import dataset
 
 from dpforest.common.progress import Step
 from dpforest.errors import TableError
+from dpforest.records.dates import to_seconds
+from dpforest.records.iso_text import NO_DATE
 from dpforest.records.parquet import empty_table, open_files, read_batches
 from dpforest.records.text import read_numbers, text_to_numbers
-from dpforest.schema import Schema
+from dpforest.schema import SECONDS_OF_DAY, Schema
 
 PART_ROWS = 1 << 17
 # A text file is read in blocks of PART_BYTES. Where a row does not fit, blocks grow to MOST_BYTES, which Arrow can address.
@@ -69,16 +72,24 @@ def _apart(table: pa.Table, schema: Schema, with_target: bool) -> tuple[pa.Table
 
 
 def read_parts(
-    path: str | Path, schema: Schema, *, with_target: bool = False, progress: Progress = _silent
+    path: str | Path,
+    schema: Schema,
+    *,
+    with_target: bool = False,
+    any_type: bool = False,
+    progress: Progress = _silent,
 ) -> Iterator[tuple[pa.Table, Any]]:
     """Features and target, as ``read_table`` gives them, of some rows of a CSV or Parquet file at a time.
 
-    A file without rows gives one part without rows. Each file of a folder is read with its own types.
+    A file without rows gives one part without rows. Each file of a folder is read with its own types; unless ``any_type`` is
+    set, they must be those that the schema declares.
     """
     path = Path(path)
     with _refusals(path):
-        tables = _parquet_tables if is_parquet(path) else _csv_tables
-        empty, parts = tables(path, schema, with_target, progress)
+        if is_parquet(path):
+            empty, parts = _parquet_tables(path, schema, with_target, any_type, progress)
+        else:
+            empty, parts = _csv_tables(path, schema, with_target, progress)
         is_empty = True
         for part in parts:
             is_empty = False
@@ -106,6 +117,8 @@ def column_kinds(path: str | Path) -> dict[str, str]:
 def _kind(type_: pa.DataType) -> str:
     if pa.types.is_integer(type_):
         return "whole"
+    if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
+        return "date" if pa.types.is_date(type_) else "time"
     if pa.types.is_boolean(type_):
         return "truth"
     if pa.types.is_nested(type_) or any(is_so(type_) for is_so in UNREADABLE):
@@ -115,7 +128,13 @@ def _kind(type_: pa.DataType) -> str:
 
 def _guessed(column: pa.Array) -> str:
     known = pa.chunked_array([column.drop_null()])
-    return "number" if len(known) and read_numbers(known).null_count <= (1 - MOSTLY) * len(known) else "text"
+    if len(known) and read_numbers(known).null_count <= (1 - MOSTLY) * len(known):
+        return "number"
+    dates = to_seconds(nw.from_native(known, series_only=True))
+    dates = dates[dates != NO_DATE]
+    if not len(known) or len(dates) < MOSTLY * len(known):
+        return "text"
+    return "time" if (dates % SECONDS_OF_DAY).any() else "date"
 
 
 def _wanted(schema: Schema, with_target: bool) -> list[str]:
@@ -277,11 +296,11 @@ def _as_text(wanted: list[str]) -> pyarrow.csv.ConvertOptions:
 
 
 def _parquet_tables(
-    path: Path, schema: Schema, with_target: bool, progress: Progress
+    path: Path, schema: Schema, with_target: bool, any_type: bool, progress: Progress
 ) -> tuple[pa.Table, Iterator[pa.Table]]:
     """A table without rows that has the wanted columns of a Parquet file or folder, and tables of some rows at a time."""
     wanted = _wanted(schema, with_target)
-    files = open_files(path, schema, with_target=with_target)
+    files = open_files(path, schema, with_target=with_target, any_type=any_type)
 
     def parts() -> Iterator[pa.Table]:
         n_done, n_rows = 0, sum(file.count_rows() for file in files)

@@ -7,7 +7,7 @@ A table that has types is refused instead if it has text where numbers are decla
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpforest.schema import Categorical, Classes, Numeric, Schema
+from dpforest.schema import Bounded, Categorical, Classes, Date, Numeric, Schema
 
 
 def text_to_numbers(table: pa.Table, schema: Schema) -> pa.Table:
@@ -22,11 +22,13 @@ def text_to_numbers(table: pa.Table, schema: Schema) -> pa.Table:
 def is_number(schema: Schema, name: str) -> bool:
     """Whether a column holds numbers: a numeric feature, a bounded target, or categories that are numbers."""
     part = schema.target if name == schema.target.name else schema.features[name]
-    if isinstance(part, Numeric) or part.kind == "bounded":
+    if isinstance(part, Date):
+        return False  # text is read as dates wherever it comes from
+    if isinstance(part, Numeric | Bounded):
         return True
     if isinstance(part, Categorical) and part.by_text:
         return False
-    values = part.labels if isinstance(part, Classes) else part.categories  # type: ignore[union-attr]
+    values = part.labels if isinstance(part, Classes) else part.categories
     return all(isinstance(value, int | float) for value in values)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpforest.recipes.published.base import Node
 from dpforest.records.base import Rows
-from dpforest.schema import Numeric
+from dpforest.schema import Categorical
 
 # The papers name the sensitivity of the Gini index and give no number; 2 is that of its count form.
 GINI_SENSITIVITY = 2.0
@@ -94,7 +94,7 @@ class Sample:
 
     @cached_property
     def is_continuous(self) -> np.ndarray:
-        return np.array([isinstance(part, Numeric) for part in self.rows.schema.features.values()])
+        return np.array([not isinstance(part, Categorical) for part in self.rows.features])
 
     @cached_property
     def _ranked(self) -> list[tuple[np.ndarray, np.ndarray]]:

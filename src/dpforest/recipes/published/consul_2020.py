@@ -32,7 +32,7 @@ from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
 from dpforest.recipes.published.base import Node, Published, equal_parts, exponential_choice, laplace
 from dpforest.records.base import Rows
-from dpforest.schema import Categorical, Classes, Schema
+from dpforest.schema import Categorical, Classes, Feature
 
 MOST_ENUMERATED = 10
 N_RANDOM_SUBSETS = 512
@@ -64,17 +64,16 @@ def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) 
     n_trees, part = recipe.n_trees, not isinstance(recipe.sample, EveryRecord)
     parts = equal_parts(rows, n_trees, rng) if part else [rows] * n_trees
     budget = recipe.allocate.plan(epsilon if part else epsilon / n_trees, recipe.depth)
-    split = partial(
-        find_split, epsilon_1=budget.splits[0] / 2, n_features=recipe.propose.n_drawn(rows.schema.n_features), rng=rng
-    )
+    n_drawn = recipe.propose.n_drawn(len(rows.columns))
+    split = partial(find_split, epsilon_1=budget.splits[0] / 2, n_features=n_drawn, rng=rng)
     leaf = partial(store, epsilon_2=budget.leaves, rng=rng)
-    return [fit_tree(data, public_ranges(rows.schema), recipe.depth, split, leaf) for data in parts]
+    return [fit_tree(data, public_ranges(rows.features), recipe.depth, split, leaf) for data in parts]
 
 
-def public_ranges(schema: Schema) -> Ranges:
+def public_ranges(features: tuple[Feature, ...]) -> Ranges:
     """R_A at the root: the public ranges of the features that can be split on at all."""
     ranges: Ranges = {}
-    for index, feature in enumerate(schema.features.values()):
+    for index, feature in enumerate(features):
         if not isinstance(feature, Categorical):
             ranges[index] = feature.range
         elif feature.n_values > 1:
@@ -131,7 +130,7 @@ def find_split(rows: Rows, ranges: Ranges, epsilon_1: float, n_features: int, rn
 def balanced_split(rows: Rows, feature: int, allowed: tuple, epsilon_1: float, rng: np.random.Generator) -> Split:
     """A split by the exponential mechanism that favours children of equal size (lines 34 to 48)."""
     column = rows.columns[feature]
-    if isinstance(list(rows.schema.features.values())[feature], Categorical):
+    if isinstance(rows.features[feature], Categorical):
         return Split(feature, groups=_balanced_subset(column, np.array(allowed), epsilon_1, rng))
     return Split(feature, cuts=(_median(column, allowed, epsilon_1, rng),))
 

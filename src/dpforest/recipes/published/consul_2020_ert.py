@@ -28,14 +28,14 @@ def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) 
     parts = [rows.take(trees == tree) for tree in range(n_trees)] if part else [rows] * n_trees
     split = partial(random_split, rng=rng)
     leaf = partial(store, epsilon_2=epsilon if part else epsilon / n_trees, rng=rng)
-    return [fit_tree(data, public_ranges(rows.schema), recipe.depth, split, leaf) for data in parts]
+    return [fit_tree(data, public_ranges(rows.features), recipe.depth, split, leaf) for data in parts]
 
 
 def random_split(rows: Rows, ranges: Ranges, rng: np.random.Generator) -> Split:
     """A random split of a random feature, from public ranges alone."""
     feature = int(rng.choice(list(ranges)))
     allowed = ranges[feature]
-    if isinstance(list(rows.schema.features.values())[feature], Categorical):
+    if isinstance(rows.features[feature], Categorical):
         inside = _random_subset(len(allowed), rng)
         return Split(feature, groups=tuple(tuple(np.array(allowed)[side].tolist()) for side in (inside, ~inside)))
     return Split(feature, cuts=(float(rng.uniform(*allowed)),))

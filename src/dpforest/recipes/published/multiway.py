@@ -73,7 +73,7 @@ class Values:
 def attributes_of(rows: Rows, domain: Domain) -> list[Attribute]:
     """All features of a table as attributes; numbers have the bins of the domain as values."""
     attributes = []
-    for index, (column, feature) in enumerate(zip(rows.columns, rows.schema.features.values(), strict=True)):
+    for index, (column, feature) in enumerate(zip(rows.columns, rows.features, strict=True)):
         if isinstance(feature, Categorical):
             n_values = feature.n_values
             groups = tuple((value,) for value in range(n_values))

@@ -127,7 +127,7 @@ class Grower:
 
     @cached_property
     def features(self) -> list[Feature]:
-        return list(self.part.schema.features.values())
+        return list(self.part.features)
 
     def grow(self, records: np.ndarray, depth: int = 0, used: frozenset[int] = frozenset()) -> Node:
         """The node of some records and all below; ``used`` are the discrete features that were split on above."""

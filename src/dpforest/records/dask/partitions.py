@@ -33,7 +33,7 @@ from dpforest.records.memory.threads import Workers
 from dpforest.records.memory.vault import count_around, encode
 from dpforest.records.parquet import ParquetVault, open_files
 from dpforest.schema import Bounded, Schema, Target
-from dpforest.schema.domain import Domain
+from dpforest.schema.domain import Domain, derived
 
 # Row groups of a file are read together up to this many rows: a task for each of many small ones would take longer.
 PARTITION_ROWS = 1 << 19
@@ -113,7 +113,7 @@ class Files:
     def n_bytes(self) -> int:
         # What its codes take on disk and in memory: a cluster moves things that it takes for small from worker to worker.
         n_rows = sum(group.num_rows for group in self.fragment.row_groups)
-        return n_rows * (self.schema.n_features + 2)
+        return n_rows * (len(derived(self.schema)) + 2)
 
     def digest(self) -> bytes:
         return bytes(N_DIGEST_BYTES)  # not needed: a changed file is known by its stamp

@@ -16,14 +16,15 @@ from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Openable, Rows
 from dpforest.records.categories import category_codes, tally_texts
 from dpforest.records.columns import count_by_edges, fine_steps, read_classes, read_columns, read_numbers, to_numbers
+from dpforest.records.dates import derived_columns
 from dpforest.records.draws import draw_held_out
 from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.memory.kernels import count_scales, encode_numbers
 from dpforest.records.memory.threads import Workers
 from dpforest.records.people import People, read_ids
 from dpforest.records.scoring import hits_and_misses
-from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Feature, Schema
-from dpforest.schema.domain import Domain
+from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Schema
+from dpforest.schema.domain import Derived, Domain, derived
 from dpforest.schema.scales import N_BINS
 
 # Arguments of ``encode_numbers`` that describe features: cuts, missing, n_before, quick, lows, scales.
@@ -146,28 +147,37 @@ class Vault(Guarded, Openable):
 
 def sealed_rows(parts: list[list[Any]], target_codes: np.ndarray, schema: Schema) -> Sealed[Rows]:
     """The sealed rows of a table whose columns were read in parts, without those whose target is left out."""
-    raw = [[_raw(*pair) for pair in zip(part, schema.features.values(), strict=True)] for part in parts]
+    features = derived(schema)
+    raw = [[_raw(*pair) for pair in zip(derived_columns(part, features), features, strict=True)] for part in parts]
     columns = tuple(np.concatenate(pieces) for pieces in zip(*raw, strict=True))
     target = target_codes if isinstance(schema.target, Classes) else target_codes / FINE_STEPS
     return Sealed(Rows(columns, target, schema).take(target_codes >= 0))
 
 
-def _raw(column: Any, feature: Feature) -> np.ndarray:
-    """A column as ``Rows`` has it: indices of categories, or numbers clipped to the bounds."""
-    if isinstance(feature, Categorical):
-        return category_codes(column, feature)
-    return np.clip(to_numbers(column).astype(np.float64), *feature.range)
+def _raw(values: Any, feature: Derived) -> np.ndarray:
+    """The values of a feature as ``Rows`` has them: indices of categories, or numbers clipped to the bounds."""
+    if isinstance(feature.part, Categorical):
+        return _category_codes(values, feature, feature.part)
+    return np.clip(to_numbers(values).astype(np.float64), *feature.part.range)
+
+
+def _category_codes(values: Any, feature: Derived, part: Categorical) -> np.ndarray:
+    """The code of each value of a categorical feature, also of one that follows from a date."""
+    if feature.of != "value":  # weekdays are given as such indices
+        return np.asarray(values)
+    return category_codes(values, part)
 
 
 def encode(columns: list[Any], domain: Domain, workers: Workers | None = None) -> np.ndarray:
-    """The codes ``(n_features, n_records)`` of columns that are in the order of the domain."""
+    """The codes ``(n_features, n_records)`` of columns that are in the order of the schema."""
     codes, workers = np.empty((domain.n_features, len(columns[0])), dtype=domain.dtype), workers or Workers()
-    for own, each in zip(codes, domain.derived, strict=True):
+    values = derived_columns(columns, domain.derived)
+    for own, own_values, each in zip(codes, values, domain.derived, strict=True):
         if isinstance(each.part, Categorical):
-            own[:] = category_codes(columns[each.column], each.part)
+            own[:] = _category_codes(own_values, each, each.part)
     numeric = np.flatnonzero(domain.is_numeric)
     begin = 0
-    for matrix in _matrices(to_numbers(columns[domain.derived[feature].column]) for feature in numeric):
+    for matrix in _matrices(to_numbers(values[feature]) for feature in numeric):
         _encode_matrix(matrix, numeric[begin : begin + len(matrix)], domain, codes, workers)
         begin += len(matrix)
     return codes

@@ -13,6 +13,7 @@ import numpy as np
 
 from dpforest.errors import TableError, shown
 from dpforest.records.columns import read_columns, read_target, require_columns
+from dpforest.records.sql.dates import bin_starts, in_utc, part_of_date
 from dpforest.records.sql.lookups import real, steps
 from dpforest.records.sql.numbers import is_missing, to_real
 from dpforest.records.sql.session import can_run
@@ -31,13 +32,15 @@ def check_columns(table: Any, schema: Schema) -> None:
         dtype = table.schema()[name]
         if dtype.is_string():
             empty[name] = pa.array([], pa.string())
+        elif dtype.is_date() or dtype.is_timestamp():
+            empty[name] = pa.array([], pa.date32() if dtype.is_date() else pa.timestamp("us"))
         elif dtype.is_numeric() or dtype.is_boolean():
             # Arrow has no decimals of unlimited length; for this check any decimal will do.
             empty[name] = pa.array([], pa.decimal128(1) if dtype.is_decimal() else dtype.to_pyarrow())
         else:
             raise TableError(
-                f"Column {name!r} has the type {type(dtype).__name__} in the database; columns of numbers, truth values and "
-                "text can be read. Convert the column, for example in a view."
+                f"Column {name!r} has the type {type(dtype).__name__} in the database; columns of numbers, truth values, "
+                "dates and text can be read. Convert the column, for example in a view."
             )
     read_columns(pa.table({name: empty[name] for name in schema.features}), schema)
     read_target(pa.chunked_array([empty[schema.target.name]]), schema.target)
@@ -51,10 +54,12 @@ def check_reading(table: Any, schema: Schema, backend: Any) -> None:
     Ibis takes some types for numbers or text that the engine does not convert or compare as such: money, enumerations.
     """
     nobody = table.limit(0)
-    codes = [*feature_codes(nobody, Domain.of(schema, Grid(bins=1))).values(), target_code(nobody, schema.target)]
+    domain = Domain.of(schema, Grid(bins=1))
+    codes = [*feature_codes(nobody, domain).values(), target_code(nobody, schema.target)]
     if can_run(backend, nobody.select(**{f"c{index}": code for index, code in enumerate(codes)})):
         return
-    for name, code in zip((*schema.features, schema.target.name), codes, strict=True):
+    names = [domain.column_names[each.column] for each in domain.derived]
+    for name, code in zip((*names, schema.target.name), codes, strict=True):
         if not can_run(backend, nobody.select(code=code)):
             raise TableError(
                 f"The database cannot read column {name!r} as the schema declares it, because of its type there, or the "
@@ -82,8 +87,14 @@ def feature_codes(table: Any, domain: Domain) -> dict[str, Any]:
     """An expression for the code of each feature, under the names c0, c1, …"""
     codes = {}
     for index, each in enumerate(domain.derived):
-        column, part = table[domain.names[each.column]], each.part
-        code = _category(column, part) if isinstance(part, Categorical) else _bin(column, part, domain.cuts[index])
+        column, part = table[domain.column_names[each.column]], each.part
+        value = part_of_date(in_utc(column), each.of) if each.of != "value" else column
+        if not isinstance(part, Categorical):
+            code = _bin(value, part, domain.cuts[index])
+        elif each.of == "weekday":
+            code = ibis.cases((value.isnull(), part.n_values + 1), else_=value)
+        else:
+            code = _category(value, part)
         codes[f"c{index}"] = code.cast(code_type(int(domain.n_codes[index])))
     return codes
 
@@ -96,13 +107,15 @@ def _bin(column: Any, part: Numeric | Date, cuts: np.ndarray) -> Any:
     lower, upper = part.range
     inner = cuts[cuts <= upper]
     passed = int(np.count_nonzero(inner <= lower))
-    if column.type().is_float32():
+    if isinstance(part, Date):
+        value, (passed, starts) = column, bin_starts(column, part, inner)
+    elif column.type().is_float32():
         # Compared without conversion: a float of 32 bits is below a cut if it is below the least such float that is not.
         value, starts = column, [real(cut).cast("float32") for cut in _rounded_up(inner[passed:])]
     else:
         value = to_real(column)
         starts = [real(cut) for cut in inner[passed:]]
-    index = steps(value, [None, *starts], list(range(passed, len(inner) + 1)))
+    index = steps(value, [None, *starts], list(range(passed, passed + len(starts) + 1)))
     return ibis.cases((is_missing(value), len(cuts) + 1), else_=index)
 
 

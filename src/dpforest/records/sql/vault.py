@@ -53,6 +53,7 @@ class SqlVault(Guarded):
         except ImportError:
             raise MissingExtraError("A table in a database", "sql") from None
         from dpforest.records.sql.codes import check_columns, check_names, check_reading
+        from dpforest.records.sql.dates import check_dates
         from dpforest.records.sql.session import Session
         from dpforest.records.sql.texts import check_md5
 
@@ -63,6 +64,7 @@ class SqlVault(Guarded):
         except Exception:  # an expression of several engines, or of none
             raise TableError("The table belongs to no database, or to several. Take it from one connection.") from None
         check_columns(table, schema)
+        check_dates(backend.name, table, schema)
         check_names(backend.name, schema)
         check_md5(backend, schema)
         check_reading(table, schema, backend)
