@@ -246,21 +246,24 @@ class Forest:
         return (below > coins(codes)[:, None] * below[:, -1:]).argmax(axis=1)
 
     def importances(self) -> np.ndarray:
-        """The share of each feature in the decrease of impurity, less what noise and chance give; sums to 1 (or all 0)."""
+        """The share of each column in the decrease of impurity, less what noise and chance give; sums to 1 (or all 0)."""
         return np.array([estimate.value for estimate in self.importance_estimates()])
 
     def importance_estimates(self) -> list[Estimate]:
-        """The importance of each feature with its standard deviation, by noise and, for classes, by the draw of the records.
+        """The importance of each column with its standard deviation, by noise and, for classes, by the draw of the records.
+
+        That of a column is all that splits on the features that are derived from it decrease together.
 
         What noise of the known variance adds to a decrease is subtracted, and what splits of records at random would add
         (see ``Bands.gains``); the latter not for a bounded target, whose spread within a node is not released, and not for
-        the choice of the best of many splits. A feature whose decrease is within three
+        the choice of the best of many splits. A column whose decrease is within three
         standard deviations of what noise and chance alone would give has 0.
         """
         with np.errstate(over="ignore", invalid="ignore"):  # fourth powers of what a file may hold
             gains = self.bands.gains(self.parents, self.level_slices(), self._weights()[self.trees])
-        inner, n_features = ~self.is_leaf, self.domain.n_features
-        found, doubts, by_luck = (np.bincount(self.features[inner], part[inner], n_features) for part in gains)
+        inner, n_columns = ~self.is_leaf, len(self.domain.column_names)
+        columns = self.domain.columns[self.features[inner]]
+        found, doubts, by_luck = (np.bincount(columns, part[inner], n_columns) for part in gains)
         found = np.where(found > STANDS_OUT * np.sqrt(by_luck), found, 0.0)
         total = float(found.sum())
         if total <= 0:  # then a share may be anything
@@ -271,8 +274,9 @@ class Forest:
 
     @cached_property
     def asked(self) -> np.ndarray:
-        """Whether any split of the forest uses each feature, ``(n_features,)``."""
-        return np.bincount(self.features[~self.is_leaf], minlength=self.domain.n_features) > 0
+        """Whether any split of the forest asks for each column of the table, ``(n_columns,)``."""
+        columns = self.domain.columns[self.features[~self.is_leaf]]
+        return np.bincount(columns, minlength=len(self.domain.column_names)) > 0
 
     def _weights(self) -> np.ndarray:
         """The mean weight with which each tree counts a record, ``(n_trees,)``; 0 for a bounded target."""

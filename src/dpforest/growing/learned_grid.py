@@ -103,11 +103,11 @@ class LearnedGrid(recipe.LearnedGrid):
 
 
 def wide(domain: Domain, bins: int) -> list[int]:
-    """The numeric features whose cuts are worth learning: those without a bin for each whole number."""
+    """The numbers whose cuts are worth learning: those without a bin for each whole number. Dates have the calendar's."""
     return [
         feature
-        for feature in np.flatnonzero(domain.is_numeric).tolist()
-        if not ((part := domain.number(feature)).integer and part.range[1] - part.range[0] < bins)
+        for feature, each in enumerate(domain.derived)
+        if each.of == "value" and isinstance(each.part, Numeric) and not (each.part.integer and each.part.span < bins)
     ]
 
 

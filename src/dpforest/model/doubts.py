@@ -14,7 +14,7 @@ from dpforest.forest.tree import Estimate, Forest
 from dpforest.privacy import walk
 from dpforest.privacy.events import Charge, Mechanism
 from dpforest.privacy.ledger import Ledger
-from dpforest.schema import Bounded, Categorical, Schema
+from dpforest.schema import Bounded, Categorical, Date, Schema
 from dpforest.schema.domain import Domain
 
 # Where a table of this many rows would not stand out of the noise, that it does not stand out says nothing about labels.
@@ -95,9 +95,10 @@ def _idle_columns(forest: Forest) -> list[str]:
         nodes = roots[forest.features[roots] == feature]
         for words, codes in _empty_codes(forest.domain, feature):
             if _holds_nearly_all(forest, nodes, codes):
-                found.append(f"Column {forest.domain.names[feature]!r}: nearly all values are {words}. {CHECK}")
+                column = forest.domain.column_names[forest.domain.columns[feature]]
+                found.append(f"Column {column!r}: nearly all values are {words}. {CHECK}")
                 break
-    return found
+    return list(dict.fromkeys(found))  # of a date several features may say the same
 
 
 def _holds_nearly_all(forest: Forest, nodes: np.ndarray, codes: list[int]) -> bool:
@@ -121,6 +122,8 @@ def _holds_nearly_all(forest: Forest, nodes: np.ndarray, codes: list[int]) -> bo
 def _empty_codes(domain: Domain, feature: int) -> list[tuple[str, list[int]]]:
     """The codes of a feature that stand for no known value, in groups, each with what it means in words."""
     last = int(domain.n_codes[feature]) - 1
+    if isinstance(domain.features[feature], Date) or domain.derived[feature].of != "value":
+        return [("missing, or no dates", [last])]
     if not isinstance(domain.features[feature], Categorical):
         return [("missing, or no numbers", [last])]
     return [

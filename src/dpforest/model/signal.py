@@ -119,7 +119,9 @@ class Signal:
                 "band": min(NORMAL_95 * found.deviation, 1.0) if known else None,
                 "asked": bool(asked),
             }
-            for name, found, asked in zip(forest.domain.names, forest.importance_estimates(), forest.asked, strict=True)
+            for name, found, asked in zip(
+                forest.domain.column_names, forest.importance_estimates(), forest.asked, strict=True
+            )
         ]
         return sorted(rows, key=lambda row: -row["share"])
 

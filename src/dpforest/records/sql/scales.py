@@ -20,7 +20,7 @@ def counted_around(table: Any, domain: Domain, centres: Mapping[int, float]) -> 
     """A query for ``part`` (the place of a centre), ``cell`` (a bin around it) and ``n``, without bins that are empty."""
     distances = []
     for part, (feature, centre) in enumerate(centres.items()):
-        value = to_real(table[domain.names[feature]])
+        value = to_real(table[domain.column_names[domain.derived[feature].column]])
         low, high = map(real, domain.number(feature).range)
         clipped = ibis.cases((value < low, low), (value > high, high), else_=value)
         # A missing value is compared with nothing: engines differ in where they put NaN.

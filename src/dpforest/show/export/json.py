@@ -6,7 +6,7 @@ import numpy as np
 
 from dpforest.common.jsonable import to_json
 from dpforest.forest.tree import Forest
-from dpforest.schema import Categorical
+from dpforest.schema import Categorical, Date
 from dpforest.schema.domain import Domain
 from dpforest.show.export.listed import json_value
 from dpforest.show.export.splits import Split, Splits
@@ -25,6 +25,18 @@ BUCKET_RULE = (
 LIST_RULE = (
     f"{TEXT_RULE} The code of a text is its index in 'categories', or their number if it is not there or there is no text; "
     "that of a missing value is their number + 1."
+)
+# What a feature asks of a date, and what these rules count.
+OF_DATE = {
+    "second": "s",
+    "day": "floor(s / 86400)",
+    "weekday": "(floor(s / 86400) + 3) mod 7, as an index among the categories",
+    "month": "the month 1 to 12 of day floor(s / 86400) in the Gregorian calendar",
+    "hour": "floor((s mod 86400) / 3600)",
+}
+SECONDS = (
+    "s is the whole seconds from 1970-01-01T00:00:00Z to the point in time, rounded down; a date is its midnight, a point "
+    "in time without a zone is one of UTC, and those beyond the years 1 to 9999 count as the first or last second of these"
 )
 
 
@@ -60,8 +72,11 @@ def forest_to_dict(forest: Forest) -> dict[str, Any]:
 
 
 def _feature(domain: Domain, feature: int) -> dict[str, Any]:
-    part = domain.features[feature]
-    content = {"name": domain.names[feature], **json_value(part.to_dict())}
+    own, part = domain.derived[feature], domain.features[feature]
+    content = {"name": own.name, **json_value(part.to_dict())}
+    if isinstance(part, Date) or own.of != "value":
+        asked = own.of if not isinstance(part, Date) else "second" if part.time else "day"
+        content |= {"column": domain.column_names[own.column], "of": asked, "rule": f"{OF_DATE[asked]}; {SECONDS}"}
     if not isinstance(part, Categorical):
         return {**content, "cuts": domain.cuts[feature].tolist()}
     return content | {"codes": LIST_RULE if part.categories else BUCKET_RULE} if part.by_text else content

@@ -12,13 +12,17 @@ import numpy as np
 from dpforest.common.jsonable import to_json
 from dpforest.errors import MissingExtraError, ParameterError
 from dpforest.forest.tree import Forest
-from dpforest.schema import Bounded, Categorical, Classes
+from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Classes, Date
+from dpforest.schema.calendar import FIRST_SECOND, LAST_SECOND
+from dpforest.schema.domain import WEEKDAYS, Derived
 from dpforest.show.export.listed import is_number, json_value, kind_of, none_code, texts_of, valid_text
 from dpforest.show.export.splits import Splits, met_cuts
 
 # Operators of these versions are known to every runtime since 2022.
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
 OUTPUTS = ("label", "probabilities", "prediction")
+# Days from 0000-03-01, a Wednesday, to 1970-01-01.
+SINCE_MARCH, MARCH_WEEKDAY = 719_468, 2
 # A file of ONNX cannot be larger.
 MOST_BYTES = (1 << 31) - (1 << 20)
 
@@ -31,9 +35,9 @@ def onnx_model(forest: Forest) -> bytes:
         raise MissingExtraError("An export to ONNX", "onnx") from None
 
     _check_lists(forest)
-    names = input_names(forest.domain.names)
+    names = input_names(forest.domain.column_names)
     graph = _Graph(onnx, names)
-    codes = graph.add("Concat", *(_code(graph, forest, feature) for feature in range(len(names))), axis=1)
+    codes = graph.add("Concat", *(_code(graph, forest, feature) for feature in range(forest.domain.n_features)), axis=1)
     _add_outputs(graph, forest, _shares(graph, forest, _votes(graph, forest, codes)))
     if graph.n_bytes > MOST_BYTES:
         raise ParameterError(f"The forest takes {graph.n_bytes} bytes; a file of ONNX holds {MOST_BYTES}. Use fewer trees.")
@@ -74,7 +78,9 @@ def input_names(features: tuple[str, ...]) -> list[str]:
 
 
 def _metadata(forest: Forest, names: list[str]) -> dict[str, str]:
-    content: dict[str, Any] = {"features": list(forest.domain.names), "inputs": names}
+    dates = {each.column for each in forest.domain.derived if isinstance(each.part, Date)}
+    content: dict[str, Any] = {"features": list(forest.domain.column_names), "inputs": names}
+    content |= {"seconds_since_1970_utc": [names[column] for column in sorted(dates)]} if dates else {}
     if isinstance(forest.target, Classes):
         content["classes"] = [json_value(label) for label in forest.target.labels]
     return {"produced_by": "dpforest"} | {name: to_json(value) for name, value in content.items()}
@@ -110,7 +116,9 @@ class _Graph:
         return output
 
     def input(self, index: int, kind: str) -> str:
-        self.inputs.append(self._described(self._names[index], kind, 1))
+        """The name of a column's input, which is added the first time."""
+        if index == len(self.inputs):
+            self.inputs.append(self._described(self._names[index], kind, 1))
         return self._names[index]
 
     def output(self, value: str, name: str, kind: str, *width: int) -> None:
@@ -128,16 +136,21 @@ class _Graph:
 
 def _code(graph: _Graph, forest: Forest, feature: int) -> str:
     """The name of a new tensor with the codes of a feature, ``(n_records, 1)``."""
-    part = forest.domain.features[feature]
-    if not isinstance(part, Categorical):
-        value = graph.input(feature, "DOUBLE")
-        passed = graph.add("GreaterOrEqual", value, graph.constant([met_cuts(forest.domain, feature)], np.float64))
+    own, part = forest.domain.derived[feature], forest.domain.features[feature]
+    if own.of == "weekday":
+        value = graph.input(own.column, "DOUBLE")
+        code, missing = _of_date(graph, own, value), len(WEEKDAYS) + 1
+    elif not isinstance(part, Categorical):
+        value = graph.input(own.column, "DOUBLE")
+        is_date = isinstance(part, Date) or own.of != "value"
+        asked = graph.add("Cast", _of_date(graph, own, value), to=graph.onnx.TensorProto.DOUBLE) if is_date else value
+        passed = graph.add("GreaterOrEqual", asked, graph.constant([met_cuts(forest.domain, feature)], np.float64))
         code, missing = (
             graph.add("ReduceSum", graph.whole(passed), graph.constant([1])),
             len(forest.domain.cuts[feature]) + 1,
         )
     elif is_number(part.categories):
-        value = graph.input(feature, "DOUBLE")
+        value = graph.input(own.column, "DOUBLE")
         other = len(part.categories)
         same = graph.add("Equal", value, graph.constant([[float(item) for item in part.categories]], np.float64))  # type: ignore[arg-type]
         # At most one category is equal; what it adds turns the code of "other" into its own.
@@ -145,8 +158,38 @@ def _code(graph: _Graph, forest: Forest, feature: int) -> str:
         code = graph.add("Add", graph.add("ReduceSum", steps, graph.constant([1])), graph.constant(other))
         missing = other + 1
     else:
-        return _text_code(graph, feature, part)
+        return _text_code(graph, own.column, part)
     return graph.add("Where", graph.add("IsNaN", value), graph.constant(missing), code)
+
+
+def _of_date(graph: _Graph, feature: Derived, seconds: str) -> str:
+    """The name of a new tensor of whole numbers: what a feature asks of seconds since 1970; of a weekday its index."""
+
+    def whole(operator: str, value: str, number: int) -> str:
+        return graph.add(operator, value, graph.constant(number))
+
+    ends = (graph.constant(end, np.float64) for end in (FIRST_SECOND, LAST_SECOND))
+    known = graph.add("Where", graph.add("IsNaN", seconds), graph.constant(0, np.float64), seconds)
+    # From 0000-03-01 on, so that nothing is negative: ONNX rounds quotients of whole numbers towards 0.
+    second = whole("Add", graph.whole(graph.add("Floor", graph.add("Clip", known, *ends))), SINCE_MARCH * SECONDS_OF_DAY)
+    day = whole("Div", second, SECONDS_OF_DAY)
+    if feature.of == "weekday":
+        return whole("Mod", whole("Add", day, MARCH_WEEKDAY), len(WEEKDAYS))
+    if feature.of == "hour":
+        return whole("Div", whole("Mod", second, SECONDS_OF_DAY), 3600)
+    if feature.of == "value":
+        is_second = isinstance(feature.part, Date) and feature.part.time
+        return whole("Sub", second, SINCE_MARCH * SECONDS_OF_DAY) if is_second else whole("Sub", day, SINCE_MARCH)
+    # Years that begin in March have their leap day last, and lengths of months that a line goes through.
+    day = whole("Mod", day, 146_097)
+    leaps = graph.add(
+        "Sub", whole("Div", day, 36_524), graph.add("Add", whole("Div", day, 1_460), whole("Div", day, 146_096))
+    )
+    year = whole("Div", graph.add("Add", day, leaps), 365)
+    leaps = graph.add("Sub", whole("Div", year, 4), whole("Div", year, 100))
+    of_year = graph.add("Sub", day, graph.add("Add", whole("Mul", year, 365), leaps))
+    month = whole("Add", whole("Div", whole("Add", whole("Mul", of_year, 5), 2), 153), 2)
+    return whole("Add", whole("Mod", month, 12), 1)
 
 
 def _text_code(graph: _Graph, feature: int, part: Categorical) -> str:

@@ -12,8 +12,9 @@ import numpy as np
 
 from dpforest.errors import ParameterError, shown
 from dpforest.forest.tree import Forest
-from dpforest.schema import Bounded, Categorical
-from dpforest.schema.domain import Domain
+from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Date
+from dpforest.schema.calendar import FIRST_SECOND, LAST_SECOND
+from dpforest.schema.domain import Derived, Domain
 from dpforest.show.export.listed import is_number, kind_of, none_code, texts_of, valid_text
 from dpforest.show.export.splits import Split, Splits, met_cuts
 
@@ -35,7 +36,8 @@ LOWEST_EXPONENT = -700
 
 def sql_query(forest: Forest, table: str) -> str:
     """A query that gives the rows of a table with a ``prediction``, and for classes with a probability of each."""
-    values = [_clean(forest.domain, feature, name) for feature, name in enumerate(column_names(forest.domain.names))]
+    columns = column_names(forest.domain.column_names)
+    values = [_clean(feature, columns[feature.column]) for feature in forest.domain.derived]
     codes = [_code(forest.domain, feature) for feature in range(len(values))]
     steps = {"f": values, "c": codes, "t": _leaves(forest), "s": _votes(forest), "w": _weights(forest)}
     layers = [_named(prefix, expressions) for prefix, expressions in steps.items()]
@@ -61,7 +63,7 @@ def added_names(forest: Forest) -> list[str]:
     wanted = ["prediction"]
     if not isinstance(forest.target, Bounded):
         wanted += [f"probability_{text}" for text in texts_of(forest.target.labels)]
-    taken, names = {name.lower() for name in column_names(forest.domain.names)}, []
+    taken, names = {name.lower() for name in column_names(forest.domain.column_names)}, []
     for name in wanted:
         base = name.replace("\0", "_")
         name, number = _cut(base), 2
@@ -124,9 +126,11 @@ def _category_kind(categories: Sequence[Hashable]) -> str:
     return "number" if is_number(categories) else "text"
 
 
-def _clean(domain: Domain, feature: int, column: str) -> str:
-    """The expression for the value of a column, NULL if it is missing."""
-    part, value = domain.features[feature], f"{ROWS}.{_quoted(column)}"
+def _clean(feature: Derived, column: str) -> str:
+    """The expression for the value of a feature, NULL if it is missing."""
+    part, value = feature.part, f"{ROWS}.{_quoted(column)}"
+    if isinstance(part, Date) or feature.of != "value":
+        return f"CASE WHEN {value} IS NULL THEN NULL ELSE {_of_date(feature, value)} END"
     if isinstance(part, Categorical) and part.by_text:
         return _text(value, column)
     kind = _category_kind(part.categories) if isinstance(part, Categorical) else "number"
@@ -155,6 +159,25 @@ def _bucket(text: str, n_buckets: int) -> str:
     return f"({high} * 16 + {low}) % {n_buckets}"
 
 
+def _of_date(feature: Derived, value: str) -> str:
+    """The expression for what a feature asks of a date or point in time, whatever the zone of the session is.
+
+    Databases say ``infinity`` for a date beyond all others, and some know no seconds of it. DuckDB has seconds as a double:
+    from the year 2514 on it may round the last microsecond of one up.
+    """
+    ends = [_number(end) for end in (FIRST_SECOND, LAST_SECOND)]
+    endless = f"CASE CAST({value} AS VARCHAR) WHEN 'infinity' THEN {ends[1]} ELSE {ends[0]} END"
+    known = f"COALESCE({_double(f'FLOOR(EXTRACT(EPOCH FROM {value}))')}, {endless})"
+    seconds = f"LEAST(GREATEST({known}, {ends[0]}), {ends[1]})"
+    day = f"FLOOR({seconds} / {_number(SECONDS_OF_DAY)})"
+    if feature.of == "hour":
+        return f"FLOOR(({seconds} - {_number(SECONDS_OF_DAY)} * {day}) / {_number(3600)})"
+    if feature.of in ("weekday", "month"):
+        field = {"weekday": "ISODOW", "month": "MONTH"}[feature.of]
+        return _double(f"EXTRACT({field} FROM (DATE '1970-01-01' + CAST({day} AS INTEGER)))")
+    return seconds if isinstance(feature.part, Date) and feature.part.time else day
+
+
 def _code(domain: Domain, feature: int) -> str:
     """The expression for the code of a clean value, by which splits compare small integers and a name is written once."""
     part, value = domain.features[feature], f"f{feature}"
@@ -163,6 +186,8 @@ def _code(domain: Domain, feature: int) -> str:
         return f"CASE WHEN {value} IS NULL THEN {len(domain.cuts[feature]) + 1} ELSE {_count(value, cuts, 0)} END"
     if not part.categories:
         return f"CASE WHEN {value} IS NULL THEN {part.n_values + 1} ELSE {_bucket(value, part.n_values)} END"
+    if domain.derived[feature].of == "weekday":
+        return f"CASE WHEN {value} IS NULL THEN {part.n_values + 1} ELSE CAST({value} AS INTEGER) - 1 END"
     kind = _category_kind(part.categories)
     whens = [
         f"WHEN {value} = {_literal(category, text, kind)} THEN {code}"

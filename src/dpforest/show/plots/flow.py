@@ -20,7 +20,7 @@ SMALL_ROW, LINE = 0.34, 0.155
 SIZE = 8.0
 # Of more than two children this many of the largest are shown at the root, and one fewer at each level below.
 MOST_CHILDREN = 3
-NUMBER = r"([-+.\de]+)"
+NUMBER = r"([-+.:T\de]+)"  # or a date
 
 
 @dataclass
