@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tests.audit.broken import GREEDY
 
-from dpforest import Categorical, Classes, Numeric
-from dpforest.audit.cases import generate
+from dpforest import Categorical, Classes, Date, Numeric
+from dpforest.audit.cases import ODD_DATES, generate
 from dpforest.audit.replay import run_fit
 from dpforest.audit.subject import Subject
 from dpforest.audit.tape import Tape
@@ -35,6 +35,9 @@ def oddities(case, record):
     for feature, value in zip(case.schema.features.values(), record, strict=False):
         if is_missing(value):
             yield "missing value"
+        elif isinstance(feature, Date):
+            if any(value is odd for odd in ODD_DATES):
+                yield "odd date"
         elif isinstance(feature, Categorical):
             if value not in feature.categories:
                 yield "unknown category"
@@ -91,6 +94,7 @@ def traits(case):
 def test_generated_cases_have_everything_that_goes_wrong(task):
     seen = Counter(trait for case in cases(task) for trait in traits(case))
     odd = ["missing value", "unknown category", "infinite value", "clipped value", "value at its bound", "missing target"]
+    odd += ["odd date"]
     odd += ["unknown label"] if task == "classification" else ["clipped target"]
     places = ("the rows", "the extra record", "the extra record alone")
     wanted = [f"{oddity} in {place}" for oddity in odd for place in places] + [

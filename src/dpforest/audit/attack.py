@@ -28,9 +28,13 @@ from dpforest.parts.sampling import Disjoint
 from dpforest.records.base import MOST_WEIGHT
 from dpforest.records.categories import category_codes
 from dpforest.records.columns import read_columns, read_target, read_values, to_numbers
+from dpforest.records.dates import derived_columns, to_seconds
 from dpforest.records.given import to_objects
+from dpforest.records.iso_text import NO_DATE
 from dpforest.records.memory.vault import encode
-from dpforest.schema import FINE_STEPS, Categorical, Classes, Schema
+from dpforest.schema import FINE_STEPS, Categorical, Classes, Date, Feature, Schema
+from dpforest.schema.calendar import date_words
+from dpforest.schema.domain import Derived
 
 FALSE_POSITIVES = 0.01  # the rate at which an attack is judged
 CONFIDENCE = 0.999  # of the limits of a measured rate
@@ -175,9 +179,11 @@ def exposed_record(X: Any, y: Any, schema: Schema) -> dict[str, Any]:
     for (name, feature), column in zip(schema.features.items(), read_columns(X, schema), strict=True):
         if not isinstance(feature, Categorical):
             lower, upper = feature.range
-            values = (to_numbers(column) - lower) / (upper - lower)
+            (numbers,) = derived_columns([column], [Derived(name, 0, feature)])
+            values = (to_numbers(numbers) - lower) / (upper - lower)
             end = float((values < 0.5).sum() >= (values >= 0.5).sum())
-            canary[name] = upper if end else lower
+            bounds = date_words(feature, feature.range) if isinstance(feature, Date) else feature.range
+            canary[name] = bounds[int(end)]
             far += np.nan_to_num(np.abs(values - end), nan=1.0).clip(0, 1)
         else:
             codes, listed = category_codes(column, feature), feature.categories or _like(column)
@@ -218,8 +224,8 @@ class _World:
 
     @classmethod
     def plant(cls, subject: Subject, X: Any, y: Any, schema: Schema, canary: Mapping[str, Any]) -> "_World":
-        names = zip(schema.features, read_columns(X, schema), strict=True)
-        features = pa.table({name: _column([*column, canary[name]]) for name, column in names})
+        named = zip(schema.features.items(), read_columns(X, schema), strict=True)
+        features = pa.table({name: _planted(part, column, canary[name]) for (name, part), column in named})
         target = _column([*np.asarray(y), canary[schema.target.name]])
         codes = read_target(target, schema.target)
         if isinstance(schema.target, Classes):
@@ -290,6 +296,14 @@ def _evidence(excess: np.ndarray, weights: np.ndarray, spreads: np.ndarray) -> t
     gaussian = weights * (excess - weights / 2) / spreads**2
     laplace = np.clip(2 * excess - weights, -weights, weights) / spreads
     return float(gaussian.sum()), float(laplace.sum())
+
+
+def _planted(part: Feature, column: Any, value: Any) -> pa.ChunkedArray:
+    """A column with the value of the canary at its end."""
+    if not isinstance(part, Date):
+        return _column([*column, value])
+    seconds = np.concatenate([to_seconds(column), to_seconds(to_objects([value]))])
+    return pa.chunked_array([pa.array(seconds, pa.int64(), mask=seconds == NO_DATE).cast(pa.timestamp("s"))])
 
 
 def _column(values: list[Any]) -> pa.ChunkedArray:

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
 
-from dpforest.schema import Bounded, Categorical, Classes, Feature, Numeric, Schema
+from dpforest.schema import Bounded, Categorical, Classes, Date, Feature, Numeric, Schema
+from dpforest.schema.calendar import date_words
 
 Record = tuple[Any, ...]  # feature values, then the target
 
@@ -24,6 +26,13 @@ CATEGORICAL = (
 )  # fmt: skip
 # Values of a feature without a list.
 TEXTS = ("a", "b", "17", 17.0, "é", "")
+DATES = (
+    Date("2020-01-01", "2024-12-31"), Date(), Date("2024-02-28T20:00:00", "2024-03-01T03:00:00", time=True),
+)  # fmt: skip
+ODD_DATES = (
+    None, math.nan, "no date", "2023-02-29", "0001-01-01", "9999-12-31T23:59:59-12:00", "2024-02-29T12:00+05:30", 19_000,
+    np.datetime64("NaT"), np.datetime64("2024-02-29T23:59:59.999999999"), datetime(1, 1, 1, tzinfo=UTC), date(9999, 12, 31),
+)  # fmt: skip
 TARGETS: dict[str, tuple[Classes | Bounded, ...]] = {
     "classification": (
         Classes([0, 1]), Classes(["no", "yes"]), Classes(["a", "b", "c"]), Classes(list("stuvw")), Classes([7]),
@@ -93,7 +102,8 @@ def generate(seed: int, tasks: Sequence[str], with_delta: bool = True) -> Case:
     """The generated case with this number, which is the same each time."""
     rng = np.random.default_rng([seed, 7_919])
     pick = _Picker(rng)
-    kinds = [pick.one(NUMERIC if pick.chance(0.5) else CATEGORICAL) for _ in range(1 + rng.integers(4))]
+    of_kinds = (NUMERIC, NUMERIC, CATEGORICAL, CATEGORICAL, DATES)
+    kinds = [pick.one(pick.one(of_kinds)) for _ in range(1 + rng.integers(4))]
     features: dict[str, Feature] = {f"f{index}": kind for index, kind in enumerate(kinds)}
     target = pick.one(TARGETS[pick.one(tasks)])
     schema = Schema(features, target, n_rows=pick.one(DECLARED_ROWS))
@@ -166,6 +176,8 @@ class _Records:
         odd = self.pick.chance(self.oddness)
         if isinstance(feature, Categorical):
             return self.pick.one(("unlisted", None, 77, [1])) if odd else self.pick.one(feature.categories or TEXTS)
+        if isinstance(feature, Date):
+            return self.pick.one(ODD_DATES) if odd else self.date(feature)
         low, high = feature.range
         if odd:
             return self.pick.one((None, math.nan, low - 1, high + 1, math.inf, -math.inf, "text"))
@@ -173,6 +185,11 @@ class _Records:
             return self.pick.one((low, high))
         value = low + (high - low) * self.pick.one((self.pick.rng.random(), self.pick.one((0.25, 0.5, 0.75))))
         return round(value) if feature.integer else float(value)
+
+    def date(self, feature: Date) -> Any:
+        """A date between the bounds, as text or as an object."""
+        text = self.pick.one(date_words(feature, np.linspace(*feature.range, 9)))
+        return text if self.pick.chance(0.5) else datetime.fromisoformat(text)
 
     def ordinary_target(self, index: int | None = None) -> Any:
         if isinstance(self.target, Classes):
