@@ -61,7 +61,17 @@ def signalling(dtype, bits):
     return np.frombuffer(bits.tobytes(), dtype=dtype)
 
 
+class NoZone(datetime.tzinfo):
+    """A time zone that raises when it is asked."""
+
+    def utcoffset(self, moment):
+        raise NoError(SECRET)
+
+
 HOSTILE = {
+    "time in no zone": datetime.datetime(2020, 1, 1, tzinfo=NoZone()),
+    "date that raises": hostile(datetime.date, ValueError, *COMPARED, *READ, "toordinal")(2020, 1, 1),
+    "time that raises": hostile(datetime.datetime, ValueError, *COMPARED, *READ, "date", "time", "utcoffset")(2020, 1, 1),
     "raises when compared": hostile(object, ValueError, *COMPARED)(),
     "raises when read": hostile(object, ValueError, *READ)(),
     "raises always": hostile(object, ValueError, *COMPARED, *SHOWN, *READ)(),
@@ -136,6 +146,9 @@ PLAIN = {
     "time": pd.Timestamp("2020-01-01"),
     "time of numpy": np.datetime64("2020-01-01"),
     "date": datetime.date(2020, 1, 1),
+    "date as text": "2020-01-31",
+    "date beyond the calendar": np.datetime64(2**62, "s"),
+    "time beyond UTC": datetime.datetime(1, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=23))),
     "duration": datetime.timedelta(1),
     "id": UUID(int=7),
     "class": int,

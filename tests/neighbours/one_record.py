@@ -46,7 +46,7 @@ def root_counts(source: Source) -> tuple[np.ndarray, Domain]:
     """The opened counts ``(total_codes, n_classes)`` of all records of a source (of a bounded target one column)."""
     counter = source.encode(Domain.of(source.schema, Grid()))
     counter.deal(AllTrees(1), Entropy(None))
-    counts = counter.count_codes(0, np.ones((1, source.schema.n_features), dtype=bool))._value[0]
+    counts = counter.count_codes(0, np.ones((1, counter.domain.n_features), dtype=bool))._value[0]
     return counts if isinstance(source.schema.target, Classes) else counts[:, :1], counter.domain
 
 

@@ -24,7 +24,7 @@ from tests.neighbours.odd_values import INF, NAN, OBJECTS, PLAIN, SECRET, signal
 from tests.neighbours.one_record import assert_others_are_read_as_before, outcome, root_counts
 from tests.support.columns import objects
 
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.memory.vault import Vault
@@ -36,6 +36,7 @@ N_ROWS = 8
 TEXT = ["a", "b", None, "c"] * 2  # of which a and b are listed
 NUMBERS = [1.0, 2.0, 1.0, 5.0] * 2  # of which 1 and 2 are listed
 TRUTHS = [True, False] * 4
+DATES = ["2024-02-29", "2024-02-29T10:20:30.5+05:45", None, "c"] * 2  # of which two are dates
 
 
 def arrays(dtype):
@@ -108,6 +109,8 @@ HELD |= {
     ),
     "numpy bytes": Held(partial(np.array, dtype="S9"), [b"a", b"b", b"1", b"2"] * 2, [b"", b"\xff", b"1e400"]),
     "numpy times": Held(partial(np.array, dtype="M8[s]"), [0, 1] * 4, ["NaT", -(2**62)]),
+    "numpy days": Held(partial(np.array, dtype="M8[D]"), [0, 1] * 4, ["NaT", 2**62]),
+    "numpy attoseconds": Held(partial(np.array, dtype="M8[as]"), [0, 1] * 4, ["NaT", 2**62]),
     "numpy complex": Held(partial(np.array, dtype=complex), NUMBERS, [1j, NAN, complex(INF, NAN)]),
     "pandas float64": Held(partial(pd.Series, dtype="float64"), NUMBERS, ODD_NUMBERS),
     "pandas float32": Held(partial(pd.Series, dtype="float32"), NUMBERS, [INF, NAN, None, 1e-45, 3e38]),
@@ -120,6 +123,13 @@ HELD |= {
     "pandas string in Arrow": Held(pandas_text, TEXT, UNDECODABLE),
     "pandas category": Held(lambda values: pd.Series(objects(values)).astype("category"), TEXT, ODD_CATEGORIES),
     "pandas time": Held(partial(pd.Series, dtype="datetime64[ns]"), [0, 1] * 4, [None, 2**62]),
+    "pandas time with a zone": Held(
+        lambda v: pd.Series(v, dtype="datetime64[s]").dt.tz_localize("UTC").dt.tz_convert("Asia/Kathmandu"),
+        [0, 1] * 4,
+        [None, -(2**50)],
+    ),
+    "pandas Arrow day": Held(partial(pd.Series, dtype=pd.ArrowDtype(pa.date32())), ["2024-02-29", None] * 4, [None]),
+    "pandas dates as text": Held(partial(pd.Series, dtype="str"), DATES, ["2024-02-30", *ODD_TEXT]),
     "pandas complex": Held(partial(pd.Series, dtype=complex), NUMBERS, [1j, NAN]),
     "pandas Arrow number": Held(partial(pd.Series, dtype=pd.ArrowDtype(pa.float64())), NUMBERS, ODD_NUMBERS),
     "pandas Arrow whole number": Held(partial(pd.Series, dtype=pd.ArrowDtype(pa.int64())), WHOLE, ODD_WHOLE),
@@ -142,6 +152,8 @@ HELD |= {
     "polars Categorical": Held(partial(pl.Series, dtype=pl.Categorical), TEXT, ODD_TEXT),
     "polars Enum": Held(polars_enum, TEXT, ODD_TEXT),
     "polars Date": Held(partial(pl.Series, dtype=pl.Date), [0, 1] * 4, [None, 2**31 - 1]),
+    "polars Datetime": Held(partial(pl.Series, dtype=pl.Datetime("ms", "UTC")), [0, 1] * 4, [None, 2**62]),
+    "polars dates as text": Held(partial(pl.Series, dtype=pl.String), DATES, ["2024-02-30", *ODD_TEXT]),
     "polars Null": Held(partial(pl.Series, dtype=pl.Null), [None] * 8, [None]),
     "pyarrow double": Held(partial(pa.array, type=pa.float64()), NUMBERS, ODD_NUMBERS),
     "pyarrow half": Held(
@@ -164,6 +176,8 @@ HELD |= {
     "pyarrow json": Held(lambda v: pa.ExtensionArray.from_storage(pa.json_(), arrow_text(v)), TEXT, UNDECODABLE),
     "pyarrow binary": Held(lambda v: arrow_text(v).view(pa.binary()), TEXT, UNDECODABLE),
     "pyarrow time": Held(partial(pa.array, type=pa.timestamp("s")), [0, 1] * 4, [None, 2**62]),
+    "pyarrow day": Held(partial(pa.array, type=pa.date32()), [0, 1] * 4, [None, 2**31 - 1, -(2**31)]),
+    "pyarrow dates as text": Held(arrow_text, DATES, [*UNDECODABLE, b"2024-02-29\xff", "9" * 5000]),
     "pyarrow null": Held(partial(pa.array, type=pa.null()), [None] * 8, [None]),
 }
 
@@ -217,6 +231,7 @@ LISTED = {"text": ["a", "b"], "numbers": [1, 2], "both": ["a", 1, None, b"b"]}
 ROLES = {"numeric": partial(sealed_features, feature=Numeric(0, 4)), "bounded": partial(sealed_target, target=Bounded(0, 4))}
 ROLES |= {f"categories, {name}": partial(sealed_features, feature=Categorical(v)) for name, v in LISTED.items()}
 ROLES |= {f"classes, {name}": partial(sealed_target, target=Classes(v)) for name, v in LISTED.items()}
+ROLES |= {"dates": partial(sealed_features, feature=Date()), "times": partial(sealed_features, feature=Date(time=True))}
 ROLES |= {"buckets": partial(sealed_features, feature=Categorical()), "groups": sealed_groups}
 
 
@@ -243,7 +258,7 @@ def test_one_record_in_a_typed_column_is_not_seen(held, role):
 
 @pytest.mark.parametrize("role", ROLES.values(), ids=ROLES.keys())
 @pytest.mark.parametrize("holder", UNTYPED.values(), ids=UNTYPED.keys())
-@pytest.mark.parametrize("base", [TEXT, NUMBERS], ids=["text", "numbers"])
+@pytest.mark.parametrize("base", [TEXT, NUMBERS, DATES], ids=["text", "numbers", "dates"])
 def test_one_record_in_a_column_without_a_type_is_not_seen(base, holder, role):
     column = holder(base)
     for name, odd in OBJECTS.items():
@@ -261,6 +276,8 @@ READABLE = {
     "buckets": (TEXT, 8),
     "classes, text": (TEXT, 4),
     "groups": (TEXT, 6),
+    "dates": (DATES, 4),
+    "times": (DATES, 4),
 }
 
 
@@ -270,7 +287,8 @@ def test_the_others_are_read_at_all(holder, role):
     # Else nothing could change, and the tests above would say nothing.
     values, n_readable = READABLE[role]
     counts, domain = root_counts(ROLES[role](holder(values)))
-    assert (counts[: domain.n_codes[0] - 1] if role == "numeric" else counts).sum() == n_readable
+    numbers = role in ("numeric", "dates", "times")
+    assert (counts[: domain.n_codes[0] - 1] if numbers else counts).sum() == n_readable
 
 
 ANY_VALUE = st.recursive(

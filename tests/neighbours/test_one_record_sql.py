@@ -20,7 +20,7 @@ import pytest
 from tests.conformance.postgres_server import KEEPER, READER, as_root, connect
 from tests.neighbours.one_record import Outcome, assert_others_are_read_as_before, outcome, root_counts
 
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.cli.connections import open_table
 from dpforest.errors import TableError
 from dpforest.records.columns import read_target, to_objects
@@ -303,6 +303,53 @@ def test_an_extreme_value_is_its_records_own_matter_in_every_role(engines, tempo
         else:
             expected = encode([to_objects(values)], domain_of("v", part))[0]
         np.testing.assert_array_equal(found[0][f"k{n}"], expected, err_msg=f"{part} {[*kind.extremes][k]}")
+
+
+def dates(name, usual, first, last):
+    """A type of dates, with the first and the last that it holds; these count as the first and the last of our calendar."""
+    ends = ("0001-01-01", "9999-12-31" if name.lower() == "date" else "9999-12-31T23:59:59")
+    written = zip(("-infinity", "infinity", first, last), ends * 2, strict=True)
+    held = {f"'{text}'": np.datetime64(text) for text in usual} | {"NULL": None}
+    return Kind(name, {f"'{text}'": np.datetime64(end) for text, end in written}, held)
+
+
+DAYS, TIMES = ("2024-02-29", "1969-12-31", "2000-01-01"), ("2024-02-29T10:20:30.5", "1969-12-31T23:59:59.999999")
+DATED = [
+    ("duckdb", dates("DATE", DAYS, "5877642-06-25 (BC)", "5881580-07-10")),
+    ("duckdb", dates("TIMESTAMP", TIMES, "290309-12-22 (BC) 00:00:00", "294247-01-10 04:00:54")),
+    ("duckdb", dates("TIMESTAMPTZ", TIMES, "290309-12-23 (BC) 00:00:00+00", "294247-01-09 00:00:00+00")),
+    ("duckdb", dates("TIMESTAMP_MS", TIMES[:1], "290309-12-22 (BC) 00:00:00", "294247-01-10 04:00:54")),
+    ("postgresql", dates("date", DAYS, "4714-11-24 BC", "5874897-12-31")),
+    ("postgresql", dates("timestamp", TIMES, "4714-11-24 00:00:00 BC", "294276-12-31 23:59:59.999999")),
+    ("postgresql", dates("timestamptz", TIMES, "4714-11-25 00:00:00+00 BC", "294276-12-31 00:00:00+00")),
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), DATED, ids=[f"{name} {kind}" for name, kind in DATED])
+def test_an_extreme_date_is_its_records_own_matter(engines, temporary, name, kind):
+    engine = engines(name, temporary)
+    engine.execute("SET TimeZone = 'UTC'")  # for who writes the table; who reads it is elsewhere
+    names, held = tables(engine, kind)
+    features = {f"v{k}": Date("0001-01-01", "9999-12-31", time=k % 2 > 0) for k in range(len(kind.extremes))}
+    schema = Schema(features, Classes([0, 1], name="y"))
+    domain, found = Domain.of(schema, Grid()), []
+    for place in range(2):
+        engine.seal(place, names[place], schema).close()
+        table = engine.connections[place].table(names[place])
+        query = table.select(record=table["record"], **feature_codes(table, domain)).order_by("record")
+        found.append(np.array(engine.connections[place].to_pyarrow(query).drop_columns("record").to_pandas()).T)
+    np.testing.assert_array_equal(found[0][:, :-1], found[1])
+    columns = [to_objects([row[k] for row in held]) for k in range(len(kind.extremes))]
+    np.testing.assert_array_equal(found[0], encode(columns, domain))
+
+
+@pytest.mark.parametrize("name", ["duckdb", "postgresql"])
+def test_text_and_numbers_are_no_dates_in_a_database(engines, name):
+    engine = engines(name, True)
+    for kind, written in (("VARCHAR", "'2024-02-29'"), ("INTEGER", "19000")):
+        table = engine.make({"v": kind, "y": "INTEGER"}, [[written, "1"]])
+        with pytest.raises(TableError, match="Column 'v' is declared date, but"):
+            engine.seal(0, table, Schema({"v": Date()}, Classes([0, 1], name="y")))
 
 
 # Three numbers of each type that reaches far.
