@@ -111,8 +111,8 @@ def test_conditions_show_dates():
     assert domain.describe(0, codes < 13) == "admitted < 2024-04-01"
     assert domain.describe(0, (codes >= 13) & (codes < 26)) == "2024-04-01 <= admitted < 2024-07-01"
     assert domain.describe(1, np.arange(9) == 5) == "admitted (weekday) = Saturday"
-    time = Domain.of(Schema({"seen": Date("2024-04-01", "2024-04-05", time=True)}, Classes([0, 1])), Grid())
-    assert time.describe(0, np.arange(time.n_codes[0]) < 12) == "seen < 2024-04-01T12:00"
+    seen = Domain.of(Schema({"seen": Date("2024-04-01", "2024-04-05", time=True)}, Classes([0, 1])), Grid())
+    assert seen.describe(0, np.arange(seen.n_codes[0]) < 12) == "seen < 2024-04-01T12:00"
 
 
 def test_what_bounds_make_the_same_for_all_is_not_asked():

@@ -3,7 +3,7 @@
 import pytest
 
 from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
-from dpforest.schema.words import how_found, in_words, unknowns
+from dpforest.schema.words import GRID, LIST, SCALE, how_found, in_words, unknowns
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ def test_columns_that_lack_the_same_are_named_together():
     }  # fmt: skip
     found = {(each.lacks, each.paid_for): each.columns for each in unknowns(Schema(features, Bounded(name="y")))}
     assert found == {
-        ("bounds", "grid"): ("a", "c", "d"),
-        ("bounds of the target", "scale of the target"): ("y",),
-        ("list", "list"): ("f",),
-        ("list", None): ("e",),
+        ("bounds", GRID): ("a", "c"),
+        ("bounds of the target", SCALE): ("y",),
+        ("list", LIST): ("f",),
+        ("list", ()): ("e",),
     }
 
 

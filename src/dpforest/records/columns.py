@@ -79,8 +79,9 @@ def _check_kind(what: str, part: Feature | Target, column: Any) -> None:
     """Raise ``TableError`` if a column cannot hold what is declared, by its type alone."""
     kind, shown = column_kind(column)
     # Which text bytes stand for, nobody said.
-    is_unread = kind == "bytes" and isinstance(part, Categorical) and part.by_text
-    if kind != "other" and kind not in UNFIT[type(part)] and not is_unread:
+    is_unfit = kind == "bytes" and isinstance(part, Categorical) and part.by_text
+    is_unfit |= kind == "other" or any(isinstance(part, type_) and kind in kinds for type_, kinds in UNFIT.items())
+    if not is_unfit:
         return
     advice = "Convert the column, or correct the schema."
     if kind == "date" and isinstance(part, Feature):

@@ -56,7 +56,7 @@ class Unknown:
 def unknowns(schema: Schema) -> list[Unknown]:
     """What a schema does not say about its columns, one entry for columns that lack the same; sharpening is optional."""
     parts, target = schema.features, schema.target
-    ranges = (n for n, part in parts.items() if not isinstance(part, Categorical) and not part.has_bounds)
+    ranges = (n for n, part in parts.items() if isinstance(part, Numeric) and not part.has_bounds)
     lists = {n: part.learn for n, part in parts.items() if isinstance(part, Categorical) and part.by_text}
     scale = (target.name,) if isinstance(target, Bounded) and not target.has_bounds else ()
     found = [
