@@ -11,7 +11,7 @@ index of a node in the cells that are filled; not every node has one.
 import numpy as np
 from numba import njit
 
-from dpforest.schema.scales import BITS, CENTRE, FIRST, MISSING, N_SIDE
+from dpforest.schema.scales import BITS, FIRST
 
 # Records that are worked on at once, so that their codes stay in the processor's cache.
 ROWS_AT_ONCE = 1 << 15
@@ -62,6 +62,7 @@ def count_scales(columns, places, kept, start, stop, counts):
     """
     away = np.empty(ENCODED_AT_ONCE)
     bits = away.view(np.uint64)
+    n_side = (counts.shape[1] - 2) // 2
     for begin in range(start, stop, ENCODED_AT_ONCE):
         n = min(stop, begin + ENCODED_AT_ONCE) - begin
         for k in range(len(places)):
@@ -75,9 +76,9 @@ def count_scales(columns, places, kept, start, stop, counts):
                 distance = away[index]
                 word = np.int64((bits[index] & NO_SIGN) >> np.uint64(52 - BITS))
                 side = word - FIRST + 1 if word >= FIRST else 0
-                side = side if side < N_SIDE else N_SIDE
-                place = CENTRE + side if distance > 0.0 else CENTRE - side
-                own[place if distance == distance else MISSING] += np.int64(kept[begin + index])
+                side = side if side < n_side else n_side
+                place = n_side + side if distance > 0.0 else n_side - side
+                own[place if distance == distance else 2 * n_side + 1] += np.int64(kept[begin + index])
 
 
 @njit(cache=True, nogil=True)
