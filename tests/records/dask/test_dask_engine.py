@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import time
+from copy import copy
 from itertools import pairwise
 
 import dask.dataframe as dd
@@ -173,6 +174,15 @@ class BothVaults:
         assert opened(self.far.count()).tolist() == opened(self.near.count()).tolist() == [sum(self.sizes)]
         return self.far.count()
 
+    def count_targets(self, edges):
+        assert opened(self.far.count_targets(edges)).tolist() == opened(self.near.count_targets(edges)).tolist()
+        return self.far.count_targets(edges)
+
+    def narrowed(self, target):
+        other = copy(self)
+        other.far, other.near = self.far.narrowed(target), self.near.narrowed(target)
+        return other
+
     def encode(self, domain, progress=lambda step: None):
         return Both(self.far.encode(domain, progress), self.near.encode(domain), self.sizes, self.asked)
 
@@ -202,7 +212,9 @@ def test_every_count_of_a_bounded_target_is_that_of_memory(client, name, delta):
     _, ledger = ledger_of(vault, name, delta=delta)
     assert vault.asked
     _, expected = ledger_of(vault.near, name, delta=delta)
-    assert ledger.to_json() == expected.to_json()
+    assert ledger.spent == pytest.approx(expected.spent, rel=1e-12)
+    if name != "auto":  # which looks for the range of the target as released values say
+        assert ledger.to_json() == expected.to_json()
 
 
 def test_the_number_of_rows_is_counted_where_it_is_not_public(client):
