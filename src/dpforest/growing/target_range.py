@@ -18,7 +18,7 @@ from dpforest.schema import Bounded, Target
 
 # How far a range goes to each side of the location, in spreads.
 STEPS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0)
-LEAST_STEPS = 1.0  # of both sides together
+LEAST_WIDTH = 0.9  # of a range, in spreads; where public bounds leave less room, only the widest range
 # Scores are in thousandths of a record; a range of twice the width costs as much as 4 % of the records outside.
 UNIT, PRICE = 1000, 40
 
@@ -73,7 +73,8 @@ def ranges(scale: Scale, target: Bounded) -> tuple[np.ndarray, np.ndarray, np.nd
     low, high = target.range
     down, up = (side.ravel() for side in np.meshgrid(STEPS, STEPS, indexing="ij"))
     lows, highs = np.maximum(scale.location - down * scale.spread, low), np.minimum(scale.location + up * scale.spread, high)
-    kept = (down + up >= LEAST_STEPS) & (lows < highs)
+    widths = highs - lows
+    kept = widths >= min(LEAST_WIDTH * scale.spread, widths.max())
     ends = sorted(set(zip(lows[kept].tolist(), highs[kept].tolist(), strict=True)))
     narrowest = min(b - a for a, b in ends)
     prices = [round(PRICE * math.log2((b - a) / narrowest)) for a, b in ends]
