@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.support.chances import seed_coins
 
-from dpforest import Bounded, Categorical, Classes, Numeric, Schema
+from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
 from dpforest.audit.attack import _World, attack, exposed_record, most_allowed, realistic_table
 from dpforest.audit.plots import draw_evidence, draw_trade_off
 from dpforest.audit.subject import Subject
@@ -174,6 +174,19 @@ def test_without_a_list_the_canary_is_in_the_rarest_bucket(values):
     *others, own = encode(read_columns(world.features, schema), Domain.of(schema, Grid()))[0].tolist()
     assert own < Categorical().n_values
     assert others.count(own) == (2 if isinstance(values[0], bool) else 0)
+
+
+@pytest.mark.parametrize("time", [False, True])
+def test_a_date_is_attacked_at_its_far_bound(time):
+    schema = Schema({"seen": Date("2020-01-01", "2024-12-31", time=time)}, Classes([0, 1]))
+    X, y = [["2020-02-03"], ["2020-03-04T12:00"], ["no date"], [None]] * 5, np.zeros(20, dtype=int)
+    canary = exposed_record(X, y, schema)
+    assert canary == {"seen": "2024-12-31T00:00" if time else "2024-12-31", "target": 1}
+    world = _World.plant(Subject("jagannathan-2009"), X, y, schema, canary)
+    codes = encode(read_columns(world.features, schema), Domain.of(schema, Grid()))
+    expected = encode(read_columns([*X, [canary["seen"]]], schema), Domain.of(schema, Grid()))
+    np.testing.assert_array_equal(codes, expected)
+    assert len(world.look(planted=True))
 
 
 def test_a_number_is_attacked_at_its_far_bound():

@@ -149,9 +149,9 @@ def test_without_signal_or_without_noise_public_cuts_stay_and_nothing_is_charged
 def test_the_plan_follows_the_signal():
     grid = LearnedGrid()
     assert grid.plan(0, 1e9, 1.0, "rho") == Zooms(0, 0.0)
-    numbers = [grid.plan(10, n_rows, 0.02, "rho").number for n_rows in (600, 700, 1_600, 4_100, 10**6)]
-    assert numbers == [0, 1, 2, 3, 3]
-    shares = [grid.plan(10, n_rows, 0.02, "rho").share for n_rows in (700, 1_600, 4_100, 10**6)]
+    numbers = [grid.plan(10, n_rows, 0.02, "rho").number for n_rows in (600, 700, 1_200, 1_300, 10**6)]
+    assert numbers == [0, 1, 1, 3, 3]
+    shares = [grid.plan(10, n_rows, 0.02, "rho").share for n_rows in (700, 1_200, 1_300, 10**6)]
     assert max(shares) == MOST_SHARE
     assert shares == sorted(shares, reverse=True)
     assert grid.plan(10, 31_999, 1.0, "epsilon").number == 0

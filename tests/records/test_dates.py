@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support import naive
 from tests.support.columns import objects
 
 from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
@@ -20,7 +21,7 @@ from dpforest.errors import TableError
 from dpforest.records.assume import assume_public
 from dpforest.records.columns import read_columns, read_target
 from dpforest.records.dates import derived_columns, to_seconds
-from dpforest.records.iso_text import NO_DATE
+from dpforest.records.iso_text import NO_DATE, read_texts
 from dpforest.records.memory.vault import Vault, encode
 from dpforest.schema.domain import WEEKDAYS, Domain, Grid, derived
 
@@ -153,6 +154,18 @@ def test_what_python_writes_is_read(moment, between, minutes):
     moment = moment.replace(tzinfo=zone)
     (text_seconds, own_seconds) = to_seconds(objects([moment.isoformat(between), moment]))
     assert text_seconds == own_seconds == (expected - datetime(1970, 1, 1)) // timedelta(seconds=1)
+
+
+LETTERS = st.sampled_from("0123456789-:.+TZ t")
+NEARLY = st.from_regex(naive.ISO_8601, fullmatch=True) | st.tuples(
+    st.from_regex(naive.ISO_8601, fullmatch=True), st.integers(0, 30), st.text(LETTERS, max_size=2), st.integers(0, 2)
+).map(lambda drawn: drawn[0][: drawn[1]] + drawn[2] + drawn[0][drawn[1] + drawn[3] :])
+
+
+@given(st.lists(NEARLY))
+def test_texts_that_are_dates_or_nearly_so_are_read_as_the_plain_rule_reads_them(texts):
+    found = [None if seconds == NO_DATE else seconds for seconds in read_texts([text.encode() for text in texts]).tolist()]
+    assert found == [naive.seconds_of_text(text) for text in texts]
 
 
 HOLDERS_OF_TIMES = {

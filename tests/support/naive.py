@@ -1,6 +1,8 @@
 """Slow, obvious twins of the fast code: plain Python, one record, one node and one code at a time."""
 
 import math
+import re
+from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise, product
@@ -26,6 +28,27 @@ def code_of(value, feature, cuts):
         return len(cuts) + 1
     clipped = max(feature.lower, min(feature.upper, value))
     return sum(1 for cut in cuts if cut <= clipped)
+
+
+ISO_8601 = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?(?:Z|([+-])(\d\d):(\d\d))?)?", re.ASCII
+)
+
+
+def seconds_of_text(text):
+    """Seconds since 1970 of a date as ISO 8601 writes it; None if it is none."""
+    found = ISO_8601.fullmatch(text)
+    if found is None:
+        return None
+    *fields, sign, hours, minutes = (part if part in ("+", "-") else int(part or 0) for part in found.groups())
+    if hours > 23 or minutes > 59:
+        return None
+    try:
+        moment = datetime(*fields)
+    except ValueError:
+        return None
+    ahead = (hours * 60 + minutes) * 60 * (-1 if sign == "-" else 1)
+    return (moment - datetime(1970, 1, 1)) // timedelta(seconds=1) - ahead
 
 
 def target_code_of(value, target):

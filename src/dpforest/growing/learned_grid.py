@@ -18,8 +18,10 @@ from dpforest.schema.scales import CENTRE, N_BINS, bin_of, middle_of
 
 # The most that may be spent, of a budget with delta and of one without; and the least, since most values may be at zero.
 MOST_SHARE, MOST_PURE_SHARE, LEAST_SHARE = 0.1, 0.05, 0.005
-# By number of zooms: the signal from which they are made if the most is spent, and the signal that is enough.
-ZOOMS = {3: (160.0, 160.0), 2: (60.0, 120.0), 1: (25.0, 100.0)}
+# By number of zooms: the signal from which they are made if the most is spent, and the signal that is enough. Three zooms
+# find values that spread by 1 at a distance of 100,000 from zero, one those that spread by a twentieth of it. Without delta
+# choices share the budget in full, so there must be enough.
+ZOOMS = {3: (50.0, 160.0), 1: (25.0, 100.0)}
 # A quarter that is this many times as wide as the other: most records have one value, or there are few of them.
 MOST_UNEVEN = 8
 
@@ -67,8 +69,10 @@ class LearnedGrid(recipe.LearnedGrid):
 
         most = MOST_SHARE if unit == "rho" else MOST_PURE_SHARE
         for number, (least, enough) in ZOOMS.items():
-            if share(least) <= most and (unit == "rho" or number == max(ZOOMS)):
+            if share(least if unit == "rho" else enough) <= most:
                 return Zooms(number, min(most, max(share(enough), LEAST_SHARE)))
+            if unit == "epsilon":
+                break
         return Zooms(0, 0.0)
 
     def release(

@@ -1,0 +1,144 @@
+"""Dates in files: text of a CSV and types of Parquet are read by the same rule, drafted, checked and predicted."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from tests.neighbours.one_record import assert_others_are_read_as_before
+from typer.testing import CliRunner
+
+from dpforest import Classes, Date, DPForestClassifier, Numeric, Schema
+from dpforest.cli.main import commands
+from dpforest.records import tables
+from dpforest.records.columns import read_columns
+from dpforest.records.memory.vault import Vault, encode
+from dpforest.records.parquet import ParquetVault
+from dpforest.schema.domain import Domain, Grid
+
+SCHEMA = Schema({"seen": Date("2020-01-01", "2024-12-31", time=True), "born": Date()}, Classes(["no", "yes"], name="ill"))
+SEEN = ["2024-02-29T10:20:30Z", "2024-02-29 10:20", "2020-01-01T00:00:00+01:00", "yesterday", None, "1990-01-01", "\u0664"]
+BORN = ["1950-06-01", "1899-12-31", "2150-01-01", "2000-02-30", None, "2001-01-01T12:00", "01.02.2003"]
+ILL = ["no", "yes"] * 3 + ["no"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(commands, [*map(str, arguments)])
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    pyarrow.csv.write_csv(pa.table({"seen": SEEN, "born": BORN, "ill": ILL}), tmp_path / "t.csv")
+    return tmp_path / "t.csv"
+
+
+def write_typed(path, unit="us"):
+    moments = np.array(["2024-02-29T10:20:30.5", "2020-06-01", "NaT", "1990-01-01"] * 50, "M8[us]")
+    days = pa.array(moments.astype("M8[D]"))
+    seen = pa.array(moments).cast(pa.timestamp(unit, "Asia/Kathmandu"), safe=False)
+    pq.write_table(pa.table({"seen": seen, "born": days, "ill": ["no", "yes"] * 100}), path)
+
+
+def test_cells_of_a_text_file_are_read_as_text_is_everywhere(text_file):
+    table, target = tables.read_table(text_file, SCHEMA, with_target=True)
+    domain = Domain.of(SCHEMA, Grid())
+    own = encode(read_columns(table, SCHEMA), domain)
+    np.testing.assert_array_equal(own, encode(read_columns(pd.DataFrame({"seen": SEEN, "born": BORN}), SCHEMA), domain))
+    assert target.to_pylist() == ILL
+
+
+@pytest.mark.parametrize("cell", ["", "no date", "2024-02-29", "9999-99-99", '"a\n"', "\xff", "9" * 100_000])
+def test_one_cell_of_a_text_file_changes_no_other(tmp_path, cell):
+    rows = "2024-02-29T10:20:30Z,1950-06-01,no\n" * 5
+    sealed = []
+    for name, more in (("more.csv", f"{cell},{cell},yes\n"), ("fewer.csv", "")):
+        (tmp_path / name).write_bytes(("seen,born,ill\n" + rows + more).encode("latin-1"))
+        features, target = tables.read_table(tmp_path / name, SCHEMA, with_target=True)
+        sealed.append(Vault.seal(features, target, SCHEMA))
+    assert_others_are_read_as_before(*sealed)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_parquet_file_is_encoded_as_its_table_is(tmp_path, unit):
+    write_typed(tmp_path / "t.parquet", unit)
+    counter = ParquetVault.seal(tmp_path / "t.parquet", SCHEMA).encode(Domain.of(SCHEMA, Grid()))
+    table = pq.read_table(tmp_path / "t.parquet").select(["seen", "born"])
+    np.testing.assert_array_equal(counter._codes, encode(read_columns(table, SCHEMA), counter.domain))
+
+
+def test_kinds_for_a_draft_know_dates_and_points_in_time(tmp_path, text_file):
+    write_typed(tmp_path / "t.parquet")
+    assert tables.column_kinds(tmp_path / "t.parquet") == {"seen": "time", "born": "date", "ill": "text"}
+    assert tables.column_kinds(text_file) == {"seen": "text", "born": "text", "ill": "text"}  # too few are dates
+    lines = ["day,moment,midnight,mostly,year,none", *["2024-01-05,2024-01-05T10:20,2024-01-05T00:00Z,2024-01-05,2024,"] * 9]
+    (tmp_path / "d.csv").write_text("\n".join([*lines, "2024-01-05,2024-01-05T00:00,2024-01-05T00:00Z,?,2023,"]))
+    kinds = ("date", "time", "date", "date", "number", "text")
+    assert tuple(tables.column_kinds(tmp_path / "d.csv").values()) == kinds
+
+
+def test_a_check_counts_dates_that_fit_and_text_that_is_none(tmp_path, text_file):
+    SCHEMA.to_file(tmp_path / "s.json")
+    found = json.loads(run("schema", "check", tmp_path / "s.json", "--table", text_file, "--json").output)
+    seen, born, _ = found["table"]["columns"]
+    assert {name: seen[name] for name in ("kind", "within", "outside", "missing", "unreadable")} == {
+        "kind": "date", "within": 2, "outside": 2, "missing": 1, "unreadable": 2,
+    }  # fmt: skip
+    assert [born[name] for name in ("within", "outside", "missing", "unreadable")] == [2, 2, 1, 2]
+    shown = run("schema", "check", tmp_path / "s.json", "--table", text_file)
+    assert "1900-01-01 to 2100-01-01" in shown.output
+    assert "2020-01-01T00:00 to 2024-12-31T00:00" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("column", "problem"),
+    [(pa.array([1, 2]), "'seen' is declared date, but it was given as Int64"), (pa.array([1, 2], pa.date32()), None)],
+)
+def test_a_check_says_which_types_a_fit_would_refuse(tmp_path, column, problem):
+    SCHEMA.to_file(tmp_path / "s.json")
+    pq.write_table(pa.table({"seen": column, "born": ["1950-06-01", "?"], "ill": ["no", "yes"]}), tmp_path / "t.parquet")
+    found = json.loads(run("schema", "check", tmp_path / "s.json", "--table", tmp_path / "t.parquet", "--json").output)
+    seen, born, _ = found["table"]["columns"]
+    assert problem in seen["problem"] if problem else seen["problem"] is None
+    assert (born["within"], born["unreadable"]) == (1, 1)
+
+
+def test_a_check_says_that_dates_are_declared_as_numbers(tmp_path):
+    Schema({"seen": Numeric(0, 1)}, Classes(["no", "yes"], name="ill")).to_file(tmp_path / "s.json")
+    write_typed(tmp_path / "t.parquet")
+    found = json.loads(run("schema", "check", tmp_path / "s.json", "--table", tmp_path / "t.parquet", "--json").output)
+    assert found["table"]["columns"][0]["problem"].startswith(
+        "Column 'seen' is declared numeric, but it was given as Datetime. Declare it Date(), or Date(time=True)"
+    )
+
+
+@pytest.mark.slow
+def test_the_command_line_fits_and_predicts_files_with_dates(tmp_path, text_file):
+    SCHEMA.to_file(tmp_path / "s.toml")
+    write_typed(tmp_path / "t.parquet")
+    table = ("--schema", tmp_path / "s.toml", "--out", tmp_path / "m.dpf", "--epsilon", 1)
+    assert run("fit", tmp_path / "t.parquet", *table).exit_code == 0
+    for name in ("t.parquet", "t.csv"):
+        assert run("predict", tmp_path / "m.dpf", tmp_path / name, "--out", tmp_path / f"{name}.p.csv").exit_code == 0
+    from dpforest import load_model
+
+    shares = load_model(tmp_path / "m.dpf").predict_proba(pd.DataFrame({"seen": SEEN, "born": BORN}))
+    found = pd.read_csv(tmp_path / "t.csv.p.csv")
+    np.testing.assert_allclose(found[["probability_no", "probability_yes"]], shares)
+
+
+def test_a_fit_on_text_and_on_dates_is_the_same():
+    days = np.arange("2020-01-01", "2024-12-31", dtype="M8[D]")
+    y = np.where((days.astype(int) + 3) % 7 >= 5, "yes", "no")
+    schema = Schema({"day": Date("2020-01-01", "2024-12-31")}, Classes(["no", "yes"]), n_rows=len(days))
+    models = [
+        DPForestClassifier(schema, epsilon=8, random_state=0).fit(pd.DataFrame({"day": column}), y)
+        for column in (days.astype("M8[s]"), days.astype(str))
+    ]
+    shares = [model.predict_proba(pd.DataFrame({"day": days.astype("M8[s]")})) for model in models]
+    np.testing.assert_array_equal(*shares)
+    assert (models[0].classes_[shares[0].argmax(axis=1)] == y).mean() > 0.99  # by its weekday
+    assert models[0].feature_importances_.tolist() == [1.0]
+    assert models[0].n_features_in_ == 1
