@@ -26,6 +26,7 @@ from dpforest.errors import TableError
 from dpforest.records.columns import read_target, to_objects
 from dpforest.records.memory.vault import encode
 from dpforest.records.sql.codes import feature_codes, target_code
+from dpforest.records.sql.dates import check_dates
 from dpforest.records.sql.session import Session
 from dpforest.records.sql.vault import SqlVault
 from dpforest.schema.domain import Domain, Grid
@@ -350,6 +351,16 @@ def test_text_and_numbers_are_no_dates_in_a_database(engines, name):
         table = engine.make({"v": kind, "y": "INTEGER"}, [[written, "1"]])
         with pytest.raises(TableError, match="Column 'v' is declared date, but"):
             engine.seal(0, table, Schema({"v": Date()}, Classes([0, 1], name="y")))
+
+
+def test_engines_whose_dates_were_not_tried_are_refused_by_name():
+    import ibis
+
+    table = ibis.table({"v": "date", "y": "int64"}, name="t")
+    with pytest.raises(
+        TableError, match="'v' is declared date, and dates are read in DuckDB and PostgreSQL only, not in 'mysql'"
+    ):
+        check_dates("mysql", table, Schema({"v": Date()}, Classes([0, 1], name="y")))
 
 
 # Three numbers of each type that reaches far.

@@ -21,8 +21,9 @@ from dpforest.show.report.content import inputs
 SHARES = ["probability_no", "probability_yes"]
 # Turns of the calendar, and dates beyond the bounds.
 TURNS = (
-    "0001-01-01T00:00:00", "1582-10-10", "1899-12-31T23:59:59.9", "1969-12-31T23:59:59.999999", "1970-01-01", "2000-02-29T12:00",
-    "2000-03-01", "2023-12-31T23:59:59.5", "2024-02-29T00:00", "2024-12-31T05:59:59", "2100-02-28", "9999-12-31T23:59:59",
+    "0001-01-01T00:00:00", "1582-10-10", "1899-12-31T23:59:59.9", "1969-12-31T23:59:59.999999", "1970-01-01",
+    "2000-02-29T12:00", "2000-03-01", "2023-12-31T23:59:59.5", "2024-02-29T00:00", "2024-12-31T05:59:59", "2100-02-28",
+    "9999-12-31T23:59:59",
 )  # fmt: skip
 
 
@@ -90,7 +91,9 @@ def test_the_query_gives_in_postgresql_what_the_model_predicts(server, type_):
         query = f"SELECT {', '.join(SHARES)} FROM ({model.to_sql('people')}) AS scored ORDER BY place"
         found = np.array(root.execute(query).fetchall())
     ends = np.array(["9999-12-31T23:59:59", "0001-01-01T00:00:00"], "M8[s]")
-    expected = np.vstack([model.predict_proba(table), model.predict_proba(pd.DataFrame({"seen": ends, "x": 0.5, "born": ends}))])
+    expected = np.vstack(
+        [model.predict_proba(table), model.predict_proba(pd.DataFrame({"seen": ends, "x": 0.5, "born": ends}))]
+    )
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
@@ -140,6 +143,8 @@ def test_json_describes_how_each_feature_follows_from_its_column():
         ("born", "born", "day"), ("born (weekday)", "born", "weekday"), ("born (month)", "born", "month"),
     ]  # fmt: skip
     assert all("1970-01-01T00:00:00Z" in each["rule"] for each in features if each.get("of"))
+    assert features[5]["range"] == [-25567.0, 47482.0]
+    assert features[5]["cuts"] == model.forest_.domain.cuts[5].tolist()
 
 
 def test_a_saved_model_and_a_forest_for_scikit_learn_predict_the_same(tmp_path):

@@ -77,6 +77,7 @@ def _feature(domain: Domain, feature: int) -> dict[str, Any]:
     if isinstance(part, Date) or own.of != "value":
         asked = own.of if not isinstance(part, Date) else "second" if part.time else "day"
         content |= {"column": domain.column_names[own.column], "of": asked, "rule": f"{OF_DATE[asked]}; {SECONDS}"}
+        content |= {"range": list(part.range)} if isinstance(part, Date) else {}
     if not isinstance(part, Categorical):
         return {**content, "cuts": domain.cuts[feature].tolist()}
     return content | {"codes": LIST_RULE if part.categories else BUCKET_RULE} if part.by_text else content
