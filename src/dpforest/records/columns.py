@@ -18,7 +18,7 @@ from narwhals.dependencies import get_pandas
 from dpforest.errors import TableError
 from dpforest.records.given import given_column, given_columns, given_frame, to_objects
 from dpforest.records.memory.kernels import look_up
-from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Date, Feature, Numeric, Schema, Target
+from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Feature, Numeric, Schema, Target
 
 # Whole numbers are looked up in an array if the largest listed one is less than this above the smallest.
 MOST_TABLE = 1 << 16
@@ -28,10 +28,14 @@ NUMBERS = (numbers.Real, Decimal, np.bool_, str, bytes)
 HELD: dict[str, tuple[type, str]] = {"number": (numbers.Number, "numbers"), "text": (str, "text"), "bytes": (bytes, "bytes")}
 
 NO_NUMBERS = ("text", "bytes", "category", "date")
-# Kinds of columns that cannot hold what is declared.
-UNFIT: dict[type, tuple[str, ...]] = {
-    Numeric: NO_NUMBERS, Bounded: NO_NUMBERS, Categorical: ("date",), Classes: ("date",), Date: ("number", "bytes"),
-}  # fmt: skip
+# For each kind of declaration the kinds of columns that cannot hold it.
+UNFIT = {
+    "numeric": NO_NUMBERS,
+    "bounded": NO_NUMBERS,
+    "categorical": ("date",),
+    "classes": ("date",),
+    "date": ("number", "bytes"),
+}
 
 
 def read_columns(X: Any, schema: Schema) -> list[Any]:
@@ -79,9 +83,8 @@ def _check_kind(what: str, part: Feature | Target, column: Any) -> None:
     """Raise ``TableError`` if a column cannot hold what is declared, by its type alone."""
     kind, shown = column_kind(column)
     # Which text bytes stand for, nobody said.
-    is_unfit = kind == "bytes" and isinstance(part, Categorical) and part.by_text
-    is_unfit |= kind == "other" or any(isinstance(part, type_) and kind in kinds for type_, kinds in UNFIT.items())
-    if not is_unfit:
+    is_unread = kind == "bytes" and isinstance(part, Categorical) and part.by_text
+    if kind != "other" and kind not in UNFIT[part.kind] and not is_unread:
         return
     advice = "Convert the column, or correct the schema."
     if kind == "date" and isinstance(part, Feature):
