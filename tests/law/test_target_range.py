@@ -116,3 +116,14 @@ def test_a_recipe_without_a_range_gets_one_where_a_bound_is_missing():
         assert with_range(auto, target) is auto
     for target in (Bounded(0, 1), Classes([0, 1])):
         assert with_range(plain, target) is plain
+
+
+def test_where_bounds_leave_one_range_nothing_is_asked():
+    schema = Schema({"x": Numeric(0, 1)}, Bounded(0, 10))
+    assert len(ranges(Scale(5.0, 100.0), schema.target)[0]) == 1
+    gate = Gate(Ledger(make_accountant(500.0, 0.0)), Entropy(4))
+    facts = facts_about(Domain.of(schema, Grid()), schema.target, epsilon=500.0)
+    vault = Vault.seal(np.zeros((3_000, 1)), np.repeat([0.0, 10.0], 1_500), schema)
+    released, _ = TargetRange().release(vault, 500.0, gate, facts)
+    assert released == Bounded(0.0, 10.0)
+    assert [entry["label"] for entry in gate.ledger.entries()] == ["location of the target", "spread of the target"]

@@ -54,6 +54,8 @@ class TargetRange(recipe.TargetRange):
         assert isinstance(target, Bounded)
         scale, amount = find_scale(source, target, ScalePlan.of(facts), amount, gate)
         lows, highs, prices = ranges(scale, target)
+        if len(lows) == 1:  # the public bounds leave no choice
+            return replace(target, lower=float(lows[0]), upper=float(highs[0])), amount
         # Values that equal the upper end of a range are inside of it.
         edges = edges_within(np.concatenate([lows, np.nextafter(highs, np.inf)]), target)
         own, amount = divide(amount, [self.share, 1 - self.share])
