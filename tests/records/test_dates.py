@@ -359,10 +359,12 @@ def test_a_partition_with_another_type_than_the_dataframe_is_read_value_by_value
     reading = Reading(schema, {"f": "date", "y": "number"}, {"f": "f", "y": "y"}, Domain.of(schema, Grid()))
     moments = pd.Series(pd.to_datetime(["2024-02-29T10:20:30", "1999-12-31T23:59:59", None]))
     partitions = [
-        moments, moments.dt.tz_localize("UTC").dt.tz_convert("Asia/Kathmandu"), moments.astype(object),
+        moments,
+        moments.dt.tz_localize("UTC").dt.tz_convert("Asia/Kathmandu"),
+        moments.astype(object),
         moments.astype("str"),
         pd.Series(moments, dtype=pd.ArrowDtype(pa.timestamp("us"))),
-    ]  # fmt: skip
+    ]
     codes = [reading.codes(pd.DataFrame({"f": values, "y": [0, 1, 0]})).codes.tolist() for values in partitions]
     assert codes == codes[:1] * len(partitions)
     assert reading.codes(pd.DataFrame({"f": [1, 2, 3], "y": [0, 1, 0]})).codes[0].tolist() == [251] * 3  # missing
