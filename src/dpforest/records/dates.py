@@ -24,6 +24,7 @@ from dpforest.schema.domain import WEEKDAYS, Derived
 PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12, "fs": 10**15, "as": 10**18}
 # 1970-01-01 was a Thursday.
 FIRST_WEEKDAY = 3
+EPOCH, SECOND, NOTHING = datetime(1970, 1, 1), timedelta(seconds=1), timedelta(0)
 
 
 def derived_columns(columns: Sequence[Any], features: Sequence[Derived]) -> list[Any]:
@@ -156,6 +157,5 @@ def _of_value(value: Any) -> int:
         return int(_of_array(np.array([value]))[0])
     if issubclass(kind, datetime):
         moment = datetime.combine(datetime.date(value), datetime.time(value))
-        ahead = datetime.utcoffset(value) or timedelta(0)
-        return (moment - datetime(1970, 1, 1) - ahead) // timedelta(seconds=1)
-    return (date.toordinal(value) - date(1970, 1, 1).toordinal()) * SECONDS_OF_DAY if issubclass(kind, date) else NO_DATE
+        return (moment - EPOCH - (datetime.utcoffset(value) or NOTHING)) // SECOND
+    return (date.toordinal(value) - EPOCH.toordinal()) * SECONDS_OF_DAY if issubclass(kind, date) else NO_DATE
