@@ -344,6 +344,23 @@ def test_an_extreme_date_is_its_records_own_matter(engines, temporary, name, kin
     np.testing.assert_array_equal(found[0], encode(columns, domain))
 
 
+def test_nanoseconds_of_duckdb_are_dropped_and_not_rounded(engines):
+    engine = engines("duckdb", True)
+    texts = [
+        "2023-12-31 23:59:59.999999999",
+        "1969-12-31 23:59:59.999999999",
+        "2024-02-29 10:00:00",
+        "1677-09-22",
+        "infinity",
+    ]
+    name = engine.make({"v": "TIMESTAMP_NS"}, [[f"'{text}'"] for text in [*texts, "-infinity"]] + [["NULL"]])
+    schema = Schema({"v": Date("1600-01-01", "2300-01-01", time=True)}, Classes([0, 1], name="y"))
+    table, domain = engine.connections[0].table(name), Domain.of(schema, Grid())
+    found = engine.connections[0].to_pyarrow(table.select(**feature_codes(table, domain)))
+    moments = np.array([*texts[:-1], "2262-04-11 23:47:16.8", "1677-09-21 00:12:44", "NaT"], "M8[ns]")
+    np.testing.assert_array_equal([column.to_numpy() for column in found.columns], encode([moments], domain))
+
+
 @pytest.mark.parametrize("name", ["duckdb", "postgresql"])
 def test_text_and_numbers_are_no_dates_in_a_database(engines, name):
     engine = engines(name, True)
