@@ -19,12 +19,14 @@ STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 class Worker:
     """A process that answers requests: alone with each of them, or one that stays for others, which saves starts.
 
-    It runs ``module`` of this package with this Python or another, and ends with the process that started it.
+    It runs ``module`` of this package with this Python or another, and ends with the process that started it. What
+    ``sources`` holds, such as another state of the library, is imported before anything else of that name.
     """
 
-    def __init__(self, module: str, threads: int, python: str | Path = sys.executable) -> None:
+    def __init__(self, module: str, threads: int, python: str | Path = sys.executable, sources: Path | None = None) -> None:
         self._command = [str(python), "-P", "-m", module]  # without the folder in which the command is typed
-        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        first = None if sources is None else str(sources.resolve())
+        path = os.pathsep.join(filter(None, (first, str(ROOT), os.environ.get("PYTHONPATH"))))
         libraries = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         self._environment = os.environ | dict.fromkeys(libraries, str(threads)) | {"PYTHONPATH": path}
         self._process: subprocess.Popen[str] | None = None
