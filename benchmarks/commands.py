@@ -23,6 +23,11 @@ Quick = Annotated[bool, typer.Option("--quick", help="Run a subset, in under two
 Results = Annotated[Path, typer.Option(help="Rows are kept here; a second run goes on where it ended.")]
 Report = Annotated[Path | None, typer.Option(help="A folder for the page and its plots.")]
 Render = Annotated[bool, typer.Option("--render", help="Measure nothing, use the rows that are kept.")]
+Tables = Annotated[str, typer.Option(help="Only these tables, with commas.")]
+PeersEnv = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the peers' environment, which is made if it is not there; by default in the cache."),
+]
 Plots = Annotated[bool, typer.Option(help="Plots beside the page.")]
 Repeats = Annotated[
     int | None, typer.Option(min=1, help="Runs of a case; the best counts. By default 3, quick 2.", show_default=False)
@@ -66,12 +71,9 @@ def utility(
     systems: Annotated[
         str, typer.Option(help="Only these systems, with commas: names, or auto, recipes, peers, references, ablations.")
     ] = "",
-    tables: Annotated[str, typer.Option(help="Only these tables, with commas.")] = "",
+    tables: Tables = "",
     no_peers: Annotated[bool, typer.Option("--no-peers", help="Leave out other people's systems.")] = False,
-    peers_env: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the peers' environment, which is made if it is not there; by default in the cache."),
-    ] = None,
+    peers_env: PeersEnv = None,
     jobs: Annotated[int, typer.Option(min=1, help="Cases to run side by side.")] = 2,
     as_json: AsJson = False,
 ) -> None:
@@ -79,20 +81,14 @@ def utility(
 
     Example: [bold]DPFOREST_DATA=tables dpforest bench utility --quick[/bold]
     """
-    from benchmarks.core.results import NotMeasured
-    from benchmarks.peers import environment
     from benchmarks.utility.report import side_by_side, write
     from benchmarks.utility.run import group_of, run, wanted
 
     cases = wanted(quick, _listed(systems), _listed(tables))
 
     def measured(progress: Callable[[str], None]) -> Iterable[Any]:
-        python = None
-        if not no_peers and any(group_of(case.system) == "peers" for case in cases):
-            try:
-                python = environment.build(peers_env, progress)
-            except NotMeasured as error:
-                errors.print(f"[bold]Without peers.[/bold] {escape(str(error))}", soft_wrap=True)
+        has_peers = not no_peers and any(group_of(case.system) == "peers" for case in cases)
+        python = _peers_python(peers_env, progress) if has_peers else None
         yield from run(progress, results, cases, python=python, n_jobs=jobs)
 
     _measure(results, measured)
@@ -175,6 +171,55 @@ def search(
     if not render:
         _measure(results, lambda progress: run(progress, results, 1 if quick else 10))
     _show(side_by_side, write, results, report, as_json)
+
+
+@commands.command()
+def bounds(
+    quick: Quick = False,
+    results: Results = Path("bounds.jsonl"),
+    report: Report = None,
+    systems: Annotated[
+        str, typer.Option(help="Only these, with commas: auto, auto before, peers or one of them, cost.")
+    ] = "",
+    tables: Tables = "",
+    before: Annotated[
+        Path | None, typer.Option(help="A worktree of an earlier commit of this repository, to measure beside this one.")
+    ] = None,
+    peers_env: PeersEnv = None,
+    plots: Plots = True,
+    render: Render = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what bounds of numbers that are too wide, or not known, cost.
+
+    Example: [bold]DPFOREST_DATA=tables dpforest bench bounds --quick --systems auto[/bold]
+    """
+    from benchmarks.bounds.cases import group_of, wanted
+    from benchmarks.bounds.report import side_by_side, write
+    from benchmarks.bounds.run import run
+
+    cases = wanted(quick, _listed(systems), _listed(tables))
+
+    def measured(progress: Callable[[str], None]) -> Iterable[Any]:
+        has_peers = any(group_of(case.system) == "peers" for case in cases)
+        python = _peers_python(peers_env, progress) if has_peers else None
+        yield from run(progress, results, cases, before=before, python=python)
+
+    if not render:
+        _measure(results, measured)
+    _show(side_by_side, lambda results, report: write(results, report, plots), results, report, as_json)
+
+
+def _peers_python(folder: Path | None, progress: Callable[[str], None]) -> Path | None:
+    """The Python of the peers' environment; None, and a word why, if it cannot be made."""
+    from benchmarks.core.results import NotMeasured
+    from benchmarks.peers import environment
+
+    try:
+        return environment.build(folder, progress)
+    except NotMeasured as error:
+        errors.print(f"[bold]Without peers.[/bold] {escape(str(error))}", soft_wrap=True)
+        return None
 
 
 def _measure(results: Path, run: Callable[[Callable[[str], None]], Iterable[Any]]) -> None:

@@ -32,15 +32,16 @@ def installed(tmp_path):
 
 def test_every_benchmark_has_its_own_options():
     options = {name: {option for part in command.params for option in part.opts} for name, command in BENCH.commands.items()}
-    assert set(options) == {"foundation", "papers", "utility", "speed", "engines", "search"}
+    assert set(options) == {"foundation", "papers", "utility", "speed", "engines", "search", "bounds"}
     assert options["foundation"] == {"--json"}
     assert options["papers"] == {"--quick", "--results", "--report", "--json"}
     for option, owners in {
-        "--systems": {"utility"},
+        "--systems": {"utility", "bounds"},
+        "--before": {"bounds"},
         "--parquet-rows": {"speed"},
         "--rows": {"engines"},
         "--only": {"speed", "engines"},
-        "--render": {"speed", "engines", "search"},
+        "--render": {"speed", "engines", "search", "bounds"},
     }.items():
         assert {name for name, own in options.items() if option in own} == owners
 
