@@ -159,12 +159,11 @@ def test_a_saved_model_and_a_forest_for_scikit_learn_predict_the_same(tmp_path):
 def test_report_and_tree_show_dates(tmp_path):
     model, _ = fitted()
     shown = {each["name"]: each for each in inputs(model.schema_)["features"]}
-    assert shown["seen"] | {"name": ""} == {
-        "name": "", "kind": "point in time", "categories": None, "lower": "1970-01-01T00:00", "upper": "2024-12-31T00:00",
-    }  # fmt: skip
-    assert (shown["born"]["kind"], shown["born"]["lower"], shown["born"]["upper"]) == ("date", "1900-01-01", "2100-01-01")
+    seen, born = shown["seen"], shown["born"]
+    assert (seen["kind"], seen["lower"], seen["upper"]) == ("point in time", "1970-01-01T00:00:00Z", "2024-12-31T00:00:00Z")
+    assert (born["kind"], born["lower"], born["upper"], born["words"]) == ("date", None, None, "a date: day, weekday, month")
     model.save_report(tmp_path / "r.html")
-    assert "1970-01-01T00:00 to 2024-12-31T00:00" in (tmp_path / "r.html").read_text("utf-8")
+    assert "from 1970-01-01T00:00:00Z to 2024-12-31T00:00:00Z" in (tmp_path / "r.html").read_text("utf-8")
     for draw in (plots.importances, plots.tree):
         plt.close(draw(model).figure)
 
@@ -183,4 +182,4 @@ def test_a_column_of_no_dates_is_told_once_by_its_name():
     table = pd.DataFrame({"seen": ["01.02.2024"] * 5000})
     with pytest.warns(match="Column 'seen': nearly all values are missing, or no dates"):
         model = DPForestClassifier(schema, epsilon=5, recipe="jagannathan-2009", n_trees=8).fit(table, ["no"] * 5000)
-    assert sum("'seen'" in doubt for doubt in released_doubts(model.forest_, schema)) == 1
+    assert sum("'seen'" in doubt for doubt in released_doubts(model.forest_, schema, model.ledger_)) == 1
