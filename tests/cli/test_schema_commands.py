@@ -124,7 +124,7 @@ def test_a_check_of_a_draft_says_how_columns_will_be_read_and_what_could_be_shar
     run("schema", "draft", "t.csv", "--target", "ill")
     done = run("schema", "check", "t.schema.toml")
     for words in (
-        "│ age          │ numeric     │ any number; a part of the budget finds where they lie",
+        "│ age          │ numeric     │ any number; where the signal pays, a part of the budget finds where they lie",
         "│ city         │ categorical │ any text, in 64 buckets",
         "│ ill (target) │ classes     │ to be filled in",
         "│ age, weight │ with lower and upper no cut is wasted outside of them",

@@ -9,10 +9,13 @@ from dpforest.schema.words import GRID, LIST, SCALE, how_found, in_words, unknow
 @pytest.mark.parametrize(
     ("part", "words"),
     [
-        (Numeric(), "any number; a part of the budget finds where they lie"),
-        (Numeric(integer=True), "any whole number; a part of the budget finds where they lie"),
-        (Numeric(0), "0 or more; a part of the budget finds where they lie"),
-        (Numeric(upper=9, integer=True), "at most 9, whole numbers; a part of the budget finds where they lie"),
+        (Numeric(), "any number; where the signal pays, a part of the budget finds where they lie"),
+        (Numeric(integer=True), "any whole number; where the signal pays, a part of the budget finds where they lie"),
+        (Numeric(0), "0 or more; where the signal pays, a part of the budget finds where they lie"),
+        (
+            Numeric(upper=9, integer=True),
+            "at most 9, whole numbers; where the signal pays, a part of the budget finds where they lie",
+        ),
         (Numeric(-1.5, 120_000), "-1.5 to 120,000"),
         (Numeric(0, 9, integer=True), "0 to 9, whole numbers"),
         (Bounded(), "any number; a part of the budget finds where they lie"),

@@ -87,11 +87,11 @@ class LearnedGrid(recipe.LearnedGrid):
         each = divide_evenly(own, (zooms.number + 1) * len(features))
         zeros = {feature: anchor(*domain.number(feature).range) for feature in features}
         middles = dict(zeros)
-        for number in range(zooms.number):
+        for _ in range(zooms.number):
             counts = source.count_around(domain, middles)
             for row, feature in enumerate(features):
                 scores = counts.map(partial(middle_scores, row, bin_of(zeros[feature], middles[feature]), ((0, N_BINS),)))
-                chosen = gate.select(scores, None, middle_bound(), each, Purpose("grid", "middle", round=number + 1))[0]
+                chosen = gate.select(scores, None, middle_bound(), each, Purpose("grid", "middle"))[0]
                 middles[feature] = _value(int(chosen), middles[feature], domain.number(feature))
         counts, halves = source.count_around(domain, middles), ((0, CENTRE), (CENTRE + 1, N_BINS))
         valid = np.array([[first <= index < end for index in range(N_BINS)] for first, end in halves])

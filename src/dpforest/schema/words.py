@@ -37,8 +37,10 @@ def how_found(part: Feature | Target) -> str:
     """What a fit does to find out what a schema does not say of a column, such as where its numbers lie; "" if nothing."""
     if isinstance(part, Categorical):
         return "; a part of the budget buys a list of the common ones" if part.learn else ""
-    is_found = isinstance(part, Numeric | Bounded) and not part.has_bounds
-    return "; a part of the budget finds where they lie" if is_found else ""
+    if not isinstance(part, Numeric | Bounded) or part.has_bounds:
+        return ""
+    when = "where the signal pays, " if isinstance(part, Numeric) else ""
+    return f"; {when}a part of the budget finds where they lie"
 
 
 @dataclass(frozen=True)

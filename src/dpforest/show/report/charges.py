@@ -21,6 +21,8 @@ PURPOSES = {
     Purpose("location of the target"): "Around which value the target lies",
     Purpose("spread of the target"): "How far the target spreads",
     Purpose("range of the target"): "Between which values the target lies",
+    Purpose("grid", "middle"): "Around which values numbers lie",
+    Purpose("grid", "quarters"): "How far numbers spread",
     Purpose("first look"): "How the classes lie in each feature",
     Purpose("first look", "pairs"): "How the classes lie in pairs of features",
     Purpose(SPLITS): "Which question each node asks",
