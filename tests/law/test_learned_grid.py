@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from tests.support.encoded import opened
 
-from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.growing.learned_grid import (
     MOST_PURE_SHARE,
     MOST_SHARE,
+    MOST_SHARE_FOR_FAR,
     LearnedGrid,
     Zooms,
     middle_bound,
@@ -196,3 +197,23 @@ def test_adding_a_record_changes_one_bin_of_each_column():
     )
     assert (after - before).sum(axis=1).tolist() == [1, 1]
     assert np.abs(after - before).sum() == 2
+
+
+@pytest.mark.parametrize(("shift", "learns"), [(0.0, False), (5.0, False), (20.0, True), (1e5, True)])
+def test_where_only_far_values_are_looked_for_others_keep_their_public_cuts(shift, learns):
+    values = shift + np.random.default_rng(6).normal(size=4000)
+    schema = Schema({"x": Numeric()}, Bounded(0, 1))
+    vault = Vault.seal(values[:, None], np.zeros(4000), schema)
+    gate = Gate(Ledger(make_accountant(100.0, 1e-5)), Entropy(2))
+    domain, amount = Domain.of(schema, Grid(32, scales=True)), gate.ledger.accountant.budget
+    learnt, rest = LearnedGrid(far_only=True).release(vault, domain, 32, 4000, amount, gate)
+    assert (learnt.cuts[0] is not domain.cuts[0]) == learns
+    assert gate.ledger.n_charges == 4
+    assert amount - rest <= 1.001 * MOST_SHARE_FOR_FAR * amount
+
+
+def test_a_regression_finds_values_far_from_zero():
+    x = 1e5 + np.random.default_rng(7).normal(size=(6000, 2))
+    schema = Schema({"a": Numeric(), "b": Numeric()}, Bounded(-3, 3))
+    model = DPForestRegressor(schema, epsilon=2.0, delta=1e-5, random_state=1).fit(x, np.sign(x[:, 0] - 1e5))
+    assert model.score(x, np.sign(x[:, 0] - 1e5)) > 0.5

@@ -22,6 +22,8 @@ MOST_SHARE, MOST_PURE_SHARE, LEAST_SHARE = 0.1, 0.05, 0.005
 # find values that spread by 1 at a distance of 100,000 from zero, one those that spread by a twentieth of it. Without delta
 # choices share the budget in full, so there must be enough.
 ZOOMS = {3: (50.0, 160.0), 1: (25.0, 100.0)}
+# The most that is spent where only values far from zero are looked for, and the distance from it, in spreads, that is far.
+MOST_SHARE_FOR_FAR, FAR = 0.03, 8
 # A quarter that is this many times as wide as the other: most records have one value, or there are few of them.
 MOST_UNEVEN = 8
 
@@ -54,6 +56,7 @@ class LearnedGrid(recipe.LearnedGrid):
     """
 
     zooms: Zooms | None = None  # None: as many as the signal pays for
+    far_only: bool = False  # whether features keep their public cuts if these tell their values apart
 
     def plan(self, n_features: int, n_rows: float, amount: float, unit: str) -> Zooms:
         """The zooms on this many features that an amount in a unit of loss pays for; none if the signal is too small."""
@@ -67,7 +70,7 @@ class LearnedGrid(recipe.LearnedGrid):
             strength = signal / n_rows
             return n_features * (strength / amount if unit == "epsilon" else strength**2 / (8 * amount))
 
-        most = MOST_SHARE if unit == "rho" else MOST_PURE_SHARE
+        most = MOST_SHARE_FOR_FAR if self.far_only else MOST_SHARE if unit == "rho" else MOST_PURE_SHARE
         for number, (least, enough) in ZOOMS.items():
             if share(least if unit == "rho" else enough) <= most:
                 return Zooms(number, min(most, max(share(enough), LEAST_SHARE)))
@@ -101,7 +104,8 @@ class LearnedGrid(recipe.LearnedGrid):
             scores = counts.map(partial(middle_scores, row, bin_of(zeros[feature], middle), halves))
             chosen = gate.select(scores, valid, middle_bound(), each, Purpose("grid", "quarters"))
             low, high = (_value(int(index), middle, part) for index in chosen)
-            if max(high - middle, middle - low) <= MOST_UNEVEN * min(high - middle, middle - low):
+            is_even = max(high - middle, middle - low) <= MOST_UNEVEN * min(high - middle, middle - low)
+            if is_even and not (self.far_only and abs(middle - zeros[feature]) < FAR * (high - low)):
                 cuts[feature] = quarter_cuts(low, middle, high, bins, part)
         return replace(domain, cuts=tuple(cuts)), rest
 

@@ -96,6 +96,8 @@ class TargetRange(Part, Protocol):
 class LearnedGrid(Part, Protocol):
     """A step that finds where the numbers of features lie, before records are encoded; see ``growing.learned_grid``."""
 
+    far_only: bool = False  # whether only features whose numbers lie far from zero get other cuts
+
     def release(
         self, source: Source, domain: Domain, bins: int, n_rows: float, amount: float, gate: Gate
     ) -> tuple[Domain, float]:

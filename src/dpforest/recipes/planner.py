@@ -226,6 +226,7 @@ def sequential_means(product: float, facts: Facts, n_trees: int | None) -> Recip
     return replace(
         SKETCH,
         grid=_grid(32 if product < COARSE_GRID else 128, product, facts),
+        learned_grid=LearnedGrid(far_only=True),
         criterion=SoftAgreement(),
         centres=Centres(share=centres / (splits + centres)),
         target_range=TargetRange(),

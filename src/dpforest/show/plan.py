@@ -148,16 +148,21 @@ def _choices(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> l
             "features at a node", features, "few trees need all features; many trees differ more if each node sees only some"
         )
     )
-    if shares_by_kind(ledger)["grid"]:
-        lines.append(Line("cuts of a number", "through its quarters", "a share of the budget finds where the numbers lie"))
-    else:
-        cuts = "few at each scale" if recipe.grid.sparse else "some at each scale"
-        lines.append(Line("cuts of a number", cuts, "placed by the schema alone"))
+    lines.append(_cuts(recipe, bool(shares_by_kind(ledger)["grid"])))
     lines.append(
         Line("a split is chosen by", _words(recipe.criterion), "one private choice for each node, over all its candidates")
     )
     lines.append(Line("a leaf releases", _words(recipe.leaf), "with noise, for every leaf, empty or not"))
     return lines
+
+
+def _cuts(recipe: Recipe, has_search: bool) -> Line:
+    far_only = recipe.learned_grid is not None and recipe.learned_grid.far_only
+    if has_search and not far_only:
+        return Line("cuts of a number", "through its quarters", "a share of the budget finds where the numbers lie")
+    value = "few at each scale" if recipe.grid.sparse else "some at each scale"
+    search = "; a share of the budget finds numbers that lie far from zero for their spread" if has_search else ""
+    return Line("cuts of a number", value, f"placed by the schema alone{search}")
 
 
 def _releases(recipe: Recipe, facts: Facts) -> Line:
@@ -191,9 +196,6 @@ def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> li
         own = left * SHARES[unit]
         lines.append(_share("lists of values", own, f"of {unit}{_named(lists[0], len(lists), facts.delta)}"))
         left -= own
-    if grid := whole * shares_by_kind(ledger)["grid"]:
-        lines.append(_share("grid", grid, f"of {unit}; to find where the numbers of each column lie"))
-        left -= grid
     if recipe.target_range is not None:
         own = left * recipe.target_range.planned_share(replace(facts, delta=0.0 if recipe.without_delta else facts.delta))
         lines.append(
@@ -204,6 +206,9 @@ def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> li
             )
         )
         left -= own
+    if grid := whole * shares_by_kind(ledger)["grid"]:
+        lines.append(_share("grid", grid, f"of {unit}; to find where the numbers of each column lie"))
+        left -= grid
     for phase, name in _before(recipe):
         own = left * phase.share
         lines.append(_share(name, own, f"of {unit}; {own / phase.n_trees:.2%} for each of {counted(phase.n_trees, 'tree')}"))
