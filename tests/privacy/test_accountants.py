@@ -270,5 +270,5 @@ def test_a_large_delta_pays_for_more_rho_than_epsilon_and_one_and_no_more(epsilo
 @pytest.mark.parametrize("listed", [-1e-9, 2e-6, float("nan"), "some"])
 def test_lists_take_a_part_of_delta_and_no_more(listed):
     assert make_accountant(1.0, 1e-6, threshold_delta=1e-7).threshold_delta == 1e-7
-    with pytest.raises(ParameterError, match="delta of lists must lie in 0 .. 1e-06"):
+    with pytest.raises(ParameterError, match=r"delta of lists must lie in 0 \.\. 1e-06"):
         make_accountant(1.0, 1e-6, threshold_delta=listed)
