@@ -18,6 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from dpforest.budget.fits import charged, check_budget, outcomes_of_fit
 from dpforest.common.pipelines import learnt_before
+from dpforest.common.text import percent
 from dpforest.errors import (
     LeakWarning,
     NothingLearntWarning,
@@ -49,6 +50,8 @@ from dpforest.records.parquet import ParquetVault
 from dpforest.records.people import People
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded
+from dpforest.schema.words import GRID
+from dpforest.show.gaps import gaps
 
 ASSUMED = "assume-public"
 FITTED = ("forest_", "privacy_", "schema_", "classes_", "made_with_")
@@ -288,6 +291,10 @@ def _notes(model: Any, recipe: Recipe, uncovered: list[str]) -> Iterator[str]:
     if ledger.delta > 0 and not any(book.accountant.delta for book in ledger.books):
         yield "for this number of rows the plan makes pure-epsilon releases only, so delta was not used"
     yield from uncertain_range(model.forest_, schema, ledger)
+    if any(child.purpose.kind in GRID for child in ledger.root.children):
+        for gap in gaps(schema, ledger):
+            if gap.unknown.paid_for == GRID:
+                yield f"{percent(gap.share)} of the loss was spent {gap.unknown.cost}"
     if schema.learnt:
         names = ", ".join(map(repr, schema.learnt))
         yield f"the categories of {names} were learnt from the rows, for a part of epsilon and delta"

@@ -186,6 +186,7 @@ def test_a_fit_learns_its_grid_where_the_signal_pays():
     ).fit(x, x[:, 0] > 1e5)
     assert model.score(x, x[:, 0] > 1e5) > 0.95
     assert any("grid" in entry["label"] for entry in model.ledger_.entries())
+    assert any(note.endswith("% of the loss was spent to find where numbers lie") for note in model.privacy_.notes)
 
 
 def test_adding_a_record_changes_one_bin_of_each_column():
