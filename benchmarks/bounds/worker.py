@@ -5,7 +5,7 @@ One line of JSON comes in for each fit: table, kind of bounds, budget, split. On
 
 import subprocess
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -61,13 +61,15 @@ def spending(ledger: Ledger) -> Answer:
     """The share of the loss that charges of each kind have, and the passes over the table that were made for the grid."""
     books = [book for book in ledger.books if book.root.children]
     shares: dict[str, float] = defaultdict(float)
-    passes = set()
+    steps: Counter[str | None] = Counter()
     for book, root in zip(books, shared((book.root, book.accountant) for book in books), strict=True):
         for (_, entry), share in zip(entries(book.root), root.shares, strict=True):
             shares[entry.purpose.kind] += float(share)
             if entry.purpose.kind == "grid":
-                passes.add((entry.purpose.step, entry.purpose.round))
-    return {"shares": {kind: round(share, 5) for kind, share in shares.items()}, "passes": len(passes)}
+                steps[entry.purpose.step] += 1
+    # In each pass one choice is made for each column, and in the last the quarters are chosen.
+    passes = steps.total() // steps["quarters"] if steps else 0
+    return {"shares": {kind: round(share, 5) for kind, share in shares.items()}, "passes": passes}
 
 
 @cache

@@ -243,7 +243,7 @@ def test_values_in_buckets_are_counted_and_fitted(folder, table):
     target = {"name": "ill", "kind": "classes", "labels": ["no", "yes"]}
     facts = {"features": {"city": {"kind": "categorical"}}, "target": target}
     (folder / "b.json").write_text(json.dumps(facts), "utf-8")
-    assert "any value, in 64 buckets" in run("schema", "check", "b.json", "--table", table).output
+    assert "any text, in 64 buckets" in run("schema", "check", "b.json", "--table", table).output
     found = json.loads(run("schema", "check", "b.json", "--json", "--table", table).stdout)["table"]["columns"][0]
     assert [found[name] for name in ("listed", "other", "missing", "unreadable")] == [90, 0, 30, 0]
     fitted = run("fit", table, "--schema", "b.json", "--epsilon", 5, "--out", f"{table}.dpf")

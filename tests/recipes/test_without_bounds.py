@@ -1,12 +1,13 @@
 """Every recipe trains on numbers that nobody knows the bounds of."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, get_recipe, list_recipes
+from dpforest import Bounded, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema, get_recipe, list_recipes
 from dpforest.errors import SchemaError
 
-NUMBERS = {"x": Numeric(), "whole": Numeric(integer=True), "above": Numeric(0), "below": Numeric(upper=10)}
+NUMBERS = {"x": Numeric(), "day": Date(), "whole": Numeric(integer=True), "above": Numeric(0), "below": Numeric(upper=10)}
 RECIPES = [(recipe["name"], task) for recipe in list_recipes() for task in recipe["tasks"]]
 # What consul-2020-ert prints for classes is private with public bounds, so no rows are opened for it.
 PRINTED = [
@@ -18,9 +19,9 @@ PRINTED = [
 
 def rows(n_rows=300):
     rng = np.random.default_rng(1)
-    return np.stack(
-        [rng.normal(size=n_rows), rng.integers(0, 50, n_rows), rng.random(n_rows), rng.normal(size=n_rows)], axis=1
-    )
+    numbers = {name: rng.normal(size=n_rows) for name in ("x", "above", "below")}
+    days = np.datetime64("2020-01-01") + rng.integers(0, 900, n_rows)
+    return pd.DataFrame(numbers | {"whole": rng.integers(0, 50, n_rows), "day": days.astype("M8[s]")})[list(NUMBERS)]
 
 
 def fitted(name, task, variant="private", epsilon=50.0):
@@ -28,10 +29,10 @@ def fitted(name, task, variant="private", epsilon=50.0):
     if task == "classification":
         schema = Schema(NUMBERS, Classes([False, True]), n_rows=len(X))
         model = DPForestClassifier(schema, epsilon, recipe=name, variant=variant, max_depth=4, random_state=3)
-        return model.fit(X, X[:, 0] > 0), X
+        return model.fit(X, X["x"] > 0), X
     schema = Schema(NUMBERS, Bounded(0, 1), n_rows=len(X))
     model = DPForestRegressor(schema, epsilon, recipe=name, variant=variant, max_depth=4, random_state=3)
-    return model.fit(X, (X[:, 0] > 0).astype(float)), X
+    return model.fit(X, (X["x"] > 0).astype(float)), X
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -79,10 +79,10 @@ class Rows:
 
     def bounded(self) -> "Rows":
         """The rows with the least and the greatest value of each numeric column as bounds, where the schema has none."""
-        features = {
-            name: _bounded(part, column) if isinstance(part, Numeric) and not part.has_bounds else part
-            for (name, part), column in zip(self.schema.features.items(), self.columns, strict=True)
-        }
+        features = dict(self.schema.features)
+        for each, column in zip(derived(self.schema), self.columns, strict=True):
+            if each.of == "value" and isinstance(each.part, Numeric) and not each.part.has_bounds:
+                features[each.name] = _bounded(each.part, column)
         return replace(self, schema=replace(self.schema, features=features))
 
     def class_counts(self) -> np.ndarray:
