@@ -287,9 +287,9 @@ class DPForestRegressor(RegressorMixin, _DPForest):
 
     def predict(self, X: Any) -> np.ndarray:
         """The estimated mean of the target for each record ``(n_records,)``, within its released range."""
-        target = self.forest_.target
+        votes, target = self._votes(X), self.forest_.target
         assert isinstance(target, Bounded)
-        return target.mean_of(self._votes(X)[:, 1])
+        return target.mean_of(votes[:, 1])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

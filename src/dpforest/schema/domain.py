@@ -69,8 +69,8 @@ def _cuts(grid: Grid, lower: float, upper: float, integer: bool, has_bounds: boo
     elif grid.scales:
         cuts = _scale_cuts(lower, upper, grid.sparse)
         if integer:
-            zero = math.ceil(anchor(lower, upper))
-            cuts = np.concatenate([np.ceil(cuts), np.arange(zero - bins, zero + bins + 1)])
+            near = math.ceil(anchor(lower, upper)) + np.arange(-bins, bins + 1.0)
+            cuts = np.concatenate([np.ceil(cuts), near])
         cuts = inside(cuts, lower, upper)
     elif has_bounds:
         cuts = np.linspace(lower, upper, bins + 1)[1:-1]

@@ -174,6 +174,11 @@ class BothVaults:
         assert opened(self.far.count()).tolist() == opened(self.near.count()).tolist() == [sum(self.sizes)]
         return self.far.count()
 
+    def count_around(self, domain, centres):
+        far, near = (source.count_around(domain, centres) for source in (self.far, self.near))
+        assert opened(far).tolist() == opened(near).tolist()
+        return far
+
     def count_targets(self, edges):
         assert opened(self.far.count_targets(edges)).tolist() == opened(self.near.count_targets(edges)).tolist()
         return self.far.count_targets(edges)

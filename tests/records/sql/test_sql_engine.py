@@ -159,7 +159,7 @@ def test_hostile_names_of_tables_columns_and_values_train_and_harm_nothing(duck)
         (pa.array(["1", SECRET]), Numeric(0, 1), "declared numeric"),
         (pa.array([1, 2]), Categorical(["a"]), "holds numbers"),
         (pa.array(["a", SECRET]), Categorical([1, 2]), "holds text"),
-        (pa.array(pd.to_datetime(["2020-01-01", "2021-01-01"])), Numeric(0, 1), "Timestamp"),
+        (pa.array(pd.to_datetime(["2020-01-01", "2021-01-01"])), Numeric(0, 1), "Datetime"),
         (pa.array([[1], [2]]), Categorical([1]), "Array"),
     ],
 )
