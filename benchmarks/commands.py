@@ -49,6 +49,21 @@ def foundation(as_json: AsJson = False) -> None:
 
 
 @commands.command()
+def interactions(
+    rows: Annotated[int, typer.Option(min=1000, help="Rows to train on.")] = 1_000_000, as_json: AsJson = False
+) -> None:
+    """Measure the default recipe on a large generated table, with noise and without, beside ordinary boosting.
+
+    Example: [bold]dpforest bench interactions --rows 100000[/bold]
+    """
+    from benchmarks.interactions import run
+
+    with steps("Measuring") as progress:
+        lines = list(run(progress, rows))
+    _print(lines, as_json)
+
+
+@commands.command()
 def papers(
     quick: Quick = False, results: Results = Path("papers.jsonl"), report: Report = None, as_json: AsJson = False
 ) -> None:

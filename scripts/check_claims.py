@@ -12,7 +12,7 @@ from pathlib import Path
 PARTS = {
     "mechanisms": {"select", "draw", "run"},
     "schema": {"cuts"},
-    "privacy": {"strength", "charge", "add_noise", "name_frequent"},
+    "privacy": {"strength", "charge", "add_noise", "add_joint_noise", "name_frequent"},
     "parts": {"score", "assignment", "plan", "propose", "release", "may_split"},
     "growing": {"train", "narrow", "choose", "release"},
 }

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from dpforest.growing.sequential import Sequential
+from dpforest.growing.sequential import Phase, Sequential
 from dpforest.parts.allocation import Uniform
 from dpforest.parts.criteria import SquaredError
 from dpforest.parts.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
@@ -72,6 +72,8 @@ def _chosen_trees_only(recipe: Recipe, facts: Facts) -> dict[str, Any]:
     if not isinstance(recipe.stages, Sequential):
         return {}
     chosen = recipe.stages.phases[-1]
+    if not isinstance(chosen, Phase):
+        return {}
     return {"stages": Sequential((replace(chosen, share=1.0),)), "n_trees": chosen.n_trees}
 
 

@@ -32,8 +32,9 @@ def installed(tmp_path):
 
 def test_every_benchmark_has_its_own_options():
     options = {name: {option for part in command.params for option in part.opts} for name, command in BENCH.commands.items()}
-    assert set(options) == {"foundation", "papers", "utility", "speed", "engines", "search", "bounds"}
+    assert set(options) == {"foundation", "interactions", "papers", "utility", "speed", "engines", "search", "bounds"}
     assert options["foundation"] == {"--json"}
+    assert options["interactions"] == {"--rows", "--json"}
     assert options["papers"] == {"--quick", "--results", "--report", "--json"}
     for option, owners in {
         "--systems": {"utility", "bounds"},

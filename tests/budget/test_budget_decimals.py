@@ -115,7 +115,7 @@ def test_what_is_no_positive_number_is_refused(wrong):
 @given(st.floats(2.0**-20, 50))
 @settings(deadline=None)
 def test_mechanisms_run_at_no_more_than_the_decimal(amount):
-    for mechanism in ("permute-and-flip", "exponential", "geometric"):
+    for mechanism in ("permute-and-flip", "exponential", "geometric", "k-norm"):
         rate = Rate.below(Pure(1.0).strength(mechanism, amount))
         assert Fraction(rate.numerator, rate.denominator) <= exact(amount)
     zcdp = ZCDP(1.0, 1e-6)

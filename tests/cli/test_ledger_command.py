@@ -103,7 +103,7 @@ def loss_of(charge, unit):
     if name == "gaussian":
         assert unit == "rho"
         return float(known["l2_squared"] / (2 * known["variance"]))
-    epsilon = float(known["rate"] * known["l1" if name == "geometric" else "width"])
+    epsilon = float(known["rate"] * known["l1" if name in ("geometric", "k-norm") else "width"])
     if unit == "epsilon":
         return epsilon
     return epsilon**2 / (8 if name == "exponential" else 2)

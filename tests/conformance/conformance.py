@@ -160,6 +160,9 @@ class Twin:
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         return agreed(self._counter.sum_residuals(first, n_nodes), self._reference.sum_residuals(first, n_nodes))
 
+    def count_leads(self, width: int, n_bins: int) -> Sealed[np.ndarray]:
+        return agreed(self._counter.count_leads(width, n_bins), self._reference.count_leads(width, n_bins))
+
     def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         return agreed(self._counter.count_values(first, n_nodes), self._reference.count_values(first, n_nodes))
 

@@ -215,6 +215,41 @@ def test_weights_of_classes_follow_released_scores_as_in_memory(backend, size, k
     twin.sum_residuals(0, 1)
 
 
+@pytest.mark.parametrize(
+    ("size", "labels"),
+    [
+        ("mixed", ["no", "yes"]),
+        ("mixed", [3, 1, 2]),
+        ("mixed", [3, 1, 2, 9]),
+        ("one row", ["no", "yes"]),
+        ("empty", [3, 1, 2]),
+        ("all left out", [3, 1, 2]),
+    ],
+    ids=str,
+)
+def test_leads_of_classes_are_counted_as_in_memory(backend, size, labels):
+    skip_gap(backend, Scored)
+    table, schema = nasty(size, "two classes" if labels[0] == "no" else "four classes")
+    schema = replace(schema, target=Classes(labels, name="y"))
+    twin, rng = twin_source(backend, table, schema).encode(Domain.of(schema, FEW_BINS)), np.random.default_rng(8)
+    twin.start_scores()
+    n_records = 0
+    for most in (3, SCORE_STEPS, 1 << 28)[: 3 if size == "mixed" else 1]:
+        all_records(twin)
+        n_nodes = grow_at_random(twin, 1, 1, rng)
+        twin.add_scores(rng.integers(-most, most + 1, (n_nodes, len(labels))).astype(np.int32))
+        # Most bins are narrower than the scores are wide, so that their ends take in leads from beyond on both sides.
+        for width, n_bins in [(1, 8), (7, 2), (64, 256)]:
+            counts = unsealed(twin.count_leads(width, n_bins))
+            assert counts.shape == (n_bins, len(labels))
+            n_records = int(counts.sum())
+            if size == "mixed" and most == 1 << 28:
+                assert counts[0].any()
+                assert counts[-1].any()
+    all_records(twin)
+    assert unsealed(twin.count_nodes(0, 1)).sum() == n_records
+
+
 @pytest.mark.parametrize("size", BOUNDED)
 def test_views_of_a_bounded_target_follow_released_values_as_in_memory(backend, size):
     skip_gap(backend, Scored, Weighted)

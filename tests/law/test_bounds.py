@@ -185,6 +185,63 @@ def test_small_tables_alone_nearly_reach_both_ends_of_the_bound(name):
     assert moves.max() - moves.min() > 0.9 * bound.width
 
 
+# As SHAPES, of weights; one child alone has many, since a heavy record nearly reaches the bound only beside many others.
+WEIGHTED_SHAPES = [(1, 2, 70), (1, 3, 14), (2, 2, 12), (2, 3, 6), (3, 2, 7)]
+WEIGHTED_GINI = {name: CLASS_CRITERIA[name] for name in ("gini", "gini+max/2", "gini+3balance", "nested")}
+
+
+def weighted_moves(criterion, most: int) -> np.ndarray:
+    """How a record of each weight up to ``most`` moves the score of all small tables of weights."""
+    moves = []
+    for n_children, n_classes, largest in WEIGHTED_SHAPES:
+        tables = all_tables(n_children, n_classes, largest)
+        before = criterion.score(tables, classes(n_classes))
+        for child, label, weight in itertools.product(range(n_children), range(n_classes), range(most + 1)):
+            more = tables.copy()
+            more[:, child, label] += weight
+            moves.append(criterion.score(more, classes(n_classes)) - before)
+    return np.concatenate(moves)
+
+
+@pytest.mark.parametrize("most", [2, 3])
+@pytest.mark.parametrize("name", WEIGHTED_GINI)
+def test_adding_a_record_of_any_weight_to_any_small_table_moves_gini_within_its_bound(name, most):
+    moves, bound = weighted_moves(WEIGHTED_GINI[name], most), WEIGHTED_GINI[name].bound(most)
+    assert_within(moves, bound)
+    if name == "gini":
+        assert bound == Bound(-2 * GINI_UNITS * most, 0)
+        assert moves.max() - moves.min() > 0.9 * bound.width
+
+
+@pytest.mark.parametrize("most", [3, 255])
+@pytest.mark.parametrize("bits", [10, 29, 39])
+def test_random_tables_of_weights_move_gini_within_its_bound_and_never_up(bits, most):
+    # With 39 bits, squares of some children do not fit 64 bits; of some they do before the record comes, and not after.
+    rng = np.random.default_rng([17, bits, most])
+    scale = 2.0 ** rng.uniform(0, bits, size=(20_000, 1, 1))
+    tables = (rng.random((20_000, 2, 3)) * scale * (rng.random((20_000, 2, 3)) < 0.6)).astype(np.int64)
+    if bits > 31:
+        tables[:1000, 0, 1:] %= 2**20
+        tables[:1000, 0, 0] = 2**31 - tables[:1000, 0, 1:].sum(axis=1) - rng.integers(0, most + 1, 1000)
+    before = GiniCount().score(tables, classes(3))
+    for weight, (child, label) in itertools.product(sorted({1, most // 2, most}), np.ndindex(2, 3)):
+        more = tables.copy()
+        more[:, child, label] += weight
+        assert_within(GiniCount().score(more, classes(3)) - before, GiniCount().bound(weight))
+
+
+@pytest.mark.parametrize("most", [2, 3, 255])
+@pytest.mark.parametrize("name", WEIGHTED_GINI)
+def test_a_width_ten_percent_smaller_would_be_passed_by_a_heavy_record_in_two_splits_of_one_node(name, most):
+    criterion, size = WEIGHTED_GINI[name], 1000 * most
+    before, with_others, with_own = np.array(
+        [[[size, 0], [0, size // 2]], [[size, most], [0, size // 2]], [[size, 0], [0, size // 2 + most]]]
+    )
+    scores = [int(criterion.score(table, classes(2))) for table in (before, with_others, with_own)]
+    width = criterion.bound(most).width
+    assert 0.9 * width < scores[2] - scores[1] <= width
+
+
 def real_gini(table: np.ndarray) -> float:
     return -sum(sum(row) - sum(c * c for c in row) / sum(row) for row in table.tolist() if sum(row))
 
@@ -248,6 +305,26 @@ def test_huge_counts_do_not_overflow_the_gini_score():
     for table in rng.integers(0, 2**30, size=(200, 2, 2)):
         exact = sum((64 * sum(c * c for c in row)) // sum(row) - 64 * sum(row) for row in table.tolist())
         assert int(GiniCount().score(table, classes(2))) == exact
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+@pytest.mark.parametrize("bits", [31, 32, 36, 40])
+def test_the_gini_score_of_weights_beyond_what_squares_fit_is_exact(bits, n_classes):
+    rng = np.random.default_rng([18, bits, n_classes])
+    tables = rng.integers(0, 2**bits, size=(300, 2, n_classes)) * rng.integers(0, 2, size=(300, 2, n_classes))
+    tables[:100] >>= rng.integers(0, bits, size=(100, 2, n_classes))
+    tables[100:103, 0] = 2**bits - 1
+    tables[103, 0] = [2**bits - 1, *[0] * (n_classes - 1)]
+    tables[104, 0] = [2**bits - 1, 1, *[0] * (n_classes - 2)]
+    # Sizes at the edge where squares are taken apart: one below it, on it and one above.
+    for index, size in enumerate([2**31 - 1, 2**31, 2**31 + 1]):
+        first = 2**31 // 3 + index
+        tables[105 + index, 1] = [first, size - first, *[0] * (n_classes - 2)]
+    exact = [
+        sum((64 * sum(c * c for c in row)) // sum(row) - 64 * sum(row) for row in table if sum(row))
+        for table in tables.tolist()
+    ]
+    assert GiniCount().score(tables, classes(n_classes)).tolist() == exact
 
 
 def test_huge_counts_do_not_overflow_the_squared_error():

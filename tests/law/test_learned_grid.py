@@ -140,8 +140,14 @@ def test_zooms_cost_their_share_and_each_choice_as_much_as_any_other(delta, numb
     ]
 
 
-def test_without_signal_or_without_noise_public_cuts_stay_and_nothing_is_charged():
-    for settings in ({"n_rows": 0}, {"n_rows": -5}, {"epsilon": 1e-3}, {"epsilon": math.inf, "delta": 0.0}):
+def test_without_noise_cuts_follow_the_values():
+    _, ledger, is_public = released(np.arange(100.0), epsilon=math.inf, delta=0.0)
+    assert not is_public
+    assert {entry["mechanism"] for entry in ledger.entries()} == {"exact"}
+
+
+def test_without_signal_public_cuts_stay_and_nothing_is_charged():
+    for settings in ({"n_rows": 0}, {"n_rows": -5}, {"epsilon": 1e-3}):
         _, ledger, is_public = released(np.arange(100.0), **settings)
         assert is_public
         assert ledger.n_charges == 0

@@ -15,10 +15,11 @@ from tests.support.replay import assert_paid, train
 from tests.support.strategies import recipe_of
 from tests.support.tiny import ADDITIVE, TINY_NUMBER, TINY_THREE, TINY_TWO, OneCutEach
 
-from dpforest import Classes
+from dpforest import Classes, Numeric, Schema
 from dpforest.audit.replay import cost
 from dpforest.growing.centres import Centres
 from dpforest.growing.choosing import FeatureFirst, Medians
+from dpforest.growing.linear import Linear
 from dpforest.growing.noisy_gain import NoisyGain
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
 from dpforest.growing.target_range import TargetRange
@@ -26,7 +27,7 @@ from dpforest.parts.allocation import LeavesOnly, Uniform
 from dpforest.parts.criteria import Balance, GiniCount, MaxOperator, Mixture, SoftAgreement
 from dpforest.parts.leaves import NoisyMargin, PrivateLabel, ResidualSums, Rotated, TwoBinMean
 from dpforest.parts.proposals import Menu
-from dpforest.parts.voting import MeanOfShares
+from dpforest.parts.voting import LogShares, MeanOfShares
 from dpforest.privacy.base import Bound
 from dpforest.privacy.events import SPLITS
 from dpforest.records.base import MOST_WEIGHT
@@ -39,7 +40,21 @@ MEANS = {
 # Gini's own width is reached in large tables only; beside enough of the max operator that does not show.
 GINI = Mixture(((GiniCount(), 1), (MaxOperator(), 20)))
 RANDOM = {"propose": Menu((OneCutEach(),), random=True), "allocate": LeavesOnly()}
+# By ranks the first code of a number is at the end of its map, also of the even one; between bounds no bin is.
+FREE_TWO = Schema({"x": Numeric(), "z": Numeric()}, TINY_TWO.target)
+CONSTANT = Phase(0.1, 1, {"depth": 0, "allocate": LeavesOnly(), "vote": LogShares(1.0)})
+
+
+def with_score(**parts):
+    score = Linear(**{"share": 0.5, "looks": (0.3, 0.3), "choice": 0.2, "categories": True} | parts)
+    return {"stages": Sequential((CONSTANT, score, Phase(0.4, 1))), "leaf": Rotated()}
+
+
 PLANS = {
+    "a score": (FREE_TWO, with_score(least_signal=-math.inf)),
+    "an even score": (FREE_TWO, with_score(least_signal=math.inf)),
+    "a score or one level": (FREE_TWO, with_score(rule_depth=1)),
+    "a score or two levels": (FREE_TWO, with_score(rule_depth=2)),
     "margins": (TINY_TWO, {"leaf": Rotated()}),
     "residuals": (TINY_THREE, {"leaf": ResidualSums()}),
     "counts": (TINY_THREE, {}),
@@ -93,8 +108,8 @@ def costs(recipe, schema, delta, n_tables):
 def test_no_record_costs_more_than_was_charged_and_some_record_costs_nearly_that(name, delta):
     schema, parts = PLANS[name]
     recipe = recipe_of(**ADDITIVE | parts)
-    # What a median leaves to choose among moves in some tables only; so do splits after a random tree.
-    found = costs(recipe, schema, delta, n_tables=40 if "choose" in parts else 18)
+    # What a median leaves to choose among moves in some tables only; so do splits after a random tree or a score.
+    found = costs(recipe, schema, delta, n_tables=40 if "choose" in parts or schema is FREE_TWO else 18)
     assert len(found) >= 3
     for label, shares in found.items():
         assert max(shares) <= 1, label

@@ -5,27 +5,35 @@ must be the same. See ``tests.support.replay``.
 """
 
 import itertools
+import math
+from dataclasses import replace
 
 import pytest
-from tests.support.encoded import random_table, resolved
+from tests.support.encoded import random_table, resolved, with_one_more
 from tests.support.replay import assert_same_release, check_neighbours, train
 from tests.support.strategies import MEAN, MIXED, THREE, TWO, mixed_table, recipe_of
 from tests.support.targets import NUMBER, classes
 
 from dpforest import DPForestClassifier, Schema, get_recipe, list_recipes
+from dpforest.audit.replay import unpaid_moves
+from dpforest.growing import linear
 from dpforest.growing.choosing import FeatureFirst, Medians
 from dpforest.growing.class_means import ClassMeans
 from dpforest.growing.first_look import FirstLook
+from dpforest.growing.linear import Linear
 from dpforest.growing.out_of_bag import OutOfBag
 from dpforest.growing.selective import SelectiveAggregation
+from dpforest.growing.sequential import Phase, Sequential
 from dpforest.growing.two_phase import TwoPhase
-from dpforest.parts.allocation import EveryQuery, Uniform
-from dpforest.parts.criteria import WeightedMajority
-from dpforest.parts.leaves import PrivateLabel
+from dpforest.parts.allocation import EveryQuery, LeavesOnly, Uniform
+from dpforest.parts.criteria import MaxOperator, WeightedMajority
+from dpforest.parts.leaves import PrivateLabel, Rotated
+from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.proposals import AllSubsets, Menu, OneChildPerValue, Thresholds
 from dpforest.parts.sampling import Disjoint, PoissonBootstrap
 from dpforest.parts.stopping import AboveNoise, EstimatedSupport, NoisySize
-from dpforest.parts.voting import Majority
+from dpforest.parts.voting import LogShares, Majority
+from dpforest.privacy.base import Blocks, Bound
 
 RECIPES = [recipe["name"] for recipe in list_recipes()]
 REGRESSION = [recipe["name"] for recipe in list_recipes() if "regression" in recipe["tasks"]]
@@ -100,6 +108,67 @@ def test_parts_of_the_catalogue_keep_their_claims_in_any_company(parts, delta):
     moved = [label for seed in range(4) for label in check_neighbours(recipe, TWO, seed, delta=delta)]
     assert "leaves" in moved
     assert ("errors of trees" in moved) == isinstance(recipe.stages, OutOfBag)
+
+
+CONSTANT = Phase(0.1, 1, {"depth": 0, "allocate": LeavesOnly(), "refine": (EvenShrinkage(1.0),), "vote": LogShares(1.0)})
+SCORES = {
+    "same map": Linear(0.5, looks=(0.3, 0.3), choice=0.4, least_signal=-math.inf),
+    "even map": Linear(0.5, looks=(0.3, 0.3), choice=0.4, least_signal=math.inf, categories=True),
+    "by the signal": Linear(0.5, looks=(0.3, 0.3), choice=0.4, categories=True),
+    "rule of one level": Linear(0.5, looks=(0.3, 0.1), choice=0.5, categories=True, rule_depth=1),
+    "rule of two levels": Linear(0.5, looks=(0.3, 0.1), choice=0.5, rule_depth=2),
+}
+
+
+def with_score(step):
+    """A recipe whose score comes between a constant and two trees that choose their splits."""
+    return recipe_of(
+        stages=Sequential((CONSTANT, step, Phase(0.4, 2))), criterion=MaxOperator(), leaf=Rotated(0.3),
+        refine=(EvenShrinkage(3.0),), vote=LogShares(0.5), n_trees=3, depth=2,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+@pytest.mark.parametrize("step", SCORES.values(), ids=SCORES)
+def test_with_the_same_releases_one_more_record_moves_only_what_a_score_paid_for(step, delta):
+    recipe = with_score(step)
+    moved = [label for seed in range(3) for label in check_neighbours(recipe, TWO, seed, n_rows=60, delta=delta)]
+    assert "leaves" in moved
+    assert any("first look" in label for label in moved)
+    assert any(("labelled" if step.rule_depth else "slope") in label for label in moved)
+
+
+@pytest.mark.parametrize("step", SCORES.values(), ids=SCORES)
+def test_with_the_same_releases_a_score_does_not_depend_on_its_table(step):
+    recipe = with_score(step)
+    _, codes, labels = random_table(TWO, recipe.grid, 80, seed=1)
+    one = train(recipe, TWO, codes, labels)
+    for n_rows, seed in [(80, 2), (1, 3), (0, 4)]:
+        _, other_codes, others = random_table(TWO, recipe.grid, n_rows, seed)
+        assert_same_release(one, train(recipe, TWO, other_codes, 1 - others, one.queries))
+
+
+def less(bound):
+    """The bound, a tenth too small."""
+    if isinstance(bound, Blocks):
+        return replace(bound, l1=bound.l1 * 9 // 10)
+    return Bound(bound.low, bound.high * 9 // 10)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+@pytest.mark.parametrize(("understated", "label"), [("Blocks", "look"), ("Bound", "slope")])
+def test_a_score_that_understates_what_a_record_moves_by_a_tenth_is_found(understated, label, delta, monkeypatch):
+    sound = getattr(linear, understated)
+    monkeypatch.setattr(linear, understated, lambda *given: less(sound(*given)))
+    recipe, found = with_score(SCORES["same map"]), []
+    for seed in range(6):
+        _, codes, labels = random_table(TWO, recipe.grid, 40, seed)
+        one = train(recipe, TWO, codes, labels, seed=seed, delta=delta)
+        for code, other in [(0, 0), (0, 1), (1, 0), (1, 1)]:
+            # The last feature has two categories, at the ends of their map.
+            more = with_one_more(codes, labels, [5 * code, 5 * code, code, code], other)
+            found += unpaid_moves(one, train(recipe, TWO, *more, one.queries, seed, delta))
+    assert any(label in str(finding) for finding in found)
 
 
 @pytest.mark.parametrize("name", RECIPES)

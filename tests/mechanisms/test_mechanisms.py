@@ -1,10 +1,8 @@
 """Samplers have exactly their stated law, and what the gate runs tells neighbours apart by no more than it charges."""
 
-import heapq
 import itertools
 import math
 import os
-import types
 from collections import Counter
 from fractions import Fraction
 
@@ -15,6 +13,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.support.chances import FAILURE
+from tests.support.laws import assert_drawn_from, assert_law, assert_same_law, exact_law, on_coins
 
 from dpforest import Classes, DPForestClassifier, Numeric, Schema
 from dpforest.errors import ParameterError
@@ -23,6 +23,7 @@ from dpforest.mechanisms import (
     Exponential,
     Gaussian,
     Geometric,
+    KNorm,
     PermuteAndFlip,
     Rate,
     exact,
@@ -42,8 +43,7 @@ from dpforest.privacy.sealed import Sealed
 
 dp.enable_features("contrib")
 
-# Every statistical test below fails a sound sampler with this probability. Seeds are fixed: it fails always or never.
-FAILURE = 1e-6
+# Every statistical test below fails a sound sampler with probability FAILURE. Seeds are fixed: it fails always or never.
 # Without the compiler (coverage runs) the same tests run on fewer draws.
 N_DRAWS = 2_000 if numba.config.DISABLE_JIT else 200_000
 
@@ -82,90 +82,6 @@ def gaussian_law(variance: float, most: int) -> dict[int, float]:
 # --- exact laws of the code itself ----------------------------------------------------------------------------------
 # The source of each sampler runs on coins that branch, one level of samplers at a time: a sampler is run on exact
 # coins for the samplers below it, whose own laws were established the same way.
-
-
-class NeedsCoin(Exception):
-    """The run asks for a coin that it has not been given yet; ``weights`` are the chances of its sides."""
-
-    def __init__(self, weights):
-        super().__init__()
-        self.weights = weights
-
-
-class Restart(Exception):
-    """A rejection sampler begins again."""
-
-
-class Coins:
-    """Sides of coins given in advance; stands where the compiled code has its words."""
-
-    def __init__(self, sides, restarts_at=None):
-        self.sides, self.used, self.rounds, self.restarts_at = sides, 0, 0, restarts_at
-
-    def pick(self, weights) -> int:
-        if self.used == len(self.sides):
-            raise NeedsCoin(weights)
-        self.used += 1
-        return self.sides[self.used - 1]
-
-    def flip(self, chance: float) -> bool:
-        return chance >= 1 or (chance > 0 and self.pick((1 - chance, chance)) == 1)
-
-    def begin_round(self, name) -> None:
-        if name == self.restarts_at:
-            self.rounds += 1
-            if self.rounds > 1:
-                raise Restart
-
-
-def uniform_coin(n, words, cursor):
-    words.begin_round("uniform_below")
-    return 0 if n == 1 else words.pick((1 / n,) * n)
-
-
-COINS = {
-    "uniform_below": uniform_coin,
-    "bernoulli": lambda p, q, words, cursor: words.flip(p / q),
-    "next_word": lambda words, cursor: np.uint64(words.pick((0.5, 0.5))),
-    "bernoulli_exp_product": lambda p, q, r, s, words, cursor: words.flip(math.exp(-(p / q) * (r / s))),
-    "bernoulli_exp_one": lambda words, cursor: words.flip(math.exp(-1)),
-    "bernoulli_exp": lambda p, q, words, cursor: words.flip(math.exp(-p / q)),
-    "bernoulli_exp_square": lambda p, q, r, s, words, cursor: words.flip(math.exp(-(p / q) * (r / s))),
-}
-
-
-def on_coins(function, *names, **more):
-    """The source of a compiled function, with the named samplers below it replaced by coins."""
-    source = getattr(function, "py_func", function)
-    return types.FunctionType(source.__code__, source.__globals__ | {name: COINS[name] for name in names} | more)
-
-
-def exact_law(run, tolerance=1e-10, restarts_at=None) -> tuple[Counter, float]:
-    """Probability of each output of ``run(coins)``, and the mass that was left unexplored (0 .. tolerance)."""
-    law, open_mass, rejected, n_runs = Counter(), 1.0, 0.0, 0
-    heap = [(-1.0, ())]
-    while heap and open_mass > tolerance:
-        n_runs += 1
-        assert n_runs < 100_000, "the sampler does not come to an end"
-        negative, sides = heapq.heappop(heap)
-        coins = Coins(sides, restarts_at)
-        try:
-            law[run(coins)] -= negative
-        except Restart:
-            rejected -= negative
-        except NeedsCoin as needed:
-            for side, weight in enumerate(needed.weights):
-                heapq.heappush(heap, (negative * weight, (*sides, side)))
-            continue
-        open_mass += negative
-    left = sum(-negative for negative, _ in heap)
-    accepted = 1 - rejected
-    return Counter({output: chance / accepted for output, chance in law.items()}), left / accepted
-
-
-def assert_law(law: Counter, left: float, expected: dict) -> None:
-    for output in set(law) | set(expected):
-        assert law[output] == pytest.approx(expected.get(output, 0.0), abs=left + 1e-12), output
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 7, 8, 9, 13, 64, 100])
@@ -241,11 +157,16 @@ def test_a_flip_of_a_product_of_fractions_has_probability_exp_of_minus_the_produ
 
 
 @pytest.mark.parametrize(("numerator", "denominator"), [(1, 1), (3, 1), (1, 2), (2, 3), (5, 4), (1, 8)])
-def test_the_code_of_two_sided_geometric_noise_has_the_geometric_law(numerator, denominator):
-    run = on_coins(exact.two_sided_geometric, "uniform_below", "bernoulli_exp_product", "bernoulli_exp_one", "next_word")
-    draw = lambda coins: int(run(numerator, denominator, coins, [0, 0]))  # noqa: E731
-    law, left = exact_law(draw, 1e-9, restarts_at="uniform_below")
-    assert_law(law, left, geometric_law(numerator / denominator, 400))
+def test_the_code_of_geometric_noise_has_the_geometric_law_with_one_side_and_with_two(numerator, denominator):
+    sized = on_coins(exact.geometric, "uniform_below", "bernoulli_exp_product", "bernoulli_exp_one")
+    signed = on_coins(exact.two_sided_geometric, "next_word", geometric=sized)
+    two_sided = geometric_law(numerator / denominator, 400)
+    rest = 1 - math.exp(-numerator / denominator)
+    one_sided = {k: rest * math.exp(-k * numerator / denominator) for k in range(401)}
+    for run, expected in ((sized, one_sided), (signed, two_sided)):
+        draw = lambda coins, run=run: int(run(numerator, denominator, coins, [0, 0]))  # noqa: E731
+        law, left = exact_law(draw, 1e-9, restarts_at="uniform_below")
+        assert_law(law, left, expected)
 
 
 @pytest.mark.parametrize("variance", [Fraction(1, 8), Fraction(1), Fraction(7, 3), Fraction(40)])
@@ -304,24 +225,6 @@ def test_the_code_of_a_choice_has_the_law_of_its_mechanism(name, scores):
 
 
 # --- compiled samplers against their laws, fixed seeds --------------------------------------------------------------
-
-
-def assert_drawn_from(draws: np.ndarray, law: dict[int, float]) -> None:
-    """Chi-square test with cells of at least 10 expected draws; fails a sound sampler with probability FAILURE."""
-    outcomes = sorted(law)
-    observed = Counter(draws.tolist())
-    cells, seen, chance = [], 0, 0.0
-    for outcome in outcomes:
-        seen, chance = seen + observed.pop(outcome, 0), chance + law[outcome]
-        if chance * draws.size >= 10:
-            cells.append((seen, chance))
-            seen, chance = 0, 0.0
-    rest_seen, rest_chance = seen + sum(observed.values()), max(0.0, 1 - sum(chance for _, chance in cells))
-    last_seen, last_chance = cells.pop()
-    cells.append((last_seen + rest_seen, last_chance + rest_chance))
-    seen, expected = np.array(cells).T
-    assert len(cells) > 1
-    assert stats.chisquare(seen, expected * draws.size / expected.sum()).pvalue > FAILURE
 
 
 exact_flip, exact_flip_of_product = exact.bernoulli_exp, exact.bernoulli_exp_square
@@ -570,17 +473,6 @@ def test_a_gaussian_variance_beyond_the_arithmetic_is_refused():
 # --- agreement with OpenDP ------------------------------------------------------------------------------------------
 
 
-def assert_same_law(ours: np.ndarray, theirs: np.ndarray) -> None:
-    """Two-sample chi-square test; fails two sound samplers with probability FAILURE."""
-    both = np.concatenate([ours, theirs])
-    edges = np.unique(np.quantile(both, np.linspace(0, 1, 31)[1:-1], method="nearest"))
-    table = [np.bincount(np.searchsorted(edges, sample), minlength=len(edges) + 1) for sample in (ours, theirs)]
-    table = np.array(table)
-    table = table[:, table.sum(axis=0) >= 20]
-    assert table.shape[1] > 1
-    assert stats.chi2_contingency(table).pvalue > FAILURE
-
-
 INTEGERS = dp.vector_domain(dp.atom_domain(T=int))
 
 
@@ -638,6 +530,7 @@ def all_draws() -> list[np.ndarray]:
     draws = [
         Geometric().draw((60,), Rate.below(Fraction(1, 30)), entropy),
         Gaussian().draw((40,), Fraction(50), entropy),
+        KNorm().draw((1, 3, 2, 1), Rate.below(Fraction(1, 30)), entropy),
         PermuteAndFlip().select(scores, valid, Rate.below(Fraction(1, 90)), entropy),
         Exponential().select(scores, valid, Rate.below(Fraction(1, 90)), entropy),
     ]

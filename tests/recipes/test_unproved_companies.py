@@ -12,7 +12,6 @@ from dpforest.growing.class_means import ClassMeans
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.parts.criteria import (
     EntropyCount,
-    GiniCount,
     MaxOperator,
     Mixture,
     SoftAgreement,
@@ -26,7 +25,7 @@ from dpforest.parts.voting import LogShares
 # --- criteria on weighted counts ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("criterion", [GiniCount(), EntropyCount(), WeightedMajority()], ids=lambda c: type(c).__name__)
+@pytest.mark.parametrize("criterion", [EntropyCount(), WeightedMajority()], ids=lambda c: type(c).__name__)
 def test_a_criterion_for_plain_counts_may_choose_the_first_tree_and_no_later_one(criterion):
     X, y, own = np.zeros((3, 2)), [0, 1, 1], {"criterion": criterion}
     for phases in [(Phase(1.0, 2, own),), (Phase(0.5, 1), Phase(0.5, 1, own))]:

@@ -478,15 +478,15 @@ def test_report_of_a_loaded_model_is_that_of_the_model(tmp_path):
 
 
 def test_deployment_entry_leaves_to_people_what_only_they_know(tmp_path):
-    entry_of = written(small_model(delta=1e-5), tmp_path)[2]["deployment"]
+    entry_of = written(small_model(epsilon=8.0, delta=1e-5), tmp_path)[2]["deployment"]
     for name in entry_of["to_be_filled_in"]:
         part, field = name.split(".")
         assert entry_of[part][field] is None
     promise = entry_of["differential_privacy"]
     assert promise["definition"] == "approximate differential privacy"
     assert "zero-concentrated" in promise["accounting"]
-    assert promise["mechanisms"] == ["geometric", "exponential", "gaussian"]
-    assert entry_of["implementation"]["model_sha256"] == model_digest(small_model(delta=1e-5))
+    assert promise["mechanisms"] == ["geometric", "gaussian", "exponential"]
+    assert entry_of["implementation"]["model_sha256"] == model_digest(small_model(epsilon=8.0, delta=1e-5))
 
 
 def test_page_asks_for_nothing_from_elsewhere(tmp_path):

@@ -186,6 +186,16 @@ def residuals(scores, label):
     return missed, min(1.0, wrong / cap)
 
 
+def count_leads(scores, labels, width, n_bins):
+    """Records ``[bin][class]`` by the lead of the score of their own class over the best other."""
+    counts = [[0] * len(scores[0]) for _ in range(n_bins)] if len(scores) else []
+    for record, label in zip(scores, labels, strict=True):
+        lead = record[label] - max(score for other, score in enumerate(record) if other != label)
+        place = sum(lead >= edge * width for edge in range(1 - n_bins // 2, n_bins - n_bins // 2))
+        counts[place][label] += 1
+    return counts
+
+
 def side_of(value, centre, reach, most):
     """(weight below, weight above) a centre, in whole units."""
     weight = min(most, abs(value - centre) * most // reach)

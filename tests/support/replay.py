@@ -44,7 +44,8 @@ class Replayed(Fit):
     def trees_of_rows(self, index):
         """The tree of each node that a question is about."""
         query = self.queries[index]
-        if query.scopes[-1].purpose.kind == "tree":
+        # A choice outside of any scope is that of one small tree.
+        if not query.scopes or query.scopes[-1].purpose.kind == "tree":
             return np.zeros(len(query.values), dtype=int)
         forest = next(forest for n_asked, forest in self.grown if n_asked > index)
         return forest.trees[forest.is_leaf if query.purpose.kind == LEAVES else forest.levels == query.purpose.level]

@@ -26,7 +26,7 @@ from dpforest.audit.tape import Diverged, Query, Run, Tape
 from dpforest.errors import DPForestError
 from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.privacy.accountants import zcdp_epsilon
-from dpforest.privacy.base import Bound
+from dpforest.privacy.base import Blocks, Bound
 
 # Measured losses are sums of exact fractions, charges are rounded floats: they may differ by roundings.
 SLACK = Fraction(1, 10**9)
@@ -291,6 +291,11 @@ def _within_bounds(first: Fit, second: Fit, sign: int) -> Iterator[Finding]:
             if len(changed) > one.copies:
                 detail = f"{len(changed)} nodes, for {one.copies} trees"
                 yield Finding("bound", f"nodes that move in {one.label!r}", one.where, detail=detail)
+        elif isinstance(one.stated, Blocks):
+            l1 = largest_block(move, one.stated.sizes)
+            if l1 > times * one.copies * one.stated.l1:
+                detail = f"a block moves by {l1} in L1, stated {one.copies} x {one.stated.l1}"
+                yield Finding("bound", f"values of {one.label!r}", one.where, detail=detail)
         elif one.stated is not None:
             l1, l2 = int(np.abs(move).sum()), int((move * move).sum())
             if l1 > times * one.copies * one.stated.l1 or l2 > times**2 * one.copies * one.stated.l2_squared:
@@ -431,6 +436,8 @@ def _run_cost(before: Run, after: Run, unit: str) -> Fraction:
         return Fraction(int((move * move).sum())) / (2 * before.spread)
     if before.mechanism == "geometric":
         losses = [before.spread * int(np.abs(move).sum())]
+    elif before.mechanism == "k-norm":
+        losses = [before.spread * largest_block(move, before.sizes)]
     else:
         valid = np.ones(move.shape, dtype=bool) if before.valid is None else before.valid
         spreads = [max(row[held]) - min(row[held]) for row, held in zip(move, valid, strict=True) if held.any()]
@@ -438,6 +445,11 @@ def _run_cost(before: Run, after: Run, unit: str) -> Fraction:
     if unit == "epsilon":
         return sum(losses, Fraction(0))
     return sum((loss**2 for loss in losses), Fraction(0)) / (8 if before.mechanism == "exponential" else 2)
+
+
+def largest_block(move: np.ndarray, sizes: tuple[int, ...]) -> int:
+    """The largest L1 of the blocks of these sizes, which follow one another in ``move``."""
+    return max(int(np.abs(block).sum()) for block in np.split(move, np.cumsum(sizes)[:-1]))
 
 
 def _short(value: Any) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.mechanisms import Entropy, Rate
-from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.mechanisms import Entropy, KNorm, Rate
+from dpforest.privacy.base import Blocks, Bound, Sensitivity
 from dpforest.privacy.events import Purpose, as_purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Book, Ledger, Scope
@@ -44,6 +44,7 @@ class Run:
     texts: tuple[str, ...] | None = None
     threshold: int = 0
     named: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()  # of the blocks of a joint draw
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -56,7 +57,7 @@ class Query:
     """One question to the gate: what was stated and charged, and the runs of mechanisms that answer it."""
 
     purpose: Purpose
-    stated: Bound | Sensitivity | None
+    stated: Bound | Sensitivity | Blocks | None
     amount: float
     valid: np.ndarray | None
     where: str
@@ -95,7 +96,7 @@ class Query:
             "shape": [run.shape for run in self.runs],
             "candidates": None if self.valid is None else self.valid.tobytes(),
             "scope": tuple((scope.label, scope.kind, scope.copies) for scope in self.scopes),
-            "runs": tuple((run.mechanism, run.spread, run.shape, run.threshold) for run in self.runs),
+            "runs": tuple((run.mechanism, run.spread, run.shape, run.threshold, run.sizes) for run in self.runs),
             "candidates of runs": tuple(None if run.valid is None else run.valid.tobytes() for run in self.runs),
             "charges": self.n_charges,
         }
@@ -122,7 +123,7 @@ class Tape:
         self,
         ledger: Ledger,
         purpose: Purpose | str,
-        stated: Bound | Sensitivity | None,
+        stated: Bound | Sensitivity | Blocks | None,
         amount: float,
         valid: np.ndarray | None = None,
         delta: float = 0.0,
@@ -149,13 +150,14 @@ class Tape:
         values: np.ndarray,
         valid: np.ndarray | None,
         draw: Callable[[], np.ndarray],
+        sizes: tuple[int, ...] = (),
     ) -> np.ndarray:
         """The values that a mechanism draws, or those that the same run released in the script."""
         if self._asking is None:
             # Nobody asked, so nobody pays: a question that is charged nothing, with the line of whoever ran it.
             assert self._ledger is not None
             with self.question(self._ledger, f"{mechanism} outside of a question", None, 0.0, valid):
-                return self.run(mechanism, spread, values, valid, draw)
+                return self.run(mechanism, spread, values, valid, draw, sizes)
         runs = self._asking.runs
         if self.script is None:
             released = np.array(draw())
@@ -166,7 +168,7 @@ class Tape:
             released = there[len(runs)].released.copy()
         assert self._ledger is not None
         n_charges, mask = self._ledger.n_entries - self._n_before, None if valid is None else np.array(valid)
-        runs.append(Run(mechanism, spread, np.array(values), mask, released, n_charges))
+        runs.append(Run(mechanism, spread, np.array(values), mask, released, n_charges, sizes=sizes))
         return released
 
     def name(
@@ -231,6 +233,10 @@ class _Watching(Gate):
         with self.tape.question(self.ledger, purpose, sensitivity, amount):
             return super().add_noise(values, sensitivity, amount, purpose)
 
+    def add_joint_noise(self, values: Any, blocks: Blocks, amount: float, purpose: Any) -> tuple[np.ndarray, np.ndarray]:
+        with self.tape.question(self.ledger, purpose, blocks, amount):
+            return super().add_joint_noise(values, blocks, amount, purpose)
+
     def name_frequent(self, counts: Any, amount: float, delta: float, purpose: Any) -> list[str]:
         with self.tape.question(self.ledger, purpose, Sensitivity(1, 1), amount, delta=delta):
             return super().name_frequent(counts, amount, delta, purpose)
@@ -250,6 +256,10 @@ class _Watching(Gate):
             self.tape.noise_of_list[:] = _noise(spread)
             return draw(values, spread)
         return self.tape.run(*_noise(spread), values, None, lambda: draw(values, spread))
+
+    def _add_joint_noise(self, values: np.ndarray, sizes: tuple[int, ...], rate: Rate) -> np.ndarray:
+        draw, spread = super()._add_joint_noise, Fraction(rate.numerator, rate.denominator)
+        return self.tape.run(KNorm.name, spread, values, None, lambda: draw(values, sizes, rate), sizes)
 
     def _named(self, counts: dict[str, int], spread: Rate | Fraction, least: int) -> dict[str, int]:
         draw = super()._named

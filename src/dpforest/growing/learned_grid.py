@@ -60,8 +60,10 @@ class LearnedGrid(recipe.LearnedGrid):
 
     def plan(self, n_features: int, n_rows: float, amount: float, unit: str) -> Zooms:
         """The zooms on this many features that an amount in a unit of loss pays for; none if the signal is too small."""
-        if not n_features or math.isinf(amount):
+        if not n_features:
             return Zooms(0, 0.0)
+        if math.isinf(amount):
+            return Zooms(max(ZOOMS), 1.0)
         if self.zooms is not None or n_rows <= 0:
             return self.zooms or Zooms(0, 0.0)
 
@@ -86,7 +88,7 @@ class LearnedGrid(recipe.LearnedGrid):
         zooms = self.plan(len(features), n_rows, amount, gate.ledger.unit)
         if not zooms.number:
             return domain, amount
-        own, rest = divide(amount, [zooms.share, 1 - zooms.share])
+        own, rest = (amount, amount) if math.isinf(amount) else divide(amount, [zooms.share, 1 - zooms.share])
         each = divide_evenly(own, (zooms.number + 1) * len(features))
         zeros = {feature: anchor(*domain.number(feature).range) for feature in features}
         middles = dict(zeros)

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from dpforest.common.progress import Step
+from dpforest.common import progress as progressing
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS, Forest
 from dpforest.growing.grower import grow
 from dpforest.growing.together import refined
+from dpforest.parts.part import Part
 from dpforest.parts.recipe import Recipe, Stages
 from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide, divide_evenly
@@ -20,11 +21,69 @@ from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT, AllTrees, Counter, 
 from dpforest.schema import FINE_STEPS, Bounded, Classes, Target
 
 
+@dataclass
+class Run:
+    """A sequence that is under way: what its steps ask, and the trees that they have released so far."""
+
+    counter: Counter
+    recipe: Recipe
+    gate: Gate
+    facts: Facts
+    n_planned: int
+    progress: Callable[[str], None]
+    trees: list[Forest] = field(default_factory=list)
+
+    @property
+    def scored(self) -> Scored:
+        """The counter, whose records keep scores."""
+        assert isinstance(self.counter, Scored)
+        return self.counter
+
+    @property
+    def prior(self) -> float:
+        """The log-odds of the second of two classes by the votes of the first tree, if that is one leaf; else 0."""
+        is_leaf = bool(self.trees) and self.trees[0].n_nodes == 1
+        return float(self.trees[0].votes[0, 1] - self.trees[0].votes[0, 0]) if is_leaf else 0.0
+
+    @property
+    def n_grown(self) -> int:
+        """The number of trees so far."""
+        return sum(tree.n_trees for tree in self.trees)
+
+    def start_tree(self) -> None:
+        """Put all records at a root; they count by their residuals once there are trees."""
+        self.counter.deal(AllTrees(1), self.gate.entropy)
+        if self.trees:
+            self.scored.weigh_residuals()
+
+    def add(self, tree: Forest) -> None:
+        """Add the votes of a tree to the scores of the records, which are at its leaves."""
+        self.scored.add_scores(np.rint(SCORE_STEPS * tree.votes).astype(np.int32))
+        self.trees.append(tree)
+        done = len(self.trees)
+        self.progress(progressing.Step(f"tree {done} of {self.n_planned}", done, self.n_planned))
+
+
+class Step(Part, Protocol):
+    """One of the steps of a sequence; it may follow from what the steps before it have released."""
+
+    share: float  # of the budget
+    n_trees: int  # the number of trees that it grows, as users count them
+
+    def train(self, run: Run, amount: float) -> None:
+        """Release trees and add them to the run; costs at most ``amount``."""
+
+
 @dataclass(frozen=True)
-class Phase:
+class Phase(Step):
     """Some of the trees of a sequence, with a share of the budget and parts in place of the recipe's.
 
     With ``one_feature_each`` every tree splits on one feature alone; the trees take the features in turn, in random order.
+
+    Privacy:
+        Claim: costs at most ``amount``.
+        Because: each of its trees has an equal part of it, which is what the tree costs (``grow``).
+        Assumes: as ``Sequential``.
     """
 
     share: float
@@ -38,10 +97,20 @@ class Phase:
                 f"A phase needs a share in (0, 1] and at least one tree, not {self.share!r}, {self.n_trees!r}."
             )
 
+    def train(self, run: Run, amount: float) -> None:
+        step, gate = replace(run.recipe, **self.parts, n_trees=1), run.gate
+        budget = step.allocate.plan(divide_evenly(amount, self.n_trees), step.depth)
+        features = gate.entropy.generator().permutation(run.counter.domain.n_features)
+        for number in range(self.n_trees):
+            run.start_tree()
+            order = np.full((1, budget.depth), features[number % len(features)]) if self.one_feature_each else None
+            with gate.ledger.scope(Purpose("tree", tree=run.n_grown + 1)):
+                run.add(refined(grow(run.counter, step, budget, gate, run.facts, feature_order=order), step))
+
 
 @dataclass(frozen=True)
 class Sequential(Stages):
-    """One tree after the other on all records, which count by their residuals; votes add up to log-odds.
+    """One step after the other on all records, which count by their residuals; votes of their trees add up to log-odds.
 
     Before the first tree all residuals are the same, so its records count once. The number of trees is that of the phases.
 
@@ -49,11 +118,12 @@ class Sequential(Stages):
         Claim: costs at most ``amount``.
         Because: given the released trees, the weight of a record is a function of that record alone and at most
             MOST_WEIGHT, so an added record changes no other record's weight and moves the counts of one node of a level by
-            at most that: each tree costs its budget (``grow``), and trees add up (adaptive sequential composition).
+            at most that: each tree costs its budget (``grow``), each other step its own, and they add up (adaptive
+            sequential composition), whatever a step makes of released values.
         Assumes: the numbers of trees are public or follow from released values; so does the order of features.
     """
 
-    phases: tuple[Phase, ...]
+    phases: tuple[Step, ...]
     in_sequence: ClassVar[bool] = True
     by_residuals: ClassVar[bool] = True
     needs = (Scored,)
@@ -65,6 +135,9 @@ class Sequential(Stages):
                 f"The phases of recipe {recipe.name!r} have {self.n_trees} trees in all; n_trees is {recipe.n_trees}."
             )
         for index, phase in enumerate(self.phases):
+            if not isinstance(phase, Phase):
+                phase.check(recipe)
+                continue
             step = replace(recipe, **phase.parts)
             if step.narrow is not None:
                 raise ParameterError(
@@ -79,31 +152,17 @@ class Sequential(Stages):
         return sum(phase.n_trees for phase in self.phases)
 
     def accepts(self, target: Target) -> bool:
-        return isinstance(target, Classes) and 1 < target.n_values <= MOST_CLASSES
+        fits = isinstance(target, Classes) and 1 < target.n_values <= MOST_CLASSES
+        return fits and all(phase.accepts(target) for phase in self.phases)
 
     def train(
         self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
     ) -> Forest:
-        assert isinstance(counter, Scored)
-        counter.start_scores()
-        trees: list[Forest] = []
-        amounts = divide(amount, [phase.share for phase in self.phases])
-        for phase, own in zip(self.phases, amounts, strict=True):
-            step = replace(recipe, **phase.parts, n_trees=1)
-            budget = step.allocate.plan(divide_evenly(own, phase.n_trees), step.depth)
-            features = gate.entropy.generator().permutation(counter.domain.n_features)
-            for number in range(phase.n_trees):
-                counter.deal(AllTrees(1), gate.entropy)
-                if trees:
-                    counter.weigh_residuals()
-                feature = features[number % len(features)]
-                order = np.full((1, budget.depth), feature) if phase.one_feature_each else None
-                with gate.ledger.scope(Purpose("tree", tree=len(trees) + 1)):
-                    tree = refined(grow(counter, step, budget, gate, facts, feature_order=order), step)
-                counter.add_scores(np.rint(SCORE_STEPS * tree.votes).astype(np.int32))
-                trees.append(tree)
-                progress(Step(f"tree {len(trees)} of {self.n_trees}", len(trees), self.n_trees))
-        return Forest.join(trees)
+        run = Run(counter, recipe, gate, facts, self.n_trees, progress)
+        run.scored.start_scores()
+        for phase, own in zip(self.phases, divide(amount, [phase.share for phase in self.phases]), strict=True):
+            phase.train(run, own)
+        return Forest.join(run.trees)
 
 
 @dataclass(frozen=True)
@@ -153,5 +212,5 @@ class SequentialMeans(Stages):
             exact = steps[:, 0] / FINE_STEPS
             votes = np.stack([(1 - exact) if not number else -exact, exact], axis=1)
             trees.append(replace(tree, votes=votes, link="sum"))
-            progress(Step(f"tree {number + 1} of {recipe.n_trees}", number + 1, recipe.n_trees))
+            progress(progressing.Step(f"tree {number + 1} of {recipe.n_trees}", number + 1, recipe.n_trees))
         return Forest.join(trees)

@@ -4,8 +4,9 @@ from dpforest.mechanisms.entropy import Entropy
 from dpforest.mechanisms.exponential import Exponential
 from dpforest.mechanisms.gaussian import Gaussian
 from dpforest.mechanisms.geometric import Geometric
+from dpforest.mechanisms.k_norm import KNorm
 from dpforest.mechanisms.logarithmic import Logarithmic
 from dpforest.mechanisms.permute_and_flip import PermuteAndFlip
 from dpforest.mechanisms.rates import Rate
 
-__all__ = ["Entropy", "Exponential", "Gaussian", "Geometric", "Logarithmic", "PermuteAndFlip", "Rate"]
+__all__ = ["Entropy", "Exponential", "Gaussian", "Geometric", "KNorm", "Logarithmic", "PermuteAndFlip", "Rate"]

@@ -1,4 +1,4 @@
-"""Exact samplers on integers: uniform, Bernoulli(exp(-gamma)) and two-sided geometric draws. Sees random words only.
+"""Exact samplers on integers: uniform, Bernoulli(exp(-gamma)) and geometric draws. Sees random words only.
 
 Every function reads 16-bit words from ``words`` at ``cursor[0]``, since most draws need few bits. When the words run out
 ``cursor[1]`` becomes 1 and the result is void: the caller (see ``entropy.py``) puts the
@@ -138,21 +138,28 @@ def bernoulli_exp_square(p, q, r, s, words, cursor):
 
 
 @njit(cache=True, nogil=True)
-def two_sided_geometric(numerator, denominator, words, cursor):
-    """An integer k with probability proportional to exp(-|k| numerator/denominator) [canonne2020, Algorithm 2]."""
+def geometric(numerator, denominator, words, cursor):
+    """An integer k >= 0 with probability proportional to exp(-k numerator/denominator) [canonne2020, Algorithm 2]."""
     while True:
         low = uniform_below(denominator, words, cursor)
         if low == 0 or bernoulli_exp_product(low, denominator, 1, 1, words, cursor):
             high = 0
             while bernoulli_exp_one(words, cursor) and not cursor[1]:
                 high += 1
-            size = (low + high * denominator) // numerator
-            negative = next_word(words, cursor) & np.uint64(1)
-            # Zero must come once, not once with each sign.
-            if not (negative and size == 0):
-                return -size if negative else size
+            return (low + high * denominator) // numerator
         if cursor[1]:
             return 0
+
+
+@njit(cache=True, nogil=True)
+def two_sided_geometric(numerator, denominator, words, cursor):
+    """An integer k with probability proportional to exp(-|k| numerator/denominator) [canonne2020, Algorithm 2]."""
+    while True:
+        size = geometric(numerator, denominator, words, cursor)
+        negative = next_word(words, cursor) & np.uint64(1)
+        # Zero must come once, not once with each sign.
+        if cursor[1] or not (negative and size == 0):
+            return -size if negative else size
 
 
 @njit(cache=True, nogil=True)

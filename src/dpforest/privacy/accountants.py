@@ -100,12 +100,12 @@ def log_of(delta: float) -> float:
 class Pure:
     """The accountant for delta = 0: losses in epsilon add up.
 
-    Choices are made by permute-and-flip, and counts have two-sided geometric noise.
+    Choices are made by permute-and-flip, counts have two-sided geometric noise, and many sums together K-norm noise.
 
     Privacy:
         Claim: mechanisms run at the strengths given here for amounts that sum to ``budget`` are
             together ``epsilon``-DP for adding or removing up to ``rows`` records at once.
-        Because: basic adaptive composition; the strength of a choice and of geometric noise is its
+        Because: basic adaptive composition; the strength of a choice and of geometric or K-norm noise is its
             epsilon (see the mechanisms). A group of ``rows`` records is as many steps to a neighbour, each of
             which changes probabilities by a factor of at most exp(budget), and ``rows * budget <= epsilon``.
             It is attained: ``rows`` equal records move a count by ``rows``. Amounts, ``budget`` and ``epsilon`` are the
@@ -152,7 +152,7 @@ class Pure:
 
         For a choice it is the rate times the width of the scores, for geometric noise the rate times the L1 sensitivity.
         """
-        if mechanism not in ("permute-and-flip", "exponential", "geometric"):
+        if mechanism not in ("permute-and-flip", "exponential", "geometric", "k-norm"):
             raise AccountingError(f"'{mechanism}' has no pure-epsilon guarantee. Set delta > 0, or use another mechanism.")
         return exact(amount)
 

@@ -30,3 +30,20 @@ class Sensitivity:
 
     l1: int
     l2_squared: int
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How far adding one record moves blocks of integers of the given sizes: each of them by at most ``l1`` in L1."""
+
+    sizes: tuple[int, ...]
+    l1: int
+
+    @property
+    def n_values(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def l2_squared(self) -> int:
+        """The most that all blocks together move, as the square of L2: no block moves farther in L2 than in L1."""
+        return len(self.sizes) * self.l1**2

@@ -92,7 +92,8 @@ class Mechanism:
     """The name of the mechanism that ran, with the parameters from which its loss can be computed again.
 
     Parameters are how far one record moves the value, and how strongly the mechanism ran. Choices have the ``width`` of
-    their bound and a ``rate``, geometric noise ``l1`` and a ``rate``, Gaussian noise ``l2_squared`` and a ``variance``.
+    their bound and a ``rate``, geometric and K-norm noise ``l1`` and a ``rate``, Gaussian noise ``l2_squared`` and a
+    ``variance``.
     Where noisy counts decide which values are named, also the ``threshold`` that they must reach, and the ``delta`` of the
     protected unit for values that only its records have. Ledgers of earlier versions have no parameters.
     """

@@ -9,10 +9,10 @@ from typing import TypeVar
 import numpy as np
 
 from dpforest.errors import AccountingError
-from dpforest.mechanisms import Entropy, Exponential, Gaussian, Geometric, PermuteAndFlip, Rate
+from dpforest.mechanisms import Entropy, Exponential, Gaussian, Geometric, KNorm, PermuteAndFlip, Rate
 from dpforest.mechanisms.thresholds import threshold
 from dpforest.privacy.amounts import exact
-from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.base import Blocks, Bound, Sensitivity
 from dpforest.privacy.events import THRESHOLD_DELTA, Mechanism, Purpose
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
@@ -88,6 +88,25 @@ class Gate:
         self._charge(purpose, amount, accountant.noise, l1=sensitivity.l1, rate=rate)
         return self._add_noise(values._value, rate), Geometric.variance(rate)
 
+    def add_joint_noise(
+        self, values: Sealed[np.ndarray], blocks: Blocks, amount: float, purpose: Purpose | str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Released integers ``(n_values,)`` with one joint draw of noise, and the variance of the noise in each.
+
+        ``values`` are sealed integers ``(n_values,)``, the blocks one after the other.
+        """
+        accountant, sizes = self.ledger.accountant, blocks.sizes
+        if math.isinf(amount):
+            self.ledger.charge(purpose, "exact", amount)
+            return values._value.copy(), np.zeros(blocks.n_values)
+        if accountant.noise == "gaussian":
+            scale = Gaussian.rounded(blocks.l2_squared / accountant.strength("gaussian", amount))
+            self._charge(purpose, amount, "gaussian", l2_squared=blocks.l2_squared, variance=scale)
+            return self._add_noise(values._value, scale), np.full(blocks.n_values, float(scale))
+        rate = KNorm.limited(Rate.below(accountant.strength(KNorm.name, amount) / blocks.l1), blocks.n_values)
+        self._charge(purpose, amount, KNorm.name, l1=blocks.l1, rate=rate)
+        return self._add_joint_noise(values._value, sizes, rate), KNorm.variances(sizes, rate)
+
     def name_frequent(
         self, counts: Sealed[dict[str, int]], amount: float, delta: float, purpose: Purpose | str
     ) -> list[str]:
@@ -145,6 +164,10 @@ class Gate:
         if isinstance(scale, Rate):
             return values + Geometric().draw(values.shape, scale, self.entropy)
         return values + Gaussian().draw(values.shape, scale, self.entropy)
+
+    def _add_joint_noise(self, values: np.ndarray, sizes: tuple[int, ...], rate: Rate) -> np.ndarray:
+        """Opened values with one draw of K-norm noise of a rate; call it after the charge."""
+        return values + KNorm().draw(sizes, rate, self.entropy)
 
     def _named(self, counts: dict[str, int], scale: Rate | Fraction, least: int) -> dict[str, int]:
         """The noisy counts that are at least ``least``, by value; call it after the charge."""

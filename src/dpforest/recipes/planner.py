@@ -6,15 +6,16 @@ tables below: the more signal, the more trees and levels it pays for.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dpforest.growing.centres import Centres
 from dpforest.growing.learned_grid import LearnedGrid
-from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
+from dpforest.growing.linear import STEPS, Linear
+from dpforest.growing.sequential import Phase, Sequential, SequentialMeans, Step
 from dpforest.growing.target_range import TargetRange
 from dpforest.mechanisms.gaussian import MOST_VARIANCE
 from dpforest.parts.allocation import Geometric, LeavesOnly, Uniform
-from dpforest.parts.criteria import GiniCount, MaxOperator, Mixture, SoftAgreement
+from dpforest.parts.criteria import Criterion, GiniCount, MaxOperator, Mixture, SoftAgreement
 from dpforest.parts.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
 from dpforest.parts.leaves.residual_sums import residual_sensitivity
 from dpforest.parts.leaves.rotated import PARTS, rotated_sensitivity
@@ -41,8 +42,8 @@ class Shape:
     """A line of the tables: the shape of trees in sequence, for a signal below ``below`` and above that of the line before.
 
     ``n_trees`` trees choose their splits. Before them may come others: one deep tree, then marginal trees (on one feature
-    each: together they see all features, where a few chosen splits see some), then random trees. Each kind has a share of
-    the budget, which is 0 for none.
+    each: together they see all features, where a few chosen splits see some). Each kind has a share of the budget, which
+    is 0 for none.
     """
 
     below: float
@@ -54,26 +55,32 @@ class Shape:
     one_tree: float = 0.0  # the share of the deep tree
     marginal_trees: float = 0.0  # the share of the marginal trees
     passes: int = 1  # the number of marginal trees on each feature
-    random_trees: float = 0.0  # the share of the random trees
+    criterion: Criterion = field(default_factory=MaxOperator)
+    all_features: bool = False  # whether with delta, too, each node sees all features
+
+
+def _with_gini(weight: int) -> Criterion:
+    """The max operator with some Gini, which also sees a difference between children of the same majority."""
+    return Mixture(((GiniCount(), weight), (MaxOperator(), 16)))
 
 
 # Without delta a tree costs its share in full, so chosen trees are few and look at all features.
 # Below these signals there is one tree; its depth follows from rows * epsilon. A marginal tree sees all of a categorical
 # feature but one or two cuts of a number, so mostly numeric tables of many classes stay with one tree for longer.
-ONE_TREE = {"two classes": 500.0, "more classes": 1_000.0}
-ONE_TREE_OF_NUMBERS = {"two classes": 500.0, "more classes": 5_000.0}
+ONE_TREE = {"two classes": 500.0, "more classes": 1_000.0, "more classes by numbers": 5_000.0}
 PURE_TWO_CLASSES = (
     Shape(below=4_000, n_trees=4, depth=2, rate=1.0, bins=16),
     Shape(below=6_000, n_trees=4, depth=2, rate=1.0, bins=16, marginal_trees=0.3),
     Shape(below=20_000, n_trees=8, depth=2, rate=0.7, bins=16, marginal_trees=0.25),
     Shape(below=150_000, n_trees=10, depth=3, rate=0.65, marginal_trees=0.2),
-    Shape(below=math.inf, n_trees=24, depth=4, rate=0.4, marginal_trees=0.1, random_trees=0.1),
+    Shape(below=400_000, n_trees=24, depth=4, rate=0.4, marginal_trees=0.1),
+    Shape(below=math.inf, n_trees=30, depth=4, rate=0.35, bins=128, marginal_trees=0.1, criterion=_with_gini(2)),
 )
 PURE_MORE_CLASSES = (
     Shape(below=5_000, n_trees=1, depth=2, rate=0.5, one_tree=0.5, marginal_trees=0.4),
     Shape(below=15_000, n_trees=8, depth=3, rate=0.65, marginal_trees=0.3),
     Shape(below=150_000, n_trees=16, depth=3, rate=0.5, marginal_trees=0.2),
-    Shape(below=math.inf, n_trees=24, depth=4, rate=0.4, marginal_trees=0.1, random_trees=0.1),
+    Shape(below=math.inf, n_trees=24, depth=4, rate=0.4, marginal_trees=0.1),
 )
 # With delta losses add up like squares, so trees can be many, each split on a third of the features.
 WITH_DELTA = (
@@ -81,15 +88,22 @@ WITH_DELTA = (
     Shape(below=600, n_trees=30, depth=3, rate=0.5, split_share=0.35, bins=16),
     Shape(below=5_000, n_trees=40, depth=4, rate=0.4, split_share=0.5),
     Shape(below=20_000, n_trees=40, depth=4, rate=0.4, split_share=0.5, marginal_trees=0.2, passes=3),
-    Shape(below=math.inf, n_trees=60, depth=5, rate=0.3, split_share=0.5, marginal_trees=0.2, passes=3),
-)
-N_RANDOM_TREES = 24
+    Shape(below=100_000, n_trees=60, depth=5, rate=0.3, split_share=0.5, marginal_trees=0.2, passes=3),
+    Shape(
+        below=math.inf, n_trees=60, depth=5, rate=0.3, split_share=0.5, marginal_trees=0.2, passes=3,
+        bins=128, criterion=_with_gini(4), all_features=True,
+    ),
+)  # fmt: skip
+# Without noise nothing keeps trees from what boosting does: Gini on residual weights is its gain, and bins are fine.
+WITHOUT_NOISE = Shape(below=math.inf, n_trees=100, depth=6, rate=0.2, bins=256, criterion=GiniCount(), all_features=True)
 # With more features than this, a marginal tree for each would get too little.
 MOST_MARGINAL_TREES = 60
 # With delta, but rows * epsilon below this: pure epsilon is better, and it is (epsilon, delta)-DP too.
-WITHOUT_DELTA = {"two classes": 100.0, "more classes": 600.0, "a number": 100.0}
+WITHOUT_DELTA = {"two classes": 400.0, "more classes": 600.0, "a number": 100.0}
 # The number of trees for a bounded target, while rows * epsilon is below the key.
 MEAN_TREES = {200_000.0: 1, math.inf: 3}
+# Rows * epsilon without delta below which trees in sequence do not pay; the levels of a tree with labels.
+FEW_ROWS, RULE_DEPTHS = 900.0, {128.0: 1, 512.0: 2, math.inf: 3}
 SPARSE_GRID = 5_000.0  # rows * epsilon without delta, below which small scales have fewer cuts
 COARSE_GRID = 1_000.0  # rows * epsilon below which fewer cuts are easier to choose from
 MEAN_TREES_WITH_DELTA = {5_000.0: 2, 30_000.0: 3, math.inf: 5}
@@ -114,10 +128,16 @@ def _plan_for(product: float, kind: str, facts: Facts, n_trees: int | None, dept
     # Without noise many trees cost nothing.
     has_many = facts.delta > 0 or math.isinf(facts.epsilon)
     signal = 2 * product / facts.n_classes
-    least = (ONE_TREE_OF_NUMBERS if 2 * facts.n_numeric > facts.n_features else ONE_TREE)[kind]
+    is_by_numbers = kind == "more classes" and _is_numeric(facts)
+    least = ONE_TREE[f"{kind} by numbers" if is_by_numbers else kind]
+    is_small = facts.n_classes == 2 and not has_many and product < FEW_ROWS and facts.n_features <= MOST_MARGINAL_TREES
+    if is_small and n_trees is depth is None:
+        return few_rows(product, facts)
     if n_trees == 1 or not 1 < facts.n_classes <= MOST_CLASSES or (n_trees is None and not has_many and signal < least):
         return one_tree(product, facts)
-    lines = WITH_DELTA if has_many else PURE_TWO_CLASSES if kind == "two classes" else PURE_MORE_CLASSES
+    lines: tuple[Shape, ...] = PURE_TWO_CLASSES if kind == "two classes" else PURE_MORE_CLASSES
+    if has_many:
+        lines = WITH_DELTA if math.isfinite(facts.epsilon) else (WITHOUT_NOISE,)
     return sequential(next(line for line in lines if signal < line.below), facts, n_trees, depth)
 
 
@@ -128,14 +148,26 @@ def _has_room(recipe: Recipe, facts: Facts, n_trees: int) -> bool:
     # number of rows.
     rho = (math.sqrt(root**2 + facts.epsilon) - root) ** 2 / 4
     phases = recipe.stages.phases if isinstance(recipe.stages, Sequential) else (Phase(1.0, n_trees),)
-    steps = [(replace(recipe, **phase.parts), rho * phase.share / phase.n_trees) for phase in phases]
-    least = min(step.allocate.plan(amount, step.depth).leaves for step, amount in steps)
-    return LARGEST_SQUARE / (2 * least) < MOST_VARIANCE
+    for phase in phases:
+        own, square = rho * phase.share, float(LARGEST_SQUARE)
+        if isinstance(phase, Linear):
+            own, square = own * min(phase.looks), MOST_MARGINAL_TREES * float(STEPS * MOST_WEIGHT) ** 2
+        elif isinstance(phase, Phase):
+            step = replace(recipe, **phase.parts)
+            own = step.allocate.plan(own / phase.n_trees, step.depth).leaves
+        if square / (2 * own) >= MOST_VARIANCE:
+            return False
+    return True
 
 
 def _product(facts: Facts) -> float:
     """Rows times epsilon, at most MOST_SIGNAL; 0 for a released number of rows that is not above 0."""
     return min(facts.n_rows * facts.epsilon, MOST_SIGNAL) if facts.n_rows > 0 else 0.0
+
+
+def _is_numeric(facts: Facts) -> bool:
+    """Whether most features are numbers."""
+    return 2 * facts.n_numeric > facts.n_features
 
 
 def _grid(bins: int, product: float, facts: Facts) -> Grid:
@@ -163,13 +195,42 @@ def one_tree(product: float, facts: Facts) -> Recipe:
     )
 
 
+def few_rows(product: float, facts: Facts) -> Recipe:
+    """The recipe for few rows of two classes: a linear score of all features, and a small tree with labels."""
+    depth = next(depth for below, depth in RULE_DEPTHS.items() if product < below)
+    score = Linear(0.97, looks=(0.2, 0.05), choice=0.7, least_signal=0.5, categories=True, rule_depth=depth)
+    recipe = sequential(PURE_TWO_CLASSES[0], facts, None, None)
+    return replace(recipe, stages=Sequential((_constant(0.03), score)), n_trees=1, depth=depth)
+
+
+def _constant(share: float) -> Phase:
+    """One leaf with all records: how common the classes are."""
+    parts = {"depth": 0, "allocate": LeavesOnly(), "refine": (EvenShrinkage(1.0),), "vote": LogShares(1.0)}
+    return Phase(share, 1, parts)
+
+
+def _linear(product: float, facts: Facts) -> tuple[Step, ...]:
+    """The steps that come first on mostly numeric tables of two classes.
+
+    A look at D numbers has noise of about D / epsilon records, so it gets what makes that a few percent of the rows.
+    """
+    signal = max(product, 1) * (4 if facts.delta > 0 else 1)
+    look = min(max(25 * facts.n_numeric / signal, 0.005), 0.07 if facts.delta > 0 else 0.2)
+    choice = min(max(200 / signal, 0.005), 0.06)
+    share = 2 * look + choice
+    return (_constant(choice / 3), Linear(share, looks=(look / share, look / share), choice=choice / share))
+
+
 def sequential(shape: Shape, facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
     """The recipe of trees in sequence, of the given shape.
 
     If the user asks for a number of trees, the trees that choose their splits are as many more or fewer; if that would leave
     none of them, all trees choose their splits.
     """
-    before = _phases_before(shape, facts, depth)
+    before: tuple[Step, ...] = _phases_before(shape, facts, depth)
+    is_few = facts.n_classes == 2 and facts.n_features <= MOST_MARGINAL_TREES
+    if n_trees is depth is None and is_few and _is_numeric(facts) and math.isfinite(facts.epsilon):
+        before = (*_linear(_product(facts), facts), *before)
     n_before = sum(phase.n_trees for phase in before)
     if n_trees is not None and n_trees <= n_before:
         before, n_before = (), 0
@@ -181,9 +242,9 @@ def sequential(shape: Shape, facts: Facts, n_trees: int | None, depth: int | Non
         learned_grid=LearnedGrid(),
         propose=Menu(
             kinds=(Thresholds(), OneAgainstRest(), RandomSubsets(4)) if has_delta else (Thresholds(), OneAgainstRest()),
-            n_features=max(2, math.ceil(0.34 * facts.n_features)) if has_delta else None,
+            n_features=max(2, math.ceil(0.34 * facts.n_features)) if has_delta and not shape.all_features else None,
         ),
-        criterion=MaxOperator(),
+        criterion=shape.criterion,
         allocate=Uniform(split_share=shape.split_share),
         leaf=Rotated(mass) if facts.n_classes == 2 else ResidualSums(mass),
         refine=(EvenShrinkage(3.0),),
@@ -197,7 +258,7 @@ def sequential(shape: Shape, facts: Facts, n_trees: int | None, depth: int | Non
 
 
 def _phases_before(shape: Shape, facts: Facts, depth: int | None) -> tuple[Phase, ...]:
-    """The phases of trees that come before those that choose their splits: one deep tree, marginal and random trees."""
+    """The phases of trees that come before those that choose their splits: one deep tree and marginal trees."""
     phases = []
     if shape.one_tree:
         tree = one_tree(shape.one_tree * _product(facts), facts)
@@ -212,9 +273,6 @@ def _phases_before(shape: Shape, facts: Facts, depth: int | None) -> tuple[Phase
         if shape.passes == 1:
             parts |= {"vote": LogShares(0.5)}
         phases.append(Phase(shape.marginal_trees, shape.passes * facts.n_features, parts, one_feature_each=True))
-    if shape.random_trees:
-        parts = slow | {"propose": Menu(random=True), "allocate": LeavesOnly(), "depth": min(3, depth or 3)}
-        phases.append(Phase(shape.random_trees, N_RANDOM_TREES, parts))
     return tuple(phases)
 
 

@@ -182,6 +182,12 @@ class Scored(Protocol):
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals by class and of weights (``parts.leaves.residual_sums``)."""
 
+    def count_leads(self, width: int, n_bins: int) -> Sealed[np.ndarray]:
+        """Sealed numbers of records ``(n_bins, n_classes)`` of each class, by how far its score leads those of the others.
+
+        Bins are ``width`` steps wide, as many for leads below 0 as for others; the first and the last have no end.
+        """
+
     def set_residual_window(self, half_width: int) -> None:
         """Replace the target that is counted by what is left of a bounded target when its score is subtracted.
 

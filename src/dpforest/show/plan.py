@@ -12,10 +12,11 @@ from dpforest.errors import ParameterError, SchemaError
 from dpforest.forest.bands import NORMAL_95
 from dpforest.forest.tree import Forest
 from dpforest.growing.learnt_lists import PURPOSE, SHARES, check_delta
-from dpforest.growing.sequential import Phase, Sequential
+from dpforest.growing.linear import Linear
+from dpforest.growing.sequential import Phase, Sequential, Step
 from dpforest.mechanisms import Entropy
 from dpforest.model.signal import Signal
-from dpforest.parts.criteria import MaxOperator, Mixture, SoftAgreement
+from dpforest.parts.criteria import GiniCount, MaxOperator, Mixture, SoftAgreement
 from dpforest.parts.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import Facts
@@ -35,6 +36,7 @@ from dpforest.show.gaps import gaps, shares_by_kind
 WORDS: dict[type, str] = {
     MaxOperator: "how many records are of the most common class of their child",
     Mixture: "how many records are of the most common class of their child, and the Gini index",
+    GiniCount: "the Gini index of the children",
     SoftAgreement: "how far the records of the two children lie on opposite sides of the node's centre",
     NoisyCounts: "a count for each class",
     Rotated: "by how much one class leads, precisely, and its size, roughly",
@@ -44,7 +46,9 @@ WORDS: dict[type, str] = {
 WHY_BEFORE = {
     "deep tree": "grown first: it shows how features act together",
     "marginal trees": "grown first: each splits on one feature only, so that every feature is used",
-    "random trees": "grown first: their splits are drawn at random and cost nothing, so only their leaves are paid for",
+    "tree without splits": "one leaf with all records: how common the classes are",
+    "linear score": "two looks at all numbers together; if the first stands out of its noise, the second is at the same "
+    "sums, else at how far numbers are from their middle; then it is chosen how much the score counts",
 }
 
 
@@ -131,7 +135,11 @@ def _choices(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> l
         _releases(recipe, facts),
     ]
     for phase, name in _before(recipe):
-        lines.append(Line(name, str(phase.n_trees), WHY_BEFORE[name]))
+        lines.append(Line(name, str(phase.n_trees or "a tree for each feature"), WHY_BEFORE[name]))
+    if rule := _rule(recipe):
+        depth = counted(rule.rule_depth, "level")
+        why = "a tree with a label at each leaf or, if that gets more records right, a cut of the linear score"
+        return [*lines, Line("rule", f"{depth} of splits", why), _cuts(recipe, bool(shares_by_kind(ledger)["grid"]))]
     why_trees = (
         "each corrects what the released trees before it get wrong"
         if recipe.n_trees > 1
@@ -211,7 +219,12 @@ def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> li
         left -= grid
     for phase, name in _before(recipe):
         own = left * phase.share
-        lines.append(_share(name, own, f"of {unit}; {own / phase.n_trees:.2%} for each of {counted(phase.n_trees, 'tree')}"))
+        each = f"; {own / phase.n_trees:.2%} for each of {counted(phase.n_trees, 'tree')}" if phase.n_trees > 1 else ""
+        lines.append(_share(name, own, f"of {unit}{each}"))
+    if rule := _rule(recipe):
+        own = left * rule.share * (1 - sum(rule.looks))
+        lines[-1] = _share(lines[-1].what, left * rule.share - own, f"of {unit}")
+        return [*lines, _share("rule", own, f"of {unit}; the choice, and how far it leads")]
     left -= sum(left * phase.share for phase, _ in _before(recipe))
     n_trees = _own_trees(recipe)
     plan = recipe.allocate.plan(1.0, recipe.depth)
@@ -256,7 +269,12 @@ def _noise(forest: Forest, ledger: Ledger, recipe: Recipe, facts: Facts) -> list
     signal = Signal.of(forest, ledger)
     lines, first = [], 0
     kinds = [(phase.n_trees, name) for phase, name in _before(recipe)]
-    for n_trees, name in [*kinds, (forest.n_trees - sum(n for n, _ in kinds), "trees")]:
+    n_own = _own_trees(recipe)
+    n_score = forest.n_trees - n_own - sum(n for n, _ in kinds)  # nothing is counted in these
+    for n_trees, name in [*((n or n_score, name) for n, name in kinds), *([(n_own, "trees")] if n_own else [])]:
+        if name == "linear score":
+            first += n_trees
+            continue
         leaves = forest.is_leaf & (forest.trees >= first) & (forest.trees < first + n_trees)
         size = facts.n_rows * n_trees / leaves.sum()
         own = signal.deviations[leaves]
@@ -273,22 +291,30 @@ def _noise(forest: Forest, ledger: Ledger, recipe: Recipe, facts: Facts) -> list
     return lines
 
 
-def _before(recipe: Recipe) -> list[tuple[Phase, str]]:
-    """The phases that come before the recipe's own trees, each with the name of its trees."""
-    phases = recipe.stages.phases[:-1] if isinstance(recipe.stages, Sequential) else ()
-    return [(phase, _name(phase)) for phase in phases]
+def _before(recipe: Recipe) -> list[tuple[Step, str]]:
+    """The steps that come before the recipe's own trees, each with the name of its trees; all of them if it has none."""
+    steps = recipe.stages.phases if isinstance(recipe.stages, Sequential) else ()
+    return [(step, _name(step)) for step in (steps if _rule(recipe) else steps[:-1])]
+
+
+def _rule(recipe: Recipe) -> Linear | None:
+    """The step that ends in a rule instead of trees, if the recipe has one."""
+    last = recipe.stages.phases[-1] if isinstance(recipe.stages, Sequential) else None
+    return last if isinstance(last, Linear) else None
 
 
 def _own_trees(recipe: Recipe) -> int:
-    """The number of trees that the recipe grows after those phases."""
-    return recipe.n_trees - sum(phase.n_trees for phase, _ in _before(recipe))
+    """The number of trees that the recipe grows after those steps."""
+    return recipe.n_trees - sum(step.n_trees for step, _ in _before(recipe))
 
 
-def _name(phase: Phase) -> str:
-    if phase.one_feature_each:
+def _name(step: Step) -> str:
+    if isinstance(step, Linear):
+        return "linear score"
+    assert isinstance(step, Phase)
+    if step.one_feature_each:
         return "marginal trees"
-    menu = phase.parts.get("propose")
-    return "random trees" if menu is not None and menu.random else "deep tree"
+    return "tree without splits" if step.parts.get("depth") == 0 else "deep tree"
 
 
 def _share(what: str, share: float, why: str) -> Line:

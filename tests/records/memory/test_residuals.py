@@ -4,7 +4,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support import naive
 from tests.support.encoded import opened
@@ -173,6 +173,35 @@ def test_more_classes_than_64_bits_have_room_for_are_refused():
     # All classes as likely as the best: the largest product that the kernels form.
     largest = MOST_WEIGHT * MOST_CLASSES**2 * int(POWERS[0])
     assert largest < 2**63
+
+
+@FIXED
+@given(scored(), st.sampled_from([1, 2, 7, 64, 5_000]), st.sampled_from([2, 4, 10, 256]))
+@example((2, np.array([0, 1, 0, 1, 1]), np.array([[0, 0], [0, 0], [64, 0], [0, -64], [65, 0]])), 64, 4)
+@example((2, np.array([0, 1]), np.array([[1 << 29, -(1 << 29)]] * 2)), 1, 2)
+def test_records_are_counted_by_the_lead_of_their_class_as_a_slow_twin_counts_them(table, width, n_bins):
+    n_classes, labels, scores = table
+    found = opened(scored_counter(classes(n_classes), labels, scores).count_leads(width, n_bins))
+    assert found.shape == (n_bins, n_classes)
+    assert found.dtype == np.int64
+    assert found.sum() == len(labels)
+    if len(labels):
+        assert found.tolist() == naive.count_leads(scores.tolist(), labels.tolist(), width, n_bins)
+
+
+def test_a_lead_on_the_border_of_two_bins_is_in_the_upper_one_and_the_ends_take_in_all_beyond():
+    leads = [-1_000, -129, -128, -65, -64, -1, 0, 1, 63, 64, 127, 128, 1_000]
+    scores = [[lead, 0] for lead in leads]
+    counts = opened(scored_counter(classes(2), [0] * len(leads), scores).count_leads(64, 4))
+    assert counts.tolist() == [[4, 0], [2, 0], [3, 0], [4, 0]]
+
+
+def test_leads_do_not_depend_on_weights_or_on_where_records_are():
+    labels, scores = [0, 1, 1], [[5, -5], [5, -5], [-9, 3]]
+    counter = scored_counter(classes(2), labels, scores, nodes=[4, 0, 2])
+    before = opened(counter.count_leads(2, 8)).tolist()
+    counter.weigh_residuals()
+    assert opened(counter.count_leads(2, 8)).tolist() == before
 
 
 def test_scores_are_sums_of_votes_and_stop_at_half_a_billion_steps():

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from dpforest.parts.criteria.base import Criterion, records_only, score_each
+from dpforest.parts.criteria.base import Criterion, score_each
 from dpforest.privacy.base import Bound
 from dpforest.schema import Classes, Target
 
 UNITS = 64  # score units for one record
 MOST_SQUARES = 1 << 57  # times UNITS they fit 63 bits
+MOST_SIZE = 1 << 31  # its square fits 63 bits
+HALF_BITS = 20  # of sizes below 2**41
 
 
 @dataclass(frozen=True)
@@ -20,13 +22,13 @@ class GiniCount(Criterion):
     On counts, because the normalised form has no useful global bound: its denominator depends on the data.
 
     Privacy:
-        Claim: adding a record lowers the score by 0 to 2 records, and never raises it.
-        Because: a record of class k falls in one child of size n. The child's impurity rises by
-            ((n - n_k)**2 + sum over c != k of n_c**2) / (n (n+1)), which lies in [0, 2n/(n+1)] and is below 2.
-            The score is an integer: each child's sum(n_c**2)/n is rounded down to 1/64 record. The real
-            change of a child's term is below 128 units, so the change of the rounded term is at most 128,
-            and rounding keeps the order, so it has the same sign.
-        Assumes: counts are exact integers below 2**31.
+        Claim: adding a record of weight 0 .. most lowers the score by 0 to 2 most records, and never raises it.
+        Because: a record of class k falls in one child. By the weight n_k of its class there, the child's impurity
+            n - sum(n_c**2) / n rises at the rate (1 - s_k)**2 + sum over c != k of s_c**2, s being the classes' shares: a
+            number in 0 .. 2. So a weight w raises it by 0 .. 2w. The score is an integer: each child's
+            sum(n_c**2) / n is rounded down to 1/64, its size is whole, and a number that rises by at most the whole number
+            128 w rises by at most as much after rounding up, and does not fall.
+        Assumes: sizes of children are exact integers below 2**41; an added record changes no other record's weight.
     """
 
     status = "proved"
@@ -36,8 +38,7 @@ class GiniCount(Criterion):
         return score_each(_score, children)
 
     def bound(self, most: int = 1) -> Bound:
-        records_only(self, most)
-        return Bound(low=-2 * UNITS, high=0)
+        return Bound(low=-2 * UNITS * most, high=0)
 
 
 @njit(cache=True, nogil=True)
@@ -48,11 +49,28 @@ def _score(children, scores):
             size, squares = 0, 0
             for count in children[candidate, child]:
                 size += count
-                squares += count * count
             if size == 0:
                 continue
-            if squares < MOST_SQUARES:
-                score += np.int64(np.uint64(UNITS * squares) // np.uint64(size)) - UNITS * size
+            if size < MOST_SIZE:
+                for count in children[candidate, child]:
+                    squares += count * count
+                if squares < MOST_SQUARES:
+                    score += np.int64(np.uint64(UNITS * squares) // np.uint64(size)) - UNITS * size
+                else:
+                    score += UNITS * (squares // size - size) + UNITS * (squares % size) // size
             else:
-                score += UNITS * (squares // size - size) + UNITS * (squares % size) // size
+                score += _large(children[candidate, child], size) - UNITS * size
         scores[candidate] = score
+
+
+@njit(cache=True, nogil=True)
+def _large(counts, size):
+    """``UNITS * sum(counts**2) / size``, rounded down, where squares do not fit 64 bits: each is divided in two steps."""
+    whole, rest = np.int64(0), np.int64(0)
+    for count in counts:
+        high, low = count >> HALF_BITS, count & ((1 << HALF_BITS) - 1)
+        first = count * high
+        second = ((first % size) << HALF_BITS) + count * low
+        whole += ((first // size) << HALF_BITS) + second // size
+        rest += second % size
+    return UNITS * whole + UNITS * rest // size

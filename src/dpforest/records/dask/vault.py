@@ -247,6 +247,7 @@ class DaskCounter(Guarded, Weighted, Scored, Valued, Judged):
 
     count_codes, count_nodes = asked("tally_codes"), asked("tally_nodes")
     count_errors, count_values, sum_residuals = asked("tally_errors"), asked("tally_values"), asked("tally_residuals")
+    count_leads = asked("tally_leads")
     descend, start_scores, add_scores = done("descend"), done("start_scores"), done("add_scores")
     weigh_residuals, weigh_distances = done("weigh_residuals"), done("weigh_distances")
     set_residual_window = done("set_residual_window")

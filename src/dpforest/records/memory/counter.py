@@ -270,6 +270,14 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
 
     sum_residuals = sealed(tally_residuals)
 
+    def tally_leads(self, width: int, n_bins: int) -> np.ndarray:
+        known = (self._target_codes, self._scores, width)
+        return self._sum_parts(
+            lambda start, stop, counts: kernels.count_leads(*known, start, stop, counts), (n_bins, self.target.n_values)
+        )
+
+    count_leads = sealed(tally_leads)
+
     def set_residual_window(self, half_width: int) -> None:
         seen = self._fine.astype(np.int64) - self._scores[0] + half_width
         self._target_codes = (np.clip(seen, 0, 2 * half_width) * TARGET_STEPS // (2 * half_width)).astype(np.int32)

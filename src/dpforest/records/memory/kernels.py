@@ -420,3 +420,17 @@ def count_values(values, positions, first, start, stop, counts):
         node = positions[0, record] - first
         if 0 <= node < counts.shape[0]:
             counts[node, values[record]] += 1
+
+
+@njit(cache=True, nogil=True)
+def count_leads(classes, scores, width, start, stop, counts):
+    """Add 1 to ``counts[bin, class]`` for each record, by how far the score of its class leads the best other."""
+    n_bins = counts.shape[0]
+    for record in range(start, stop):
+        own = classes[record]
+        best = np.int64(-(1 << 62))
+        for other in range(scores.shape[0]):
+            if other != own:
+                best = max(best, np.int64(scores[other, record]))
+        steps = np.int64(scores[own, record]) - best + width * (n_bins // 2)
+        counts[min(max(steps, 0) // width, n_bins - 1), own] += 1

@@ -226,6 +226,18 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
         query = _summed(*residual_sums(table, self._n_scores, self._session))
         return Sealed(self._filled([query], (n_nodes, self._n_scores + 1), 0))
 
+    def count_leads(self, width: int, n_bins: int) -> Sealed[np.ndarray]:
+        n_classes, own = self.target.n_values, self._placed.column("y")
+        scores = [score.cast("int64") for score in self._scores()]
+        leads = [
+            score - (ibis.greatest(*others) if len(others := scores[:c] + scores[c + 1 :]) > 1 else others[0])
+            for c, score in enumerate(scores)
+        ]
+        lead = ibis.cases(*((own == c, lead) for c, lead in enumerate(leads)))
+        steps = clip(lead + width * (n_bins // 2), 0, width * n_bins - 1)
+        query = _grouped(self._placed.table, [(divide(steps, width), n_bins)], own, n_classes, None)
+        return Sealed(self._filled([query], (n_bins, n_classes), n_classes))
+
     def set_residual_window(self, half_width: int) -> None:
         seen = self._placed.table["fine"].cast("int64") - self._placed.column("s0") + half_width
         steps = divide(clip(seen, 0, 2 * half_width) * TARGET_STEPS, 2 * half_width)

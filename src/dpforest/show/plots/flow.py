@@ -34,15 +34,18 @@ class Box:
     row: float = 0.0
 
 
-def tree(model: Any, number: int = 0, *, ax: Any = None, max_depth: int = 3) -> Any:
+def tree(model: Any, number: int | None = None, *, ax: Any = None, max_depth: int = 3) -> Any:
     """Draw one tree of the model: questions, answers, and what the leaves say, with released sizes and their noise.
 
     Trees that add up (of the recipe ``auto``) say what a leaf adds: to the log-odds of a class, or to the mean. Below
     ``max_depth`` levels an ellipsis stands for what is there; of many children the largest few are shown. ``number`` counts
-    from 0 as in ``forest_.rules()``; what is drawn for people counts trees from 1.
+    from 0 as in ``forest_.rules()``, and is that of the first of the deepest trees if not given; what is drawn for people
+    counts trees from 1.
     """
     check_is_fitted(model, "forest_")
     n_trees = model.forest_.n_trees
+    if number is None:
+        number = int(model.forest_.trees[model.forest_.levels.argmax()])
     if not is_whole(number) or not 0 <= number < n_trees:
         raise ParameterError(f"number must be a whole number from 0 to {n_trees - 1}, not {shown(number)}.")
     if not is_whole(max_depth) or max_depth < 0:

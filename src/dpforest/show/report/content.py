@@ -21,6 +21,7 @@ from dpforest.show.report.charges import grouped_charges, picture, ways_to_compo
 # One sentence for each mechanism that a ledger may name.
 MECHANISMS = {
     "geometric": "Adds whole-number noise to a count (two-sided geometric, the discrete form of Laplace noise).",
+    "k-norm": "Adds whole-number noise to many sums at once (one joint draw, as wide as the largest move of one of them).",
     "gaussian": "Adds whole-number noise to a count (discrete Gaussian).",
     "permute-and-flip": "Chooses one of several options by chance, the better ones with higher probability; each option is "
     "visited in random order and kept with a probability that falls with its distance from the best.",

@@ -1,0 +1,331 @@
+"""One linear release for all features together, and what is made of it. Sees sealed sums, by protocol.
+
+Where records are few for their features, no tree can ask for all of them. A public map sends each code of a feature to a
+number in -1 .. 1. The sums of that number over records, signed by class, say of all features at once which way they point,
+and one joint draw of noise pays for them. Together they are a score of records, and so one tree for each feature, with a
+leaf for each code. How much the score counts is a private choice too.
+"""
+
+import math
+from dataclasses import dataclass, field
+from functools import cache, partial
+
+import numpy as np
+
+from dpforest.forest.tree import SCORE_STEPS, Forest
+from dpforest.growing.labelled import Rule, additive, choose_rule, cut_scores
+from dpforest.growing.sequential import Run, Step
+from dpforest.parts.recipe import Recipe
+from dpforest.privacy.amounts import add, divide
+from dpforest.privacy.base import Blocks, Bound
+from dpforest.privacy.events import Purpose
+from dpforest.privacy.sealed import Sealed
+from dpforest.records.base import MOST_WEIGHT, AllTrees
+from dpforest.schema import Classes, Numeric, Target
+from dpforest.schema.domain import Domain, Grid
+
+# A map has whole steps in -STEPS .. STEPS.
+STEPS = 64
+# Public caps: a category list that is longer has no map, since each value is a number to release; and numbers in all.
+MOST_CATEGORIES, MOST_NUMBERS = 64, 4096
+# What is assumed of the variance of the map of a number; that of one of b categories is 1/(b+1).
+SPREAD = 0.3
+# The largest score that a record can have, bins from the least to the largest, and cuts among which a rule chooses.
+LARGEST, N_BINS, N_CUTS = 8, 256, 32
+WIDTH = 2 * LARGEST * SCORE_STEPS // N_BINS  # of a bin, in steps
+# Slopes that a score may be given, and its cuts, as parts of the largest score.
+SLOPES, CUTS = 3 / LARGEST * 2.0 ** np.arange(-2, 6), np.linspace(-0.9, 0.9, 49)
+# A record's log-loss counts up to that of being wrong by this log-odds.
+MOST_WRONG = 3.0
+# By how many units of its own noise the choice of a slope must gain: the flattest, and more for each that is twice as steep.
+FIRST_HURDLE, HURDLE = 2.0, 0.5
+# The largest score, as log-odds, where no slope is chosen: it only orders records that all trees hold alike.
+LEAST_SCORE = 0.2
+# Beside a rule: log-odds for a usual score, and the most for the largest, as parts of the rule's own.
+BESIDE_RULE, MOST_BESIDE_RULE = 0.2, 0.9
+# The slope of a score that is the rule itself, as a part of the log-odds by its lead.
+SLOPE_OF_RULE = 0.7
+# What is kept of a release that does not stand out of its noise: enough to order records.
+LEAST_TRUST = 0.05
+
+Maps = tuple[tuple[int, np.ndarray], ...]  # features, each with the map of its codes ``(n_codes, n_numbers)``
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A released score of records: what each code of some features adds to it."""
+
+    values: Maps  # features, each with the values of its codes ``(n_codes,)``; they add up to LARGEST at most
+    usual: float  # the score of a usual record
+    signal: float  # by how many standard deviations of noise and chance the release is larger than they are
+    trust: float  # the share of it that is no noise
+
+
+@dataclass(frozen=True)
+class Linear(Step):
+    """Two looks at all features together, the second of which follows from the first, and a choice of what to make of them.
+
+    If the first look stands out of its noise by ``least_signal``, the second is at the same map, and both are averaged; else
+    it is at the *even* map, by which a class that is wider can be told, and the clearer of the two is kept. Then offset and
+    slope of the score are chosen. With ``rule_depth`` a small tree with labels (``labelled``) competes with cuts of the
+    score; if the tree wins, the score only orders the records of a leaf.
+
+    Privacy:
+        Claim: costs at most ``amount``.
+        Because: of one feature the map of a record has an L1 of at most STEPS; its sign and weight, at most w, follow from
+            its class and released values. So each block of ``Blocks`` moves by at most STEPS w in L1, and one joint draw
+            pays for all. Which map the second look is at follows from released values. A slope is scored by a sum over
+            records of 0 .. MOST_WEIGHT, by how well their class does, less a public hurdle: an added record raises it by
+            0 .. MOST_WEIGHT, so the choice is monotone, of that width. Looks, choices and leads add up.
+        Assumes: maps are public or follow from released cuts; records count once.
+    """
+
+    share: float
+    looks: tuple[float, float]  # shares of the step's own amount
+    choice: float  # as ``looks``; what is left goes to the lead of a rule
+    least_signal: float = 2.0
+    categories: bool = False  # whether features of more than two categories have maps
+    rule_depth: int = 0
+    n_trees: int = field(default=0, init=False)  # beside one for each feature that has a map
+
+    def check(self, recipe: Recipe) -> None:
+        """Nothing is assumed of other parts."""
+
+    def accepts(self, target: Target) -> bool:
+        return isinstance(target, Classes) and target.n_values == 2
+
+    def train(self, run: Run, amount: float) -> None:
+        shares = [*self.looks, self.choice, 1 - sum(self.looks) - self.choice]
+        first, second, choice, rest = divide(amount, shares)
+        maps = linear_maps(run.counter.domain, run.recipe.grid, self.categories)
+        if not maps:
+            if self.rule_depth:
+                self._choose(run, None, add(first, second, choice), rest)
+            return
+        run.counter.deal(AllTrees(1), run.gate.entropy)
+        weights = class_weights(0.0 if self.rule_depth else run.prior)
+        direction = self._direction(run, maps, weights, first, second)
+        # Scores of records before the choice: that of the direction alone. One step more of the second class makes all leads
+        # odd, so that none is on the border of two bins.
+        before = [_steps(values, 0.0 if index else -run.prior) for index, (_, values) in enumerate(direction.values)]
+        before[0][:, 1] += 1
+        _add_scores(run, direction, before)
+        leads = run.scored.count_leads(WIDTH, N_BINS)
+        if self.rule_depth:
+            slope, offset = self._rule(run, leads, direction, choice, rest)
+        else:
+            slope, offset = _slope(run, leads, weights, add(choice, rest))
+        after = [_steps(slope * values, 0.0 if index else offset) for index, (_, values) in enumerate(direction.values)]
+        _add_scores(run, direction, [new - old for new, old in zip(after, before, strict=True)])
+        features, votes = [feature for feature, _ in direction.values], [steps / SCORE_STEPS for steps in after]
+        run.trees.append(marginal_trees(run.counter.domain, run.counter.target, features, votes))
+
+    def _direction(self, run: Run, maps: Maps, weights: np.ndarray, first: float, second: float) -> Direction:
+        """The score that two looks release."""
+        domain, grid = run.counter.domain, run.recipe.grid
+        counts = run.counter.count_codes(0, np.ones((1, domain.n_features), dtype=bool))
+        n_rows = max(run.facts.n_rows, 0.0)
+        look = _look(run, counts, weights, maps, first, "first look")
+        direction = _direction(maps, *look, n_rows)
+        if direction.signal >= self.least_signal:
+            return _direction(maps, *_averaged(look, _look(run, counts, weights, maps, second, "second look")), n_rows)
+        even = even_maps(domain, grid)
+        if not even:
+            return direction
+        other = _direction(even, *_look(run, counts, weights, even, second, "even look"), n_rows)
+        return max(direction, other, key=lambda each: each.signal)
+
+    def _rule(
+        self, run: Run, leads: Sealed[np.ndarray], direction: Direction, amount: float, amount_of_lead: float
+    ) -> tuple[float, float]:
+        """Slope and offset of the score: as the rule itself if a cut of it wins, else beside the tree that wins."""
+        step, prior = N_BINS // N_CUTS, run.prior
+        rule = self._choose(run, leads.map(partial(cut_scores, step)), amount, amount_of_lead)
+        if rule.cut is not None:
+            slope = SLOPE_OF_RULE * rule.odds / direction.usual
+            return slope, -prior - slope * (rule.cut * step - N_BINS // 2) * WIDTH / SCORE_STEPS
+        usual, most = BESIDE_RULE * direction.trust / direction.usual, MOST_BESIDE_RULE / LARGEST
+        return rule.odds * min(usual, most), -prior
+
+    def _choose(self, run: Run, scores: Sealed[np.ndarray] | None, amount: float, amount_of_lead: float) -> Rule:
+        """The rule that is chosen; if it is a tree, that is added to the run."""
+        budget = (amount, amount_of_lead)
+        rule = choose_rule(run.counter, run.gate, scores, N_CUTS, self.rule_depth, run.facts.n_rows, *budget)
+        if rule.tree is not None:
+            run.add(rule.tree)
+        return rule
+
+
+def linear_maps(domain: Domain, grid: Grid, categories: bool) -> Maps:
+    """The maps of features: numbers by their place, two categories by -1 and 1, and more by a number for each.
+
+    The place of a bin is its rank among the bins of its feature, if its cuts were learnt or there are no bounds, else its
+    middle between the bounds. "Other" and missing are at 0.
+    """
+    found: list[tuple[int, np.ndarray]] = []
+    for feature, n_codes in enumerate(domain.n_codes.tolist()):
+        n_values = int(domain.n_values[feature])
+        if domain.is_numeric[feature]:
+            table = _places(domain, grid, feature)[:, None] if n_values > 1 else np.empty((0, 0))
+        elif n_values == 2:
+            table = np.array([[-1.0], [1.0]])
+        else:
+            table = np.eye(n_values) if categories and 2 < n_values <= MOST_CATEGORIES else np.empty((0, 0))
+        if len(table) and sum(each.shape[1] for _, each in found) + table.shape[1] <= MOST_NUMBERS:
+            found.append((feature, _padded(table, n_codes)))
+    return tuple(found)
+
+
+def even_maps(domain: Domain, grid: Grid) -> Maps:
+    """The maps of numbers by how far they are from the middle, in -1 .. 1."""
+    return tuple(
+        (feature, _padded(2 * np.abs(_places(domain, grid, feature)[:, None]) - 1, int(domain.n_codes[feature])))
+        for feature in np.flatnonzero(domain.is_numeric & (domain.n_values > 2))[:MOST_NUMBERS].tolist()
+    )
+
+
+def _places(domain: Domain, grid: Grid, feature: int) -> np.ndarray:
+    """The place of each bin of a number, in -1 .. 1."""
+    part, cuts = domain.number(feature), domain.cuts[feature]
+    if isinstance(part, Numeric) and part.has_bounds and np.array_equal(cuts, grid.cuts(part)):
+        low, high = part.range
+        edges = np.concatenate([[low], cuts, [high]])
+        return (edges[:-1] - low + edges[1:] - low) / (high - low) - 1
+    return np.linspace(-1, 1, len(cuts) + 1)
+
+
+def _padded(table: np.ndarray, n_codes: int) -> np.ndarray:
+    """The map in whole steps ``(n_codes, n_numbers)``, with zeros for codes beyond its own."""
+    steps = np.zeros((n_codes, table.shape[1]), dtype=np.int64)
+    steps[: len(table)] = np.rint(STEPS * table)
+    return steps
+
+
+def class_weights(prior: float) -> np.ndarray:
+    """The weights ``(2,)`` of records of the two classes, by which the classes balance if the prior log-odds are right."""
+    return np.rint(MOST_WEIGHT * np.exp([min(prior, 0.0), min(-prior, 0.0)])).astype(np.int64)
+
+
+def linear_sums(maps: Maps, offsets: np.ndarray, weights: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The sums over records of their maps, weighted, those of the first class with a minus; the blocks one after another.
+
+    ``counts`` ``(1, total_codes, 2)`` are the histograms of all records.
+    """
+    signed = counts[0] @ (weights * np.array([-1, 1]))
+    return np.concatenate([table.T @ signed[offsets[feature] : offsets[feature + 1]] for feature, table in maps])
+
+
+def _look(
+    run: Run, counts: Sealed[np.ndarray], weights: np.ndarray, maps: Maps, amount: float, step: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """The released sums of maps, in records, and the variances of their noise."""
+    unit = STEPS * int(weights.max())
+    blocks = Blocks(tuple(table.shape[1] for _, table in maps), unit)
+    sums = counts.map(partial(linear_sums, maps, run.counter.domain.offsets, weights))
+    released, variances = run.gate.add_joint_noise(sums, blocks, amount, Purpose("linear", step))
+    return released / unit, np.maximum(variances / unit**2, 1e-9)
+
+
+def _averaged(one: tuple[np.ndarray, np.ndarray], two: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of two looks at the same sums, each weighted by the other's variance, and its variances."""
+    (first, noise), (second, other) = one, two
+    return (first * other + second * noise) / (noise + other), noise * other / (noise + other)
+
+
+def _direction(maps: Maps, sums: np.ndarray, variances: np.ndarray, n_rows: float) -> Direction:
+    """The score by released sums, those of numbers and of categories shrunk alike as far as they are noise (James-Stein).
+
+    The score of a usual record is the standard deviation of scores, if features are independent and spread as is assumed.
+    """
+    sizes = np.repeat([table.shape[1] for _, table in maps], [table.shape[1] for _, table in maps])
+    shrunk, trust, signal = np.zeros_like(sums), LEAST_TRUST, -math.inf
+    spread = np.where(sizes == 1, SPREAD, 1 / (sizes + 1))
+    # Sums of records that are drawn anew differ too, as if each were of either class by chance.
+    variances = variances + n_rows * spread
+    for kind in (sizes == 1, sizes > 1):
+        if n := int(np.count_nonzero(kind)):
+            energy = float((np.square(sums[kind]) / variances[kind]).sum())
+            kept = max(1 - n / max(energy, 1e-9), LEAST_TRUST)
+            shrunk[kind] = kept * sums[kind]
+            trust, signal = max(trust, kept), max(signal, (energy - n) / math.sqrt(2 * n))
+    slopes = shrunk / spread
+    ends = np.cumsum([table.shape[1] for _, table in maps])
+    values = [table @ slopes[end - table.shape[1] : end] for (_, table), end in zip(maps, ends.tolist(), strict=True)]
+    unit = LARGEST / max(sum(float(np.abs(each).max()) for each in values), 1e-9)
+    usual = max(unit * STEPS * math.sqrt(float((np.square(slopes) * spread).sum())), 1 / SCORE_STEPS)
+    scaled = tuple((feature, unit * each) for (feature, _), each in zip(maps, values, strict=True))
+    return Direction(scaled, usual, signal, trust)
+
+
+def _steps(values: np.ndarray, offset: float) -> np.ndarray:
+    """Votes for the two classes in whole steps ``(n_codes, 2)``, which add ``values`` to the log-odds of the second."""
+    half = np.rint(SCORE_STEPS * (values + offset) / 2).astype(np.int32)
+    return np.stack([-half, half], axis=1)
+
+
+def _add_scores(run: Run, direction: Direction, steps: list[np.ndarray]) -> None:
+    """Add to the scores of records what their code of each feature gives."""
+    width = int(run.counter.domain.n_codes.max())
+    for (feature, _), own in zip(direction.values, steps, strict=True):
+        run.counter.deal(AllTrees(1), run.gate.entropy)
+        route = np.zeros((1, width), dtype=np.uint16)
+        route[0, : len(own)] = np.arange(len(own))
+        run.counter.descend(0, np.array([feature]), route, np.array([1]))
+        run.scored.add_scores(np.concatenate([np.zeros((1, 2), dtype=np.int32), own]))
+
+
+@cache
+def _losses() -> tuple[np.ndarray, np.ndarray]:
+    """Slopes and offsets ``(n_rules, 2)`` of a score, and how well each does ``(n_rules, n_bins, 2)`` by lead and class.
+
+    Leads are of a record's own class. It does by 1 less its log-loss over that of being wrong by MOST_WRONG, at least 0.
+    """
+    leads = (np.arange(N_BINS) - N_BINS // 2 + 0.5) * WIDTH / SCORE_STEPS
+    steep = [(slope, -slope * LARGEST * cut) for slope in SLOPES.tolist() for cut in CUTS.tolist()]
+    rules = np.array([(LEAST_SCORE / LARGEST, 0.0), *steep])
+    slopes, offsets = rules[:, :1], rules[:, 1:]
+    odds = np.stack([slopes * leads - offsets, slopes * leads + offsets], axis=2)
+    worst = math.log1p(math.exp(MOST_WRONG))
+    return rules, np.clip(1 - np.log1p(np.exp(np.minimum(-odds, MOST_WRONG))) / worst, 0, 1)
+
+
+def slope_scores(gains: np.ndarray, hurdles: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Scores ``(1, n_rules)`` of slopes and offsets, for records ``(n_bins, 2)`` of each class by the lead of their own."""
+    return (np.tensordot(gains, counts, 2) - hurdles)[None]
+
+
+def _slope(run: Run, leads: Sealed[np.ndarray], weights: np.ndarray, amount: float) -> tuple[float, float]:
+    """Slope and offset of the score, chosen by how well records do with it, the classes in balance."""
+    rules, gains = _losses()
+    accountant = run.gate.ledger.accountant
+    unit = 0.0 if math.isinf(amount) else MOST_WEIGHT / float(accountant.strength(accountant.choice, amount))
+    hurdles = np.append(0.0, unit * (FIRST_HURDLE + HURDLE * np.repeat(np.arange(len(SLOPES)), len(CUTS))))
+    scores = leads.map(partial(slope_scores, np.floor(gains * weights).astype(np.int64), np.rint(hurdles).astype(np.int64)))
+    chosen = run.gate.select(scores, None, Bound(0, MOST_WEIGHT), amount, Purpose("linear", "slope"))
+    return float(rules[chosen[0], 0]), float(rules[chosen[0], 1])
+
+
+def marginal_trees(domain: Domain, target: Target, features: list[int], votes: list[np.ndarray]) -> Forest:
+    """A tree for each feature, with a leaf for each of its codes, which votes for the two classes as given ``(n_codes, 2)``.
+
+    Nothing is counted in the leaves.
+    """
+    n_trees, n_codes = len(features), domain.n_codes[features]
+    ends, n_leaves = n_trees + np.cumsum(n_codes), int(n_codes.sum())
+    roots, none = np.arange(n_trees), np.full(n_leaves, -1)
+    code = np.arange(int(domain.n_codes.max()))
+    of_leaf = np.repeat(roots, n_codes)
+    forest = Forest(
+        domain=domain,
+        target=target,
+        trees=np.concatenate([roots, of_leaf]),
+        parents=np.concatenate([np.full(n_trees, -1), of_leaf]),
+        levels=np.repeat([0, 1], [n_trees, n_leaves]),
+        first_children=np.concatenate([ends - n_codes, none]),
+        features=np.concatenate([features, none]),
+        splits=np.concatenate([roots, none]),
+        routes=np.where(code < n_codes[:, None], code, 0).astype(np.uint16),
+        counts=np.zeros((n_trees + n_leaves, target.n_values)),
+        variances=np.zeros(n_trees + n_leaves),
+    )
+    return additive(forest, np.concatenate([np.zeros(n_trees), *(2 * each[:, 1] for each in votes)]))

@@ -1,0 +1,562 @@
+"""One linear release for all features: its maps, its sums and their moves, what is chosen, and what a fit makes of it."""
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from tests.support.encoded import facts_about, opened
+from tests.support.strategies import random_codes, recipe_of
+from tests.support.targets import classes
+
+from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
+from dpforest.errors import SchemaError
+from dpforest.forest.tree import SCORE_STEPS
+from dpforest.growing import linear
+from dpforest.growing.linear import (
+    LARGEST,
+    MOST_CATEGORIES,
+    MOST_NUMBERS,
+    N_BINS,
+    STEPS,
+    WIDTH,
+    Linear,
+    class_weights,
+    even_maps,
+    linear_maps,
+    linear_sums,
+)
+from dpforest.growing.sequential import Phase, Sequential
+from dpforest.mechanisms import Entropy
+from dpforest.parts.allocation import LeavesOnly
+from dpforest.parts.criteria import MaxOperator
+from dpforest.parts.leaves import Rotated
+from dpforest.parts.postprocess import EvenShrinkage
+from dpforest.parts.voting import LogShares
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.base import Blocks, Bound
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.sealed import Sealed
+from dpforest.records.base import MOST_WEIGHT, AllTrees
+from dpforest.records.memory.counter import MemoryCounter
+from dpforest.schema.domain import Domain, Grid
+
+TWO = classes(2)
+GRID = Grid(6)
+ALL_KINDS = {
+    "bounded": Numeric(-2, 6),
+    "whole": Numeric(0, 9, integer=True),
+    "free": Numeric(),
+    "half": Numeric(lower=0),
+    "flag": Categorical([True, False]),
+    "city": Categorical(["a", "b", "c"]),
+    "long": Categorical([f"v{k}" for k in range(MOST_CATEGORIES)]),
+    "too long": Categorical([f"v{k}" for k in range(MOST_CATEGORIES + 1)]),
+    "single": Categorical(["only"]),
+    "day": Date("2020-01-01", "2023-12-31"),
+    "any day": Date(),
+}
+CONSTANT = Phase(0.1, 1, {"depth": 0, "allocate": LeavesOnly(), "refine": (EvenShrinkage(1.0),), "vote": LogShares(1.0)})
+NUMBERS = {f"x{k}": Numeric(0, 1) for k in range(4)}
+MIXED = {"x": Numeric(0, 1), "free": Numeric(), "flag": Categorical([0, 1]), "city": Categorical(["a", "b", "c"])}
+SCORE = Linear(0.5, looks=(0.3, 0.3), choice=0.4, categories=True)
+RULE = Linear(0.5, looks=(0.3, 0.1), choice=0.5, least_signal=0.5, categories=True, rule_depth=2)
+
+
+def domain_of(features, grid=GRID):
+    return Domain.of(Schema(features, TWO), grid)
+
+
+def with_learnt_cuts(domain, feature=0):
+    """The domain as a search for cuts leaves it: where most of one feature's numbers are, not where the grid is."""
+    cuts = list(domain.cuts)
+    cuts[feature] = np.array([0.9, 0.95, 0.99])
+    return replace(domain, cuts=tuple(cuts))
+
+
+def recipe_with(*steps, grid=GRID):
+    n_trees = sum(step.n_trees for step in steps)
+    return recipe_of(
+        stages=Sequential(steps), criterion=MaxOperator(), leaf=Rotated(0.3), refine=(EvenShrinkage(3.0),),
+        vote=LogShares(0.5), n_trees=n_trees, depth=2, grid=grid, tasks=("classification",),
+    )  # fmt: skip
+
+
+class Watching(Gate):
+    """Keeps what it was handed and what was stated."""
+
+    def __init__(self, ledger, entropy):
+        super().__init__(ledger, entropy)
+        self.selections, self.joint = [], []
+
+    def select(self, scores, valid, bound, amount, purpose, **rest):
+        self.selections.append((opened(scores).copy(), bound))
+        return super().select(scores, valid, bound, amount, purpose, **rest)
+
+    def add_joint_noise(self, values, blocks, amount, purpose):
+        self.joint.append((opened(values).copy(), blocks))
+        return super().add_joint_noise(values, blocks, amount, purpose)
+
+
+def gate_of(epsilon, delta=0.0, seed=3):
+    return Watching(Ledger(make_accountant(epsilon, delta)), Entropy(seed))
+
+
+def run_steps(steps, domain, codes, labels, epsilon, delta=0.0, seed=3):
+    """A fit of steps on encoded records: the forest, the gate and the counter with the scores that it is left with."""
+    recipe, gate = recipe_with(*steps), gate_of(epsilon, delta, seed)
+    labels = np.asarray(labels, dtype=np.int64)
+    counter = MemoryCounter(np.asarray(codes).astype(domain.dtype), labels, domain, TWO)
+    facts = facts_about(domain, TWO, n_rows=float(len(labels)), n_trees=recipe.n_trees, epsilon=epsilon, delta=delta)
+    amount = gate.ledger.accountant.budget
+    forest = recipe.stages.train(counter, recipe, amount, gate, facts, lambda step: None)
+    return SimpleNamespace(forest=forest, gate=gate, counter=counter, codes=codes, labels=labels)
+
+
+def labels_of(fit):
+    return [entry["label"] for entry in fit.gate.ledger.entries()]
+
+
+def looks_of(fit):
+    return [name for name in ("first look", "second look", "even look") if any(name in label for label in labels_of(fit))]
+
+
+def accuracy(fit):
+    return float((fit.forest.predict(fit.codes).argmax(axis=1) == fit.labels).mean())
+
+
+def sums_of_votes(forest, codes):
+    """Votes of all trees for each record, followed one step at a time, in steps ``(n_records, 2)``."""
+    sums = np.zeros((codes.shape[1], 2))
+    for root in np.flatnonzero(forest.parents < 0):
+        for record in range(codes.shape[1]):
+            node = int(root)
+            while forest.first_children[node] >= 0:
+                route = forest.routes[forest.splits[node]]
+                node = int(forest.first_children[node] + route[codes[forest.features[node], record]])
+            sums[record] += forest.votes[node]
+    return SCORE_STEPS * sums
+
+
+def linear_table(n_records, n_features, shift, seed, n_values=7):
+    """Codes of numbers that lie higher in the second class, by ``shift`` standard deviations each; and labels."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, n_records)
+    values = rng.normal(size=(n_features, n_records)) + shift * (labels - 0.5)
+    return np.clip(np.rint(values + (n_values - 2) / 2), 0, n_values - 2).astype(int), labels
+
+
+def wide_table(n_records, n_features, seed):
+    """Codes of numbers that are at their ends in the second class, and in the middle in the first; and labels.
+
+    Each record has a mirrored twin, so that no class lies higher than the other.
+    """
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, n_records // 2)
+    ends, middle = (rng.choice(codes, (n_features, n_records // 2)) for codes in ([0, 5], [2, 3]))
+    codes = np.where(labels, ends, middle)
+    return np.hstack([codes, 5 - codes]), np.tile(labels, 2)
+
+
+# --- maps -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("grid", [GRID, Grid(1), Grid(2), Grid(5), Grid(8, scales=True)], ids=str)
+@pytest.mark.parametrize("learnt", [False, True])
+@pytest.mark.parametrize("categories", [False, True])
+def test_the_map_of_a_record_has_an_l1_of_at_most_the_steps_in_each_feature(grid, learnt, categories):
+    domain = domain_of(ALL_KINDS, grid)
+    domain = with_learnt_cuts(domain) if learnt else domain
+    for maps in (linear_maps(domain, grid, categories), even_maps(domain, grid)):
+        for feature, table in maps:
+            assert table.dtype == np.int64
+            assert len(table) == domain.n_codes[feature]
+            assert np.abs(table).max() <= STEPS
+            assert np.abs(table).sum(axis=1).max() <= STEPS
+            # "Other" and missing are at 0.
+            assert not table[domain.n_values[feature] :].any()
+        assert len({feature for feature, _ in maps}) == len(maps)
+
+
+def test_numbers_and_lists_of_some_length_have_maps():
+    domain = domain_of(ALL_KINDS)
+
+    def names(maps):
+        return {domain.names[feature] for feature, _ in maps}
+
+    numbers = {domain.names[feature] for feature in np.flatnonzero(domain.is_numeric)}
+    assert names(linear_maps(domain, GRID, False)) == numbers | {"flag"}
+    listed = {name for name in domain.names if name.endswith("(weekday)")}
+    assert names(linear_maps(domain, GRID, True)) == numbers | listed | {"flag", "city", "long"}
+    assert names(even_maps(domain, GRID)) == numbers
+
+
+def test_places_are_the_middles_of_bins_between_bounds_and_ranks_where_cuts_were_learnt_or_bounds_are_missing():
+    domain = domain_of({"bounded": Numeric(0, 1), "free": Numeric(), "flag": Categorical([0, 1])}, Grid(4))
+    (_, bounded), (_, free), (_, flag) = linear_maps(domain, Grid(4), False)
+    assert bounded[:, 0].tolist() == [-48, -16, 16, 48, 0]
+    n_bins = len(free) - 1
+    assert free[:-1, 0].tolist() == np.rint(STEPS * np.linspace(-1, 1, n_bins)).tolist()
+    assert flag[:, 0].tolist() == [-STEPS, STEPS, 0, 0]
+    (_, learnt), *_ = linear_maps(with_learnt_cuts(domain), Grid(4), False)
+    assert learnt[:, 0].tolist() == [-64, -21, 21, 64, 0]
+    (_, even), _ = even_maps(domain, Grid(4))
+    assert even[:, 0].tolist() == [32, -32, -32, 32, 0]
+
+
+def test_a_category_has_a_number_of_its_own():
+    domain = domain_of({"city": Categorical(["a", "b", "c"])})
+    ((_, table),) = linear_maps(domain, GRID, True)
+    assert table.tolist() == [[STEPS, 0, 0], [0, STEPS, 0], [0, 0, STEPS], [0, 0, 0], [0, 0, 0]]
+    assert linear_maps(domain, GRID, False) == even_maps(domain, GRID) == ()
+
+
+def test_there_are_no_more_numbers_than_the_public_cap():
+    names = [f"v{k}" for k in range(MOST_CATEGORIES)]
+    features = {f"c{k}": Categorical(names) for k in range(MOST_NUMBERS // MOST_CATEGORIES + 3)} | {"x": Numeric(0, 1)}
+    domain = domain_of(features)
+    maps = linear_maps(domain, GRID, True)
+    assert sum(table.shape[1] for _, table in maps) == MOST_NUMBERS
+    assert [feature for feature, _ in maps] == list(range(MOST_NUMBERS // MOST_CATEGORIES))
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0, -1.0, 5.0, -30.0, 800.0])
+def test_the_weights_of_classes_balance_them_and_the_larger_is_the_most(prior):
+    weights = class_weights(prior)
+    assert weights.max() == MOST_WEIGHT
+    assert weights.min() >= 0
+    # The commoner class weighs less, by the odds.
+    assert weights[int(prior > 0)] == round(MOST_WEIGHT * math.exp(-abs(prior)))
+
+
+# --- sums -----------------------------------------------------------------------------------------------------------
+
+
+def counts_of(domain, codes, labels):
+    counter = MemoryCounter(codes.astype(domain.dtype), np.asarray(labels, dtype=np.int64), domain, TWO)
+    counter.deal(AllTrees(1), Entropy(0))
+    return opened(counter.count_codes(0, np.ones((1, domain.n_features), dtype=bool)))
+
+
+def plain_sums(maps, weights, codes, labels):
+    found = []
+    for feature, table in maps:
+        for number in range(table.shape[1]):
+            total = 0
+            for code, label in zip(codes[feature].tolist(), labels, strict=True):
+                total += (1 if label else -1) * int(weights[label]) * int(table[code, number])
+            found.append(total)
+    return found
+
+
+@pytest.mark.parametrize("n_records", [0, 1, 30])
+@pytest.mark.parametrize("prior", [0.0, 0.7, -2.0])
+def test_sums_are_those_over_records_of_their_signed_and_weighted_maps(n_records, prior):
+    domain, rng = domain_of(ALL_KINDS), np.random.default_rng(n_records)
+    codes, labels, weights = random_codes(domain, n_records, rng), rng.integers(0, 2, n_records), class_weights(prior)
+    for maps in (linear_maps(domain, GRID, True), linear_maps(domain, GRID, False), even_maps(domain, GRID)):
+        sums = linear_sums(maps, domain.offsets, weights, counts_of(domain, codes, labels))
+        assert np.issubdtype(sums.dtype, np.integer)
+        assert sums.tolist() == plain_sums(maps, weights, codes, labels.tolist())
+
+
+@pytest.mark.parametrize("kind", ["linear", "even"])
+@pytest.mark.parametrize("prior", [0.0, 0.7, -2.0])
+def test_an_added_record_moves_each_block_by_at_most_the_steps_times_the_weight_and_some_record_by_that(kind, prior):
+    # By ranks the ends of numbers are at the ends of the map; the middles of bins between bounds are not.
+    domain = domain_of({"free": Numeric(), "flag": Categorical([0, 1]), "city": Categorical(["a", "b", "c"])})
+    maps = linear_maps(domain, GRID, True) if kind == "linear" else even_maps(domain, GRID)
+    weights, rng = class_weights(prior), np.random.default_rng(1)
+    codes, labels = random_codes(domain, 20, rng), rng.integers(0, 2, 20)
+    before = linear_sums(maps, domain.offsets, weights, counts_of(domain, codes, labels))
+    ends = np.cumsum([table.shape[1] for _, table in maps])[:-1]
+    most = np.zeros(len(maps), dtype=int)
+    for code in range(int(domain.n_codes.max())):
+        record = np.minimum(code, domain.n_codes - 1)[:, None]
+        for label in (0, 1):
+            after = counts_of(domain, np.hstack([codes, record]), [*labels, label])
+            move = linear_sums(maps, domain.offsets, weights, after) - before
+            l1 = np.array([np.abs(block).sum() for block in np.split(move, ends)])
+            assert l1.max() <= STEPS * weights[label]
+            most = np.maximum(most, l1)
+    assert (most == STEPS * MOST_WEIGHT).all()
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+def test_a_look_hands_over_the_sums_and_states_the_steps_times_the_largest_weight(delta):
+    domain, rng = domain_of(MIXED), np.random.default_rng(2)
+    codes, labels = random_codes(domain, 50, rng), rng.integers(0, 2, 50)
+    fit = run_steps((CONSTANT, replace(SCORE, least_signal=-math.inf)), domain, codes, labels, 1.0, delta)
+    tree = fit.forest.votes[0]
+    weights, maps = class_weights(float(tree[1] - tree[0])), linear_maps(domain, GRID, True)
+    assert weights.max() == MOST_WEIGHT
+    for values, blocks in fit.gate.joint:
+        assert blocks == Blocks((1, 1, 1, 3), STEPS * MOST_WEIGHT)
+        assert values.tolist() == plain_sums(maps, weights, codes, labels.tolist())
+    assert len(fit.gate.joint) == 2
+
+
+# --- the choice of a slope ------------------------------------------------------------------------------------------
+
+
+def run_of(gate):
+    return SimpleNamespace(gate=gate)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+@pytest.mark.parametrize("prior", [0.0, 1.3, -4.0])
+def test_an_added_record_raises_the_score_of_a_slope_by_nothing_to_the_most_weight(prior, delta):
+    weights, leads, most = class_weights(prior), np.zeros((N_BINS, 2), dtype=np.int64), 0
+    leads[100:140] = 3
+
+    def scores_of(counts):
+        gate = gate_of(1.0, delta)
+        linear._slope(run_of(gate), Sealed(counts), weights, gate.ledger.accountant.budget)
+        ((scores, bound),) = gate.selections
+        assert bound == Bound(0, MOST_WEIGHT)
+        assert np.issubdtype(scores.dtype, np.integer)
+        return scores
+
+    before = scores_of(leads)
+    for place in [0, 1, 60, 127, 128, 200, N_BINS - 1]:
+        for label in (0, 1):
+            more = leads.copy()
+            more[place, label] += 1
+            move = scores_of(more) - before
+            assert move.min() >= 0
+            assert move.max() <= weights[label]
+            most = max(most, int(move.max() - move.min()))
+    assert most > 0.99 * MOST_WEIGHT
+
+
+def test_no_record_of_any_lead_lowers_the_score_of_a_slope_or_raises_it_by_more_than_its_weight():
+    rules, gains = linear._losses()
+    assert gains.shape == (len(rules), N_BINS, 2)
+    for prior in np.linspace(-6, 6, 25):
+        units = np.floor(gains * class_weights(prior)).astype(np.int64)
+        assert units.min() >= 0
+        assert units.max() <= MOST_WEIGHT
+
+
+def test_how_well_a_slope_does_is_by_the_log_loss_of_the_own_class():
+    rules, gains = linear._losses()
+    rng = np.random.default_rng(4)
+    for k, place, label in zip(rng.integers(0, len(rules), 200), rng.integers(0, N_BINS, 200), [0, 1] * 100, strict=True):
+        lead = (place - N_BINS / 2 + 0.5) * WIDTH / SCORE_STEPS
+        score = lead if label else -lead
+        odds = rules[k, 0] * score + rules[k, 1]
+        loss = math.log1p(math.exp(min(-odds if label else odds, linear.MOST_WRONG)))
+        assert gains[k, place, label] == pytest.approx(1 - loss / math.log1p(math.exp(linear.MOST_WRONG)), abs=1e-12)
+
+
+def test_without_noise_the_slope_and_the_cut_that_divide_the_classes_are_chosen():
+    # The second class has scores above 4, the first those below: leads of the first are the scores with a minus.
+    counts = np.zeros((N_BINS, 2), dtype=np.int64)
+    unit = SCORE_STEPS // WIDTH
+    for score in range(-7, 8):
+        label = int(score >= 4)
+        counts[N_BINS // 2 + (score if label else -score) * unit, label] += 100
+    slope, offset = linear._slope(run_of(gate_of(math.inf)), Sealed(counts), class_weights(0.0), math.inf)
+    assert 3 < -offset / slope < 4
+    assert slope == linear.SLOPES.max()
+
+
+# --- whole steps ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 5.0, math.inf])
+@pytest.mark.parametrize("step", [SCORE, RULE, replace(RULE, rule_depth=1)], ids=["score", "two levels", "one level"])
+@pytest.mark.parametrize("table", ["line", "wide", "one code"])
+def test_scores_of_records_are_the_votes_of_the_released_forest(table, step, epsilon):
+    domain, rng = domain_of(MIXED), np.random.default_rng(5)
+    codes = random_codes(domain, 120, rng)
+    labels = {
+        "line": codes[0] + codes[1] + rng.integers(0, 3, 120) > 6,
+        "wide": np.abs(codes[0] - 2.5) > 1,
+        "one code": (codes[3] == 1) ^ (rng.random(120) < 0.1),
+    }[table].astype(int)
+    for seed in range(3):
+        fit = run_steps((CONSTANT, step, Phase(0.4, 2)), domain, codes, labels, epsilon, seed=seed)
+        assert np.isfinite(fit.forest.votes).all()
+        np.testing.assert_array_equal(fit.counter._scores.T, sums_of_votes(fit.forest, codes))
+
+
+@pytest.mark.parametrize("step", [SCORE, RULE], ids=["score", "rule"])
+def test_before_the_choice_records_have_the_score_of_the_direction_within_the_bins(step, monkeypatch):
+    seen, count_leads = [], MemoryCounter.count_leads
+
+    def watched(self, width, n_bins):
+        seen.append((self._scores[1] - self._scores[0]).copy())
+        return count_leads(self, width, n_bins)
+
+    monkeypatch.setattr(MemoryCounter, "count_leads", watched)
+    domain, rng = domain_of(MIXED), np.random.default_rng(6)
+    codes = random_codes(domain, 300, rng)
+    run_steps((CONSTANT, step), domain, codes, (codes[0] > 2).astype(int), 3.0)
+    # Votes are halves, each rounded: a feature can add a step to the largest score, and so can the constant.
+    assert len(seen) == 1
+    assert 0 < np.abs(seen[0]).max() <= LARGEST * SCORE_STEPS + domain.n_features + 1
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+def test_where_the_first_look_is_clear_the_second_is_at_the_same_map_and_the_classes_are_told(delta):
+    domain = domain_of({f"x{k}": Numeric(0, 1) for k in range(6)})
+    codes, labels = linear_table(1_000, 6, 1.0, seed=7)
+    for seed in range(3):
+        fit = run_steps((CONSTANT, replace(SCORE, share=0.9)), domain, codes, labels, 4.0, delta, seed)
+        assert looks_of(fit) == ["first look", "second look"]
+        assert accuracy(fit) > 0.8
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+def test_where_one_class_is_wider_the_second_look_is_at_the_even_map_and_tells_it(delta):
+    domain = domain_of(NUMBERS)
+    codes, labels = wide_table(2_000, 4, seed=8)
+    # The first look is pure noise, which is hardly ever this far above itself.
+    step, looks = replace(SCORE, share=0.9, least_signal=10.0), []
+    for seed in range(3):
+        fit = run_steps((CONSTANT, step), domain, codes, labels, 4.0, delta, seed)
+        looks.append(looks_of(fit))
+        assert accuracy(fit) > 0.9
+    assert looks == [["first look", "even look"]] * 3
+
+
+def test_the_second_look_follows_from_the_least_signal():
+    domain, rng = domain_of(NUMBERS), np.random.default_rng(9)
+    codes = random_codes(domain, 100, rng)
+    for least, name in [(-math.inf, "second look"), (math.inf, "even look")]:
+        fit = run_steps((CONSTANT, replace(SCORE, least_signal=least)), domain, codes, rng.integers(0, 2, 100), 1.0)
+        assert looks_of(fit) == ["first look", name]
+    # Where no feature is a number there is no even map, and one look is all.
+    domain = domain_of({"flag": Categorical([0, 1]), "other": Categorical([0, 1])})
+    codes = random_codes(domain, 100, rng)
+    fit = run_steps((CONSTANT, replace(SCORE, least_signal=math.inf)), domain, codes, codes[0] % 2, 1.0)
+    assert looks_of(fit) == ["first look"]
+
+
+def test_a_weak_signal_in_thirty_features_is_found_with_an_epsilon_of_one():
+    domain = domain_of({f"x{k}": Numeric(0, 1) for k in range(30)})
+    steps = (replace(CONSTANT, share=0.05), Linear(0.95, looks=(0.4, 0.4), choice=0.2))
+    found = []
+    for seed in range(6):
+        codes, labels = linear_table(3_000, 30, 0.4, seed)
+        found.append(accuracy(run_steps(steps, domain, codes, labels, 1.0, seed=seed)))
+    # A feature alone is right in 0.58 of cases, all together in 0.86.
+    assert min(found) > 0.65
+    assert np.mean(found) > 0.72
+
+
+def test_a_rule_of_one_feature_is_found_beside_a_score():
+    domain, rng = domain_of(MIXED), np.random.default_rng(10)
+    codes = random_codes(domain, 800, rng)
+    labels = ((codes[3] == 1) ^ (rng.random(800) < 0.05)).astype(int)
+    step = replace(RULE, share=0.9, categories=False, rule_depth=1)
+    fits = [run_steps((CONSTANT, step), domain, codes, labels, 2.0, seed=seed) for seed in range(4)]
+    assert all(accuracy(fit) > 0.9 for fit in fits)
+    assert any("labelled" in label for label in labels_of(fits[0]))
+
+
+# --- charges, files and small tables --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+@pytest.mark.parametrize("step", [SCORE, RULE, replace(RULE, rule_depth=1)], ids=["score", "two levels", "one level"])
+def test_a_step_spends_at_most_its_share_and_nearly_all_of_it(step, delta):
+    domain, rng = domain_of(MIXED), np.random.default_rng(11)
+    codes = random_codes(domain, 100, rng)
+    for seed in range(4):
+        fit = run_steps((CONSTANT, step, Phase(0.4, 2)), domain, codes, codes[0] % 2, 0.7, delta, seed)
+        spent = fit.gate.ledger.spent
+        assert spent <= 0.7
+        assert spent > 0.69
+
+
+def model_of(features, step, epsilon=1.0, delta=0.0, seed=0, **more):
+    recipe = recipe_with(CONSTANT, step, Phase(0.4, 1))
+    return DPForestClassifier(Schema(features, Classes(["no", "yes"])), epsilon, delta, recipe, random_state=seed, **more)
+
+
+def rows_of(features, n_rows, seed):
+    rng = np.random.default_rng(seed)
+    columns = [
+        rng.random(n_rows) if isinstance(part, Numeric) else rng.choice(part.categories, n_rows).astype(object)
+        for part in features.values()
+    ]
+    X = np.empty((n_rows, len(columns)), dtype=object)
+    for index, column in enumerate(columns):
+        X[:, index] = column
+    return X, rng.choice(["no", "yes"], n_rows)
+
+
+@pytest.mark.parametrize("step", [SCORE, RULE], ids=["score", "rule"])
+def test_a_model_with_a_score_is_the_same_after_saving_and_loading(step, tmp_path):
+    X, y = rows_of(MIXED, 200, seed=1)
+    model = model_of(MIXED, step).fit(X, y)
+    model.save(tmp_path / "model.json")
+    other = load_model(tmp_path / "model.json")
+    np.testing.assert_array_equal(model.predict_proba(X), other.predict_proba(X))
+    assert other.ledger_.entries() == model.ledger_.entries()
+    assert other.ledger_.spent <= 1.0
+    X[:5] = None
+    np.testing.assert_array_equal(model.predict_proba(X[:9]), other.predict_proba(X[:9]))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+@pytest.mark.parametrize("step", [SCORE, RULE, replace(RULE, rule_depth=1)], ids=["score", "two levels", "one level"])
+@pytest.mark.parametrize("n_records", [0, 1, 2])
+def test_next_to_no_records_fit(n_records, step, delta):
+    domain = domain_of(MIXED)
+    for epsilon in (0.05, 1.0) if delta else (0.001, 1.0, math.inf):
+        for seed in range(4):
+            codes = random_codes(domain, n_records, np.random.default_rng(seed))
+            labels = np.arange(n_records) % 2
+            fit = run_steps((CONSTANT, step, Phase(0.4, 1)), domain, codes, labels, epsilon, delta, seed)
+            assert np.isfinite(fit.forest.votes).all()
+            shares = fit.forest.predict(random_codes(domain, 20, np.random.default_rng(0)))
+            assert np.isfinite(shares).all()
+            assert (shares >= 0).all()
+
+
+SMALL = {
+    "a single value": {"x": Numeric(0, 1), "only": Categorical(["a"])},
+    "two values": {"flag": Categorical([0, 1])},
+    "a single bin": {"x": Numeric(0, 1), "narrow": Numeric(3, 3.5, integer=True)},
+    "no number": {"flag": Categorical([0, 1]), "city": Categorical(["a", "b", "c"])},
+    "no map": {"only": Categorical(["a"]), "city": Categorical(["a", "b", "c"])},
+}
+
+
+@pytest.mark.parametrize("step", [SCORE, RULE, replace(SCORE, categories=False)], ids=["score", "rule", "no categories"])
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_tables_of_columns_that_say_little_fit(epsilon, name, step):
+    features = SMALL[name]
+    for seed in range(2):
+        X, y = rows_of(features, 60, seed)
+        X[:, 0] = X[0, 0]  # all rows have the same value there
+        model = model_of(features, step, epsilon, seed=seed).fit(X, y)
+        assert np.isfinite(model.predict_proba(X)).all()
+        assert np.isfinite(model.forest_.votes).all()
+        assert math.isinf(epsilon) or model.ledger_.spent <= epsilon
+
+
+@pytest.mark.parametrize("step", [SCORE, RULE], ids=["score", "rule"])
+def test_without_noise_sums_that_vanish_give_finite_votes(step):
+    # Every code has as many records of either class.
+    domain = domain_of(MIXED)
+    codes = np.repeat(random_codes(domain, 20, np.random.default_rng(0)), 2, axis=1)
+    for seed in range(6):
+        fit = run_steps((CONSTANT, step), domain, codes, [0, 1] * 20, math.inf, seed=seed)
+        assert np.isfinite(fit.forest.votes).all()
+
+
+def test_a_score_is_for_two_classes():
+    step = Sequential((CONSTANT, SCORE))
+    assert step.accepts(classes(2))
+    assert not step.accepts(classes(3))
+    assert not step.accepts(Bounded(0, 1))
+    three = Schema(NUMBERS, classes(3))
+    with pytest.raises(SchemaError):
+        DPForestClassifier(three, 1.0, recipe=recipe_with(CONSTANT, SCORE)).fit(np.zeros((3, 4)), [0, 1, 2])

@@ -1,0 +1,136 @@
+"""Joint noise of the gate: charged with what it runs at, exact without privacy, and Gaussian where rho is counted."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpforest.errors import BudgetError, ParameterError
+from dpforest.mechanisms import Entropy, Gaussian, KNorm, Rate
+from dpforest.privacy.accountants import ZCDP, Pure, make_accountant
+from dpforest.privacy.amounts import exact
+from dpforest.privacy.base import Blocks
+from dpforest.privacy.events import Mechanism, Purpose
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.sealed import Sealed
+
+BLOCKS = Blocks((1, 3, 1, 2), 64)
+VALUES = np.array([5, -70, 0, 2**40, 1, -1, 12])
+PURPOSE = Purpose("linear", "first look")
+
+
+def gate_of(epsilon=1.0, delta=0.0, seed=0):
+    return Gate(Ledger(make_accountant(epsilon, delta)), Entropy(seed))
+
+
+def charge_of(gate):
+    (charge,) = gate.ledger.books[-1].root.children
+    return charge
+
+
+def test_blocks_know_how_many_numbers_they_have_and_how_far_all_of_them_move_in_l2():
+    assert (BLOCKS.n_values, BLOCKS.l2_squared) == (7, 4 * 64**2)
+    assert Blocks((9,), 5).l2_squared == 25
+
+
+@pytest.mark.parametrize("amount", [0.001, 0.1, 1.0])
+def test_joint_noise_is_charged_by_name_with_the_rate_that_it_runs_at(amount, monkeypatch):
+    gate, ran = gate_of(), []
+    draw = KNorm.draw
+
+    def watched(self, sizes, rate, entropy):
+        ran.append((sizes, rate, gate.ledger.total))
+        return draw(self, sizes, rate, entropy)
+
+    monkeypatch.setattr(KNorm, "draw", watched)
+    released, variances = gate.add_joint_noise(Sealed(VALUES), BLOCKS, amount, PURPOSE)
+    ((sizes, rate, charged),) = ran
+    charge, ratio = charge_of(gate), Fraction(rate.numerator, rate.denominator)
+    assert (sizes, charged) == (BLOCKS.sizes, amount)
+    assert (charge.purpose, charge.amount) == (PURPOSE, amount)
+    assert charge.mechanism == Mechanism("k-norm", {"l1": Fraction(64), "rate": ratio})
+    assert (1 - Fraction(1, 60_000)) * exact(amount) < ratio * 64 <= exact(amount)
+    assert released.dtype == np.int64
+    assert variances.tolist() == KNorm.variances(BLOCKS.sizes, rate).tolist()
+
+
+def test_joint_noise_is_one_draw_of_the_mechanism_on_the_values():
+    released, _ = gate_of(seed=7).add_joint_noise(Sealed(VALUES), BLOCKS, 0.5, PURPOSE)
+    drawn = KNorm().draw(BLOCKS.sizes, Rate.below(exact(0.5) / BLOCKS.l1), Entropy(7))
+    assert (released - VALUES).tolist() == drawn.tolist()
+
+
+def test_noise_of_a_huge_amount_is_no_sharper_than_is_offered_and_the_ledger_says_so():
+    gate = gate_of(1e6)
+    gate.add_joint_noise(Sealed(VALUES), BLOCKS, 1e5, PURPOSE)
+    charge = charge_of(gate)
+    assert charge.amount == 1e5
+    assert charge.mechanism.parameters == {"l1": 64, "rate": Fraction(1, BLOCKS.n_values)}
+
+
+def test_values_stay_as_they_are_and_are_released_exactly_without_privacy():
+    gate, before = gate_of(math.inf), VALUES.copy()
+    released, variances = gate.add_joint_noise(Sealed(VALUES), BLOCKS, math.inf, PURPOSE)
+    assert released.tolist() == before.tolist()
+    assert variances.tolist() == [0.0] * 7
+    assert (charge_of(gate).mechanism.name, gate.ledger.spent) == ("exact", math.inf)
+    released += 1
+    assert VALUES.tolist() == before.tolist()
+    gate_of().add_joint_noise(Sealed(VALUES), BLOCKS, 0.5, PURPOSE)
+    assert VALUES.tolist() == before.tolist()
+
+
+@pytest.mark.parametrize("share", [0.01, 1.0])
+def test_with_delta_joint_noise_is_gaussian_for_all_blocks_together(share, monkeypatch):
+    gate, ran = gate_of(1.0, 1e-6, seed=8), []
+    amount = share * gate.ledger.accountant.budget
+    draw = Gaussian.draw
+
+    def watched(self, shape, variance, entropy):
+        ran.append((shape, variance, gate.ledger.total))
+        return draw(self, shape, variance, entropy)
+
+    monkeypatch.setattr(Gaussian, "draw", watched)
+    monkeypatch.setattr(KNorm, "draw", None)
+    released, variances = gate.add_joint_noise(Sealed(VALUES), BLOCKS, amount, PURPOSE)
+    ((shape, variance, charged),) = ran
+    charge = charge_of(gate)
+    assert (shape, charged, charge.amount) == ((7,), amount, amount)
+    assert charge.mechanism == Mechanism("gaussian", {"l2_squared": Fraction(4 * 64**2), "variance": variance})
+    # A record that moves each block by all of its L1, in one number, loses the amount and no more.
+    assert (1 - Fraction(1, 10**6)) * exact(amount) < Fraction(4 * 64**2) / (2 * variance) <= exact(amount)
+    assert variances.tolist() == [float(variance)] * 7
+    assert (released - VALUES).tolist() == Gaussian().draw((7,), variance, Entropy(8)).tolist()
+
+
+@pytest.mark.parametrize(("delta", "amount"), [(0.0, 1e-16), (1e-6, 1e-20)])
+def test_joint_noise_that_would_not_fit_is_refused_before_it_is_charged(delta, amount):
+    gate = gate_of(1.0, delta)
+    with pytest.raises(ParameterError, match="Raise epsilon"):
+        gate.add_joint_noise(Sealed(VALUES), BLOCKS, amount, PURPOSE)
+    assert gate.ledger.entries() == []
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_joint_noise_beyond_the_budget_releases_nothing(delta):
+    gate = gate_of(1.0, delta)
+    for amount in (1.01 * gate.ledger.accountant.budget, math.inf):
+        with pytest.raises(BudgetError):
+            gate.add_joint_noise(Sealed(VALUES), BLOCKS, amount, PURPOSE)
+    assert gate.ledger.entries() == []
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_ledger_with_joint_noise_comes_back_from_json_with_its_parameters(delta):
+    gate = gate_of(1.0, delta)
+    gate.add_joint_noise(Sealed(VALUES), BLOCKS, gate.ledger.accountant.budget, PURPOSE)
+    back = Ledger.from_json(gate.ledger.to_json())
+    assert back == gate.ledger
+    assert back.books[-1].root.children[0].mechanism == charge_of(gate).mechanism
+
+
+def test_only_an_accountant_in_epsilon_has_joint_noise_of_its_own():
+    assert Pure(1.0).strength(KNorm.name, 0.3) == exact(0.3)
+    assert ZCDP(1.0, 1e-6).noise == "gaussian"
