@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from dpforest.growing.linear import Linear
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.parts.allocation import Uniform
 from dpforest.parts.criteria import SquaredError
@@ -60,6 +61,19 @@ def _never_one(facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
     return replace(plan_sequential(lines[0], replace(facts, delta=0.0), None, None), without_delta=recipe.without_delta)
 
 
+def _no_score(facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
+    recipe = plan_forest(facts, n_trees, depth)
+    steps = recipe.stages.phases if isinstance(recipe.stages, Sequential) else ()
+    if not any(isinstance(step, Linear) for step in steps):
+        return recipe
+    if isinstance(steps[-1], Linear):
+        return replace(_one_tree(facts, n_trees, depth), without_delta=recipe.without_delta)
+    phases = [step for step in steps if isinstance(step, Phase) and step.parts.get("depth") != 0]
+    left = sum(phase.share for phase in phases)
+    kept = Sequential(tuple(replace(phase, share=phase.share / left) for phase in phases))
+    return replace(recipe, stages=kept, n_trees=kept.n_trees)
+
+
 def _all_features(recipe: Recipe, facts: Facts) -> dict[str, Any]:
     return {"propose": replace(recipe.propose, n_features=None)}
 
@@ -80,8 +94,9 @@ def _chosen_trees_only(recipe: Recipe, facts: Facts) -> dict[str, Any]:
 ABLATIONS: dict[str, Recipe] = {
     "one tree at every budget": replace(SKETCH, planner=_one_tree, tasks=CLASSES),
     "sequential trees at every budget": replace(SKETCH, planner=_never_one, tasks=CLASSES),
+    "no linear score, no labels": replace(SKETCH, planner=_no_score, tasks=CLASSES),
     "all trees at once, records count once": _changed(_at_once, CLASSES),
-    "no marginal, random or deep trees first": _changed(_chosen_trees_only, CLASSES),
+    "no marginal or deep trees, no linear score first": _changed(_chosen_trees_only, CLASSES),
     "equal noise on margin and mass": _changed(_equal_noise, CLASSES),
     "little shrinkage (half a standard deviation)": _changed(_if_sequential(refine=(EvenShrinkage(0.5),)), CLASSES),
     "no geometric cuts": _changed(lambda recipe, facts: {"grid": Grid(recipe.grid.bins)}, CLASSES),

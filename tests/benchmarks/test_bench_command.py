@@ -40,7 +40,7 @@ def test_every_benchmark_has_its_own_options():
         "--systems": {"utility", "bounds"},
         "--before": {"bounds"},
         "--parquet-rows": {"speed"},
-        "--rows": {"engines"},
+        "--rows": {"engines", "interactions"},
         "--only": {"speed", "engines"},
         "--render": {"speed", "engines", "search", "bounds"},
     }.items():

@@ -107,18 +107,18 @@ class Linear(Step):
         direction = self._direction(run, maps, weights, first, second)
         # Scores of records before the choice: that of the direction alone. One step more of the second class makes all leads
         # odd, so that none is on the border of two bins.
-        before = [_steps(values, 0.0 if index else -run.prior) for index, (_, values) in enumerate(direction.values)]
-        before[0][:, 1] += 1
-        _add_scores(run, direction, before)
+        before = [_steps(values) for _, values in direction.values]
+        aside = _steps(np.array([-run.prior])) + np.array([0, 1], dtype=np.int32)
+        _add_scores(run, direction, before, aside)
         leads = run.scored.count_leads(WIDTH, N_BINS)
         if self.rule_depth:
             slope, offset = self._rule(run, leads, direction, choice, rest)
         else:
             slope, offset = _slope(run, leads, weights, add(choice, rest))
-        after = [_steps(slope * values, 0.0 if index else offset) for index, (_, values) in enumerate(direction.values)]
-        _add_scores(run, direction, [new - old for new, old in zip(after, before, strict=True)])
-        features, votes = [feature for feature, _ in direction.values], [steps / SCORE_STEPS for steps in after]
-        run.trees.append(marginal_trees(run.counter.domain, run.counter.target, features, votes))
+        after, shift = [_steps(slope * values) for _, values in direction.values], _steps(np.array([offset]))
+        _add_scores(run, direction, [new - old for new, old in zip(after, before, strict=True)], shift - aside)
+        features = [feature for feature, _ in direction.values]
+        run.trees.append(marginal_trees(run.counter.domain, run.counter.target, features, after, shift))
 
     def _direction(self, run: Run, maps: Maps, weights: np.ndarray, first: float, second: float) -> Direction:
         """The score that two looks release."""
@@ -257,15 +257,17 @@ def _direction(maps: Maps, sums: np.ndarray, variances: np.ndarray, n_rows: floa
     return Direction(scaled, usual, signal, trust)
 
 
-def _steps(values: np.ndarray, offset: float) -> np.ndarray:
-    """Votes for the two classes in whole steps ``(n_codes, 2)``, which add ``values`` to the log-odds of the second."""
-    half = np.rint(SCORE_STEPS * (values + offset) / 2).astype(np.int32)
+def _steps(values: np.ndarray) -> np.ndarray:
+    """Votes for the two classes in whole steps ``(n_values, 2)``, which add ``values`` to the log-odds of the second."""
+    half = np.rint(SCORE_STEPS * values / 2).astype(np.int32)
     return np.stack([-half, half], axis=1)
 
 
-def _add_scores(run: Run, direction: Direction, steps: list[np.ndarray]) -> None:
-    """Add to the scores of records what their code of each feature gives."""
+def _add_scores(run: Run, direction: Direction, steps: list[np.ndarray], shift: np.ndarray) -> None:
+    """Add to the scores of records what their code of each feature gives, and ``shift`` ``(1, 2)``."""
     width = int(run.counter.domain.n_codes.max())
+    run.counter.deal(AllTrees(1), run.gate.entropy)
+    run.scored.add_scores(shift)
     for (feature, _), own in zip(direction.values, steps, strict=True):
         run.counter.deal(AllTrees(1), run.gate.entropy)
         route = np.zeros((1, width), dtype=np.uint16)
@@ -305,27 +307,29 @@ def _slope(run: Run, leads: Sealed[np.ndarray], weights: np.ndarray, amount: flo
     return float(rules[chosen[0], 0]), float(rules[chosen[0], 1])
 
 
-def marginal_trees(domain: Domain, target: Target, features: list[int], votes: list[np.ndarray]) -> Forest:
-    """A tree for each feature, with a leaf for each of its codes, which votes for the two classes as given ``(n_codes, 2)``.
+def marginal_trees(
+    domain: Domain, target: Target, features: list[int], steps: list[np.ndarray], shift: np.ndarray
+) -> Forest:
+    """A tree for each feature, with a leaf for each of its codes, and last a tree of one leaf; two classes.
 
-    Nothing is counted in the leaves.
+    They vote by ``steps``, one ``(n_codes, 2)`` for each feature, and by ``shift`` ``(1, 2)``. Nothing is counted in them.
     """
     n_trees, n_codes = len(features), domain.n_codes[features]
-    ends, n_leaves = n_trees + np.cumsum(n_codes), int(n_codes.sum())
-    roots, none = np.arange(n_trees), np.full(n_leaves, -1)
-    code = np.arange(int(domain.n_codes.max()))
-    of_leaf = np.repeat(roots, n_codes)
+    ends, n_leaves = n_trees + 1 + np.cumsum(n_codes), int(n_codes.sum())
+    roots, of_leaf = np.arange(n_trees + 1), np.repeat(np.arange(n_trees), n_codes)
+    code, none = np.arange(int(domain.n_codes.max())), np.full(n_leaves + 1, -1)
     forest = Forest(
         domain=domain,
         target=target,
         trees=np.concatenate([roots, of_leaf]),
-        parents=np.concatenate([np.full(n_trees, -1), of_leaf]),
-        levels=np.repeat([0, 1], [n_trees, n_leaves]),
+        parents=np.concatenate([np.full(n_trees + 1, -1), of_leaf]),
+        levels=np.repeat([0, 1], [n_trees + 1, n_leaves]),
         first_children=np.concatenate([ends - n_codes, none]),
         features=np.concatenate([features, none]),
-        splits=np.concatenate([roots, none]),
+        splits=np.concatenate([roots[:-1], none]),
         routes=np.where(code < n_codes[:, None], code, 0).astype(np.uint16),
-        counts=np.zeros((n_trees + n_leaves, target.n_values)),
-        variances=np.zeros(n_trees + n_leaves),
+        counts=np.zeros((n_trees + 1 + n_leaves, target.n_values)),
+        variances=np.zeros(n_trees + 1 + n_leaves),
     )
-    return additive(forest, np.concatenate([np.zeros(n_trees), *(2 * each[:, 1] for each in votes)]))
+    leads = np.concatenate([np.zeros((n_trees, 2)), shift, *steps])
+    return additive(forest, 2 * leads[:, 1] / SCORE_STEPS)

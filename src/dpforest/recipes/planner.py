@@ -74,7 +74,7 @@ PURE_TWO_CLASSES = (
     Shape(below=20_000, n_trees=8, depth=2, rate=0.7, bins=16, marginal_trees=0.25),
     Shape(below=150_000, n_trees=10, depth=3, rate=0.65, marginal_trees=0.2),
     Shape(below=400_000, n_trees=24, depth=4, rate=0.4, marginal_trees=0.1),
-    Shape(below=math.inf, n_trees=30, depth=4, rate=0.35, bins=128, marginal_trees=0.1, criterion=_with_gini(2)),
+    Shape(below=math.inf, n_trees=45, depth=4, rate=0.3, bins=128, marginal_trees=0.1, criterion=_with_gini(2)),
 )
 PURE_MORE_CLASSES = (
     Shape(below=5_000, n_trees=1, depth=2, rate=0.5, one_tree=0.5, marginal_trees=0.4),

@@ -18,6 +18,12 @@ MOST_BLOCKS = 2000  # in the whole picture
 # What a charge was for, in words.
 PURPOSES = {
     Purpose("number of rows"): "How many rows there are",
+    Purpose("linear", "first look"): "Which way all features lean, together",
+    Purpose("linear", "second look"): "Which way all features lean, once more",
+    Purpose("linear", "even look"): "How far from their middle numbers lie in each class",
+    Purpose("linear", "slope"): "How much this score counts",
+    Purpose("splits", "labelled"): "Which rule gets most records right",
+    Purpose("lead of the rule"): "How many records the rule gets right",
     Purpose("location of the target"): "Around which value the target lies",
     Purpose("spread of the target"): "How far the target spreads",
     Purpose("range of the target"): "Between which values the target lies",
