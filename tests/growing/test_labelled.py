@@ -104,7 +104,7 @@ def test_the_score_of_a_split_with_labels_is_the_number_of_records_that_it_gets_
     candidates = proposed(domain)
     counter = counter_of(domain, codes, labels)
     counts = opened(counter.count_codes(0, np.ones((1, domain.n_features), dtype=bool)))
-    scores = labelled_scores(candidates, domain.offsets, counts)
+    scores = labelled_scores(candidates, domain.offsets, True, counts)
     n, valid = candidates.n_candidates, candidates.valid[0]
     assert scores.shape == (1, 2 * n + 2)
     child = sides(candidates, codes)
@@ -171,7 +171,7 @@ def test_an_added_record_raises_every_score_of_a_rule_by_nothing_or_one():
         for *codes, label in table.tolist():
             for feature, code in enumerate(codes):
                 counts[0, domain.offsets[feature] + code, label] += 1
-        return labelled_scores(candidates, domain.offsets, counts)
+        return labelled_scores(candidates, domain.offsets, True, counts)
 
     for table, records in all_tables(2, 3):
         before = scores_of(table)

@@ -560,3 +560,14 @@ def test_a_score_is_for_two_classes():
     three = Schema(NUMBERS, classes(3))
     with pytest.raises(SchemaError):
         DPForestClassifier(three, 1.0, recipe=recipe_with(CONSTANT, SCORE)).fit(np.zeros((3, 4)), [0, 1, 2])
+
+
+def test_where_no_feature_has_a_map_the_rule_has_all_of_the_budget():
+    schema = Schema({"place": Categorical([f"p{index}" for index in range(100)])}, Classes([0, 1]))
+    X = [["p7"], ["p8"]] * 400
+    model = DPForestClassifier(schema, epsilon=1.0, random_state=0).fit(X, [0, 1] * 400)
+    labels = [entry["label"] for entry in model.ledger_.entries()]
+    assert "lead of the rule" in labels
+    assert not any("look" in label for label in labels)
+    assert model.ledger_.spent == pytest.approx(1.0)
+    assert model.score(X, [0, 1] * 400) > 0.9

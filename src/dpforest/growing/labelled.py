@@ -11,9 +11,8 @@ from functools import partial
 import numpy as np
 
 from dpforest.forest.tree import Forest
-from dpforest.growing.choosing import score
 from dpforest.growing.growth import Growth
-from dpforest.parts.criteria import MaxOperator, children_of
+from dpforest.parts.criteria import children_of
 from dpforest.parts.proposals import Candidates, Menu
 from dpforest.parts.voting import LogShares
 from dpforest.privacy.amounts import add, divide
@@ -53,58 +52,65 @@ def choose_rule(
     Privacy:
         Claim: costs at most ``amount`` and ``amount_of_lead`` together.
         Because: the score of a rule is the number of records that it gets right, which an added record raises by 0 or 1:
-            monotone, of width 1, and so is the max operator, by which all levels but the last choose. Nodes of a level hold
-            different records, so its choices cost its share once; levels add up. The lead of the chosen rule, records right
-            less records wrong, moves by at most 1. If a cut wins, the levels that are not grown leave it their share.
+            monotone, of width 1, and so is the number of those of the majority of their child, by which all levels but the
+            last choose splits. Nodes of a level hold different records, so its choices cost its share once; levels add up. The
+            lead of the chosen rule, records right less records wrong, moves by at most 1. Levels that are not grown leave it
+            their share.
         Assumes: records count once; the cuts are of a score that was released.
     """
     counter.deal(AllTrees(1), gate.entropy)
     domain, growth, menu = counter.domain, Growth(counter.domain, 1), Menu()
     fixed, rng, amounts = menu.fixed(domain), gate.entropy.generator(), divide(amount, [1] * depth)
+    right, leads = [], [np.zeros(1)]  # of nodes that have a label: records that are right; of all nodes: the label or 0
     for level, own in enumerate(amounts):
-        candidates = menu.propose(domain, fixed, growth.reach, rng)
+        candidates, n_open = menu.propose(domain, fixed, growth.reach, rng), growth.n_open
         wanted = candidates.wanted(domain.n_features)
         wanted[:, 0] = True  # by which all records of a node are counted
         counts = counter.count_codes(growth.first, wanted)
-        valid = candidates.valid
-        if level == depth - 1:
-            scores = counts.map(partial(labelled_scores, candidates, domain.offsets))
-            valid = np.concatenate([valid, valid, np.ones((growth.n_open, 2), dtype=bool)], axis=1)
-        else:
-            scores = counts.map(partial(score, MaxOperator(), domain.offsets, counter.target, candidates))
-        n_splits = valid.shape[1]
+        is_last, valid = level == depth - 1, candidates.valid
+        scores = counts.map(partial(labelled_scores, candidates, domain.offsets, is_last))
+        valid = np.concatenate([*[valid] * (2 if is_last else 1), np.ones((n_open, 2), dtype=bool)], axis=1)
+        n_rules = valid.shape[1]
         if level == 0:
             n_records = counts.map(partial(_total, int(domain.n_codes[0])))
         if level == 0 and cut_scores is not None:
             scores = Sealed.concatenate([scores.map(_flat), cut_scores]).map(_one_row)
             valid = np.concatenate([valid, np.ones((1, n_cuts), dtype=bool)], axis=1)
         chosen = gate.select(scores, valid, Bound(0, 1), own, Purpose(SPLITS, "labelled", level=level))
-        right = scores.map(partial(_right, chosen))
-        if level == 0 and chosen[0] >= n_splits:
+        is_split, has_label = chosen < n_rules - 2, (chosen >= n_rules - 2) | is_last
+        right.append(scores.map(partial(_right, chosen, has_label)))
+        if level == 0 and chosen[0] >= n_rules:
             odds = _odds(right, n_records, n_rows, add(amount_of_lead, *amounts[1:]), gate)
-            return Rule(None, int(chosen[0]) - n_splits, odds)
-        labels, n = np.zeros(growth.n_open), candidates.n_candidates
-        if level == depth - 1:
-            # First splits whose child 0 is of the second class, then those whose child 0 is of the first, then one class.
-            labels = np.where((chosen < n) | (chosen == 2 * n), 1.0, -1.0)
-            chosen = np.where(chosen < 2 * n, chosen % n, -1)
-        first, children = growth.first, growth.split(candidates, chosen)
-        counter.descend(first, *children)
+            return Rule(None, int(chosen[0]) - n_rules, odds)
+        # First splits (of the last level those whose child 0 is of the second class, then of the first), then one class.
+        n = candidates.n_candidates
+        label = np.where((chosen == n_rules - 2) | (is_split & (chosen < n)), 1.0, -1.0) * has_label
+        leads[-1] = np.where(is_split, 0.0, label)
+        children = growth.split(candidates, np.where(is_split, chosen % n, -1))
+        counter.descend(growth.first - n_open, *children)
+        leads.append((label[is_split][:, None] * np.array([1.0, -1.0])).reshape(-1))
+        if not growth.n_open:
+            amount_of_lead = add(amount_of_lead, *amounts[level + 1 :])
+            break
     odds = _odds(right, n_records, n_rows, amount_of_lead, gate)
-    return Rule(_with_labels(growth.finish(counter.target), first, children[2], labels, odds), None, odds)
+    return Rule(_with_labels(growth.finish(counter.target), odds * np.concatenate(leads)), None, odds)
 
 
-def labelled_scores(candidates: Candidates, offsets: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The records ``(n_nodes, 2 n_candidates + 2)`` of each node that each split gets right, with either pair of labels.
+def labelled_scores(candidates: Candidates, offsets: np.ndarray, is_last: bool, counts: np.ndarray) -> np.ndarray:
+    """The records of each node that each split gets right, ``(n_nodes, 2 n_candidates + 2)`` with either pair of labels.
 
-    The last two columns are for no split, and the second or the first class for all.
+    If the level is not the last, a split has no labels yet and counts by the majority of its children: ``(n_nodes,
+    n_candidates + 2)``. The last two columns are for no split, and the second or the first class for all.
     """
     valid, children = candidates.valid, children_of(counts, candidates, offsets)
     second, first = np.zeros((2, *valid.shape), dtype=np.int64)
-    second[valid] = children[:, 0, 1] + children[:, 1, 0]
-    first[valid] = children[:, 0, 0] + children[:, 1, 1]
+    if is_last:
+        second[valid] = children[:, 0, 1] + children[:, 1, 0]
+        first[valid] = children[:, 0, 0] + children[:, 1, 1]
+    else:
+        second[valid] = children.max(axis=2).sum(axis=1)
     totals = counts[:, : offsets[1]].sum(axis=1)
-    return np.concatenate([second, first, totals[:, ::-1]], axis=1)
+    return np.concatenate([second, first, totals[:, ::-1]] if is_last else [second, totals[:, ::-1]], axis=1)
 
 
 def cut_scores(step: int, counts: np.ndarray) -> np.ndarray:
@@ -129,25 +135,21 @@ def _one_row(values: np.ndarray) -> np.ndarray:
     return values[None]
 
 
-def _right(chosen: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    return scores[np.arange(len(chosen)), chosen].sum(keepdims=True)
+def _right(chosen: np.ndarray, has_label: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    return scores[np.arange(len(chosen)), chosen][has_label].sum(keepdims=True)
 
 
-def _odds(right: Sealed[np.ndarray], n_records: Sealed[np.ndarray], n_rows: float, amount: float, gate: Gate) -> float:
+def _odds(right: list[Sealed[np.ndarray]], n_records: Sealed[np.ndarray], n_rows: float, amount: float, gate: Gate) -> float:
     """The log-odds of a rule by its lead, released for ``amount``, over the number of rows; the noisier, the smaller."""
-    margin = Sealed.concatenate([right, n_records]).map(lambda values: 2 * values[:1] - values[1:])
+    margin = Sealed.concatenate([*right, n_records]).map(lambda values: 2 * values[:-1].sum(keepdims=True) - values[-1:])
     noisy, variance = gate.add_noise(margin, Sensitivity(1, 1), amount, Purpose("lead of the rule"))
     lead, spread = float(noisy[0]), math.sqrt(variance / 2)
     share = lead / (max(n_rows, abs(lead), 5 * spread) + 2 * spread) if lead else 0.0
     return 2 * math.atanh(min(max(share, LEAST_LEAD), MOST_LEAD))
 
 
-def _with_labels(forest: Forest, first: int, children: np.ndarray, labels: np.ndarray, odds: float) -> Forest:
-    """The tree with votes of ``odds`` for the label of each leaf; a label counts as one record, as in ``PrivateLabel``."""
-    leads = np.zeros(forest.n_nodes)
-    split = children >= 0
-    leads[first : first + len(labels)][~split] = odds * labels[~split]
-    leads[children[split]], leads[children[split] + 1] = odds * labels[split], -odds * labels[split]
+def _with_labels(forest: Forest, leads: np.ndarray) -> Forest:
+    """The tree with these log-odds ``(n_nodes,)`` as votes; a label counts as one record, as in ``PrivateLabel``."""
     counts = np.stack([leads < 0, leads > 0], axis=1).astype(float)
     forest = replace(forest, counts=np.where(forest.is_leaf[:, None], counts, np.nan))
     return additive(replace(forest, variances=np.where(forest.is_leaf, 0.0, np.nan)), leads)
