@@ -372,7 +372,9 @@ def test_questions_are_those_of_the_tree():
 def test_additive_trees_say_what_they_add():
     model = fitted(epsilon=20.0)
     assert model.forest_.link == "softmax"
-    adds = [f"{rule['class']}  {rule['adds']:+.3g}" for rule in model.forest_.rules() if rule["tree"] == 0 and rule["leaf"]]
+    number = int(model.forest_.trees[model.forest_.levels.argmax()])
+    leaves = [rule for rule in model.forest_.rules() if rule["tree"] == number and rule["leaf"]]
+    adds = [f"{rule['class']}  {rule['adds']:+.3g}" for rule in leaves]
     shown = "\n".join(texts(plots.tree(model, max_depth=20)))
     assert any(text in shown for text in adds)
     assert "log-odds" in shown

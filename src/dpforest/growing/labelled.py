@@ -54,7 +54,7 @@ def choose_rule(
         Because: the score of a rule is the number of records that it gets right, which an added record raises by 0 or 1:
             monotone, of width 1, and so is the number of those of the majority of their child, by which all levels but the
             last choose splits. Nodes of a level hold different records, so its choices cost its share once; levels add up.
-            The lead of the chosen rule, records right less records wrong, moves by at most 1. Levels that are not grown leave
+            The lead of the chosen rule, records right less records wrong, moves by at most 1. Levels not grown leave
             it their share.
         Assumes: records count once; the cuts are of a score that was released.
     """
