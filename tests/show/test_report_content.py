@@ -396,7 +396,8 @@ def test_every_noisy_figure_of_the_forest_has_a_band(recipe, tmp_path):
         assert forest["records"] == {"value": measured.value, "band": pytest.approx(1.96 * measured.deviation)}
         assert measured_words(measured).removesuffix(".") in words.text
     drawing = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict()
-    assert all("±" in row[5] for row in drawing["rules"])
+    # Labels, and leaves in which nothing is counted, have no noise.
+    assert all(("±" in row[5]) == (model.forest_.variances[row[1]] > 0) for row in drawing["rules"])
 
 
 @pytest.mark.slow
@@ -404,7 +405,7 @@ def test_every_noisy_figure_of_the_forest_has_a_band(recipe, tmp_path):
 @pytest.mark.parametrize("recipe", ["auto", "consul-2020"])
 def test_the_page_says_of_a_rule_what_its_sentence_says(make, recipe):
     # Little budget, so that leads and sizes may be 0; seeded, so that some are.
-    model = make(recipe, epsilon=0.1, random_state=1)
+    model = make(recipe, epsilon=0.1, random_state=2)
     drawing = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict()
     sentences = {
         rule["node"]: said for rule, said in zip(model.forest_.rules(), model.forest_.rules_text().split("\n"), strict=True)

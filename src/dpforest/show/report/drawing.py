@@ -139,9 +139,13 @@ class Drawing:
     def _row(self, node: int) -> list[Any]:
         """What is shown of a node: size, lead and value, as numbers and in words; ratio, label, shares. None is unknown."""
         signal, bands = self.signal, self.forest.bands
-        size, lead = float(signal.sizes[node]), float(signal.heights[node]) if signal.release == "lead" else None
-        # A label, or a leaf in which nothing is counted, has no noise of its own.
-        size_band = NORMAL_95 * float(bands.size_deviations[node]) if self.forest.variances[node] > 0 else None
+        # A label, or a leaf in which nothing is counted, has no lead and no noise of its own.
+        is_noisy = self.forest.variances[node] > 0
+        size, lead = (
+            float(signal.sizes[node]),
+            float(signal.heights[node]) if signal.release == "lead" and is_noisy else None,
+        )
+        size_band = NORMAL_95 * float(bands.size_deviations[node]) if is_noisy else None
         says = self.forest.says(node)
         value = says["adds"] if "adds" in says else says["mean"] if "mean" in says else says["confidence"]
         return [
