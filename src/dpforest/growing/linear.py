@@ -39,6 +39,7 @@ SLOPES, CUTS = 3 / LARGEST * 2.0 ** np.arange(-2, 6), np.linspace(-0.9, 0.9, 49)
 MOST_WRONG = 3.0
 # By how many units of its own noise the choice of a slope must gain: the flattest, and more for each that is twice as steep.
 FIRST_HURDLE, HURDLE = 2.0, 0.5
+MOST_HURDLE = 1 << 40  # so that differences of scores fit what choices can compute with, however small the budget
 # The largest score, as log-odds, where no slope is chosen: it only orders records that all trees hold alike.
 LEAST_SCORE = 0.2
 # Beside a rule: log-odds for a usual score, and the most for the largest, as parts of the rule's own.
@@ -302,7 +303,8 @@ def _slope(run: Run, leads: Sealed[np.ndarray], weights: np.ndarray, amount: flo
     accountant = run.gate.ledger.accountant
     unit = 0.0 if math.isinf(amount) else MOST_WEIGHT / float(accountant.strength(accountant.choice, amount))
     hurdles = np.append(0.0, unit * (FIRST_HURDLE + HURDLE * np.repeat(np.arange(len(SLOPES)), len(CUTS))))
-    scores = leads.map(partial(slope_scores, np.floor(gains * weights).astype(np.int64), np.rint(hurdles).astype(np.int64)))
+    hurdles = np.minimum(np.rint(hurdles), MOST_HURDLE).astype(np.int64)
+    scores = leads.map(partial(slope_scores, np.floor(gains * weights).astype(np.int64), hurdles))
     chosen = run.gate.select(scores, None, Bound(0, MOST_WEIGHT), amount, Purpose("linear", "slope"))
     return float(rules[chosen[0], 0]), float(rules[chosen[0], 1])
 
