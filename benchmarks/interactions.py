@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -38,13 +39,13 @@ def _middle() -> float:
 
 def run(progress: Callable[[str], None], n_rows: int) -> Iterator[dict[str, object]]:
     """Accuracy on the same test rows, and the time of a fit, of LightGBM and of the default at several budgets."""
-    from lightgbm import LGBMClassifier
-
+    # Loaded by name: it is an optional library.
+    lightgbm = import_module("lightgbm")
     X, y = draw(n_rows, 0)
     new, labels = draw(N_TEST, 1)
     schema = Schema({f"x{index}": Numeric(0, 1) for index in range(N_FEATURES)}, Classes([0, 1]))
     systems: dict[str, Callable[[], Any]] = {
-        f"LightGBM, {ROUNDS} rounds": lambda: LGBMClassifier(n_estimators=ROUNDS, n_jobs=-1, verbose=-1)
+        f"LightGBM, {ROUNDS} rounds": lambda: lightgbm.LGBMClassifier(n_estimators=ROUNDS, n_jobs=-1, verbose=-1)
     }
     for epsilon, delta in BUDGETS:
         name = f"auto, epsilon = {epsilon:g}, delta = {delta:g}"
