@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks.core.results import finished
 from benchmarks.utility.figures import METRICS, MODES, Figures, metrics_of
+from benchmarks.utility.run import WITHOUT_NOISE
 from dpforest.recipes.catalogue import describe_recipes
 
 ROOT = Path(__file__).parents[1]
@@ -49,7 +50,8 @@ def _verdicts(figures: Figures) -> str:
 
 def _short_table(figures: Figures) -> str:
     modes = [head for mode in MODES.values() for head in (f"best peer, {mode}", f"dpforest, {mode}")]
-    lines = [_line("table", "score", "guess", *modes, "no privacy"), "|---" * (4 + len(modes)) + "|"]
+    heads = ("table", "score", "guess", *modes, "dpforest, ε = ∞", "boosting, no privacy")
+    lines = [_line(*heads), "|---" * len(heads) + "|"]
     for table in figures.tables():
         if table.name not in SHOWN:
             continue
@@ -59,7 +61,7 @@ def _short_table(figures: Figures) -> str:
             best = figures.best_peer(table.name, metric, EPSILON, delta)
             own = figures.figure(table.name, "auto", metric, EPSILON, delta)
             cells += _bold_best(best.figure if best else None, own)
-        cells.append(_mean(figures.figure(table.name, "random-forest", metric)))
+        cells += [_mean(figures.figure(table.name, system, metric)) for system in (WITHOUT_NOISE, "boosting")]
         lines.append(_line(table.name, METRICS[metric], *cells))
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.core.plots import Canvas, is_drawn
 from benchmarks.utility.figures import APPROXIMATE, METRICS, MODES, PURE, Figures
-from benchmarks.utility.run import EPSILONS, Table
+from benchmarks.utility.run import EPSILONS, WITHOUT_NOISE, Table
 
 N_COLUMNS = 4
 # Below this R² a model is no use, and how far below says nothing.
@@ -21,7 +21,11 @@ CURVES = (
 )
 # Budgets of the reliability diagrams.
 SHOWN = {0.1: "C0", 1.0: "C1"}
-LINES = {"random-forest": ("no privacy", {"color": "grey"}), "guess": ("guess", {"color": "grey", "linestyle": ":"})}
+LINES = {
+    WITHOUT_NOISE: ("auto, ε = ∞", {"color": "C2"}),
+    "boosting": ("boosting, no privacy", {"color": "grey"}),
+    "guess": ("guess", {"color": "grey", "linestyle": ":"}),
+}
 
 
 def plot_metric(figures: Figures, metric: str, tables: list[Table], folder: Path) -> Path | None:

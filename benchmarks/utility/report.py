@@ -19,6 +19,13 @@ from benchmarks.utility.run import ABLATED, ABLATION_EPSILONS, EPSILONS, QUESTIO
 
 VERDICTS = ("above", "alike", "below")
 COMPARED = ("accuracy", "auc", "r2")
+# What is not private, and what it is called in tables.
+REFERENCES = {
+    utility.WITHOUT_NOISE: "auto at ε = ∞",
+    "boosting": "boosting, no privacy",
+    "random-forest": "forest, no privacy",
+    "guess": "guess",
+}
 REGRESSION = "mean of the regression tables"
 
 
@@ -88,8 +95,9 @@ Made by `dpforest bench utility` from {n_rows} measured rows; nothing here is wr
   table, budget and metric by the mean over the very splits that are shown, without paying for the choice. Systems that
   are private with δ = 0 count in both modes, those that need δ > 0 in one.
 - **recipes** of the catalogue with δ = 0: {recipes}.
-- **no privacy**: scikit-learn's random forest, {n_trees} trees, at least {n_leaf} rows in a leaf, at most {n_drawn} rows
-  drawn for a tree. **guess**: the commonest class, or the mean.
+- **no privacy**: scikit-learn's histogram gradient boosting with its defaults, and its random forest, {n_trees} trees, at
+  least {n_leaf} rows in a leaf, at most {n_drawn} rows drawn for a tree. **auto at ε = ∞**: the default recipe without
+  noise. **guess**: the commonest class, or the mean.
 
 All systems have the same rows, splits and public bounds. Splits are 75/25, for regression 90/10, {n_splits} of them, drawn
 by `numpy.random.default_rng([{stream}, seed])`; `auto` was tuned on other splits ([how](../guide/default.md)). Noise is
@@ -275,8 +283,7 @@ def _lines(figures: Figures, table: Table, metric: str) -> Entries:
                     "auto": shown_figure(auto),
                     "best peer": shown_figure(best.figure if best else None),
                     "which": _which(best.system, best.settings) if best else "-",
-                    "no privacy": shown_figure(figures.figure(table.name, "random-forest", metric)),
-                    "guess": shown_figure(figures.figure(table.name, "guess", metric)),
+                    **{title: shown_figure(figures.figure(table.name, name, metric)) for name, title in REFERENCES.items()},
                 }
             )
     return entries

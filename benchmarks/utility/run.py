@@ -4,6 +4,7 @@ All systems get the same rows, splits and budgets. Splits come from a stream of 
 measured row names its table, system, budget and settings; the page is made from rows.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.core.results import Case, NotMeasured, Row, attempted, check_known, run_all
@@ -24,7 +30,7 @@ from benchmarks.utility.ablations import ABLATIONS
 from benchmarks.utility.generated import FAMILIES, generate
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.recipes import get_recipe
-from dpforest.schema import Classes, Schema
+from dpforest.schema import Categorical, Classes, Schema
 
 QUESTION = "utility"
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
@@ -37,7 +43,10 @@ ABLATION_EPSILONS = (0.1, 1.0)
 # Shares of classes are kept this far from 0 and 1 before their logarithm is taken.
 LEAST_SHARE = 1e-6
 N_BINS = 10  # of a reliability diagram
-# The forest without privacy. Large tables are sampled for each of its trees.
+# Without privacy: a guess, the default recipe at epsilon = inf, and what is usual, a forest and boosting with its defaults.
+# Large tables are sampled for each tree of the forest.
+WITHOUT_NOISE = "auto at epsilon = inf"
+REFERENCES = ("guess", WITHOUT_NOISE, "random-forest", "boosting")
 FOREST = {"n_estimators": 100, "min_samples_leaf": 5}
 MOST_FOREST_ROWS = 50_000
 
@@ -104,7 +113,7 @@ GROUPS = ("auto", "recipes", "peers", "references", "ablations")
 
 def group_of(system: str) -> str:
     """Which of the groups a system belongs to."""
-    if system in ("guess", "random-forest"):
+    if system in REFERENCES:
         return "references"
     if system.startswith(ABLATED):
         return "ablations"
@@ -125,7 +134,7 @@ def all_cases(quick: bool) -> list[Case]:
 
 
 def _cases(table: Table, seed: int, quick: bool) -> Iterator[Case]:
-    for system in ("guess", "random-forest"):
+    for system in REFERENCES:
         yield Case.of(QUESTION, table.name, system, "no privacy", seed)
 
     def case(system: str, epsilon: float, delta: float, **settings: Any) -> Case:
@@ -227,7 +236,9 @@ def _table(name: str) -> Table:
 def _trainer(system: str, python: Path | None) -> Callable[..., Outcome]:
     if group_of(system) == "peers":
         return partial(_peer, python=python)
-    references: dict[str, Callable[..., Outcome]] = {"guess": _guess, "random-forest": _usual_forest}
+    references: dict[str, Callable[..., Outcome]] = {
+        "guess": _guess, "random-forest": _usual_forest, "boosting": _usual_boosting,
+    }  # fmt: skip
     return references.get(system, _ours)
 
 
@@ -235,7 +246,10 @@ def _ours(case: Case, X: Any, y: Any, schema: Schema, train: np.ndarray, test: n
     kind = DPForestClassifier if isinstance(schema.target, Classes) else DPForestRegressor
     is_ablation = case.system.startswith(ABLATED)
     recipe = ABLATIONS[case.system.removeprefix(ABLATED)] if is_ablation else case.system
-    model = kind(schema, recipe=recipe, **dict(case.parameters))
+    parameters = dict(case.parameters)
+    if case.system == WITHOUT_NOISE:
+        recipe, parameters = "auto", {"epsilon": math.inf}
+    model = kind(schema, recipe=recipe, **parameters)
     rows, labels = X.take(train), y[train]
     start = time.perf_counter()
     model.fit(rows, labels)
@@ -283,12 +297,26 @@ def _usual_forest(case: Case, X: Any, y: Any, schema: Schema, train: np.ndarray,
     n_drawn = MOST_FOREST_ROWS if len(train) > MOST_FOREST_ROWS else None
     start = time.perf_counter()
     model = kind(**FOREST, max_samples=n_drawn, random_state=case.seed).fit(numbers[train], y[train])
-    seconds = time.perf_counter() - start
+    return _predicted(model, numbers[test], schema, train, test, time.perf_counter() - start)
+
+
+def _usual_boosting(case: Case, X: Any, y: Any, schema: Schema, train: np.ndarray, test: np.ndarray) -> Outcome:
+    kind = HistGradientBoostingClassifier if isinstance(schema.target, Classes) else HistGradientBoostingRegressor
+    numbers = as_numbers(X, schema)
+    named = [isinstance(feature, Categorical) for feature in schema.features.values()]
+    start = time.perf_counter()
+    model = kind(categorical_features=named, random_state=case.seed).fit(numbers[train], y[train])
+    return _predicted(model, numbers[test], schema, train, test, time.perf_counter() - start)
+
+
+def _predicted(
+    model: Any, asked: np.ndarray, schema: Schema, train: np.ndarray, test: np.ndarray, seconds: float
+) -> Outcome:
     if isinstance(schema.target, Classes):
         predictions = np.zeros((len(test), schema.target.width))
-        predictions[:, model.classes_] = model.predict_proba(numbers[test])
+        predictions[:, model.classes_] = model.predict_proba(asked)
     else:
-        predictions = model.predict(numbers[test])
+        predictions = model.predict(asked)
     return Outcome(predictions, test, len(train), seconds, {})
 
 

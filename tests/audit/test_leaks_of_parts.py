@@ -14,10 +14,13 @@ from dpforest.audit.subject import Subject
 from dpforest.audit.tape import Query
 from dpforest.growing import learned_grid, target_range, target_scale
 from dpforest.growing.learned_grid import LearnedGrid, Zooms
-from dpforest.parts.criteria import MaxOperator, SquaredError
-from dpforest.parts.leaves import NoisyCounts, TwoBinMean
+from dpforest.growing.sequential import Phase, Sequential
+from dpforest.parts.criteria import MaxOperator, ResidualGain, SquaredError
+from dpforest.parts.leaves import NoisyCounts, ResidualSums, TwoBinMean
+from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.recipe import Narrow
 from dpforest.parts.sampling import EveryRecord, PoissonBootstrap
+from dpforest.parts.voting import LogShares
 from dpforest.privacy.accountants import Pure, make_accountant
 from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.events import Purpose
@@ -177,6 +180,44 @@ def test_a_direction_that_is_wrong_is_caught():
     findings = first_findings(Subject(replace(GREEDY, criterion=Falling())))
     assert {finding.kind for finding in findings} == {"bound"}
     assert all("moves by 0 .. 1, stated -1 .. 0" in item.detail or "moves by 1 .. 1" in item.detail for item in findings)
+
+
+RESIDUALS = replace(
+    GREEDY, name="residuals", criterion=ResidualGain(), leaf=ResidualSums(), stages=Sequential((Phase(1.0, 2),)),
+    refine=(EvenShrinkage(),), vote=LogShares(60.0), n_trees=2,
+)  # fmt: skip
+
+
+class ShortGain(ResidualGain):
+    """The bound is a tenth too small on both sides."""
+
+    def bound(self, most=1):
+        less = most * 9 // 10
+        return Bound(-less, less)
+
+
+class RisingGain(ResidualGain):
+    """Half of the bound: it says that scores rise, but residuals that offset each other lower them."""
+
+    def bound(self, most=1):
+        return Bound(0, most)
+
+
+def findings_of_two_trees(recipe, n_pairs=60):
+    """The findings of cases that ask for no other number of trees than the phases have."""
+    cases = (replace(generate(seed, recipe.tasks), n_trees=None) for seed in range(n_pairs))
+    return [finding for case in cases for finding in replay(Subject(recipe), case)[1]]
+
+
+def test_a_choice_by_residuals_is_sound():
+    assert not findings_of_two_trees(RESIDUALS)
+
+
+@pytest.mark.parametrize("criterion", [ShortGain(), RisingGain()], ids=lambda part: type(part).__name__)
+def test_a_choice_by_residuals_whose_bound_is_too_small_is_caught(criterion):
+    findings = findings_of_two_trees(replace(RESIDUALS, criterion=criterion))
+    assert {finding.kind for finding in findings} == {"bound", "charge", "loss"}
+    assert all("splits of level" in finding.what for finding in findings if finding.kind != "loss")
 
 
 LEARNT = replace(COUNTS, name="learnt grid", learned_grid=LearnedGrid(Zooms(2, 0.5)))

@@ -43,7 +43,7 @@ def toy(name, seed=0, n_rows=300):
 
 
 def case(table, system, seed=0, epsilon=1.0, delta=0.0, **settings):
-    if system in ("guess", "random-forest"):
+    if system in utility.REFERENCES:
         return Case.of("utility", table, system, "no privacy", seed)
     return Case.of("utility", table, system, "private", seed, epsilon=epsilon, delta=delta, **settings)
 
@@ -96,8 +96,7 @@ def test_systems_and_tables_can_be_chosen_by_name_or_group():
     peers_only = {case.system for case in utility.wanted(False, ("peers",))}
     assert peers_only == {peer.system for peer in PEERS}
     assert {case.system for case in utility.wanted(False, ("references", "dong-2022"))} == {
-        "guess",
-        "random-forest",
+        *utility.REFERENCES,
         "dong-2022",
     }
     with pytest.raises(ParameterError, match="adults"):
@@ -115,7 +114,7 @@ def test_ablations_run_on_their_tables_at_two_budgets(monkeypatch):
 
 
 @pytest.mark.parametrize("table", ["adult", "nursery", "abalone"])
-@pytest.mark.parametrize("system", ["auto", "consul-2020", "random-forest", "guess"])
+@pytest.mark.parametrize("system", ["auto", "consul-2020", *utility.REFERENCES])
 def test_a_case_of_every_task_is_measured(table, system):
     measured = utility.measure(case(table, system, delta=1e-5 if system == "auto" else 0.0), None, toy)
     assert "absent" not in measured
@@ -247,7 +246,7 @@ def made_up():
     bins = {"counts": [5, *[0] * 8, 5], "predicted": [0.1, *[0.0] * 8, 0.9], "actual": [0.0, *[0.0] * 8, 1.0]}
     for table in ("adult", "abalone"):
         for seed in range(2):
-            for system in ("guess", "random-forest"):
+            for system in utility.REFERENCES:
                 yield row(case(table, system, seed), 0.5)
             for epsilon in (0.1, 1.0):
                 for delta in (PURE, APPROXIMATE):

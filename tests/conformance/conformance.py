@@ -181,6 +181,9 @@ class Twin:
     def weigh_residuals(self) -> None:
         self._both("weigh_residuals")
 
+    def spread_residuals(self) -> None:
+        self._both("spread_residuals")
+
     def set_residual_window(self, half_width: int) -> None:
         self._both("set_residual_window", half_width)
 

@@ -215,6 +215,30 @@ def test_weights_of_classes_follow_released_scores_as_in_memory(backend, size, k
     twin.sum_residuals(0, 1)
 
 
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize(
+    ("size", "kind"), [("mixed", "two classes, others no"), ("mixed", "four classes"), ("empty", "two classes")]
+)
+def test_residuals_are_summed_by_code_as_in_memory(backend, size, kind, is_weighted):
+    skip_gap(backend, Scored, Weighted)
+    twin, rng = encoded(backend, size, kind), np.random.default_rng(2)
+    n_classes = twin.target.n_values
+    twin.start_scores()
+    for most in (SCORE_STEPS // 4, 40 * SCORE_STEPS):
+        all_records(twin)
+        if is_weighted:
+            twin.weigh_residuals()
+        twin.spread_residuals()
+        assert (twin.most_per_feature, twin.most_per_node, twin.code_width) == (255, 1, n_classes + 1)
+        n_nodes = grow_at_random(twin, 1, 2, rng)
+        twin.sum_residuals(0, n_nodes)
+        twin.count_nodes(0, n_nodes)
+        twin.add_scores(rng.integers(-most, most + 1, (n_nodes, n_classes)).astype(np.int32))
+    all_records(twin)
+    assert (twin.most_per_feature, twin.code_width) == (1, n_classes)
+    grow_at_random(twin, 1, 1, rng)
+
+
 @pytest.mark.parametrize(
     ("size", "labels"),
     [

@@ -81,6 +81,24 @@ def test_shrinkage_without_noise_changes_nothing():
     np.testing.assert_allclose(Shrinkage(5.0).refine(forest).shares, plain_shares(forest).shares)
 
 
+def test_shrinkage_without_noise_pulls_by_the_least_number_of_records():
+    shares = Shrinkage(5.0, least=3.0).refine(small([8, 2], [4, 1], [0, 0], variance=0.0).summed()).shares
+    root = (np.array([12, 3]) + 3 * np.array([0.5, 0.5])) / 18
+    inner = (np.array([12, 3]) + 3 * root) / 18
+    leaves = [(np.array(counts) + 3 * inner) / (sum(counts) + 3) for counts in ([8, 2], [4, 1])]
+    np.testing.assert_allclose(shares, [root, inner, root, *leaves])
+
+
+def test_shrinkage_pulls_by_its_noise_where_that_is_more_than_the_least():
+    # Twice the standard deviations are 4 at a leaf, and 5.66 and 6.93 above two and three of them.
+    forest = small([8, 2], [-4, 1], [0, 0], variance=4.0).summed()
+    by_noise, in_between = (Shrinkage(2.0, least=least).refine(forest).shares for least in (4.0, 5.0))
+    np.testing.assert_array_equal(by_noise, Shrinkage(2.0).refine(forest).shares)
+    np.testing.assert_array_equal(in_between[:2], by_noise[:2])
+    leaf = (np.array([8, 2]) + 5 * by_noise[1]) / 15
+    np.testing.assert_allclose(in_between[3], leaf)
+
+
 def below(forest):
     """``[node, leaf]``: whether the leaf is at the node or below."""
     leaves = np.flatnonzero(forest.is_leaf)

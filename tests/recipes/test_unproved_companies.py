@@ -6,19 +6,24 @@ from tests.support.strategies import recipe_of
 from tests.support.tiny import ADDITIVE, TINY_NUMBER, TINY_THREE, TINY_TWO
 
 from dpforest import DPForestClassifier, DPForestRegressor
-from dpforest.errors import AccountingError, DPForestError
+from dpforest.errors import AccountingError, DPForestError, ParameterError, SchemaError
 from dpforest.growing.centres import Centres
+from dpforest.growing.choosing import Medians
 from dpforest.growing.class_means import ClassMeans
+from dpforest.growing.noisy_gain import NoisyGain
 from dpforest.growing.sequential import Phase, Sequential
+from dpforest.parts.allocation import Uniform
 from dpforest.parts.criteria import (
+    Balance,
     EntropyCount,
     MaxOperator,
     Mixture,
+    ResidualGain,
     SoftAgreement,
     SquaredError,
     WeightedMajority,
 )
-from dpforest.parts.leaves import ResidualSums, TwoBinMean
+from dpforest.parts.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
 from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.voting import LogShares
 
@@ -47,6 +52,8 @@ NO_PROOF = {
         "criterion": SoftAgreement(), "leaf": TwoBinMean(), "centres": Centres(), "n_trees": 3,
     },
     "residuals of no trees": {"criterion": MaxOperator(), "leaf": ResidualSums()},
+    "residual gain beside leaves that count records": ADDITIVE | {"criterion": ResidualGain()},
+    "residual gain of no trees": {"criterion": ResidualGain(), "leaf": ResidualSums()},
     "class means of weighted records": {
         "criterion": MaxOperator(), "narrow": ClassMeans(), "stages": Sequential((Phase(1.0, 2),)), "n_trees": 2,
         "refine": (EvenShrinkage(),), "vote": LogShares(),
@@ -70,3 +77,73 @@ def test_parts_in_a_company_that_they_have_no_proof_for_are_refused_and_nothing_
     with pytest.raises(DPForestError):
         model.fit(np.ones((3, 2)), [0, 1, 1])
     assert not hasattr(model, "ledger_") or model.ledger_.entries() == []
+
+
+# --- what a criterion sees ------------------------------------------------------------------------------------------
+
+GAIN = ADDITIVE | {"criterion": ResidualGain(), "leaf": ResidualSums()}
+COUNTED = {"leaf": NoisyCounts()}
+UNSEEN = {
+    "leaves that count records": (GAIN | COUNTED, "ResidualGain .* leaves that see residuals, not NoisyCounts"),
+    "leaves that count margins": (GAIN | {"leaf": Rotated()}, "ResidualGain .* leaves that see residuals, not Rotated"),
+    "no stages": (GAIN | {"stages": None}, "ResidualSums .* needs the stages Sequential"),
+    "no stages, counted": (GAIN | COUNTED | {"stages": None}, "ResidualGain .* leaves that see residuals, not NoisyCounts"),
+    "in a mixture": (GAIN | COUNTED | {"criterion": Mixture(((ResidualGain(), 2),))}, "Mixture .* leaves that see"),
+    "inner counts": (GAIN | {"allocate": Uniform(count_share=0.5)}, "ResidualSums .* cannot count inner nodes"),
+    "noisy counts": (GAIN | {"choose": NoisyGain()}, "NoisyGain .* needs a criterion that sees class counts"),
+    "medians": (GAIN | {"choose": Medians()}, "all see the same"),
+    "medians taken jointly": (GAIN | {"choose": Medians(jointly=True)}, "all see the same"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_a_criterion_that_sees_residuals_is_refused_where_other_parts_do_not(name):
+    parts, words = UNSEEN[name]
+    recipe = recipe_of(**parts)
+    with pytest.raises(ParameterError, match=words):
+        recipe.check(TINY_TWO)
+    model = DPForestClassifier(TINY_TWO, recipe=recipe)
+    with pytest.raises(ParameterError, match=words):
+        model.fit(np.ones((3, 2)), [0, 1, 1])
+    assert not hasattr(model, "ledger_") or model.ledger_.entries() == []
+
+
+IN_A_PHASE = {
+    "leaf": ({"leaf": NoisyCounts()}, "leaves that see residuals, not NoisyCounts"),
+    "choice": ({"choose": NoisyGain()}, "needs a criterion that sees class counts"),
+    "medians": ({"choose": Medians(jointly=True)}, "all see the same"),
+    "inner counts": ({"allocate": Uniform(count_share=0.5)}, "cannot count inner nodes"),
+}
+
+
+@pytest.mark.parametrize("name", IN_A_PHASE)
+def test_what_a_recipe_is_refused_for_a_phase_of_it_is_refused_for_before_anything_is_charged(name):
+    parts, words = IN_A_PHASE[name]
+    recipe = recipe_of(**GAIN | {"stages": Sequential((Phase(0.5, 1), Phase(0.5, 1, parts)))})
+    with pytest.raises(ParameterError, match=words):
+        recipe.check(TINY_TWO)
+
+
+@pytest.mark.parametrize("criterion", [ResidualGain(), Mixture(((ResidualGain(), 2),))], ids=lambda c: type(c).__name__)
+@pytest.mark.parametrize("schema", [TINY_TWO, TINY_THREE], ids=["two classes", "three classes"])
+def test_a_criterion_that_sees_residuals_is_taken_beside_leaves_that_do(schema, criterion):
+    model = DPForestClassifier(schema, recipe=recipe_of(**GAIN | {"criterion": criterion})).fit(np.ones((3, 2)), [0, 1, 1])
+    assert model.forest_.n_trees == 2
+
+
+@pytest.mark.parametrize("other", [MaxOperator(), Balance(), SoftAgreement(), Mixture(((MaxOperator(), 1),))], ids=repr)
+def test_a_mixture_of_criteria_that_see_different_things_is_refused(other):
+    for parts in [((ResidualGain(), 1), (other, 1)), ((other, 3), (Mixture(((ResidualGain(), 1),)), 2))]:
+        with pytest.raises(ParameterError, match="all see the same"):
+            Mixture(parts)
+
+
+def test_a_mixture_sees_what_its_parts_see():
+    for criterion, sees in [(MaxOperator(), "target"), (SoftAgreement(), "centre"), (ResidualGain(), "residuals")]:
+        mixture = Mixture(((criterion, 2), (criterion, 1)))
+        assert (criterion.sees, mixture.sees, Mixture(((mixture, 1),)).sees) == (sees, sees, sees)
+
+
+def test_residuals_of_a_bounded_target_are_refused():
+    with pytest.raises(SchemaError, match=r"ResidualGain .* does not fit"):
+        recipe_of(**GAIN).check(TINY_NUMBER)

@@ -10,6 +10,8 @@ from itertools import pairwise, product
 import numpy as np
 
 from dpforest.forest.tree import SCORE_STEPS, Forest
+from dpforest.records.base import MOST_WEIGHT
+from dpforest.records.residuals import POWERS
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Categorical, Classes
 
 
@@ -93,6 +95,21 @@ def count_codes(codes, domain, target, target_codes, weights, positions, first, 
                 for index, amount in enumerate(statistics_of(target, int(target_codes[record]))):
                     counts[node - first][column][index] += weight * amount
     return counts
+
+
+def sum_residual_codes(codes, domain, residuals, positions, first, wanted):
+    """Sums ``[node][column][place]`` of the rows of ``residuals``, one for each record, for the features that are wanted."""
+    sums = np.zeros((len(wanted), sum(domain.n_codes), residuals.shape[1]), dtype=int).tolist()
+    for record, added in enumerate(residuals.tolist()):
+        node = int(positions[0][record]) - first
+        if not 0 <= node < len(wanted):
+            continue
+        for feature in range(len(codes)):
+            if wanted[node][feature]:
+                own = sums[node][sum(domain.n_codes[:feature]) + int(codes[feature][record])]
+                for index, amount in enumerate(added):
+                    own[index] += amount
+    return sums
 
 
 def count_nodes(target, target_codes, weights, positions, first, n_nodes):
@@ -184,6 +201,18 @@ def residuals(scores, label):
     missed = [-share / max(wrong, cap) for share in others]
     missed[label] = min(1.0, wrong / cap)
     return missed, min(1.0, wrong / cap)
+
+
+def whole_residuals(scores, label):
+    """The same in whole units, each rounded towards 0: residuals of all classes, then the weight."""
+    best = max(scores)
+    exps = [int(POWERS[best - score]) if best - score < len(POWERS) else 0 for score in scores]
+    n_classes, total, wrong = len(scores), sum(exps), sum(exps) - exps[label]
+    weight = min(MOST_WEIGHT, MOST_WEIGHT * n_classes * wrong // (total * (n_classes - 1)))
+    capped = n_classes * wrong > (n_classes - 1) * total
+    over, factor = (wrong, 1) if capped else (total * (n_classes - 1), n_classes)
+    parts = [MOST_WEIGHT * factor * part // over if index != label else 0 for index, part in enumerate(exps)]
+    return [sum(parts) if index == label else -part for index, part in enumerate(parts)] + [weight]
 
 
 def count_leads(scores, labels, width, n_bins):

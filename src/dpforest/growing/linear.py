@@ -61,6 +61,11 @@ class Direction:
     signal: float  # by how many standard deviations of noise and chance the release is larger than they are
     trust: float  # the share of it that is no noise
 
+    @property
+    def features(self) -> list[int]:
+        """The features that have values."""
+        return [feature for feature, _ in self.values]
+
 
 @dataclass(frozen=True)
 class Linear(Step):
@@ -83,7 +88,7 @@ class Linear(Step):
 
     share: float
     looks: tuple[float, float]  # shares of the step's own amount
-    choice: float  # as ``looks``; what is left goes to the lead of a rule
+    choice: float  # as ``looks``; what is left goes to the lead of a rule, or to later steps
     least_signal: float = 2.0
     categories: bool = False  # whether features of more than two categories have maps
     rule_depth: int = 0
@@ -95,45 +100,50 @@ class Linear(Step):
     def accepts(self, target: Target) -> bool:
         return isinstance(target, Classes) and target.n_values == 2
 
-    def train(self, run: Run, amount: float) -> None:
-        shares = [*self.looks, self.choice, 1 - sum(self.looks) - self.choice]
-        first, second, choice, rest = divide(amount, shares)
+    def train(self, run: Run, amount: float) -> float:
+        prior = 0.0 if self.rule_depth else run.prior
+        # The rarer a class, the fewer records a look is at, and the more it needs.
+        more = min(1 / (2 * rarity(prior)), (1 - self.choice) / sum(self.looks))
+        looks = [more * look for look in self.looks]
+        first, second, choice, rest = divide(amount, [*looks, self.choice, max(1 - sum(looks) - self.choice, 0.0)])
         maps = linear_maps(run.counter.domain, run.recipe.grid, self.categories)
         if not maps:
-            if self.rule_depth:
-                self._choose(run, None, add(first, second, choice), rest)
-            return
+            if not self.rule_depth:
+                return amount
+            self._choose(run, None, add(first, second, choice), rest)
+            return 0.0
         run.counter.deal(AllTrees(1), run.gate.entropy)
-        weights = class_weights(0.0 if self.rule_depth else run.prior)
+        weights = class_weights(prior)
         direction = self._direction(run, maps, weights, first, second)
         # Scores of records before the choice: that of the direction alone. One step more of the second class makes all leads
         # odd, so that none is on the border of two bins.
-        before = [_steps(values) for _, values in direction.values]
-        aside = _steps(np.array([-run.prior])) + np.array([0, 1], dtype=np.int32)
-        _add_scores(run, direction, before, aside)
+        before = [in_steps(values) for _, values in direction.values]
+        aside = in_steps(np.array([-run.prior])) + np.array([0, 1], dtype=np.int32)
+        add_by_code(run, direction.features, before, aside)
         leads = run.scored.count_leads(WIDTH, N_BINS)
         if self.rule_depth:
             slope, offset = self._rule(run, leads, direction, choice, rest)
         else:
-            slope, offset = _slope(run, leads, weights, add(choice, rest))
-        after, shift = [_steps(slope * values) for _, values in direction.values], _steps(np.array([offset]))
-        _add_scores(run, direction, [new - old for new, old in zip(after, before, strict=True)], shift - aside)
-        features = [feature for feature, _ in direction.values]
+            slope, offset = _slope(run, leads, weights, choice)
+        after, shift = [in_steps(slope * values) for _, values in direction.values], in_steps(np.array([offset]))
+        features = direction.features
+        add_by_code(run, features, [new - old for new, old in zip(after, before, strict=True)], shift - aside)
         run.trees.append(marginal_trees(run.counter.domain, run.counter.target, features, after, shift))
+        return 0.0 if self.rule_depth else rest
 
     def _direction(self, run: Run, maps: Maps, weights: np.ndarray, first: float, second: float) -> Direction:
         """The score that two looks release."""
         domain, grid = run.counter.domain, run.recipe.grid
         counts = run.counter.count_codes(0, np.ones((1, domain.n_features), dtype=bool))
-        n_rows = max(run.facts.n_rows, 0.0)
-        look = _look(run, counts, weights, maps, first, "first look")
-        direction = _direction(maps, *look, n_rows)
+        n_rows = n_full(run.facts.n_rows, weights, run.prior)
+        look = look_at(run, counts, weights, maps, first, "first look")
+        direction = direction_of(maps, *look, n_rows)
         if direction.signal >= self.least_signal:
-            return _direction(maps, *_averaged(look, _look(run, counts, weights, maps, second, "second look")), n_rows)
+            return direction_of(maps, *_averaged(look, look_at(run, counts, weights, maps, second, "second look")), n_rows)
         even = even_maps(domain, grid)
         if not even:
             return direction
-        other = _direction(even, *_look(run, counts, weights, even, second, "even look"), n_rows)
+        other = direction_of(even, *look_at(run, counts, weights, even, second, "even look"), n_rows)
         return max(direction, other, key=lambda each: each.signal)
 
     def _rule(
@@ -202,9 +212,20 @@ def _padded(table: np.ndarray, n_codes: int) -> np.ndarray:
     return steps
 
 
+def rarity(prior: float) -> float:
+    """The share of the rarer of two classes whose log-odds are ``prior``."""
+    return 1 / (1 + math.exp(min(abs(prior), 30.0)))
+
+
 def class_weights(prior: float) -> np.ndarray:
     """The weights ``(2,)`` of records of the two classes, by which the classes balance if the prior log-odds are right."""
     return np.rint(MOST_WEIGHT * np.exp([min(prior, 0.0), min(-prior, 0.0)])).astype(np.int64)
+
+
+def n_full(n_rows: float, weights: np.ndarray, prior: float) -> float:
+    """The number of records of full weight whose sums would differ as much if all were drawn anew."""
+    share = rarity(prior)
+    return max(n_rows, 0.0) * float(np.sort(np.square(weights / MOST_WEIGHT)) @ [1 - share, share])
 
 
 def linear_sums(maps: Maps, offsets: np.ndarray, weights: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -216,7 +237,7 @@ def linear_sums(maps: Maps, offsets: np.ndarray, weights: np.ndarray, counts: np
     return np.concatenate([table.T @ signed[offsets[feature] : offsets[feature + 1]] for feature, table in maps])
 
 
-def _look(
+def look_at(
     run: Run, counts: Sealed[np.ndarray], weights: np.ndarray, maps: Maps, amount: float, step: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """The released sums of maps, in records, and the variances of their noise."""
@@ -233,7 +254,7 @@ def _averaged(one: tuple[np.ndarray, np.ndarray], two: tuple[np.ndarray, np.ndar
     return (first * other + second * noise) / (noise + other), noise * other / (noise + other)
 
 
-def _direction(maps: Maps, sums: np.ndarray, variances: np.ndarray, n_rows: float) -> Direction:
+def direction_of(maps: Maps, sums: np.ndarray, variances: np.ndarray, n_rows: float) -> Direction:
     """The score by released sums, those of numbers and of categories shrunk alike as far as they are noise (James-Stein).
 
     The score of a usual record is the standard deviation of scores, if features are independent and spread as is assumed.
@@ -258,23 +279,23 @@ def _direction(maps: Maps, sums: np.ndarray, variances: np.ndarray, n_rows: floa
     return Direction(scaled, usual, signal, trust)
 
 
-def _steps(values: np.ndarray) -> np.ndarray:
+def in_steps(values: np.ndarray) -> np.ndarray:
     """Votes for the two classes in whole steps ``(n_values, 2)``, which add ``values`` to the log-odds of the second."""
     half = np.rint(SCORE_STEPS * values / 2).astype(np.int32)
     return np.stack([-half, half], axis=1)
 
 
-def _add_scores(run: Run, direction: Direction, steps: list[np.ndarray], shift: np.ndarray) -> None:
-    """Add to the scores of records what their code of each feature gives, and ``shift`` ``(1, 2)``."""
+def add_by_code(run: Run, features: list[int], steps: list[np.ndarray], shift: np.ndarray) -> None:
+    """Add to the scores of records what their code of each feature gives, and ``shift`` ``(1, n_classes)``."""
     width = int(run.counter.domain.n_codes.max())
     run.counter.deal(AllTrees(1), run.gate.entropy)
     run.scored.add_scores(shift)
-    for (feature, _), own in zip(direction.values, steps, strict=True):
+    for feature, own in zip(features, steps, strict=True):
         run.counter.deal(AllTrees(1), run.gate.entropy)
         route = np.zeros((1, width), dtype=np.uint16)
         route[0, : len(own)] = np.arange(len(own))
         run.counter.descend(0, np.array([feature]), route, np.array([1]))
-        run.scored.add_scores(np.concatenate([np.zeros((1, 2), dtype=np.int32), own]))
+        run.scored.add_scores(np.concatenate([np.zeros_like(shift), own]))
 
 
 @cache
@@ -312,9 +333,9 @@ def _slope(run: Run, leads: Sealed[np.ndarray], weights: np.ndarray, amount: flo
 def marginal_trees(
     domain: Domain, target: Target, features: list[int], steps: list[np.ndarray], shift: np.ndarray
 ) -> Forest:
-    """A tree for each feature, with a leaf for each of its codes, and last a tree of one leaf; two classes.
+    """A tree for each feature, with a leaf for each of its codes, and last a tree of one leaf. Nothing is counted in them.
 
-    They vote by ``steps``, one ``(n_codes, 2)`` for each feature, and by ``shift`` ``(1, 2)``. Nothing is counted in them.
+    They vote by ``steps``, one ``(n_codes, n_classes)`` for each feature, and by ``shift`` ``(1, n_classes)``.
     """
     n_trees, n_codes = len(features), domain.n_codes[features]
     ends, n_leaves = n_trees + 1 + np.cumsum(n_codes), int(n_codes.sum())
@@ -333,5 +354,5 @@ def marginal_trees(
         counts=np.zeros((n_trees + 1 + n_leaves, target.n_values)),
         variances=np.zeros(n_trees + 1 + n_leaves),
     )
-    leads = np.concatenate([np.zeros((n_trees, 2)), shift, *steps])
-    return additive(forest, 2 * leads[:, 1] / SCORE_STEPS)
+    inner = np.zeros((n_trees, target.n_values))
+    return additive(forest, np.concatenate([inner, shift, *steps]) / SCORE_STEPS)

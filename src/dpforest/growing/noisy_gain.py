@@ -35,9 +35,11 @@ class NoisyGain(Choose):
     targets = (Classes,)
 
     def check(self, recipe: Recipe) -> None:
-        """Raise for a recipe with distinct roots, which this way of choosing cannot give."""
+        """Raise for a recipe with distinct roots, or whose records add to more than one count of a feature."""
         if recipe.distinct_roots:
             raise ParameterError(f"NoisyGain of recipe {recipe.name!r} cannot keep the features of roots apart.")
+        if recipe.criterion.sees != "target":
+            raise ParameterError(f"NoisyGain of recipe {recipe.name!r} needs a criterion that sees class counts.")
 
     def choose(self, level: Level, amount: float) -> np.ndarray:
         """The index of the chosen candidate of each open node ``(n_open,)``, or -1 where none is valid."""

@@ -14,7 +14,7 @@ from dpforest.growing.together import refined
 from dpforest.parts.part import Part
 from dpforest.parts.recipe import Recipe, Stages
 from dpforest.parts.shape import Facts
-from dpforest.privacy.amounts import divide, divide_evenly
+from dpforest.privacy.amounts import add, divide, divide_evenly
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT, AllTrees, Counter, Scored
@@ -50,10 +50,12 @@ class Run:
         """The number of trees so far."""
         return sum(tree.n_trees for tree in self.trees)
 
-    def start_tree(self) -> None:
-        """Put all records at a root; they count by their residuals once there are trees."""
+    def start_tree(self, sees: str = "target") -> None:
+        """Put all records at a root, for a criterion that ``sees`` this; once there are trees, they have weights."""
         self.counter.deal(AllTrees(1), self.gate.entropy)
-        if self.trees:
+        if sees == "residuals":
+            self.scored.spread_residuals()
+        elif self.trees:
             self.scored.weigh_residuals()
 
     def add(self, tree: Forest) -> None:
@@ -67,11 +69,11 @@ class Run:
 class Step(Part, Protocol):
     """One of the steps of a sequence; it may follow from what the steps before it have released."""
 
-    share: float  # of the budget
+    share: float  # of the budget, at most
     n_trees: int  # the number of trees that it grows, as users count them
 
-    def train(self, run: Run, amount: float) -> None:
-        """Release trees and add them to the run; costs at most ``amount``."""
+    def train(self, run: Run, amount: float) -> float:
+        """What is left of ``amount`` after it has released trees and added them to the run."""
 
 
 @dataclass(frozen=True)
@@ -97,29 +99,32 @@ class Phase(Step):
                 f"A phase needs a share in (0, 1] and at least one tree, not {self.share!r}, {self.n_trees!r}."
             )
 
-    def train(self, run: Run, amount: float) -> None:
+    def train(self, run: Run, amount: float) -> float:
         step, gate = replace(run.recipe, **self.parts, n_trees=1), run.gate
         budget = step.allocate.plan(divide_evenly(amount, self.n_trees), step.depth)
         features = gate.entropy.generator().permutation(run.counter.domain.n_features)
         for number in range(self.n_trees):
-            run.start_tree()
+            run.start_tree(step.criterion.sees)
             order = np.full((1, budget.depth), features[number % len(features)]) if self.one_feature_each else None
             with gate.ledger.scope(Purpose("tree", tree=run.n_grown + 1)):
                 run.add(refined(grow(run.counter, step, budget, gate, run.facts, feature_order=order), step))
+        return 0.0
 
 
 @dataclass(frozen=True)
 class Sequential(Stages):
     """One step after the other on all records, which count by their residuals; votes of their trees add up to log-odds.
 
-    Before the first tree all residuals are the same, so its records count once. The number of trees is that of the phases.
+    Before the first tree all residuals are alike, so its records count once, unless the criterion sees residuals. The number
+    of trees is that of the phases.
 
     Privacy:
         Claim: costs at most ``amount``.
         Because: given the released trees, the weight of a record is a function of that record alone and at most
             MOST_WEIGHT, so an added record changes no other record's weight and moves the counts of one node of a level by
             at most that: each tree costs its budget (``grow``), each other step its own, and they add up (adaptive
-            sequential composition), whatever a step makes of released values.
+            sequential composition), whatever a step makes of released values. What a step leaves follows from released
+            values too, and is divided among those that come later.
         Assumes: the numbers of trees are public or follow from released values; so does the order of features.
     """
 
@@ -138,7 +143,8 @@ class Sequential(Stages):
             if not isinstance(phase, Phase):
                 phase.check(recipe)
                 continue
-            step = replace(recipe, **phase.parts)
+            step = replace(recipe, **phase.parts, stages=replace(self, phases=()), n_trees=0)
+            step.check_parts()
             if step.narrow is not None:
                 raise ParameterError(
                     f"{type(step.narrow).__name__} of recipe {recipe.name!r} needs records that count once."
@@ -160,8 +166,9 @@ class Sequential(Stages):
     ) -> Forest:
         run = Run(counter, recipe, gate, facts, self.n_trees, progress)
         run.scored.start_scores()
-        for phase, own in zip(self.phases, divide(amount, [phase.share for phase in self.phases]), strict=True):
-            phase.train(run, own)
+        for index, phase in enumerate(self.phases):
+            own, later = divide(amount, [phase.share, sum(other.share for other in self.phases[index + 1 :])])
+            amount = add(later, phase.train(run, own))
         return Forest.join(run.trees)
 
 
@@ -170,7 +177,7 @@ class SequentialMeans(Stages):
     """One tree after the other, each on the residuals of a bounded target; the means of their leaves add up.
 
     The first tree sees the target; each later one its distance from the prediction so far, clipped to ``half_width`` (a
-    fraction of the range) on both sides.
+    fraction of the range) on both sides, of which it adds the share ``rate``.
 
     Privacy:
         Claim: costs at most ``amount``.
@@ -180,6 +187,7 @@ class SequentialMeans(Stages):
     """
 
     half_width: float = 0.25
+    rate: float = 1.0
     in_sequence: ClassVar[bool] = True
     needs = (Scored,)
     targets = (Bounded,)
@@ -187,6 +195,8 @@ class SequentialMeans(Stages):
     def __post_init__(self) -> None:
         if not 1 / FINE_STEPS <= self.half_width <= 1:
             raise ParameterError(f"half_width must lie in [{1 / FINE_STEPS:.2g}, 1], not {self.half_width!r}.")
+        if not 0 < self.rate <= 1:
+            raise ParameterError(f"The rate must lie in (0, 1], not {self.rate!r}.")
 
     def train(
         self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
@@ -206,7 +216,7 @@ class SequentialMeans(Stages):
                 counter.set_residual_window(half)
             with gate.ledger.scope(Purpose("tree", tree=number + 1)):
                 tree = refined(grow(counter, step, budget, gate, facts), step)
-            votes = tree.votes if not number else 2 * half / FINE_STEPS * (tree.votes - 0.5)
+            votes = tree.votes if not number else self.rate * 2 * half / FINE_STEPS * (tree.votes - 0.5)
             steps = np.rint(FINE_STEPS * votes[:, 1:]).astype(np.int32)
             counter.add_scores(steps)
             exact = steps[:, 0] / FINE_STEPS

@@ -86,16 +86,17 @@ class Shrinkage:
     """Class shares pulled towards those of the parent, the more the noisier the counts.
 
     ``share = (max(count, 0) + m * share of parent) / (sum of max(count, 0) + m)`` with m = ``strength`` standard deviations
-    of the node's noise; the root is pulled towards equal shares. A leaf that holds nothing but noise falls back on
-    its ancestors, which replaces every rule about a least number of records.
+    of the node's noise, and at least ``least`` records; the root is pulled towards equal shares. A leaf that holds nothing
+    but noise falls back on its ancestors, which replaces every rule about a least number of records.
 
     Privacy: none; input is released.
     """
 
     strength: float = 2.0
+    least: float = 0.0
 
     def refine(self, forest: Forest) -> Forest:
-        weights = self.strength * np.sqrt(forest.variances)
+        weights = np.maximum(self.strength * np.sqrt(forest.variances), self.least)
         return replace(forest, shares=_shares(forest, weights))
 
 

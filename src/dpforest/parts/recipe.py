@@ -273,19 +273,22 @@ class Recipe:
                 if not part.accepts(schema.target):
                     name = type(part).__name__
                     raise SchemaError(f"{name} of recipe {self.name!r} does not fit the target {schema.target}.")
-            self._check_parts()
+            self.check_parts()
 
-    def _check_parts(self) -> None:
+    def check_parts(self) -> None:
         """Raise if the proof of a part assumes another part that the recipe does not have."""
         if any(isinstance(getattr(self, item.name), ByTarget) for item in fields(self)):
             return  # not resolved yet
-        if self.criterion.needs_centres != (self.centres is not None):
+        if (self.criterion.sees == "centre") != (self.centres is not None):
             needs = "has no meaning with" if self.centres is not None else "needs"
             raise ParameterError(f"{type(self.criterion).__name__} of recipe {self.name!r} {needs} centres.")
         if self.centres is not None and not (self.stages and self.stages.in_sequence):
             raise ParameterError(f"Centres of recipe {self.name!r} need stages that grow trees in sequence.")
         if self.leaf.residuals and not (self.stages and self.stages.by_residuals):
             raise ParameterError(f"{type(self.leaf).__name__} of recipe {self.name!r} needs the stages Sequential.")
+        if self.criterion.sees == "residuals" and not self.leaf.residuals:
+            names = type(self.criterion).__name__, type(self.leaf).__name__
+            raise ParameterError(f"{names[0]} of recipe {self.name!r} needs leaves that see residuals, not {names[1]}.")
         if self.leaf.residuals and any(self.allocate.plan(1.0, 1).counts[:-1]):
             raise ParameterError(f"{type(self.leaf).__name__} of recipe {self.name!r} cannot count inner nodes.")
         for part in self.parts:

@@ -11,15 +11,16 @@ from dataclasses import dataclass, field, replace
 from dpforest.growing.centres import Centres
 from dpforest.growing.learned_grid import LearnedGrid
 from dpforest.growing.linear import STEPS, Linear
+from dpforest.growing.order import Order
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans, Step
 from dpforest.growing.target_range import TargetRange
 from dpforest.mechanisms.gaussian import MOST_VARIANCE
 from dpforest.parts.allocation import Geometric, LeavesOnly, Uniform
-from dpforest.parts.criteria import Criterion, GiniCount, MaxOperator, Mixture, SoftAgreement
+from dpforest.parts.criteria import Criterion, GiniCount, MaxOperator, Mixture, ResidualGain, SoftAgreement, SquaredError
 from dpforest.parts.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
 from dpforest.parts.leaves.residual_sums import residual_sensitivity
 from dpforest.parts.leaves.rotated import PARTS, rotated_sensitivity
-from dpforest.parts.postprocess import EvenShrinkage, Shrinkage
+from dpforest.parts.postprocess import LEAST_WEIGHT, EvenShrinkage, Shrinkage
 from dpforest.parts.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
@@ -55,8 +56,7 @@ class Shape:
     one_tree: float = 0.0  # the share of the deep tree
     marginal_trees: float = 0.0  # the share of the marginal trees
     passes: int = 1  # the number of marginal trees on each feature
-    criterion: Criterion = field(default_factory=MaxOperator)
-    all_features: bool = False  # whether with delta, too, each node sees all features
+    criterion: Criterion = field(default_factory=MaxOperator)  # for two classes
 
 
 def _with_gini(weight: int) -> Criterion:
@@ -67,7 +67,7 @@ def _with_gini(weight: int) -> Criterion:
 # Without delta a tree costs its share in full, so chosen trees are few and look at all features.
 # Below these signals there is one tree; its depth follows from rows * epsilon. A marginal tree sees all of a categorical
 # feature but one or two cuts of a number, so mostly numeric tables of many classes stay with one tree for longer.
-ONE_TREE = {"two classes": 500.0, "more classes": 1_000.0, "more classes by numbers": 5_000.0}
+ONE_TREE = {"two classes": 500.0, "more classes": 500.0, "more classes by numbers": 5_000.0}
 PURE_TWO_CLASSES = (
     Shape(below=4_000, n_trees=4, depth=2, rate=1.0, bins=16),
     Shape(below=6_000, n_trees=4, depth=2, rate=1.0, bins=16, marginal_trees=0.3),
@@ -91,19 +91,23 @@ WITH_DELTA = (
     Shape(below=100_000, n_trees=60, depth=5, rate=0.3, split_share=0.5, marginal_trees=0.2, passes=3),
     Shape(
         below=math.inf, n_trees=60, depth=5, rate=0.3, split_share=0.5, marginal_trees=0.2, passes=3,
-        bins=128, criterion=_with_gini(4), all_features=True,
+        bins=128, criterion=_with_gini(4),
     ),
 )  # fmt: skip
+# The signal from which with delta, too, each node sees all features.
+ALL_FEATURES = {"two classes": 100_000.0, "more classes": 3_000.0}
 # Without noise nothing keeps trees from what boosting does: Gini on residual weights is its gain, and bins are fine.
-WITHOUT_NOISE = Shape(below=math.inf, n_trees=100, depth=6, rate=0.2, bins=256, criterion=GiniCount(), all_features=True)
+WITHOUT_NOISE = Shape(below=math.inf, n_trees=100, depth=6, rate=0.2, bins=256, criterion=GiniCount())
 # With more features than this, a marginal tree for each would get too little.
 MOST_MARGINAL_TREES = 60
 # With delta, but rows * epsilon below this: pure epsilon is better, and it is (epsilon, delta)-DP too.
 WITHOUT_DELTA = {"two classes": 400.0, "more classes": 600.0, "a number": 100.0}
 # The number of trees for a bounded target, while rows * epsilon is below the key.
 MEAN_TREES = {200_000.0: 1, math.inf: 3}
-# Rows * epsilon without delta below which trees in sequence do not pay; the levels of a tree with labels.
-FEW_ROWS, RULE_DEPTHS = 900.0, {128.0: 1, 512.0: 2, math.inf: 3}
+# Rows * epsilon without delta below which trees in sequence do not pay; the levels of a tree with labels; and the share of
+# a score that orders more classes.
+FEW_ROWS, RULE_DEPTHS, ORDER = 900.0, {128.0: 1, 512.0: 2, math.inf: 3}, 0.15
+MOST_LINEAR = 0.5  # the share of a linear score, if a class is rare
 SPARSE_GRID = 5_000.0  # rows * epsilon without delta, below which small scales have fewer cuts
 COARSE_GRID = 1_000.0  # rows * epsilon below which fewer cuts are easier to choose from
 MEAN_TREES_WITH_DELTA = {5_000.0: 2, 30_000.0: 3, math.inf: 5}
@@ -127,13 +131,15 @@ def _plan_for(product: float, kind: str, facts: Facts, n_trees: int | None, dept
         return sequential_means(product, facts, n_trees)
     # Without noise many trees cost nothing.
     has_many = facts.delta > 0 or math.isinf(facts.epsilon)
-    signal = 2 * product / facts.n_classes
+    signal = _signal(facts)
     is_by_numbers = kind == "more classes" and _is_numeric(facts)
     least = ONE_TREE[f"{kind} by numbers" if is_by_numbers else kind]
-    is_small = facts.n_classes == 2 and not has_many and product < FEW_ROWS and facts.n_features <= MOST_MARGINAL_TREES
+    if n_trees == 1 or not 1 < facts.n_classes <= MOST_CLASSES:
+        return one_tree(product, facts)
+    is_small = not has_many and product < FEW_ROWS and facts.n_features <= MOST_MARGINAL_TREES
     if is_small and n_trees is depth is None:
         return few_rows(product, facts)
-    if n_trees == 1 or not 1 < facts.n_classes <= MOST_CLASSES or (n_trees is None and not has_many and signal < least):
+    if n_trees is None and not has_many and signal < least:
         return one_tree(product, facts)
     lines: tuple[Shape, ...] = PURE_TWO_CLASSES if kind == "two classes" else PURE_MORE_CLASSES
     if has_many:
@@ -163,6 +169,11 @@ def _has_room(recipe: Recipe, facts: Facts, n_trees: int) -> bool:
 def _product(facts: Facts) -> float:
     """Rows times epsilon, at most MOST_SIGNAL; 0 for a released number of rows that is not above 0."""
     return min(facts.n_rows * facts.epsilon, MOST_SIGNAL) if facts.n_rows > 0 else 0.0
+
+
+def _signal(facts: Facts) -> float:
+    """How far the records of a class stand out of the noise."""
+    return 2 * _product(facts) / (facts.n_classes or 2)
 
 
 def _is_numeric(facts: Facts) -> bool:
@@ -196,7 +207,10 @@ def one_tree(product: float, facts: Facts) -> Recipe:
 
 
 def few_rows(product: float, facts: Facts) -> Recipe:
-    """The recipe for few rows of two classes: a linear score of all features, and a small tree with labels."""
+    """The recipe for few rows: a linear score of all features with a small tree, for two classes one with labels."""
+    if facts.n_classes != 2:
+        tree = replace(one_tree((1 - ORDER) * product, facts), vote=LogShares(1.0))
+        return replace(tree, stages=Sequential((Phase(1 - ORDER, 1), Order(ORDER))))
     depth = next(depth for below, depth in RULE_DEPTHS.items() if product < below)
     score = Linear(0.97, looks=(0.2, 0.05), choice=0.7, least_signal=0.5, categories=True, rule_depth=depth)
     recipe = sequential(PURE_TWO_CLASSES[0], facts, None, None)
@@ -217,7 +231,7 @@ def _linear(product: float, facts: Facts) -> tuple[Step, ...]:
     signal = max(product, 1) * (4 if facts.delta > 0 else 1)
     look = min(max(25 * facts.n_numeric / signal, 0.005), 0.07 if facts.delta > 0 else 0.2)
     choice = min(max(200 / signal, 0.005), 0.06)
-    share = 2 * look + choice
+    share = MOST_LINEAR
     return (_constant(choice / 3), Linear(share, looks=(look / share, look / share), choice=choice / share))
 
 
@@ -227,26 +241,31 @@ def sequential(shape: Shape, facts: Facts, n_trees: int | None, depth: int | Non
     If the user asks for a number of trees, the trees that choose their splits are as many more or fewer; if that would leave
     none of them, all trees choose their splits.
     """
-    before: tuple[Step, ...] = _phases_before(shape, facts, depth)
+    phases = _phases_before(shape, facts, depth)
+    before: tuple[Step, ...] = phases
     is_few = facts.n_classes == 2 and facts.n_features <= MOST_MARGINAL_TREES
     if n_trees is depth is None and is_few and _is_numeric(facts) and math.isfinite(facts.epsilon):
-        before = (*_linear(_product(facts), facts), *before)
+        first = _linear(_product(facts), facts)
+        room = 1 - sum(step.share for step in first)
+        before = (*first, *(replace(phase, share=room * phase.share) for phase in phases))
     n_before = sum(phase.n_trees for phase in before)
     if n_trees is not None and n_trees <= n_before:
         before, n_before = (), 0
     n_chosen = shape.n_trees if n_trees is None else n_trees - n_before
     has_delta, mass = facts.delta > 0, 0.3 if facts.delta > 0 else 0.15
+    is_pair = facts.n_classes == 2
+    sees_some = has_delta and _signal(facts) < ALL_FEATURES["two classes" if is_pair else "more classes"]
     return replace(
         SKETCH,
         grid=_grid(shape.bins, _product(facts), facts),
         learned_grid=LearnedGrid(),
         propose=Menu(
             kinds=(Thresholds(), OneAgainstRest(), RandomSubsets(4)) if has_delta else (Thresholds(), OneAgainstRest()),
-            n_features=max(2, math.ceil(0.34 * facts.n_features)) if has_delta and not shape.all_features else None,
+            n_features=max(2, math.ceil(0.34 * facts.n_features)) if sees_some else None,
         ),
-        criterion=shape.criterion,
+        criterion=shape.criterion if is_pair else ResidualGain(),
         allocate=Uniform(split_share=shape.split_share),
-        leaf=Rotated(mass) if facts.n_classes == 2 else ResidualSums(mass),
+        leaf=Rotated(mass) if is_pair else ResidualSums(mass),
         refine=(EvenShrinkage(3.0),),
         # More trees than planned learn more slowly.
         vote=LogShares(min(1.0, shape.rate * shape.n_trees / n_chosen)),
@@ -278,6 +297,8 @@ def _phases_before(shape: Shape, facts: Facts, depth: int | None) -> tuple[Phase
 
 def sequential_means(product: float, facts: Facts, n_trees: int | None) -> Recipe:
     """The recipe for a bounded target: trees in sequence, whose depth and default number follow from rows * epsilon."""
+    if math.isinf(facts.epsilon):
+        return _boosted_means(facts, n_trees)
     has_delta = facts.delta > 0
     planned = next(n for below, n in (MEAN_TREES_WITH_DELTA if has_delta else MEAN_TREES).items() if product < below)
     splits, centres, leaves = (0.5, 0.15, 0.35) if has_delta else (0.5, 0.2, 0.3)
@@ -294,6 +315,24 @@ def sequential_means(product: float, facts: Facts, n_trees: int | None) -> Recip
         stages=SequentialMeans(),
         n_trees=n_trees or planned,
         depth=min(max(round(math.log2(max(product, 1)) - 7), 1), 12),
+        planner=None,
+    )
+
+
+def _boosted_means(facts: Facts, n_trees: int | None) -> Recipe:
+    """The recipe for a bounded target without noise: what ordinary boosting does."""
+    shape = WITHOUT_NOISE
+    return replace(
+        SKETCH,
+        grid=_grid(shape.bins, MOST_SIGNAL, facts),
+        learned_grid=LearnedGrid(),
+        criterion=SquaredError(),
+        target_range=TargetRange(),
+        leaf=TwoBinMean(),
+        refine=(Shrinkage(strength=0.0, least=LEAST_WEIGHT),),
+        stages=SequentialMeans(half_width=1.0, rate=shape.rate),
+        n_trees=n_trees or shape.n_trees,
+        depth=shape.depth,
         planner=None,
     )
 

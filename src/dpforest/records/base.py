@@ -110,7 +110,10 @@ class Counter(Protocol):
 
     @property
     def code_width(self) -> int:
-        """The number of integers in a cell of ``count_codes``: ``target.width``, or 2 after ``weigh_distances``."""
+        """The number of integers in a cell of ``count_codes``: ``target.width``, if records count as they do in nodes.
+
+        After ``weigh_distances`` it is 2, after ``spread_residuals`` the number of classes and 1.
+        """
 
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
         """Put every record at the roots of its trees, the nodes 0 .. n_trees-1; its weight is 1 for each time it is there.
@@ -177,6 +180,13 @@ class Scored(Protocol):
         """Give each record a weight in 0 .. MOST_WEIGHT, by how wrong its scores are about its class.
 
         Privacy: a weight is a function of the record's class and of released votes, so an added record changes no other's.
+        """
+
+    def spread_residuals(self) -> None:
+        """Make ``count_codes`` sum what ``sum_residuals`` does, ``n_classes + 1`` integers, until records are dealt again.
+
+        Privacy: as ``weigh_residuals``. A record adds whole numbers: g in 0 .. MOST_WEIGHT for its class, others of at most
+        0 that sum to -g, and a weight in g .. MOST_WEIGHT.
         """
 
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:

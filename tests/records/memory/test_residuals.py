@@ -146,26 +146,14 @@ def test_residuals_of_a_leaf_are_the_sums_over_its_records_and_others_are_left_o
     assert found.tolist() == expected.tolist()
 
 
-def in_python(label, scores):
-    """The kernel's integers without its 64 bits."""
-    best = max(scores)
-    exps = [int(POWERS[best - score]) if best - score < len(POWERS) else 0 for score in scores]
-    n_classes, total, wrong = len(scores), sum(exps), sum(exps) - exps[label]
-    weight = min(MOST_WEIGHT, MOST_WEIGHT * n_classes * wrong // (total * (n_classes - 1)))
-    capped = n_classes * wrong > (n_classes - 1) * total
-    over, factor = (wrong, 1) if capped else (total * (n_classes - 1), n_classes)
-    parts = [MOST_WEIGHT * factor * part // over if place_ != label else 0 for place_, part in enumerate(exps)]
-    return [sum(parts) if place_ == label else -part for place_, part in enumerate(parts)], weight
-
-
 @pytest.mark.parametrize("n_classes", [2, 300, MOST_CLASSES])
 def test_residuals_of_as_many_classes_as_are_accepted_do_not_overflow(n_classes):
     assert Sequential((Phase(1.0, 2),)).accepts(classes(n_classes))
     rng = np.random.default_rng(3)
     for scores in (np.zeros(n_classes, dtype=int), rng.integers(-600, 600, n_classes), -9 * (np.arange(n_classes) == 1)):
-        missed, weight = in_python(1, scores.tolist())
-        assert (residuals_of(classes(n_classes), 1, scores) == [*missed, weight]).all()
-        assert weights_of([1], [scores]).tolist() == [weight]
+        expected = naive.whole_residuals(scores.tolist(), 1)
+        assert (residuals_of(classes(n_classes), 1, scores) == expected).all()
+        assert weights_of([1], [scores]).tolist() == expected[-1:]
 
 
 def test_more_classes_than_64_bits_have_room_for_are_refused():

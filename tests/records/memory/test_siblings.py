@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support import naive
-from tests.support.strategies import FIXED, SEEDS, bounded, classes, grids, random_codes, schemas
+from tests.support.strategies import FIXED, SEEDS, WORDS, bounded, classes, grids, put_at, random_codes, schemas
 
 from dpforest import Bounded, Classes, Numeric, Schema
 from dpforest.mechanisms import Entropy
@@ -66,7 +66,21 @@ def trees(draw, target):
         n_roots=n_roots,
         most_children=draw(st.sampled_from([2, 4])),
         rng=rng,
+        scores=None,
     )
+
+
+@st.composite
+def spread_trees(draw):
+    """The same, each record in one tree, with scores of few or many steps by which it adds residuals."""
+    tree = draw(trees(st.sampled_from([Classes(WORDS[:2]), Classes(WORDS[:4])])))
+    tree.positions, tree.weights = tree.positions[:1], NONE
+    tree.scores = random_scores(tree, draw(st.sampled_from([3, 700, 30_000])))
+    return tree
+
+
+def random_scores(tree, most):
+    return tree.rng.integers(-most, most + 1, (tree.codes.shape[1], tree.target.n_values)).astype(np.int32)
 
 
 def seen(tree):
@@ -78,8 +92,23 @@ def seen(tree):
 
 def counter_of(tree, n_jobs=1):
     counter = MemoryCounter(tree.codes, tree.fine_codes, tree.domain, tree.target, Workers(n_jobs))
+    if tree.scores is not None:
+        put_at(counter, np.arange(len(tree.scores))).start_scores()
+        counter.add_scores(tree.scores)
     counter._start(tree.positions.copy(), tree.weights)
+    if tree.scores is not None:
+        counter.spread_residuals()
     return counter
+
+
+def expected_counts(tree, positions, first, wanted):
+    if tree.scores is None:
+        table = (tree.codes, tree.domain, tree.target, seen(tree), tree.weights, positions)
+        return naive.count_codes(*table, first, wanted)
+    records = zip(tree.scores.tolist(), tree.fine_codes.tolist(), strict=True)
+    residuals = np.array([naive.whole_residuals(*record) for record in records], dtype=int)
+    residuals = residuals.reshape(-1, tree.target.n_values + 1)
+    return naive.sum_residual_codes(tree.codes, tree.domain, residuals, positions, first, wanted)
 
 
 def random_splits(tree, wanted, first):
@@ -113,8 +142,7 @@ def check_levels(tree, masks, n_jobs=1, n_levels=4, skip=0.15, in_blocks=0.15):
             edges = [0, n_nodes // 2, n_nodes] if tree.rng.random() < in_blocks else [0, n_nodes]
             blocks = [(a, b) for a, b in pairwise(edges) if a < b]
             counts = [count for a, b in blocks for count in counter.count_codes(first + a, wanted[a:b])._value.tolist()]
-            table = (tree.codes, tree.domain, tree.target, seen(tree), tree.weights, positions)
-            assert counts == naive.count_codes(*table, first, wanted)
+            assert counts == expected_counts(tree, positions, first, wanted)
         split, parents = random_splits(tree, wanted, first)
         counter.descend(first, *split)
         positions = np.array(naive.descend(tree.codes, positions, first, *split), dtype=int).reshape(positions.shape)
@@ -145,14 +173,23 @@ def test_every_level_of_a_bounded_target_equals_its_twin(masks, tree):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("masks", MASKS.values(), ids=MASKS)
-def test_every_level_equals_its_twin_in_several_threads(monkeypatch, masks):
+@FEWER
+@given(spread_trees())
+def test_every_level_of_spread_residuals_equals_its_twin(masks, tree):
+    check_levels(tree, masks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", [trees(st.one_of(classes, bounded)), spread_trees()], ids=["counts", "residuals"])
+@pytest.mark.parametrize("masks", MASKS.values(), ids=MASKS)
+def test_every_level_equals_its_twin_in_several_threads(monkeypatch, masks, kinds):
     monkeypatch.setattr(workers, "THREAD_CELLS", 0)
     n_parts = []
     parts = Workers.parts
     monkeypatch.setattr(Workers, "parts", lambda *asked: n_parts.append(len(parts(*asked))) or parts(*asked))
 
     @settings(FIXED, max_examples=15)
-    @given(trees(st.one_of(classes, bounded)))
+    @given(kinds)
     def check(tree):
         check_levels(tree, masks, n_jobs=3)
 
@@ -176,7 +213,7 @@ def full_tree(n_records=200, n_features=3, target=None, seed=0):
         domain=domain, target=target, rng=rng, n_roots=1, most_children=4, weights=NONE,
         codes=random_codes(domain, n_records, rng),
         fine_codes=rng.integers(0, target.width if isinstance(target, Classes) else FINE_STEPS + 1, n_records),
-        positions=np.zeros((1, n_records), dtype=np.int32),
+        positions=np.zeros((1, n_records), dtype=np.int32), scores=None,
     )  # fmt: skip
 
 
@@ -187,15 +224,52 @@ def halves(domain, n_nodes, first):
     return np.zeros(n_nodes, dtype=int), routes, first + n_nodes + 2 * np.arange(n_nodes)
 
 
-@pytest.mark.parametrize("target", [Classes(["a", "b"]), Bounded(0, 1)], ids=["classes", "bounded"])
-def test_one_child_of_each_split_is_not_counted_if_its_parent_was(n_derived, target):
+LEVELS = {
+    "classes": (Classes(["a", "b"]), False),
+    "bounded": (Bounded(0, 1), False),
+    "residuals of two classes": (Classes(["a", "b"]), True),
+    "residuals of three classes": (Classes(["a", "b", "c"]), True),
+}
+
+
+@pytest.mark.parametrize(("target", "is_spread"), LEVELS.values(), ids=LEVELS)
+def test_one_child_of_each_split_is_not_counted_if_its_parent_was(n_derived, target, is_spread):
     tree = full_tree(target=target)
+    tree.scores = random_scores(tree, 700) if is_spread else None
     counter, first = counter_of(tree), 0
     for n_nodes in (1, 2, 4):
-        counter.count_codes(first, np.ones((n_nodes, 3), dtype=bool))
+        wanted = np.ones((n_nodes, 3), dtype=bool)
+        counts = counter.count_codes(first, wanted)._value
+        assert counts.tolist() == expected_counts(tree, counter._positions, first, wanted)
         counter.descend(first, *halves(tree.domain, n_nodes, first))
         first += n_nodes
     assert n_derived == [1, 2]
+
+
+def test_no_child_is_derived_from_counts_of_before_residuals_were_spread(n_derived):
+    tree = full_tree(target=Classes(["a", "b", "c"]))
+    counter = counter_of(tree)
+    counter.start_scores()
+    counter.count_codes(0, np.ones((1, 3), dtype=bool))
+    counter.descend(0, *halves(tree.domain, 1, 0))
+    counter.spread_residuals()
+    tree.scores, wanted = random_scores(tree, 0), np.ones((2, 3), dtype=bool)
+    assert counter.count_codes(1, wanted)._value.tolist() == expected_counts(tree, counter._positions, 1, wanted)
+    assert not n_derived
+
+
+def test_spreading_anew_forgets_what_was_counted_by_earlier_scores(n_derived):
+    tree = full_tree()
+    tree.scores = random_scores(tree, 700)
+    counter = counter_of(tree)
+    counter.count_codes(0, np.ones((1, 3), dtype=bool))
+    counter.descend(0, *halves(tree.domain, 1, 0))
+    votes = np.array([[0, 0], [900, -900], [-40, 300]], dtype=np.int32)
+    counter.add_scores(votes)
+    counter.spread_residuals()
+    tree.scores, wanted = tree.scores + votes[counter._positions[0]], np.ones((2, 3), dtype=bool)
+    assert counter.count_codes(1, wanted)._value.tolist() == expected_counts(tree, counter._positions, 1, wanted)
+    assert not n_derived
 
 
 def test_no_more_counts_are_kept_than_there_is_room_for(n_derived, monkeypatch):
@@ -364,8 +438,19 @@ def test_more_records_than_are_worked_on_at_once_are_all_counted(target, masks):
     tree.weights = tree.rng.integers(0, 256, (1, ONE_MORE)).astype(np.uint8)
     tree.weights[0, -1] = 255
     wanted = masks(tree.rng, (3, 3), None)
-    table = (tree.codes, tree.domain, tree.target, seen(tree), tree.weights, tree.positions)
-    assert counter_of(tree).count_codes(0, wanted)._value.tolist() == naive.count_codes(*table, 0, wanted)
+    assert counter_of(tree).count_codes(0, wanted)._value.tolist() == expected_counts(tree, tree.positions, 0, wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_residuals_of_more_records_than_are_worked_on_at_once_are_all_summed(n_classes):
+    tree = full_tree(n_records=ONE_MORE, target=Classes(WORDS[:n_classes]))
+    tree.positions = tree.rng.integers(0, 3, (1, ONE_MORE)).astype(np.int32)
+    tree.scores = random_scores(tree, 700)
+    # The last record is of the second class, and sure to be of the first.
+    tree.positions[0, -1], tree.fine_codes[-1], tree.scores[-1] = 0, 1, [1 << 29, *[-(1 << 29)] * (n_classes - 1)]
+    wanted = np.array([[True, True, False], [False, True, True], [True, False, True]])
+    assert counter_of(tree).count_codes(0, wanted)._value.tolist() == expected_counts(tree, tree.positions, 0, wanted)
 
 
 def test_the_largest_child_of_a_split_is_the_one_that_is_not_counted():

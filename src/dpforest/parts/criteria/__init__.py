@@ -6,11 +6,12 @@ from dpforest.parts.criteria.entropy import EntropyCount
 from dpforest.parts.criteria.gini import GiniCount
 from dpforest.parts.criteria.majority import MaxOperator
 from dpforest.parts.criteria.mixture import Mixture
+from dpforest.parts.criteria.residual_gain import ResidualGain
 from dpforest.parts.criteria.soft_agreement import SoftAgreement
 from dpforest.parts.criteria.squared_error import SquaredError
 from dpforest.parts.criteria.weighted_majority import WeightedMajority
 
 __all__ = [
-    "Balance", "Criterion", "EntropyCount", "GiniCount", "MaxOperator", "Mixture", "SoftAgreement", "SquaredError",
-    "WeightedMajority", "children_of",
+    "Balance", "Criterion", "EntropyCount", "GiniCount", "MaxOperator", "Mixture", "ResidualGain", "SoftAgreement",
+    "SquaredError", "WeightedMajority", "children_of",
 ]  # fmt: skip

@@ -22,15 +22,18 @@ class Criterion(Part, Protocol):
     status: str  # "proved", if the bound has a proof here
 
     @property
-    def needs_centres(self) -> bool:
-        """Whether it needs a recipe with ``centres``, so that records count as below or above the centre of their node."""
-        return False
+    def sees(self) -> str:
+        """What records count as: by their "target"; as below or above the "centre" of their node; by all "residuals"."""
+        return "target"
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         """Integer scores ``(...)`` of splits whose children have the statistics ``(..., n_children, width)``."""
 
     def bound(self, most: int = 1) -> Bound:
-        """The least and the greatest change of the score when a record is added that raises one count by 0 .. ``most``."""
+        """The least and the greatest change of the score when a record is added that raises one count by 0 .. ``most``.
+
+        A criterion that sees residuals has ``most`` of them, see ``Scored.spread_residuals``.
+        """
 
 
 def records_only(criterion: Criterion, most: int) -> None:

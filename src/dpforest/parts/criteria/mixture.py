@@ -31,12 +31,12 @@ class Mixture(Criterion):
     def __post_init__(self) -> None:
         if not self.parts or any(not isinstance(weight, int) or weight < 1 for _, weight in self.parts):
             raise ParameterError("A mixture needs criteria with whole weights of at least 1.")
-        if len({criterion.needs_centres for criterion, _ in self.parts}) > 1:
-            raise ParameterError("A mixture needs criteria that all see records beside a centre, or none.")
+        if len({criterion.sees for criterion, _ in self.parts}) > 1:
+            raise ParameterError("A mixture needs criteria that all see the same: targets, centres or residuals.")
 
     @property
-    def needs_centres(self) -> bool:
-        return self.parts[0][0].needs_centres
+    def sees(self) -> str:
+        return self.parts[0][0].sees
 
     def accepts(self, target: Target) -> bool:
         return all(criterion.accepts(target) for criterion, _ in self.parts)

@@ -26,7 +26,7 @@ class SoftAgreement(Criterion):
 
     status = "proved"
     targets = (Bounded,)
-    needs_centres: ClassVar[bool] = True
+    sees: ClassVar[str] = "centre"
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
         below, above = children[..., 0], children[..., 1]

@@ -250,7 +250,7 @@ class DaskCounter(Guarded, Weighted, Scored, Valued, Judged):
     count_leads = asked("tally_leads")
     descend, start_scores, add_scores = done("descend"), done("start_scores"), done("add_scores")
     weigh_residuals, weigh_distances = done("weigh_residuals"), done("weigh_distances")
-    set_residual_window = done("set_residual_window")
+    spread_residuals, set_residual_window = done("spread_residuals"), done("set_residual_window")
 
 
 def _current_client() -> Any:

@@ -22,6 +22,7 @@ from dpforest.schema.domain import Domain
 # Histograms of a level are kept if they have at most this many cells (32 MB). On the next level one child of each split then
 # need not be counted: its histogram is that of its parent less those of its siblings.
 KEPT_CELLS = 1 << 22
+LANES = 8  # numbers that a processor adds at once
 MOST_COPIES = 15  # the most times that a bootstrap draws a record
 # First node, features, routes and first children of splits that records follow; see ``descend``.
 Moves = tuple[int, np.ndarray, np.ndarray, np.ndarray]
@@ -74,7 +75,10 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         self._fine = target_codes  # (n_records,) classes, or a bounded target on its fine grid
         self._target_codes = target_codes  # (n_records,) the same, or a bounded target on the grid that is counted
         self._scores = np.empty((0, 0), dtype=np.int32)
+        # What is counted by code instead of the target: a side (n_records,), or residuals (n_records, n_classes + 1
+        # and zeros up to a multiple of LANES).
         self._sides: np.ndarray | None = None
+        self._residuals: np.ndarray | None = None
         self._forget()
         if not isinstance(target, Classes):
             wide = target_codes.astype(np.int64) * TARGET_STEPS
@@ -91,7 +95,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         """Put copies of the records at roots ``(n_copies, n_records)``, with weights unless each counts once."""
         self._placed, self._weights, self._moves = roots, weights, None
         self.most_per_feature = self.most_per_node = 1
-        self._sides = None
+        self._sides = self._residuals = None
         self._forget()
 
     @property
@@ -155,23 +159,27 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         parts = self._parts(max(len(features), 1))
         # No cell can pass 31 bits if the weights of all records of a thread together do not.
         n_added = len(self._placed) * (self._target_codes.size // len(parts) + 1) * max(self.most_per_feature, MOST_COPIES)
-        dtype = np.int32 if self._by_class and n_added < 2**31 else np.int64
-        cells = np.zeros((len(parts), n_slots, self.code_width, self.domain.total_codes), dtype=dtype)
+        dtype = np.int32 if (self._by_class or self._residuals is not None) and n_added < 2**31 else np.int64
         offsets, labels = self.domain.offsets, self._target_codes if self._sides is None else self._sides
-        known = (offsets, labels, self._weights, self._placed, first, slots, self._moves or NO_MOVES)
-        if drawn is not None:
+        places = (self._placed, first, slots, self._moves or NO_MOVES)
+        known = (offsets, labels, self._weights, *places)
+        cells = np.zeros((len(parts), n_slots, self.code_width, self.domain.total_codes), dtype=dtype)
+        if self._residuals is not None:
+            cells = np.zeros((len(parts), n_slots, self.domain.total_codes, self._residuals.shape[1]), dtype=dtype)
+            count = partial(kernels.sum_residual_codes, self._codes, features, offsets, self._residuals, *places)
+        elif drawn is not None:
             count = partial(kernels.count_drawn, self._codes, features, *_askers(drawn[:, features]), *known)
         else:
             count = partial(kernels.count_codes if self._by_class else kernels.sum_codes, self._codes, features, *known)
         if len(features):
             self._workers.run(lambda part, start, stop: count(start, stop, cells[part]), parts)
             self._moves = None
-        return cells
+        return cells if self._residuals is None else cells.swapaxes(2, 3)
 
     @property
     def _by_class(self) -> bool:
-        """Whether a record adds its weight to the cell of its class (or side), instead of 1, z and z**2 to three cells."""
-        return isinstance(self.target, Classes) or self._sides is not None
+        """Whether a record adds its weight to the cell of its class (or side), instead of numbers to several cells."""
+        return (isinstance(self.target, Classes) or self._sides is not None) and self._residuals is None
 
     def _in_parts(self, work: Callable[[int, int], None]) -> None:
         """Call ``work(start, stop)`` for all records; results must not depend on how they are divided among threads."""
@@ -190,6 +198,8 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
 
     @property
     def code_width(self) -> int:
+        if self._residuals is not None:
+            return self.target.width + 1
         return self.target.width if self._sides is None else 2
 
     def tally_nodes(self, first: int, n_nodes: int) -> np.ndarray:
@@ -259,6 +269,16 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
             rule = (POWERS, MOST_WEIGHT)
             self._in_parts(lambda start, stop: kernels.weigh_residuals(*known, *rule, start, stop, self._weights))
         self.most_per_feature = self.most_per_node = MOST_WEIGHT
+        self._forget()
+
+    def spread_residuals(self) -> None:
+        self._check_one_tree()
+        width = -(-(self.target.n_values + 1) // LANES) * LANES
+        self._residuals = np.zeros((self._target_codes.size, width), dtype=np.int16)
+        known = (self._target_codes, self._scores, POWERS, MOST_WEIGHT)
+        self._in_parts(lambda start, stop: kernels.spread_residuals(*known, start, stop, self._residuals))
+        self._weights = NO_WEIGHTS
+        self.most_per_feature, self.most_per_node = MOST_WEIGHT, 1
         self._forget()
 
     def tally_residuals(self, first: int, n_nodes: int) -> np.ndarray:

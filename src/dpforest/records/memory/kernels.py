@@ -247,6 +247,31 @@ def sum_codes(codes, features, offsets, values, weights, positions, first, slots
 
 
 @njit(cache=True, nogil=True)
+def sum_residual_codes(codes, features, offsets, residuals, positions, first, slots, moves, start, stop, cells):
+    """Add ``residuals[record]`` to ``cells[slot, offsets[feature] + code]`` for each record and feature.
+
+    Both have the numbers that are added side by side, so that several are added at once. Records are first moved down as in
+    ``count_codes``.
+    """
+    _, n_codes, width = cells.shape
+    flat, added = cells.reshape(-1), residuals.reshape(-1)
+    found, records = np.empty(ROWS_AT_ONCE, dtype=np.uint32), np.empty(ROWS_AT_ONCE, dtype=np.uint32)
+    for begin in range(start, stop, ROWS_AT_ONCE):
+        end = min(stop, begin + ROWS_AT_ONCE)
+        if moves[1].size:
+            descend(codes, positions, begin, end, *moves)
+        n_found = _list_counted(positions[0], begin, end, first, slots, found, records)
+        for feature in features:
+            column, offset = codes[feature, begin:end], np.int64(offsets[feature])
+            for k in range(n_found):
+                cell = (np.int64(found[k]) * n_codes + offset + np.int64(column[records[k]])) * width
+                record = (begin + np.int64(records[k])) * width
+                own, more = flat[cell : cell + width], added[record : record + width]
+                for w in range(width):
+                    own[w] += more[w]
+
+
+@njit(cache=True, nogil=True)
 def add_parts(cells, slots, counts):
     """Set ``counts[node, code, w]`` to the sum over parts of ``cells[part, slots[node], w, code]``; 0 without a slot."""
     for node in range(counts.shape[0]):
@@ -367,25 +392,42 @@ def weigh_residuals(labels, scores, powers, most, start, stop, weights):
 
 
 @njit(cache=True, nogil=True)
+def _find_residuals(label, scores, record, powers, most, exps, own):
+    """Fill ``own`` with the residuals of a record of class ``label`` for all classes, and as the last entry its weight."""
+    n_classes = scores.shape[0]
+    total = _softmax(scores, record, exps, powers)
+    wrong = total - exps[label]
+    # Residuals are p / cap, or p / wrong share where that is above the cap (n_classes - 1) / n_classes.
+    capped = n_classes * wrong > (n_classes - 1) * total
+    own[label] = 0
+    for c in range(n_classes):
+        if c != label:
+            part = most * exps[c] // wrong if capped else most * n_classes * exps[c] // (total * (n_classes - 1))
+            own[c] = -part
+            own[label] += part
+    own[n_classes] = min(most, most * n_classes * wrong // (total * (n_classes - 1)))
+
+
+@njit(cache=True, nogil=True)
+def spread_residuals(labels, scores, powers, most, start, stop, residuals):
+    """Write the residuals of each record for all classes, and its weight, to ``residuals[record]``."""
+    exps, own = np.empty(scores.shape[0], dtype=np.int64), np.empty(scores.shape[0] + 1, dtype=np.int64)
+    for record in range(start, stop):
+        _find_residuals(labels[record], scores, record, powers, most, exps, own)
+        for c in range(own.size):
+            residuals[record, c] = own[c]
+
+
+@njit(cache=True, nogil=True)
 def sum_residuals(labels, scores, powers, most, positions, first, start, stop, sums):
     """Add to ``sums[node - first]`` the residuals of each record for all classes, and as the last entry its weight."""
-    n_classes = scores.shape[0]
-    exps = np.empty(n_classes, dtype=np.int64)
+    exps, own = np.empty(scores.shape[0], dtype=np.int64), np.empty(scores.shape[0] + 1, dtype=np.int64)
     for record in range(start, stop):
         node = positions[0, record] - first
-        if not 0 <= node < sums.shape[0]:
-            continue
-        label = labels[record]
-        total = _softmax(scores, record, exps, powers)
-        wrong = total - exps[label]
-        # Residuals are p / cap, or p / wrong share where that is above the cap (n_classes - 1) / n_classes.
-        capped = n_classes * wrong > (n_classes - 1) * total
-        for c in range(n_classes):
-            if c != label:
-                part = most * exps[c] // wrong if capped else most * n_classes * exps[c] // (total * (n_classes - 1))
-                sums[node, c] -= part
-                sums[node, label] += part
-        sums[node, n_classes] += min(most, most * n_classes * wrong // (total * (n_classes - 1)))
+        if 0 <= node < sums.shape[0]:
+            _find_residuals(labels[record], scores, record, powers, most, exps, own)
+            for c in range(own.size):
+                sums[node, c] += own[c]
 
 
 @njit(cache=True, nogil=True)

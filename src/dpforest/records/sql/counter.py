@@ -59,13 +59,14 @@ class SqlCounter(Guarded, Valued, Judged):
         self._weighted = False  # whether records have weights other than 1, in the columns w0, w1, …
         self._sided = False  # whether the column ``side`` is counted in the place of the target
         self._by_scores = False  # whether the weights follow from the scores as they are now
+        self._spread = False  # whether the columns r0, r1, … are counted in the place of the target
         self._n_scores = 0
         if not isinstance(target, Classes):
             wide = table["fine"].cast("int64") * TARGET_STEPS
             self._placed.derived["y"] = divide(wide + FINE_STEPS // 2, FINE_STEPS).cast("int16")
 
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
-        self._sided = self._weighted = self._by_scores = False
+        self._sided = self._weighted = self._by_scores = self._spread = False
         self.most_per_feature = self.most_per_node = 1
         n_trees, placed = assignment.n_trees, self._placed
         if isinstance(assignment, Poisson):
@@ -100,12 +101,12 @@ class SqlCounter(Guarded, Valued, Judged):
 
     @property
     def _by_class(self) -> bool:
-        """Whether a record adds its weight to the cell of its class (or side), instead of 1, z and z**2 to three cells."""
-        return isinstance(self.target, Classes) or self._sided
+        """Whether a record adds its weight to the cell of its class (or side), instead of numbers to several cells."""
+        return (isinstance(self.target, Classes) or self._sided) and not self._spread
 
     @property
     def code_width(self) -> int:
-        return 2 if self._sided else self.target.width
+        return self.target.width + 1 if self._spread else 2 if self._sided else self.target.width
 
     def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
         n_labels = self.code_width if self._by_class else 0
@@ -116,7 +117,11 @@ class SqlCounter(Guarded, Valued, Judged):
                 table, node = self._placed.at_asked(copy, first, wanted[:, feature])
                 weight = self._placed.column(f"w{copy}") if self._weighted else None
                 keys = [(node, len(wanted)), (self._placed.code(feature), int(self.domain.n_codes[feature]))]
-                queries.append(_grouped(table, keys, label, n_labels, weight, feature))
+                if self._spread:
+                    residuals = [self._placed.column(f"r{index}") for index in range(self.code_width)]
+                    queries.append(_grouped(table, keys, residuals, feature))
+                else:
+                    queries.append(_grouped(table, *_labelled(keys, label, n_labels, weight), feature))
         counts = np.zeros((len(wanted), self.domain.total_codes, self.code_width), dtype=np.int64)
         for found in self._answers(queries):
             part, (cell, index) = found["part"], np.divmod(found["cell"], max(n_labels, 1))
@@ -136,12 +141,13 @@ class SqlCounter(Guarded, Valued, Judged):
         return self._count_labels(first, n_nodes, TARGET_STEPS + 1, TARGET_STEPS + 1, False)
 
     def _count_labels(self, first: int, n_nodes: int, width: int, n_labels: int, weighted: bool) -> Sealed[np.ndarray]:
-        """Sealed sums ``(n_nodes, width)`` over the records of each node; see ``_grouped`` for ``n_labels``."""
+        """Sealed sums ``(n_nodes, width)`` over the records of each node; see ``_labelled`` for ``n_labels``."""
         queries = []
         for copy in range(self._placed.n_copies):
             table, node = self._placed.at_asked(copy, first, np.ones(n_nodes, dtype=bool))
             weight = self._placed.column(f"w{copy}") if weighted else None
-            queries.append(_grouped(table, [(node, n_nodes)], self._placed.column("y"), n_labels, weight))
+            keys = [(node, n_nodes)]
+            queries.append(_grouped(table, *_labelled(keys, self._placed.column("y"), n_labels, weight)))
         return Sealed(self._filled(queries, (n_nodes, width), n_labels))
 
     def _filled(self, queries: list[Any], shape: tuple[int, int], n_labels: int) -> np.ndarray:
@@ -216,6 +222,16 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
         self._weighted = self._by_scores = True
         self.most_per_feature = self.most_per_node = MOST_WEIGHT
 
+    def spread_residuals(self) -> None:
+        self._check_one_tree()
+        whole = self._placed.whole()
+        whole = whole.drop(*(name for name in ("w0", *self._placed.numbered("r")) if name in whole.columns))
+        table, residuals = residual_sums(whole, self._n_scores, self._session)
+        kept = {f"r{index}": value.cast("int16") for index, value in enumerate(residuals.values())}
+        self._placed.replace(table.select(*whole.columns, **kept))
+        self._spread, self._weighted, self._by_scores = True, False, False
+        self.most_per_feature, self.most_per_node = MOST_WEIGHT, 1
+
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         self._check_one_tree()
         table, node = self._placed.at_asked(0, first, np.ones(n_nodes, dtype=bool))
@@ -235,7 +251,7 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
         ]
         lead = ibis.cases(*((own == c, lead) for c, lead in enumerate(leads)))
         steps = clip(lead + width * (n_bins // 2), 0, width * n_bins - 1)
-        query = _grouped(self._placed.table, [(divide(steps, width), n_bins)], own, n_classes, None)
+        query = _grouped(self._placed.table, [(divide(steps, width), n_bins), (own, n_classes)], [None])
         return Sealed(self._filled([query], (n_bins, n_classes), n_classes))
 
     def set_residual_window(self, half_width: int) -> None:
@@ -255,23 +271,34 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
         self.most_per_feature = MOST_WEIGHT
 
 
-def _grouped(table: Any, keys: list[tuple[Any, int]], label: Any, n_labels: int, weight: Any, part: int = 0) -> Any:
+Keys = list[tuple[Any, int]]
+
+
+def _labelled(keys: Keys, label: Any, n_labels: int, weight: Any) -> tuple[Keys, list[Any]]:
+    """The keys and what is summed by them, for records with a label and a weight (None if each counts once).
+
+    With ``n_labels`` each label has a cell of its own; with 0 the label is a value, and its powers are summed.
+    """
+    if n_labels:
+        return [*keys, (label, n_labels)], [weight]
+    value = label.cast("int64")
+    weighed = value if weight is None else weight.cast("int64") * value
+    return keys, [weight, weighed, weighed * value]
+
+
+def _grouped(table: Any, keys: Keys, values: list[Any], part: int = 0) -> Any:
     """A query for sums over the records of each cell, which is a combination of keys, given as (column, number of values).
 
-    With ``n_labels`` each label has a cell of its own; with 0 the label is a value, and its powers are summed. A cell is the
-    index of its combination among all, since engines group fastest by small numbers; ``part`` is a constant of the result.
+    Summed are ``values``, or 1 for None, as ``a0``, ``a1``, … A cell is the index of its combination among all, since
+    engines group fastest by small numbers; ``part`` is a constant of the result.
     """
-    keys = [*keys, (label, n_labels)] if n_labels else keys
     kind = "int32" if prod(size for _, size in keys) < 1 << 31 else "int64"
     cell: Any = 0
     for key, size in keys:
         cell = cell * size + key.cast(kind)
-    columns = {"cell": cell} | ({} if n_labels else {"value": label.cast("int64")})
-    table = table.select(**columns, **({} if weight is None else {"weight": weight.cast("int64")}))
-    sums = {"a0": None if weight is None else table["weight"]}
-    if not n_labels:
-        weighed = table["value"] if weight is None else table["weight"] * table["value"]
-        sums |= {"a1": weighed, "a2": weighed * table["value"]}
+    columns = {f"v{index}": value.cast("int64") for index, value in enumerate(values) if value is not None}
+    table = table.select(cell=cell, **columns)
+    sums = {f"a{index}": None if value is None else table[f"v{index}"] for index, value in enumerate(values)}
     return _summed(table, sums).mutate(part=ibis.literal(part, "int32"))
 
 

@@ -1,9 +1,9 @@
 """The table of encoded records in a database, and the nodes that they have reached. Builds queries; sees no rows.
 
 Its columns are ``c0``, ``c1``, … the codes of features, ``y`` the target that is counted, ``fine`` a bounded target on its
-fine grid, ``n0``, ``n1``, … the node that each copy of a record has reached, ``w0``, … weights, ``s0``, … scores and
-``side``. Columns that follow from others stay expressions while they are short; then a new temporary table takes the place
-of the old one. Without temporary tables all of it is an expression over the original table.
+fine grid, ``n0``, ``n1``, … the node that each copy of a record has reached, ``w0``, … weights, ``s0``, … scores, ``side``,
+and ``r0``, … residuals. Columns that follow from others stay expressions while they are short; then a new temporary table
+takes the place of the old one. Without temporary tables all of it is an expression over the original table.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -57,13 +57,13 @@ def residual_weight(table: Any, n_classes: int, session: Session) -> Any:
 
 
 def residual_sums(table: Any, n_classes: int, session: Session) -> tuple[Any, dict[str, Any]]:
-    """A table, and the expressions to sum by its column ``cell``: residuals ``a0``, … of all classes, then the weight.
+    """The table with more columns, and expressions over it: residuals ``a0``, … of all classes, then the weight.
 
     For two classes both residuals are as large as the weight, which the table may have as ``w0``.
     """
     if n_classes == 2:
         table = table.mutate(weight=table["w0"]) if "w0" in table.columns else _pair_weight(table, session)
-        table = table.select("cell", "y", weight=table["weight"].cast("int64"))
+        table = table.mutate(weight=table["weight"].cast("int64"))
         signed = [ibis.cases((table["y"] == c, table["weight"]), else_=-table["weight"]) for c in range(2)]
         return table, {"a0": signed[0], "a1": signed[1], "a2": table["weight"]}
     table = _powers(table, n_classes, session)
