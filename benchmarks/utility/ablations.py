@@ -5,18 +5,21 @@ from dataclasses import replace
 from typing import Any
 
 from dpforest.growing.linear import Linear
+from dpforest.growing.order import Order
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.parts.allocation import Uniform
-from dpforest.parts.criteria import SquaredError
+from dpforest.parts.criteria import MaxOperator, SquaredError
 from dpforest.parts.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
 from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.proposals import OneAgainstRest, Thresholds
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import Facts
 from dpforest.parts.voting import MeanOfShares
-from dpforest.recipes.planner import PURE_MORE_CLASSES, PURE_TWO_CLASSES, SKETCH, plan_forest
-from dpforest.recipes.planner import one_tree as plan_one_tree
-from dpforest.recipes.planner import sequential as plan_sequential
+from dpforest.recipes.planner import plan_forest
+from dpforest.recipes.plans.classes import PURE_MORE_CLASSES, PURE_TWO_CLASSES
+from dpforest.recipes.plans.classes import one_tree as plan_one_tree
+from dpforest.recipes.plans.classes import sequential as plan_sequential
+from dpforest.recipes.plans.sketch import SKETCH
 from dpforest.schema.domain import Grid
 
 CLASSES, NUMBERS = ("classification",), ("regression",)
@@ -46,7 +49,12 @@ def _at_once(recipe: Recipe, facts: Facts) -> dict[str, Any]:
     """The same trees, none after the other: all on records that count once, their shares averaged."""
     if not isinstance(recipe.stages, Sequential):
         return {}
-    return {"stages": None, "leaf": NoisyCounts(), "vote": MeanOfShares(), "refine": SKETCH.refine}
+    parts = {"stages": None, "leaf": NoisyCounts(), "vote": MeanOfShares(), "refine": SKETCH.refine}
+    return parts | _own_class_only(recipe, facts)
+
+
+def _own_class_only(recipe: Recipe, facts: Facts) -> dict[str, Any]:
+    return {"criterion": MaxOperator()} if recipe.criterion.sees == "residuals" else {}
 
 
 def _one_tree(facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
@@ -55,7 +63,7 @@ def _one_tree(facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
 
 def _never_one(facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
     recipe = plan_forest(facts, n_trees, depth)
-    if isinstance(recipe.stages, Sequential):
+    if isinstance(recipe.stages, Sequential) and not isinstance(recipe.stages.phases[-1], Order):
         return recipe
     lines = PURE_TWO_CLASSES if facts.n_classes == 2 else PURE_MORE_CLASSES
     return replace(plan_sequential(lines[0], replace(facts, delta=0.0), None, None), without_delta=recipe.without_delta)
@@ -64,9 +72,9 @@ def _never_one(facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
 def _no_score(facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
     recipe = plan_forest(facts, n_trees, depth)
     steps = recipe.stages.phases if isinstance(recipe.stages, Sequential) else ()
-    if not any(isinstance(step, Linear) for step in steps):
+    if not any(isinstance(step, Linear | Order) for step in steps):
         return recipe
-    if isinstance(steps[-1], Linear):
+    if isinstance(steps[-1], Linear | Order):
         return replace(_one_tree(facts, n_trees, depth), without_delta=recipe.without_delta)
     phases = [step for step in steps if isinstance(step, Phase) and step.parts.get("depth") != 0]
     left = sum(phase.share for phase in phases)
@@ -96,6 +104,7 @@ ABLATIONS: dict[str, Recipe] = {
     "sequential trees at every budget": replace(SKETCH, planner=_never_one, tasks=CLASSES),
     "no linear score, no labels": replace(SKETCH, planner=_no_score, tasks=CLASSES),
     "all trees at once, records count once": _changed(_at_once, CLASSES),
+    "max operator instead of all residuals": _changed(_own_class_only, CLASSES),
     "no marginal or deep trees, no linear score first": _changed(_chosen_trees_only, CLASSES),
     "equal noise on margin and mass": _changed(_equal_noise, CLASSES),
     "little shrinkage (half a standard deviation)": _changed(_if_sequential(refine=(EvenShrinkage(0.5),)), CLASSES),

@@ -193,7 +193,7 @@ def test_each_ledger_entry_says_what_was_charged_for_what(task, delta):
         assert entry[unit] > 0
         assert all(isinstance(entry[name], str) and entry[name] for name in ("label", "mechanism", "scope"))
     assert ledger.entries()[0]["label"] == "number of rows"
-    assert ledger.entries()[-1]["label"] in ("leaves", "lead of the rule")
+    assert ledger.entries()[-1]["label"] in ("leaves", "lead of the rule", "linear: order")
 
 
 @pytest.mark.parametrize("n_trees", [None, 1, 7])

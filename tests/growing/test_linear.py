@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.support.encoded import facts_about, opened
-from tests.support.strategies import random_codes, recipe_of
+from tests.support.encoded import opened
+from tests.support.steps import CONSTANT, GRID, gate_of, recipe_with, run_steps, spent_on
+from tests.support.strategies import random_codes
 from tests.support.targets import classes
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
@@ -26,25 +27,18 @@ from dpforest.growing.linear import (
     even_maps,
     linear_maps,
     linear_sums,
+    n_full,
+    rarity,
 )
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.mechanisms import Entropy
-from dpforest.parts.allocation import LeavesOnly
-from dpforest.parts.criteria import MaxOperator
-from dpforest.parts.leaves import Rotated
-from dpforest.parts.postprocess import EvenShrinkage
-from dpforest.parts.voting import LogShares
-from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.base import Blocks, Bound
-from dpforest.privacy.gate import Gate
-from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import MOST_WEIGHT, AllTrees
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid
 
 TWO = classes(2)
-GRID = Grid(6)
 ALL_KINDS = {
     "bounded": Numeric(-2, 6),
     "whole": Numeric(0, 9, integer=True),
@@ -58,7 +52,6 @@ ALL_KINDS = {
     "day": Date("2020-01-01", "2023-12-31"),
     "any day": Date(),
 }
-CONSTANT = Phase(0.1, 1, {"depth": 0, "allocate": LeavesOnly(), "refine": (EvenShrinkage(1.0),), "vote": LogShares(1.0)})
 NUMBERS = {f"x{k}": Numeric(0, 1) for k in range(4)}
 MIXED = {"x": Numeric(0, 1), "free": Numeric(), "flag": Categorical([0, 1]), "city": Categorical(["a", "b", "c"])}
 SCORE = Linear(0.5, looks=(0.3, 0.3), choice=0.4, categories=True)
@@ -74,45 +67,6 @@ def with_learnt_cuts(domain, feature=0):
     cuts = list(domain.cuts)
     cuts[feature] = np.array([0.9, 0.95, 0.99])
     return replace(domain, cuts=tuple(cuts))
-
-
-def recipe_with(*steps, grid=GRID):
-    n_trees = sum(step.n_trees for step in steps)
-    return recipe_of(
-        stages=Sequential(steps), criterion=MaxOperator(), leaf=Rotated(0.3), refine=(EvenShrinkage(3.0),),
-        vote=LogShares(0.5), n_trees=n_trees, depth=2, grid=grid, tasks=("classification",),
-    )  # fmt: skip
-
-
-class Watching(Gate):
-    """Keeps what it was handed and what was stated."""
-
-    def __init__(self, ledger, entropy):
-        super().__init__(ledger, entropy)
-        self.selections, self.joint = [], []
-
-    def select(self, scores, valid, bound, amount, purpose, **rest):
-        self.selections.append((opened(scores).copy(), bound))
-        return super().select(scores, valid, bound, amount, purpose, **rest)
-
-    def add_joint_noise(self, values, blocks, amount, purpose):
-        self.joint.append((opened(values).copy(), blocks))
-        return super().add_joint_noise(values, blocks, amount, purpose)
-
-
-def gate_of(epsilon, delta=0.0, seed=3):
-    return Watching(Ledger(make_accountant(epsilon, delta)), Entropy(seed))
-
-
-def run_steps(steps, domain, codes, labels, epsilon, delta=0.0, seed=3):
-    """A fit of steps on encoded records: the forest, the gate and the counter with the scores that it is left with."""
-    recipe, gate = recipe_with(*steps), gate_of(epsilon, delta, seed)
-    labels = np.asarray(labels, dtype=np.int64)
-    counter = MemoryCounter(np.asarray(codes).astype(domain.dtype), labels, domain, TWO)
-    facts = facts_about(domain, TWO, n_rows=float(len(labels)), n_trees=recipe.n_trees, epsilon=epsilon, delta=delta)
-    amount = gate.ledger.accountant.budget
-    forest = recipe.stages.train(counter, recipe, amount, gate, facts, lambda step: None)
-    return SimpleNamespace(forest=forest, gate=gate, counter=counter, codes=codes, labels=labels)
 
 
 def labels_of(fit):
@@ -229,6 +183,30 @@ def test_the_weights_of_classes_balance_them_and_the_larger_is_the_most(prior):
     assert weights.min() >= 0
     # The commoner class weighs less, by the odds.
     assert weights[int(prior > 0)] == round(MOST_WEIGHT * math.exp(-abs(prior)))
+
+
+@pytest.mark.parametrize(("prior", "share"), [(0.0, 0.5), (math.log(0.01 / 0.99), 0.01), (math.log(0.2 / 0.8), 0.2)])
+def test_how_rare_the_rarer_class_is_follows_from_the_log_odds_of_either(prior, share):
+    assert rarity(prior) == pytest.approx(share, rel=1e-12)
+    assert rarity(-prior) == rarity(prior)
+
+
+@pytest.mark.parametrize("prior", [30.0, 800.0, 1e300, math.inf])
+def test_a_class_that_is_said_to_be_next_to_impossible_is_rare_by_a_finite_factor(prior):
+    for each in (prior, -prior):
+        assert rarity(each) == 1 / (1 + math.exp(30))
+        assert math.isfinite(1 / (2 * rarity(each)))
+
+
+def test_records_of_full_weight_are_all_if_classes_balance_and_about_the_rare_ones_if_not():
+    assert n_full(500.0, class_weights(0.0), 0.0) == 500
+    # Nine in ten records have a weight of 1/9: 0.9 / 81 + 0.1 = 1/9 of the records, up to the rounding of weights.
+    for prior in (math.log(9), -math.log(9)):
+        assert n_full(900.0, class_weights(prior), prior) == pytest.approx(100, rel=5e-3)
+    # All records have the full weight where a rule is sought, whatever the prior.
+    assert n_full(900.0, class_weights(0.0), math.log(9)) == pytest.approx(900)
+    assert n_full(-3.0, class_weights(1.0), 1.0) == 0
+    assert 0 <= n_full(1e6, class_weights(800.0), 800.0) < 1e-3
 
 
 # --- sums -----------------------------------------------------------------------------------------------------------
@@ -471,6 +449,80 @@ def test_a_step_spends_at_most_its_share_and_nearly_all_of_it(step, delta):
         spent = fit.gate.ledger.spent
         assert spent <= 0.7
         assert spent > 0.69
+
+
+SMALL_LOOKS = Linear(0.5, looks=(0.05, 0.05), choice=0.1)
+
+
+def rare_table(n_records, share, seed):
+    """Codes of four numbers that lie higher in the second class, which has this share of the records; and labels."""
+    rng = np.random.default_rng(seed)
+    labels = np.zeros(n_records, dtype=int)
+    labels[: round(share * n_records)] = 1
+    return np.clip(rng.integers(0, 5, (4, n_records)) + labels, 0, 5), labels
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+def test_the_rarer_a_class_the_more_its_looks_cost_up_to_the_share_of_the_step(delta):
+    domain, costs = domain_of(NUMBERS), {}
+    for share in (0.5, 0.2, 0.01):
+        codes, labels = rare_table(2_000, share, seed=12)
+        for seed in range(3):
+            fit = run_steps((CONSTANT, SMALL_LOOKS, Phase(0.4, 2)), domain, codes, labels, 10.0, delta, seed)
+            budget, votes = fit.gate.ledger.accountant.budget, fit.forest.votes[0]
+            looks, own = spent_on(fit, "look"), 0.5 * budget
+            more = min(1 / (2 * rarity(float(votes[1] - votes[0]))), 9)
+            assert looks == pytest.approx([more * 0.05 * own] * 2)
+            assert spent_on(fit, "slope") == pytest.approx([0.1 * own])
+            assert math.fsum(spent_on(fit, "linear")) <= own
+            # What it does not need is the trees'.
+            assert math.fsum(spent_on(fit, "tree")[1:]) == pytest.approx(0.9 * budget - 0.1 * own - sum(looks))
+            assert fit.gate.ledger.spent <= 10.0
+            assert fit.gate.ledger.total == pytest.approx(budget)
+            costs[share] = sum(looks) / own
+    assert costs[0.5] == pytest.approx(0.1, rel=0.2)
+    assert costs[0.2] == pytest.approx(0.25, rel=0.2)
+    assert costs[0.01] == pytest.approx(0.9)
+
+
+def test_looks_beside_a_rule_cost_the_same_however_rare_a_class_is():
+    domain, found = domain_of(NUMBERS), []
+    for share in (0.5, 0.01):
+        codes, labels = rare_table(400, share, seed=13)
+        found.append(spent_on(run_steps((CONSTANT, RULE), domain, codes, labels, 10.0), "look"))
+    assert found[0] == found[1] == pytest.approx([0.3 * 10 * 5 / 6, 0.1 * 10 * 5 / 6])
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+def test_where_no_feature_has_a_map_the_trees_have_what_the_score_leaves(delta):
+    domain, rng = domain_of({"only": Categorical(["a"]), "city": Categorical(["a", "b", "c"])}), np.random.default_rng(14)
+    codes = random_codes(domain, 100, rng)
+    steps = (CONSTANT, replace(SMALL_LOOKS, categories=False), Phase(0.3, 1), Phase(0.1, 2))
+    fit = run_steps(steps, domain, codes, codes[1] % 2, 1.0, delta)
+    budget = fit.gate.ledger.accountant.budget
+    assert spent_on(fit, "linear") == []
+    # By their shares of what is left: 0.3 and 0.1 of 0.9.
+    assert math.fsum(spent_on(fit, "tree 2")) == pytest.approx(0.675 * budget)
+    assert math.fsum(spent_on(fit, "tree 3", "tree 4")) == pytest.approx(0.225 * budget)
+    assert fit.gate.ledger.total == pytest.approx(budget)
+    assert fit.gate.ledger.spent <= 1.0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+def test_a_plan_for_few_numbers_and_balanced_classes_leaves_most_to_its_trees(delta):
+    rng = np.random.default_rng(15)
+    X, y = rng.random((6_000, 3)), rng.integers(0, 2, 6_000)
+    schema = Schema({f"x{k}": Numeric(0, 1) for k in range(3)}, Classes([0, 1]))
+    costs = []
+    for labels in (y, (np.arange(6_000) < 60).astype(int)):
+        model = DPForestClassifier(schema, 1.0, delta, random_state=0).fit(X, labels)
+        entries, unit = model.ledger_.entries(), model.ledger_.unit
+        budget = model.ledger_.accountant.budget
+        costs.append(math.fsum(entry[unit] for entry in entries if "linear" in entry["label"]) / budget)
+        assert model.ledger_.total == pytest.approx(budget)
+        assert model.ledger_.spent <= 1.0
+    assert costs[0] < 0.1
+    assert 3 * costs[0] < costs[1] <= 0.5
 
 
 def model_of(features, step, epsilon=1.0, delta=0.0, seed=0, **more):

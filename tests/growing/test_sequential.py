@@ -1,20 +1,29 @@
 """Trees in sequence: what records count as in each of them, and how much of what is left each of them adds."""
 
 import math
+from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.support.strategies import MEAN, THREE, TWO, mixed_table, recipe_of
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.steps import CONSTANT, GRID, run_steps, spent_on
+from tests.support.strategies import FIXED, MEAN, THREE, TWO, mixed_table, random_codes, recipe_of
 
 from dpforest import DPForestClassifier, DPForestRegressor
 from dpforest.errors import ParameterError
-from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
+from dpforest.growing.sequential import Phase, Sequential, SequentialMeans, Step
 from dpforest.parts.criteria import MaxOperator, Mixture, ResidualGain, SquaredError
 from dpforest.parts.leaves import ResidualSums, TwoBinMean
 from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.voting import LogShares
+from dpforest.privacy.amounts import divide, exact
+from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.sealed import Sealed
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.schema import FINE_STEPS
+from dpforest.schema.domain import Domain
 
 # --- classes --------------------------------------------------------------------------------------------------------
 
@@ -72,6 +81,74 @@ def test_without_noise_two_classes_have_the_same_trees_by_residuals_as_by_weight
     ]
     for name in ("parents", "features", "routes", "counts", "votes"):
         np.testing.assert_array_equal(*(getattr(forest, name) for forest in forests))
+
+
+# --- what a step leaves ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Leaving(Step):
+    """Spends a part of its amount on nothing, and leaves the other part."""
+
+    share: float
+    left: float
+    name: str = "some"
+    n_trees: int = field(default=0, init=False)
+
+    def train(self, run, amount):
+        own, left = divide(amount, [1 - self.left, self.left])
+        if own:
+            run.gate.add_noise(Sealed(np.zeros(1, dtype=np.int64)), Sensitivity(1, 1), own, self.name)
+        return left
+
+
+def run_on_rows(steps, epsilon, delta=0.0):
+    domain = Domain.of(TWO, GRID)
+    codes = random_codes(domain, 40, np.random.default_rng(5))
+    return run_steps(steps, domain, codes, codes[0] % 2, epsilon, delta)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+def test_what_a_step_leaves_is_divided_among_later_steps_by_their_shares(delta):
+    steps = (CONSTANT, Leaving(0.5, 0.6), Phase(0.3, 2), Leaving(0.1, 0.0, "last"))
+    fit = run_on_rows(steps, 1.0, delta)
+    budget = fit.gate.ledger.accountant.budget
+    # The step spends 0.2 of the budget and leaves 0.3, of which three quarters go to the trees.
+    assert spent_on(fit, "some") == pytest.approx([0.2 * budget])
+    assert math.fsum(spent_on(fit, "tree 2", "tree 3")) == pytest.approx(0.525 * budget)
+    assert spent_on(fit, "last") == pytest.approx([0.175 * budget])
+    assert fit.gate.ledger.total == pytest.approx(budget)
+
+
+def test_what_was_spent_before_a_step_left_something_stays_as_it_was():
+    fits = [run_on_rows((CONSTANT, Leaving(0.5, left), Phase(0.4, 1)), 1.0) for left in (0.0, 1.0)]
+    assert spent_on(fits[0], "tree 1") == spent_on(fits[1], "tree 1") == pytest.approx([0.1])
+    assert [math.fsum(spent_on(fit, "tree 2")) for fit in fits] == pytest.approx([0.4, 0.9])
+
+
+def test_what_the_last_step_leaves_is_not_spent():
+    assert run_on_rows((CONSTANT, Leaving(0.9, 0.5)), 1.0).gate.ledger.total == pytest.approx(0.55)
+
+
+def test_without_noise_what_a_step_leaves_is_no_less_than_all():
+    fit = run_on_rows((CONSTANT, Leaving(0.5, 1.0), Phase(0.4, 1)), math.inf)
+    assert set(spent_on(fit, "tree")) == {math.inf}
+
+
+leaving = st.builds(
+    Leaving, share=st.floats(0.001, 1), left=st.one_of(st.sampled_from([0.0, 1.0]), st.floats(1e-6, 1 - 1e-6))
+)
+
+
+@FIXED
+@given(st.lists(leaving, max_size=6), st.sampled_from([0.1, 0.7, 1.0, 3.3]), st.sampled_from([0.0, 1e-6]))
+def test_steps_that_leave_something_spend_the_budget_and_never_more(steps, epsilon, delta):
+    fit = run_on_rows((*steps, CONSTANT), epsilon, delta)
+    ledger = fit.gate.ledger
+    entries, budget = ledger.entries(), exact(ledger.accountant.budget)
+    total = sum((exact(entry[ledger.unit]) for entry in entries), Fraction(0))
+    assert budget * (1 - Fraction(1, 10**12)) < total <= budget
+    assert ledger.spent <= epsilon
 
 
 # --- a bounded target -----------------------------------------------------------------------------------------------

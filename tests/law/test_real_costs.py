@@ -21,6 +21,7 @@ from dpforest.growing.centres import Centres
 from dpforest.growing.choosing import FeatureFirst, Medians
 from dpforest.growing.linear import Linear
 from dpforest.growing.noisy_gain import NoisyGain
+from dpforest.growing.order import Order
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
 from dpforest.growing.target_range import TargetRange
 from dpforest.parts.allocation import LeavesOnly, Uniform
@@ -41,7 +42,7 @@ MEANS = {
 GINI = Mixture(((GiniCount(), 1), (MaxOperator(), 20)))
 RANDOM = {"propose": Menu((OneCutEach(),), random=True), "allocate": LeavesOnly()}
 # By ranks the first code of a number is at the end of its map, also of the even one; between bounds no bin is.
-FREE_TWO = Schema({"x": Numeric(), "z": Numeric()}, TINY_TWO.target)
+FREE_TWO, FREE_THREE = (Schema({"x": Numeric(), "z": Numeric()}, schema.target) for schema in (TINY_TWO, TINY_THREE))
 CONSTANT = Phase(0.1, 1, {"depth": 0, "allocate": LeavesOnly(), "vote": LogShares(1.0)})
 
 
@@ -55,6 +56,7 @@ PLANS = {
     "an even score": (FREE_TWO, with_score(least_signal=math.inf)),
     "a score or one level": (FREE_TWO, with_score(rule_depth=1)),
     "a score or two levels": (FREE_TWO, with_score(rule_depth=2)),
+    "an order": (FREE_THREE, {"stages": Sequential((CONSTANT, Order(0.5), Phase(0.4, 1)))}),
     "margins": (TINY_TWO, {"leaf": Rotated()}),
     "residuals": (TINY_THREE, {"leaf": ResidualSums()}),
     "residual gain": (TINY_TWO, {"criterion": ResidualGain(), "leaf": ResidualSums()}),
@@ -111,7 +113,7 @@ def test_no_record_costs_more_than_was_charged_and_some_record_costs_nearly_that
     schema, parts = PLANS[name]
     recipe = recipe_of(**ADDITIVE | parts)
     # What a median leaves to choose among moves in some tables only; so do splits after a random tree or a score.
-    found = costs(recipe, schema, delta, n_tables=40 if "choose" in parts or schema is FREE_TWO else 18)
+    found = costs(recipe, schema, delta, n_tables=40 if "choose" in parts or schema in (FREE_TWO, FREE_THREE) else 18)
     assert len(found) >= 3
     for label, shares in found.items():
         assert max(shares) <= 1, label

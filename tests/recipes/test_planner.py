@@ -11,14 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.strategies import FIXED
 
-from dpforest import Bounded, Classes, Numeric, Schema
+from dpforest import Bounded, Classes, DPForestRegressor, Numeric, Schema
+from dpforest.growing.linear import Linear
+from dpforest.growing.order import Order
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
 from dpforest.mechanisms import Gaussian
+from dpforest.parts.criteria import MaxOperator, ResidualGain, SquaredError
 from dpforest.parts.shape import Facts
 from dpforest.privacy.accountants import make_accountant, zcdp_rho
 from dpforest.privacy.amounts import divide, divide_evenly, exact
 from dpforest.recipes import get_recipe, planner
 from dpforest.recipes.planner import plan_forest
+from dpforest.recipes.plans import classes as plans_for_classes
+from dpforest.recipes.plans.means import MEAN_TREES, MEAN_TREES_WITH_DELTA
 from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT
 
 TABLES = {
@@ -65,7 +70,7 @@ def test_lines_of_a_table_are_in_increasing_order_and_the_last_holds_for_all(nam
     assert ends[-1] == math.inf
 
 
-@pytest.mark.parametrize("table", [planner.MEAN_TREES, planner.MEAN_TREES_WITH_DELTA], ids=["pure", "with delta"])
+@pytest.mark.parametrize("table", [MEAN_TREES, MEAN_TREES_WITH_DELTA], ids=["pure", "with delta"])
 def test_borders_of_numbers_of_trees_are_in_increasing_order_and_the_last_holds_for_all(table):
     assert list(table) == sorted(table)
     assert list(table)[-1] == math.inf
@@ -73,11 +78,12 @@ def test_borders_of_numbers_of_trees_are_in_increasing_order_and_the_last_holds_
 
 
 def reached(monkeypatch, n_classes, delta):
-    """The lines that plans for 1 to 10**8 rows take, and whether one tree is planned for some."""
+    """The lines that plans for 1 to 10**8 rows take, and the calls for plans of one tree, alone or beside a score."""
     lines, single = [], []
-    whole, alone = planner.sequential, planner.one_tree
+    whole, alone, few = planner.sequential, planner.one_tree, planner.few_rows
     monkeypatch.setattr(planner, "sequential", lambda shape, *rest: lines.append(shape) or whole(shape, *rest))
     monkeypatch.setattr(planner, "one_tree", lambda *rest: single.append(rest) or alone(*rest))
+    monkeypatch.setattr(planner, "few_rows", lambda *rest: single.append(rest) or few(*rest))
     plans = [
         plan_forest(facts_of(n_rows, 1.0, delta, 12, n_classes, share_numeric))
         for share_numeric in (0.0, 1.0)
@@ -96,14 +102,14 @@ def test_every_line_of_a_table_is_reached(name, n_classes, delta, monkeypatch):
         with monkeypatch.context() as patch:
             lines, single, _ = reached(patch, number, delta)
         found += [line for line in lines if line in TABLES[name]]
-        assert single or number == 2  # few rows of two classes have a plan of their own
+        assert single
     assert set(found) == set(TABLES[name])
 
 
 @pytest.mark.parametrize("delta", [0.0, DELTA])
 def test_every_number_of_trees_for_a_bounded_target_is_reached(delta, monkeypatch):
     _, _, plans = reached(monkeypatch, None, delta)
-    table = planner.MEAN_TREES_WITH_DELTA if delta else planner.MEAN_TREES
+    table = MEAN_TREES_WITH_DELTA if delta else MEAN_TREES
     assert {plan.n_trees for plan in plans if not (delta and plan.without_delta)} == set(table.values())
 
 
@@ -247,3 +253,117 @@ def test_a_bounded_target_has_sequential_means_on_a_bought_range_and_bought_cent
         assert isinstance(recipe.stages, SequentialMeans)
         assert recipe.target_range is not None
         assert recipe.centres is not None
+
+
+# --- plans that users do not shape ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delta", [0.0, DELTA])
+@pytest.mark.parametrize("n_classes", N_CLASSES)
+@pytest.mark.parametrize("share_numeric", [0.0, 1.0])
+def test_a_plan_of_which_nothing_is_asked_fits_its_target_and_divides_its_budget(share_numeric, n_classes, delta):
+    for n_rows, n_features in itertools.product([0, 30, 100, 300, *N_ROWS], [1, 60, 61, 300]):
+        facts = facts_of(n_rows, 1.0, delta, n_features, n_classes, share_numeric)
+        recipe = get_recipe("auto").resolve(facts, None, None)
+        recipe.check(Schema({"x": Numeric(0, 1)}, target_of(facts)))
+        shares = [phase.share for phase in phases_of(recipe)]
+        assert math.fsum(shares) == pytest.approx(1, abs=1e-12)
+        assert all(0 < share <= 1 for share in shares)
+
+
+@pytest.mark.parametrize("share_numeric", [0.0, 1.0])
+@pytest.mark.parametrize("n_classes", [3, 5, MOST_CLASSES])
+def test_few_rows_of_more_than_two_classes_have_one_tree_and_an_order(n_classes, share_numeric):
+    for product, n_features in itertools.product([0, 1, 100, 500, 899], [1, 12, 60]):
+        recipe = plan_forest(facts_of(2 * product, 0.5, 0.0, n_features, n_classes, share_numeric))
+        share = plans_for_classes.ORDER
+        assert recipe.stages == Sequential((Phase(1 - share, 1), Order(share)))
+        assert 0.05 <= share <= 0.2
+        assert recipe.n_trees == 1
+
+
+def test_few_rows_for_which_the_user_asks_for_a_shape_have_no_order():
+    facts = facts_of(500, 1.0, 0.0, 12, 5)
+    for asked in [(1, None), (3, None), (None, 2), (1, 1), (40, 3)]:
+        assert not any(isinstance(phase, Order) for phase in phases_of(plan_forest(facts, *asked)))
+
+
+def test_an_order_is_not_for_many_features_nor_many_rows_nor_noise_by_delta_nor_two_classes():
+    def has_order(*given):
+        return any(isinstance(phase, Order) for phase in phases_of(plan_forest(facts_of(*given))))
+
+    assert has_order(500, 1.0, 0.0, 60, 5)
+    assert not has_order(500, 1.0, 0.0, 61, 5)
+    assert not has_order(900, 1.0, 0.0, 60, 5)
+    assert not has_order(500, 1.0, 0.0, 60, 2)
+    assert not has_order(500, 1.0, 0.0, 60, 1)
+    assert not has_order(500, math.inf, 0.0, 60, 5)
+    # With delta few rows have the pure plan.
+    assert has_order(599, 1.0, DELTA, 60, 5)
+    assert not has_order(600, 1.0, DELTA, 60, 5)
+
+
+def test_few_rows_of_more_than_sixty_features_have_one_tree():
+    recipe = plan_forest(facts_of(500, 1.0, 0.0, 61, 5))
+    assert recipe.stages is None
+    assert recipe.n_trees == 1
+
+
+@pytest.mark.parametrize("n_classes", [3, 10])
+@pytest.mark.parametrize("n_features", [3, 12, 100])
+def test_with_delta_more_than_two_classes_are_split_by_residuals_on_all_features_from_some_signal_on(n_features, n_classes):
+    # The signal is 2 rows epsilon / classes.
+    a_third = {3: 2, 12: 5, 100: 34}[n_features]
+    for signal, n_seen in [(1_500, a_third), (2_998, a_third), (3_000, None), (10**6, None)]:
+        recipe = plan_forest(facts_of(signal * n_classes / 2, 1.0, DELTA, n_features, n_classes))
+        assert not recipe.without_delta
+        assert recipe.criterion == ResidualGain()
+        assert recipe.propose.n_features == n_seen
+
+
+@pytest.mark.parametrize("delta", [0.0, DELTA])
+def test_two_classes_are_split_by_the_max_operator_and_with_delta_on_a_third_of_features_below_some_signal(delta):
+    for n_rows in (5_000, 20_000, 99_999):
+        recipe = plan_forest(facts_of(n_rows, 1.0, delta, 12, 2))
+        assert recipe.criterion == MaxOperator()
+        assert recipe.propose.n_features == (5 if delta else None)
+    assert plan_forest(facts_of(100_000, 1.0, DELTA, 12, 2)).propose.n_features is None
+    assert plan_forest(facts_of(100_000, 1.0, DELTA, 12, 2)).criterion != MaxOperator()
+
+
+def test_a_linear_score_may_have_half_of_the_budget_and_plans_far_less_unless_a_class_is_rare():
+    for n_rows, delta in itertools.product([1_000, 10**4, 10**6], [0.0, DELTA]):
+        (score,) = [phase for phase in phases_of(plan_forest(facts_of(n_rows, 1.0, delta))) if isinstance(phase, Linear)]
+        assert score.share == plans_for_classes.MOST_LINEAR == 0.5
+        assert sum(score.looks) + score.choice < 1
+        if n_rows > 1_000:
+            assert score.share * (sum(score.looks) + score.choice) < 0.1
+
+
+# --- means without noise --------------------------------------------------------------------------------------------
+
+
+def test_without_noise_means_are_boosted():
+    for n_rows in (-5, 0, 100, 10**6):
+        facts = facts_of(n_rows, math.inf, 0.0, 12, None)
+        recipe = plan_forest(facts)
+        assert (recipe.n_trees, recipe.criterion) == (100, SquaredError())
+        assert recipe.stages == SequentialMeans(half_width=1.0, rate=plans_for_classes.WITHOUT_NOISE.rate)
+        assert recipe.centres is None
+        assert [plan_forest(facts, n_trees).n_trees for n_trees in (1, 7, 500)] == [1, 7, 500]
+        assert get_recipe("auto").resolve(facts, 7, 2).depth == 2
+
+
+def test_without_noise_boosted_means_follow_a_curve_and_few_trees_less_closely():
+    rng = np.random.default_rng(1)
+    X = rng.random((1_100, 2))
+    y = 0.5 + 0.4 * np.sin(6 * X[:, 0]) * X[:, 1] + rng.normal(0, 0.02, 1_100)
+    schema = Schema({"a": Numeric(0, 1), "b": Numeric(0, 1)}, Bounded(0, 1))
+    known, new = slice(0, 600), slice(600, None)
+    models = [
+        DPForestRegressor(schema, math.inf, n_trees=n_trees, random_state=0).fit(X[known], y[known]) for n_trees in (None, 3)
+    ]
+    assert [model.forest_.n_trees for model in models] == [100, 3]
+    many, few = (model.score(X[new], y[new]) for model in models)
+    assert many > 0.9
+    assert few < many

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS, Forest
 from dpforest.growing.linear import (
     LARGEST,
@@ -18,7 +19,7 @@ from dpforest.growing.linear import (
     marginal_trees,
     n_full,
 )
-from dpforest.growing.sequential import Run, Step
+from dpforest.growing.sequential import Phase, Run, Sequential, Step
 from dpforest.parts.recipe import Recipe
 from dpforest.records.base import AllTrees
 from dpforest.schema import Classes, Target
@@ -43,7 +44,9 @@ class Order(Step):
     n_trees: int = field(default=0, init=False)  # beside one for each feature that has a map
 
     def check(self, recipe: Recipe) -> None:
-        """Nothing is assumed of other parts."""
+        """Raise unless a tree comes first."""
+        if not (isinstance(recipe.stages, Sequential) and isinstance(recipe.stages.phases[0], Phase)):
+            raise ParameterError(f"Order of recipe {recipe.name!r} needs a sequence that starts with a tree.")
 
     def accepts(self, target: Target) -> bool:
         return isinstance(target, Classes) and target.n_values > 2
@@ -59,9 +62,12 @@ class Order(Step):
         weights, pair = class_weights(odds), counts.map(partial(_against_the_rest, commonest))
         look = look_at(run, pair, weights, maps, amount, "order")
         direction = direction_of(maps, *look, n_full(run.facts.n_rows, weights, odds))
-        steps, shift = _steps(direction, commonest, target.n_values), np.zeros((1, target.n_values), dtype=np.int32)
-        add_by_code(run, direction.features, steps, shift)
-        run.trees.append(marginal_trees(domain, target, direction.features, steps, shift))
+        none = np.zeros((1, target.n_values), dtype=np.int32)
+        trees = marginal_trees(domain, target, direction.features, _steps(direction, commonest, target.n_values), none)
+        votes, n_roots = np.rint(SCORE_STEPS * trees.votes).astype(np.int32), trees.n_trees
+        ends = np.cumsum(domain.n_codes[direction.features])
+        add_by_code(run, direction.features, np.split(votes[n_roots:], ends[:-1]), votes[n_roots - 1 : n_roots])
+        run.trees.append(trees)
         return 0.0
 
 

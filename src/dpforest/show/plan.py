@@ -13,10 +13,11 @@ from dpforest.forest.bands import NORMAL_95
 from dpforest.forest.tree import Forest
 from dpforest.growing.learnt_lists import PURPOSE, SHARES, check_delta
 from dpforest.growing.linear import Linear
+from dpforest.growing.order import Order
 from dpforest.growing.sequential import Phase, Sequential, Step
 from dpforest.mechanisms import Entropy
 from dpforest.model.signal import Signal
-from dpforest.parts.criteria import GiniCount, MaxOperator, Mixture, SoftAgreement
+from dpforest.parts.criteria import GiniCount, MaxOperator, Mixture, ResidualGain, SoftAgreement, SquaredError
 from dpforest.parts.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import Facts
@@ -37,6 +38,8 @@ WORDS: dict[type, str] = {
     MaxOperator: "how many records are of the most common class of their child",
     Mixture: "how many records are of the most common class of their child, and the Gini index",
     GiniCount: "the Gini index of the children",
+    ResidualGain: "how far the children lean to some classes and from others, by what the trees before got wrong",
+    SquaredError: "the squared error of the children",
     SoftAgreement: "how far the records of the two children lie on opposite sides of the node's centre",
     NoisyCounts: "a count for each class",
     Rotated: "by how much one class leads, precisely, and its size, roughly",
@@ -48,7 +51,8 @@ WHY_BEFORE = {
     "marginal trees": "grown first: each splits on one feature only, so that every feature is used",
     "tree without splits": "one leaf with all records: how common the classes are",
     "linear score": "two looks at all numbers together; if the first stands out of its noise, the second is at the same "
-    "sums, else at how far numbers are from their middle; then it is chosen how much the score counts",
+    "sums, else at how far numbers are from their middle; then it is chosen how much the score counts. The rarer a class "
+    "turns out to be, the more goes into the looks",
 }
 
 
@@ -143,6 +147,8 @@ def _choices(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> l
     why_trees = (
         "each corrects what the released trees before it get wrong"
         if recipe.n_trees > 1
+        else "one tree gets nearly all of the budget"
+        if _order(recipe)
         else "one tree gets the whole budget"
     )
     lines.append(Line("trees", str(_own_trees(recipe)), why_trees))
@@ -161,6 +167,11 @@ def _choices(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> l
         Line("a split is chosen by", _words(recipe.criterion), "one private choice for each node, over all its candidates")
     )
     lines.append(Line("a leaf releases", _words(recipe.leaf), "with noise, for every leaf, empty or not"))
+    if _order(recipe):
+        why = (
+            "a look at all features together: it orders the records of a leaf by how much they are like the commonest class"
+        )
+        lines.append(Line("order", "a tree for each feature", why))
     return lines
 
 
@@ -217,15 +228,17 @@ def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> li
     if grid := whole * shares_by_kind(ledger)["grid"]:
         lines.append(_share("grid", grid, f"of {unit}; to find where the numbers of each column lie"))
         left -= grid
+    whole = left
     for phase, name in _before(recipe):
-        own = left * phase.share
+        own, left = _spent(phase, recipe, left)
         each = f"; {own / phase.n_trees:.2%} for each of {counted(phase.n_trees, 'tree')}" if phase.n_trees > 1 else ""
         lines.append(_share(name, own, f"of {unit}{each}"))
     if rule := _rule(recipe):
-        own = left * rule.share * (1 - sum(rule.looks))
-        lines[-1] = _share(lines[-1].what, left * rule.share - own, f"of {unit}")
+        own = whole * rule.share * (1 - sum(rule.looks))
+        lines[-1] = _share(lines[-1].what, whole * rule.share - own, f"of {unit}")
         return [*lines, _share("rule", own, f"of {unit}; the choice, and how far it leads")]
-    left -= sum(left * phase.share for phase, _ in _before(recipe))
+    order = _order(recipe)
+    left -= left * order.share if order else 0.0
     n_trees = _own_trees(recipe)
     plan = recipe.allocate.plan(1.0, recipe.depth)
     splits = left * sum(plan.splits)
@@ -242,7 +255,19 @@ def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> li
     )
     leaves = left * plan.leaves
     lines.append(_share("leaves", leaves, f"of {unit}; {leaves / n_trees:.2%} for each of {counted(n_trees, 'tree')}"))
+    if order:
+        lines.append(_share("order", whole * order.share, f"of {unit}; one joint draw of noise for all features"))
     return lines
+
+
+def _spent(step: Step, recipe: Recipe, left: float) -> tuple[float, float]:
+    """What a step spends of the share ``left``, if classes are equally common, and what it leaves for those after it."""
+    assert isinstance(recipe.stages, Sequential)
+    steps = recipe.stages.phases
+    own = left * step.share / sum(other.share for other in steps[steps.index(step) :])
+    if isinstance(step, Linear) and not step.rule_depth:
+        own *= sum(step.looks) + step.choice
+    return own, left - own
 
 
 def _named(mechanism: Mechanism, n_lists: int, delta: float) -> str:
@@ -294,13 +319,24 @@ def _noise(forest: Forest, ledger: Ledger, recipe: Recipe, facts: Facts) -> list
 def _before(recipe: Recipe) -> list[tuple[Step, str]]:
     """The steps that come before the recipe's own trees, each with the name of its trees; all of them if it has none."""
     steps = recipe.stages.phases if isinstance(recipe.stages, Sequential) else ()
-    return [(step, _name(step)) for step in (steps if _rule(recipe) else steps[:-1])]
+    n_before = len(steps) - (0 if _rule(recipe) else 2 if _order(recipe) else 1)
+    return [(step, _name(step)) for step in steps[:n_before]]
 
 
 def _rule(recipe: Recipe) -> Linear | None:
     """The step that ends in a rule instead of trees, if the recipe has one."""
-    last = recipe.stages.phases[-1] if isinstance(recipe.stages, Sequential) else None
+    last = _last(recipe)
     return last if isinstance(last, Linear) else None
+
+
+def _order(recipe: Recipe) -> Order | None:
+    """The step that comes after the recipe's own trees, if it has one."""
+    last = _last(recipe)
+    return last if isinstance(last, Order) else None
+
+
+def _last(recipe: Recipe) -> Step | None:
+    return recipe.stages.phases[-1] if isinstance(recipe.stages, Sequential) else None
 
 
 def _own_trees(recipe: Recipe) -> int:

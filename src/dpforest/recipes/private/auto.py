@@ -1,5 +1,5 @@
 """The library's own recipe, which its planner makes from public facts."""
 
-from dpforest.recipes.planner import SKETCH
+from dpforest.recipes.planner import AUTO
 
-RECIPE = SKETCH
+RECIPE = AUTO

@@ -20,6 +20,7 @@ PURPOSES = {
     Purpose("number of rows"): "How many rows there are",
     Purpose("linear", "first look"): "Which way all features lean, together",
     Purpose("linear", "second look"): "Which way all features lean, once more",
+    Purpose("linear", "order"): "Which way all features lean from the commonest class to the others",
     Purpose("linear", "even look"): "How far from their middle numbers lie in each class",
     Purpose("linear", "slope"): "How much this score counts",
     Purpose("splits", "labelled"): "Which rule gets most records right",

@@ -1,0 +1,70 @@
+"""Fits of a sequence of steps on encoded records, under a gate that remembers what it was handed."""
+
+from types import SimpleNamespace
+
+import numpy as np
+from tests.support.encoded import facts_about, opened
+from tests.support.strategies import recipe_of
+from tests.support.targets import classes
+
+from dpforest.growing.sequential import Phase, Sequential
+from dpforest.mechanisms import Entropy
+from dpforest.parts.allocation import LeavesOnly
+from dpforest.parts.criteria import MaxOperator
+from dpforest.parts.leaves import NoisyCounts, Rotated
+from dpforest.parts.postprocess import EvenShrinkage
+from dpforest.parts.voting import LogShares
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.records.memory.counter import MemoryCounter
+from dpforest.schema.domain import Grid
+
+GRID = Grid(6)
+CONSTANT = Phase(0.1, 1, {"depth": 0, "allocate": LeavesOnly(), "refine": (EvenShrinkage(1.0),), "vote": LogShares(1.0)})
+
+
+class Watching(Gate):
+    """Keeps what it was handed and what was stated."""
+
+    def __init__(self, ledger, entropy):
+        super().__init__(ledger, entropy)
+        self.selections, self.joint = [], []
+
+    def select(self, scores, valid, bound, amount, purpose, **rest):
+        self.selections.append((opened(scores).copy(), bound))
+        return super().select(scores, valid, bound, amount, purpose, **rest)
+
+    def add_joint_noise(self, values, blocks, amount, purpose):
+        self.joint.append((opened(values).copy(), blocks))
+        return super().add_joint_noise(values, blocks, amount, purpose)
+
+
+def gate_of(epsilon, delta=0.0, seed=3):
+    return Watching(Ledger(make_accountant(epsilon, delta)), Entropy(seed))
+
+
+def recipe_with(*steps, grid=GRID, leaf=None):
+    n_trees = sum(step.n_trees for step in steps)
+    return recipe_of(
+        stages=Sequential(steps), criterion=MaxOperator(), leaf=leaf or Rotated(0.3), refine=(EvenShrinkage(3.0),),
+        vote=LogShares(0.5), n_trees=n_trees, depth=2, grid=grid, tasks=("classification",),
+    )  # fmt: skip
+
+
+def run_steps(steps, domain, codes, labels, epsilon, delta=0.0, seed=3, n_classes=2):
+    """A fit of steps on encoded records: the forest, the gate and the counter with the scores that it is left with."""
+    target, gate = classes(n_classes), gate_of(epsilon, delta, seed)
+    recipe = recipe_with(*steps, leaf=None if n_classes == 2 else NoisyCounts())
+    labels = np.asarray(labels, dtype=np.int64)
+    counter = MemoryCounter(np.asarray(codes).astype(domain.dtype), labels, domain, target)
+    facts = facts_about(domain, target, n_rows=float(len(labels)), n_trees=recipe.n_trees, epsilon=epsilon, delta=delta)
+    amount = gate.ledger.accountant.budget
+    forest = recipe.stages.train(counter, recipe, amount, gate, facts, lambda step: None)
+    return SimpleNamespace(forest=forest, gate=gate, counter=counter, codes=codes, labels=labels)
+
+
+def spent_on(fit, *words):
+    """What all charges with one of some words in their label or scope cost, in the unit of the ledger."""
+    entries, unit = fit.gate.ledger.entries(), fit.gate.ledger.unit
+    return [entry[unit] for entry in entries if any(word in f"{entry['scope']} {entry['label']}" for word in words)]
