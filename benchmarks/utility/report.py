@@ -69,6 +69,8 @@ def write(results: Path, folder: Path) -> Path:
             stream=utility.STREAM,
             least=f"{utility.LEAST_SHARE:g}",
             recipes=", ".join(utility.RECIPES),
+            n_rounds=utility.BOOSTING["max_iter"],
+            penalty=utility.BOOSTING["l2_regularization"],
             n_trees=utility.FOREST["n_estimators"],
             n_leaf=utility.FOREST["min_samples_leaf"],
             n_drawn=f"{utility.MOST_FOREST_ROWS:,}",
@@ -95,9 +97,9 @@ Made by `dpforest bench utility` from {n_rows} measured rows; nothing here is wr
   table, budget and metric by the mean over the very splits that are shown, without paying for the choice. Systems that
   are private with δ = 0 count in both modes, those that need δ > 0 in one.
 - **recipes** of the catalogue with δ = 0: {recipes}.
-- **no privacy**: scikit-learn's histogram gradient boosting with its defaults, and its random forest, {n_trees} trees, at
-  least {n_leaf} rows in a leaf, at most {n_drawn} rows drawn for a tree. **auto at ε = ∞**: the default recipe without
-  noise. **guess**: the commonest class, or the mean.
+- **no privacy**: scikit-learn's histogram gradient boosting, {n_rounds} rounds with an L2 penalty of {penalty:g},
+  and its random forest, {n_trees} trees, at least {n_leaf} rows in a leaf, at most {n_drawn} rows drawn for a tree.
+  **auto at ε = ∞**: the default recipe without noise. **guess**: the commonest class, or the mean.
 
 All systems have the same rows, splits and public bounds. Splits are 75/25, for regression 90/10, {n_splits} of them, drawn
 by `numpy.random.default_rng([{stream}, seed])`; `auto` was tuned on other splits ([how](../guide/default.md)). Noise is

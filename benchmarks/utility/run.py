@@ -43,12 +43,13 @@ ABLATION_EPSILONS = (0.1, 1.0)
 # Shares of classes are kept this far from 0 and 1 before their logarithm is taken.
 LEAST_SHARE = 1e-6
 N_BINS = 10  # of a reliability diagram
-# Without privacy: a guess, the default recipe at epsilon = inf, and what is usual, a forest and boosting with its defaults.
-# Large tables are sampled for each tree of the forest.
+# Without privacy: a guess, the default recipe at epsilon = inf, and what is usual, a forest and boosting. Large tables are
+# sampled for each tree of the forest.
 WITHOUT_NOISE = "auto at epsilon = inf"
 REFERENCES = ("guess", WITHOUT_NOISE, "random-forest", "boosting")
 FOREST = {"n_estimators": 100, "min_samples_leaf": 5}
 MOST_FOREST_ROWS = 50_000
+BOOSTING = {"max_iter": 100, "l2_regularization": 1.0}
 
 QUICK_EPSILONS = (1.0,)
 N_QUICK = 2
@@ -305,7 +306,7 @@ def _usual_boosting(case: Case, X: Any, y: Any, schema: Schema, train: np.ndarra
     numbers = as_numbers(X, schema)
     named = [isinstance(feature, Categorical) for feature in schema.features.values()]
     start = time.perf_counter()
-    model = kind(categorical_features=named, random_state=case.seed).fit(numbers[train], y[train])
+    model = kind(**BOOSTING, categorical_features=named, random_state=case.seed).fit(numbers[train], y[train])
     return _predicted(model, numbers[test], schema, train, test, time.perf_counter() - start)
 
 
