@@ -49,7 +49,7 @@ WITHOUT_NOISE = "auto at epsilon = inf"
 REFERENCES = ("guess", WITHOUT_NOISE, "random-forest", "boosting")
 FOREST = {"n_estimators": 100, "min_samples_leaf": 5}
 MOST_FOREST_ROWS = 50_000
-BOOSTING = {"max_iter": 100, "l2_regularization": 1.0}
+BOOSTING = {"max_iter": 100, "l2_regularization": 1.0, "early_stopping": False}
 
 QUICK_EPSILONS = (1.0,)
 N_QUICK = 2

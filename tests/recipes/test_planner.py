@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.support.strategies import FIXED
 
 from dpforest import Bounded, Classes, DPForestRegressor, Numeric, Schema
-from dpforest.growing.linear import Linear
 from dpforest.growing.order import Order
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
 from dpforest.mechanisms import Gaussian
@@ -329,15 +328,6 @@ def test_two_classes_are_split_by_the_max_operator_and_with_delta_on_a_third_of_
         assert recipe.propose.n_features == (5 if delta else None)
     assert plan_forest(facts_of(100_000, 1.0, DELTA, 12, 2)).propose.n_features is None
     assert plan_forest(facts_of(100_000, 1.0, DELTA, 12, 2)).criterion != MaxOperator()
-
-
-def test_a_linear_score_may_have_half_of_the_budget_and_plans_far_less_unless_a_class_is_rare():
-    for n_rows, delta in itertools.product([1_000, 10**4, 10**6], [0.0, DELTA]):
-        (score,) = [phase for phase in phases_of(plan_forest(facts_of(n_rows, 1.0, delta))) if isinstance(phase, Linear)]
-        assert score.share == plans_for_classes.MOST_LINEAR == 0.5
-        assert sum(score.looks) + score.choice < 1
-        if n_rows > 1_000:
-            assert score.share * (sum(score.looks) + score.choice) < 0.1
 
 
 # --- means without noise --------------------------------------------------------------------------------------------

@@ -32,7 +32,9 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
             twin = DPForestClassifier(schema, epsilon=math.inf).fit(X.iloc[train], y.iloc[train])
             private.append(_accuracy(model, X.iloc[test], y.iloc[test]))
             exact.append(_accuracy(twin, X.iloc[test], y.iloc[test]))
-            boosting = HistGradientBoostingClassifier(l2_regularization=1.0, random_state=seed).fit(X.iloc[train], y.iloc[train])
+            boosting = HistGradientBoostingClassifier(l2_regularization=1.0, random_state=seed).fit(
+                X.iloc[train], y.iloc[train]
+            )
             usual.append(_accuracy(boosting, X.iloc[test], y.iloc[test]))
             guess.append((y.iloc[test] == y.iloc[train].mode()[0]).mean())
             progress(Step(f"split {seed + 1} of {N_SEEDS}", seed + 1, N_SEEDS))

@@ -88,7 +88,7 @@ class Linear(Step):
 
     share: float
     looks: tuple[float, float]  # shares of the step's own amount
-    choice: float  # as ``looks``; what is left goes to the lead of a rule, or to later steps
+    choice: float  # as ``looks``; what is left goes to the lead of a rule
     least_signal: float = 2.0
     categories: bool = False  # whether features of more than two categories have maps
     rule_depth: int = 0
@@ -101,11 +101,8 @@ class Linear(Step):
         return isinstance(target, Classes) and target.n_values == 2
 
     def train(self, run: Run, amount: float) -> float:
-        prior = 0.0 if self.rule_depth else run.prior
-        # The rarer a class, the fewer records a look is at, and the more it needs.
-        more = min(1 / (2 * rarity(prior)), (1 - self.choice) / sum(self.looks))
-        looks = [more * look for look in self.looks]
-        first, second, choice, rest = divide(amount, [*looks, self.choice, max(1 - sum(looks) - self.choice, 0.0)])
+        shares = [*self.looks, self.choice, 1 - sum(self.looks) - self.choice]
+        first, second, choice, rest = divide(amount, shares)
         maps = linear_maps(run.counter.domain, run.recipe.grid, self.categories)
         if not maps:
             if not self.rule_depth:
@@ -113,7 +110,7 @@ class Linear(Step):
             self._choose(run, None, add(first, second, choice), rest)
             return 0.0
         run.counter.deal(AllTrees(1), run.gate.entropy)
-        weights = class_weights(prior)
+        weights = class_weights(0.0 if self.rule_depth else run.prior)
         direction = self._direction(run, maps, weights, first, second)
         # Scores of records before the choice: that of the direction alone. One step more of the second class makes all leads
         # odd, so that none is on the border of two bins.
@@ -124,12 +121,12 @@ class Linear(Step):
         if self.rule_depth:
             slope, offset = self._rule(run, leads, direction, choice, rest)
         else:
-            slope, offset = _slope(run, leads, weights, choice)
+            slope, offset = _slope(run, leads, weights, add(choice, rest))
         after, shift = [in_steps(slope * values) for _, values in direction.values], in_steps(np.array([offset]))
         features = direction.features
         add_by_code(run, features, [new - old for new, old in zip(after, before, strict=True)], shift - aside)
         run.trees.append(marginal_trees(run.counter.domain, run.counter.target, features, after, shift))
-        return 0.0 if self.rule_depth else rest
+        return 0.0
 
     def _direction(self, run: Run, maps: Maps, weights: np.ndarray, first: float, second: float) -> Direction:
         """The score that two looks release."""

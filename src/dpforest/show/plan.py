@@ -51,8 +51,7 @@ WHY_BEFORE = {
     "marginal trees": "grown first: each splits on one feature only, so that every feature is used",
     "tree without splits": "one leaf with all records: how common the classes are",
     "linear score": "two looks at all numbers together; if the first stands out of its noise, the second is at the same "
-    "sums, else at how far numbers are from their middle; then it is chosen how much the score counts. The rarer a class "
-    "turns out to be, the more goes into the looks",
+    "sums, else at how far numbers are from their middle; then it is chosen how much the score counts",
 }
 
 
@@ -230,7 +229,8 @@ def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> li
         left -= grid
     whole = left
     for phase, name in _before(recipe):
-        own, left = _spent(phase, recipe, left)
+        own = whole * phase.share
+        left -= own
         each = f"; {own / phase.n_trees:.2%} for each of {counted(phase.n_trees, 'tree')}" if phase.n_trees > 1 else ""
         lines.append(_share(name, own, f"of {unit}{each}"))
     if rule := _rule(recipe):
@@ -238,7 +238,7 @@ def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> li
         lines[-1] = _share(lines[-1].what, whole * rule.share - own, f"of {unit}")
         return [*lines, _share("rule", own, f"of {unit}; the choice, and how far it leads")]
     order = _order(recipe)
-    left -= left * order.share if order else 0.0
+    left -= whole * order.share if order else 0.0
     n_trees = _own_trees(recipe)
     plan = recipe.allocate.plan(1.0, recipe.depth)
     splits = left * sum(plan.splits)
@@ -258,16 +258,6 @@ def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> li
     if order:
         lines.append(_share("order", whole * order.share, f"of {unit}; one joint draw of noise for all features"))
     return lines
-
-
-def _spent(step: Step, recipe: Recipe, left: float) -> tuple[float, float]:
-    """What a step spends of the share ``left``, if classes are equally common, and what it leaves for those after it."""
-    assert isinstance(recipe.stages, Sequential)
-    steps = recipe.stages.phases
-    own = left * step.share / sum(other.share for other in steps[steps.index(step) :])
-    if isinstance(step, Linear) and not step.rule_depth:
-        own *= sum(step.looks) + step.choice
-    return own, left - own
 
 
 def _named(mechanism: Mechanism, n_lists: int, delta: float) -> str:

@@ -81,7 +81,6 @@ ALL_FEATURES = {"two classes": 100_000.0, "more classes": 3_000.0}
 WITHOUT_NOISE = Shape(below=math.inf, n_trees=100, depth=6, rate=0.2, bins=256, criterion=GiniCount())
 # With more features than this, a marginal tree for each would get too little, and so would a linear score.
 MOST_MARGINAL_TREES = 60
-MOST_LINEAR = 0.5  # the share of a linear score, if a class is rare
 # The levels of a tree with labels, while rows * epsilon is below the key; and the share of a score that orders more classes.
 RULE_DEPTHS, ORDER = {128.0: 1, 512.0: 2, math.inf: 3}, 0.1
 
@@ -140,8 +139,8 @@ def _linear(facts: Facts) -> tuple[Step, ...]:
     signal = max(rows_epsilon(facts), 1) * (4 if facts.delta > 0 else 1)
     look = min(max(25 * facts.n_numeric / signal, 0.005), 0.07 if facts.delta > 0 else 0.2)
     choice = min(max(200 / signal, 0.005), 0.06)
-    own = look / MOST_LINEAR
-    return (_constant(choice / 3), Linear(MOST_LINEAR, looks=(own, own), choice=choice / MOST_LINEAR))
+    share = 2 * look + choice
+    return (_constant(choice / 3), Linear(share, looks=(look / share, look / share), choice=choice / share))
 
 
 def sequential(shape: Shape, facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
