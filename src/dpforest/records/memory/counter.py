@@ -163,14 +163,15 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         offsets, labels = self.domain.offsets, self._target_codes if self._sides is None else self._sides
         places = (self._placed, first, slots, self._moves or NO_MOVES)
         known = (offsets, labels, self._weights, *places)
-        cells = np.zeros((len(parts), n_slots, self.code_width, self.domain.total_codes), dtype=dtype)
+        shape = (self.code_width, self.domain.total_codes)
         if self._residuals is not None:
-            cells = np.zeros((len(parts), n_slots, self.domain.total_codes, self._residuals.shape[1]), dtype=dtype)
+            shape = (self.domain.total_codes, self._residuals.shape[1])
             count = partial(kernels.sum_residual_codes, self._codes, features, offsets, self._residuals, *places)
         elif drawn is not None:
             count = partial(kernels.count_drawn, self._codes, features, *_askers(drawn[:, features]), *known)
         else:
             count = partial(kernels.count_codes if self._by_class else kernels.sum_codes, self._codes, features, *known)
+        cells = np.zeros((len(parts), n_slots, *shape), dtype=dtype)
         if len(features):
             self._workers.run(lambda part, start, stop: count(start, stop, cells[part]), parts)
             self._moves = None
