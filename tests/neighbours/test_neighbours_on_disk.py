@@ -85,8 +85,9 @@ def parts_of(model, path):
         header = json.loads(archive.read("model.json"))
         sizes = {facts.filename: facts.file_size for facts in archive.infolist()}
     del header["digest"]
-    if header.pop("target_range", None) is not None:
-        # Released, as is how often a range was looked for, by which the charges differ.
+    header.pop("target_range", None)
+    if "range of the target" in json.dumps(header["ledger"]):
+        # Released (also that it is the whole range), as is how often it was looked for, by which the charges differ.
         del header["ledger"]
     return json.dumps(header), sizes, len(content)
 
