@@ -52,9 +52,10 @@ def test_shares_are_those_of_the_ledger(name, n_rows, delta):
     shares = {line.what: percent(line.value) for line in plan.shares}
     assert sum(shares.values()) == pytest.approx(1, abs=0.003)
     for what in ("centres", "range of the target", "grid"):
-        assert shares.get(what, 0.0) == pytest.approx(charged[what], abs=0.001)
+        # What is left for the grid follows from how often the plan's own dry run looked for the range.
+        assert shares.get(what, 0.0) == pytest.approx(charged[what], abs=0.003 if what == "grid" else 0.001)
     # Trees that come first have leaves and splits of their own.
-    names = ("trees", "deep tree", "tree without splits", "linear score", "rule")
+    names = ("trees", "deep tree", "tree without splits", "linear score", "rule", "order")
     first = sum(share for what, share in shares.items() if what.endswith(names))
     own = shares.get("splits", 0.0) + shares.get("leaves", 0.0)
     assert own + first == pytest.approx(charged["splits"] + charged["leaves"], abs=0.004)
@@ -70,7 +71,9 @@ def test_numbers_of_trees_are_those_of_the_forest(name):
         names = ("trees", "deep tree", "tree without splits")
         trees = sum(int(line.value) for line in plan.choices if line.what.endswith(names))
         found = dry_run(schema_of(name, n_rows), epsilon=1.0, n_trees=n_trees).forest_.n_trees
-        has_score = any(line.what == "linear score" for line in plan.choices)  # a tree for each feature that has a map
+        has_score = any(
+            line.what in ("linear score", "order") for line in plan.choices
+        )  # a tree for each feature that has a map
         assert trees < found if has_score else trees == found
 
 
