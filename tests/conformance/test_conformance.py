@@ -193,9 +193,12 @@ def test_deals_are_drawn_anew_for_each_record(backend):
     assert 0 < twin._reference._positions.mean() < 1
 
 
-@pytest.mark.parametrize(
+scored_tables = pytest.mark.parametrize(
     ("size", "kind"), [("mixed", "two classes, others no"), ("mixed", "four classes"), ("empty", "two classes")]
 )
+
+
+@scored_tables
 def test_weights_of_classes_follow_released_scores_as_in_memory(backend, size, kind):
     skip_gap(backend, Scored, Weighted)
     twin, rng = encoded(backend, size, kind), np.random.default_rng(1)
@@ -216,9 +219,7 @@ def test_weights_of_classes_follow_released_scores_as_in_memory(backend, size, k
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
-@pytest.mark.parametrize(
-    ("size", "kind"), [("mixed", "two classes, others no"), ("mixed", "four classes"), ("empty", "two classes")]
-)
+@scored_tables
 def test_residuals_are_summed_by_code_as_in_memory(backend, size, kind, is_weighted):
     skip_gap(backend, Scored, Weighted)
     twin, rng = encoded(backend, size, kind), np.random.default_rng(2)

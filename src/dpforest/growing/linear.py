@@ -15,7 +15,6 @@ import numpy as np
 from dpforest.forest.tree import SCORE_STEPS, Forest
 from dpforest.growing.labelled import Rule, additive, choose_rule, cut_scores
 from dpforest.growing.sequential import Run, Step
-from dpforest.parts.recipe import Recipe
 from dpforest.privacy.amounts import add, divide
 from dpforest.privacy.base import Blocks, Bound
 from dpforest.privacy.events import Purpose
@@ -93,9 +92,6 @@ class Linear(Step):
     categories: bool = False  # whether features of more than two categories have maps
     rule_depth: int = 0
     n_trees: int = field(default=0, init=False)  # beside one for each feature that has a map
-
-    def check(self, recipe: Recipe) -> None:
-        """Nothing is assumed of other parts."""
 
     def accepts(self, target: Target) -> bool:
         return isinstance(target, Classes) and target.n_values == 2
