@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,12 +33,13 @@ from dpforest.growing.learnt_lists import INSTEAD, check_delta
 from dpforest.mechanisms import Entropy
 from dpforest.model.doubts import released_doubts, uncertain_range
 from dpforest.model.file import versions
-from dpforest.parts.recipe import Recipe, outside_parts
+from dpforest.parts.recipe import COMMON_PARAMETERS, Recipe, outside_parts
+from dpforest.parts.secret_sample import ALL_ROWS
 from dpforest.pipeline import fit_forest, fit_published
 from dpforest.privacy.accountants import is_whole, make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.privacy.statement import Statement, large_delta, proof_in_words
+from dpforest.privacy.statement import Statement, large_delta, proof_in_words, sample_words
 from dpforest.recipes import get_recipe, is_listed
 from dpforest.recipes.fingerprint import fingerprint
 from dpforest.recipes.published.base import Published
@@ -85,7 +87,10 @@ def fit_estimator(
             vars(model).pop(name, None)
         model.ledger_ = ledger
         if printed is None:
-            forest = fit_forest(vault, recipe, gate, **shape, progress=progress)
+            # What a sample makes of zCDP is an epsilon with a delta of its own, which a budget cannot add up.
+            whole = model.budget is not None and ledger.delta > 0
+            used = replace(recipe, secret_sample=ALL_ROWS) if whole else recipe
+            forest = fit_forest(vault, used, gate, **shape, progress=progress)
         else:
             forest = fit_published(vault, recipe, printed, gate, **shape)
     model.schema_, model.forest_, model.made_with_ = schema, forest, versions()
@@ -119,7 +124,8 @@ def check_parameters(model: Any) -> Recipe:
     if model.variant == "published":
         given = model.recipe_params or {}
         words = {f"{name}={value}" for name, value in given.items() if isinstance(value, str)}
-        lacking = [text for text in get_published(recipe.name).lacks if text in {*given, *words}]
+        lacks = (*COMMON_PARAMETERS, *get_published(recipe.name).lacks)
+        lacking = [text for text in lacks if text in {*given, *words}]
         if lacking:
             raise ParameterError(f"The published variant of {recipe.name!r} takes no parameter {lacking[0]!r}.")
     return recipe.with_parameters(model.recipe_params)
@@ -295,6 +301,8 @@ def _notes(model: Any, recipe: Recipe, uncovered: list[str]) -> Iterator[str]:
         for gap in gaps(schema, ledger):
             if gap.unknown.paid_for == GRID:
                 yield f"{percent(gap.share)} of the loss was spent {gap.unknown.cost}"
+    if ledger.sample_share < 1:
+        yield sample_words(ledger.sample_share, schema.n_rows, model.forest_.n_records, ledger.rows)
     if schema.learnt:
         names = ", ".join(map(repr, schema.learnt))
         yield f"the categories of {names} were learnt from the rows, for a part of epsilon and delta"

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 from dpforest.errors import SchemaError
 from dpforest.forest.tree import Estimate, Forest
@@ -12,7 +13,7 @@ from dpforest.growing.together import Together
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.parts.shape import Facts
-from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.accountants import WHOLE, make_accountant
 from dpforest.privacy.amounts import divide, exact, round_down
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
@@ -48,16 +49,22 @@ def fit_forest(
     if vault.schema.n_rows is None and recipe.shaped(n_trees, max_depth).needs_rows:
         measured, amount = _noisy_rows(vault, recipe.n_rows_share, gate)
         facts = replace(facts, n_rows=measured.value)
+    share = recipe.secret_sample.share(facts) if vault.can_sample else WHOLE
+    facts = sampled_facts(facts, share, ledger)
     recipe = recipe.resolve(facts, n_trees, max_depth)
     recipe.check(vault.schema)
-    pure, lists = recipe.without_delta, dict[str, list[str]]()
+    pure, of_lists = recipe.without_delta, 0.0
     if vault.schema.learnt:
         pure = pure or isinstance(recipe.sample, PoissonBootstrap)  # which has no analysis with delta
-        if ledger.delta > 0:
-            amount = _begin(ledger, ledger.delta, threshold_delta(ledger.delta, pure))
+        of_lists = threshold_delta(ledger.delta, pure)
+    if share < 1 or (ledger.delta > 0 and (pure or of_lists > 0)):
+        amount = _begin(ledger, of_lists if pure else ledger.delta, of_lists, share)
+    if share < 1:
+        vault = vault.sampled(share, gate.entropy)
+        progress("sample drawn")
+    lists = dict[str, list[str]]()
+    if vault.schema.learnt:
         lists, amount = learn_lists(vault, amount, gate, progress)
-    elif pure and ledger.delta > 0:
-        amount = _begin(ledger, 0.0)
     facts = replace(facts, n_trees=recipe.n_trees, delta=ledger.accountant.delta)
     if recipe.target_range is not None:
         target, amount = recipe.target_range.release(vault, amount, gate, facts)
@@ -127,14 +134,24 @@ def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[Estimate, floa
     return measured, rest if ledger.delta == 0 else _begin(ledger, ledger.delta)
 
 
-def _begin(ledger: Ledger, delta: float, of_lists: float = 0.0) -> float:
+def _begin(ledger: Ledger, delta: float, of_lists: float = 0.0, share: Fraction = WHOLE) -> float:
     """Begin a new book of the ledger with all the epsilon that is left; returns the budget of the book.
 
-    ``of_lists`` is the part of delta that lists of values take.
+    ``of_lists`` is the part of delta that lists of values take; ``share`` that of the records which the book is about.
     """
     left = round_down(exact(ledger.epsilon) - exact(ledger.spent))
-    ledger.begin(make_accountant(left, delta, ledger.rows, of_lists))
+    ledger.begin(make_accountant(left, delta, ledger.rows, of_lists, share))
     return ledger.accountant.budget
+
+
+def sampled_facts(facts: Facts, share: Fraction, ledger: Ledger) -> Facts:
+    """The facts about a secret sample of this share: fewer rows, each with more to spend."""
+    if share == 1:
+        return facts
+    accountant = make_accountant(ledger.epsilon, ledger.delta, ledger.rows, share=share)
+    return replace(
+        facts, n_rows=facts.n_rows * float(share), epsilon=accountant.record_epsilon, delta=accountant.noise_delta
+    )
 
 
 def public_facts(schema: Schema, recipe: Recipe, epsilon: float, delta: float) -> Facts:

@@ -47,6 +47,15 @@ class Subject:
     def tasks(self) -> tuple[str, ...]:
         return self.parts.tasks
 
+    @property
+    def draws_samples(self) -> bool:
+        """Whether the recipe trains on a secret sample, if a table is large enough for that."""
+        return self.variant == "private" and self.parts.secret_sample.rows is None
+
+    def on_sample(self, rows: float) -> "Subject":
+        """The same subject on a secret sample of about so many rows."""
+        return replace(self, recipe=self.parts.with_parameters({"sample_rows": max(rows, 1.0)}))
+
     def claiming(self, epsilon: float, delta: float) -> "Subject":
         """The same subject with another claim."""
         return replace(self, epsilon=epsilon, delta=delta)

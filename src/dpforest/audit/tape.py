@@ -218,7 +218,7 @@ class Tape:
         self._ledger = gate.ledger
         kind = type(gate)
         gate.__class__ = type(f"Watched{kind.__name__}", (_Watching, kind), {"tape": self})
-        self._entropy = gate.entropy = TapeEntropy(self.seed, self.extra_first)
+        self._entropy = gate.entropy = TapeEntropy(self.seed, self.extra_first, self.has_extra)
         return gate
 
 
@@ -276,10 +276,11 @@ def _noise(spread: Rate | Fraction) -> tuple[str, Fraction]:
 class TapeEntropy(Entropy):
     """Coins that two fits share: those of a record do not change when one more record comes first or last."""
 
-    def __init__(self, seed: int, extra_first: bool) -> None:
+    def __init__(self, seed: int, extra_first: bool, has_extra: bool = False) -> None:
         super().__init__(seed)
         self.seeded = False  # statements must be those of a usual fit
         self._seed, self._extra_first, self._n_streams = seed, extra_first, 0
+        self._has_extra = has_extra
         self.n_drawn_last = 1  # the largest number that a bootstrap drew for the record that was drawn last: the extra one
 
     def draw_for_records(self, kernel: Callable[..., int], values: np.ndarray, *arguments: Any) -> None:
@@ -294,6 +295,13 @@ class TapeEntropy(Entropy):
         if self._extra_first:
             by_record = by_record[::-1]
         values[...] = by_record.T.reshape(values.shape)
+
+    def sample_records(self, draw: Callable[[int, Entropy], np.ndarray], n_records: int) -> np.ndarray:
+        # Of a secret sample the extra record is always a part: what it costs then is what its book is charged.
+        kept = draw(n_records - self._has_extra, Entropy(self._next_seed()))
+        if not self._has_extra:
+            return kept
+        return np.concatenate([[0], kept + 1] if self._extra_first else [kept, [n_records - 1]])
 
     def generator(self) -> np.random.Generator:
         return np.random.default_rng(self._next_seed())

@@ -32,10 +32,12 @@ def ledger(
     for number, book in enumerate(charges.books, 1):
         unit = book.accountant.unit
         at = f" at delta = {book.accountant.noise_delta:.3g}" if book.accountant.noise_delta else ""
-        stated = f", stated as epsilon = {book.accountant.epsilon_of(book.total):.6g}{at}" if at else ""
+        share = book.accountant.share
+        sample = f" on a secret sample of {float(share):.3g} of the records" if share < 1 else ""
+        stated = f", stated as epsilon = {book.accountant.epsilon_of(book.total):.6g}{at}" if at or sample else ""
         listed = book.accountant.threshold_delta
         lists = f"; delta = {listed:.3g} for values that are named" if listed else ""
-        title = f"Book {number}: {unit} = {book.total:.6g}{stated}{lists}"
+        title = f"Book {number}: {unit} = {book.total:.6g}{sample}{stated}{lists}"
         table = Table("scope", "for", "mechanism", "ran with", unit, title=title, title_justify="left")
         for scopes, entry in entries(book.root):
             path = " / ".join(map(_scope, scopes[1:]))

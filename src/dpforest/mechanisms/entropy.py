@@ -49,6 +49,10 @@ class Entropy:
         """Fill ``values`` ``(..., n_records)`` by a kernel; the coins of a draw belong to its record alone."""
         self.run(kernel, values.size, *arguments, values.reshape(-1))
 
+    def sample_records(self, draw: "Callable[[int, Entropy], np.ndarray]", n_records: int) -> np.ndarray:
+        """The indices of the records that ``draw(n_records, entropy)`` keeps; the coins of a record are its own."""
+        return draw(n_records, self)
+
     def generator(self) -> np.random.Generator:
         """A fast generator of numpy for *public* coins, such as which features a node may use."""
         return np.random.Generator(np.random.PCG64(int.from_bytes(self._source(16), "little")))

@@ -28,7 +28,7 @@ CHECK = "'dpforest schema check --table' shows it to the holder of the table."
 
 def released_doubts(forest: Forest, schema: Schema, ledger: Ledger) -> list[str]:
     """Sentences about what looks odd in a released forest, for a warning and the report."""
-    return [*_few_records(forest, schema), *uncertain_range(forest, schema, ledger), *_idle_columns(forest)]
+    return [*_few_records(forest, schema, ledger), *uncertain_range(forest, schema, ledger), *_idle_columns(forest)]
 
 
 def uncertain_range(forest: Forest, schema: Schema, ledger: Ledger) -> list[str]:
@@ -65,12 +65,14 @@ def measured_words(measured: Estimate) -> str:
     return f"The fit measured {count_words(measured.value, NORMAL_95 * measured.deviation, 'records with a known target')}."
 
 
-def _few_records(forest: Forest, schema: Schema) -> list[str]:
+def _few_records(forest: Forest, schema: Schema, ledger: Ledger) -> list[str]:
     why = f"Labels of the schema and of the table may differ (blanks, case, 0 against '0'). {CHECK}"
     measured, held = forest.n_records, _held(forest)
     if measured is not None and not too_small_to_tell(forest) and all(map(_may_be_none, (measured, held))):
         return [f"{measured_words(measured)} If the table has more, the model has learnt next to nothing. {why}"]
-    if schema.n_rows is None or held is None or held.value + STANDS_OUT * held.deviation >= NEXT_TO_NOTHING * schema.n_rows:
+    if schema.n_rows is None or held is None:
+        return []
+    if held.value + STANDS_OUT * held.deviation >= NEXT_TO_NOTHING * schema.n_rows * ledger.sample_share:
         return []
     words = count_words(held.value, NORMAL_95 * held.deviation, "records")
     return [f"The schema declares {schema.n_rows:,} rows, but the trees hold {words}. {why}"]

@@ -17,6 +17,7 @@ from dpforest.parts.part import Part
 from dpforest.parts.postprocess import PostProcess
 from dpforest.parts.proposals import Candidates, Menu
 from dpforest.parts.sampling import Sampling
+from dpforest.parts.secret_sample import ALL_ROWS, SecretSample
 from dpforest.parts.shape import Facts, Rule
 from dpforest.parts.voting import Vote
 from dpforest.privacy.events import Purpose
@@ -30,10 +31,12 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes)
 COLLECTIONS = (tuple, list, set, frozenset)
 MAPPINGS = (dict, MappingProxyType)
 NUMBER = (int, float, np.number)
+# Names that ``recipe_params`` may set for all recipes, and the paths of their fields.
+COMMON_PARAMETERS = {"sample_rows": "secret_sample.rows"}
 # Fields of a recipe that hold a ``Part``, which declares what it needs and which targets it accepts.
 PART_FIELDS = (
     "sample", "criterion", "leaf", "vote", "n_trees", "depth", "stop", "choose", "narrow", "centres", "target_range",
-    "learned_grid", "first_look", "stages",
+    "learned_grid", "first_look", "stages", "secret_sample",
 )  # fmt: skip
 
 
@@ -172,6 +175,7 @@ class Recipe:
     learned_grid: LearnedGrid | None = None  # learns cuts of numbers, for a share of the budget; None: public cuts alone
     first_look: FirstLook | None = None  # makes the menu from released counts, for a share of the budget
     stages: Stages | None = None  # None: all trees grow together
+    secret_sample: SecretSample = ALL_ROWS  # which records of a large table take part
     tasks: tuple[str, ...] = ("classification",)
     planner: Callable[[Facts, int | None, int | None], "Recipe"] | None = None
     n_rows_share: float = 0.02  # the share of epsilon that buys a number of rows, if one is needed
@@ -184,11 +188,11 @@ class Recipe:
         """A copy of the recipe with the given parameters set; raises for a name or a value that it does not take."""
         recipe = self
         for name, value in (given or {}).items():
-            if name not in self.parameters:
-                known = ", ".join(sorted(self.parameters)) or "none"
+            if name not in self.all_parameters:
+                known = ", ".join(sorted(self.all_parameters))
                 raise ParameterError(f"Recipe {self.name!r} takes no parameter {name!r}. It takes: {known}.")
             value = value.item() if isinstance(value, np.generic) else value
-            path, is_plain = self.parameters[name], isinstance(value, str | int | float)
+            path, is_plain = self.all_parameters[name], isinstance(value, str | int | float)
             if isinstance(path, tuple):
                 path, words = path
                 if not is_plain or value not in words:
@@ -202,10 +206,15 @@ class Recipe:
                 raise ParameterError(f"{name} of recipe {self.name!r} cannot be {shown(value)}.") from None
         return recipe
 
+    @property
+    def all_parameters(self) -> Mapping[str, Any]:
+        """``parameters``, with those that every recipe takes."""
+        return COMMON_PARAMETERS | dict(self.parameters)
+
     def settings(self) -> dict[str, Any]:
         """The present value of each parameter of the recipe, by name, as ``recipe_params`` would set it."""
         found = {}
-        for name, path in sorted(self.parameters.items()):
+        for name, path in sorted(self.all_parameters.items()):
             path, words = path if isinstance(path, tuple) else (path, None)
             value = part_at(self, path)
             found[name] = value if words is None else next(word for word, part in words.items() if part == value)
@@ -303,7 +312,7 @@ class Recipe:
             "tasks": list(self.tasks),
             "published": self.has_published_variant,
             "claim": self.claim,
-            "parameters": sorted(self.parameters),
+            "parameters": sorted(self.all_parameters),
         }
 
 

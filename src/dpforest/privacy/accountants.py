@@ -6,6 +6,9 @@ that unit, and how the total is stated as (epsilon, delta). It refuses whatever 
 Mechanisms and amounts are about one record. What is stated is about one protected unit: a record, or a person with at most
 ``rows`` records. Between the two stands group privacy, here and in the thresholds of lists, and nowhere else.
 
+A book may be about a secret sample of the units, each of which takes part with probability ``share``. Then mechanisms and
+amounts are about a record of the sample, and what is stated is about the table (``amplification``).
+
 Where lists of values are released, ``threshold_delta`` is the part of delta for what makes them fail: that a value is named
 which only the records of one unit have.
 """
@@ -28,7 +31,10 @@ from dpforest.privacy.amounts import (
     round_up,
     round_up_short,
 )
+from dpforest.privacy.amplification import inside_sample, outside_sample
 
+WHOLE = Fraction(1)  # the share of a sample that is the table
+MOST_DELTA = 0.01  # on a sample; delta over its share could be more, which would buy nothing
 # Below these budgets no sampler could run: noise would not fit 64-bit integers once levels and trees have had their shares.
 SMALLEST = {"epsilon": 2.0**-30, "rho": 2.0**-26}
 # More than the relative error of a term of the conversion: a few roundings of 2**-53 each, one of them since a float stands
@@ -111,13 +117,15 @@ class Pure:
             It is attained: ``rows`` equal records move a count by ``rows``. Amounts, ``budget`` and ``epsilon`` are the
             decimals of floats (``amounts.exact``), and strengths are exactly these. With lists of values it is
             (``epsilon``, ``threshold_delta``)-DP: but for an event of probability ``threshold_delta`` on the larger table
-            the above holds (``Gate.name_frequent``).
+            the above holds (``Gate.name_frequent``). On a sample the same holds for ``inside``, which is ``epsilon`` on the
+            table (``amplification``).
         Assumes: amounts are public or depend on released values only.
     """
 
     epsilon: float
     rows: int = 1
     threshold_delta: float = 0.0
+    share: Fraction = WHOLE
     unit = "epsilon"
     noise_delta = 0.0
     choice, noise = "permute-and-flip", "geometric"
@@ -128,9 +136,14 @@ class Pure:
         return self.threshold_delta
 
     @cached_property
+    def inside(self) -> float:
+        """The epsilon that the protected unit may lose if it is in the sample, rounded down."""
+        return inside_sample(self.epsilon, self.share)
+
+    @cached_property
     def budget(self) -> float:
         """The epsilon that one record may lose in all releases together, rounded down."""
-        return divide_evenly(self.epsilon, self.rows)
+        return divide_evenly(self.inside, self.rows)
 
     @property
     def record_epsilon(self) -> float:
@@ -144,7 +157,7 @@ class Pure:
         """
         if math.isinf(amount):
             return amount
-        loss = round_up_short(exact(amount) * self.rows)
+        loss = outside_sample(round_up_short(exact(amount) * self.rows), self.share)
         return min(loss, self.epsilon) if amount <= self.budget else loss
 
     def strength(self, mechanism: str, amount: float) -> Fraction:
@@ -193,7 +206,8 @@ class ZCDP:
             k equal records attain with Gaussian noise; the conversion is ``zcdp_log_delta``, of the group's rho. All amounts
             are the decimals of floats (``amounts.exact``): ``ROUNDING`` is more than the difference. With lists of values
             the above holds for the rest of delta but for an event of probability ``threshold_delta`` on the larger
-            table, and both parts of delta add up (``Gate.name_frequent``).
+            table, and both parts of delta add up (``Gate.name_frequent``). On a sample the same holds for ``inside`` and
+            at most delta over its share, which are ``epsilon`` and ``delta`` on the table (``amplification``).
         Assumes: amounts are public or depend on released values only.
     """
 
@@ -201,23 +215,32 @@ class ZCDP:
     delta: float
     rows: int = 1
     threshold_delta: float = 0.0
+    share: Fraction = WHOLE
     unit = "rho"
     choice, noise = "exponential", "gaussian"
 
     @cached_property
+    def inside(self) -> float:
+        """The epsilon that the protected unit may lose if it is in the sample, rounded down."""
+        return inside_sample(self.epsilon, self.share)
+
+    @cached_property
     def noise_delta(self) -> float:
-        """The delta at which rho is stated as epsilon: what lists of values leave, rounded down."""
-        return round_down(exact(self.delta) - exact(self.threshold_delta))
+        """The delta at which rho is stated as epsilon, on the sample: what lists of values leave, rounded down."""
+        whole = exact(self.delta)
+        if self.share < 1:
+            whole = max(whole, min(whole / self.share, exact(MOST_DELTA)))
+        return round_down(whole - exact(self.threshold_delta))
 
     @cached_property
     def budget(self) -> float:
         """The rho that one record may lose in all releases together, rounded down."""
-        return divide_evenly(zcdp_rho(self.epsilon, self.noise_delta), self.rows**2)
+        return divide_evenly(zcdp_rho(self.inside, self.noise_delta), self.rows**2)
 
     @property
     def record_epsilon(self) -> float:
         """The epsilon of one record at the same delta, by which a planner chooses sizes."""
-        return self.epsilon if self.rows == 1 else zcdp_epsilon(self.budget, self.noise_delta)
+        return self.inside if self.rows == 1 else zcdp_epsilon(self.budget, self.noise_delta)
 
     def of_unit(self, amount: float) -> float:
         """The rho that the protected unit loses when a record loses ``amount``; rounded up."""
@@ -249,17 +272,20 @@ class ZCDP:
         """The epsilon that the protected unit loses at ``delta`` when a record loses ``amount``; rounded up."""
         if amount <= 0 or math.isinf(amount):
             return max(amount, 0.0)
-        loss = zcdp_epsilon(self.of_unit(amount), self.noise_delta)
+        loss = outside_sample(zcdp_epsilon(self.of_unit(amount), self.noise_delta), self.share)
         return min(loss, self.epsilon) if amount <= self.budget else loss
 
 
 Accountant = Pure | ZCDP
 
 
-def make_accountant(epsilon: float, delta: float, rows: int = 1, threshold_delta: float = 0.0) -> Accountant:
+def make_accountant(
+    epsilon: float, delta: float, rows: int = 1, threshold_delta: float = 0.0, share: Fraction = WHOLE
+) -> Accountant:
     """The accountant for a total loss of (epsilon, delta) for a record, or for a person with at most ``rows`` records.
 
     ``threshold_delta`` is the part of delta that lists of values take; if it is all of delta, other releases are pure.
+    ``share`` is the probability with which a unit takes part, by a secret coin of its own.
     An infinite epsilon means no privacy at all. Raises ``ParameterError`` for numbers that are no budget.
     """
     loss, failure = _as_written(epsilon), _as_written(delta)
@@ -272,12 +298,14 @@ def make_accountant(epsilon: float, delta: float, rows: int = 1, threshold_delta
     listed = _as_written(threshold_delta)
     if not 0 <= listed <= failure:
         raise ParameterError(f"The delta of lists must lie in 0 .. {failure:.3g}, not {shown(threshold_delta)}.")
+    if not 0 < share <= 1:
+        raise ParameterError(f"The share of a sample must lie in (0, 1], not {shown(share)}.")
     rows = int(rows)
     accountant: Accountant
     if loss == math.inf:
         accountant = Pure(loss, rows)
     else:
-        accountant = Pure(loss, rows, listed) if listed == failure else ZCDP(loss, failure, rows, listed)
+        accountant = Pure(loss, rows, listed, share) if listed == failure else ZCDP(loss, failure, rows, listed, share)
     if accountant.budget < SMALLEST[accountant.unit]:
         of_each, remedy = (f" of each of a person's {rows} rows", ", or allow a person fewer rows") if rows > 1 else ("", "")
         raise ParameterError(

@@ -1,7 +1,8 @@
 """The ledger: books of charges, each a tree of scopes. Public values only.
 
-A book has an accountant, and so a unit of loss; most ledgers have one book. Losses of books add up by basic composition. A
-scope says how the charges inside it add up:
+A book has an accountant, and so a unit of loss; most ledgers have one book. Losses of books add up by basic composition. The
+charges of a book may be about a secret sample; its loss is then the smaller one of the table. A scope says how the charges
+inside it add up:
 
     sequential   the sum (several steps on the same records)
     parallel     the largest (each child is about other records)
@@ -134,6 +135,11 @@ class Ledger:
         return math.inf if math.inf in losses else round_up(sum(map(exact, losses), Fraction(0)))
 
     @property
+    def sample_share(self) -> Fraction:
+        """The share of the secret sample that the trees were grown from; 1 if they were grown from all records."""
+        return min(book.accountant.share for book in self.books)
+
+    @property
     def leaks(self) -> list[Leak]:
         """All exact values that were opened without a mechanism."""
         return [entry for book in self.books for _, entry in walk.entries(book.root) if isinstance(entry, Leak)]
@@ -250,6 +256,7 @@ class Ledger:
                     "delta": book.accountant.delta,
                     "unit": book.accountant.unit,
                     **({"threshold_delta": listed} if (listed := book.accountant.threshold_delta) else {}),
+                    **({"sample_share": str(share)} if (share := book.accountant.share) < 1 else {}),
                     "root": to_dict(book.root, self.is_old),
                 }
                 for book in self.books
@@ -266,7 +273,8 @@ class Ledger:
         ledger = cls(make_accountant(float(content["epsilon"]), content["delta"], rows))
         ledger.books, ledger.proof, ledger.is_old = [], content.get("proof", ""), "format" not in content
         for book in content["books"]:
-            accountant = make_accountant(float(book["epsilon"]), book["delta"], rows, book.get("threshold_delta", 0.0))
+            listed, share = book.get("threshold_delta", 0.0), Fraction(book.get("sample_share", 1))
+            accountant = make_accountant(float(book["epsilon"]), book["delta"], rows, listed, share)
             ledger._open_book(Book(accountant, scope_from_dict(book["root"], ledger.is_old)))
         if not ledger.books:
             raise ValueError("A ledger has at least one book.")

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any
 
 from dpforest.common.jsonable import jsonable
@@ -153,6 +154,17 @@ def large_delta(delta: float, declared: int | None, measured: Estimate | None) -
         f"{LARGE_DELTA.format(delta)}, {about}1 / {rows:,.0f}: so large a delta would also allow whole records, drawn by "
         "lot, to be published; choose delta well below 1 / rows"
     ]
+
+
+def sample_words(share: Fraction, declared: int | None, measured: Estimate | None, rows_of_person: int = 1) -> str:
+    """A note on the secret sample of this share that a model was trained on."""
+    rows = declared if declared is not None else 0 if measured is None else max(measured.value, 0)
+    about = f"{float(f'{float(share) * rows:.2g}'):,.0f}"
+    who = "record" if rows_of_person == 1 else "person"
+    return (
+        f"trained on a secret sample of about {about} rows: each {who} took part with probability {float(share):.2g}; the "
+        "sample is part of the guarantee, which holds as long as nobody learns who was in it"
+    )
 
 
 def _odds(epsilon: float) -> float:

@@ -5,6 +5,7 @@ The rest of the library knows this module of ``records`` and no other.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -258,6 +259,19 @@ class Source(Protocol):
         """The same records (also those that were drawn of each person), with the target read within another range.
 
         Close the source that it came from, not this one.
+        """
+
+    @property
+    def can_sample(self) -> bool:
+        """Whether records can have coins of their own, and keep them through all answers, so that ``sampled`` works."""
+
+    def sampled(self, share: Fraction, entropy: Entropy) -> "Source":
+        """The records that a secret sample keeps: each (each person, if persons are protected) with that probability.
+
+        Close the source that it came from, not this one.
+
+        Privacy: a record (a person) is kept with probability at most ``share``, by a coin that depends on no other and stays
+        secret; all answers are about one sample (see ``privacy.amplification``).
         """
 
     def count_texts(self, name: str) -> Sealed[dict[str, int]]:

@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from pyarrow import dataset
 
 from dpforest.common.progress import Step
 from dpforest.errors import TableError
+from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Openable, Rows
 from dpforest.records.categories import add_texts, tally_texts
@@ -29,6 +31,7 @@ from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.memory.threads import Workers
 from dpforest.records.memory.vault import count_around, encode, sealed_rows
 from dpforest.records.people import People, read_ids
+from dpforest.records.sample import draw_kept
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.domain import Domain
 from dpforest.schema.scales import N_BINS
@@ -57,10 +60,12 @@ class ParquetVault(Guarded, Openable):
         workers: Workers,
         id_column: str | None = None,
         people: People | None = None,
+        sample: list[pa.Table] | None = None,
     ) -> None:
         self.schema = schema
         self._id_column, self._people = id_column, people
         self._files = files
+        self._sample = sample  # the rows that are kept, in tables of one file each; None if all are
         self._workers = workers
         self._kept: np.ndarray | None = None
         self._values: np.ndarray | None = None
@@ -97,7 +102,7 @@ class ParquetVault(Guarded, Openable):
         wanted = {domain.derived[feature].column for feature in centres}
         names = {name: part for index, (name, part) in enumerate(self.schema.features.items()) if index in wanted}
         some = replace(self.schema, features=names)
-        for batch in read_batches(self._files, [*names], BATCH_ROWS):
+        for batch in self._batches([*names]):
             read = dict(zip(names, read_columns(batch, some), strict=True))
             columns = [read.get(name) for name in self.schema.features]
             own = kept[n_read : n_read + batch.num_rows]
@@ -116,9 +121,39 @@ class ParquetVault(Guarded, Openable):
 
     def narrowed(self, target: Bounded) -> "ParquetVault":
         """The vault of the same records with the target read within another range."""
-        other = ParquetVault(self._files, replace(self.schema, target=target), self._workers)
+        other = ParquetVault(self._files, replace(self.schema, target=target), self._workers, sample=self._sample)
         other._values, other._kept = self._read_once()
         return other
+
+    can_sample: ClassVar[bool] = True
+
+    def sampled(self, share: Fraction, entropy: Entropy) -> "ParquetVault":
+        """The vault of a secret sample of the records, or persons, whose rows are kept in memory; see ``Source``."""
+        names = [*self.schema.features, self.schema.target.name]
+        if self._people is None:
+            n_rows = sum(group.num_rows for file in self._files for group in file.row_groups)
+            rows = draw_kept(n_rows, share, entropy)
+        else:
+            _, kept = self._read_once()
+            rows = np.flatnonzero(self._people.sample(self._ids(), share) & kept)
+        sample, n_read = [], 0
+        for batch in read_batches(self._files, names, BATCH_ROWS):
+            first, end = np.searchsorted(rows, [n_read, n_read + batch.num_rows])
+            sample.append(batch.take(pa.array(rows[first:end] - n_read)))
+            n_read += batch.num_rows
+        pa.default_memory_pool().release_unused()
+        return ParquetVault(self._files, self.schema, self._workers, sample=sample)
+
+    def _batches(self, names: list[str]) -> Iterator[pa.Table]:
+        """Tables of some columns of the records, one after the other."""
+        if self._sample is None:
+            return read_batches(self._files, names, BATCH_ROWS)
+        return (table.select(names) for table in self._sample if table.num_rows)
+
+    def _ids(self) -> list[Any]:
+        """The columns of ids, one after the other."""
+        assert self._id_column is not None
+        return [read_ids(batch.column(0)) for batch in self._batches([self._id_column])]
 
     def count_texts(self, name: str) -> Sealed[dict[str, int]]:
         """The sealed number of records of each text of a column."""
@@ -130,7 +165,7 @@ class ParquetVault(Guarded, Openable):
 
         def tallies() -> Iterator[dict[str, int]]:
             n_read = 0
-            for batch in read_batches(self._files, [name], BATCH_ROWS):
+            for batch in self._batches([name]):
                 yield tally_texts(read_columns(batch, one)[0], kept[n_read : n_read + batch.num_rows])
                 n_read += batch.num_rows
 
@@ -143,7 +178,7 @@ class ParquetVault(Guarded, Openable):
         n_kept, n_rows = int(np.count_nonzero(kept)), len(kept)
         codes = _spilled((domain.n_features, n_kept), domain.dtype)
         n_read = n_written = 0
-        for batch in read_batches(self._files, [*self.schema.features], BATCH_ROWS):
+        for batch in self._batches([*self.schema.features]):
             own = encode(read_columns(batch, self.schema), domain, self._workers)
             stays = kept[n_read : n_read + batch.num_rows]
             own = own if stays.all() else own[:, stays]
@@ -156,7 +191,7 @@ class ParquetVault(Guarded, Openable):
 
     def rows(self) -> Sealed[Rows]:
         """The sealed rows, for printed algorithms that open them; they must fit in memory."""
-        batches = read_batches(self._files, [*self.schema.features], BATCH_ROWS)
+        batches = self._batches([*self.schema.features])
         parts = [
             read_columns(table, self.schema) for table in (empty_table(self._files[0], [*self.schema.features]), *batches)
         ]
@@ -173,7 +208,7 @@ class ParquetVault(Guarded, Openable):
         """The class index or number of each row, and which rows are kept; drawn once, so all answers are about one set."""
         if self._values is None or self._kept is None:
             target = self.schema.target
-            batches = (batch.column(0) for batch in read_batches(self._files, [target.name], BATCH_ROWS))
+            batches = (batch.column(0) for batch in self._batches([target.name]))
             if isinstance(target, Classes):
                 values = np.concatenate([np.empty(0, dtype=np.int16), *(read_classes(batch, target) for batch in batches)])
                 kept = values >= 0
@@ -181,8 +216,7 @@ class ParquetVault(Guarded, Openable):
                 values = np.concatenate([np.empty(0), *(read_numbers(batch, target) for batch in batches)])
                 kept = ~np.isnan(values)
             if self._people is not None and self._id_column is not None:
-                ids = [read_ids(batch.column(0)) for batch in read_batches(self._files, [self._id_column], BATCH_ROWS)]
-                kept = self._people.leave_out(ids, kept.astype(np.int8) - 1) >= 0
+                kept = self._people.leave_out(self._ids(), kept.astype(np.int8) - 1) >= 0
             self._values, self._kept = values, kept
         return self._values, self._kept
 

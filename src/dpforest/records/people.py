@@ -14,6 +14,7 @@ from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import uniform_below
 from dpforest.records.columns import asking, column_kind, distinct
 from dpforest.records.given import given_column
+from dpforest.records.sample import draw_kept
 
 # Types that an id may have, subclasses excluded: of values of other types it is not known when two are the same id.
 IDS = frozenset({str, bytes, bool, int, float, complex, Decimal, Fraction, UUID, np.longdouble})
@@ -55,6 +56,14 @@ class People:
         persons = np.where(target_codes >= 0, person_indices(*ids), -1)
         kept = draw_rows(persons, self.most, self.entropy)
         return np.where(kept, target_codes, -1).astype(target_codes.dtype)
+
+    def sample(self, ids: list[Any], share: Fraction) -> np.ndarray:
+        """A mask of the rows ``(n_rows,)`` of the persons that a secret sample keeps; rows without an id are not in it."""
+        persons = person_indices(*ids)
+        is_kept = np.zeros(int(persons.max(initial=-1)) + 2, dtype=bool)  # the last place is for rows without an id
+        is_kept[draw_kept(len(is_kept) - 1, share, self.entropy)] = True
+        mask: np.ndarray = is_kept[persons]
+        return mask
 
 
 def person_indices(*columns: Any) -> np.ndarray:

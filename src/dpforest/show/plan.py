@@ -20,8 +20,9 @@ from dpforest.model.signal import Signal
 from dpforest.parts.criteria import GiniCount, MaxOperator, Mixture, ResidualGain, SoftAgreement, SquaredError
 from dpforest.parts.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
 from dpforest.parts.recipe import Recipe
+from dpforest.parts.secret_sample import ALL_ROWS
 from dpforest.parts.shape import Facts
-from dpforest.pipeline import fit_forest, public_facts
+from dpforest.pipeline import fit_forest, public_facts, sampled_facts
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.events import Mechanism
@@ -90,7 +91,7 @@ def explain(
 
     ``columns`` are the names of the table's columns, which a schema with patterns needs.
     """
-    make_accountant(epsilon, delta)
+    ledger = Ledger(make_accountant(epsilon, delta))
     for name, value in (("n_trees", n_trees), ("max_depth", max_depth)):
         if value is not None and value < 1:
             raise ParameterError(f"{name} must be a whole number of at least 1, not {value}.")
@@ -105,12 +106,14 @@ def explain(
     if guess is None:
         raise ParameterError("The schema does not declare the number of rows; say how many you expect, roughly.")
     check_delta(schema, epsilon, delta)
-    facts = replace(public_facts(schema, get_recipe("auto"), epsilon, delta), n_rows=float(guess))
-    recipe = get_recipe("auto").resolve(facts, n_trees, max_depth)
+    sketch = get_recipe("auto")
+    of_table = replace(public_facts(schema, sketch, epsilon, delta), n_rows=float(guess))
+    facts = sampled_facts(of_table, sketch.secret_sample.share(of_table), ledger)
+    recipe = replace(sketch.resolve(facts, n_trees, max_depth), secret_sample=ALL_ROWS)
     is_public = schema.n_rows is not None
     forest, ledger = _dry_run(schema, recipe, facts, is_public)
     return Explanation(
-        tuple(_choices(recipe, facts, ledger, is_public)),
+        (*_rows(of_table, facts, is_public), *_choices(recipe, facts, ledger)),
         tuple(_shares(recipe, facts, ledger, is_public)),
         tuple(_noise(forest, ledger, recipe, facts)),
         tuple(_unknown(schema, ledger, 1.0 if is_public or ledger.unit == "rho" else 1 - recipe.n_rows_share)),
@@ -125,18 +128,22 @@ def _dry_run(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> t
     return fit_forest(empty, recipe, gate), gate.ledger
 
 
-def _choices(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> list[Line]:
+def _rows(of_table: Facts, facts: Facts, is_public: bool) -> list[Line]:
+    """Lines on the rows of the table, on the secret sample of them, if the fit is made from one, and on what they weigh."""
     why_rows = "declared public by the schema" if is_public else "your guess; the fit plans with a number that it measures"
-    product = facts.n_rows * facts.epsilon
-    lines = [
-        Line("rows", f"{facts.n_rows:,.0f}", why_rows),
-        Line(
-            "rows x epsilon",
-            f"{product:,.0f}",
-            "says how far records stand out of the noise; the other choices follow from it",
-        ),
-        _releases(recipe, facts),
-    ]
+    lines = [Line("rows", f"{of_table.n_rows:,.0f}", why_rows)]
+    if facts.n_rows < of_table.n_rows:
+        why = (
+            f"each record takes part by a secret coin, so that epsilon = {of_table.epsilon:.3g} of the table is "
+            f"{facts.epsilon:.3g} of the sample; the coins are part of the guarantee. sample_rows sets another number"
+        )
+        lines.append(Line("secret sample", f"about {facts.n_rows:,.0f} rows", why))
+    why = "says how far records stand out of the noise; the other choices follow from it"
+    return [*lines, Line("rows x epsilon", f"{facts.n_rows * facts.epsilon:,.0f}", why)]
+
+
+def _choices(recipe: Recipe, facts: Facts, ledger: Ledger) -> list[Line]:
+    lines = [_releases(recipe, facts)]
     for phase, name in _before(recipe):
         lines.append(Line(name, str(phase.n_trees or "a tree for each feature"), WHY_BEFORE[name]))
     if rule := _rule(recipe):

@@ -7,6 +7,7 @@ from dpforest.parts.postprocess import Shrinkage
 from dpforest.parts.proposals import Menu
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
+from dpforest.parts.secret_sample import SecretSample
 from dpforest.parts.shape import Facts
 from dpforest.parts.voting import MeanOfShares
 from dpforest.schema.domain import Grid
@@ -26,6 +27,7 @@ SKETCH = Recipe(
     leaf=NoisyCounts(),
     refine=(Shrinkage(strength=2.0),),
     vote=MeanOfShares(),
+    secret_sample=SecretSample(),
     tasks=("classification", "regression"),
     claim="proved",
 )

@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import narwhals as nw
@@ -15,6 +16,7 @@ from dask import delayed
 from pyarrow import dataset
 
 from dpforest.errors import TableError
+from dpforest.mechanisms.entropy import KeyedEntropy
 from dpforest.records.categories import add_texts, tally_texts
 from dpforest.records.columns import (
     column_kind,
@@ -73,6 +75,7 @@ class Files:
     domain: Domain | None
     n_jobs: int
     stamp: tuple[Any, ...]  # size and time of change of the file when the table was sealed
+    sample: tuple[Fraction, bytes, int] | None = None  # a share, a secret key and the number of the piece
 
     @staticmethod
     def stamp_of(fragment: dataset.ParquetFileFragment) -> tuple[Any, ...]:
@@ -104,7 +107,12 @@ class Files:
     def _checked(self, read: Callable[[ParquetVault], Any]) -> Any:
         """What ``read`` gives of the row groups; raises if the file is not the one that was sealed, before or after."""
         before = self.stamp_of(self.fragment)
-        found = read(ParquetVault([self.fragment], self.schema, Workers(self.n_jobs)))
+        vault = ParquetVault([self.fragment], self.schema, Workers(self.n_jobs))
+        if self.sample is not None:
+            share, key, number = self.sample
+            # The same rows each time: as long as the stamp is the same, so are rows and their order.
+            vault = vault.sampled(share, KeyedEntropy(key, number))
+        found = read(vault)
         if not before == self.stamp_of(self.fragment) == self.stamp:
             raise TableError("A Parquet file was changed while a forest was trained on it.")
         return found
@@ -113,6 +121,7 @@ class Files:
     def n_bytes(self) -> int:
         # What its codes take on disk and in memory: a cluster moves things that it takes for small from worker to worker.
         n_rows = sum(group.num_rows for group in self.fragment.row_groups)
+        n_rows = n_rows if self.sample is None else round(n_rows * self.sample[0])
         return n_rows * (len(derived(self.schema)) + 2)
 
     def digest(self) -> bytes:
@@ -247,6 +256,9 @@ def encode_files(files: Files, domain: Domain, index: int) -> Partition:
 class Frames:
     """A dask dataframe, as the trainer sees it: its columns and types, and tasks for workers."""
 
+    # Its rows may come in another order when they are computed again, and would then have other coins.
+    can_sample = False
+
     def __init__(self, table: Any, schema: Schema, n_jobs: int) -> None:
         self.schema = schema
         given = [str(name) for name in table.columns]
@@ -319,6 +331,12 @@ class Folder:
         """The same files with the target read within another range."""
         schema = replace(self.schema, target=target)
         return Folder(schema, [replace(piece, schema=schema) for piece in self._pieces])
+
+    can_sample = True
+
+    def sampled(self, share: Fraction, key: bytes) -> "Folder":
+        """The same files, of which workers read a secret sample; which rows are in it follows from the key."""
+        return Folder(self.schema, [replace(piece, sample=(share, key, n)) for n, piece in enumerate(self._pieces)])
 
     def counts(self) -> list[Any]:
         """A task for each piece that gives its number of records."""

@@ -6,6 +6,7 @@ Rows and codes stay on workers.
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -92,6 +93,18 @@ class DaskVault(Guarded):
     def narrowed(self, target: Bounded) -> "DaskVault":
         """The vault of the same records with the target read within another range."""
         return DaskVault(self._table.narrowed(target), self._client)
+
+    @property
+    def can_sample(self) -> bool:
+        """Whether the rows of a partition are the same, in the same order, whenever they are read: those of files are."""
+        return self._table.can_sample
+
+    def sampled(self, share: Fraction, entropy: Entropy) -> "DaskVault":
+        """The vault of a secret sample of the records, which workers draw by a key; see ``Source``."""
+        from dpforest.records.dask.partitions import Folder
+
+        assert isinstance(self._table, Folder)
+        return DaskVault(self._table.sampled(share, _draw_key(entropy)), self._client)
 
     def count_texts(self, name: str) -> Sealed[dict[str, int]]:
         """The sealed number of records of each text of a column, which workers have added up."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -22,6 +23,7 @@ from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.memory.kernels import count_scales, encode_numbers
 from dpforest.records.memory.threads import Workers
 from dpforest.records.people import People, read_ids
+from dpforest.records.sample import draw_kept
 from dpforest.records.scoring import hits_and_misses
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Schema
 from dpforest.schema.domain import Derived, Domain, derived
@@ -105,6 +107,20 @@ class Vault(Guarded, Openable):
         codes = np.where(self._target_codes >= 0, fine_steps(self._numbers, target), np.int32(-1))
         return Vault(self._columns, codes, replace(self.schema, target=target), self._workers, numbers=self._numbers)
 
+    can_sample: ClassVar[bool] = True
+
+    def sampled(self, share: Fraction, entropy: Entropy) -> "Vault":
+        """The vault of a secret sample of the records, or persons; see ``Source``. Its cost follows the sample."""
+        codes = self._target_codes
+        if self._people is None:
+            rows = draw_kept(len(codes), share, entropy)
+        else:
+            rows = np.flatnonzero(self._people.sample([self._ids], share))
+        rows = rows[codes[rows] >= 0]
+        columns = taken(self._columns, rows, self._workers)
+        numbers = None if self._numbers is None else self._numbers[rows]
+        return Vault(columns, codes[rows], self.schema, self._workers, numbers=numbers)
+
     def count_texts(self, name: str) -> Sealed[dict[str, int]]:
         """The sealed number of records of each text of a column."""
         column = self._columns[[*self.schema.features].index(name)]
@@ -166,6 +182,25 @@ def _category_codes(values: Any, feature: Derived, part: Categorical) -> np.ndar
     if feature.of != "value":  # weekdays are given as such indices
         return np.asarray(values)
     return category_codes(values, part)
+
+
+def taken(columns: list[Any], rows: np.ndarray, workers: Workers) -> list[Any]:
+    """Some rows of columns, by index; columns that are one matrix in memory are taken together, row by row."""
+    is_plain = [isinstance(column, np.ndarray) and column.dtype.kind in "biuf" for column in columns]
+    found = [None if plain else column[rows] for plain, column in zip(is_plain, columns, strict=True)]
+    places, parts = iter(np.flatnonzero(is_plain).tolist()), workers.parts(len(rows), max(sum(is_plain), 1))
+    for matrix in _matrices(column for column, plain in zip(columns, is_plain, strict=True) if plain):
+        by_row = abs(matrix.strides[0]) < abs(matrix.strides[1])
+        for table in [matrix.T] if by_row else [column[:, None] for column in matrix]:
+            some = np.empty((len(rows), table.shape[1]), dtype=table.dtype)
+            workers.run(partial(_take, table, rows, some), parts)
+            for column in some.T:
+                found[next(places)] = column
+    return found
+
+
+def _take(table: np.ndarray, rows: np.ndarray, some: np.ndarray, part: int, start: int, stop: int) -> None:
+    np.take(table, rows[start:stop], axis=0, out=some[start:stop], mode="clip")  # which, unlike "raise", makes no copy
 
 
 def encode(columns: list[Any], domain: Domain, workers: Workers | None = None) -> np.ndarray:

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from fractions import Fraction
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpforest.errors import MissingExtraError, TableError
+from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Openable, Scored, Weighted
 from dpforest.records.memory.counter import Guarded
@@ -124,6 +127,22 @@ class SqlVault(Guarded):
     def narrowed(self, target: Bounded) -> "SqlVault":
         """The vault of the same records with the target read within another range."""
         return SqlVault(self._table, replace(self.schema, target=target), self._session)
+
+    @property
+    def can_sample(self) -> bool:
+        """Whether records can have coins of their own: they are drawn once, and kept in a temporary table."""
+        return self._session.temporary
+
+    def sampled(self, share: Fraction, entropy: Entropy) -> "SqlVault":
+        """The vault of a secret sample of the records, which is a temporary table; see ``Source``."""
+        from dpforest.records.sql.coins import digits_of_row, draw_key, draw_side
+
+        names = [*self.schema.features, self.schema.target.name]
+        coin = next(name for n in count() if (name := f"coin_{n}") not in names)
+        # A record is kept by the upper end of its digits: those that are too few count as low, so none is kept too often.
+        drawn = self._table.select(*names).mutate(**{coin: draw_side(1 - share, digits_of_row(draw_key(entropy)))})
+        kept = drawn.filter(drawn[coin] == 0).select(*names)
+        return SqlVault(self._session.keep(kept), self.schema, self._session)
 
     def count_texts(self, name: str) -> Sealed[dict[str, int]]:
         """The sealed number of records of each text of a column."""

@@ -71,6 +71,7 @@ def _book_block(book: Book, number: int) -> Block:
     spent = accountant.epsilon_of(book.total)
     way = "pure epsilon" if accountant.unit == "epsilon" else f"zCDP, stated at delta = {accountant.noise_delta:.3g}"
     way += f", with delta = {accountant.threshold_delta:.3g} for lists" if accountant.threshold_delta else ""
+    way += f", on a secret sample of {float(accountant.share):.3g} of the records" if accountant.share < 1 else ""
     parts = _blocks(priced(book.root, accountant), accountant.unit)
     return _block(f"Book {number}: {way}", "book", spent, "epsilon", children=parts, inner_unit=accountant.unit)
 
