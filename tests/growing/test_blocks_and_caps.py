@@ -34,7 +34,7 @@ def test_random_splits_drawn_in_blocks_divide_their_own_node_wherever_any_split_
         held = [np.flatnonzero(reach[node, a:b]) for a, b in itertools.pairwise(domain.offsets)]
         route, feature = candidates.indices[node, 0], candidates.features[node, 0]
         if candidates.valid[node, 0]:
-            assert naive.divides(candidates.routes.children[route], held[feature])
+            assert naive.divides(candidates.routes.children(np.array([route]))[0], held[feature])
         else:
             # One child for each value divides every node that holds two values of a feature.
             assert all(len(codes) < 2 for codes in held)

@@ -88,7 +88,7 @@ def test_what_children_can_hold_partitions_what_their_parent_can_hold(grown):
             assert children[:, own].any(axis=1).all()
             for code in np.flatnonzero(reach[node, own]):
                 assert children[routes[node, code], own][code]
-            before = candidates.routes.children[candidates.indices[node, chosen[node]]]
+            before = candidates.routes.children(candidates.indices[node, chosen[node] : chosen[node] + 1])[0]
             held = np.flatnonzero(reach[node, own])
             together = {(a, b) for a in held for b in held if before[a] == before[b]}
             assert together == {(a, b) for a in held for b in held if routes[node, a] == routes[node, b]}

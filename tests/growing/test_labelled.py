@@ -61,7 +61,9 @@ def sides(candidates, codes):
     """The children ``(n_routes, n_records)`` to which the routes send records, of those that may be chosen."""
     routes = candidates.routes
     chosen = candidates.indices[0][candidates.valid[0]]
-    return np.array([routes.children[k][codes[routes.features[k]]] for k in chosen]).reshape(len(chosen), codes.shape[1])
+    return np.array([routes.children(np.array([k]))[0][codes[routes.features[k]]] for k in chosen]).reshape(
+        len(chosen), codes.shape[1]
+    )
 
 
 def most_right(domain, codes, labels, reach=None):

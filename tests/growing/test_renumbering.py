@@ -16,7 +16,7 @@ def open_levels(draw):
     """Open nodes that can hold some codes only, candidates for each, and a choice."""
     domain, n_open = draw(domains()), draw(st.integers(1, 5))
     growth, menu, rng = Growth(domain, n_open), draw(menus), np.random.default_rng(draw(SEEDS))
-    growth.reach = draw(reaches(domain, n_open))
+    growth._reach = draw(reaches(domain, n_open))
     candidates = menu.propose(domain, menu.fixed(domain), growth.reach, rng)
     chosen = np.array([rng.choice(np.flatnonzero(valid)) if valid.any() else -1 for valid in candidates.valid])
     chosen[rng.random(n_open) < 0.2] = -1

@@ -164,7 +164,7 @@ def test_bins_become_the_intervals_between_cuts_and_a_feature_without_a_cut_is_n
     assert menu.kinds == (OneChildPerValue(numeric=False), Intervals(((3,), (), ())))
     domain = Domain.of(SCHEMA, Grid(8))
     routes = menu.fixed(domain)
-    rows = zip(routes.features.tolist(), routes.children, strict=True)
+    rows = zip(routes.features.tolist(), routes.children(np.arange(routes.n_routes)), strict=True)
     route = {feature: row[: domain.n_codes[feature]].tolist() for feature, row in rows}
     assert route[0] == [0, 0, 0, 1, 1, 1, 1, 1, 2]  # missing is a value of its own
     assert route[1] == [0, 1, 2, 3]

@@ -39,7 +39,7 @@ def offered(candidates, domain, reach, node=0):
     splits = []
     for route in candidates.indices[node, candidates.valid[node]]:
         feature = int(candidates.routes.features[route])
-        children = candidates.routes.children[route]
+        children = candidates.routes.children(np.array([route]))[0]
         held = held_codes(domain, reach[node], feature)
         parts = {child: frozenset(code for code in held if children[code] == child) for child in children.tolist()}
         splits.append((feature, frozenset(part for part in parts.values() if part)))
@@ -160,7 +160,7 @@ def test_random_subsets_offer_only_two_sides_that_both_hold_codes(domain, seed, 
 def test_random_subsets_take_each_value_with_probability_one_half_for_each_node_anew():
     n_nodes = 4000
     routes = RandomSubsets(1).drawn(domain_of(Categorical(["a", "b"])), n_nodes, np.random.default_rng(1))
-    subsets = routes.children @ [1, 2, 4, 8]
+    subsets = routes.children(np.arange(routes.n_routes)) @ [1, 2, 4, 8]
     assert chisquare(np.bincount(subsets, minlength=16)).pvalue > RARE
     pairs = subsets[:-1] % 4 * 4 + subsets[1:] % 4
     assert chisquare(np.bincount(pairs, minlength=16)).pvalue > RARE
@@ -244,7 +244,7 @@ def test_a_random_split_has_equal_chances_by_feature_and_then_by_route():
     assert chisquare(by_feature[:3]).pvalue > RARE
     for feature in range(3):
         picked = candidates.routes.take(candidates.indices[candidates.features[:, 0] == feature, 0])
-        _, counts = np.unique(picked.children, axis=0, return_counts=True)
+        _, counts = np.unique(picked.children(np.arange(picked.n_routes)), axis=0, return_counts=True)
         fixed = Menu().fixed(domain)
         assert len(counts) == (fixed.features == feature).sum()
         assert chisquare(counts).pvalue > RARE

@@ -347,7 +347,9 @@ def split(domain, reach, routes, indices, chosen, first, most_nodes):
         feature = int(routes.features[route])
         offset = sum(domain.n_codes[:feature])
         child_of = {
-            code: int(routes.children[route][code]) for code in range(domain.n_codes[feature]) if held[offset + code]
+            code: int(routes.children(np.array([route]))[0][code])
+            for code in range(domain.n_codes[feature])
+            if held[offset + code]
         }
         used = sorted(set(child_of.values()))
         is_full = is_full or n_nodes + len(children) + len(used) > most_nodes

@@ -25,8 +25,9 @@ class Growth:
         self.domain = domain
         self.n_trees = n_trees
         self.first = 0
-        self.reach = np.ones((n_trees, domain.total_codes), dtype=bool)
-        self.reached = np.ones(n_trees)
+        self._reach = np.ones((n_trees, domain.total_codes), dtype=bool)
+        self._reached = np.ones(n_trees)
+        self._unseen: tuple[np.ndarray, ...] | None = None  # the last split, if what its children can hold was not asked yet
         self._trees = [np.arange(n_trees)]
         self._parents = [np.full(n_trees, -1)]
         self._first_children: list[np.ndarray] = []
@@ -40,7 +41,30 @@ class Growth:
 
     @property
     def n_open(self) -> int:
-        return len(self.reach)
+        return len(self.open_trees)
+
+    @property
+    def reach(self) -> np.ndarray:
+        """Whether a record with a code can come to an open node, ``(n_open, total_codes)``."""
+        self._look()
+        return self._reach
+
+    @property
+    def reached(self) -> np.ndarray:
+        """The share of all rows ``(n_open,)`` that a node would hold if every split divided its rows evenly."""
+        self._look()
+        return self._reached
+
+    def _look(self) -> None:
+        """Find what open nodes can hold. Not before somebody asks: of the last level, which may be large, nobody does."""
+        if self._unseen is None:
+            return
+        (features, routes, n_children, parents), self._unseen = self._unseen, None
+        reach, listed = self._reach[parents], np.zeros(len(parents), dtype=bool)
+        _narrow(self.domain.offsets, self.domain.n_values, features, routes, n_children, reach, listed)
+        n_listed = np.bincount(parents, listed, minlength=len(features))
+        self._reached = np.where(listed, self._reached[parents] / np.maximum(n_listed[parents], 1), 0.0)
+        self._reach = reach
 
     def split(self, candidates: Candidates, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Split the open nodes by their chosen candidates; afterwards their children are the open nodes.
@@ -50,10 +74,12 @@ class Growth:
         """
         routes, n_open = candidates.routes, self.n_open
         features, n_children = np.full(n_open, -1), np.zeros(n_open, dtype=np.int64)
-        own_routes = np.zeros((n_open, routes.children.shape[1]), dtype=np.uint16)
+        splitting = np.flatnonzero(chosen >= 0)
+        given = candidates.indices[splitting, chosen[splitting]]
+        features[splitting], own_routes = routes.features[given], np.zeros((n_open, routes.tables.shape[1]), dtype=np.uint16)
+        own_routes[splitting] = routes.children(given)
         most = min(MOST_NODES - self.first - n_open, MOST_REACH // self.domain.total_codes)
-        known = (self.reach, self.domain.offsets, routes.features, routes.children, candidates.indices, chosen)
-        _renumber(*known, most, features, own_routes, n_children)
+        _renumber(self.reach, self.domain.offsets, most, features, own_routes, n_children)
         nodes = np.flatnonzero(features >= 0)
         first_children = np.full(n_open, -1)
         first_children[nodes] = self.first + n_open + np.cumsum(n_children)[nodes] - n_children[nodes]
@@ -62,14 +88,10 @@ class Growth:
         self._routes.append(own_routes[nodes])
 
         parents = np.repeat(np.arange(n_open), n_children)
-        reach, listed = self.reach[parents], np.zeros(len(parents), dtype=bool)
-        _narrow(self.domain.offsets, self.domain.n_values, features, own_routes, n_children, reach, listed)
+        self._unseen = (features, own_routes, n_children, parents)
         self._trees.append(self._trees[-1][parents])
         self._parents.append(self.first + parents)
-        n_listed = np.bincount(parents, listed, minlength=n_open)
-        self.reached = np.where(listed, self.reached[parents] / np.maximum(n_listed[parents], 1), 0.0)
         self.first += n_open
-        self.reach = reach
         return features, own_routes, first_children
 
     def finish(self, target: Target) -> Forest:
@@ -95,31 +117,34 @@ class Growth:
 
 
 @njit(cache=True, nogil=True)
-def _renumber(reach, offsets, features, children, indices, chosen, most, own_features, own_routes, n_children):
-    """Write the chosen splits to ``own_*`` and ``n_children``, their children renumbered so that some code can reach each.
+def _renumber(reach, offsets, most, features, routes, n_children):
+    """Renumber the children in ``routes`` so that some code can reach each, and write how many there are.
 
-    Nodes whose children would be more than ``most`` in all stay leaves.
+    Nodes whose children would be more than ``most`` in all stay leaves: they have no feature any more.
     """
-    used = np.empty(children.shape[1], dtype=np.bool_)
-    number = np.empty(children.shape[1], dtype=np.uint16)
+    used = np.empty(routes.shape[1], dtype=np.bool_)
+    number = np.empty(routes.shape[1], dtype=np.uint16)
     n_before = 0
-    for node in range(chosen.size):
-        if chosen[node] < 0:
+    for node in range(features.size):
+        feature = features[node]
+        if feature < 0:
             continue
-        route = indices[node, chosen[node]]
-        feature, offset = features[route], offsets[features[route]]
+        offset = offsets[feature]
         used[:] = False
         for code in range(offsets[feature + 1] - offset):
-            used[children[route, code]] |= reach[node, offset + code]
+            used[routes[node, code]] |= reach[node, offset + code]
         n_used = 0
         for child in range(used.size):
             number[child] = max(n_used + used[child] - 1, 0)
             n_used += used[child]
         n_before += n_used
         if n_before <= most:
-            own_features[node], n_children[node] = feature, n_used
-            for code in range(own_routes.shape[1]):
-                own_routes[node, code] = number[children[route, code]]
+            n_children[node] = n_used
+            for code in range(routes.shape[1]):
+                routes[node, code] = number[routes[node, code]]
+        else:
+            features[node] = -1
+            routes[node] = 0
 
 
 @njit(cache=True, nogil=True)

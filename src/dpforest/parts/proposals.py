@@ -5,8 +5,9 @@ each code. A *menu* offers each node the routes that divide the codes it can sti
 """
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numba import njit
@@ -20,36 +21,59 @@ BLOCK_NODES = 4096
 
 @dataclass(frozen=True)
 class Routes:
-    """A table of routes, each of which sends the codes of one feature to children.
+    """Routes, each of which sends the codes of one feature to children.
 
-    ``children[r, code]`` is the child of a code of feature ``features[r]``. If child 0 gets one run of codes, it is
-    ``starts[r] : stops[r]``, and counts of both children are found by subtraction; else ``starts[r]`` is -1.
+    If child 0 gets one run of codes and child 1 the others, the run is ``starts[r] : stops[r]``, and no table is needed:
+    counts of both children are found by subtraction. Else ``starts[r]`` is -1 and ``tables[rows[r], code]`` is the child.
     A route divides a node if codes below ``ends[r]`` that the node can hold go to different children.
     """
 
-    features: np.ndarray  # (n_routes,)
-    children: np.ndarray  # (n_routes, most_codes)
-    starts: np.ndarray  # (n_routes,), as the next two
+    features: np.ndarray  # (n_routes,), as the next four
+    starts: np.ndarray
     stops: np.ndarray
     ends: np.ndarray
+    rows: np.ndarray  # -1 for a run
+    tables: np.ndarray  # (n_rows, most_codes)
 
     @property
     def n_routes(self) -> int:
         return len(self.features)
 
-    @property
+    @cached_property
     def most_children(self) -> int:
         """The number of children of the route that has most of them, at least 2."""
-        return int(self.children.max(initial=1)) + 1
+        return int(self.tables.max(initial=1)) + 1
+
+    def children(self, routes: np.ndarray) -> np.ndarray:
+        """The child of each code ``(len(routes), most_codes)`` by some of the routes."""
+        code = np.arange(self.tables.shape[1])
+        inside = (code >= self.starts[routes, None]) & (code < self.stops[routes, None])
+        children, is_table = (~inside).astype(np.uint16), self.rows[routes] >= 0
+        children[is_table] = self.tables[self.rows[routes[is_table]]]
+        return children
 
     @staticmethod
-    def join(tables: "list[Routes]") -> "Routes":
-        if len(tables) == 1:
-            return tables[0]
-        return Routes(*(np.concatenate([getattr(table, item.name) for table in tables]) for item in fields(Routes)))
+    def join(parts: "list[Routes]") -> "Routes":
+        """The routes of all parts, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        n_before = np.cumsum([0, *(len(part.tables) for part in parts[:-1])])
+        rows = [np.where(part.rows < 0, -1, part.rows + n) for part, n in zip(parts, n_before, strict=True)]
+        return Routes(
+            np.concatenate([part.features for part in parts]),
+            np.concatenate([part.starts for part in parts]),
+            np.concatenate([part.stops for part in parts]),
+            np.concatenate([part.ends for part in parts]),
+            np.concatenate(rows),
+            np.concatenate([part.tables for part in parts]),
+        )
 
     def take(self, indices: np.ndarray) -> "Routes":
-        return Routes(*(getattr(self, item.name)[indices] for item in fields(Routes)))
+        """Some of the routes, by index."""
+        own = self.rows[indices]
+        rows = np.where(own < 0, -1, np.cumsum(own >= 0) - 1)
+        known = (self.features[indices], self.starts[indices], self.stops[indices], self.ends[indices])
+        return Routes(*known, rows, self.tables[own[own >= 0]])
 
     def of_features(self, features: np.ndarray) -> "Routes":
         """The routes that split on the given features; all routes if there are none of those."""
@@ -57,18 +81,16 @@ class Routes:
         return self.take(indices) if len(indices) else self
 
     @staticmethod
-    def of_runs(domain: Domain, runs: list[tuple[Any, ...]]) -> "Routes":
-        """Binary routes, one for each (feature, start, stop, end): the codes ``start : stop`` go to child 0, others to 1."""
-        features, starts, stops, ends = np.array(runs, dtype=np.int64).T
-        code = np.arange(int(domain.n_codes.max()))
-        inside = (code >= starts[:, None]) & (code < stops[:, None])
-        return Routes(features, (~inside).astype(np.uint16), starts, stops, ends)
+    def of_runs(domain: Domain, features: np.ndarray, starts: np.ndarray, stops: np.ndarray, ends: np.ndarray) -> "Routes":
+        """Binary routes: the codes ``starts[r] : stops[r]`` of a feature go to child 0, others to 1."""
+        none = np.empty((0, int(domain.n_codes.max())), dtype=np.uint16)
+        return Routes(features, starts, stops, ends, np.full(len(features), -1), none)
 
     @staticmethod
     def of_table(domain: Domain, features: np.ndarray, children: np.ndarray) -> "Routes":
         """Routes of the given features from a table of children ``(n_routes, most_codes)``."""
         none = np.full(len(features), -1)
-        return Routes(features, children.astype(np.uint16), none, none, domain.n_codes[features])
+        return Routes(features, none, none, domain.n_codes[features], np.arange(len(features)), children.astype(np.uint16))
 
 
 class Kind(Protocol):
@@ -93,12 +115,14 @@ class Thresholds(_Fixed):
     """Splits of numeric features: at every cut (missing goes with the larger values), and missing against the rest."""
 
     def fixed(self, domain: Domain) -> Routes | None:
-        runs: list[tuple[Any, ...]] = []
-        for feature in np.flatnonzero(domain.is_numeric):
-            missing = domain.n_codes[feature] - 1
-            runs += [(feature, 0, stop, missing) for stop in range(1, missing)]
-            runs.append((feature, missing, missing + 1, missing + 1))
-        return Routes.of_runs(domain, runs) if runs else None
+        features = np.flatnonzero(domain.is_numeric)
+        if not len(features):
+            return None
+        own, code = _codes_of(domain, features)
+        missing = domain.n_codes[own] - 1  # the last code
+        is_missing, is_offered = code == missing, code != missing - 1  # there is a cut less than there are bins
+        starts, ends = np.where(is_missing, missing, 0), np.where(is_missing, missing + 1, missing)
+        return Routes.of_runs(domain, *(part[is_offered] for part in (own, starts, code + 1, ends)))
 
 
 @dataclass(frozen=True)
@@ -106,12 +130,18 @@ class OneAgainstRest(_Fixed):
     """Splits of categorical features: each value (also "other" and missing) against the rest."""
 
     def fixed(self, domain: Domain) -> Routes | None:
-        runs: list[tuple[Any, ...]] = [
-            (feature, code, code + 1, domain.n_codes[feature])
-            for feature in np.flatnonzero(~domain.is_numeric)
-            for code in range(domain.n_codes[feature])
-        ]
-        return Routes.of_runs(domain, runs) if runs else None
+        features = np.flatnonzero(~domain.is_numeric)
+        if not len(features):
+            return None
+        own, code = _codes_of(domain, features)
+        return Routes.of_runs(domain, own, code, code + 1, domain.n_codes[own])
+
+
+def _codes_of(domain: Domain, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The feature and the code of each code of some features, one after the other."""
+    n_codes = domain.n_codes[features]
+    begins = np.cumsum(n_codes) - n_codes
+    return np.repeat(features, n_codes), np.arange(int(n_codes.sum())) - np.repeat(begins, n_codes)
 
 
 @dataclass(frozen=True)
@@ -184,11 +214,13 @@ class RandomSubsets:
 
     def drawn(self, domain: Domain, n_nodes: int, rng: np.random.Generator) -> Routes | None:
         features = np.flatnonzero(~domain.is_numeric & (domain.n_values > self.beyond))
-        features = np.tile(np.repeat(features, self.n_subsets), n_nodes)
         if not len(features):
             return None
-        children = rng.integers(0, 2, size=(len(features), int(domain.n_codes.max())), dtype=np.uint16)
-        return Routes.of_table(domain, features, children)
+        children = np.zeros((n_nodes, len(features), self.n_subsets, int(domain.n_codes.max())), dtype=np.uint16)
+        for index, n_codes in enumerate(domain.n_codes[features].tolist()):
+            children[:, index, :, :n_codes] = rng.integers(0, 2, size=(n_nodes, self.n_subsets, n_codes), dtype=np.uint8)
+        repeated = np.tile(np.repeat(features, self.n_subsets), n_nodes)
+        return Routes.of_table(domain, repeated, children.reshape(len(repeated), -1))
 
 
 @dataclass(frozen=True)
@@ -310,7 +342,7 @@ class Menu:
         if self.only is not None:
             allowed = allowed & np.isin(np.arange(domain.n_features), self.only)
         _divides(
-            reach, domain.offsets, routes.features, routes.children, routes.starts, routes.stops, routes.ends,
+            reach, domain.offsets, routes.features, routes.rows, routes.tables, routes.starts, routes.stops, routes.ends,
             joined, allowed, valid,
         )  # fmt: skip
         candidates = Candidates(routes, joined, valid)
@@ -330,7 +362,7 @@ class Menu:
 
 
 @njit(cache=True, nogil=True)
-def _divides(reach, offsets, features, children, starts, stops, ends, indices, allowed, valid):
+def _divides(reach, offsets, features, rows, tables, starts, stops, ends, indices, allowed, valid):
     n_features = offsets.size - 1
     below = np.zeros(reach.shape[1] + n_features, dtype=np.int64)  # codes of a feature that are held before each
     for node in range(indices.shape[0]):
@@ -351,12 +383,12 @@ def _divides(reach, offsets, features, children, starts, stops, ends, indices, a
                 n_all = below[first + ends[route]]
                 valid[node, candidate] = 0 < n_inside < n_all
                 continue
-            first = -1
+            first, children = -1, tables[rows[route]]
             for code in range(ends[route]):
                 if reach[node, offset + code]:
                     if first < 0:
-                        first = children[route, code]
-                    elif children[route, code] != first:
+                        first = children[code]
+                    elif children[code] != first:
                         valid[node, candidate] = True
                         break
 

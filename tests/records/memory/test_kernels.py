@@ -273,7 +273,7 @@ def test_validity_of_routes_equals_its_twin(proposal):
         for column, route in enumerate(indices):
             feature, end = candidates.routes.features[route], candidates.routes.ends[route]
             held = np.flatnonzero(proposal.reach[node, domain.offsets[feature] : domain.offsets[feature + 1]])
-            expected = naive.divides(candidates.routes.children[route], [code for code in held if code < end])
+            expected = naive.divides(candidates.routes.children(np.array([route]))[0], [code for code in held if code < end])
             assert candidates.valid[node, column] == expected
 
 
@@ -287,7 +287,7 @@ def test_children_of_a_candidate_equal_their_twin(proposal, width):
         for column, route in enumerate(indices):
             feature = routes.features[route]
             own = counts[node, domain.offsets[feature] : domain.offsets[feature + 1]]
-            expected = naive.children_of(own, routes.children[route], routes.most_children)
+            expected = naive.children_of(own, routes.children(np.array([route]))[0], routes.most_children)
             if candidates.valid[node, column]:
                 assert next(children).tolist() == expected
     assert not list(children)

@@ -58,14 +58,14 @@ def children_of(counts: np.ndarray, candidates: Candidates, offsets: np.ndarray)
     n_valid = int(np.count_nonzero(candidates.valid))
     children = np.zeros((n_valid, routes.most_children, counts.shape[2]), dtype=np.int64)
     _add_up(
-        counts, offsets, routes.features, routes.children, routes.starts, routes.stops,
+        counts, offsets, routes.features, routes.rows, routes.tables, routes.starts, routes.stops,
         candidates.indices, candidates.valid, children,
     )  # fmt: skip
     return children
 
 
 @njit(cache=True, nogil=True)
-def _add_up(counts, offsets, features, routes, starts, stops, indices, valid, children):
+def _add_up(counts, offsets, features, rows, tables, starts, stops, indices, valid, children):
     width, index = counts.shape[2], 0
     below = np.empty((counts.shape[1], width), dtype=np.int64)  # sums of the codes of a feature up to and with each
     summed = np.full(offsets.size, -1)  # the node whose sums are there
@@ -89,7 +89,7 @@ def _add_up(counts, offsets, features, routes, starts, stops, indices, valid, ch
                     children[index, 1, w] = below[end - 1, w] - inside
             else:
                 for code in range(end - begin):
-                    child = routes[route, code]
+                    child = tables[rows[route], code]
                     for w in range(width):
                         children[index, child, w] += counts[node, begin + code, w]
             index += 1
