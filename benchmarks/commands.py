@@ -64,6 +64,23 @@ def interactions(
 
 
 @commands.command()
+def large(
+    rows: Annotated[int, typer.Option(min=1000, help="Rows to train on.")] = 8_000_000,
+    repeats: Annotated[int, typer.Option(min=1, help="Fits of each kind.")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what a secret sample of large tables costs in accuracy, and what it saves in time.
+
+    Example: [bold]dpforest bench large --rows 4000000 --repeats 1[/bold]
+    """
+    from benchmarks.large import run
+
+    with steps("Measuring") as progress:
+        lines = list(run(progress, rows, repeats))
+    _print(lines, as_json)
+
+
+@commands.command()
 def papers(
     quick: Quick = False, results: Results = Path("papers.jsonl"), report: Report = None, as_json: AsJson = False
 ) -> None:

@@ -21,10 +21,11 @@ def draw(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Uniform features ``(n_rows, N_FEATURES)`` and classes, by log-odds of single features, pairs and a triple of them."""
     rng = np.random.default_rng([20, seed])
     X = rng.random((n_rows, N_FEATURES))
-    return X, (rng.random(n_rows) < 1 / (1 + np.exp(-2 * (_strength(X) - _middle())))).astype(int)
+    return X, (rng.random(n_rows) < 1 / (1 + np.exp(-2 * (strength(X) - _middle())))).astype(int)
 
 
-def _strength(X: np.ndarray) -> np.ndarray:
+def strength(X: np.ndarray) -> np.ndarray:
+    """What features add up to ``(n_rows,)``: single ones, pairs and a triple of them."""
     slopes = np.random.default_rng(1).normal(size=N_FEATURES)
     waves = 2 * np.sin(6 * X[:, 0]) * (X[:, 1] > 0.5)
     product = 1.5 * (X[:, 2] * X[:, 3] > 0.3)
@@ -34,7 +35,7 @@ def _strength(X: np.ndarray) -> np.ndarray:
 
 
 def _middle() -> float:
-    return float(np.median(_strength(np.random.default_rng([20, 10**6]).random((100_000, N_FEATURES)))))
+    return float(np.median(strength(np.random.default_rng([20, 10**6]).random((100_000, N_FEATURES)))))
 
 
 def run(progress: Callable[[str], None], n_rows: int) -> Iterator[dict[str, object]]:

@@ -78,8 +78,12 @@ def fit_estimator(
     gate = make_gate(ledger, model.random_state)
     schema, vault = seal(recipe, None if groups is None else People(ledger.rows, gate.entropy))
     check_support(vault, recipe.needs if printed is None else [Openable], f"Recipe {recipe.name!r}")
+    used = recipe
+    if model.budget is not None and ledger.delta > 0:
+        # What a sample makes of zCDP is an epsilon with a delta of its own, which a budget cannot add up.
+        used = replace(recipe, secret_sample=ALL_ROWS)
     shape = {"n_trees": model.n_trees, "max_depth": model.max_depth}
-    outcomes = [] if model.budget is None else outcomes_of_fit(recipe, schema, ledger.epsilon, ledger.delta, **shape)
+    outcomes = [] if model.budget is None else outcomes_of_fit(used, schema, ledger.epsilon, ledger.delta, **shape)
     what = f"fit own recipe {recipe.name}" if whose["own_recipe"] else f"fit {recipe.name}"
     with closing(vault), charged(model.budget, what, outcomes, ledger):
         # From here on charges are made. They stay on the estimator even if the fit fails, and no older model does.
@@ -87,9 +91,6 @@ def fit_estimator(
             vars(model).pop(name, None)
         model.ledger_ = ledger
         if printed is None:
-            # What a sample makes of zCDP is an epsilon with a delta of its own, which a budget cannot add up.
-            whole = model.budget is not None and ledger.delta > 0
-            used = replace(recipe, secret_sample=ALL_ROWS) if whole else recipe
             forest = fit_forest(vault, used, gate, **shape, progress=progress)
         else:
             forest = fit_published(vault, recipe, printed, gate, **shape)
@@ -128,7 +129,13 @@ def check_parameters(model: Any) -> Recipe:
         lacking = [text for text in lacks if text in {*given, *words}]
         if lacking:
             raise ParameterError(f"The published variant of {recipe.name!r} takes no parameter {lacking[0]!r}.")
-    return recipe.with_parameters(model.recipe_params)
+    recipe = recipe.with_parameters(model.recipe_params)
+    if recipe.secret_sample.is_asked and model.budget is not None and model.delta > 0:
+        raise ParameterError(
+            "sample_rows asks for a secret sample. With delta, its loss has a delta of its own that a budget cannot add up. "
+            "Set delta = 0, fit without budget, or leave out sample_rows."
+        )
+    return recipe
 
 
 def _accountant(model: Any) -> Any:
@@ -302,7 +309,7 @@ def _notes(model: Any, recipe: Recipe, uncovered: list[str]) -> Iterator[str]:
             if gap.unknown.paid_for == GRID:
                 yield f"{percent(gap.share)} of the loss was spent {gap.unknown.cost}"
     if ledger.sample_share < 1:
-        yield sample_words(ledger.sample_share, schema.n_rows, model.forest_.n_records, ledger.rows)
+        yield sample_words(ledger.sample_share, schema.n_rows, model.forest_.n_records, _unit(model))
     if schema.learnt:
         names = ", ".join(map(repr, schema.learnt))
         yield f"the categories of {names} were learnt from the rows, for a part of epsilon and delta"

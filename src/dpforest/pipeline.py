@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from dpforest.errors import SchemaError
+from dpforest.errors import ParameterError, SchemaError
 from dpforest.forest.tree import Estimate, Forest
 from dpforest.growing.learnt_lists import learn_lists, threshold_delta
 from dpforest.growing.target_range import with_range
@@ -24,6 +24,10 @@ from dpforest.records.base import Openable, Source, check_support
 from dpforest.schema import Bounded, Classes, Numeric, Schema
 from dpforest.schema.domain import Domain
 
+NO_COINS = (
+    "sample_rows asks for a secret sample. Rows of a database without temporary tables, of dask dataframes and of a private "
+    "search cannot keep the coins of one. Leave out sample_rows: all rows are used then."
+)
 NO_BOUNDS = "numbers without public bounds are taken to lie between the least and the greatest value of the rows"
 
 
@@ -43,6 +47,8 @@ def fit_forest(
     ledger = gate.ledger
     recipe = with_range(recipe, vault.schema.target)
     check_support(vault, recipe.needs, f"Recipe {recipe.name!r}")
+    if recipe.secret_sample.is_asked and not vault.can_sample:
+        raise ParameterError(NO_COINS)
     # A plan weighs records against their noise, so by the epsilon that a record sees.
     facts = public_facts(vault.schema, recipe, ledger.accountant.record_epsilon, ledger.delta)
     amount, measured = ledger.accountant.budget, None

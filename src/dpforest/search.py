@@ -28,6 +28,7 @@ from dpforest.fitting import check_parameters, keep_names, resolve_schema, whose
 from dpforest.growing.learnt_lists import check_delta
 from dpforest.mechanisms import Entropy, Logarithmic
 from dpforest.parts.recipe import outside_parts
+from dpforest.pipeline import NO_COINS
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.amounts import as_written, exact, round_down
 from dpforest.privacy.base import Sensitivity
@@ -148,7 +149,10 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         candidates = self._draw_candidates(listed, law.draw(entropy), entropy)
         checked = [self._model(candidate, epsilon) for candidate in listed or candidates]
         for model in checked:
-            check_parameters(model).check(schema)
+            recipe = check_parameters(model)
+            recipe.check(schema)
+            if recipe.secret_sample.is_asked:
+                raise ParameterError(NO_COINS)
         whose = self._whose(checked if listed else [])
         if y is None:
             raise ValueError("DPSearchCV requires y to be passed, but the target y is None.")

@@ -3,6 +3,7 @@
 A twin that no replay can see is one whose mistake lies inside a sampler: there only what was drawn can tell.
 """
 
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from unittest.mock import patch
@@ -21,11 +22,14 @@ from dpforest.parts.leaves import NoisyCounts, PrivateLabel
 from dpforest.parts.proposals import Menu
 from dpforest.parts.recipe import Narrow
 from dpforest.parts.sampling import Disjoint
+from dpforest.parts.secret_sample import SecretSample
+from dpforest.privacy import accountants
+from dpforest.privacy.amplification import inside_sample, outside_sample
 from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.records.draws import NO_WEIGHTS
 from dpforest.records.memory.counter import MemoryCounter
-from dpforest.records.memory.vault import Vault
+from dpforest.records.memory.vault import Vault, taken
 
 # Random splits and all of the budget in the leaves, so that what is wrong there shows undiluted.
 COUNTS = recipe_of(
@@ -34,6 +38,7 @@ COUNTS = recipe_of(
 LABELS = replace(COUNTS, name="random splits, private labels", leaf=PrivateLabel())
 DEALT = replace(COUNTS, name="random splits, disjoint trees", sample=Disjoint(), n_trees=3)
 GREEDY = replace(COUNTS, name="greedy splits", propose=Menu(), allocate=Uniform(split_share=0.9))
+SAMPLED = replace(COUNTS, name="random splits, secret sample", secret_sample=SecretSample(3.0))
 
 
 def first_findings(subject, n_pairs=60):
@@ -63,6 +68,27 @@ def with_counter(counter):
             return DPForestClassifier.fit(self, *arguments, **named)
 
     return type(f"With{counter.__name__}", (DPForestClassifier,), {"fit": fit, "__module__": counter.__module__})
+
+
+def with_vault(vault):
+    """A classifier whose secret samples are drawn as another kind of vault does."""
+    return _patched(vault, [(Vault, "sampled", vault.sampled)])
+
+
+def with_formulas(formulas):
+    """A classifier whose accountants take other formulas for what a sample costs."""
+    names = ("inside_sample", "outside_sample")
+    return _patched(formulas, [(accountants, name, getattr(formulas, name)) for name in names])
+
+
+def _patched(kind, changes):
+    def fit(self, *arguments, **named):
+        with ExitStack() as stack:
+            for change in changes:
+                stack.enter_context(patch.object(*change))
+            return DPForestClassifier.fit(self, *arguments, **named)
+
+    return type(f"With{kind.__name__}", (DPForestClassifier,), {"fit": fit, "__module__": kind.__module__})
 
 
 # --- mistakes of the gate -------------------------------------------------------------------------------------------
@@ -185,11 +211,67 @@ class SeenCategories(DPForestClassifier):
             self.schema = declared
 
 
+# --- mistakes with secret samples -----------------------------------------------------------------------------------
+
+
+def of_rows(vault, rows):
+    """The vault of some rows, by index."""
+    rows = np.asarray(rows, dtype=np.int64)
+    rows = rows[vault._target_codes[rows] >= 0]
+    numbers = None if vault._numbers is None else vault._numbers[rows]
+    columns = taken(vault._columns, rows, vault._workers)
+    return Vault(columns, vault._target_codes[rows], vault.schema, vault._workers, numbers=numbers)
+
+
+class EverySecond(Vault):
+    """A sample of every second row: a new first row brings all those that were left out."""
+
+    def sampled(self, share, entropy):
+        return of_rows(self, np.arange(0, self._target_codes.size, 2))
+
+
+class ExactHalf(Vault):
+    """A sample of exactly half of the rows, by lot: a new row moves others in and out."""
+
+    def sampled(self, share, entropy):
+        n_rows = self._target_codes.size
+        return of_rows(self, np.sort(entropy.generator().permutation(n_rows)[: n_rows // 2]))
+
+
+class EvenRanks(Vault):
+    """A sample of the rows whose first value has an even rank among all: a new value moves the ranks of those above it."""
+
+    def sampled(self, share, entropy):
+        ranks = np.argsort(np.argsort([str(value) for value in self._columns[0]], kind="stable"))
+        return of_rows(self, np.flatnonzero(ranks % 2 == 0))
+
+
+class NoCoins(Vault):
+    """No sample is drawn, and what is charged is that of one."""
+
+    def sampled(self, share, entropy):
+        return self
+
+
+class HalfShare:
+    """What a sample costs is taken to be what one of half its share does."""
+
+    @staticmethod
+    def inside_sample(epsilon, share):
+        return inside_sample(epsilon, share / 2 if share < 1 else share)
+
+    @staticmethod
+    def outside_sample(epsilon, share):
+        return outside_sample(epsilon, share / 2 if share < 1 else share)
+
+
 # --- all of them, beside what they would be without their mistake -----------------------------------------------------
 
 # Classes of this module, so that a subject can go to another process.
 WithQuietGate, WithFloatGate, WithOneStreamGate = map(with_gate, (QuietGate, FloatGate, OneStreamGate))
 WithByPosition, WithEqualParts = map(with_counter, (ByPosition, EqualParts))
+WithEverySecond, WithExactHalf, WithEvenRanks = map(with_vault, (EverySecond, ExactHalf, EvenRanks))
+WithNoCoins, WithHalfShare = with_vault(NoCoins), with_formulas(HalfShare)
 
 
 def _twin(name, original, classifier=DPForestClassifier, **parts):
@@ -208,6 +290,10 @@ _PAIRS = [
     _twin("absent classes", COUNTS, leaf=PresentClasses()),
     _twin("shared generator", replace(DEALT, n_trees=2), WithOneStreamGate),
     _twin("float noise", COUNTS, WithFloatGate),
+    _twin("sample by position", SAMPLED, WithEverySecond),
+    _twin("sample of exactly half", SAMPLED, WithExactHalf),
+    _twin("sample by rank", SAMPLED, WithEvenRanks),
+    _twin("amplified by half the share", SAMPLED, WithHalfShare),
 ]
 TWINS: dict[str, Subject] = {broken.name: broken for broken, _ in _PAIRS}
 ORIGINALS: dict[str, Subject] = {broken.name: sound for broken, sound in _PAIRS}

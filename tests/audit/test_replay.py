@@ -41,6 +41,10 @@ SEEN = {
     "forgotten charge": ("charge", {"loss"}, TWIN),
     "absent classes": ("public value", set(), TWIN),
     "float noise": ("not an integer", set(), COUNTING),
+    "sample by position": ("bound", {"charge", "loss"}, COUNTING),
+    "sample of exactly half": ("bound", {"charge", "loss"}, COUNTING),
+    "sample by rank": ("bound", {"charge", "loss"}, COUNTING),
+    "amplified by half the share": ("loss", set(), COUNTING),
 }
 
 
@@ -80,7 +84,7 @@ def test_the_sound_original_of_a_twin_has_no_finding(name):
 
 
 def test_replay_sees_all_twins_but_the_one_whose_mistake_is_in_its_coins():
-    assert len(TWINS) == 11
+    assert len(TWINS) == 15
     assert TWINS.keys() - SEEN.keys() == {"shared generator"}
 
 

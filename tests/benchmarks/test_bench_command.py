@@ -32,7 +32,17 @@ def installed(tmp_path):
 
 def test_every_benchmark_has_its_own_options():
     options = {name: {option for part in command.params for option in part.opts} for name, command in BENCH.commands.items()}
-    assert set(options) == {"foundation", "interactions", "papers", "utility", "speed", "engines", "search", "bounds"}
+    assert set(options) == {
+        "foundation",
+        "interactions",
+        "large",
+        "papers",
+        "utility",
+        "speed",
+        "engines",
+        "search",
+        "bounds",
+    }
     assert options["foundation"] == {"--json"}
     assert options["interactions"] == {"--rows", "--json"}
     assert options["papers"] == {"--quick", "--results", "--report", "--json"}
@@ -40,7 +50,7 @@ def test_every_benchmark_has_its_own_options():
         "--systems": {"utility", "bounds"},
         "--before": {"bounds"},
         "--parquet-rows": {"speed"},
-        "--rows": {"engines", "interactions"},
+        "--rows": {"engines", "interactions", "large"},
         "--only": {"speed", "engines"},
         "--render": {"speed", "engines", "search", "bounds"},
     }.items():

@@ -1,13 +1,14 @@
 """A backend and the in-memory one side by side: every question goes to both, and both must say the same.
 
-``TwinSource`` and ``Twin`` keep the protocols of ``records.base``, so a script or a whole fit can run on them. Deals are
-drawn where the rows are. What was drawn is read back through the protocol itself: every table here has a feature that
-names its record, so counts of its codes at the roots say how often each record is in each tree. The records in memory
-get that deal.
+``TwinSource`` and ``Twin`` keep the protocols of ``records.base``, so a script or a whole fit can run on them. Deals and
+secret samples are drawn where the rows are. What was drawn is read back through the protocol itself: every table here has a
+feature that names its record, so counts of its codes at the roots say how often each record is in each tree. The records in
+memory get that deal.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import CAPABILITIES, AllTrees, Assignment, Counter, OneTree, Source
 from dpforest.records.draws import NO_WEIGHTS
 from dpforest.records.memory.counter import MemoryCounter
-from dpforest.records.memory.vault import Vault
+from dpforest.records.memory.vault import Vault, encode
 from dpforest.schema import Bounded, Classes, Schema
-from dpforest.schema.domain import Domain
+from dpforest.schema.domain import Domain, Grid
 
 # The feature that names its record.
 NAME = "record"
@@ -60,7 +61,7 @@ def offering_all(kind: type) -> type:
 class TwinSource:
     """A source of a backend beside that in memory."""
 
-    def __init__(self, source: Source, reference: Source) -> None:
+    def __init__(self, source: Source, reference: Vault) -> None:
         self.schema = source.schema
         self._source, self._reference = source, reference
         self.counter, self.gaps, self.close = source.counter, source.gaps, source.close
@@ -76,6 +77,20 @@ class TwinSource:
 
     def narrowed(self, target: Bounded) -> "TwinSource":
         return TwinSource(self._source.narrowed(target), self._reference.narrowed(target))
+
+    @property
+    def can_sample(self) -> bool:
+        return self._source.can_sample
+
+    def sampled(self, share: Fraction, entropy: Entropy) -> "TwinSource":
+        sample = self._source.sampled(share, entropy)
+        domain = Domain.of(self.schema, Grid(bins=1))
+        place = domain.names.index(NAME)
+        counter = sample.encode(domain)
+        counter.deal(AllTrees(1), entropy)
+        is_in = times_in_trees(counter, 1, place)[0].astype(bool)
+        names = encode(self._reference._columns, domain)[place]
+        return TwinSource(sample, self._reference._part(is_in[names]))
 
     def count_texts(self, name: str) -> Sealed[dict[str, int]]:
         answer = self._source.count_texts(name)

@@ -92,7 +92,7 @@ WORDS = [
     (recipe["name"], parameter)
     for recipe in list_recipes()
     for parameter in recipe["parameters"]
-    if isinstance(get_recipe(recipe["name"]).parameters[parameter], tuple)
+    if isinstance(get_recipe(recipe["name"]).all_parameters[parameter], tuple)
 ]
 PLACES = [
     (recipe["name"], parameter)

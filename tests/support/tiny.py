@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 from tests.support.targets import NUMBER, classes
 
 from dpforest import Numeric, Schema
@@ -20,7 +21,7 @@ class OneCutEach:
     """A candidate for each numeric feature: its first cut."""
 
     def fixed(self, domain):
-        return Routes.of_runs(domain, [(feature, 0, 1, 2) for feature in range(domain.n_features)])
+        return Routes.of_runs(domain, *np.array([(feature, 0, 1, 2) for feature in range(domain.n_features)]).T)
 
     def drawn(self, domain, n_nodes, rng):
         return None

@@ -381,6 +381,13 @@ def _within_claim(case: Case, fit: Fit) -> Iterator[Finding]:
     ledger = fit.tape.ledger
     if ledger is None or fit.failed:
         return
+    for query in fit.tape.queries:
+        if query.drawn > (share := query.book.accountant.share):
+            detail = f"{query.drawn} was drawn, {share} is counted on"
+            yield Finding(
+                "loss", f"the sample that {query.label!r} is about is larger than its book says", query.where, detail=detail
+            )
+            break
     if not fit.shows_its_ledger:
         yield Finding("charge", "the model shows another ledger than the one that was charged", "ledger_")
     deltas = [book.accountant.delta for book in ledger.books]

@@ -65,6 +65,7 @@ class Query:
     scopes: tuple[Scope, ...]
     times: int = 1  # how often the extra record is in the bootstrap that is asked about
     delta: float = 0.0  # what was stated of a list, for texts that only one of the tables has
+    drawn: Fraction = Fraction(1)  # the share of the secret sample that was drawn before
     runs: list[Run] = field(default_factory=list)
     n_charges: int = 0
 
@@ -136,6 +137,7 @@ class Tape:
             assert self._entropy is not None
             query.times = self._entropy.n_drawn_last
         query.delta = delta
+        query.drawn = Fraction(1) if self._entropy is None else self._entropy.share
         self.queries.append(query)
         self._asking, self._n_before = query, ledger.n_entries
         try:
@@ -281,6 +283,7 @@ class TapeEntropy(Entropy):
         self.seeded = False  # statements must be those of a usual fit
         self._seed, self._extra_first, self._n_streams = seed, extra_first, 0
         self._has_extra = has_extra
+        self.share = Fraction(1)  # of the sample that was drawn
         self.n_drawn_last = 1  # the largest number that a bootstrap drew for the record that was drawn last: the extra one
 
     def draw_for_records(self, kernel: Callable[..., int], values: np.ndarray, *arguments: Any) -> None:
@@ -296,9 +299,12 @@ class TapeEntropy(Entropy):
             by_record = by_record[::-1]
         values[...] = by_record.T.reshape(values.shape)
 
-    def sample_records(self, draw: Callable[[int, Entropy], np.ndarray], n_records: int) -> np.ndarray:
+    def sample_records(
+        self, draw: Callable[[int, Fraction, Entropy], np.ndarray], n_records: int, share: Fraction
+    ) -> np.ndarray:
         # Of a secret sample the extra record is always a part: what it costs then is what its book is charged.
-        kept = draw(n_records - self._has_extra, Entropy(self._next_seed()))
+        self.share *= share
+        kept = draw(n_records - self._has_extra, share, Entropy(self._next_seed()))
         if not self._has_extra:
             return kept
         return np.concatenate([[0], kept + 1] if self._extra_first else [kept, [n_records - 1]])

@@ -48,10 +48,9 @@ def recipes(
     if recipe.has_published_variant:
         output.print("\n[bold]As printed[/bold] (variant='published'), for research:\n")
         output.print(escape(_documentation(name, "published")), soft_wrap=True)
-    if recipe.parameters:
-        output.print("\nIts recipe_params, with their defaults:")
+    output.print("\nIts recipe_params, with their defaults:")
     for parameter, value in recipe.settings().items():
-        setting = recipe.parameters[parameter]
+        setting = recipe.all_parameters[parameter]
         words = f" (one of {', '.join(map(repr, setting[1]))})" if isinstance(setting, tuple) else ""
         output.print(escape(f"  {parameter} = {value!r}{words}"), soft_wrap=True)
     charges = [(row["scope"], row["label"], row["mechanism"], f"{row[ledger.unit]:.4g}") for row in ledger.entries()]

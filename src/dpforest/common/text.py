@@ -40,6 +40,11 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def roughly(number: float) -> str:
+    """A number to two digits: ``2,000,000``."""
+    return f"{float(f'{number:.2g}'):,.0f}"
+
+
 def listed_names(names: Sequence[str], most: int = 6) -> str:
     """Some names of columns on one line, cut if long, and how many more there are: ``age, sex and 4 more``."""
     shown = ", ".join(shortened(name, 40) for name in names[:most])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
@@ -35,9 +35,8 @@ class Run:
 
     @property
     def scored(self) -> Scored:
-        """The counter, whose records keep scores."""
-        assert isinstance(self.counter, Scored)
-        return self.counter
+        """The counter, whose records keep scores: the stages need that."""
+        return cast(Scored, self.counter)
 
     @property
     def prior(self) -> float:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,11 @@ class Entropy:
         """Fill ``values`` ``(..., n_records)`` by a kernel; the coins of a draw belong to its record alone."""
         self.run(kernel, values.size, *arguments, values.reshape(-1))
 
-    def sample_records(self, draw: "Callable[[int, Entropy], np.ndarray]", n_records: int) -> np.ndarray:
-        """The indices of the records that ``draw(n_records, entropy)`` keeps; the coins of a record are its own."""
-        return draw(n_records, self)
+    def sample_records(
+        self, draw: "Callable[[int, Fraction, Entropy], np.ndarray]", n_records: int, share: Fraction
+    ) -> np.ndarray:
+        """The indices of the records that ``draw`` keeps, each with probability ``share``, by coins of its own."""
+        return draw(n_records, share, self)
 
     def generator(self) -> np.random.Generator:
         """A fast generator of numpy for *public* coins, such as which features a node may use."""

@@ -37,6 +37,7 @@ def uncertain_range(forest: Forest, schema: Schema, ledger: Ledger) -> list[str]
     if not isinstance(target, Bounded) or target.has_bounds:
         return []
     n_rows = schema.n_rows if schema.n_rows is not None else 0.0 if forest.n_records is None else forest.n_records.value
+    n_rows *= float(ledger.sample_share)
     charges = [entry for book in ledger.books for _, entry in walk.entries(book.root) if isinstance(entry, Charge)]
     mechanisms = [charge.mechanism for charge in charges if charge.label == "location of the target"]
     known = [mechanism.parameters for mechanism in mechanisms if isinstance(mechanism, Mechanism)]

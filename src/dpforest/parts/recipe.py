@@ -229,7 +229,7 @@ class Recipe:
         """All parts that declare what they need; raises for a part that does not inherit from ``Part``."""
         found = [part for name in PART_FIELDS if (part := getattr(self, name)) is not None and not isinstance(part, NUMBER)]
         for part in found:
-            if not isinstance(part, Part):
+            if Part not in type(part).__mro__:  # isinstance would ask for every attribute of the protocol, each time
                 raise ParameterError(
                     f"{type(part).__name__} of recipe {self.name!r} does not say what it needs. A part inherits from the "
                     "class of its kind, such as dpforest.parts.leaves.LeafRelease or dpforest.parts.shape.Rule."

@@ -7,9 +7,8 @@ from fractions import Fraction
 from dpforest.errors import ParameterError, shown
 from dpforest.parts.part import Part
 from dpforest.parts.shape import Facts
+from dpforest.privacy.amplification import SHARE_STEPS
 
-# A share is a multiple of 1 / SHARE_STEPS.
-SHARE_STEPS = 1 << 20
 # The records that a plan can use: so many of each class (of two, if there are fewer), or in all for a number.
 ROWS_OF_CLASS, ROWS_OF_NUMBER = 1_000_000, 2_000_000
 # A sample is drawn if the table has so many times these rows: below, it would save little.
@@ -21,7 +20,7 @@ class SecretSample(Part):
     """Each record takes part with the same probability, by a secret coin of its own; persons do, if they are protected.
 
     What is lost in records is won back in budget, so that a large table costs no more time than the sample. ``rows`` is how
-    many records are wanted, or infinity for all; by default it is what the plan can use.
+    many records are wanted, or 0 for all; by default it is what the plan can use.
 
     Privacy:
         Claim: what is (e, d)-DP on the sample is (log(1 + q (exp(e) - 1)), q d)-DP on the table, with q the probability.
@@ -33,12 +32,19 @@ class SecretSample(Part):
     rows: float | None = None
 
     def __post_init__(self) -> None:
-        if self.rows is not None and not self.rows >= 1:
-            raise ParameterError(f"sample_rows must be at least 1, or inf for all rows, not {shown(self.rows)}.")
+        if self.rows is None:
+            return
+        if isinstance(self.rows, bool) or not (self.rows == 0 or 1 <= self.rows < math.inf):
+            raise ParameterError(f"sample_rows must be a number of at least 1, or 0 for all rows, not {shown(self.rows)}.")
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody asked for a sample, and not the plan."""
+        return bool(self.rows)
 
     @property
     def needs_rows(self) -> bool:
-        return self.rows is None or math.isfinite(self.rows)
+        return self.rows != 0
 
     def share(self, facts: Facts) -> Fraction:
         """The probability with which a record takes part."""
@@ -46,9 +52,9 @@ class SecretSample(Part):
         if wanted is None:
             wanted = ROWS_OF_NUMBER if facts.n_classes is None else ROWS_OF_CLASS * max(facts.n_classes, 2)
             least = WORTHWHILE
-        if math.isinf(facts.epsilon) or facts.n_rows <= least * wanted:
+        if wanted == 0 or math.isinf(facts.epsilon) or facts.n_rows <= least * wanted:
             return Fraction(1)
         return Fraction(max(math.floor(SHARE_STEPS * wanted / facts.n_rows), 1), SHARE_STEPS)
 
 
-ALL_ROWS = SecretSample(math.inf)
+ALL_ROWS = SecretSample(0)

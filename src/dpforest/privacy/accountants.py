@@ -31,10 +31,10 @@ from dpforest.privacy.amounts import (
     round_up,
     round_up_short,
 )
-from dpforest.privacy.amplification import inside_sample, outside_sample
+from dpforest.privacy.amplification import SHARE_STEPS, inside_sample, outside_sample
 
 WHOLE = Fraction(1)  # the share of a sample that is the table
-MOST_DELTA = 0.01  # on a sample; delta over its share could be more, which would buy nothing
+MOST_DELTA = 0.01  # on a sample: delta over its share could come near 1, where it would promise nothing
 # Below these budgets no sampler could run: noise would not fit 64-bit integers once levels and trees have had their shares.
 SMALLEST = {"epsilon": 2.0**-30, "rho": 2.0**-26}
 # More than the relative error of a term of the conversion: a few roundings of 2**-53 each, one of them since a float stands
@@ -243,7 +243,7 @@ class ZCDP:
         return self.inside if self.rows == 1 else zcdp_epsilon(self.budget, self.noise_delta)
 
     def of_unit(self, amount: float) -> float:
-        """The rho that the protected unit loses when a record loses ``amount``; rounded up."""
+        """The rho that the protected unit loses, on the sample, when a record loses ``amount``; rounded up."""
         return amount if math.isinf(amount) else round_up(exact(amount) * self.rows**2)
 
     def strength(self, mechanism: str, amount: float) -> Fraction:
@@ -298,8 +298,8 @@ def make_accountant(
     listed = _as_written(threshold_delta)
     if not 0 <= listed <= failure:
         raise ParameterError(f"The delta of lists must lie in 0 .. {failure:.3g}, not {shown(threshold_delta)}.")
-    if not 0 < share <= 1:
-        raise ParameterError(f"The share of a sample must lie in (0, 1], not {shown(share)}.")
+    if not 0 < share <= 1 or SHARE_STEPS % share.denominator:
+        raise ParameterError(f"The share of a sample must be a multiple of 1 / {SHARE_STEPS:,} in (0, 1], not {share}.")
     rows = int(rows)
     accountant: Accountant
     if loss == math.inf:

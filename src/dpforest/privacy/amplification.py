@@ -9,8 +9,8 @@ Privacy:
         By assumption p'(S) <= a p(S) + d, so Q(S) <= (1 - q + q a) p(S) + q d. The other way round p'(S) >= (p(S) - d) / a,
         so p(S) <= (Q(S) + q d / a) / (1 - q + q / a); there (1 - q + q / a) (1 - q + q a) >= 1, because a + 1/a >= 2, and
         1 - q + q / a >= 1 / a, which gives p(S) <= (1 - q + q a) Q(S) + q d. The bounds grow with q, and averaging over the
-        coins of others keeps them [li2012, Theorem 1; balle2018, Theorem 8]. They are attained, by the count of one record
-        with geometric noise.
+        coins of others keeps them [li2012, Theorem 1; balle2018, Theorem 8]. The first is attained: by the count of
+        one record with geometric noise, and d by randomized response.
     Assumes: the coins stay secret, and nothing else that is released depends on them.
 """
 
@@ -19,6 +19,7 @@ from fractions import Fraction
 
 from dpforest.privacy.amounts import float_above
 
+SHARE_STEPS = 1 << 20  # a share is a multiple of one over this
 # More than the relative error of the formulas below, which is a few roundings of 2**-53.
 ROUNDING = 2.0**-48
 # Above this exp(e) - 1 may pass the largest float.
@@ -42,7 +43,10 @@ def inside_sample(epsilon: float, share: Fraction) -> float:
     if share == 1 or math.isinf(epsilon):
         return epsilon
     part = float(share)
-    inside = math.log1p(math.expm1(epsilon) / part) if epsilon <= LARGE else epsilon - math.log(part)
-    while outside_sample(inside, share) > epsilon:
-        inside *= 1 - ROUNDING
-    return inside
+    if epsilon <= 1:
+        inside = math.log1p(math.expm1(epsilon) / part)
+    else:
+        inside = epsilon - math.log(part) + math.log1p(-(1 - part) * math.exp(-epsilon))
+    while inside > epsilon and outside_sample(inside, share) > epsilon:
+        inside = math.nextafter(inside * (1 - ROUNDING), 0)
+    return max(inside, epsilon)

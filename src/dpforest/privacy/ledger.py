@@ -91,6 +91,10 @@ class Ledger:
         """
         if len(self._open) > 1:
             raise AccountingError(f"A new book cannot begin inside the scope {self._open[-1].label!r}.")
+        if any(book.accountant.share < 1 for book in self.books):
+            raise AccountingError(
+                "A book about a sample is the last one: what else the sample gave would have to be added to it."
+            )
         if accountant.rows != self.rows:
             raise AccountingError(f"A new book is about {accountant.rows} rows of a person, the ledger about {self.rows}.")
         books = [book for book in self.books if book.root.children]
@@ -256,7 +260,7 @@ class Ledger:
                     "delta": book.accountant.delta,
                     "unit": book.accountant.unit,
                     **({"threshold_delta": listed} if (listed := book.accountant.threshold_delta) else {}),
-                    **({"sample_share": str(share)} if (share := book.accountant.share) < 1 else {}),
+                    **({"sample_share": float(share)} if (share := book.accountant.share) < 1 else {}),
                     "root": to_dict(book.root, self.is_old),
                 }
                 for book in self.books
@@ -273,7 +277,10 @@ class Ledger:
         ledger = cls(make_accountant(float(content["epsilon"]), content["delta"], rows))
         ledger.books, ledger.proof, ledger.is_old = [], content.get("proof", ""), "format" not in content
         for book in content["books"]:
-            listed, share = book.get("threshold_delta", 0.0), Fraction(book.get("sample_share", 1))
+            listed, part = book.get("threshold_delta", 0.0), book.get("sample_share", 1.0)
+            if type(part) is not float or (ledger.books[-1:] and ledger.sample_share < 1):
+                raise ValueError("The share of a sample is a number, and its book the last one.")
+            share = Fraction(part)
             accountant = make_accountant(float(book["epsilon"]), book["delta"], rows, listed, share)
             ledger._open_book(Book(accountant, scope_from_dict(book["root"], ledger.is_old)))
         if not ledger.books:

@@ -8,6 +8,7 @@ from typing import Any
 
 from dpforest.common.jsonable import jsonable
 from dpforest.common.pipelines import UNCOVERED
+from dpforest.common.text import roughly
 from dpforest.errors import shown_up
 from dpforest.forest.tree import Estimate
 from dpforest.privacy.accountants import is_whole
@@ -156,14 +157,12 @@ def large_delta(delta: float, declared: int | None, measured: Estimate | None) -
     ]
 
 
-def sample_words(share: Fraction, declared: int | None, measured: Estimate | None, rows_of_person: int = 1) -> str:
+def sample_words(share: Fraction, declared: int | None, measured: Estimate | None, unit: str) -> str:
     """A note on the secret sample of this share that a model was trained on."""
     rows = declared if declared is not None else 0 if measured is None else max(measured.value, 0)
-    about = f"{float(f'{float(share) * rows:.2g}'):,.0f}"
-    who = "record" if rows_of_person == 1 else "person"
     return (
-        f"trained on a secret sample of about {about} rows: each {who} took part with probability {float(share):.2g}; the "
-        "sample is part of the guarantee, which holds as long as nobody learns who was in it"
+        f"trained on a secret sample of about {roughly(float(share) * rows)} rows: each {unit} took part with probability "
+        f"{float(share):.2g}; the sample is part of the guarantee, which holds as long as nobody learns who was in it"
     )
 
 

@@ -139,7 +139,7 @@ class ParquetVault(Guarded, Openable):
         sample, n_read = [], 0
         for batch in read_batches(self._files, names, BATCH_ROWS):
             first, end = np.searchsorted(rows, [n_read, n_read + batch.num_rows])
-            sample.append(batch.take(pa.array(rows[first:end] - n_read)))
+            sample.append(_takeable(batch).take(pa.array(rows[first:end] - n_read)))
             n_read += batch.num_rows
         pa.default_memory_pool().release_unused()
         return ParquetVault(self._files, self.schema, self._workers, sample=sample)
@@ -257,6 +257,15 @@ def _check_types(empty: pa.Table, schema: Schema, with_target: bool, path: str) 
             read_target(empty.column(schema.target.name), schema.target)
     except TableError as error:
         raise TableError(f"{path}: {error}") from None
+
+
+def _takeable(batch: pa.Table) -> pa.Table:
+    """The table with text by views as plain text, of which pyarrow can take rows."""
+    for index, field in enumerate(batch.schema):
+        plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}.get(str(field.type))
+        if plain is not None:
+            batch = batch.set_column(index, field.name, batch.column(index).cast(plain))
+    return batch
 
 
 def empty_table(file: dataset.ParquetFileFragment, names: list[str]) -> pa.Table:

@@ -31,7 +31,7 @@ GUARD = 128  # further bits of powers, while the table is made
 
 def draw_kept(n_records: int, share: Fraction, entropy: Entropy) -> np.ndarray:
     """The indices of the records that are kept, increasing, each with probability ``share``."""
-    return entropy.sample_records(lambda n, own: _by_gaps(n, share, own), n_records)
+    return entropy.sample_records(_by_gaps, n_records, share)
 
 
 def _by_gaps(n_records: int, share: Fraction, entropy: Entropy) -> np.ndarray:
@@ -63,8 +63,8 @@ def powers(share: Fraction) -> np.ndarray:
     for _ in range(min(math.ceil(FAR / share), MOST_POWERS)):
         low = low * rest.numerator // rest.denominator
         high = -(-high * rest.numerator // rest.denominator)
-        if low >> GUARD != high >> GUARD:
-            break  # a shorter table is as good
+        if low >> GUARD != high >> GUARD or found[-1:] == [low >> GUARD]:
+            break  # a shorter table is as good, and in this one no two powers are alike
         found.append(low >> GUARD)
     return np.array(found, dtype=np.uint64)
 
@@ -97,7 +97,7 @@ def draw_gaps(words, cursor, first, table, scale, draws):
             return item
         guess = math.log((float(word) + 1.0) * 2.0**-64) * scale
         g = min(max(int(guess), 0), table.size)
-        while g < table.size and word < table[g]:
+        while g < table.size and word <= table[g]:
             g += 1
         while g > 0 and word > table[g - 1]:
             g -= 1

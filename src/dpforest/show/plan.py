@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.common.text import NOTHING, counted, decimals, listed_names
+from dpforest.common.text import NOTHING, counted, decimals, listed_names, roughly
 from dpforest.errors import ParameterError, SchemaError
 from dpforest.forest.bands import NORMAL_95
 from dpforest.forest.tree import Forest
@@ -137,7 +137,7 @@ def _rows(of_table: Facts, facts: Facts, is_public: bool) -> list[Line]:
             f"each record takes part by a secret coin, so that epsilon = {of_table.epsilon:.3g} of the table is "
             f"{facts.epsilon:.3g} of the sample; the coins are part of the guarantee. sample_rows sets another number"
         )
-        lines.append(Line("secret sample", f"about {facts.n_rows:,.0f} rows", why))
+        lines.append(Line("secret sample", f"about {roughly(facts.n_rows)} rows", why))
     why = "says how far records stand out of the noise; the other choices follow from it"
     return [*lines, Line("rows x epsilon", f"{facts.n_rows * facts.epsilon:,.0f}", why)]
 

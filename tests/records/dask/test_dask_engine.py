@@ -160,7 +160,7 @@ def held_records(key, index, size, share):
 class BothVaults:
     """A table on the cluster and in memory."""
 
-    counter, gaps = DaskCounter, DaskVault.gaps
+    counter, gaps, can_sample = DaskCounter, DaskVault.gaps, False
 
     def __init__(self, schema, client, given=None):
         whole = table(schema)

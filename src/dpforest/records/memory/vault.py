@@ -61,6 +61,7 @@ class Vault(Guarded, Openable):
         self._numbers = numbers  # (n_rows,) a bounded target as it was given, to be read again within another range
         self._workers = workers
         self._ids, self._people = ids, people
+        self.can_sample = True
 
     @classmethod
     def seal(
@@ -107,8 +108,6 @@ class Vault(Guarded, Openable):
         codes = np.where(self._target_codes >= 0, fine_steps(self._numbers, target), np.int32(-1))
         return Vault(self._columns, codes, replace(self.schema, target=target), self._workers, numbers=self._numbers)
 
-    can_sample: ClassVar[bool] = True
-
     def sampled(self, share: Fraction, entropy: Entropy) -> "Vault":
         """The vault of a secret sample of the records, or persons; see ``Source``. Its cost follows the sample."""
         codes = self._target_codes
@@ -145,7 +144,9 @@ class Vault(Guarded, Openable):
     def _part(self, kept: np.ndarray) -> "Vault":
         """A vault of all rows in which those not in the mask are left out, as rows without a target are."""
         codes = np.where(kept, self._target_codes, -1)
-        return Vault(self._columns, codes, self.schema, self._workers, numbers=self._numbers)
+        part = Vault(self._columns, codes, self.schema, self._workers, numbers=self._numbers)
+        part.can_sample = False  # the ledger of a search has its parts side by side, and no book for a sample of one
+        return part
 
     def hits(self, forest: Forest) -> Sealed[np.ndarray]:
         """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``hits_and_misses``."""

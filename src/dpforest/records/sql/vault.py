@@ -138,7 +138,8 @@ class SqlVault(Guarded):
         from dpforest.records.sql.coins import digits_of_row, draw_key, draw_side
 
         names = [*self.schema.features, self.schema.target.name]
-        coin = next(name for n in count() if (name := f"coin_{n}") not in names)
+        taken = {name.casefold() for name in names}  # some engines take names that differ in case for the same
+        coin = next(name for n in count() if (name := f"coin_{n}") not in taken)
         # A record is kept by the upper end of its digits: those that are too few count as low, so none is kept too often.
         drawn = self._table.select(*names).mutate(**{coin: draw_side(1 - share, digits_of_row(draw_key(entropy)))})
         kept = drawn.filter(drawn[coin] == 0).select(*names)

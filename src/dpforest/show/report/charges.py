@@ -48,7 +48,7 @@ def picture(ledger: Ledger) -> Block:
     """The whole ledger as nested blocks, each with the share of the loss that its width shows."""
     books = [_book_block(book, number) for number, book in enumerate(ledger.books, 1) if book.root.children]
     whole = _block("The whole model", "sequential", ledger.spent, "epsilon", children=books)
-    if len(books) == 1:
+    if len(books) == 1 and ledger.sample_share == 1:
         whole["children"], whole["inner_unit"] = books[0]["children"], books[0]["inner_unit"]
     _share(whole, Fraction(1))
     drawn = _drawn(whole)

@@ -1,0 +1,582 @@
+"""Fits on a secret sample: what is drawn, spent, stated, kept and shown, and where all rows are used as before.
+
+Fits have fresh coins. What is asserted holds for all of them, or fails with the chance that is stated.
+"""
+
+import json
+import math
+import warnings
+from copy import deepcopy
+from dataclasses import fields, replace
+from fractions import Fraction
+from functools import cache
+
+import dp_accounting
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from dp_accounting.rdp import RdpAccountant
+from typer.testing import CliRunner
+
+from dpforest import (
+    Bounded,
+    Budget,
+    Categorical,
+    Classes,
+    DPForestClassifier,
+    DPForestRegressor,
+    DPSearchCV,
+    Numeric,
+    Schema,
+    list_recipes,
+    load_model,
+)
+from dpforest.budget import Loss
+from dpforest.cli.console import output
+from dpforest.cli.main import commands
+from dpforest.common.archive import packed
+from dpforest.errors import AccountingError, ModelFileError, NothingLearntWarning, ParameterError
+from dpforest.forest.tree import Forest
+from dpforest.model import file
+from dpforest.model.doubts import uncertain_range
+from dpforest.privacy.ledger import Ledger
+from dpforest.show.plan import explain
+from dpforest.show.report.content import report_content
+
+N_ROWS, SAMPLE = 4000, {"sample_rows": 1000}
+FEATURES = {"age": Numeric(0, 100), "city": Categorical(["Oslo", "Rome", "Bonn"])}
+SCHEMA = Schema(FEATURES, Classes(["no", "yes"], name="says"))
+DECLARED = replace(SCHEMA, n_rows=N_ROWS)
+LEARNT = replace(SCHEMA, features={**FEATURES, "city": Categorical(learn=True)})
+MEANS = Schema(FEATURES, Bounded(0, 100, name="says"))
+
+
+NOTE = "the sample is part of the guarantee, which holds as long as nobody learns who was in it"
+
+
+@cache
+def table(n_rows=N_ROWS):
+    rng = np.random.default_rng(0)
+    return pd.DataFrame({"age": rng.uniform(0, 100, n_rows), "city": rng.choice(["Oslo", "Rome", "Bonn"], n_rows)})
+
+
+def labels(X):
+    return np.where((X["age"] > 50) | (X["city"] == "Oslo"), "yes", "no")
+
+
+def fitted(schema=SCHEMA, n_rows=N_ROWS, params=SAMPLE, **settings):
+    X, groups = table(n_rows), settings.pop("groups", None)
+    is_means = isinstance(schema.target, Bounded)
+    model = (DPForestRegressor if is_means else DPForestClassifier)(schema, **{"recipe_params": params, **settings})
+    return model.fit(X, X["age"].to_numpy() if is_means else labels(X), groups=groups)
+
+
+# What is fitted, the units of the books, and which share the last book is about; None if it follows from a measured number.
+MODELS = {
+    "pure": (lambda: fitted(DECLARED), ["epsilon"], Fraction(1, 4)),
+    "pure, rows measured": (fitted, ["epsilon", "epsilon"], None),
+    "zCDP": (lambda: fitted(DECLARED, delta=1e-6), ["rho"], Fraction(1, 4)),
+    "zCDP, rows measured": (lambda: fitted(delta=1e-6), ["epsilon", "rho"], None),
+    "lists": (lambda: fitted(replace(LEARNT, n_rows=N_ROWS), delta=1e-5, epsilon=2.0), ["rho"], Fraction(1, 4)),
+    "lists, rows measured": (lambda: fitted(LEARNT, delta=1e-5, epsilon=2.0), ["epsilon", "rho"], None),
+    "lists and a bootstrap": (
+        lambda: fitted(replace(LEARNT, n_rows=N_ROWS), delta=1e-5, recipe="patil-singh-2014", n_trees=2),
+        ["epsilon"], Fraction(1, 4),
+    ),
+    "a number": (lambda: fitted(replace(MEANS, n_rows=N_ROWS)), ["epsilon"], Fraction(1, 4)),
+    "a number, zCDP, rows measured": (lambda: fitted(MEANS, delta=1e-6), ["epsilon", "rho"], None),
+    "a number without bounds": (
+        lambda: fitted(Schema(FEATURES, Bounded(name="says"), n_rows=N_ROWS), epsilon=4.0), ["epsilon"], Fraction(1, 4)
+    ),
+    "persons": (
+        lambda: fitted(DECLARED, epsilon=3.0, max_rows_per_person=3, groups=np.arange(N_ROWS) // 2), ["epsilon"],
+        Fraction(1, 4),
+    ),
+    "persons, zCDP": (
+        lambda: fitted(DECLARED, epsilon=3.0, delta=1e-6, max_rows_per_person=3, groups=np.arange(N_ROWS) // 2), ["rho"],
+        Fraction(1, 4),
+    ),
+    "disjoint trees": (lambda: fitted(DECLARED, recipe="fletcher-islam-2017", n_trees=4), ["epsilon"], Fraction(1, 4)),
+}  # fmt: skip
+
+
+@cache
+def model_of(name):
+    return MODELS[name][0]()
+
+
+@pytest.fixture(scope="module", params=[name if name in ("pure", "zCDP") else pytest.param(name, marks=pytest.mark.slow)
+                                        for name in MODELS])  # fmt: skip
+def case(request):
+    _, units, share = MODELS[request.param]
+    return model_of(request.param), units, share
+
+
+# --- what is spent ----------------------------------------------------------------------------------------------------
+
+
+def test_a_fit_on_a_sample_spends_its_epsilon_and_no_more(case):
+    model, units, share = case
+    ledger = model.ledger_
+    assert [book.accountant.unit for book in ledger.books] == units
+    assert 0.97 * model.epsilon < ledger.spent <= model.epsilon
+    assert (ledger.delta, model.privacy_.delta) == (model.delta, model.delta)
+    assert sum(Fraction(str(book.accountant.delta)) for book in ledger.books) <= Fraction(str(model.delta))
+    assert ledger.sample_share == ledger.books[-1].accountant.share < 1
+    # The measured number has noise of a few rows: that it is off by 1,000 has a chance of exp(-20) or less.
+    assert share in (None, ledger.sample_share)
+    assert 0.2 < ledger.sample_share < 0.34
+    assert all(book.accountant.share == 1 for book in ledger.books[:-1])
+    assert model.privacy_.holds
+    assert model.privacy_.epsilon == ledger.spent
+
+
+def epsilon_of(document):
+    """The loss on the table from a printed ledger, by another accountant: what the charges of a sample cost inside of it,
+    then log(1 + q (exp(e) - 1)) at delta / q."""
+    total, rows = 0.0, document["rows_of_unit"]
+    for book in document["books"]:
+        share, root = book.get("sample_share", 1.0), book["root"]
+        inside = math.fsum(map(_cost, root["children"]))
+        if book["unit"] == "epsilon":
+            inside *= rows
+        else:
+            accountant = RdpAccountant(1 + np.geomspace(1e-2, 1e5, 100_000))
+            accountant.compose(dp_accounting.ZCDpEvent(rows**2 * inside))
+            inside = accountant.get_epsilon(min(book["delta"] / share, 0.01) - book.get("threshold_delta", 0.0))
+        total += math.log1p(share * math.expm1(inside))
+    return total
+
+
+def _cost(entry):
+    if "scope" not in entry:
+        return entry["amount"]
+    costs = [_cost(child) for child in entry["children"]]
+    inside = max(costs) if entry["kind"] == "parallel" else math.fsum(costs)
+    return entry["copies"] * (math.expm1(inside) if entry["kind"] == "bootstrap" else inside)
+
+
+def test_the_loss_is_found_again_from_what_the_ledger_says_by_the_formula_of_amplification(case):
+    model, _, _ = case
+    assert epsilon_of(model.ledger_.to_dict()) == pytest.approx(model.ledger_.spent, rel=1e-6)
+
+
+def test_what_is_charged_on_a_sample_is_more_than_the_table_loses():
+    inside = model_of("pure").ledger_.total
+    assert inside == pytest.approx(math.log1p(4 * math.expm1(1.0)))
+    assert inside > 2.0
+
+
+def test_a_forest_holds_as_many_records_as_the_sample_and_not_as_many_as_the_table():
+    # Without noise that counts: at this epsilon all of it together is a few records. The sample is of 1,000 +- 27; that it
+    # is off by 200 has a chance of less than 1e-12.
+    model = fitted(DECLARED, epsilon=50.0, recipe="jagannathan-2009", n_trees=1, max_depth=1)
+    assert abs(model.forest_.counts[model.forest_.is_leaf].sum() - 1000) < 200
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_model_from_a_sample_has_learnt_something(delta):
+    # Two thirds of the labels are the same. The fit is seeded.
+    X = table()
+    assert fitted(DECLARED, delta=delta, random_state=0).score(X, labels(X)) > 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("recipe", [recipe["name"] for recipe in list_recipes()])
+def test_every_recipe_can_be_fitted_to_a_sample(recipe, delta):
+    tasks = next(each["tasks"] for each in list_recipes() if each["name"] == recipe)
+    schema = DECLARED if "classification" in tasks else replace(MEANS, n_rows=N_ROWS)
+    try:
+        model = fitted(schema, delta=delta, recipe=recipe, n_trees=2, max_depth=2)
+    except AccountingError:  # which has no analysis with delta, on any table
+        assert delta > 0
+        return
+    assert model.ledger_.sample_share == Fraction(1, 4)
+    assert 0.9 < model.ledger_.spent <= 1.0
+    assert epsilon_of(model.ledger_.to_dict()) == pytest.approx(model.ledger_.spent, rel=1e-6)
+
+
+def test_a_seed_gives_the_same_sample_and_the_statement_says_that_nothing_holds():
+    one, other = (fitted(DECLARED, random_state=3) for _ in range(2))
+    assert_same(one, other)
+    assert not one.privacy_.holds
+
+
+def assert_same(one, other):
+    for field in fields(Forest):
+        if field.name not in ("domain", "target"):
+            np.testing.assert_array_equal(getattr(one.forest_, field.name), getattr(other.forest_, field.name))
+    assert one.ledger_ == other.ledger_
+
+
+@pytest.mark.slow
+def test_a_file_and_the_same_table_in_memory_give_the_same_forest_by_the_same_coins(tmp_path):
+    X = table()
+    pq.write_table(pa.table({"age": X["age"], "city": X["city"], "says": labels(X)}), tmp_path / "t.parquet")
+    for schema, delta in ((DECLARED, 0.0), (SCHEMA, 1e-6)):
+        settings = {"delta": delta, "recipe_params": SAMPLE, "random_state": 5, "n_trees": 3, "max_depth": 2}
+        one = DPForestClassifier(schema, **settings).fit(X, labels(X))
+        assert_same(one, DPForestClassifier(schema, **settings).fit(tmp_path / "t.parquet"))
+
+
+# --- where no sample is drawn -----------------------------------------------------------------------------------------
+
+
+def steps_of(schema=DECLARED, n_rows=N_ROWS, **settings):
+    X, steps = table(n_rows), []
+    DPForestClassifier(schema, n_trees=2, max_depth=1, **settings).fit(X, labels(X), progress=steps.append)
+    return steps
+
+
+def test_progress_says_when_a_sample_is_drawn():
+    steps = steps_of(recipe_params=SAMPLE)
+    assert steps[:2] == ["sample drawn", "encoded"]
+    assert "sample drawn" not in steps_of()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("schema", [SCHEMA, DECLARED], ids=["rows measured", "rows declared"])
+def test_a_table_that_is_not_large_is_used_as_a_whole_and_so_is_any_if_that_is_asked_for(schema, delta):
+    settings = {"delta": delta, "random_state": 2, "n_trees": 3, "max_depth": 2}
+    plain = fitted(schema, params=None, **settings)
+    for rows in (0, float(10 * N_ROWS), 10 * N_ROWS):
+        assert_same(plain, fitted(schema, params={"sample_rows": rows}, **settings))
+    assert plain.ledger_.sample_share == 1
+    assert "sample_share" not in plain.ledger_.to_json()
+    assert not any("sample" in note for note in plain.privacy_.notes)
+
+
+def test_without_privacy_no_sample_is_drawn():
+    model = fitted(DECLARED, epsilon=math.inf, recipe="jagannathan-2009", n_trees=1, max_depth=1)
+    assert model.ledger_.sample_share == 1
+    assert model.forest_.counts[model.forest_.is_leaf].sum() == N_ROWS
+    assert "sample drawn" not in steps_of(epsilon=math.inf, recipe_params=SAMPLE)
+
+
+def test_a_budget_with_delta_draws_no_sample_and_refuses_one_that_is_asked_for(tmp_path):
+    budget = Budget.open(tmp_path / "budget.db", dataset="people", epsilon=5.0, delta=1e-5)
+    with pytest.raises(ParameterError, match="delta of its own"):
+        fitted(DECLARED, delta=1e-6, budget=budget)
+    assert budget.history() == []
+    # Of a table of so many rows a sample would be drawn without being asked for.
+    large, steps = replace(SCHEMA, n_rows=10**8), []
+    for store, is_drawn in ((budget, False), (None, True)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NothingLearntWarning)  # there are no rows
+            model = DPForestClassifier(large, delta=1e-6, budget=store).fit([], [], progress=steps.append)
+        assert (model.ledger_.sample_share < 1, "sample drawn" in steps) == (is_drawn, is_drawn)
+    (release,) = budget.history()
+    assert release["state"] == "settled"
+    assert any(release["loss"].within(outcome) for outcome in release["outcomes"])
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, DECLARED], ids=["rows measured", "rows declared"])
+def test_a_budget_is_charged_the_loss_on_the_table_for_a_sample_without_delta(tmp_path, schema):
+    budget = Budget.open(tmp_path / "budget.db", dataset="people", epsilon=2.0, delta=1e-5)
+    model = fitted(schema, epsilon=0.75, budget=budget)
+    assert model.ledger_.sample_share < 1
+    (release,) = budget.history()
+    assert release["loss"] == Loss.of_ledger(model.ledger_)
+    assert 0.97 * 0.75 < release["loss"].epsilon <= 0.75
+    assert release["loss"].within(release["outcomes"][0])
+    assert budget.spent <= 0.75
+
+
+def test_a_budget_of_persons_is_charged_the_loss_of_a_person_on_the_table(tmp_path):
+    budget = Budget.open(tmp_path / "budget.db", dataset="people", epsilon=2.0, unit="person")
+    fitted(DECLARED, epsilon=2.0, max_rows_per_person=3, groups=np.arange(N_ROWS) // 2, budget=budget)
+    assert 0.97 * 2.0 < budget.spent <= 2.0
+
+
+# --- odd tables and parameters ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("n_rows", [0, 1, 5])
+@pytest.mark.parametrize("declared", [None, 1, 1000])
+def test_a_table_of_next_to_no_rows_can_be_sampled(n_rows, delta, declared):
+    schema = replace(SCHEMA, n_rows=declared)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingLearntWarning)  # there is next to nothing to learn
+        model = fitted(schema, n_rows, {"sample_rows": 1}, delta=delta, n_trees=2, max_depth=2)
+    assert model.ledger_.spent <= 1.0
+    assert (model.ledger_.sample_share < 1) or declared != 1000
+    assert model.predict(table(10)).shape == (10,)
+
+
+def test_a_share_is_never_0_however_large_a_table_is_declared():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingLearntWarning)
+        model = fitted(replace(SCHEMA, n_rows=10**15), 50, {"sample_rows": 1}, epsilon=1e-3)
+    assert model.ledger_.sample_share == Fraction(1, 1 << 20)
+    assert model.ledger_.spent <= 1e-3
+
+
+@pytest.mark.parametrize(
+    "rows", [-1, 0.5, math.nan, math.inf, -math.inf, "many", [5], None, 10**400], ids=lambda rows: str(rows)[:9]
+)
+def test_a_number_of_rows_that_is_none_is_refused_before_a_charge(rows):
+    model = DPForestClassifier(SCHEMA, recipe_params={"sample_rows": rows})
+    with pytest.raises(ParameterError, match="sample_rows"):
+        model.fit(table(10), labels(table(10)))
+    assert not hasattr(model, "ledger_")
+
+
+def test_a_printed_algorithm_draws_no_sample_and_says_so():
+    with pytest.raises(ParameterError, match="takes no parameter 'sample_rows'"):
+        fitted(recipe="dong-2022", variant="published")
+
+
+# --- what is stated and kept ------------------------------------------------------------------------------------------
+
+
+def test_the_statement_says_how_many_rows_and_that_the_sample_is_secret(case):
+    model, _, _ = case
+    (note,) = [note for note in model.privacy_.notes if "secret sample" in note]
+    who = "person" if model.max_rows_per_person else "record"
+    about, rest = note.removeprefix("trained on a secret sample of about ").split(" rows: ")
+    assert abs(int(about.replace(",", "")) - 1000) <= 10
+    probability = f"{float(model.ledger_.sample_share):.2g}"
+    assert rest == f"each {who} took part with probability {probability}; {NOTE}"
+    assert note in report_content(model)["notes"]
+
+
+def test_a_saved_model_keeps_its_sample(case, tmp_path):
+    model, _, _ = case
+    model.save(tmp_path / "model.dpf")
+    again = load_model(tmp_path / "model.dpf")
+    assert again.ledger_ == model.ledger_
+    assert again.ledger_.sample_share == model.ledger_.sample_share
+    assert (again.ledger_.spent, again.privacy_) == (model.ledger_.spent, model.privacy_)
+    assert Ledger.from_json(model.ledger_.to_json()) == model.ledger_
+
+
+def rewritten(model, share, path):
+    """A file of the model with another share of its last book, as whoever can compute digests would write it."""
+    header, blobs = file._content(model)
+    header = deepcopy(header)
+    header.pop("digest")
+    header["ledger"]["books"][-1]["sample_share"] = share
+    header["digest"] = file._digest(header, blobs)
+    path.write_bytes(b"".join(packed({file.HEADER: file._header_text(header), **blobs})))
+    return path
+
+
+ODD_SHARES = [
+    0, 2, -0.25, 1e-9, 1 / 3, "0", "nan", "inf", "1/4", "1/0", "1e-99999999", "", "a quarter", [], {}, None, [1, 4],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("share", ODD_SHARES, ids=lambda share: repr(share)[:12])
+def test_a_file_with_a_share_that_no_fit_would_have_drawn_is_refused(share, tmp_path):
+    with pytest.raises(ModelFileError):
+        load_model(rewritten(model_of("pure"), share, tmp_path / "model.dpf"))
+
+
+def test_a_file_with_a_smaller_share_than_was_drawn_does_not_say_that_it_spent_more_than_it_had(tmp_path):
+    path = rewritten(model_of("pure"), 0.125, tmp_path / "model.dpf")
+    assert load_model(path).ledger_.spent < 1.0  # the same charges on fewer records
+
+
+# --- what people see --------------------------------------------------------------------------------------------------
+
+
+def said(*arguments):
+    done = CliRunner().invoke(commands, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["pure", "zCDP"])
+def test_the_command_ledger_says_what_is_about_a_sample(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(output, "width", 300)
+    model, path = model_of(name), tmp_path / "model.dpf"
+    model.save(path)
+    shown = " ".join(said("ledger", path).split())
+    book, at = model.ledger_.books[0], " at delta = 4e-06" if name == "zCDP" else ""
+    total = f"Book 1: {book.accountant.unit} = {book.total:.6g} on a secret sample of 0.25 of the records"
+    assert f"{total}, stated as epsilon = 1{at}" in shown
+    (found,) = json.loads(said("ledger", path, "--json"))["books"]
+    assert found["sample_share"] == 0.25
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pure",
+        "zCDP",
+        "zCDP, rows measured",
+    ],
+)
+def test_the_report_says_that_charges_are_about_a_sample(name, tmp_path):
+    model = model_of(name)
+    model.save_report(tmp_path / "report.html")
+    page, twin = (tmp_path / "report.html").read_text(), (tmp_path / "report.json").read_text()
+    for text in (page, twin):
+        assert NOTE in text
+    assert Ledger.from_dict(json.loads(twin)["whole_ledger"]) == model.ledger_
+    # Also where the loss is said to add up, for charges of a sample add up to more.
+    assert f"on a secret sample of {float(model.ledger_.sample_share):.3g} of the records" in twin
+
+
+def test_the_command_report_says_it_too(tmp_path):
+    model_of("pure").save(tmp_path / "model.dpf")
+    said("report", tmp_path / "model.dpf", "--out", tmp_path / "report.html")
+    assert NOTE in (tmp_path / "report.html").read_text()
+
+
+def test_the_command_for_recipes_knows_the_parameter():
+    assert "sample_rows" in json.loads(said("recipes", "auto", "--json"))["parameters"]
+    assert "sample_rows = None" in said("recipes", "auto")
+    assert "sample_rows = 0" in said("recipes", "consul-2020")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("given", "is_sampled"), [("1000", True), ("0", False)])
+def test_the_command_fit_takes_a_number_of_rows_or_all_of_them(tmp_path, given, is_sampled):
+    X = table()
+    X.assign(says=labels(X)).to_csv(tmp_path / "t.csv", index=False)
+    DECLARED.to_file(tmp_path / "schema.json")
+    paths = [tmp_path / "t.csv", "--schema", tmp_path / "schema.json", "--out", tmp_path / "model.dpf"]
+    said("fit", *paths, "--epsilon", "1", "--param", f"sample_rows={given}")
+    assert (load_model(tmp_path / "model.dpf").ledger_.sample_share < 1) == is_sampled
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+def lines_of(plan, what):
+    return [line for line in plan.choices if line.what == what]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("schema", "delta"),
+    [(SCHEMA, 0.0), (SCHEMA, 1e-6), (MEANS, 0.0), (LEARNT, 1e-6)],
+    ids=["pure", "zCDP", "means", "lists"],
+)
+def test_the_plan_of_a_large_table_has_a_line_on_the_sample_and_that_of_a_small_one_none(schema, delta):
+    large, small = (explain(schema, n_rows, 1.0, delta) for n_rows in (10**8, 10**5))
+    (line,) = lines_of(large, "secret sample")
+    assert lines_of(small, "secret sample") == []
+    assert line.value == "about 2,000,000 rows"
+    assert "epsilon = 1 of the table is 4.46 of the sample" in line.why
+    assert [found.value for found in lines_of(large, "rows")] == ["100,000,000"]
+    (product,) = lines_of(large, "rows x epsilon")
+    assert float(product.value.replace(",", "")) == pytest.approx(2_000_000 * 4.46, rel=0.01)
+
+
+@pytest.mark.slow
+def test_the_least_table_of_which_a_sample_is_drawn_is_a_quarter_larger_than_what_a_plan_can_use():
+    for schema, rows in ((SCHEMA, 2_500_000), (replace(SCHEMA, target=Classes(list("abc"))), 3_750_000), (MEANS, 2_500_000)):
+        assert lines_of(explain(schema, rows, 1.0), "secret sample") == []
+        assert lines_of(explain(schema, rows + 1, 1.0), "secret sample") != []
+
+
+@pytest.mark.slow
+def test_the_command_plan_says_it_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(output, "width", 300)
+    SCHEMA.to_file(tmp_path / "schema.json")
+    plan = ["plan", "--schema", tmp_path / "schema.json", "--epsilon", "1", "--rows"]
+    assert "secret sample" in (large := said(*plan, 10**8))
+    assert "the coins are part of the guarantee" in large
+    assert "secret sample" not in said(*plan, 10**5)
+    choices = {line["what"]: line["value"] for line in json.loads(said(*plan, 10**8, "--json"))["choices"]}
+    assert choices["secret sample"] == "about 2,000,000 rows"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_plan_of_a_large_table_is_what_a_fit_on_it_does(delta):
+    """A fit on no rows: what is charged follows from the declared number alone."""
+    schema = replace(SCHEMA, n_rows=10**8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingLearntWarning)
+        model = DPForestClassifier(schema, epsilon=1.0, delta=delta).fit([], [])
+    assert float(model.ledger_.sample_share) == pytest.approx(0.02, rel=1e-4)
+    assert model.ledger_.spent <= 1.0
+    plan = explain(schema, None, 1.0, delta)
+    (releases,) = lines_of(plan, "releases")
+    assert releases.value == ("zCDP" if model.ledger_.unit == "rho" else "pure epsilon")
+    assert sum(float(line.value.rstrip("%")) for line in plan.shares) == pytest.approx(100, abs=0.5)
+
+
+# --- doubts -----------------------------------------------------------------------------------------------------------
+
+
+def told_by(schema, X, y, kind=DPForestClassifier, **settings):
+    """A model and the doubts of its fit, which is seeded: a test here passes always or never."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = kind(schema, random_state=1, **settings).fit(X, y)
+    return model, [str(warning.message) for warning in told if warning.category is NothingLearntWarning]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_small_share_of_a_large_table_is_not_taken_for_next_to_nothing(delta):
+    X = table(60_000)
+    schema, params = replace(SCHEMA, n_rows=60_000), {"sample_rows": 1200}
+    model, told = told_by(schema, X, labels(X), delta=delta, recipe_params=params)
+    assert told == []
+    # The trees hold less than a tenth of the declared rows, which would be a doubt without a sample.
+    assert model.forest_.held.sizes[0] + 3 * model.forest_.held.size_deviations[0] < 6000
+    assert report_content(model)["forest"]["odd"] == []
+    _, told = told_by(SCHEMA, X, labels(X), delta=delta, recipe_params=params)
+    assert told == []
+
+
+def test_labels_that_do_not_match_are_told_on_a_sample_too():
+    X = table(60_000)
+    upper = [label.upper() for label in labels(X)]
+    model, told = told_by(replace(SCHEMA, n_rows=60_000), X, upper, recipe_params={"sample_rows": 6000}, epsilon=2.0)
+    assert model.ledger_.sample_share < 1
+    assert len(told) == 1
+    assert "declares 60,000 rows" in told[0]
+
+
+def test_a_budget_too_small_to_find_the_range_of_the_target_is_told_on_a_sample_too():
+    """Where the whole table would be too little: a sample of it finds no more, since it has fewer rows."""
+    X = table(3000)
+    schema = Schema(FEATURES, Bounded(name="says"), n_rows=3000)
+    for rows in (0, 300):
+        model, told = told_by(
+            schema, X, X["age"].to_numpy(), DPForestRegressor, epsilon=0.02, recipe_params={"sample_rows": rows}
+        )
+        found = uncertain_range(model.forest_, model.schema_, model.ledger_)
+        assert len(found) == 1
+        assert found[0] in told
+
+
+# --- a search ---------------------------------------------------------------------------------------------------------
+
+
+def search_of(schema, params=None, **settings):
+    estimator = DPForestClassifier(schema, recipe_params=params, n_trees=2)
+    return DPSearchCV(estimator, {"max_depth": [1, 2]}, epsilon=2.0, mean_runs=2.0, **settings)
+
+
+def test_runs_of_a_search_draw_no_sample_however_large_the_table_is():
+    X = table()
+    search = search_of(replace(SCHEMA, n_rows=10**8)).fit(X, labels(X))
+    assert 1.9 < search.ledger_.spent <= 2.0
+    assert search.ledger_.sample_share == 1
+    assert not any("secret sample" in note for note in search.privacy_.notes)
+
+
+@pytest.mark.parametrize("given", ["to the estimator", "as a candidate"])
+def test_a_search_refuses_a_sample_that_is_asked_for_before_anything_is_spent(tmp_path, given):
+    X = table()
+    budget = Budget.open(tmp_path / "budget.db", dataset="people", epsilon=5.0)
+    search = search_of(DECLARED, SAMPLE if given == "to the estimator" else None, budget=budget)
+    if given == "as a candidate":
+        search.param_distributions = {"recipe_params": [SAMPLE]}
+    with pytest.raises(ParameterError, match="sample_rows asks for a secret sample"):
+        search.fit(X, labels(X))
+    assert budget.spent == 0.0

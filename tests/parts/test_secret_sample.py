@@ -1,0 +1,324 @@
+"""The secret sample of a recipe: when it is drawn, how large it is, and how users ask for another one."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.strategies import FIXED, facts_of
+
+from dpforest import Bounded, Budget, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
+from dpforest.errors import ParameterError
+from dpforest.parts import secret_sample
+from dpforest.parts.secret_sample import (
+    ALL_ROWS,
+    ROWS_OF_CLASS,
+    ROWS_OF_NUMBER,
+    WORTHWHILE,
+    SecretSample,
+)
+from dpforest.privacy.amplification import SHARE_STEPS
+from dpforest.privacy.statement import sample_words
+from dpforest.recipes import get_recipe, is_listed, list_recipes
+from dpforest.search import DPSearchCV
+
+NAMES = [recipe["name"] for recipe in list_recipes()]
+PUBLISHED = [recipe["name"] for recipe in list_recipes() if recipe["published"]]
+FEATURES = {"x": Numeric(0, 1), "z": Numeric(0, 1)}
+RNG = np.random.default_rng(11)
+X = RNG.random((400, 2))
+Y = (X[:, 0] > 0.5).astype(int)
+
+
+def schema_of(n_rows=None, target=None):
+    return Schema(FEATURES, target or Classes([0, 1]), n_rows=n_rows)
+
+
+# --- shares ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [None, 1, 2, 3, 18])
+def test_a_sample_is_drawn_from_tables_of_more_than_five_quarters_of_the_rows_that_a_plan_can_use(n_classes):
+    usable = ROWS_OF_NUMBER if n_classes is None else ROWS_OF_CLASS * max(n_classes, 2)
+    assert WORTHWHILE == 1.25
+
+    def share(n_rows):
+        return SecretSample().share(facts_of(n_rows=n_rows, n_classes=n_classes))
+
+    for few in (-5.0, 0.0, 1000.0, float(usable), 1.25 * usable):
+        assert share(few) == 1
+    assert share(math.nextafter(1.25 * usable, math.inf)) == Fraction(8 * SHARE_STEPS // 10, SHARE_STEPS)
+    for more in (1.3, 2, 10, 777.7):
+        found = share(more * usable)
+        assert found <= 1 / Fraction(more) < found + Fraction(1, SHARE_STEPS)
+
+
+def test_rows_of_each_class_are_wanted_and_of_two_if_there_is_one():
+    shares = [SecretSample().share(facts_of(n_rows=64e6, n_classes=k)) for k in (None, 1, 2, 4, 16, 64)]
+    assert shares == [Fraction(1, 32), Fraction(1, 32), Fraction(1, 32), Fraction(1, 16), Fraction(1, 4), 1]
+
+
+def test_a_number_of_rows_that_is_asked_for_is_drawn_from_any_larger_table():
+    for wanted, n_rows, share in [
+        (100, 100.0, 1), (100, 99.0, 1), (100, 0.0, 1), (100, -3.0, 1), (1, 2.0, Fraction(1, 2)),
+        (100, 400.0, Fraction(1, 4)), (99, 100.0, Fraction(math.floor(SHARE_STEPS * 0.99), SHARE_STEPS)),
+        (1.5, 3.0, Fraction(1, 2)),
+    ]:  # fmt: skip
+        for n_classes in (None, 2, 30):
+            assert SecretSample(wanted).share(facts_of(n_rows=n_rows, n_classes=n_classes)) == share
+
+
+def test_a_sample_of_a_table_that_is_hardly_larger_is_not_the_whole_table():
+    assert SecretSample(10**9).share(facts_of(n_rows=1e9 + 1)) == Fraction(SHARE_STEPS - 1, SHARE_STEPS)
+
+
+def test_the_smallest_share_is_one_step_and_not_none():
+    for n_rows in (float(SHARE_STEPS), 1e9, 1e18, 1e300):
+        assert SecretSample(1).share(facts_of(n_rows=n_rows)) == Fraction(1, SHARE_STEPS)
+
+
+@FIXED
+@given(st.floats(1, 1e12), st.floats(1, 1e15), st.sampled_from([None, 2, 7]))
+def test_a_share_is_a_multiple_of_its_step_and_keeps_no_more_rows_than_are_wanted(wanted, n_rows, n_classes):
+    share = SecretSample(wanted).share(facts_of(n_rows=n_rows, n_classes=n_classes))
+    assert 0 < share <= 1
+    assert SHARE_STEPS % share.denominator == 0
+    assert share == 1 or share == Fraction(1, SHARE_STEPS) or float(share) * n_rows <= wanted * (1 + 1e-12)
+
+
+def test_all_rows_are_used_if_that_is_asked_for_or_nothing_is_to_be_hidden():
+    for n_rows in (10.0, 1e9, 1e300):
+        assert ALL_ROWS.share(facts_of(n_rows=n_rows)) == 1
+        assert SecretSample().share(facts_of(n_rows=n_rows, epsilon=math.inf)) == 1
+        assert SecretSample(5).share(facts_of(n_rows=n_rows, epsilon=math.inf)) == 1
+
+
+def test_a_sample_needs_the_number_of_rows_unless_it_is_all_of_them():
+    assert SecretSample().needs_rows
+    assert SecretSample(100).needs_rows
+    assert not ALL_ROWS.needs_rows
+    assert SecretSample(0) == ALL_ROWS
+
+
+@pytest.mark.parametrize("rows", [-1, 0.99, math.inf, -math.inf, math.nan, False])
+def test_fewer_rows_than_one_are_refused_in_a_sentence(rows):
+    for ask in (SecretSample, lambda rows: get_recipe("auto").with_parameters({"sample_rows": rows})):
+        with pytest.raises(
+            ParameterError, match=r"^sample_rows must be a number of at least 1, or 0 for all rows, not .+\.$"
+        ):
+            ask(rows)
+
+
+# --- recipes --------------------------------------------------------------------------------------------------------
+
+
+def test_the_default_recipe_draws_a_sample_and_those_of_papers_use_all_rows():
+    for name in NAMES:
+        assert get_recipe(name).secret_sample == (SecretSample() if name == "auto" else ALL_ROWS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_recipe_takes_a_number_of_rows_and_is_listed_with_it(name):
+    recipe = get_recipe(name)
+    assert "sample_rows" in recipe.to_dict()["parameters"]
+    for rows in (1, 1000, 12.5, 0, np.int64(70), np.float64(2e6)):
+        asked = recipe.with_parameters({"sample_rows": rows})
+        assert asked == replace(recipe, secret_sample=SecretSample(rows))
+        assert asked.settings()["sample_rows"] == rows
+        assert is_listed(asked)
+        assert asked.needs_rows == (recipe.planner is not None or recipe.needs_rows or rows > 0)
+    assert get_recipe(name) is recipe
+    assert recipe == get_recipe(name).with_parameters(None)
+
+
+@pytest.mark.parametrize("rows", ["many", None, [100], {}, 1j, 1 << 63], ids=str)
+@pytest.mark.parametrize("name", ["auto", "consul-2020"])
+def test_what_is_no_number_of_rows_is_refused(name, rows):
+    with pytest.raises(ParameterError, match="sample_rows"):
+        get_recipe(name).with_parameters({"sample_rows": rows})
+
+
+def test_a_recipe_with_another_sample_than_a_number_of_rows_is_not_listed():
+    class Own(SecretSample):
+        def share(self, facts):
+            return Fraction(1, 2)
+
+    assert not is_listed(replace(get_recipe("auto"), secret_sample=Own()))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_printed_algorithms_take_no_sample(name):
+    model = DPForestClassifier(schema_of(), recipe=name, variant="published", recipe_params={"sample_rows": 100})
+    with pytest.raises(ParameterError, match=r"published variant of .* takes no parameter 'sample_rows'"):
+        model.fit(X, Y)
+    assert not hasattr(model, "ledger_")
+
+
+# --- fits -----------------------------------------------------------------------------------------------------------
+
+
+def note_of(model):
+    return [note for note in model.privacy_.notes if "secret sample" in note]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("name", ["auto", "consul-2020"])
+def test_a_fit_on_a_sample_of_declared_rows_states_the_loss_of_the_table_and_says_so(name, delta, tmp_path):
+    model = DPForestClassifier(
+        schema_of(400), epsilon=1.0, delta=delta, recipe=name, recipe_params={"sample_rows": 100}, n_trees=2, max_depth=2
+    ).fit(X, Y)
+    ledger = model.ledger_
+    assert ledger.sample_share == Fraction(1, 4)
+    assert [book.accountant.share for book in ledger.books] == [Fraction(1, 4)]
+    assert 1 - 1e-6 < ledger.spent <= 1.0
+    assert ledger.total > 1.0 or delta > 0  # of a record of the sample
+    assert (model.privacy_.epsilon, model.privacy_.delta, model.privacy_.holds) == (ledger.spent, delta, True)
+    assert not model.privacy_.own_recipe
+    (note,) = note_of(model)
+    assert "about 100 rows" in note
+    assert "each record took part with probability 0.25" in note
+    model.save(tmp_path / "model.dpf")
+    back = load_model(tmp_path / "model.dpf")
+    assert back.ledger_ == ledger
+    assert back.ledger_.sample_share == Fraction(1, 4)
+    assert note_of(back) == [note]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_fit_that_does_not_know_its_rows_buys_their_number_from_the_table_before_the_sample(delta):
+    model = DPForestClassifier(
+        schema_of(), epsilon=3.0, delta=delta, recipe="consul-2020", recipe_params={"sample_rows": 100}, max_depth=2
+    ).fit(X, Y)
+    first, second = model.ledger_.books
+    assert (first.accountant.share, first.accountant.unit) == (1, "epsilon")
+    # With noise of a rate of 0.06, 400 rows are taken for less than 150 or more than 650 once in a million fits.
+    assert Fraction(100, 650) < second.accountant.share < Fraction(100, 150)
+    assert 3 - 1e-6 < model.ledger_.spent <= 3.0
+    assert len(note_of(model)) == 1
+
+
+def test_a_fit_of_few_rows_or_without_privacy_or_on_all_rows_has_no_sample():
+    for given_params, epsilon in ((None, 1.0), ({"sample_rows": 0}, 1.0), ({"sample_rows": 10}, math.inf)):
+        model = DPForestClassifier(schema_of(400), epsilon=epsilon, recipe_params=given_params, n_trees=1, max_depth=1)
+        model.fit(X, Y)
+        assert model.ledger_.sample_share == 1
+        assert note_of(model) == []
+
+
+def test_a_number_is_learnt_from_a_sample_as_well():
+    schema = schema_of(400, Bounded(0, 1))
+    model = DPForestRegressor(schema, epsilon=2.0, recipe_params={"sample_rows": 200}, n_trees=2, max_depth=2).fit(
+        X, X[:, 0]
+    )
+    assert model.ledger_.sample_share == Fraction(1, 2)
+    assert 2 - 1e-6 < model.ledger_.spent <= 2.0
+    assert "about 200 rows" in note_of(model)[0]
+
+
+@pytest.mark.parametrize("n_rows", [1, 3])
+def test_persons_take_part_with_all_their_rows(n_rows):
+    model = DPForestClassifier(
+        schema_of(400), epsilon=1.0, recipe_params={"sample_rows": 100}, max_rows_per_person=n_rows, n_trees=2, max_depth=2
+    ).fit(X, Y, groups=np.arange(400) // n_rows)
+    assert model.ledger_.rows == n_rows
+    assert model.ledger_.sample_share == Fraction(1, 4)
+    assert 1 - 1e-6 < model.ledger_.spent <= 1.0
+    assert model.privacy_.unit == "person"
+
+
+@pytest.mark.parametrize("unit", ["record", "person"])
+def test_the_note_on_a_sample_is_about_the_protected_unit(unit):
+    assert f"of about 250 rows: each {unit} took part with probability 0.25;" in sample_words(
+        Fraction(1, 4), 1000, None, unit
+    )
+
+
+def test_the_note_on_a_sample_of_persons_with_one_row_each_is_about_persons():
+    model = DPForestClassifier(
+        schema_of(400), recipe_params={"sample_rows": 100}, max_rows_per_person=1, n_trees=1, max_depth=1
+    ).fit(X, Y, groups=np.arange(400))
+    assert "each person took part" in note_of(model)[0]
+
+
+def test_a_budget_is_charged_what_a_sample_costs_on_the_table(budget):
+    DPForestClassifier(
+        schema_of(400), epsilon=0.5, recipe_params={"sample_rows": 100}, n_trees=2, max_depth=2, budget=budget
+    ).fit(X, Y)
+    assert budget.spent <= 0.5
+
+
+@pytest.fixture
+def large_budget(tmp_path):
+    return Budget.open(tmp_path / "budget.db", dataset="ward-7", epsilon=3.0, delta=1e-6)
+
+
+@pytest.fixture
+def small_plans(monkeypatch):
+    """Plans draw a sample from tables of 400 rows."""
+    monkeypatch.setattr(secret_sample, "ROWS_OF_CLASS", 50)
+
+
+@pytest.mark.parametrize("n_rows", [None, 400])
+@pytest.mark.parametrize("name", ["auto", "fletcher-islam-2017"])
+def test_a_budget_with_delta_takes_what_a_fit_without_a_sample_costs(name, n_rows, small_plans, large_budget):
+    def fit(budget):
+        # This one asks for the number of rows for its sample alone.
+        recipe = name if name == "auto" else replace(get_recipe(name), secret_sample=SecretSample())
+        return DPForestClassifier(
+            schema_of(n_rows), epsilon=1.0, delta=1e-7, recipe=recipe, n_trees=2, max_depth=2, budget=budget
+        ).fit(X, Y)
+
+    assert fit(None).ledger_.sample_share < 1
+    model = fit(large_budget)
+    assert model.ledger_.sample_share == 1
+    assert note_of(model) == []
+    assert model.ledger_.spent <= 1.0
+    assert 0 < large_budget.spent <= 1.0
+
+
+@pytest.mark.parametrize("n_rows", [None, 400])
+@pytest.mark.parametrize("name", ["auto", "fletcher-islam-2017"])
+def test_a_sample_that_is_asked_for_is_refused_with_a_budget_and_delta_before_anything_is_spent(name, n_rows, large_budget):
+    model = DPForestClassifier(
+        schema_of(n_rows), delta=1e-7, recipe=name, recipe_params={"sample_rows": 100}, n_trees=1, budget=large_budget
+    )
+    with pytest.raises(ParameterError, match=r"^sample_rows asks for a secret sample\. With delta, .* Set delta = 0, "):
+        model.fit(X, Y)
+    assert large_budget.spent == 0
+    assert not hasattr(model, "ledger_")
+
+
+def test_all_rows_that_are_asked_for_are_used_with_a_budget_and_delta(large_budget):
+    model = DPForestClassifier(
+        schema_of(400), delta=1e-7, recipe_params={"sample_rows": 0}, n_trees=1, budget=large_budget
+    ).fit(X, Y)
+    assert model.ledger_.sample_share == 1
+
+
+def refused_search(budget=None):
+    """A search among fits on samples, which was refused."""
+    estimator = DPForestClassifier(schema_of(400), recipe_params={"sample_rows": 100}, n_trees=1)
+    search = DPSearchCV(estimator, {"max_depth": [1, 2]}, epsilon=3.0, mean_runs=1.5, budget=budget)
+    with pytest.raises(ParameterError, match=r"^sample_rows asks for a secret sample\. Rows .* of a private search cannot"):
+        search.fit(X, Y)
+    return search
+
+
+def test_a_search_among_fits_on_samples_is_refused():
+    assert not hasattr(refused_search(), "ledger_")
+
+
+def test_a_search_among_fits_on_samples_is_refused_before_anything_is_spent(large_budget):
+    refused_search(large_budget)
+    assert large_budget.spent == 0
+
+
+@pytest.mark.parametrize("n_rows", [None, 400])
+def test_a_search_uses_all_rows_where_a_plan_would_draw_a_sample_and_keeps_its_budget(n_rows, small_plans):
+    estimator = DPForestClassifier(schema_of(n_rows), n_trees=1)
+    search = DPSearchCV(estimator, {"max_depth": [1, 2]}, epsilon=3.0, mean_runs=1.5).fit(X, Y)
+    assert search.ledger_.sample_share == 1
+    assert 0 < search.ledger_.spent <= 3.0
