@@ -117,6 +117,7 @@ def _ledger(model: Any) -> dict[str, Any]:
         "ways": sorted(ways_to_compose(drawn)),
         "books": len(ledger.books),
         "in_rho": any(book.accountant.unit == "rho" for book in ledger.books),
+        "sample_share": float(ledger.sample_share),
         "picture": drawn,
     }
 
