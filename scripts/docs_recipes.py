@@ -117,13 +117,11 @@ def parameters(recipe: Recipe) -> list[str]:
     """What ``recipe_params`` may set, with what it is unless set."""
     rows = []
     for name, default in recipe.settings().items():
-        place = recipe.parameters[name]
+        place = recipe.all_parameters[name]
         place, words = place if isinstance(place, tuple) else (place, ())
         choices = ", ".join(code(repr(word)) for word in words)
         rows.append((code(name), code(repr(default)), choices, code(place)))
     shape = "`n_trees=` and `max_depth=` of the estimator set the shape of the forest."
-    if not rows:
-        return ["## Parameters", f"It takes no `recipe_params`. {shape}"]
     text = f"Set by `recipe_params={{...}}`; each is a value of a part below. {shape}"
     return ["## Parameters", text, table(("parameter", "default", "choices", "where"), rows)]
 
@@ -138,6 +136,7 @@ def parts(recipe: Recipe) -> list[str]:
         for item in fields(recipe)
         if item.name not in FACTS and getattr(recipe, item.name) not in (None, False, ())
         if item.name != "n_rows_share" or recipe.needs_rows
+        if item.name != "secret_sample" or recipe.secret_sample.needs_rows
     ]
     return ["## Parts", table(("part", "what"), rows)]
 
