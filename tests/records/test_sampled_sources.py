@@ -11,6 +11,7 @@ from datetime import date, timedelta
 from fractions import Fraction
 
 import ibis
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -252,6 +253,22 @@ def test_a_sample_in_memory_has_the_rows_of_its_coins_whatever_the_table_is_made
         assert_rows_of(vault, sample, rows, Domain.of(schema, FINE))
         texts = [WORDS[row] for row in rows if WORDS[row] is not None and vault._target_codes[row] >= 0]
         assert opened(sample.count_texts("city")) == {text: texts.count(text) for text in texts}
+
+
+@pytest.mark.parametrize("make", MIXED_TABLES.values(), ids=MIXED_TABLES.keys())
+def test_a_column_of_which_its_library_cannot_take_rows_is_sampled_all_the_same(make, monkeypatch):
+    """As pyarrow cannot if chunks of text have more than 2 GB together, for which a single long cell may be the reason."""
+    schema, take = Schema(MIXED, Classes(["no", "yes"])), nw.Series.__getitem__
+
+    def refuse(series, index):
+        if isinstance(index, np.ndarray):
+            raise pa.ArrowInvalid("offset overflow while concatenating arrays")
+        return take(series, index)
+
+    vault, rows = Vault.seal(make(), LABELS, schema), SOME_ROWS["some"]
+    monkeypatch.setattr(nw.Series, "__getitem__", refuse)
+    sample = vault.sampled(HALF, Chosen(rows))
+    assert_rows_of(vault, sample, rows, Domain.of(schema, FINE))
 
 
 # How a matrix may lie in memory; all have the same values.

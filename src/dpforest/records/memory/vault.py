@@ -16,9 +16,18 @@ from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Openable, Rows
 from dpforest.records.categories import category_codes, tally_texts
-from dpforest.records.columns import count_by_edges, fine_steps, read_classes, read_columns, read_numbers, to_numbers
+from dpforest.records.columns import (
+    count_by_edges,
+    fine_steps,
+    read_classes,
+    read_columns,
+    read_numbers,
+    read_values,
+    to_numbers,
+)
 from dpforest.records.dates import derived_columns
 from dpforest.records.draws import draw_held_out
+from dpforest.records.given import to_objects
 from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.memory.kernels import count_scales, encode_numbers
 from dpforest.records.memory.threads import Workers
@@ -188,7 +197,7 @@ def _category_codes(values: Any, feature: Derived, part: Categorical) -> np.ndar
 def taken(columns: list[Any], rows: np.ndarray, workers: Workers) -> list[Any]:
     """Some rows of columns, by index; columns that are one matrix in memory are taken together, row by row."""
     is_plain = [isinstance(column, np.ndarray) and column.dtype.kind in "biuf" for column in columns]
-    found = [None if plain else column[rows] for plain, column in zip(is_plain, columns, strict=True)]
+    found = [None if plain else _chosen(column, rows) for plain, column in zip(is_plain, columns, strict=True)]
     places, parts = iter(np.flatnonzero(is_plain).tolist()), workers.parts(len(rows), max(sum(is_plain), 1))
     for matrix in _matrices(column for column, plain in zip(columns, is_plain, strict=True) if plain):
         by_row = abs(matrix.strides[0]) < abs(matrix.strides[1])
@@ -198,6 +207,14 @@ def taken(columns: list[Any], rows: np.ndarray, workers: Workers) -> list[Any]:
             for column in some.T:
                 found[next(places)] = column
     return found
+
+
+def _chosen(column: Any, rows: np.ndarray) -> Any:
+    """Some rows of one column, by index; as an array of objects if its library cannot take them."""
+    try:
+        return column[rows]
+    except Exception:  # pyarrow joins no more than 2 GB of text, and one long cell may be what is too much
+        return to_objects(read_values(column))[rows]
 
 
 def _take(table: np.ndarray, rows: np.ndarray, some: np.ndarray, part: int, start: int, stop: int) -> None:
