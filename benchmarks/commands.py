@@ -132,7 +132,7 @@ def speed(
     quick: Quick = False,
     results: Results = Path("speed.jsonl"),
     report: Report = None,
-    only: Annotated[str, typer.Option(help="Only these parts, with commas: goals, growth, memory, parquet.")] = "",
+    only: Annotated[str, typer.Option(help="Only these parts, with commas: goals, defaults, growth, memory, parquet.")] = "",
     repeats: Repeats = None,
     parquet_rows: Annotated[
         int | None, typer.Option(min=1, help="Rows of the Parquet file; by default 30,000,000.", show_default=False)

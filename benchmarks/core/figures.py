@@ -34,8 +34,8 @@ def figure_text(value: float, unit: str) -> str:
 
 
 def unit_text(unit: str) -> str:
-    """A unit as it stands after a number: behind a blank, but for the x of "2x as fast"."""
-    return unit if unit == "x" else f" {unit}"
+    """A unit, if any, as it stands after a number: behind a blank, but for the x of "2x as fast"."""
+    return unit if unit in ("", "x") else f" {unit}"
 
 
 def time_text(seconds: float) -> str:

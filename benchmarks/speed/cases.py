@@ -1,14 +1,14 @@
 """What the speed benchmark measures: which systems do what on tables of which shape, in the order in which they run."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmarks.core.results import Case, Row, check_known
 
 QUESTION = "speed"
 SEED = 2026  # of the tables and of peers; the library draws fresh noise
-PARTS = ("goals", "growth", "memory", "parquet")
+PARTS = ("goals", "defaults", "growth", "memory", "parquet")
 
 DISJOINT, FULL_DATA = "consul-2020", "auto"
 FOREST, EXTRA_TREES = "scikit-learn random forest", "scikit-learn extra trees"
@@ -16,23 +16,31 @@ LIGHTGBM, LIGHTGBM_BY_TREE = "LightGBM rf", "LightGBM rf, features by tree"
 BOOSTING = "scikit-learn histogram boosting"
 BARE_PASS = "bare counting pass"
 OURS = (DISJOINT, FULL_DATA)
+# What people run: nothing is set but the budget, and the recipe plans its trees; the values are delta.
+PURE_PLAN, DELTA_PLAN = "auto, own plan", "auto, own plan, delta"
+OWN_PLANS = {PURE_PLAN: 0.0, DELTA_PLAN: 1e-6}
+LIGHTGBM_DEFAULTS = "LightGBM, 100 rounds"
+BY_DEFAULT = (LIGHTGBM_DEFAULTS, *OWN_PLANS)
 PEERS = (FOREST, EXTRA_TREES, LIGHTGBM, LIGHTGBM_BY_TREE, BOOSTING)
 # Systems whose time is drawn against the size of the table and of the forest.
 GROWING = (DISJOINT, FULL_DATA, LIGHTGBM, BOOSTING, FOREST)
 
 N_FEATURES, N_TREES, DEPTH = 20, 10, 6
 N_PREDICTING = 100  # trees that predict
+# Stands in rows for what is not set.
+NOT_SET = {"n_trees": 0, "depth": 0}
 # A table as people have them in notebooks and audits.
 SMALL = {"n_rows": 100, "n_features": 5, "n_trees": 1, "depth": 3}
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Sizes of a run. ``step`` are two numbers of rows, the second ten times the first."""
+    """Sizes of a run. ``step`` and ``default_step`` are two numbers of rows, the second ten or eight times the first."""
 
     name: str
     n_rows: int
     step: tuple[int, int]
+    default_step: tuple[int, int]
     parquet_rows: int
     axes: dict[str, tuple[int, ...]] = field(hash=False)
     growing: tuple[str, ...] = GROWING
@@ -50,11 +58,17 @@ class Scale:
         title = f"{shape['n_rows']:,} x {shape['n_features']}"
         return Case.of(QUESTION, title, system, action, SEED, scale=self.name, **shape)
 
+    def by_default(self, system: str, action: str, n_rows: int) -> Case:
+        """A case of what people run, on a table of interacting features."""
+        case = self.case(system, action, n_rows=n_rows, **NOT_SET)
+        return replace(case, dataset=f"{case.dataset}, interactions")
+
 
 FULL = Scale(
     "full",
     n_rows=1_000_000,
     step=(1_000_000, 10_000_000),
+    default_step=(1_000_000, 8_000_000),
     parquet_rows=30_000_000,
     axes={
         "n_rows": (10_000, 100_000, 1_000_000, 10_000_000),
@@ -67,6 +81,7 @@ QUICK = Scale(
     "quick",
     n_rows=20_000,
     step=(2_000, 20_000),
+    default_step=(2_500, 20_000),
     parquet_rows=20_000,
     axes={"n_rows": (2_000, 20_000), "n_features": (5, 20), "n_trees": (1, 10), "depth": (2, 6)},
     growing=(DISJOINT, FULL_DATA, LIGHTGBM),
@@ -80,6 +95,7 @@ QUICK = Scale(
 def goal_cases(scale: Scale) -> Iterator[Case]:
     """All that goals compare."""
     yield from memory_cases(scale)
+    yield from default_cases(scale)
     yield scale.case(FULL_DATA, "fit", n_trees=1)
     yield scale.case(BARE_PASS, "count", n_trees=1)
     yield scale.case(DISJOINT, "fit", n_trees=10 * N_TREES)
@@ -92,6 +108,14 @@ def goal_cases(scale: Scale) -> Iterator[Case]:
         yield scale.case(system, "predict", n_trees=N_PREDICTING)
     for action in ("small fit", "first fit", "import"):
         yield scale.case(FULL_DATA, action, **SMALL)
+
+
+def default_cases(scale: Scale) -> Iterator[Case]:
+    """What people run: LightGBM and plans of the library's own, these on more rows too and with one thread too."""
+    few, many = scale.default_step
+    yield from (scale.by_default(system, "fit", few) for system in BY_DEFAULT)
+    yield from (scale.by_default(system, "fit", many) for system in OWN_PLANS)
+    yield from (scale.by_default(system, "serial share", few) for system in OWN_PLANS)
 
 
 def memory_cases(scale: Scale) -> Iterator[Case]:
@@ -120,6 +144,7 @@ def wanted(scale: Scale, parts: tuple[str, ...] = (), parquet_rows: int | None =
     check_known("part", parts, PARTS)
     by_part = {
         "goals": goal_cases(scale),
+        "defaults": default_cases(scale),
         "growth": growth_cases(scale),
         "memory": memory_cases(scale),
         "parquet": parquet_cases(scale, parquet_rows),

@@ -1,4 +1,4 @@
-"""Makes the page on speed from rows: goals, all systems side by side, growth, small things, settings, the machine."""
+"""Makes the page on speed from rows: what people run, goals, all systems, growth, small things, settings, the machine."""
 
 import json
 from collections.abc import Iterable
@@ -10,7 +10,19 @@ from benchmarks.core.goals import hurdles, judged
 from benchmarks.core.machine import facts_shown, loads
 from benchmarks.core.page import Entries, folded, page_text, section, sections_shown, table_text, write_page
 from benchmarks.core.results import Row, finished, missing, read_rows
-from benchmarks.speed.cases import DEPTH, DISJOINT, FULL_DATA, N_PREDICTING, N_TREES, OURS, PEERS, QUESTION, SMALL
+from benchmarks.speed.cases import (
+    BY_DEFAULT,
+    DEPTH,
+    DISJOINT,
+    FULL_DATA,
+    LIGHTGBM_DEFAULTS,
+    N_PREDICTING,
+    N_TREES,
+    OURS,
+    PEERS,
+    QUESTION,
+    SMALL,
+)
 from benchmarks.speed.goals import GOALS, Figures
 from benchmarks.speed.plots import AXES, plot_growth, plot_memory
 from benchmarks.speed.settings import settings_of
@@ -45,6 +57,7 @@ def page(rows: list[Row], plots: Iterable[str] = ()) -> str:
             _INTRODUCTION.format(n_rows=len(figures.rows), base=_base_title(figures)),
             _QUICK if figures.scale.name == "quick" else "",
             _DISTURBED.format(n_rows=sum(map(disturbed, measured))) if any(map(disturbed, measured)) else "",
+            *section("What people run", by_default(figures), _BY_DEFAULT),
             *section("Goals", judged(GOALS, figures, "absolute"), _GOALS),
             *_missed(figures),
             *section("All systems", systems(figures), f"{_base_title(figures)}.\n{_SYSTEMS}"),
@@ -73,6 +86,11 @@ _QUICK = """**This is a quick run on a small table.** Goals are set for the full
 """
 _DISTURBED = """**Others used the machine** while {n_rows} of these rows were measured. Threads that wait for
 each other suffer most from that; measure again on a machine that is idle.
+"""
+_BY_DEFAULT = """Nothing is set but the budget, ε = 1, δ = 0 or 10⁻⁶, and the number of threads: **auto** plans its trees
+itself, LightGBM boosts 100 rounds. The table has interacting features, uniform, as 32-bit floats; the law is in
+`benchmarks/interactions.py`. Binning is within the time, for all. Accuracy is that of the last fit on rows that were drawn
+for testing. Bold marks the best on the same rows, where LightGBM was trained on them too.
 """
 _GOALS = "Goals were set before they were measured. Absolute: what is compared, ours first.\n"
 _SYSTEMS = """Peak memory is what a process held at most during a fit, beyond the table that it was given; for LightGBM it
@@ -134,6 +152,32 @@ def systems(figures: Figures) -> Entries:
         peak = f"{row['peak_bytes'] / MIB:.1f} MiB" if "peak_bytes" in row else "-"
         entries.append(entry | {"peak beyond the table": peak, "runs": str(row["n_runs"])})
     return entries
+
+
+def by_default(figures: Figures) -> Entries:
+    """What people run: time, beside that of LightGBM, and accuracy."""
+    entries = []
+    for n_rows in figures.scale.default_step:
+        every = ((system, figures.by_default(system, n_rows=n_rows)) for system in BY_DEFAULT)
+        rows = {system: row for system, row in every if row is not None}
+        peer = rows.get(LIGHTGBM_DEFAULTS)
+        least = min((row["seconds"] for row in rows.values()), default=0.0)
+        most = max((row["accuracy"] for row in rows.values()), default=0.0)
+        for system, row in rows.items():
+            entries.append(
+                {
+                    "system": system,
+                    "rows": f"{n_rows:,}",
+                    "time": _marked(time_text(row["seconds"]), peer is not None and row["seconds"] == least),
+                    "times as fast as LightGBM": "-" if peer is None else figure_text(peer["seconds"] / row["seconds"], "x"),
+                    "accuracy": _marked(f"{row['accuracy']:.4f}", peer is not None and row["accuracy"] == most),
+                }
+            )
+    return entries
+
+
+def _marked(text: str, is_best: bool) -> str:
+    return f"**{text}**" if is_best else text
 
 
 def small_things(figures: Figures) -> Entries:
@@ -215,4 +259,5 @@ def _machine(rows: list[Row]) -> dict[str, str]:
 
 def _named(row: Row) -> str:
     shape = row["parameters"]
-    return f"{row['system']}, {row['variant']}, {row['dataset']}, {shape['n_trees']} trees of depth {shape['depth']}"
+    trees = f", {shape['n_trees']} trees of depth {shape['depth']}" if shape["n_trees"] else ""
+    return f"{row['system']}, {row['variant']}, {row['dataset']}{trees}"

@@ -16,14 +16,14 @@ from benchmarks.core.machine import load_average, machine, threads
 from benchmarks.core.process import Worker
 from benchmarks.core.results import Case, NotMeasured, Row, attempted, finished, read_rows, run_all
 from benchmarks.speed import cases
-from benchmarks.speed.cases import LIGHTGBM, LIGHTGBM_BY_TREE, Scale, foreseen
+from benchmarks.speed.cases import LIGHTGBM, LIGHTGBM_BY_TREE, LIGHTGBM_DEFAULTS, Scale, foreseen
 from benchmarks.speed.fresh import IMPORTS, first_fit_runs, import_runs
 
 # A cell of a growth curve that would take longer than this is left out.
 MOST_SECONDS = 60.0
 LIBRARIES = ("dpforest", "numpy", "numba", "scikit-learn", "lightgbm", "pyarrow")
 # Systems that are another package's, and how to get it.
-OPTIONAL = {LIGHTGBM: "lightgbm", LIGHTGBM_BY_TREE: "lightgbm"}
+OPTIONAL = dict.fromkeys((LIGHTGBM, LIGHTGBM_BY_TREE, LIGHTGBM_DEFAULTS), "lightgbm")
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Run:
 
 def _summed(runs: list[float], **more: Any) -> Row:
     """Best and median of runs; of parts of a fit the best of each."""
-    best = {name: min(more.pop(name)) for name in ("encoding", "growing") if name in more}
+    best = {name: min(more.pop(name)) for name in ("encoding", "growing", "one_thread") if name in more}
     kept = runs if len(runs) <= 20 else []
     figures = {"seconds": min(runs), "median": median(runs), "n_runs": len(runs), "runs": kept}
     return figures | best | more

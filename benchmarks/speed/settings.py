@@ -7,7 +7,7 @@ from benchmarks.speed.systems import BOUND, EPSILON, Shape, lightgbm_settings
 
 
 def settings_of(figures: Figures) -> list[dict[str, str]]:
-    """A line for each system that was measured in the base case."""
+    """A line for each system that was measured."""
     threads = next((row["threads"] for row in figures.rows), 1)
     shape = Shape(**figures.scale.shape())
     forest = f"n_estimators={shape.n_trees}, max_depth={shape.depth}, n_jobs={threads}"
@@ -29,7 +29,10 @@ def settings_of(figures: Figures) -> list[dict[str, str]]:
             f"recipe={system!r}, epsilon={EPSILON:g}, n_trees={shape.n_trees}, max_depth={shape.depth}, n_jobs={threads}, "
             f"Numeric({-BOUND:g}, {BOUND:g}) for each feature{bins}"
         )
+    said[cases.LIGHTGBM_DEFAULTS] = f"LGBMClassifier, n_jobs={threads}, verbose=-1; its data set is built within the time"
+    for system, delta in cases.OWN_PLANS.items():
+        budget = f"epsilon={EPSILON:g}, delta={delta:g}"
+        said[system] = f"{budget}, n_jobs={threads}, Numeric(0, 1) for each feature; the number of rows is declared"
     measured = {row["system"] for row in figures.rows}
-    return [
-        {"system": name, "settings": said[name]} for name in (*cases.OURS, *cases.PEERS, cases.BARE_PASS) if name in measured
-    ]
+    listed = (*cases.OURS, *cases.PEERS, *cases.BY_DEFAULT, cases.BARE_PASS)
+    return [{"system": name, "settings": said[name]} for name in listed if name in measured]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import interactions
 from benchmarks.speed import cases
 from benchmarks.speed.floor import N_BINS
 from dpforest.estimators import DPForestClassifier
@@ -53,6 +54,17 @@ def draw_table(n_rows: int, n_features: int, seed: Any = cases.SEED) -> tuple[np
     return X, y
 
 
+def table_of(system: str, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
+    """The table that a system is trained on: of interacting features for what people run, else with a linear logit."""
+    return draw_interactions(shape.n_rows) if system in cases.BY_DEFAULT else draw_table(shape.n_rows, shape.n_features)
+
+
+def draw_interactions(n_rows: int, seed: int = cases.SEED) -> tuple[np.ndarray, np.ndarray]:
+    """Interacting features ``(n_rows, n_features)`` in 32 bits, and classes."""
+    X, y = interactions.draw(n_rows, seed)
+    return X.astype(np.float32), y
+
+
 def our_trainer(recipe: str, shape: Shape, threads: int, *table: Any) -> Train:
     """A fit through the estimator, on features and target or on what stands for both; notes when it was encoded."""
     schema = shape.schema
@@ -77,6 +89,8 @@ def trainer(system: str, X: np.ndarray, y: np.ndarray, shape: Shape, threads: in
         return our_trainer(system, shape, threads, X, y)
     if system in (cases.LIGHTGBM, cases.LIGHTGBM_BY_TREE):
         return _lightgbm(system, X, y, shape, threads)
+    if system in cases.BY_DEFAULT:
+        return _by_default(system, X, y, threads)
     kind, settings = _scikit_learn(system, shape, threads)
     return lambda: Trained(kind(**settings).fit(X, y))
 
@@ -117,6 +131,16 @@ def _lightgbm(system: str, X: np.ndarray, y: np.ndarray, shape: Shape, threads: 
     settings = lightgbm_settings(system, shape, threads)
     data = lightgbm.Dataset(X, y, params=settings).construct()
     return lambda: Trained(lightgbm.train(settings, data, num_boost_round=shape.n_trees))
+
+
+def _by_default(system: str, X: np.ndarray, y: np.ndarray, threads: int) -> Train:
+    if system == cases.LIGHTGBM_DEFAULTS:
+        lightgbm = import_module("lightgbm")
+        return lambda: Trained(lightgbm.LGBMClassifier(n_jobs=threads, verbose=-1).fit(X, y))
+    features = {f"x{index}": Numeric(0, 1) for index in range(X.shape[1])}
+    schema = Schema(features, Classes([0, 1], name="y"), n_rows=len(X))
+    delta = cases.OWN_PLANS[system]
+    return lambda: Trained(DPForestClassifier(schema, epsilon=EPSILON, delta=delta, n_jobs=threads).fit(X, y))
 
 
 def predictor(system: str, model: Any, X: np.ndarray, threads: int) -> Callable[[], np.ndarray]:

@@ -11,9 +11,10 @@ from typing import Any
 
 from benchmarks.core.process import peak_bytes, start_watching
 from benchmarks.core.serve import serve
+from benchmarks.interactions import N_TEST
 from benchmarks.speed import cases, floor, parquet
 from benchmarks.speed.profile import watched
-from benchmarks.speed.systems import Shape, Trained, draw_table, our_trainer, predictor, trainer
+from benchmarks.speed.systems import Shape, Trained, draw_interactions, draw_table, our_trainer, predictor, table_of, trainer
 
 Answer = dict[str, Any]
 
@@ -77,15 +78,32 @@ class Fit:
 def fit(request: Answer, shape: Shape) -> Answer:
     """Train on a table in memory."""
     small = replace(shape, n_rows=min(shape.n_rows, WARM_ROWS), n_trees=min(shape.n_trees, 10))
-    trainer(request["system"], *draw_table(small.n_rows, small.n_features), small, request["threads"])()
-    X, y = draw_table(shape.n_rows, shape.n_features)
+    trainer(request["system"], *table_of(request["system"], small), small, request["threads"])()
+    X, y = table_of(request["system"], shape)
     held = start_watching()
     run = Fit(trainer(request["system"], X, y, shape, request["threads"]), held)
     answer = {"runs": repeat(run, request["repeats"]), "peak_bytes": min(run.peaks), "table_bytes": X.nbytes + y.nbytes}
     if run.encoding:
         bins = int(run.model.forest_.domain.n_codes.max()) - 1  # one code is for missing values
         answer |= {"encoding": run.encoding, "growing": run.growing, "bins": bins}
+    if request["system"] in cases.BY_DEFAULT:
+        new, labels = draw_interactions(N_TEST, cases.SEED + 1)
+        answer["accuracy"] = float((run.model.predict(new) == labels).mean())
     return answer
+
+
+def serial_share(request: Answer, shape: Shape) -> Answer:
+    """Train with all threads and with one, in turns, so that both find the machine alike."""
+    table = table_of(request["system"], shape)
+    with_all, with_one = (timed(trainer(request["system"], *table, shape, n)) for n in (request["threads"], 1))
+    with_all()
+    one_thread = []
+
+    def run() -> float:
+        one_thread.append(with_one())
+        return with_all()
+
+    return {"runs": repeat(run, request["repeats"]), "one_thread": one_thread}
 
 
 def count(request: Answer, shape: Shape) -> Answer:
@@ -148,6 +166,7 @@ def write_file(request: Answer, shape: Shape) -> Answer:
 
 ACTIONS: dict[str, Callable[[Answer, Shape], Answer]] = {
     "fit": fit,
+    "serial share": serial_share,
     "count": count,
     "profile": profile,
     "predict": predict,

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpforest.budget import Budget
+from dpforest.common.threads import Workers
 from dpforest.errors import ModelFileError, ParameterError, TableError
 from dpforest.fitting import fit_estimator, seal_elsewhere, seal_table
 from dpforest.forest.tree import Forest
@@ -21,7 +22,6 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.records.columns import read_columns
-from dpforest.records.memory.threads import Workers
 from dpforest.records.memory.vault import encode
 from dpforest.schema import Bounded, Classes, Schema
 

@@ -18,11 +18,26 @@ from benchmarks.core.plots import spread_out
 from benchmarks.core.process import Worker, peak_bytes, start_watching
 from benchmarks.core.results import NotMeasured, key
 from benchmarks.speed import cases, floor, goals, parquet, report, run, worker
-from benchmarks.speed.cases import DISJOINT, FOREST, FULL, FULL_DATA, LIGHTGBM, OURS, PEERS, QUICK, foreseen, wanted
+from benchmarks.speed.cases import (
+    BY_DEFAULT,
+    DISJOINT,
+    FOREST,
+    FULL,
+    FULL_DATA,
+    LIGHTGBM,
+    LIGHTGBM_DEFAULTS,
+    OURS,
+    OWN_PLANS,
+    PEERS,
+    PURE_PLAN,
+    QUICK,
+    foreseen,
+    wanted,
+)
 from benchmarks.speed.fresh import first_fit_runs, import_runs
 from benchmarks.speed.goals import GOALS, Figures
 from benchmarks.speed.profile import WATCHED, watched
-from benchmarks.speed.systems import draw_table
+from benchmarks.speed.systems import draw_interactions, draw_table
 from dpforest.cli.main import commands
 from dpforest.errors import ParameterError
 
@@ -34,6 +49,7 @@ TINY = replace(
     QUICK,
     n_rows=400,
     step=(40, 400),
+    default_step=(50, 400),
     axes={"n_rows": (40, 400), "n_features": (20,), "n_trees": (10,), "depth": (6,)},
     growing=(DISJOINT, LIGHTGBM),
 )
@@ -51,6 +67,8 @@ def row(case, seconds, **more):
     }
     if case.variant == "fit" and case.system in OURS:
         own |= {"encoding": seconds / 5, "growing": 4 * seconds / 5}
+    if case.system in BY_DEFAULT:
+        own |= {"accuracy": 0.7 if case.system in OWN_PLANS else 0.8, "one_thread": 1.8 * seconds}
     if case.variant == "profile":
         own |= {"parts": {"selection": seconds / 20, "noise": seconds / 20, "counting": seconds / 2}}
     if case.variant == "import":
@@ -59,7 +77,7 @@ def row(case, seconds, **more):
 
 
 def rows_of(scale, ours=0.1, theirs=10.0):
-    return [row(case, ours if case.system in OURS else theirs) for case in wanted(scale)]
+    return [row(case, ours if case.system in (*OURS, *OWN_PLANS) else theirs) for case in wanted(scale)]
 
 
 def verdicts_of(figures):
@@ -95,6 +113,14 @@ def test_all_systems_meet_in_the_base_case():
     assert set(wanted(FULL, ("memory",))) == {FULL.case(system, "fit") for system in base}
 
 
+def test_what_people_run_can_be_measured_alone_and_sets_no_trees():
+    found = [case.to_dict() for case in wanted(FULL, ("defaults",))]
+    fits = [(case["system"], case["parameters"]["n_rows"]) for case in found if case["variant"] == "fit"]
+    assert fits == [(system, 10**6) for system in BY_DEFAULT] + [(system, 8 * 10**6) for system in OWN_PLANS]
+    assert {(case["parameters"]["n_trees"], case["parameters"]["depth"]) for case in found} == {(0, 0)}
+    assert {case["dataset"] for case in found} == {"1,000,000 x 20, interactions", "8,000,000 x 20, interactions"}
+
+
 def test_the_number_of_rows_of_the_file_can_be_chosen():
     files = [case for case in wanted(FULL, ("parquet",), 5_000) if case.variant == "file fit"]
     assert {dict(case.parameters)["n_rows"] for case in files} == {5_000}
@@ -115,6 +141,14 @@ def test_a_table_is_the_same_each_time_and_its_classes_follow_its_features():
     assert set(np.unique(y)) == {0, 1}
     slopes = np.random.default_rng(cases.SEED).standard_normal(4, dtype=np.float32)
     assert ((X @ slopes > 0) == y).mean() > 0.7
+
+
+def test_the_table_of_what_people_run_has_short_floats_and_other_rows_for_testing():
+    (X, y), (new, _) = draw_interactions(500), draw_interactions(500, cases.SEED + 1)
+    assert X.dtype == np.float32
+    assert X.shape == (500, cases.N_FEATURES)
+    assert set(np.unique(y)) == {0, 1}
+    assert not np.isin(X[:, 0], new[:, 0]).any()
 
 
 # How it is measured
@@ -161,6 +195,22 @@ def test_every_system_can_be_trained(system):
         assert all(
             a + b == pytest.approx(c) for a, b, c in zip(answer["encoding"], answer["growing"], answer["runs"], strict=True)
         )
+
+
+@pytest.mark.parametrize("system", BY_DEFAULT)
+def test_what_people_run_is_timed_and_tested(system, monkeypatch):
+    if system == LIGHTGBM_DEFAULTS and not HAS_LIGHTGBM:
+        pytest.skip("needs lightgbm")
+    monkeypatch.setattr(worker, "WARM_ROWS", 300)
+    monkeypatch.setattr(worker, "N_TEST", 2_000)
+    answer = ask("fit", system, n_rows=2_000, n_features=20, **cases.NOT_SET)
+    assert len(answer["runs"]) >= 2
+    assert 0 < answer["accuracy"] <= 1
+
+
+def test_fits_with_one_thread_and_with_all_take_turns():
+    answer = ask("serial share", PURE_PLAN, n_features=20, **cases.NOT_SET)
+    assert len(answer["one_thread"]) == len(answer["runs"]) >= 2
 
 
 @pytest.mark.parametrize("system", cases.FULL.predicting)
@@ -238,7 +288,7 @@ class Silent:
         self.asked.append(request["system"])
         if request["system"] == self.broken:
             raise NotMeasured("out of memory")
-        return {"runs": [0.3, 0.1, 0.2], "encoding": [0.1, 0.05, 0.1], "peak_bytes": 5}
+        return {"runs": [0.3, 0.1, 0.2], "encoding": [0.1, 0.05, 0.1], "one_thread": [0.4, 0.3, 0.3], "peak_bytes": 5}
 
 
 def a_run(workers, known=(), scale=FULL):
@@ -248,6 +298,7 @@ def a_run(workers, known=(), scale=FULL):
 def test_a_row_has_best_and_median_and_the_facts_of_the_machine():
     found = a_run(Silent()).measure(FULL.case(FULL_DATA, "fit"))
     assert (found["seconds"], found["median"], found["encoding"], found["n_runs"]) == (0.1, 0.2, 0.05, 3)
+    assert found["one_thread"] == 0.3
     assert {"processor", "cores", "versions"} <= set(found["machine"])
     assert found["threads"] >= 1
     assert found["seed"] == cases.SEED
@@ -308,6 +359,25 @@ def test_verdicts_follow_from_rows():
     assert OPEN not in verdicts.values()
 
 
+def test_goals_of_own_plans_follow_from_rows():
+    rows = [row | {"seconds": 0.3} if row["parameters"]["n_rows"] == 8 * 10**6 else row for row in rows_of(FULL)]
+    lines = {line["goal"]: line for line in verdicts_of(Figures(rows, FULL))}
+    for name in ("own plan", "own plan with delta"):
+        line = lines[f"{name}, times as fast as LightGBM's 100 rounds"]
+        assert (line["reached"], line["verdict"], line["absolute"]) == ("100x", MET, "100 ms against 10.0 s")
+    line = lines["eight times the rows, over one time, own plan"]
+    assert (line["wanted"], line["reached"], line["verdict"]) == ("≤ 2.5x", "3.00x", MISSED)
+    # Twice 0.1 s over 0.18 s, less one.
+    line = lines["serial share of an own-plan fit"]
+    assert (line["wanted"], line["reached"], line["verdict"]) == ("≤ 0.1", "0.11", MISSED)
+    assert "100 ms with 2 threads, 180 ms with one" in line["absolute"]
+
+
+def test_one_thread_alone_says_nothing_of_the_serial_share():
+    lines = verdicts_of(Figures([row | {"threads": 1} for row in rows_of(FULL)], FULL))
+    assert next(line for line in lines if line["goal"].startswith("serial share"))["verdict"] == OPEN
+
+
 def test_a_goal_for_both_recipes_holds_for_the_worse_one():
     rows = [
         row(case, 0.1, peak_bytes=(50 if case.system == DISJOINT else 40) * 10**6)
@@ -327,13 +397,32 @@ def test_without_rows_nothing_is_met():
 def test_a_page_is_made_from_rows_alone_and_shows_what_was_missed():
     text = report.page(rows_of(FULL), ["speed-growth.png"])
     assert text == report.page(json.loads(json.dumps(rows_of(FULL))), ["speed-growth.png"])
-    heads = ("Goals", "All systems", "Growth", "Small things", "Where the time of a fit goes", "Settings", "The machine")
+    heads = (
+        "What people run",
+        "Goals",
+        "All systems",
+        "Growth",
+        "Small things",
+        "Where the time of a fit goes",
+        "Settings",
+        "The machine",
+    )
     assert all(f"\n## {head}\n" in text for head in heads)
     assert "| missed |" in text
     assert "| met |" in text
     assert "](speed-growth.png)" in text
     assert "quick run" not in text
     assert "bagging_fraction=0.632" in text
+
+
+def test_a_page_marks_the_best_of_what_people_run_whoever_it_is():
+    text = report.page(rows_of(FULL)).split("## Goals")[0]
+    assert "| LightGBM, 100 rounds | 1,000,000 | 10.0 s | 1.00x | **0.8000** |" in text
+    assert "| auto, own plan | 1,000,000 | **100 ms** | 100x | 0.7000 |" in text
+    # No other was trained on these rows.
+    assert "| auto, own plan, delta | 8,000,000 | 100 ms | - | 0.7000 |" in text
+    old = [row for row in rows_of(FULL) if row["system"] not in BY_DEFAULT]
+    assert "What people run" not in report.page(old)
 
 
 def test_a_page_of_a_quick_run_says_so_and_full_rows_come_first():
@@ -367,6 +456,8 @@ def test_a_page_says_what_stands_in_the_way_of_goals_that_were_missed():
         row | {"seconds": 1e3 * row["seconds"]} if row["system"] == DISJOINT and "seconds" in row else row for row in rows
     ]
     assert "goes with the number of nodes" in report.page(slow).split("## All systems")[0]
+    slow = [row | {"seconds": 1e3 * row["seconds"]} if row["system"] in OWN_PLANS else row for row in rows]
+    assert "the ledger are done in one thread" in report.page(slow).split("## All systems")[0]
 
 
 def test_rows_of_two_machines_are_told_apart():

@@ -1,17 +1,18 @@
 """A backend and the in-memory one side by side: every question goes to both, and both must say the same.
 
-``TwinSource`` and ``Twin`` keep the protocols of ``records.base``, so a script or a whole fit can run on them. Deals and
-secret samples are drawn where the rows are. What was drawn is read back through the protocol itself: every table here has a
-feature that names its record, so counts of its codes at the roots say how often each record is in each tree. The records in
-memory get that deal.
+``TwinSource`` and ``Twin`` keep the protocols of ``records.base``, so a script or a whole fit can run on them. Deals,
+batches and secret samples are drawn where the rows are. What was drawn is read back through the protocol itself: every table
+here has a feature that names its record, so counts of its codes at the roots say how often each record is in each tree. The
+records in memory get that deal.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from tests.support.given_draws import GivenDraws
 
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
@@ -112,7 +113,9 @@ class Twin:
         assert counter.target == self.target
         assert counter.domain.names == self.domain.names
         self._place = self.domain.names.index(NAME)
-        self._names = reference._codes[self._place]
+        self._names = reference._codes[self._place].copy()
+        self.batches = np.zeros(len(self._names), dtype=np.int64)  # of the records in memory, in their order
+        self._in_turn = np.ones(len(self._names), dtype=bool)
 
     def _same(self, attribute: str) -> int:
         own, other = getattr(self._counter, attribute), getattr(self._reference, attribute)
@@ -139,7 +142,9 @@ class Twin:
             self._follow(weights.argmax(axis=0)[None], NO_WEIGHTS)
             return
         if isinstance(assignment, AllTrees):
-            assert (weights == 1).all()
+            assert (weights == self._in_turn).all()
+            self._reference.deal(assignment, entropy)
+            return
         self._follow(np.tile(np.arange(assignment.n_trees)[:, None], weights.shape[1]), weights)
 
     def deal_by_errors(self, forest: Any, n_trees: int, entropy: Entropy) -> None:
@@ -165,6 +170,25 @@ class Twin:
             Twin(part, self._reference._part(mask.astype(bool))) for part, mask in zip(parts, masks, strict=True)
         )
         return training, held
+
+    def divide(self, n_batches: int, entropy: Entropy) -> None:
+        self._counter.divide(n_batches, entropy)
+        masks = []
+        for batch in range(n_batches):
+            self._counter.take_turn(batch)
+            self._counter.deal(AllTrees(1), entropy)
+            masks.append(times_in_trees(self._counter, 1, self._place)[0, self._names])
+        assert (np.sum(masks, axis=0) == 1).all()
+        self._counter.take_turn(None)
+        drawn = np.argmax(masks, axis=0)
+        order = np.argsort(drawn, kind="stable")
+        self._reference.divide(n_batches, GivenDraws(drawn))
+        self.batches, self._names = drawn[order], self._names[order]
+        np.testing.assert_array_equal(self._reference._codes[self._place], self._names)
+
+    def take_turn(self, batch: int | None) -> None:
+        self._both("take_turn", batch)
+        self._in_turn = np.ones_like(self._in_turn) if batch is None else self.batches == batch
 
     def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
         return agreed(self._counter.count_codes(first, wanted), self._reference.count_codes(first, wanted))
@@ -192,6 +216,9 @@ class Twin:
 
     def add_scores(self, values: np.ndarray) -> None:
         self._both("add_scores", values)
+
+    def add_by_code(self, features: Sequence[int], values: Sequence[np.ndarray]) -> None:
+        self._both("add_by_code", features, values)
 
     def weigh_residuals(self) -> None:
         self._both("weigh_residuals")

@@ -275,6 +275,94 @@ def test_leads_of_classes_are_counted_as_in_memory(backend, size, labels):
     assert unsealed(twin.count_nodes(0, 1)).sum() == n_records
 
 
+def values_by_code(twin, features, most, n_scores, rng):
+    return [rng.integers(-most, most + 1, (int(twin.domain.n_codes[k]), n_scores)).astype(np.int32) for k in features]
+
+
+@scored_tables
+def test_scores_by_code_are_added_as_in_memory(backend, size, kind):
+    skip_gap(backend, Scored, Weighted)
+    twin, rng = encoded(backend, size, kind), np.random.default_rng(9)
+    n_classes, features = twin.target.n_values, rng.permutation(twin.domain.n_features)[:3].tolist()
+    twin.start_scores()
+    # The last of them pass the range of scores one by one, and some pass it together.
+    for most, own in [(SCORE_STEPS, features), (SCORE_STEPS, []), (SCORE_STEPS, features[:1]), (1 << 30, features)]:
+        twin.add_by_code(own, values_by_code(twin, own, most, n_classes, rng))
+        twin.count_leads(SCORE_STEPS // 8, 16)
+        all_records(twin)
+        twin.weigh_residuals()
+        twin.count_nodes(0, 1)
+        twin.sum_residuals(0, 1)
+    # Two that cancel out, each far beyond the range.
+    up, down = (
+        np.full((int(twin.domain.n_codes[k]), n_classes), sign << 30, dtype=np.int32) for k, sign in ((0, 1), (1, -1))
+    )
+    twin.start_scores()
+    twin.add_by_code([0, 1], [up, down])
+    assert not unsealed(twin.count_leads(1, 2))[0].any()
+
+
+@pytest.mark.parametrize("is_spread", [False, True], ids=["weights", "residuals"])
+@pytest.mark.parametrize("n_batches", [1, 3])
+@scored_tables
+def test_trees_take_turns_on_batches_as_in_memory(backend, size, kind, n_batches, is_spread):
+    skip_gap(backend, Scored, Weighted)
+    twin, rng = encoded(backend, size, kind), np.random.default_rng(10)
+    n_classes, n_records = twin.target.n_values, len(twin.batches)
+    twin.start_scores()
+    twin.divide(n_batches, Entropy())
+    for batch in (0, n_batches - 1, n_batches // 2, None, 0):
+        twin.take_turn(batch)
+        all_records(twin)
+        (twin.spread_residuals if is_spread else twin.weigh_residuals)()
+        n_nodes = grow_at_random(twin, 1, 2, rng)
+        twin.sum_residuals(0, n_nodes)
+        twin.count_leads(SCORE_STEPS // 8, 16)
+        twin.add_scores(rng.integers(-SCORE_STEPS, SCORE_STEPS + 1, (n_nodes, n_classes)).astype(np.int32))
+        twin.add_by_code([0], values_by_code(twin, [0], SCORE_STEPS, n_classes, rng))
+    sizes = []
+    for batch in (*range(n_batches), None):
+        twin.take_turn(batch)
+        all_records(twin)
+        twin.sum_residuals(0, 1)
+        sizes.append(int(unsealed(twin.count_nodes(0, 1)).sum()))
+    assert sum(sizes[:-1]) == sizes[-1] == n_records
+
+
+@pytest.mark.parametrize("size", BOUNDED)
+def test_views_of_a_bounded_target_take_turns_on_batches_as_in_memory(backend, size):
+    skip_gap(backend, Scored, Weighted)
+    twin, rng = encoded(backend, size, "bounded"), np.random.default_rng(11)
+    twin.start_scores()
+    twin.divide(2, Entropy())
+    for batch in (0, 1, 1, 0, None):
+        twin.take_turn(batch)
+        all_records(twin)
+        twin.set_residual_window(FINE_STEPS // 4)
+        twin.count_values(0, 1)
+        n_nodes = grow_at_random(twin, 1, 1, rng)
+        twin.add_scores(rng.integers(-9000, FINE_STEPS // 2, (n_nodes, 1)).astype(np.int32))
+        twin.add_by_code([1], values_by_code(twin, [1], 900, 1, rng))
+        all_records(twin)
+        twin.weigh_distances(0, np.array([TARGET_STEPS // 2]), 102)
+        twin.count_codes(0, np.ones((1, twin.domain.n_features), dtype=bool))
+
+
+def test_batches_are_drawn_anew_for_each_record(backend):
+    skip_gap(backend, Scored, Weighted)
+    drawn = []
+    for _ in range(4):
+        twin = encoded(backend, "mixed", "two classes, others no")
+        twin.start_scores()
+        twin.divide(2, Entropy())
+        drawn.append(twin.batches[np.argsort(twin._names)])
+    assert all((drawn[0] != other).any() for other in drawn[1:])
+    # 188 draws: a mean of 1/2, with a standard error of 0.037
+    assert 0.28 < np.mean(drawn) < 0.72
+    # Records that are together in one draw are not in another.
+    assert {1, 2} <= {len({*pair}) for pair in zip(*drawn[:2], strict=True)}
+
+
 @pytest.mark.parametrize("size", BOUNDED)
 def test_views_of_a_bounded_target_follow_released_values_as_in_memory(backend, size):
     skip_gap(backend, Scored, Weighted)

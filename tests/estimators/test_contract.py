@@ -25,7 +25,7 @@ from dpforest import (
     get_recipe,
     list_recipes,
 )
-from dpforest.records.memory import threads as workers
+from dpforest.common import threads as workers
 
 INF = float("inf")
 NAMES = [

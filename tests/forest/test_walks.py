@@ -10,9 +10,9 @@ from tests.support import naive
 from tests.support.strategies import FIXED, MIXED, SEEDS, forests, mixed_table, random_codes, recipe_of
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, estimators
+from dpforest.common import threads as workers
+from dpforest.common.threads import Workers
 from dpforest.forest.walks import ROWS_AT_ONCE
-from dpforest.records.memory import threads as workers
-from dpforest.records.memory.threads import Workers
 from dpforest.schema.domain import Domain, Grid
 
 BLOCK = ROWS_AT_ONCE

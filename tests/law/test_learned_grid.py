@@ -40,11 +40,11 @@ def small_tables(most):
 def test_adding_any_record_moves_every_score_within_the_bound_and_reaches_its_width(parts):
     bound, widest, moves = middle_bound(), 0, set()
     for counts in small_tables(2):
-        before = middle_scores(0, 1, parts, counts)
+        before = middle_scores(0, [1], parts, counts)
         for place in range(N_SMALL + 1):
             more = counts.copy()
             more[0, place] += 1
-            move = middle_scores(0, 1, parts, more) - before
+            move = middle_scores(0, [1], parts, more) - before
             moves |= set(move.ravel().tolist())
             widest = max(widest, *np.ptp(move, axis=1))
             # A record of one half changes no score of the other: both halves cost one choice.
@@ -57,10 +57,33 @@ def test_adding_any_record_moves_every_score_within_the_bound_and_reaches_its_wi
 
 def test_the_score_of_a_bin_is_its_formula():
     counts = np.array([[3, 0, 5, 1, 0, 2, 9]])
-    scores = middle_scores(0, 4, ((0, N_SMALL),), counts)
+    scores = middle_scores(0, [4], ((0, N_SMALL),), counts)
     below, above, n = [0, 3, 3, 8, 9, 9], [8, 8, 3, 2, 2, 0], 11
     assert scores.tolist() == [[-max(0, 2 * max(a, b) - n) for a, b in zip(below, above, strict=True)]]
     assert scores.argmax() == 2
+
+
+def test_columns_that_choose_at_once_have_the_scores_that_each_has_alone():
+    counts = np.random.default_rng(0).integers(0, 9, (5, N_SMALL + 1))
+    for parts in PARTS.values():
+        together = middle_scores(1, [0, 3, 5], parts, counts)
+        alone = [middle_scores(row, [left_out], parts, counts) for row, left_out in ((1, 0), (2, 3), (3, 5))]
+        np.testing.assert_array_equal(together, np.concatenate(alone))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("n_columns", [3, 130])
+def test_every_column_is_charged_its_choices(n_columns, delta):
+    schema = Schema({f"x{index}": Numeric() for index in range(n_columns)}, Classes([0, 1]))
+    vault = Vault.seal(np.zeros((5, n_columns)), np.zeros(5, dtype=int), schema)
+    gate = Gate(Ledger(make_accountant(1.0, delta)), Entropy(3))
+    amount, zooms = gate.ledger.accountant.budget, Zooms(2, 0.25)
+    _, rest = LearnedGrid(zooms).release(vault, Domain.of(schema, Grid(8)), 8, 5, amount, gate)
+    each = {entry["scope"]: entry[gate.ledger.unit] for entry in gate.ledger.entries()}
+    (cost,) = set(each.values())
+    assert exact(gate.ledger.total) >= (zooms.number + 1) * n_columns * exact(cost)
+    assert gate.ledger.total == pytest.approx(0.25 * amount, rel=1e-6)
+    assert gate.ledger.total + rest <= amount
 
 
 def cut_scores(counts):
@@ -71,14 +94,14 @@ def cut_scores(counts):
 
 def test_where_one_bin_holds_all_records_it_alone_is_best_though_no_cut_is():
     counts = np.array([[0, 0, 0, 50, 0, 0, 0]])
-    scores = middle_scores(0, 0, ((0, N_SMALL),), counts)
+    scores = middle_scores(0, [0], ((0, N_SMALL),), counts)
     assert scores.tolist() == [[-50, -50, -50, 0, -50, -50]]
     assert len(set(cut_scores(counts))) == 1
 
 
 def test_scores_of_a_billion_records_are_exact():
     counts = np.full((1, N_SMALL + 1), 10**9)
-    assert middle_scores(0, 0, ((0, N_SMALL),), counts).tolist() == [[-(10**9) * n for n in (5, 3, 1, 0, 1, 3)]]
+    assert middle_scores(0, [0], ((0, N_SMALL),), counts).tolist() == [[-(10**9) * n for n in (5, 3, 1, 0, 1, 3)]]
 
 
 def released(values, part=None, bins=32, seed=0, epsilon=1e4, delta=1e-5, zooms=None, n_rows=None):

@@ -13,7 +13,7 @@ from tests.support.strategies import FIXED
 
 from dpforest import Bounded, Classes, DPForestRegressor, Numeric, Schema
 from dpforest.growing.order import Order
-from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
+from dpforest.growing.sequential import Phase, Sequential, SequentialMeans, rounds
 from dpforest.mechanisms import Gaussian
 from dpforest.parts.criteria import MaxOperator, ResidualGain, SquaredError
 from dpforest.parts.shape import Facts
@@ -22,13 +22,15 @@ from dpforest.privacy.amounts import divide, divide_evenly, exact
 from dpforest.recipes import get_recipe, planner
 from dpforest.recipes.planner import plan_forest
 from dpforest.recipes.plans import classes as plans_for_classes
+from dpforest.recipes.plans.classes import BATCH_ROWS, BATCH_SIGNAL, MOST_BATCHES, n_batches
 from dpforest.recipes.plans.means import MEAN_TREES, MEAN_TREES_WITH_DELTA
 from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT
 
 TABLES = {
     "two classes": planner.PURE_TWO_CLASSES,
     "more classes": planner.PURE_MORE_CLASSES,
-    "with delta": planner.WITH_DELTA,
+    "two classes with delta": planner.TWO_CLASSES_WITH_DELTA,
+    "more classes with delta": planner.MORE_CLASSES_WITH_DELTA,
 }
 DELTA = 1e-5
 N_ROWS = [10**power for power in range(1, 8)]
@@ -93,8 +95,11 @@ def reached(monkeypatch, n_classes, delta):
 
 @pytest.mark.parametrize(
     ("name", "n_classes", "delta"),
-    [("two classes", [2], 0.0), ("more classes", [3, 10], 0.0), ("with delta", [2, 3, 10], DELTA)],
-)
+    [
+        ("two classes", [2], 0.0), ("more classes", [3, 10], 0.0),
+        ("two classes with delta", [2], DELTA), ("more classes with delta", [3, 10], DELTA),
+    ],
+)  # fmt: skip
 def test_every_line_of_a_table_is_reached(name, n_classes, delta, monkeypatch):
     found = []
     for number in n_classes:
@@ -190,9 +195,10 @@ def test_every_plan_can_be_paid_to_the_last_bit(facts, asked):
         total += exact(own)
     for phase, own in zip(phases, divide(left, [phase.share for phase in phases]), strict=True):
         step = replace(recipe, **phase.parts)
-        plan = step.allocate.plan(divide_evenly(own, phase.n_trees), step.depth)
+        n_rounds = rounds(phase.n_trees, batches_of(recipe))
+        plan = step.allocate.plan(divide_evenly(own, n_rounds), step.depth)
         assert min(*plan.splits, *plan.counts) >= 0
-        total += phase.n_trees * sum(map(exact, [*plan.splits, *plan.counts]))
+        total += n_rounds * sum(map(exact, [*plan.splits, *plan.counts]))
     assert exact(budget) * (1 - Fraction(1, 10**9)) < total <= exact(budget)
 
 
@@ -235,10 +241,85 @@ def test_a_noisy_number_of_rows_of_nothing_or_less_gives_the_plan_for_the_least_
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
-def test_a_plan_depends_on_rows_times_epsilon_only(n_classes):
-    for n_rows in N_ROWS:
-        one, other = (plan_forest(facts_of(n_rows / epsilon, epsilon, 0.0, 12, n_classes)) for epsilon in (0.5, 8.0))
+def test_up_to_two_batches_of_rows_a_plan_depends_on_rows_times_epsilon_only(n_classes):
+    most = 2 * BATCH_ROWS - 1
+    for product in [*N_ROWS[:-2], most / 2]:
+        one, other = (plan_forest(facts_of(product / epsilon, epsilon, 0.0, 12, n_classes)) for epsilon in (0.5, 8.0))
         assert one == other
+    rows = 20 * BATCH_ROWS
+    one, other = (plan_forest(facts_of(rows / epsilon, epsilon, 0.0, 12, n_classes)) for epsilon in (1.0, 80.0))
+    assert (one.stages.batches, other.stages.batches) == (MOST_BATCHES["pure"], 1)
+    assert one.criterion == other.criterion
+    assert one.depth == other.depth
+
+
+# --- batches --------------------------------------------------------------------------------------------------------
+
+
+def batches_of(recipe):
+    return recipe.stages.batches if isinstance(recipe.stages, Sequential) else 1
+
+
+def test_without_delta_there_is_a_batch_for_each_so_many_rows_whatever_epsilon_is_and_at_most_sixteen():
+    for epsilon, n_classes in itertools.product([0.01, 1.0, 20.0], [2, 3, 10]):
+        for n_rows, expected in [(0, 1), (1, 1), (1.99, 1), (2, 2), (2.99, 2), (16, 16), (17, 16), (4_000, 16)]:
+            assert n_batches(facts_of(n_rows * BATCH_ROWS, epsilon, 0.0, 12, n_classes)) == expected
+    assert n_batches(facts_of(-1e9)) == 1
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_with_delta_batches_need_as_much_signal_too_and_are_at_most_four(n_classes):
+    for n_rows, signal, expected in [(9, 1.99, 1), (9, 2, 2), (9, 3, 3), (1.5, 9, 1), (2, 9, 2), (9, 9, 4), (99, 99, 4)]:
+        epsilon = signal * BATCH_SIGNAL * n_classes / 2 / (n_rows * BATCH_ROWS) * (1 + 1e-12)
+        assert n_batches(facts_of(n_rows * BATCH_ROWS, epsilon, DELTA, 12, n_classes)) == expected
+
+
+@FIXED
+@given(facts)
+def test_without_noise_there_are_no_batches(facts):
+    assert n_batches(replace(facts, n_rows=1e9, epsilon=math.inf)) == 1
+    assert batches_of(plan_forest(replace(facts, n_rows=1e9, epsilon=math.inf))) == 1
+
+
+@FIXED
+@given(facts)
+def test_the_number_of_batches_is_a_function_of_rows_epsilon_delta_and_classes(facts):
+    other = replace(facts, n_features=facts.n_features + 7, n_numeric=0, mean_children=3.0)
+    assert n_batches(facts) == n_batches(replace(facts)) == n_batches(other) >= 1
+    assert batches_of(plan_forest(facts)) in (1, n_batches(facts))
+
+
+@pytest.mark.parametrize("delta", [0.0, DELTA])
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_whoever_asks_for_trees_or_depth_has_no_batches(n_classes, delta):
+    facts = facts_of(10**8, 1.0, delta, 12, n_classes)
+    assert batches_of(plan_forest(facts)) == n_batches(facts) == (4 if delta else 16)
+    for asked in [(2, None), (48, None), (None, 3), (48, 4)]:
+        assert batches_of(plan_forest(facts, *asked)) == 1
+        assert batches_of(get_recipe("auto").resolve(facts, *asked)) == 1
+
+
+@pytest.mark.parametrize("delta", [0.0, DELTA])
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_chosen_trees_are_a_multiple_of_batches_and_hardly_more_than_the_table_says(n_classes, delta):
+    found = set()
+    for n_rows, epsilon in itertools.product([*np.geomspace(1e5, 1e8, 60), 1e10], [0.2, 1.0, 8.0]):
+        facts = facts_of(n_rows, epsilon, delta, 12, n_classes)
+        recipe = plan_forest(facts)
+        if not isinstance(recipe.stages, Sequential):
+            continue
+        kind = "two classes" if n_classes == 2 else "more classes"
+        signal = plans_for_classes.signal_of(facts)
+        line = next(line for line in planner.LINES[kind, delta > 0] if signal < line.below)
+        chosen, batches = recipe.stages.phases[-1].n_trees, recipe.stages.batches
+        assert chosen % batches == 0
+        assert line.n_trees <= chosen < line.n_trees + batches
+        found.add(batches)
+    assert found == set(range(1, 5)) if delta else {1, 2, 4, 16} <= found <= set(range(1, 17))
+
+
+def test_a_bounded_target_has_no_batches():
+    assert not hasattr(plan_forest(facts_of(10**8, 1.0, 0.0, 12, None)).stages, "batches")
 
 
 def test_one_class_needs_one_tree():

@@ -26,6 +26,8 @@ from tests.support.columns import objects
 from tests.support.encoded import opened
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, get_recipe
+from dpforest.common import threads
+from dpforest.common.threads import Workers
 from dpforest.errors import ParameterError
 from dpforest.growing.target_scale import edges_around
 from dpforest.mechanisms import Entropy
@@ -36,8 +38,6 @@ from dpforest.records.columns import read_values
 from dpforest.records.dask import partitions
 from dpforest.records.dask.partitions import Folder, count_files, encode_files
 from dpforest.records.dask.vault import DaskVault
-from dpforest.records.memory import threads
-from dpforest.records.memory.threads import Workers
 from dpforest.records.memory.vault import Vault, taken
 from dpforest.records.parquet import ParquetVault
 from dpforest.records.people import People

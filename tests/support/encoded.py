@@ -4,8 +4,8 @@ import numpy as np
 from tests.support.strategies import random_codes
 
 from dpforest import Classes
+from dpforest.common.threads import Workers
 from dpforest.parts.shape import Facts
-from dpforest.records.memory.threads import Workers
 from dpforest.records.memory.vault import Vault
 from dpforest.schema import FINE_STEPS
 from dpforest.schema.domain import Domain

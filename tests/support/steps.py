@@ -44,18 +44,18 @@ def gate_of(epsilon, delta=0.0, seed=3):
     return Watching(Ledger(make_accountant(epsilon, delta)), Entropy(seed))
 
 
-def recipe_with(*steps, grid=GRID, leaf=None):
+def recipe_with(*steps, grid=GRID, leaf=None, batches=1):
     n_trees = sum(step.n_trees for step in steps)
     return recipe_of(
-        stages=Sequential(steps), criterion=MaxOperator(), leaf=leaf or Rotated(0.3), refine=(EvenShrinkage(3.0),),
+        stages=Sequential(steps, batches), criterion=MaxOperator(), leaf=leaf or Rotated(0.3), refine=(EvenShrinkage(3.0),),
         vote=LogShares(0.5), n_trees=n_trees, depth=2, grid=grid, tasks=("classification",),
     )  # fmt: skip
 
 
-def run_steps(steps, domain, codes, labels, epsilon, delta=0.0, seed=3, n_classes=2):
+def run_steps(steps, domain, codes, labels, epsilon, delta=0.0, seed=3, n_classes=2, batches=1):
     """A fit of steps on encoded records: the forest, the gate and the counter with the scores that it is left with."""
     target, gate = classes(n_classes), gate_of(epsilon, delta, seed)
-    recipe = recipe_with(*steps, leaf=None if n_classes == 2 else NoisyCounts())
+    recipe = recipe_with(*steps, leaf=None if n_classes == 2 else NoisyCounts(), batches=batches)
     labels = np.asarray(labels, dtype=np.int64)
     counter = MemoryCounter(np.asarray(codes).astype(domain.dtype), labels, domain, target)
     facts = facts_about(domain, target, n_rows=float(len(labels)), n_trees=recipe.n_trees, epsilon=epsilon, delta=delta)

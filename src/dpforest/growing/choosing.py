@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from dpforest.common.threads import Workers
 from dpforest.errors import ParameterError
 from dpforest.parts.criteria import Balance, Criterion, Mixture, children_of
 from dpforest.parts.proposals import Candidates
@@ -24,6 +25,9 @@ BLOCK_CELLS = 1 << 23
 MOST_SCORES = 1 << 26
 # Cells of children that are scored at once: they stay in the processor's cache.
 SCORED_CELLS = 1 << 17
+# How many times as long it takes to score a candidate of a node as to count a code of a record, roughly.
+SCORING_PASSES = 10
+ONE_THREAD = Workers()
 # The weight of balance is rounded to this part of the criterion's.
 WEIGHT_STEPS = 64
 
@@ -51,7 +55,8 @@ class Level:
             block = candidates.block(start, start + n_block)
             counts = self.counter.count_codes(self.first + start, block.wanted(domain.n_features))
             for scored, criterion in zip(blocks, criteria, strict=True):
-                scored.append(counts.map(partial(score, criterion, domain.offsets, self.counter.target, block)))
+                own, workers = (criterion, domain.offsets, self.counter.target, block), self.counter.workers
+                scored.append(counts.map(partial(score, *own, workers=workers)))
         return [Sealed.concatenate(scored) for scored in blocks]
 
     def select(
@@ -190,16 +195,25 @@ def choose(part: Choose, level: Level, amount: float) -> np.ndarray:
 
 
 def score(
-    criterion: Criterion, offsets: np.ndarray, target: Target, candidates: Candidates, counts: np.ndarray
+    criterion: Criterion,
+    offsets: np.ndarray,
+    target: Target,
+    candidates: Candidates,
+    counts: np.ndarray,
+    workers: Workers = ONE_THREAD,
 ) -> np.ndarray:
     """Integer scores ``(n_nodes, n_candidates)`` by histograms ``(n_nodes, total_codes, width)``; 0 where not valid."""
     scores = np.zeros(candidates.valid.shape, dtype=np.int64)
     per_node = candidates.n_candidates * candidates.routes.most_children * counts.shape[2]
     n_block = max(1, SCORED_CELLS // max(per_node, 1))
-    for start in range(0, len(scores), n_block):
-        block = candidates.block(start, start + n_block)
-        children = children_of(counts[start : start + n_block], block, offsets)
-        scores[start : start + n_block][block.valid] = criterion.score(children, target)
+
+    def score_some(part: int, first: int, end: int) -> None:
+        for start in range(first, end, n_block):
+            nodes = slice(start, min(start + n_block, end))
+            block = candidates.block(nodes.start, nodes.stop)
+            scores[nodes][block.valid] = criterion.score(children_of(counts[nodes], block, offsets), target)
+
+    workers.run(score_some, workers.parts(len(scores), SCORING_PASSES * candidates.n_candidates))
     return scores
 
 

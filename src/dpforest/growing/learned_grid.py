@@ -11,6 +11,7 @@ from dpforest.privacy.amounts import divide, divide_evenly
 from dpforest.privacy.base import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
+from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Source
 from dpforest.schema import Date, Numeric
 from dpforest.schema.domain import Domain, anchor, inside, just_above
@@ -24,6 +25,9 @@ MOST_SHARE, MOST_PURE_SHARE, LEAST_SHARE = 0.1, 0.05, 0.005
 ZOOMS = {3: (50.0, 160.0), 1: (25.0, 100.0)}
 # The most that is spent where only values far from zero are looked for, and the distance from it, in spreads, that is far.
 MOST_SHARE_FOR_FAR, FAR = 0.03, 8
+# Columns whose choices are made at once: scores of all bins of many columns would fill the memory.
+COLUMNS_AT_ONCE = 64
+Parts = tuple[tuple[int, int], ...]  # ranges of bins
 # A quarter that is this many times as wide as the other: most records have one value, or there are few of them.
 MOST_UNEVEN = 8
 
@@ -92,20 +96,21 @@ class LearnedGrid(recipe.LearnedGrid):
         each = divide_evenly(own, (zooms.number + 1) * len(features))
         zeros = {feature: anchor(*domain.number(feature).range) for feature in features}
         middles = dict(zeros)
-        for _ in range(zooms.number):
+
+        def chosen_bins(parts: Parts, step: str) -> list[list[int]]:
+            """The bin of the middle record of each part, for each feature, around the middles so far."""
             counts = source.count_around(domain, middles)
-            for row, feature in enumerate(features):
-                scores = counts.map(partial(middle_scores, row, bin_of(zeros[feature], middles[feature]), ((0, N_BINS),)))
-                chosen = gate.select(scores, None, middle_bound(), each, Purpose("grid", "middle"))[0]
-                middles[feature] = _value(int(chosen), middles[feature], domain.number(feature))
-        counts, halves = source.count_around(domain, middles), ((0, CENTRE), (CENTRE + 1, N_BINS))
-        valid = np.array([[first <= index < end for index in range(N_BINS)] for first, end in halves])
+            left_out = [bin_of(zeros[feature], middles[feature]) for feature in features]
+            return _chosen_bins(counts, left_out, parts, each, gate, Purpose("grid", step))
+
+        for _ in range(zooms.number):
+            for feature, (index,) in zip(features, chosen_bins(((0, N_BINS),), "middle"), strict=True):
+                middles[feature] = _value(index, middles[feature], domain.number(feature))
         cuts = list(domain.cuts)
-        for row, feature in enumerate(features):
+        quarters = chosen_bins(((0, CENTRE), (CENTRE + 1, N_BINS)), "quarters")
+        for feature, chosen in zip(features, quarters, strict=True):
             middle, part = middles[feature], domain.number(feature)
-            scores = counts.map(partial(middle_scores, row, bin_of(zeros[feature], middle), halves))
-            chosen = gate.select(scores, valid, middle_bound(), each, Purpose("grid", "quarters"))
-            low, high = (_value(int(index), middle, part) for index in chosen)
+            low, high = (_value(index, middle, part) for index in chosen)
             is_even = max(high - middle, middle - low) <= MOST_UNEVEN * min(high - middle, middle - low)
             if is_even and not (self.far_only and abs(middle - zeros[feature]) < FAR * (high - low)):
                 cuts[feature] = quarter_cuts(low, middle, high, bins, part)
@@ -126,20 +131,36 @@ def middle_bound() -> Bound:
     return Bound(low=-1, high=1)
 
 
-def middle_scores(row: int, left_out: int, parts: tuple[tuple[int, int], ...], counts: np.ndarray) -> np.ndarray:
-    """Scores ``(n_parts, n_bins)`` of the bins of each part, a range of bins, by how far the middle record of the part is.
+def middle_scores(first_row: int, left_out: list[int], parts: Parts, counts: np.ndarray) -> np.ndarray:
+    """Scores ``(n_rows * n_parts, n_bins)`` of the bins of each part, by how far the middle record of the part is.
 
-    ``counts[row]`` are the records in each bin, and last those without a value; these, and those in the bin ``left_out``,
-    take no part. Bins of other parts have 0.
+    ``counts`` has a row for each feature: the records in each bin, and last those without a value; these, and those in the
+    bin of the feature in ``left_out``, take no part. Bins of other parts have 0.
     """
-    own = counts[row, :-1].copy()
-    own[left_out] = 0
-    scores = np.zeros((len(parts), len(own)), dtype=np.int64)
-    for score, (first, end) in zip(scores, parts, strict=True):
-        up_to = np.cumsum(own[first:end])
-        total = up_to[-1]
-        score[first:end] = -np.maximum(0, 2 * np.maximum(up_to - own[first:end], total - up_to) - total)
-    return scores
+    own = counts[first_row : first_row + len(left_out), :-1].copy()
+    own[np.arange(len(own)), left_out] = 0
+    scores = np.zeros((len(own), len(parts), own.shape[1]), dtype=np.int64)
+    for index, (first, end) in enumerate(parts):
+        within = own[:, first:end]
+        up_to = np.cumsum(within, axis=1)
+        total = up_to[:, -1:]
+        scores[:, index, first:end] = -np.maximum(0, 2 * np.maximum(up_to - within, total - up_to) - total)
+    return scores.reshape(-1, own.shape[1])
+
+
+def _chosen_bins(
+    counts: Sealed[np.ndarray], left_out: list[int], parts: Parts, each: float, gate: Gate, purpose: Purpose
+) -> list[list[int]]:
+    """The bin that is chosen in each part, for each feature; a feature costs ``each``, and features add up."""
+    offered = np.array([[first <= index < end for index in range(N_BINS)] for first, end in parts])
+    found: list[list[int]] = []
+    for first in range(0, len(left_out), COLUMNS_AT_ONCE):
+        some = left_out[first : first + COLUMNS_AT_ONCE]
+        scores = counts.map(partial(middle_scores, first, some, parts))
+        with gate.ledger.scope(Purpose("grid", "each column"), copies=len(some)):
+            chosen = gate.select(scores, np.tile(offered, (len(some), 1)), middle_bound(), each, purpose)
+        found += chosen.reshape(-1, len(parts)).tolist()
+    return found
 
 
 def _value(index: int, centre: float, part: Numeric | Date) -> float:

@@ -280,15 +280,9 @@ def in_steps(values: np.ndarray) -> np.ndarray:
 
 def add_by_code(run: Run, features: list[int], steps: list[np.ndarray], shift: np.ndarray) -> None:
     """Add to the scores of records what their code of each feature gives, and ``shift`` ``(1, n_classes)``."""
-    width = int(run.counter.domain.n_codes.max())
     run.counter.deal(AllTrees(1), run.gate.entropy)
     run.scored.add_scores(shift)
-    for feature, own in zip(features, steps, strict=True):
-        run.counter.deal(AllTrees(1), run.gate.entropy)
-        route = np.zeros((1, width), dtype=np.uint16)
-        route[0, : len(own)] = np.arange(len(own))
-        run.counter.descend(0, np.array([feature]), route, np.array([1]))
-        run.scored.add_scores(np.concatenate([np.zeros_like(shift), own]))
+    run.scored.add_by_code(features, steps)
 
 
 @cache

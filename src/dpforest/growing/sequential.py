@@ -1,6 +1,7 @@
 """Trees in sequence: each is about what the released trees before it still get wrong. Sees sealed counts, by protocol."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, cast
 
@@ -21,6 +22,11 @@ from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT, AllTrees, Counter, 
 from dpforest.schema import FINE_STEPS, Bounded, Classes, Target
 
 
+def rounds(n_trees: int, n_batches: int) -> int:
+    """The number of trees, of ``n_trees`` that take turns on batches, that a record is in at most."""
+    return math.ceil(n_trees / min(n_batches, n_trees))
+
+
 @dataclass
 class Run:
     """A sequence that is under way: what its steps ask, and the trees that they have released so far."""
@@ -32,6 +38,7 @@ class Run:
     n_planned: int
     progress: Callable[[str], None]
     trees: list[Forest] = field(default_factory=list)
+    n_batches: int = 1
 
     @property
     def scored(self) -> Scored:
@@ -49,8 +56,24 @@ class Run:
         """The number of trees so far."""
         return sum(tree.n_trees for tree in self.trees)
 
+    def in_turn(self, n_trees: int) -> Iterator[int]:
+        """The number of each of ``n_trees`` trees, while counts are about the batch of records whose turn it is.
+
+        The trees of a round are in a parallel scope of the ledger. A single tree has all records, as all have without
+        batches.
+        """
+        if self.n_batches == 1 or n_trees == 1:
+            yield from range(n_trees)
+            return
+        for first in range(0, n_trees, self.n_batches):
+            with self.gate.ledger.scope("batches", "parallel"):
+                for batch in range(min(self.n_batches, n_trees - first)):
+                    self.scored.take_turn(batch)
+                    yield first + batch
+        self.scored.take_turn(None)
+
     def start_tree(self, sees: str = "target") -> None:
-        """Put all records at a root, for a criterion that ``sees`` this; once there are trees, they have weights."""
+        """Put all records in turn at a root, for a criterion that ``sees`` this; once there are trees, they have weights."""
         self.counter.deal(AllTrees(1), self.gate.entropy)
         if sees == "residuals":
             self.scored.spread_residuals()
@@ -83,7 +106,8 @@ class Phase(Step):
 
     Privacy:
         Claim: costs at most ``amount``.
-        Because: each of its trees has an equal part of it, which is what the tree costs (``grow``).
+        Because: each of its trees has an equal part of it, which is what the tree costs (``grow``), and with batches as
+            many times more: the trees of a round are about different records, so a round costs what one of them does.
         Assumes: as ``Sequential``.
     """
 
@@ -100,9 +124,9 @@ class Phase(Step):
 
     def train(self, run: Run, amount: float) -> float:
         step, gate = replace(run.recipe, **self.parts, n_trees=1), run.gate
-        budget = step.allocate.plan(divide_evenly(amount, self.n_trees), step.depth)
+        budget = step.allocate.plan(divide_evenly(amount, rounds(self.n_trees, run.n_batches)), step.depth)
         features = gate.entropy.generator().permutation(run.counter.domain.n_features)
-        for number in range(self.n_trees):
+        for number in run.in_turn(self.n_trees):
             run.start_tree(step.criterion.sees)
             order = np.full((1, budget.depth), features[number % len(features)]) if self.one_feature_each else None
             with gate.ledger.scope(Purpose("tree", tree=run.n_grown + 1)):
@@ -117,20 +141,32 @@ class Sequential(Stages):
     Before the first tree all residuals are alike, so its records count once, unless the criterion sees residuals. The number
     of trees is that of the phases.
 
+    With ``batches``, each record is in one of them, drawn for that record alone, and the trees of a phase take turns: each
+    is grown on one batch, and may spend as many times more. Without delta that is as good as a part of the budget on all
+    records, and as many times faster.
+
     Privacy:
         Claim: costs at most ``amount``.
         Because: given the released trees, the weight of a record is a function of that record alone and at most
             MOST_WEIGHT, so an added record changes no other record's weight and moves the counts of one node of a level by
             at most that: each tree costs its budget (``grow``), each other step its own, and they add up (adaptive
             sequential composition), whatever a step makes of released values. What a step leaves follows from released
-            values too, and is divided among those that come later.
+            values too, and is divided among those that come later. Given the draws, an added record is counted in one batch
+            only, and its draw depends on no other record: whatever the trees of a round release, those of other batches have
+            the same law with and without it, given what was released before. So a round costs what its dearest tree costs
+            (parallel composition, which may be adaptive), and rounds add up.
         Assumes: the numbers of trees are public or follow from released values; so does the order of features.
     """
 
     phases: tuple[Step, ...]
+    batches: int = 1
     in_sequence: ClassVar[bool] = True
     by_residuals: ClassVar[bool] = True
     needs = (Scored,)
+
+    def __post_init__(self) -> None:
+        if self.batches < 1:
+            raise ParameterError(f"Trees take turns on at least one batch, not {self.batches!r}.")
 
     def check(self, recipe: Recipe) -> None:
         """Raise unless the parts of all phases have a proof for weighted records, and the numbers of trees agree."""
@@ -163,8 +199,10 @@ class Sequential(Stages):
     def train(
         self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
     ) -> Forest:
-        run = Run(counter, recipe, gate, facts, self.n_trees, progress)
+        run = Run(counter, recipe, gate, facts, self.n_trees, progress, n_batches=self.batches)
         run.scored.start_scores()
+        if self.batches > 1:
+            run.scored.divide(self.batches, gate.entropy)
         for index, phase in enumerate(self.phases):
             own, later = divide(amount, [phase.share, sum(other.share for other in self.phases[index + 1 :])])
             amount = add(later, phase.train(run, own))

@@ -51,10 +51,10 @@ class Gate:
         """The released index of one candidate for each node, ``(n_nodes,)``; -1 where no candidate is valid.
 
         ``scores`` are sealed integers ``(n_nodes, n_candidates)``. Nodes must hold different records, so that all of them
-        together cost ``amount`` once. ``valid`` is a public mask of the same shape; None means that all candidates are.
-        ``distinct``, also of that shape, has the number of a group for each candidate. With it nodes choose one after the
-        other, and a node takes no candidate of a group that an earlier node took from, unless it has no other: so the mask
-        follows from released choices.
+        together cost ``amount`` once; or the open scope has as many copies as a record has nodes. ``valid`` is a public mask
+        of the same shape; None means that all candidates are. ``distinct``, also of that shape, has the number of a group
+        for each candidate. With it nodes choose one after the other, and a node takes no candidate of a group that an
+        earlier node took from, unless it has no other: so the mask follows from released choices.
         """
         if valid is None:
             valid = np.ones(scores._value.shape, dtype=bool)

@@ -22,10 +22,14 @@ def joined(kind: str, costs: Iterable[Cost]) -> Cost:
 
     Costs may be joined in several steps, the result of one being a cost of the next.
     """
-    costs = list(costs)
-    if math.inf in costs or kind == "parallel":
+    if kind == "parallel":
         return max(costs, default=Fraction(0))
-    return sum((Fraction(cost) for cost in costs), Fraction(0))
+    total = Fraction(0)
+    for cost in costs:
+        if isinstance(cost, float) and math.isinf(cost):  # fractions are slow to compare
+            return cost
+        total += Fraction(cost) if isinstance(cost, float) else cost
+    return total
 
 
 def outside(scope: Scope, inside: Cost, accountant: Accountant) -> Cost:

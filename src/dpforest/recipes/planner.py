@@ -14,10 +14,11 @@ from dpforest.parts.leaves.rotated import PARTS, rotated_sensitivity
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import Facts
 from dpforest.recipes.plans.classes import (
+    MORE_CLASSES_WITH_DELTA,
     MOST_MARGINAL_TREES,
     PURE_MORE_CLASSES,
     PURE_TWO_CLASSES,
-    WITH_DELTA,
+    TWO_CLASSES_WITH_DELTA,
     WITHOUT_NOISE,
     Shape,
     few_rows,
@@ -33,6 +34,13 @@ from dpforest.schema import TARGET_STEPS
 
 # With delta, but rows * epsilon below this: pure epsilon is better, and it is (epsilon, delta)-DP too.
 WITHOUT_DELTA = {"two classes": 400.0, "more classes": 600.0, "a number": 100.0}
+# The shapes of trees in sequence, by the kind of target and by whether there is delta.
+LINES: dict[tuple[str, bool], tuple[Shape, ...]] = {
+    ("two classes", False): PURE_TWO_CLASSES,
+    ("two classes", True): TWO_CLASSES_WITH_DELTA,
+    ("more classes", False): PURE_MORE_CLASSES,
+    ("more classes", True): MORE_CLASSES_WITH_DELTA,
+}
 # Rows * epsilon without delta below which trees in sequence do not pay.
 FEW_ROWS = 900.0
 # Below these signals there is one tree; its depth follows from rows * epsilon. A marginal tree sees all of a categorical
@@ -72,9 +80,7 @@ def _plan_for(product: float, kind: str, facts: Facts, n_trees: int | None, dept
         return few_rows(product, facts)
     if n_trees is None and not has_many and signal < least:
         return one_tree(product, facts)
-    lines: tuple[Shape, ...] = PURE_TWO_CLASSES if kind == "two classes" else PURE_MORE_CLASSES
-    if has_many:
-        lines = WITH_DELTA if math.isfinite(facts.epsilon) else (WITHOUT_NOISE,)
+    lines = (WITHOUT_NOISE,) if math.isinf(facts.epsilon) else LINES[kind, facts.delta > 0]
     return sequential(next(line for line in lines if signal < line.below), facts, n_trees, depth)
 
 

@@ -3,7 +3,7 @@
 The rest of the library knows this module of ``records`` and no other.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from dpforest.common.threads import Workers
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
@@ -106,6 +107,7 @@ class Counter(Protocol):
 
     domain: Domain
     target: Target
+    workers: Workers  # threads of the trainer, which may work on what is opened by the gate or mapped while sealed
     most_per_feature: int  # the greatest weight of a record (of one copy, in a bootstrap) in ``count_codes``
     most_per_node: int  # the same in ``count_nodes``
 
@@ -176,6 +178,26 @@ class Scored(Protocol):
 
     def add_scores(self, values: np.ndarray) -> None:
         """Add the released ``values`` ``(n_nodes, n_scores)`` of the leaf that each record has reached to its scores."""
+
+    def add_by_code(self, features: Sequence[int], values: Sequence[np.ndarray]) -> None:
+        """Add to each record's scores the released ``values[k]`` ``(n_codes, n_scores)`` of its code of ``features[k]``.
+
+        All of them are added before scores are kept within their range.
+        """
+
+    def divide(self, n_batches: int, entropy: Entropy) -> None:
+        """Put each record into one of ``n_batches`` batches, all equally likely; see ``take_turn``.
+
+        Privacy: the batch of a record is drawn for that record alone. So what is asked of different batches composes in
+        parallel.
+        """
+
+    def take_turn(self, batch: int | None) -> None:
+        """Make counts about the records of one batch, or of all records for None; deal them to a tree after that.
+
+        Nevertheless all records descend, and their scores are added to. Weights, residuals and windows are those of the
+        records in turn. Released trees are judged by all records.
+        """
 
     def weigh_residuals(self) -> None:
         """Give each record a weight in 0 .. MOST_WEIGHT, by how wrong its scores are about its class.

@@ -2,9 +2,10 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 from pyarrow import dataset
 
 from dpforest.common.progress import Step
+from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
@@ -28,7 +30,6 @@ from dpforest.records.columns import (
     require_columns,
 )
 from dpforest.records.memory.counter import Guarded, MemoryCounter
-from dpforest.records.memory.threads import Workers
 from dpforest.records.memory.vault import count_around, encode, sealed_rows
 from dpforest.records.people import People, read_ids
 from dpforest.records.sample import draw_kept
@@ -142,7 +143,9 @@ class ParquetVault(Guarded, Openable):
             sample.append(_takeable(batch).take(pa.array(rows[first:end] - n_read)))
             n_read += batch.num_rows
         pa.default_memory_pool().release_unused()
-        return ParquetVault(self._files, self.schema, self._workers, sample=sample)
+        # As few tables as there are different types: a question costs some time for each table.
+        alike = [_joined(tables) for _, tables in groupby(sample, key=lambda table: table.schema)]
+        return ParquetVault(self._files, self.schema, self._workers, sample=alike)
 
     def _batches(self, names: list[str]) -> Iterator[pa.Table]:
         """Tables of some columns of the records, one after the other."""
@@ -257,6 +260,15 @@ def _check_types(empty: pa.Table, schema: Schema, with_target: bool, path: str) 
             read_target(empty.column(schema.target.name), schema.target)
     except TableError as error:
         raise TableError(f"{path}: {error}") from None
+
+
+def _joined(tables: Iterable[pa.Table]) -> pa.Table:
+    """The rows of tables of the same types in one table; numbers, which have no limit of size, lie side by side."""
+    whole = pa.concat_tables(tables)
+    for index, field in enumerate(whole.schema):
+        if pa.types.is_primitive(field.type):
+            whole = whole.set_column(index, field, whole.column(index).combine_chunks())
+    return whole
 
 
 def _takeable(batch: pa.Table) -> pa.Table:

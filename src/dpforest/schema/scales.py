@@ -4,6 +4,8 @@ The bin of a value x around a centre c follows from the float x - c alone: from 
 its fraction. So it is the same on every machine, however wide the bounds of a feature are.
 """
 
+from functools import cache
+
 import numpy as np
 
 BITS = 4  # of the fraction: 16 bins in each octave
@@ -17,11 +19,14 @@ N_BINS = 2 * N_SIDE + 1
 FIRST = (1023 + LEAST) << BITS
 
 
+@cache
 def distances() -> np.ndarray:
     """The distances from the centre, ``(N_SIDE + 1,)``, at which the bins of one side begin, and at which the last ends."""
     exponents = np.arange(LEAST, MOST)[:, None]
     begins = np.ldexp(1 + np.arange(1 << BITS) / (1 << BITS), exponents).ravel()
-    return np.append(begins, 2.0**MOST)
+    found = np.append(begins, 2.0**MOST)
+    found.flags.writeable = False
+    return found
 
 
 def bin_of(value: float, centre: float) -> int:

@@ -14,7 +14,7 @@ from dpforest.forest.tree import Forest
 from dpforest.growing.learnt_lists import PURPOSE, SHARES, check_delta
 from dpforest.growing.linear import Linear
 from dpforest.growing.order import Order
-from dpforest.growing.sequential import Phase, Sequential, Step
+from dpforest.growing.sequential import Phase, Sequential, Step, rounds
 from dpforest.mechanisms import Entropy
 from dpforest.model.signal import Signal
 from dpforest.parts.criteria import GiniCount, MaxOperator, Mixture, ResidualGain, SoftAgreement, SquaredError
@@ -158,6 +158,12 @@ def _choices(recipe: Recipe, facts: Facts, ledger: Ledger) -> list[Line]:
         else "one tree gets the whole budget"
     )
     lines.append(Line("trees", str(_own_trees(recipe)), why_trees))
+    if (n_batches := _batches(recipe)) > 1:
+        why = (
+            "trees take turns on them; each record is in one, by a coin of its own, so a tree may spend as many times more "
+            "on its batch, and takes less time"
+        )
+        lines.append(Line("batches", str(n_batches), why))
     lines.append(
         Line("depth", str(recipe.depth), "levels of splits in each tree; each further level halves the records of a leaf")
     )
@@ -238,8 +244,11 @@ def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> li
     for phase, name in _before(recipe):
         own = whole * phase.share
         left -= own
-        each = f"; {own / phase.n_trees:.2%} for each of {counted(phase.n_trees, 'tree')}" if phase.n_trees > 1 else ""
-        lines.append(_share(name, own, f"of {unit}{each}"))
+        why = f"of {unit}"
+        if phase.n_trees > 1:
+            n_rounds = rounds(phase.n_trees, _batches(recipe))
+            why += f"; {own / n_rounds:.2%} for each of {counted(phase.n_trees, 'tree')}"
+        lines.append(_share(name, own, why))
     if rule := _rule(recipe):
         own = whole * rule.share * (1 - sum(rule.looks))
         lines[-1] = _share(lines[-1].what, whole * rule.share - own, f"of {unit}")
@@ -256,12 +265,11 @@ def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> li
             )
         )
         splits *= 1 - recipe.centres.share
-    n_levels = n_trees * recipe.depth
-    lines.append(
-        _share("splits", splits, f"of {unit}; {splits / n_levels:.2%} on average for each of {counted(n_levels, 'level')}")
-    )
+    n_levels, n_rounds = n_trees * recipe.depth, rounds(n_trees, _batches(recipe))
+    each = f"{splits / (n_rounds * recipe.depth):.2%} on average for each of {counted(n_levels, 'level')}"
+    lines.append(_share("splits", splits, f"of {unit}; {each}"))
     leaves = left * plan.leaves
-    lines.append(_share("leaves", leaves, f"of {unit}; {leaves / n_trees:.2%} for each of {counted(n_trees, 'tree')}"))
+    lines.append(_share("leaves", leaves, f"of {unit}; {leaves / n_rounds:.2%} for each of {counted(n_trees, 'tree')}"))
     if order:
         lines.append(_share("order", whole * order.share, f"of {unit}; one joint draw of noise for all features"))
     return lines
@@ -298,7 +306,8 @@ def _noise(forest: Forest, ledger: Ledger, recipe: Recipe, facts: Facts) -> list
             first += n_trees
             continue
         leaves = forest.is_leaf & (forest.trees >= first) & (forest.trees < first + n_trees)
-        size = facts.n_rows * n_trees / leaves.sum()
+        n_batches = min(_batches(recipe), n_trees)
+        size = facts.n_rows / n_batches * n_trees / leaves.sum()
         own = signal.deviations[leaves]
         deviation = float(np.sqrt(np.square(own).mean()))
         alike = "equally large and pure" if signal.release == "lead" else "equally large"
@@ -330,6 +339,11 @@ def _order(recipe: Recipe) -> Order | None:
     """The step that comes after the recipe's own trees, if it has one."""
     last = _last(recipe)
     return last if isinstance(last, Order) else None
+
+
+def _batches(recipe: Recipe) -> int:
+    """The number of batches that trees take turns on; 1 if each has all records."""
+    return recipe.stages.batches if isinstance(recipe.stages, Sequential) else 1
 
 
 def _last(recipe: Recipe) -> Step | None:

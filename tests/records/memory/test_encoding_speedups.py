@@ -15,11 +15,11 @@ from tests.support import naive
 from tests.support.strategies import FIXED, SEEDS
 
 from dpforest import Categorical, Classes, Numeric, Schema
+from dpforest.common import threads as workers
+from dpforest.common.threads import Workers
 from dpforest.records import columns
 from dpforest.records.columns import read_columns, to_indices
-from dpforest.records.memory import threads as workers
 from dpforest.records.memory import vault
-from dpforest.records.memory.threads import Workers
 from dpforest.records.memory.vault import encode
 from dpforest.schema.domain import Derived, Domain, Grid
 

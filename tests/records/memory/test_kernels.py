@@ -28,14 +28,14 @@ from tests.support.strategies import (
 )
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema
+from dpforest.common import threads as workers
+from dpforest.common.threads import Workers
 from dpforest.growing import choosing
 from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SquaredError, children_of
 from dpforest.parts.criteria.entropy import UNITS as ENTROPY_UNITS
 from dpforest.records.columns import read_target
 from dpforest.records.memory import kernels, vault
-from dpforest.records.memory import threads as workers
 from dpforest.records.memory.counter import MemoryCounter
-from dpforest.records.memory.threads import Workers
 from dpforest.records.memory.vault import Vault, encode
 from dpforest.schema import TARGET_STEPS
 from dpforest.schema.domain import Domain, Grid

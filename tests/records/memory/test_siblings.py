@@ -11,12 +11,12 @@ from tests.support import naive
 from tests.support.strategies import FIXED, SEEDS, WORDS, bounded, classes, grids, put_at, random_codes, schemas
 
 from dpforest import Bounded, Classes, Numeric, Schema
+from dpforest.common import threads as workers
+from dpforest.common.threads import Workers
 from dpforest.mechanisms import Entropy
 from dpforest.records.memory import counter as memory
 from dpforest.records.memory import kernels
-from dpforest.records.memory import threads as workers
 from dpforest.records.memory.counter import MemoryCounter
-from dpforest.records.memory.threads import Workers
 from dpforest.schema import FINE_STEPS
 from dpforest.schema.domain import Domain, Grid
 

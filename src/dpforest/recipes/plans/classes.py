@@ -55,7 +55,7 @@ PURE_TWO_CLASSES = (
     Shape(below=20_000, n_trees=8, depth=2, rate=0.7, bins=16, marginal_trees=0.25),
     Shape(below=150_000, n_trees=10, depth=3, rate=0.65, marginal_trees=0.2),
     Shape(below=400_000, n_trees=24, depth=4, rate=0.4, marginal_trees=0.1),
-    Shape(below=math.inf, n_trees=45, depth=4, rate=0.3, bins=128, marginal_trees=0.1, criterion=_with_gini(2)),
+    Shape(below=math.inf, n_trees=36, depth=4, rate=0.35, bins=128, marginal_trees=0.1, criterion=_with_gini(2)),
 )
 PURE_MORE_CLASSES = (
     Shape(below=5_000, n_trees=1, depth=2, rate=0.5, one_tree=0.5, marginal_trees=0.4),
@@ -64,23 +64,29 @@ PURE_MORE_CLASSES = (
     Shape(below=math.inf, n_trees=24, depth=4, rate=0.4, marginal_trees=0.1),
 )
 # With delta losses add up like squares, so trees can be many, each split on a third of the features.
-WITH_DELTA = (
+TWO_CLASSES_WITH_DELTA = (
     Shape(below=250, n_trees=12, depth=2, rate=0.7, split_share=0.35, bins=16),
     Shape(below=600, n_trees=30, depth=3, rate=0.5, split_share=0.35, bins=16),
     Shape(below=5_000, n_trees=40, depth=4, rate=0.4, split_share=0.5),
     Shape(below=20_000, n_trees=40, depth=4, rate=0.4, split_share=0.5, marginal_trees=0.2, passes=3),
     Shape(below=100_000, n_trees=60, depth=5, rate=0.3, split_share=0.5, marginal_trees=0.2, passes=3),
     Shape(
-        below=math.inf, n_trees=60, depth=5, rate=0.3, split_share=0.5, marginal_trees=0.2, passes=3,
-        bins=128, criterion=_with_gini(4),
+        below=math.inf, n_trees=60, depth=5, rate=0.3, split_share=0.5, marginal_trees=0.1, bins=128, criterion=_with_gini(4)
     ),
 )  # fmt: skip
+MORE_CLASSES_WITH_DELTA = (
+    *TWO_CLASSES_WITH_DELTA[:-1],
+    Shape(below=math.inf, n_trees=60, depth=5, rate=0.3, split_share=0.5, marginal_trees=0.2, passes=3, bins=128),
+)
 # The signal from which with delta, too, each node sees all features.
 ALL_FEATURES = {"two classes": 100_000.0, "more classes": 3_000.0}
 # Without noise nothing keeps trees from what boosting does: Gini on residual weights is its gain, and bins are fine.
 WITHOUT_NOISE = Shape(below=math.inf, n_trees=100, depth=6, rate=0.2, bins=256, criterion=GiniCount())
 # With more features than this, a marginal tree for each would get too little, and so would a linear score.
 MOST_MARGINAL_TREES = 60
+# Trees take turns on batches of about this many rows. Without delta nothing is lost by that: a tree may spend as many times
+# more on as many times fewer rows. With delta its noise grows by the root of their number, so it takes this signal as well.
+BATCH_ROWS, BATCH_SIGNAL, MOST_BATCHES = 250_000, 500_000.0, {"pure": 16, "with delta": 4}
 # The levels of a tree with labels, while rows * epsilon is below the key; and the share of a score that orders more classes.
 RULE_DEPTHS, ORDER = {128.0: 1, 512.0: 2, math.inf: 3}, 0.1
 
@@ -88,6 +94,16 @@ RULE_DEPTHS, ORDER = {128.0: 1, 512.0: 2, math.inf: 3}, 0.1
 def signal_of(facts: Facts) -> float:
     """How far the records of a class stand out of the noise."""
     return 2 * rows_epsilon(facts) / (facts.n_classes or 2)
+
+
+def n_batches(facts: Facts) -> int:
+    """The number of batches that trees take turns on."""
+    if math.isinf(facts.epsilon):
+        return 1
+    most = facts.n_rows / BATCH_ROWS
+    if facts.delta > 0:
+        most = min(most, signal_of(facts) / BATCH_SIGNAL)
+    return min(max(int(most), 1), MOST_BATCHES["with delta" if facts.delta > 0 else "pure"])
 
 
 def is_numeric(facts: Facts) -> bool:
@@ -159,7 +175,8 @@ def sequential(shape: Shape, facts: Facts, n_trees: int | None, depth: int | Non
     n_before = sum(phase.n_trees for phase in before)
     if n_trees is not None and n_trees <= n_before:
         before, n_before = (), 0
-    n_chosen = shape.n_trees if n_trees is None else n_trees - n_before
+    batches = n_batches(facts) if n_trees is depth is None else 1
+    n_chosen = batches * math.ceil(shape.n_trees / batches) if n_trees is None else n_trees - n_before
     has_delta, mass = facts.delta > 0, 0.3 if facts.delta > 0 else 0.15
     is_pair = facts.n_classes == 2
     sees_some = has_delta and signal_of(facts) < ALL_FEATURES["two classes" if is_pair else "more classes"]
@@ -177,7 +194,7 @@ def sequential(shape: Shape, facts: Facts, n_trees: int | None, depth: int | Non
         refine=(EvenShrinkage(3.0),),
         # More trees than planned learn more slowly.
         vote=LogShares(min(1.0, shape.rate * shape.n_trees / n_chosen)),
-        stages=Sequential((*before, Phase(1 - sum(phase.share for phase in before), n_chosen))),
+        stages=Sequential((*before, Phase(1 - sum(phase.share for phase in before), n_chosen)), batches),
         n_trees=n_before + n_chosen,
         depth=shape.depth,
     )

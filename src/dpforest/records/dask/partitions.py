@@ -15,6 +15,7 @@ import numpy as np
 from dask import delayed
 from pyarrow import dataset
 
+from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms.entropy import KeyedEntropy
 from dpforest.records.categories import add_texts, tally_texts
@@ -31,7 +32,6 @@ from dpforest.records.dask.replayed import N_DIGEST_BYTES, Partition
 from dpforest.records.dask.tasks import Packed, reporting
 from dpforest.records.given import to_objects
 from dpforest.records.memory.counter import MemoryCounter
-from dpforest.records.memory.threads import Workers
 from dpforest.records.memory.vault import count_around, encode
 from dpforest.records.parquet import ParquetVault, open_files
 from dpforest.schema import Bounded, Schema, Target
@@ -54,7 +54,7 @@ class Codes:
     def counter(self) -> MemoryCounter:
         # Arrays that come over the network are read-only, and kernels would be compiled once more for that type.
         codes, target_codes = (np.require(array, requirements=["C", "W"]) for array in (self.codes, self.target_codes))
-        return MemoryCounter(codes, target_codes, self.domain, self.target, Workers(self.n_jobs))
+        return MemoryCounter(codes, target_codes, self.domain, self.target, Workers(self.n_jobs), is_shared=True)
 
     @property
     def n_bytes(self) -> int:

@@ -20,7 +20,7 @@ N_DIGEST_BYTES = 32
 # The answer of a partition that was lost or has moved. The question is then asked again with the whole log.
 BEHIND = Failure("A partition does not know the log.")
 # Methods that take coins as their last argument.
-DRAWING = ("deal", "deal_by_errors")
+DRAWING = ("deal", "deal_by_errors", "divide")
 
 
 @dataclass(frozen=True, repr=False)

@@ -159,7 +159,7 @@ class DaskCounter(Guarded, Weighted, Scored, Valued, Judged):
     """
 
     def __init__(self, partitions: list[Any], empty: MemoryCounter, client: Any, log: tuple[Operation, ...] = ()) -> None:
-        self.domain, self.target = empty.domain, empty.target
+        self.domain, self.target, self.workers = empty.domain, empty.target, empty.workers
         self._partitions = partitions  # futures
         self._client = client
         # A counter without records that does every operation too: it knows what is public about the state, such as widths,
@@ -245,6 +245,9 @@ class DaskCounter(Guarded, Weighted, Scored, Valued, Judged):
     def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
         self.do("deal_by_errors", forest, n_trees, key=_draw_key(entropy))
 
+    def divide(self, n_batches: int, entropy: Entropy) -> None:
+        self.do("divide", n_batches, key=_draw_key(entropy))
+
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[DaskCounter, DaskCounter]":
         key = _draw_key(entropy)
         return self._part(Operation("hold_out", (share, 0), key)), self._part(Operation("hold_out", (share, 1), key))
@@ -264,6 +267,7 @@ class DaskCounter(Guarded, Weighted, Scored, Valued, Judged):
     descend, start_scores, add_scores = done("descend"), done("start_scores"), done("add_scores")
     weigh_residuals, weigh_distances = done("weigh_residuals"), done("weigh_distances")
     spread_residuals, set_residual_window = done("spread_residuals"), done("set_residual_window")
+    add_by_code, take_turn = done("add_by_code"), done("take_turn")
 
 
 def _current_client() -> Any:

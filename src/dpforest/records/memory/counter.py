@@ -1,20 +1,21 @@
 """The counter of records in memory. Sees encoded records; what leaves is sealed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
 
+from dpforest.common.threads import Workers
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import MOST_WEIGHT, AllTrees, Assignment, Judged, Scored, Valued, Weighted
+from dpforest.records.base import MOST_WEIGHT, AllTrees, Assignment, Judged, OneTree, Scored, Valued, Weighted
 from dpforest.records.draws import NO_WEIGHTS, draw_held_out, draw_roots
 from dpforest.records.memory import kernels
-from dpforest.records.memory.threads import Workers
 from dpforest.records.residuals import PAIR_WEIGHTS, POWERS
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Target
 from dpforest.schema.domain import Domain
@@ -67,11 +68,18 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
     most_per_node = 1
 
     def __init__(
-        self, codes: np.ndarray, target_codes: np.ndarray, domain: Domain, target: Target, workers: Workers | None = None
+        self,
+        codes: np.ndarray,
+        target_codes: np.ndarray,
+        domain: Domain,
+        target: Target,
+        workers: Workers | None = None,
+        is_shared: bool = False,
     ) -> None:
         self.domain = domain
         self.target = target
         self._codes = np.ascontiguousarray(codes)  # (n_features, n_records)
+        self._is_shared = is_shared  # whether somebody else reads the codes, so that they must stay as they are
         self._fine = target_codes  # (n_records,) classes, or a bounded target on its fine grid
         self._target_codes = target_codes  # (n_records,) the same, or a bounded target on the grid that is counted
         self._scores = np.empty((0, 0), dtype=np.int32)
@@ -83,17 +91,58 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         if not isinstance(target, Classes):
             wide = target_codes.astype(np.int64) * TARGET_STEPS
             self._target_codes = ((wide + FINE_STEPS // 2) // FINE_STEPS).astype(np.int32)
-        self._workers = workers or Workers()
+        self.workers = workers or Workers()
         self._placed = np.empty((0, 0), dtype=np.int32)  # the node of each record before ``_moves``, (n_copies, n_records)
         self._moves: Moves | None = None
         self._weights = NO_WEIGHTS
+        # The first record and the end of each batch, and of those that are counted. Records of other batches follow a tree
+        # when their turn comes: its splits by level, and its votes.
+        self._batches = [(0, target_codes.size)]
+        self._turn = self._batches[0]
+        self._path: list[Moves] = []
+        self._behind: list[list[tuple[list[Moves], np.ndarray]]] = [[]]
 
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
-        self._start(*draw_roots(assignment, self._target_codes.size, entropy))
+        if len(self._batches) == 1 or len(self._placed) > 1 or assignment != AllTrees(1):
+            self._start(*draw_roots(assignment, self._target_codes.size, entropy))
+        else:
+            self._placed[0, slice(*self._turn)] = 0
+            self._start(self._placed, NO_WEIGHTS)
+
+    def divide(self, n_batches: int, entropy: Entropy) -> None:
+        roots, _ = draw_roots(OneTree(n_batches), self._target_codes.size, entropy)
+        # Records of a batch come to lie side by side, in place: codes may be more than the memory holds.
+        ends, order = np.zeros(n_batches + 1, dtype=np.int64), np.empty(roots.size, dtype=np.uint32)
+        kernels.order_by_batch(roots[0], ends, order)
+        if self._is_shared:
+            self._codes, self._is_shared = self._codes.copy(), False
+        for rows in (self._codes, self._scores):
+            self.workers.run(partial(_reorder, rows, order), self.workers.parts(len(rows), order.size))
+        is_same, self._target_codes = self._fine is self._target_codes, self._target_codes[order]
+        self._fine = self._target_codes if is_same else self._fine[order]
+        self._batches, self._behind = list(pairwise(ends.tolist())), [[] for _ in range(n_batches)]
+        self._start(roots, NO_WEIGHTS)
+
+    def take_turn(self, batch: int | None) -> None:
+        for index in range(len(self._batches)) if batch is None else [batch]:
+            trees, self._behind[index] = self._behind[index], []
+            self._turn = self._batches[index]
+            if trees:
+                self._in_parts(partial(self._follow, trees))
+        if batch is None:
+            self._turn = (0, self._target_codes.size)
+
+    def _follow(self, trees: list[tuple[list[Moves], np.ndarray]], start: int, stop: int) -> None:
+        """Move some records through trees, and add their votes."""
+        for path, values in trees:
+            self._placed[0, start:stop] = 0
+            for moves in path:
+                kernels.descend(self._codes, self._placed, start, stop, *moves)
+            kernels.add_scores(self._placed, values, start, stop, self._scores)
 
     def _start(self, roots: np.ndarray, weights: np.ndarray) -> None:
         """Put copies of the records at roots ``(n_copies, n_records)``, with weights unless each counts once."""
-        self._placed, self._weights, self._moves = roots, weights, None
+        self._placed, self._weights, self._moves, self._path = roots, weights, None, []
         self.most_per_feature = self.most_per_node = 1
         self._sides = self._residuals = None
         self._forget()
@@ -173,7 +222,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
             count = partial(kernels.count_codes if self._by_class else kernels.sum_codes, self._codes, features, *known)
         cells = np.zeros((len(parts), n_slots, *shape), dtype=dtype)
         if len(features):
-            self._workers.run(lambda part, start, stop: count(start, stop, cells[part]), parts)
+            self.workers.run(lambda part, start, stop: count(start, stop, cells[part]), parts)
             self._moves = None
         return cells if self._residuals is None else cells.swapaxes(2, 3)
 
@@ -184,17 +233,19 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
 
     def _in_parts(self, work: Callable[[int, int], None]) -> None:
         """Call ``work(start, stop)`` for all records; results must not depend on how they are divided among threads."""
-        self._workers.run(lambda part, start, stop: work(start, stop), self._parts())
+        self.workers.run(lambda part, start, stop: work(start, stop), self._parts())
 
     def _parts(self, n_passes: int = 1) -> list[tuple[int, int]]:
         """The first record and the end of the part of each thread."""
-        return self._workers.parts(self._target_codes.size, n_passes * max(len(self._placed), 1))
+        first, end = self._turn
+        parts = self.workers.parts(end - first, n_passes * max(len(self._placed), 1))
+        return [(first + start, first + stop) for start, stop in parts]
 
     def _sum_parts(self, work: Callable[[int, int, np.ndarray], None], shape: tuple[int, ...]) -> np.ndarray:
         """The sum, of this shape, of what ``work(start, stop, sums)`` adds to an array of zeros for all records."""
         parts = self._parts()
         sums = np.zeros((len(parts), *shape), dtype=np.int64)
-        self._workers.run(lambda part, start, stop: work(start, stop, sums[part]), parts)
+        self.workers.run(lambda part, start, stop: work(start, stop, sums[part]), parts)
         return sums[0] if len(parts) == 1 else sums.sum(axis=0)
 
     @property
@@ -216,6 +267,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         self._settle()
         split = (features, routes, first_children)
         self._moves = (first, *split)
+        self._path.append(self._moves)
         self._above = None
         if self._counted is not None and (self._counted[0], len(self._counted[1])) == (first, len(features)):
             self._above = (*self._counted[1:], split)
@@ -227,7 +279,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
 
     def _part(self, kept: np.ndarray) -> "MemoryCounter":
         return MemoryCounter(
-            np.ascontiguousarray(self._codes[:, kept]), self._fine[kept], self.domain, self.target, self._workers
+            np.ascontiguousarray(self._codes[:, kept]), self._fine[kept], self.domain, self.target, self.workers
         )
 
     def tally_errors(self, forest: Forest, ensembles: np.ndarray) -> np.ndarray:
@@ -259,6 +311,16 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
     def add_scores(self, values: np.ndarray) -> None:
         self._check_one_tree()
         self._in_parts(lambda start, stop: kernels.add_scores(self._positions, values, start, stop, self._scores))
+        for (first, end), trees in zip(self._batches, self._behind, strict=True):
+            if not self._turn[0] <= first <= end <= self._turn[1]:
+                trees.append((self._path.copy(), values))
+
+    def add_by_code(self, features: Sequence[int], values: Sequence[np.ndarray]) -> None:
+        table = np.zeros((len(features), int(self.domain.n_codes.max()), len(self._scores)), dtype=np.int64)
+        for own, given in zip(table, values, strict=True):
+            own[: len(given)] = given
+        known, parts = (self._codes, np.array(features, dtype=np.int64), table), self.workers.parts(self._target_codes.size)
+        self.workers.run(lambda _, start, stop: kernels.add_by_code(*known, start, stop, self._scores), parts)
 
     def weigh_residuals(self) -> None:
         self._check_one_tree()
@@ -300,8 +362,9 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
     count_leads = sealed(tally_leads)
 
     def set_residual_window(self, half_width: int) -> None:
-        seen = self._fine.astype(np.int64) - self._scores[0] + half_width
-        self._target_codes = (np.clip(seen, 0, 2 * half_width) * TARGET_STEPS // (2 * half_width)).astype(np.int32)
+        own = slice(*self._turn)
+        seen = self._fine[own].astype(np.int64) - self._scores[0, own] + half_width
+        self._target_codes[own] = np.clip(seen, 0, 2 * half_width) * TARGET_STEPS // (2 * half_width)
         self._forget()
 
     def tally_values(self, first: int, n_nodes: int) -> np.ndarray:
@@ -323,6 +386,14 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         self._in_parts(lambda start, stop: kernels.weigh_distances(*known, *rule, start, stop, *seen))
         self.most_per_feature = MOST_WEIGHT
         self._forget()
+
+
+def _reorder(rows: np.ndarray, order: np.ndarray, part: int, start: int, stop: int) -> None:
+    """Put the records of some ``rows`` ``(n_rows, n_records)`` into another order."""
+    copy = np.empty(order.size, dtype=rows.dtype)
+    for row in rows[start:stop]:
+        kernels.take(row, order, copy)
+        row[:] = copy
 
 
 def _askers(wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

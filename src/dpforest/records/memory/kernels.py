@@ -16,6 +16,7 @@ from dpforest.schema.scales import BITS, FIRST
 # Records that are worked on at once, so that their codes stay in the processor's cache.
 ROWS_AT_ONCE = 1 << 15
 ENCODED_AT_ONCE = 1 << 8
+ADDED_AT_ONCE = 1 << 12
 NO_SIGN = np.uint64((1 << 63) - 1)
 NOT_COUNTED = (1 << 32) - 1  # in the place of a slot, for a node that is not counted
 
@@ -54,31 +55,76 @@ def encode_numbers(columns, rows, cuts, missing, n_before, quick, lows, scales, 
 
 
 @njit(cache=True, nogil=True)
+def _find_bins(values, place, n_side, away, bins):
+    """Fill ``bins`` with the bin of each value by its distance from a centre, that of the last bin for no number.
+
+    Bins are those of ``schema.scales``: the first bits of the distance, as a float, are its octave and its place in it.
+    """
+    low, high, centre = place
+    for index in range(bins.size):
+        value = np.float64(values[index])
+        value = low if value < low else high if value > high else value
+        away[index] = value - centre
+    bits = away.view(np.uint64)
+    for index in range(bins.size):
+        distance = away[index]
+        word = np.int64((bits[index] & NO_SIGN) >> np.uint64(52 - BITS))
+        side = word - FIRST + 1 if word >= FIRST else 0
+        side = side if side < n_side else n_side
+        found = n_side + side if distance > 0.0 else n_side - side
+        bins[index] = found if distance == distance else 2 * n_side + 1
+
+
+@njit(cache=True, nogil=True)
 def count_scales(columns, places, kept, start, stop, counts):
     """Add 1 to the bin of each kept record in ``counts[k]``, by its distance in column k from a centre.
 
-    ``places[k]`` are the bounds, to which values are clipped, and the centre. Bins are those of ``schema.scales``: the first
-    bits of the distance, as a float, are its octave and its place in it.
+    ``places[k]`` are the bounds, to which values are clipped, and the centre. Four columns at a time, so that additions do
+    not wait for one another.
     """
-    away = np.empty(ENCODED_AT_ONCE)
-    bits = away.view(np.uint64)
-    n_side = (counts.shape[1] - 2) // 2
+    n_columns, n_side = len(places), (counts.shape[1] - 2) // 2
+    away, bins = np.empty(ENCODED_AT_ONCE), np.empty((4, ENCODED_AT_ONCE), dtype=np.uint16)
     for begin in range(start, stop, ENCODED_AT_ONCE):
         n = min(stop, begin + ENCODED_AT_ONCE) - begin
-        for k in range(len(places)):
-            values, own = columns[k], counts[k]
-            low, high, centre = places[k]
-            for index in range(n):
-                value = np.float64(values[begin + index])
-                value = low if value < low else high if value > high else value
-                away[index] = value - centre
-            for index in range(n):
-                distance = away[index]
-                word = np.int64((bits[index] & NO_SIGN) >> np.uint64(52 - BITS))
-                side = word - FIRST + 1 if word >= FIRST else 0
-                side = side if side < n_side else n_side
-                place = n_side + side if distance > 0.0 else n_side - side
-                own[place if distance == distance else 2 * n_side + 1] += np.int64(kept[begin + index])
+        for group in range(0, n_columns, 4):
+            n_own = min(4, n_columns - group)
+            for k in range(n_own):
+                _find_bins(columns[group + k][begin : begin + n], places[group + k], n_side, away[:n], bins[k, :n])
+            if n_own == 4:
+                a, b, c, d = counts[group], counts[group + 1], counts[group + 2], counts[group + 3]
+                for index in range(n):
+                    one = np.int64(kept[begin + index])
+                    a[bins[0, index]] += one
+                    b[bins[1, index]] += one
+                    c[bins[2, index]] += one
+                    d[bins[3, index]] += one
+            else:
+                for k in range(n_own):
+                    for index in range(n):
+                        counts[group + k, bins[k, index]] += np.int64(kept[begin + index])
+
+
+@njit(cache=True, nogil=True)
+def order_by_batch(batches, ends, order):
+    """Fill ``order`` with the records of batch 0, then those of batch 1, …; ``ends[b + 1]`` is where batch b ends."""
+    n_batches = ends.size - 1
+    begins = np.zeros(n_batches + 1, dtype=np.int64)
+    for record in range(batches.size):
+        begins[batches[record] + 1] += 1
+    for batch in range(n_batches):
+        begins[batch + 1] += begins[batch]
+    ends[:] = begins
+    for record in range(batches.size):
+        batch = batches[record]
+        order[begins[batch]] = record
+        begins[batch] += 1
+
+
+@njit(cache=True, nogil=True)
+def take(row, order, taken):
+    """Fill ``taken`` with the values of ``row`` in another order."""
+    for index in range(order.size):
+        taken[index] = row[order[index]]
 
 
 @njit(cache=True, nogil=True)
@@ -122,21 +168,29 @@ def _list_counted(positions, begin, end, first, slots, found, records):
 
 
 @njit(cache=True, nogil=True)
-def _list_words(positions, labels, weights, begin, end, first, slots, n_labels, n_codes, found, words):
+def _first_cells(slots, n_cells):
+    """Where the cells of each slot begin, if a slot has ``n_cells``; NOT_COUNTED stays what it is."""
+    cells = np.empty(slots.size, dtype=np.uint32)
+    for node in range(slots.size):
+        cells[node] = NOT_COUNTED if slots[node] == NOT_COUNTED else slots[node] * n_cells
+    return cells
+
+
+@njit(cache=True, nogil=True)
+def _list_words(positions, labels, weights, begin, end, first, first_cells, n_codes, words):
     """The number of records as ``_list_counted`` gives it, with what is needed of each record packed into one word.
 
     A word has, from the low end, where the cells of the record's slot and label begin (32 bits), how far the record is
     behind ``begin`` (16 bits), and its weight (16 bits).
     """
-    n_nodes, n_labels, n_codes = np.uint32(slots.size - 1), np.uint32(n_labels), np.uint32(n_codes)
+    n_nodes, n_codes = np.uint32(first_cells.size - 1), np.uint32(n_codes)
     n_found = np.uint32(0)
     for record in range(np.uint64(end - begin)):
-        slot = slots[min(np.uint32(positions[begin + record] - first), n_nodes)]
-        index = np.uint32((slot * n_labels + np.uint32(labels[begin + record])) * n_codes)
+        cell = first_cells[min(np.uint32(positions[begin + record] - first), n_nodes)]
+        index = np.uint32(cell + np.uint32(labels[begin + record]) * n_codes)
         weight = np.uint64(weights[begin + record] if weights.size else 1)
-        found[n_found] = slot
         words[n_found] = np.uint64(index) | record << np.uint64(32) | weight << np.uint64(48)
-        n_found += np.uint32(slot != NOT_COUNTED)
+        n_found += np.uint32(cell != NOT_COUNTED)
     return n_found
 
 
@@ -174,14 +228,14 @@ def count_codes(codes, features, offsets, labels, weights, positions, first, slo
     Records are first moved down by ``moves``, the last arguments of ``descend``, while their codes are at hand.
     """
     _, n_labels, n_codes = cells.shape
-    found, words = np.empty(ROWS_AT_ONCE, dtype=np.uint32), np.empty(ROWS_AT_ONCE, dtype=np.uint64)
+    first_cells, words = _first_cells(slots, n_labels * n_codes), np.empty(ROWS_AT_ONCE, dtype=np.uint64)
     for begin in range(start, stop, ROWS_AT_ONCE):
         end = min(stop, begin + ROWS_AT_ONCE)
         if moves[1].size:
             descend(codes, positions, begin, end, *moves)
         for copy in range(positions.shape[0]):
             own = weights[copy] if weights.size else weights.reshape(-1)
-            n_found = _list_words(positions[copy], labels, own, begin, end, first, slots, n_labels, n_codes, found, words)
+            n_found = _list_words(positions[copy], labels, own, begin, end, first, first_cells, n_codes, words)
             _add_words(words[:n_found], codes, features, offsets, begin, end, cells.reshape(-1))
 
 
@@ -194,8 +248,8 @@ def count_drawn(
     Records are first ordered by slot.
     """
     n_slots, n_labels, n_codes = cells.shape
-    flat = cells.reshape(-1)
-    found, words = np.empty(ROWS_AT_ONCE, dtype=np.uint32), np.empty(ROWS_AT_ONCE, dtype=np.uint64)
+    flat, n_cells = cells.reshape(-1), np.uint32(n_labels * n_codes)
+    first_cells, words = _first_cells(slots, n_cells), np.empty(ROWS_AT_ONCE, dtype=np.uint64)
     ordered, ends = np.empty(ROWS_AT_ONCE, dtype=np.uint64), np.empty(n_slots + 2, dtype=np.uint32)
     for begin in range(start, stop, ROWS_AT_ONCE):
         end = min(stop, begin + ROWS_AT_ONCE)
@@ -203,17 +257,18 @@ def count_drawn(
             descend(codes, positions, begin, end, *moves)
         for copy in range(positions.shape[0]):
             own = weights[copy] if weights.size else weights.reshape(-1)
-            n_found = _list_words(positions[copy], labels, own, begin, end, first, slots, n_labels, n_codes, found, words)
+            n_found = _list_words(positions[copy], labels, own, begin, end, first, first_cells, n_codes, words)
             ends[:] = 0
-            for k in range(n_found):
-                ends[found[k] + np.uint32(2)] += np.uint32(1)
+            for word in words[:n_found]:
+                ends[np.uint32(word) // n_cells + np.uint32(2)] += np.uint32(1)
             for slot in range(n_slots):
                 ends[slot + 2] += ends[slot + 1]
-            for k in range(n_found):
+            for word in words[:n_found]:
                 # Where the next record of the slot goes; after the loop, where the records of the slot end.
-                index = ends[found[k] + np.uint32(1)]
-                ends[found[k] + np.uint32(1)] = index + np.uint32(1)
-                ordered[index] = words[k]
+                own_slot = np.uint32(word) // n_cells + np.uint32(1)
+                index = ends[own_slot]
+                ends[own_slot] = index + np.uint32(1)
+                ordered[index] = word
             for k in range(features.size):
                 column, table = codes[features[k], begin:end], flat[offsets[features[k]] :]
                 for slot in askers[k, : n_askers[k]]:
@@ -438,6 +493,24 @@ def add_scores(positions, values, start, stop, scores):
         column, total = np.ascontiguousarray(values[:, c]), scores[c]
         for record in range(np.uint64(start), np.uint64(stop)):
             total[record] = min(max(total[record] + column[np.uint32(own[record])], -most), most)
+
+
+@njit(cache=True, nogil=True)
+def add_by_code(codes, features, values, start, stop, scores):
+    """Add ``values[k, code, c]`` of a record's code of ``features[k]``, for all k, to its score of class c."""
+    most = 1 << 29
+    total = np.empty(ADDED_AT_ONCE, dtype=np.int64)
+    for begin in range(start, stop, ADDED_AT_ONCE):
+        n = min(stop, begin + ADDED_AT_ONCE) - begin
+        for c in range(scores.shape[0]):
+            own = scores[c, begin : begin + n]
+            total[:n] = own
+            for k in range(features.size):
+                column, table = codes[features[k], begin : begin + n], values[k]
+                for record in range(n):
+                    total[record] += table[column[record], c]
+            for record in range(n):
+                own[record] = min(max(total[record], -most), most)
 
 
 @njit(cache=True, nogil=True)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
@@ -30,7 +31,6 @@ from dpforest.records.draws import draw_held_out
 from dpforest.records.given import to_objects
 from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.memory.kernels import count_scales, encode_numbers
-from dpforest.records.memory.threads import Workers
 from dpforest.records.people import People, read_ids
 from dpforest.records.sample import draw_kept
 from dpforest.records.scoring import hits_and_misses
@@ -42,6 +42,7 @@ from dpforest.schema.scales import N_BINS
 Scales = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 # The number of even steps that the range of the cuts of a feature is divided into; in most of them there is no cut.
 N_STEPS = 1 << 12
+COLUMNS_FOR_THREADS = 32  # for each thread, from which threads count columns and not records
 
 
 class Vault(Guarded, Openable):
@@ -241,20 +242,33 @@ def count_around(
 ) -> np.ndarray:
     """The numbers of kept records ``(len(centres), N_BINS + 1)`` in each bin around some centres, not sealed."""
     places = np.array([(*domain.number(feature).range, centre) for feature, centre in centres.items()])
-    parts = workers.parts(len(kept), len(centres))
-    counts = np.zeros((len(parts), len(centres), N_BINS + 1), dtype=np.int64)
+    counts = np.zeros((len(centres), N_BINS + 1), dtype=np.int64)
     begin = 0
     for matrix in _matrices(to_numbers(columns[domain.derived[feature].column]) for feature in centres):
         rows = slice(begin, begin + len(matrix))
-        workers.run(partial(_count_matrix, matrix, places[rows], kept, counts[:, rows]), parts)
+        if len(matrix) >= COLUMNS_FOR_THREADS * workers.n_jobs:
+            # A thread has some columns of all records: each would need cells for all columns otherwise.
+            count = partial(_count_columns, matrix, places[rows], kept, counts[rows])
+            workers.run(count, workers.parts(len(matrix), len(kept)))
+        else:
+            parts = workers.parts(len(kept), len(matrix))
+            cells = np.zeros((len(parts), len(matrix), N_BINS + 1), dtype=np.int64)
+            workers.run(partial(_count_records, matrix, places[rows], kept, cells), parts)
+            counts[rows] = cells.sum(axis=0)
         begin += len(matrix)
-    return counts.sum(axis=0)
+    return counts
 
 
-def _count_matrix(
+def _count_columns(
     matrix: np.ndarray, places: np.ndarray, kept: np.ndarray, counts: np.ndarray, part: int, start: int, stop: int
 ) -> None:
-    count_scales(matrix, places, kept, start, stop, counts[part])
+    count_scales(matrix[start:stop], places[start:stop], kept, 0, len(kept), counts[start:stop])
+
+
+def _count_records(
+    matrix: np.ndarray, places: np.ndarray, kept: np.ndarray, cells: np.ndarray, part: int, start: int, stop: int
+) -> None:
+    count_scales(matrix, places, kept, start, stop, cells[part])
 
 
 def _encode_matrix(matrix: np.ndarray, features: np.ndarray, domain: Domain, codes: np.ndarray, workers: Workers) -> None:

@@ -1,6 +1,6 @@
 """Counters of records in a database. Sees sums over records, which queries return, and seals them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from math import prod
@@ -9,6 +9,7 @@ from typing import Any
 import ibis
 import numpy as np
 
+from dpforest.common.threads import Workers
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
@@ -28,7 +29,7 @@ from dpforest.records.draws import COIN_SIDES
 from dpforest.records.memory.counter import Guarded
 from dpforest.records.sql import coins
 from dpforest.records.sql.errors import count_wrong, number_wrong
-from dpforest.records.sql.lookups import clip, divide, least, number
+from dpforest.records.sql.lookups import clip, divide, least, number, pick
 from dpforest.records.sql.moves import Moves
 from dpforest.records.sql.placed import Placed, unmerged
 from dpforest.records.sql.residuals import residual_sums, residual_weight
@@ -50,6 +51,7 @@ class SqlCounter(Guarded, Valued, Judged):
 
     most_per_feature = 1
     most_per_node = 1
+    workers = Workers()
 
     def __init__(self, table: Any, session: Session, domain: Domain, target: Target) -> None:
         self.domain = domain
@@ -213,6 +215,23 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
         self._placed.settle()
         self._by_scores = False
 
+    def add_by_code(self, features: Sequence[int], values: Sequence[np.ndarray]) -> None:
+        added = {}
+        for index, score in enumerate(self._scores()):
+            total = score.cast("int64")
+            for feature, own in zip(features, values, strict=True):
+                total = total + pick(self._placed.code(feature), 0, own[:, index].tolist())
+            added[f"s{index}"] = clip(total, -MOST_SCORE, MOST_SCORE).cast("int32")
+        self._placed.derived |= added
+        self._placed.settle()
+        self._by_scores = False
+
+    def divide(self, n_batches: int, entropy: Entropy) -> None:
+        self._placed.draw(entropy, {"batch": partial(coins.draw_below, n_batches)})
+
+    def take_turn(self, batch: int | None) -> None:
+        self._placed.turn = batch
+
     def _scores(self) -> list[Any]:
         return [self._placed.column(f"s{index}") for index in range(self._n_scores)]
 
@@ -251,7 +270,7 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
         ]
         lead = ibis.cases(*((own == c, lead) for c, lead in enumerate(leads)))
         steps = clip(lead + width * (n_bins // 2), 0, width * n_bins - 1)
-        query = _grouped(self._placed.table, [(divide(steps, width), n_bins), (own, n_classes)], [None])
+        query = _grouped(self._placed.counted, [(divide(steps, width), n_bins), (own, n_classes)], [None])
         return Sealed(self._filled([query], (n_bins, n_classes), n_classes))
 
     def set_residual_window(self, half_width: int) -> None:

@@ -45,6 +45,7 @@ class Placed:
         self.derived: dict[str, Any] = {}  # columns that are expressions over the table
         self.roots: list[int | None] = []  # the root of all records in each copy; None if a column has the node of each
         self._moves: list[Moves] = []  # the splits that records have to follow from there
+        self.turn: int | None = None  # the batch that is counted; None for all records
 
     @property
     def n_copies(self) -> int:
@@ -80,9 +81,14 @@ class Placed:
             is_asked = (column >= first) & (column < first + len(asked))
             if len(indices) < len(asked):
                 is_asked = column.isin((first + indices).tolist())
-            return self.table.filter(is_asked), column - first
+            return self.counted.filter(is_asked), column - first
         entries = [index if is_asked else None for index, is_asked in enumerate(asked)]
-        return self.table, self.at_node(copy, first, entries)
+        return self.counted, self.at_node(copy, first, entries)
+
+    @property
+    def counted(self) -> Any:
+        """The table of the records that are counted: those of the batch in turn."""
+        return self.table if self.turn is None else self.table.filter(self.table["batch"] == self.turn)
 
     def _node_column(self, copy: int) -> Any:
         return self.column(f"n{copy}") if self.roots[copy] is None else None

@@ -1,4 +1,4 @@
-"""Threads that each work on a part of the records. Sees numbers of records only."""
+"""Threads that each work on a part of the records, or of the nodes of a level. Sees numbers of them only."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,8 +21,8 @@ class Workers:
         return ThreadPoolExecutor(self.n_jobs - 1)
 
     def parts(self, n_records: int, n_passes: int = 1) -> list[tuple[int, int]]:
-        """The first record and the end of the part of each thread; a single part if there is little to do."""
-        n_parts = self.n_jobs if n_records * n_passes > THREAD_CELLS else 1
+        """The first record (or node) and the end of the part of each thread; a single part if there is little to do."""
+        n_parts = min(self.n_jobs, max(n_records, 1)) if n_records * n_passes > THREAD_CELLS else 1
         return list(pairwise(part * n_records // n_parts for part in range(n_parts + 1)))
 
     def run(self, work: Callable[[int, int, int], None], parts: list[tuple[int, int]]) -> None:

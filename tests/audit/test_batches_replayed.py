@@ -1,0 +1,101 @@
+"""Trees that take turns on batches under audit: nothing is found, and twins are whose batches are not what is charged."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.audit.broken import GREEDY, with_counter
+from tests.support.given_draws import GivenDraws
+
+from dpforest.audit.cases import generate
+from dpforest.audit.replay import replay
+from dpforest.audit.subject import Subject
+from dpforest.growing.sequential import Phase, Sequential
+from dpforest.parts.criteria import MaxOperator, ResidualGain
+from dpforest.parts.leaves import ResidualSums
+from dpforest.parts.postprocess import EvenShrinkage
+from dpforest.parts.voting import LogShares
+from dpforest.records.memory.counter import MemoryCounter
+
+pytestmark = pytest.mark.slow
+
+# Votes that hardly count, so that a record keeps its weight and uses in each of its trees what was charged.
+TURNS = replace(
+    GREEDY, name="trees in turn", criterion=MaxOperator(), leaf=ResidualSums(), refine=(EvenShrinkage(),),
+    stages=Sequential((Phase(0.2, 1), Phase(0.8, 4)), batches=2), vote=LogShares(1e-6), n_trees=5,
+)  # fmt: skip
+RECIPES = {
+    "weights": TURNS,
+    "residuals": replace(TURNS, criterion=ResidualGain()),
+    "one round": replace(TURNS, stages=Sequential((Phase(1.0, 3),), batches=5), n_trees=3),
+    "votes that count": replace(TURNS, vote=LogShares(1.0)),
+}
+
+
+class BatchesByPosition(MemoryCounter):
+    """Batches are parts of the table, one after the other: a new row moves others across their borders."""
+
+    def divide(self, n_batches, entropy):
+        n_records = self._target_codes.size
+        super().divide(n_batches, GivenDraws(np.arange(n_records) * n_batches // max(n_records, 1)))
+
+
+class EqualBatches(MemoryCounter):
+    """Batches are equal parts of a shuffle: a new row moves others."""
+
+    def divide(self, n_batches, entropy):
+        order = entropy.generator().permutation(self._target_codes.size)
+        super().divide(n_batches, GivenDraws(order % n_batches))
+
+
+class AllInTurn(MemoryCounter):
+    """All trees of a round are about all records, and the ledger takes it that they are not."""
+
+    def take_turn(self, batch):
+        super().take_turn(None)
+
+
+def findings_of(recipe, counter=None, n_pairs=40):
+    """The findings of cases that ask for no other number of trees than the phases have, and the pairs of fits."""
+    subject = Subject(recipe) if counter is None else Subject(recipe, classifier=with_counter(counter))
+    cases = (replace(generate(seed, recipe.tasks), n_trees=None) for seed in range(n_pairs))
+    replays = [replay(subject, case) for case in cases]
+    return [finding for _, findings in replays for finding in findings], [fits for fits, _ in replays]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_trees_that_take_turns_on_batches_are_sound(name):
+    findings, fits = findings_of(RECIPES[name])
+    assert [str(finding) for finding in findings] == []
+    # Targets of one class are refused.
+    assert sum(first.failed for first, _ in fits) < len(fits) // 3
+    units = {query.unit for first, _ in fits for query in first.tape.queries}
+    assert units == {"epsilon", "rho"}
+
+
+def test_a_record_moves_what_is_asked_about_its_own_batch_and_nothing_else():
+    n_moved = 0
+    for first, second in findings_of(TURNS)[1]:
+        moved = {}
+        for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
+            if any(scope.label == "batches" for scope in one.scopes) and (one.values != two.values).any():
+                index = [scope.label for scope in one.scopes].index("batches")
+                moved.setdefault(id(one.scopes[index]), set()).add(one.scopes[index + 1].label)
+        assert all(len(trees) == 1 for trees in moved.values())
+        n_moved += len(moved)
+    assert n_moved > 20
+
+
+@pytest.mark.parametrize("recipe", [TURNS, RECIPES["residuals"]], ids=["weights", "residuals"])
+@pytest.mark.parametrize("counter", [BatchesByPosition, EqualBatches], ids=lambda kind: kind.__name__)
+def test_batches_that_a_new_row_moves_others_between_are_caught(counter, recipe):
+    kinds = {finding.kind for finding in findings_of(recipe, counter)[0]}
+    assert "bound" in kinds
+    assert kinds <= {"bound", "charge", "loss"}
+
+
+@pytest.mark.parametrize("recipe", [TURNS, RECIPES["one round"]], ids=["two rounds", "one round"])
+def test_trees_of_a_round_that_share_records_are_caught_by_what_a_record_loses(recipe):
+    findings = findings_of(recipe, AllInTurn)[0]
+    assert {finding.kind for finding in findings} == {"loss"}
+    assert {finding.what for finding in findings} == {"one record uses more than all charges together"}
