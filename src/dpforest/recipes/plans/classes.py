@@ -103,7 +103,7 @@ def n_batches(facts: Facts) -> int:
     most = facts.n_rows / BATCH_ROWS
     if facts.delta > 0:
         most = min(most, signal_of(facts) / BATCH_SIGNAL)
-    return min(max(int(most), 1), MOST_BATCHES["with delta" if facts.delta > 0 else "pure"])
+    return min(max(round(most), 1), MOST_BATCHES["with delta" if facts.delta > 0 else "pure"])
 
 
 def is_numeric(facts: Facts) -> bool:
