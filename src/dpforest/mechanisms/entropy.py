@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 FIRST_WORDS, MOST_WORDS = 2048, 1 << 20
 
@@ -27,7 +26,11 @@ class Entropy:
 
     def __init__(self, random_state: Any = None) -> None:
         self.seeded = random_state is not None
-        self._source: Callable[[int], bytes] = check_random_state(random_state).bytes if self.seeded else os.urandom
+        self._source: Callable[[int], bytes] = os.urandom
+        if self.seeded:
+            from sklearn.utils import check_random_state  # which takes seconds, and no worker of a cluster needs it
+
+            self._source = check_random_state(random_state).bytes
         self._words = np.empty(0, dtype=np.uint16)
         self._cursor = np.zeros(2, dtype=np.int64)
 

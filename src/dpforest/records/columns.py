@@ -17,7 +17,7 @@ from narwhals.dependencies import get_pandas
 
 from dpforest.errors import TableError
 from dpforest.records.given import given_column, given_columns, given_frame, to_objects
-from dpforest.records.memory.kernels import look_up
+from dpforest.records.memory.encoding import look_up
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Feature, Numeric, Schema, Target
 
 # Whole numbers are looked up in an array if the largest listed one is less than this above the smallest.

@@ -12,7 +12,6 @@ import narwhals as nw
 import numpy as np
 from narwhals.dependencies import get_pandas, get_pyarrow
 from scipy import sparse
-from sklearn.exceptions import DataConversionWarning
 
 from dpforest.errors import TableError
 
@@ -82,6 +81,8 @@ def given_column(values: Any, what: str, name: str) -> Any:
         column = _to_array(values, what)
     n_dimensions = len(column.shape)
     if n_dimensions == 2 and column.shape[1] == 1:
+        from sklearn.exceptions import DataConversionWarning  # loaded here only, for workers of a cluster do without
+
         words = f"A column-vector {name} was passed when a 1d array was expected."
         warnings.warn(words, DataConversionWarning, stacklevel=3)
         return column[:, 0]

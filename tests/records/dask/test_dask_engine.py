@@ -469,6 +469,11 @@ def test_a_partition_that_is_made_again_in_another_order_refuses():
             Partition(other, 0).answer(question)
 
 
+def test_a_worker_need_not_import_scikit_learn():
+    code = "import sys, dpforest.records.dask.partitions; print('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
+
+
 def test_a_scheduler_need_not_import_what_tasks_are_made_of():
     read = "import pickle, sys; pickle.loads(sys.stdin.buffer.read()); print({'numba', 'pyarrow'} & {*sys.modules})"
     task = pickle.dumps(Packed(answer, Question(0, log_of(), "tally_nodes", (0, 3))))

@@ -34,7 +34,7 @@ from dpforest.growing import choosing
 from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SquaredError, children_of
 from dpforest.parts.criteria.entropy import UNITS as ENTROPY_UNITS
 from dpforest.records.columns import read_target
-from dpforest.records.memory import kernels, vault
+from dpforest.records.memory import encoding, kernels, vault
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.memory.vault import Vault, encode
 from dpforest.schema import TARGET_STEPS
@@ -59,7 +59,7 @@ def test_encoding_equals_its_twin(table):
 def test_numbers_are_clipped_even_where_cuts_lie_outside_the_bounds(values, cuts):
     codes, cuts = np.zeros(len(values), dtype=np.uint8), np.sort(np.array(cuts, dtype=float))
     scales = vault._scales(((cuts.tobytes(), -4.0, 5.0),), codes.dtype)
-    kernels.encode_numbers(np.array([values]), np.array([0]), *scales, 0, len(values), codes[None])
+    encoding.encode_numbers(np.array([values]), np.array([0]), *scales, 0, len(values), codes[None])
     assert codes.tolist() == [naive.code_of(value, Numeric(-4, 5), cuts) for value in values]
 
 

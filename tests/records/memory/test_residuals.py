@@ -15,7 +15,7 @@ from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
 from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT
-from dpforest.records.memory import kernels
+from dpforest.records.memory import scores as kernels
 from dpforest.records.residuals import PAIR_WEIGHTS, POWERS
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 

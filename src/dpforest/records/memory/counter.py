@@ -15,7 +15,7 @@ from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import MOST_WEIGHT, AllTrees, Assignment, Judged, OneTree, Scored, Valued, Weighted
 from dpforest.records.draws import NO_WEIGHTS, draw_held_out, draw_roots
-from dpforest.records.memory import kernels
+from dpforest.records.memory import kernels, scores
 from dpforest.records.residuals import PAIR_WEIGHTS, POWERS
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Target
 from dpforest.schema.domain import Domain
@@ -138,7 +138,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
             self._placed[0, start:stop] = 0
             for moves in path:
                 kernels.descend(self._codes, self._placed, start, stop, *moves)
-            kernels.add_scores(self._placed, values, start, stop, self._scores)
+            scores.add_scores(self._placed, values, start, stop, self._scores)
 
     def _start(self, roots: np.ndarray, weights: np.ndarray) -> None:
         """Put copies of the records at roots ``(n_copies, n_records)``, with weights unless each counts once."""
@@ -310,7 +310,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
 
     def add_scores(self, values: np.ndarray) -> None:
         self._check_one_tree()
-        self._in_parts(lambda start, stop: kernels.add_scores(self._positions, values, start, stop, self._scores))
+        self._in_parts(lambda start, stop: scores.add_scores(self._positions, values, start, stop, self._scores))
         for (first, end), trees in zip(self._batches, self._behind, strict=True):
             if not self._turn[0] <= first <= end <= self._turn[1]:
                 trees.append((self._path.copy(), values))
@@ -320,17 +320,17 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         for own, given in zip(table, values, strict=True):
             own[: len(given)] = given
         known, parts = (self._codes, np.array(features, dtype=np.int64), table), self.workers.parts(self._target_codes.size)
-        self.workers.run(lambda _, start, stop: kernels.add_by_code(*known, start, stop, self._scores), parts)
+        self.workers.run(lambda _, start, stop: scores.add_by_code(*known, start, stop, self._scores), parts)
 
     def weigh_residuals(self) -> None:
         self._check_one_tree()
         self._weights = np.empty((1, self._target_codes.size), dtype=np.uint8)
         known = (self._target_codes, self._scores)
         if len(self._scores) == 2:
-            self._in_parts(lambda start, stop: kernels.weigh_pairs(*known, PAIR_WEIGHTS, start, stop, self._weights))
+            self._in_parts(lambda start, stop: scores.weigh_pairs(*known, PAIR_WEIGHTS, start, stop, self._weights))
         else:
             rule = (POWERS, MOST_WEIGHT)
-            self._in_parts(lambda start, stop: kernels.weigh_residuals(*known, *rule, start, stop, self._weights))
+            self._in_parts(lambda start, stop: scores.weigh_residuals(*known, *rule, start, stop, self._weights))
         self.most_per_feature = self.most_per_node = MOST_WEIGHT
         self._forget()
 
@@ -339,7 +339,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         width = -(-(self.target.n_values + 1) // LANES) * LANES
         self._residuals = np.zeros((self._target_codes.size, width), dtype=np.int16)
         known = (self._target_codes, self._scores, POWERS, MOST_WEIGHT)
-        self._in_parts(lambda start, stop: kernels.spread_residuals(*known, start, stop, self._residuals))
+        self._in_parts(lambda start, stop: scores.spread_residuals(*known, start, stop, self._residuals))
         self._weights = NO_WEIGHTS
         self.most_per_feature, self.most_per_node = MOST_WEIGHT, 1
         self._forget()
@@ -348,7 +348,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         self._check_one_tree()
         known = (self._target_codes, self._scores, POWERS, MOST_WEIGHT, self._positions, first)
         return self._sum_parts(
-            lambda start, stop, sums: kernels.sum_residuals(*known, start, stop, sums), (n_nodes, self.target.width + 1)
+            lambda start, stop, sums: scores.sum_residuals(*known, start, stop, sums), (n_nodes, self.target.width + 1)
         )
 
     sum_residuals = sealed(tally_residuals)
@@ -356,7 +356,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
     def tally_leads(self, width: int, n_bins: int) -> np.ndarray:
         known = (self._target_codes, self._scores, width)
         return self._sum_parts(
-            lambda start, stop, counts: kernels.count_leads(*known, start, stop, counts), (n_bins, self.target.n_values)
+            lambda start, stop, counts: scores.count_leads(*known, start, stop, counts), (n_bins, self.target.n_values)
         )
 
     count_leads = sealed(tally_leads)
@@ -371,7 +371,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         self._check_one_tree()
         known = (self._target_codes, self._positions, first)
         return self._sum_parts(
-            lambda start, stop, counts: kernels.count_values(*known, start, stop, counts), (n_nodes, TARGET_STEPS + 1)
+            lambda start, stop, counts: scores.count_values(*known, start, stop, counts), (n_nodes, TARGET_STEPS + 1)
         )
 
     count_values = sealed(tally_values)
@@ -383,7 +383,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
             self._weights = np.empty((1, self._target_codes.size), dtype=np.uint8)
         known, seen = (self._target_codes, self._positions, first), (self._sides, self._weights)
         rule = (centres, reach, MOST_WEIGHT)
-        self._in_parts(lambda start, stop: kernels.weigh_distances(*known, *rule, start, stop, *seen))
+        self._in_parts(lambda start, stop: scores.weigh_distances(*known, *rule, start, stop, *seen))
         self.most_per_feature = MOST_WEIGHT
         self._forget()
 

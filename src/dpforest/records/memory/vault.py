@@ -30,7 +30,7 @@ from dpforest.records.dates import derived_columns
 from dpforest.records.draws import draw_held_out
 from dpforest.records.given import to_objects
 from dpforest.records.memory.counter import Guarded, MemoryCounter
-from dpforest.records.memory.kernels import count_scales, encode_numbers
+from dpforest.records.memory.encoding import count_scales, encode_numbers
 from dpforest.records.people import People, read_ids
 from dpforest.records.sample import draw_kept
 from dpforest.records.scoring import hits_and_misses
