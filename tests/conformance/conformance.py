@@ -109,7 +109,7 @@ class Twin:
 
     def __init__(self, counter: Counter, reference: MemoryCounter) -> None:
         self._counter, self._reference = counter, reference
-        self.domain, self.target = reference.domain, reference.target
+        self.domain, self.target, self.workers = reference.domain, reference.target, counter.workers
         assert counter.target == self.target
         assert counter.domain.names == self.domain.names
         self._place = self.domain.names.index(NAME)
