@@ -8,6 +8,7 @@ import pytest
 from benchmarks.utility.ablations import ABLATIONS
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import ParameterError
+from dpforest.privacy.walk import entries, shared
 from dpforest.show.plan import explain
 
 FEATURES = {"a": Numeric(0, 1), "b": Numeric(-3, 3), "c": Categorical(["x", "y", "z"])}
@@ -43,12 +44,12 @@ def test_shares_are_those_of_the_ledger(name, n_rows, delta):
     schema = schema_of(name, n_rows)
     plan, model = explain(schema, None, 1.0, delta), without_second_look(schema, delta)
     (book,) = model.ledger_.books
-    charged = defaultdict(float)
-    for entry in model.ledger_.entries():
-        kind = "centres" if entry["label"].endswith("centres") else entry["label"].split(" of level")[0]
+    (root,), charged = shared([(book.root, book.accountant)]), defaultdict(float)
+    for (_, entry), share in zip(entries(book.root), root.shares, strict=True):
+        kind = "centres" if entry.label.endswith("centres") else entry.label.split(" of level")[0]
         kind = "grid" if kind.startswith("grid") else "splits" if kind.startswith(("linear", "lead of the rule")) else kind
         kind = "range of the target" if kind.endswith("of the target") else kind
-        charged[kind] += entry[book.accountant.unit] / book.accountant.budget
+        charged[kind] += float(share) * book.total / book.accountant.budget
     shares = {line.what: percent(line.value) for line in plan.shares}
     assert sum(shares.values()) == pytest.approx(1, abs=0.003)
     for what in ("centres", "range of the target", "grid"):

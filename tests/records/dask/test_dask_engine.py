@@ -113,7 +113,7 @@ class Both:
 
     def __init__(self, far, near, sizes, asked):
         self.far, self.near, self.sizes, self.asked = far, near, sizes, asked
-        self.domain, self.target = far.domain, far.target
+        self.domain, self.target, self.workers = far.domain, far.target, far.workers
 
     def __getattr__(self, name):
         if name in ("most_per_feature", "most_per_node", "code_width"):
