@@ -198,7 +198,7 @@ def _serial_share(figures: Figures) -> Reached | None:
 
 
 _PLANNED = (
-    "Counting is half of the time, in all threads; scores of candidates, choices and the ledger are done in one thread."
+    "Counting, in all threads, is about half of it. Offers, choices by exact coins and the ledger are done in one thread."
 )
 _NEARLY = (
     "Half of the time is counting and a fifth is encoding, both in all threads; another fifth goes with the number of nodes "
@@ -212,7 +212,7 @@ GOALS: tuple[Goal[Figures], ...] = (
          "Counting for splits grows little with rows. Encoding, the counts from which grids are made, and the moves of "
          "records down the trees grow with them."),
     Goal("serial share of an own-plan fit", 0.1, "", _serial_share, hurdle=
-         "Scores of candidates, choices by exact coins and the ledger are done in one thread."),
+         "Offers, choices by exact coins, the ledger and finished trees are made in one thread."),
     Goal("10 disjoint trees, times as fast as scikit-learn's random forest", 250, "x",
          lambda figures: _times_as_fast(figures.row(DISJOINT), figures.row(FOREST)), at_least=True, hurdle=_NEARLY),
     Goal("10 disjoint trees, times as fast as LightGBM rf", 10, "x", _against_lightgbm(DISJOINT), at_least=True,
