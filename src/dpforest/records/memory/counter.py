@@ -112,7 +112,8 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
     def divide(self, n_batches: int, entropy: Entropy) -> None:
         roots, _ = draw_roots(OneTree(n_batches), self._target_codes.size, entropy)
         # Records of a batch come to lie side by side, in place: codes may be more than the memory holds.
-        ends, order = np.zeros(n_batches + 1, dtype=np.int64), np.empty(roots.size, dtype=np.uint32)
+        ends = np.zeros(n_batches + 1, dtype=np.int64)
+        order = np.empty(roots.size, dtype=np.uint32 if roots.size < 1 << 32 else np.uint64)
         kernels.order_by_batch(roots[0], ends, order)
         if self._is_shared:
             self._codes, self._is_shared = self._codes.copy(), False
