@@ -78,8 +78,8 @@ def test_a_record_moves_what_is_asked_about_its_own_batch_and_nothing_else():
     for first, second in findings_of(TURNS)[1]:
         moved = {}
         for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
-            if any(scope.label == "batches" for scope in one.scopes) and (one.values != two.values).any():
-                index = [scope.label for scope in one.scopes].index("batches")
+            if any(scope.purpose.kind == "batches" for scope in one.scopes) and (one.values != two.values).any():
+                index = [scope.purpose.kind for scope in one.scopes].index("batches")
                 moved.setdefault(id(one.scopes[index]), set()).add(one.scopes[index + 1].label)
         assert all(len(trees) == 1 for trees in moved.values())
         n_moved += len(moved)

@@ -38,7 +38,7 @@ def run_on_rows(steps, batches, epsilon=1.0, delta=0.0, schema=TWO, seed=3):
 def scopes_of(fit):
     """The scopes right below the root: their kind, and the labels of the trees in them."""
     return [
-        (scope.kind, [child.label for child in scope.children]) if scope.label == "batches" else scope.label
+        (scope.kind, [child.label for child in scope.children]) if scope.purpose.kind == "batches" else scope.label
         for scope in fit.gate.ledger.root.children
     ]
 

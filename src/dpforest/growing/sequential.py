@@ -66,7 +66,7 @@ class Run:
             yield from range(n_trees)
             return
         for first in range(0, n_trees, self.n_batches):
-            with self.gate.ledger.scope("batches", "parallel"):
+            with self.gate.ledger.scope(Purpose("batches", round=first // self.n_batches + 1), "parallel"):
                 for batch in range(min(self.n_batches, n_trees - first)):
                     self.scored.take_turn(batch)
                     yield first + batch

@@ -37,7 +37,7 @@ class Purpose:
     tree: int | None = None  # the number of the tree, from 1
     level: int | None = None  # the level of the nodes; that of the roots is 0
     subset: int | None = None  # the number of the subset of trees that are judged together, from 1
-    round: int | None = None  # the number of the round of judging, from 1
+    round: int | None = None  # the number of the round of judging, or of trees on batches, from 1
     n_trees: int | None = None  # how many trees a scope is about
 
     def __str__(self) -> str:
