@@ -668,3 +668,14 @@ def test_a_sample_in_a_database_is_gone_when_its_table_is_closed(duck):
     assert duck.con.execute(kept).fetchone()[0] >= 2
     source.close()
     assert duck.con.execute(kept).fetchone()[0] == 0
+
+
+@pytest.mark.parametrize("has_text", [False, True])
+def test_numbers_of_a_sample_lie_in_one_table_and_text_stays_in_parts(tmp_path, has_text):
+    columns = {"x": np.arange(900.0), "y": np.arange(900) % 2} | ({"t": [f"v{k}" for k in range(900)]} if has_text else {})
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=300)
+    features = {"x": Numeric(0, 900)} | ({"t": Categorical(["v1"])} if has_text else {})
+    vault = ParquetVault.seal(tmp_path / "t.parquet", Schema(features, Classes([0, 1], name="y")))
+    sample = vault.sampled(Fraction(1, 2), Entropy(1))
+    assert len(sample._sample) == (3 if has_text else 1)
+    assert sum(table.num_rows for table in sample._sample) == opened(sample.count())[0]

@@ -106,8 +106,8 @@ class Phase(Step):
 
     Privacy:
         Claim: costs at most ``amount``.
-        Because: each of its trees has an equal part of it, which is what the tree costs (``grow``), and with batches as
-            many times more: the trees of a round are about different records, so a round costs what one of them does.
+        Because: each of its rounds has an equal part of it, which is what a tree costs (``grow``). Trees of a round are
+            about different records, so a round costs what one of them does; without batches it is one tree.
         Assumes: as ``Sequential``.
     """
 
@@ -142,8 +142,8 @@ class Sequential(Stages):
     of trees is that of the phases.
 
     With ``batches``, each record is in one of them, drawn for that record alone, and the trees of a phase take turns: each
-    is grown on one batch, and may spend as many times more. Without delta that is as good as a part of the budget on all
-    records, and as many times faster.
+    is grown on one batch, and may spend as many times more. Without delta that is the same signal, rows times epsilon, for a
+    fraction of the counting.
 
     Privacy:
         Claim: costs at most ``amount``.

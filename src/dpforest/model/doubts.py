@@ -91,7 +91,7 @@ def _may_be_none(estimate: Estimate | None) -> bool:
 
 
 def _idle_columns(forest: Forest) -> list[str]:
-    """Sentences on columns of mostly missing or unknown values, by the splits of roots, which hold all records."""
+    """Sentences on columns of mostly missing or unknown values, by the splits of roots."""
     found = []
     roots = np.flatnonzero(~forest.is_leaf[: forest.n_trees])
     for feature in np.unique(forest.features[roots]).tolist():

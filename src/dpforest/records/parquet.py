@@ -143,9 +143,10 @@ class ParquetVault(Guarded, Openable):
             sample.append(_takeable(batch).take(pa.array(rows[first:end] - n_read)))
             n_read += batch.num_rows
         pa.default_memory_pool().release_unused()
-        # As few tables as there are different types: a question costs some time for each table.
-        alike = [_joined(tables) for _, tables in groupby(sample, key=lambda table: table.schema)]
-        return ParquetVault(self._files, self.schema, self._workers, sample=alike)
+        if all(pa.types.is_primitive(field.type) for table in sample for field in table.schema):
+            # A question costs some time for each table. Text stays in parts: together it may be more than pyarrow can hold.
+            sample = [_joined(tables) for _, tables in groupby(sample, key=lambda table: table.schema)]
+        return ParquetVault(self._files, self.schema, self._workers, sample=sample)
 
     def _batches(self, names: list[str]) -> Iterator[pa.Table]:
         """Tables of some columns of the records, one after the other."""
@@ -263,12 +264,8 @@ def _check_types(empty: pa.Table, schema: Schema, with_target: bool, path: str) 
 
 
 def _joined(tables: Iterable[pa.Table]) -> pa.Table:
-    """The rows of tables of the same types in one table; numbers, which have no limit of size, lie side by side."""
-    whole = pa.concat_tables(tables)
-    for index, field in enumerate(whole.schema):
-        if pa.types.is_primitive(field.type):
-            whole = whole.set_column(index, field, whole.column(index).combine_chunks())
-    return whole
+    """The rows of tables of numbers, of the same types, side by side in one table."""
+    return pa.concat_tables(tables).combine_chunks()
 
 
 def _takeable(batch: pa.Table) -> pa.Table:
