@@ -13,12 +13,14 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
+import ibis
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.conformance.postgres_server import KEEPER, READER, as_root, connect
 from tests.neighbours.one_record import Outcome, assert_others_are_read_as_before, outcome, root_counts
+from tests.support.coded import fetched
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.cli.connections import open_table
@@ -266,16 +268,16 @@ def codes_of(engine: Engine, place: int, name: str, roles: list[Any]) -> dict[st
     """Codes of all records, for each column in each role."""
     table = engine.connections[place].table(name)
     columns = [column for column in table.columns if column[0] == "v"]
-    codes = {"record": table["record"]}
-    for n, (part, column) in enumerate(itertools.product(roles, columns)):
-        if isinstance(part, Classes | Bounded):
-            codes[f"k{n}"] = target_code(table, replace(part, name=column))
-        else:
-            codes[f"k{n}"] = feature_codes(table, domain_of(column, part))["c0"]
     session = Session(engine.connections[place], engine.temporary)
+    found, dialect = {}, session.backend.name
     try:
-        coded = table.select(**codes)
-        return session.fetch((session.keep(coded) if engine.temporary else coded).order_by("record"))
+        for n, (part, column) in enumerate(itertools.product(roles, columns)):
+            if isinstance(part, Classes | Bounded):
+                code = target_code(table, replace(part, name=column), dialect)
+            else:
+                code = feature_codes(table, domain_of(column, part), dialect)["c0"]
+            found[f"k{n}"] = fetched(session, table, {"code": code}, "record")["code"]
+        return found
     finally:
         session.close()
 
@@ -337,8 +339,10 @@ def test_an_extreme_date_is_its_records_own_matter(engines, temporary, name, kin
     for place in range(2):
         engine.seal(place, names[place], schema).close()
         table = engine.connections[place].table(names[place])
-        query = table.select(record=table["record"], **feature_codes(table, domain)).order_by("record")
-        found.append(np.array(engine.connections[place].to_pyarrow(query).drop_columns("record").to_pandas()).T)
+        session = Session(engine.connections[place], engine.temporary)
+        codes = feature_codes(table, domain, session.backend.name)
+        found.append(np.array([*fetched(session, table, codes, "record").values()]))
+        session.close()
     np.testing.assert_array_equal(found[0][:, :-1], found[1])
     columns = [to_objects([row[k] for row in held]) for k in range(len(kind.extremes))]
     np.testing.assert_array_equal(found[0], encode(columns, domain))
@@ -356,9 +360,11 @@ def test_nanoseconds_of_duckdb_are_dropped_and_not_rounded(engines):
     name = engine.make({"v": "TIMESTAMP_NS"}, [[f"'{text}'"] for text in [*texts, "-infinity"]] + [["NULL"]])
     schema = Schema({"v": Date("1600-01-01", "2300-01-01", time=True)}, Classes([0, 1], name="y"))
     table, domain = engine.connections[0].table(name), Domain.of(schema, Grid())
-    found = engine.connections[0].to_pyarrow(table.select(**feature_codes(table, domain)))
+    session = Session(engine.connections[0], True)
+    found = fetched(session, table.mutate(record=ibis.row_number()), feature_codes(table, domain, "duckdb"), "record")
+    session.close()
     moments = np.array([*texts[:-1], "2262-04-11 23:47:16.8", "1677-09-21 00:12:44", "NaT"], "M8[ns]")
-    np.testing.assert_array_equal([column.to_numpy() for column in found.columns], encode([moments], domain))
+    np.testing.assert_array_equal([*found.values()], encode([moments], domain))
 
 
 @pytest.mark.parametrize("name", ["duckdb", "postgresql"])

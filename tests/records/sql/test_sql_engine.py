@@ -48,7 +48,8 @@ def codes_in(duck, table, schema, grid):
     """Codes of all records that are kept, in the order of the table: its feature "at" counts the rows."""
     vault = SqlVault.seal(duck.create_table("t", table), schema)
     counter = vault.encode(Domain.of(schema, grid))
-    found = counter._placed.table.order_by(f"c{list(schema.features).index('at')}").to_pyarrow().to_pydict()
+    order = f"c{list(schema.features).index('at')}"
+    found = duck.con.execute(f"SELECT * FROM {counter._all[0].table.name} ORDER BY {order}").fetchnumpy()
     return np.array([found[f"c{index}"] for index in range(schema.n_features)])
 
 
@@ -99,7 +100,8 @@ def test_a_bounded_target_falls_on_the_same_step_to_the_last_unit(duck, lower, u
         Domain.of(Schema({"x": Numeric(0, 1)}, Classes([1])), Grid())
     )
     expected = read_target(np.array(values), Bounded(lower, upper))
-    np.testing.assert_array_equal(np.sort(counter._placed.table["fine"].to_pyarrow().to_numpy()), np.sort(expected))
+    found = duck.con.execute(f"SELECT fine FROM {counter._all[0].table.name}").fetchnumpy()["fine"]
+    np.testing.assert_array_equal(np.sort(found), np.sort(expected))
 
 
 def test_long_levels_are_followed_by_joins_as_in_memory(duck, monkeypatch):
@@ -114,8 +116,8 @@ def test_long_levels_are_followed_by_joins_as_in_memory(duck, monkeypatch):
 
 def test_a_bootstrap_draws_the_poisson_number_of_its_digits_and_never_more(duck):
     duck.create_table("t", pa.table({"x": np.zeros(3000)}))
-    tossed = duck.table("t").select(h=sql_coins.digits_of_row("ab" * 32))
-    found = tossed.mutate(k=sql_coins.draw_poisson(tossed["h"])).to_pyarrow().to_pydict()
+    tossed = f"SELECT {sql_coins.digits_of_row('ab' * 32)} AS h FROM t"
+    found = duck.con.execute(f"SELECT h, {sql_coins.draw_poisson('h')} AS k FROM ({tossed})").fetchnumpy()
     assert len(set(found["h"])) == 3000
     assert set("".join(found["h"])) <= set("0123456789")
     for digits, drawn in zip(found["h"], found["k"], strict=True):
@@ -134,8 +136,8 @@ def test_draws_below_a_number_are_even_and_change_with_the_key(duck):
     duck.create_table("t", pa.table({"x": np.zeros(6000)}))
     draws = []
     for key in (sql_coins.draw_key(Entropy()), sql_coins.draw_key(Entropy())):
-        tossed = duck.table("t").select(h=sql_coins.digits_of_row(key))
-        draws.append(tossed.select(k=sql_coins.draw_below(3, tossed["h"])).to_pyarrow()["k"].to_numpy())
+        tossed = f"SELECT {sql_coins.digits_of_row(key)} AS h FROM t"
+        draws.append(duck.con.execute(f"SELECT {sql_coins.draw_below(3, 'h')} AS k FROM ({tossed})").fetchnumpy()["k"])
     assert (draws[0] != draws[1]).any()
     for drawn in draws:
         assert np.abs(np.bincount(drawn, minlength=3) - 2000).max() < 5 * math.sqrt(6000 * 2 / 9)
@@ -216,7 +218,7 @@ def cells_fetched(monkeypatch, duck, n_rows, recipe, kind=DPForestClassifier):
         patch.setattr(
             sql_session.Session,
             "fetch",
-            lambda self, query: fetched.append(found := fetch(self, query)) or found,
+            lambda self, query, source: fetched.append(found := fetch(self, query, source)) or found,
         )
         model = kind(schema, epsilon=3, recipe=recipe, max_depth=2, random_state=3)
         model.fit_table(duck.create_table(f"t{n_rows}", table))

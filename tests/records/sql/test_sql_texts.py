@@ -7,12 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.conformance.postgres_server import KEEPER, as_root, connect, write_table
+from tests.support.coded import fetched
 
 from dpforest import Categorical, Classes, DPForestClassifier, Schema
 from dpforest.errors import TableError
 from dpforest.records.categories import text_codes
 from dpforest.records.columns import read_columns
 from dpforest.records.sql.codes import feature_codes
+from dpforest.records.sql.session import Session
 from dpforest.records.sql.vault import SqlVault
 from dpforest.schema.domain import Derived, Domain
 
@@ -40,8 +42,10 @@ KINDS = {"buckets": Categorical(), "learnt": Categorical(["0", "17", "😀", "it
 def codes_in(rows, part):
     """The codes of the column "x" of a table in a database, in the order of its column "at"."""
     domain = Domain((Derived("x", 0, part),), (np.empty(0),))
-    found = rows.select("at", **feature_codes(rows, domain)).order_by("at").to_pyarrow()
-    return found.column("c0").to_pylist()
+    session = Session(rows.get_backend(), None)
+    found = fetched(session, rows, feature_codes(rows, domain, session.backend.name), "at")["c0"].tolist()
+    session.close()
+    return found
 
 
 def expected(column, part):

@@ -1,11 +1,15 @@
-"""Encoding by the schema, as expressions over the columns of a table in a database. Sees names and types of columns only.
+"""Encoding by the schema, as queries about a table in a database. Sees names and types of columns only.
+
+Ibis reads numbers, texts and dates out of columns of any name and type; what becomes of these is text of this package.
 
 Every value has the same code as in ``records.columns`` and ``records.memory.vault``.
 """
 
 import numbers
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 import ibis
@@ -14,12 +18,17 @@ import numpy as np
 from dpforest.errors import TableError, shown
 from dpforest.records.columns import read_columns, read_target, require_columns
 from dpforest.records.sql.dates import bin_starts, in_utc, part_of_date
-from dpforest.records.sql.lookups import real, steps
-from dpforest.records.sql.numbers import is_missing, to_real
-from dpforest.records.sql.session import can_run
+from dpforest.records.sql.expressions import cases, cast, quoted, real, single, steps
+from dpforest.records.sql.keys import found_by_key
+from dpforest.records.sql.numbers import is_missing, known, to_real
+from dpforest.records.sql.numbers import real as literal
+from dpforest.records.sql.session import READERS, Session, listed
 from dpforest.records.sql.texts import bucket_of, text_of
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Date, Numeric, Schema, Target
 from dpforest.schema.domain import Domain, Grid
+
+# Lists of more values than this are joined: the time of a comparison with each would grow with the list.
+LONG_LIST = 16
 
 
 def check_columns(table: Any, schema: Schema) -> None:
@@ -46,7 +55,7 @@ def check_columns(table: Any, schema: Schema) -> None:
     read_target(pa.chunked_array([empty[schema.target.name]]), schema.target)
 
 
-def check_reading(table: Any, schema: Schema, backend: Any) -> None:
+def check_reading(table: Any, schema: Schema, session: Session) -> None:
     """Raise ``TableError`` if the engine refuses to read a column as it is declared.
 
     The query is about no row, so types alone decide.
@@ -55,16 +64,27 @@ def check_reading(table: Any, schema: Schema, backend: Any) -> None:
     """
     nobody = table.limit(0)
     domain = Domain.of(schema, Grid(bins=1))
-    codes = [*feature_codes(nobody, domain).values(), target_code(nobody, schema.target)]
-    if can_run(backend, nobody.select(**{f"c{index}": code for index, code in enumerate(codes)})):
+    engine = session.backend.name
+    codes = feature_codes(nobody, domain, engine) | {"y": target_code(nobody, schema.target, engine)}
+    if _can_read(nobody, codes, session):
         return
     names = [domain.column_names[each.column] for each in domain.derived]
-    for name, code in zip((*names, schema.target.name), codes, strict=True):
-        if not can_run(backend, nobody.select(code=code)):
+    for name, (column, code) in zip((*names, schema.target.name), codes.items(), strict=True):
+        if not _can_read(nobody, {column: code}, session):
             raise TableError(
                 f"The database cannot read column {name!r} as the schema declares it, because of its type there, or the "
                 "connection was lost. Convert the column, for example in a view."
             )
+
+
+def _can_read(table: Any, codes: "Mapping[str, Coded]", session: Session) -> bool:
+    """Whether the engine accepts a query for the codes of a table without rows."""
+    try:
+        query = Codes(table, codes, session)
+        session.fetch(query.select, query.source)
+    except Exception:  # of Ibis, or of the engine
+        return False
+    return True
 
 
 def check_names(engine: str, schema: Schema) -> None:
@@ -78,28 +98,79 @@ def check_names(engine: str, schema: Schema) -> None:
             raise TableError(f"Spark would replace a part of {shown(name)} in queries. Rename it, for example in a view.")
 
 
-def code_type(n_codes: int) -> str:
-    """The name of the smallest type of integers for codes 0 .. n_codes - 1 that all engines have."""
-    return "int8" if n_codes <= 128 else "int16" if n_codes <= 1 << 15 else "int32"
+def code_type(n_codes: int, engine: str) -> str:
+    """The name of the smallest type of integers that an engine has for codes 0 .. n_codes - 1."""
+    smallest = "TINYINT" if engine == "duckdb" else "SMALLINT"
+    return smallest if n_codes <= 128 else "SMALLINT" if n_codes <= 1 << 15 else "INTEGER"
 
 
-def feature_codes(table: Any, domain: Domain) -> dict[str, Any]:
-    """An expression for the code of each feature, under the names c0, c1, …"""
+@dataclass(frozen=True)
+class Coded:
+    """How the values of a column become codes: what is read of it, and an expression over that.
+
+    ``values`` are expressions of Ibis by the names that they get, and ``code`` is SQL over these names. ``stages`` are
+    columns that follow from these, and from one another: those of a stage may name those of the stages before it. A long
+    list of values, with its index in the list each, is joined: ``joined`` are texts of these values and their indices by the
+    name of the column, ``v0``, … that they are compared with; the index that is found is then a column ``i_v0``, …
+    """
+
+    values: dict[str, Any]
+    code: str
+    stages: tuple[dict[str, str], ...] = ()
+    joined: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+class Codes:
+    """The codes of some columns as a query, which is compiled as far as names and types of the table decide."""
+
+    def __init__(self, table: Any, coded: Mapping[str, Coded], session: Session) -> None:
+        self._coded = coded
+        values = {name: value for each in coded.values() for name, value in each.values.items()}
+        self.source = session.compiled(table.select(**values))
+
+    @property
+    def select(self) -> str:
+        """A query about ``source`` for the codes."""
+        columns = ", ".join(f"{each.code} AS {name}" for name, each in self._coded.items())
+        joins, source = "", self.source.name
+        for stage in zip_longest(*(each.stages for each in self._coded.values()), fillvalue={}):
+            found = {name: text for each in stage for name, text in each.items()}
+            source = f"(SELECT *, {listed((), found)} FROM {source} AS rows)"
+        for each in self._coded.values():
+            for value, indices in each.joined.items():
+                joins += f" LEFT JOIN ({self._indices(value, indices)}) AS l_{value} ON rows.{value} = l_{value}.listed"
+        return f"SELECT {columns} FROM {source} AS rows{joins}"
+
+    def _indices(self, value: str, indices: dict[str, int]) -> str:
+        """A query for the values that occur and are listed, each once, with the first index at which they are."""
+        # A collation may take different texts for the same. So the list is joined to groups of equal values, of which each
+        # record is in one: it cannot be matched twice, and so be counted as two.
+        values, numbers = ", ".join(indices), ", ".join(map(str, indices.values()))
+        arrays = f"UNNEST(ARRAY[{values}]) AS listed, UNNEST(ARRAY[{numbers}]) AS i"
+        return (
+            f"SELECT occurs.listed, MIN(known.i) AS i_{value} FROM (SELECT DISTINCT {value} AS listed FROM "
+            f"{self.source.name}) AS occurs JOIN (SELECT {arrays}) AS known ON occurs.listed = known.listed "
+            "GROUP BY occurs.listed"
+        )
+
+
+def feature_codes(table: Any, domain: Domain, engine: str) -> dict[str, Coded]:
+    """The codes of each feature, under the names c0, c1, …"""
     codes = {}
     for index, each in enumerate(domain.derived):
-        column, part = table[domain.column_names[each.column]], each.part
-        value = part_of_date(in_utc(column), each.of) if each.of != "value" else column
+        column, part, value = table[domain.column_names[each.column]], each.part, f"v{index}"
+        read = part_of_date(in_utc(column), each.of) if each.of != "value" else column
         if not isinstance(part, Categorical):
-            code = _bin(value, part, domain.cuts[index])
+            coded = _binned(value, read, part, domain.cuts[index], engine)
         elif each.of == "weekday":
-            code = ibis.cases((value.isnull(), part.n_values + 1), else_=value)
+            coded = Coded({value: read}, f"COALESCE({value}, {part.n_values + 1})")
         else:
-            code = _category(value, part)
-        codes[f"c{index}"] = code.cast(code_type(int(domain.n_codes[index])))
+            coded = _category(value, read, part, engine)
+        codes[f"c{index}"] = replace(coded, code=cast(coded.code, code_type(int(domain.n_codes[index]), engine)))
     return codes
 
 
-def _bin(column: Any, part: Numeric | Date, cuts: np.ndarray) -> Any:
+def _binned(name: str, column: Any, part: Numeric | Date, cuts: np.ndarray, engine: str) -> Coded:
     """The code of a numeric value: how many cuts are at most it, or that for missing.
 
     Values need not be clipped: cuts at or below the lower bound are always passed, those above the upper one never.
@@ -108,15 +179,18 @@ def _bin(column: Any, part: Numeric | Date, cuts: np.ndarray) -> Any:
     inner = cuts[cuts <= upper]
     passed = int(np.count_nonzero(inner <= lower))
     if isinstance(part, Date):
-        value, (passed, starts) = column, bin_starts(column, part, inner)
+        value, (passed, starts) = column, bin_starts(column.type(), part, inner)
+    elif engine == "duckdb":
+        index, stages = found_by_key(name, inner[passed:])
+        code = cases((f"{name} IS NULL", str(len(cuts) + 1)), otherwise=f"{passed} + {index}")
+        return Coded({name: known(to_real(column))}, code, stages)
     elif column.type().is_float32():
         # Compared without conversion: a float of 32 bits is below a cut if it is below the least such float that is not.
-        value, starts = column, [real(cut).cast("float32") for cut in _rounded_up(inner[passed:])]
+        value, starts = known(column), [single(cut) for cut in _rounded_up(inner[passed:])]
     else:
-        value = to_real(column)
-        starts = [real(cut) for cut in inner[passed:]]
-    index = steps(value, [None, *starts], list(range(passed, passed + len(starts) + 1)))
-    return ibis.cases((is_missing(value), len(cuts) + 1), else_=index)
+        value, starts = known(to_real(column)), [real(cut) for cut in inner[passed:]]
+    index = steps(name, ["", *starts], [str(code) for code in range(passed, passed + len(starts) + 1)])
+    return Coded({name: value}, cases((f"{name} IS NULL", str(len(cuts) + 1)), otherwise=index))
 
 
 def _rounded_up(numbers: np.ndarray) -> np.ndarray:
@@ -126,35 +200,44 @@ def _rounded_up(numbers: np.ndarray) -> np.ndarray:
     return np.where(near < numbers, np.nextafter(near, np.float32(np.inf)), near).astype(np.float32)
 
 
-def _category(column: Any, part: Categorical) -> Any:
+def _category(name: str, column: Any, part: Categorical, engine: str) -> Coded:
     other, missing = part.n_values, part.n_values + 1
     if not part.by_text:
-        return _index(column, part.categories, other, missing)
+        return _index(name, column, part.categories, other, missing, engine)
     text = text_of(column)
-    code = _index(text, part.categories, other, other) if part.categories else bucket_of(text, part.n_values)
+    if part.categories:
+        coded = _index(name, text, part.categories, other, other, engine)
+    else:
+        coded = Coded({name: bucket_of(text, part.n_values)}, f"COALESCE({name}, {other})")
     value = to_real(column) if column.type().is_decimal() else column  # decimals of PostgreSQL may be NaN
-    return ibis.cases((is_missing(value), missing), (text.isnull(), other), else_=code)
+    is_absent = {f"m_{name}": is_missing(value).cast("int32")}
+    return replace(coded, values=coded.values | is_absent, code=cases((f"m_{name} = 1", str(missing)), otherwise=coded.code))
 
 
-def _index(column: Any, listed: Sequence[Hashable], other: int, missing: int) -> Any:
+def _index(name: str, column: Any, listed: Sequence[Hashable], other: int, missing: int, engine: str) -> Coded:
     """The index of each value in ``listed``, as ``columns.to_indices`` finds it."""
     null_index = next((index for index, value in enumerate(listed) if value is None), missing)
     column = column.cast("int32") if column.type().is_boolean() else column
     column = to_real(column) if column.type().is_decimal() else column
-    branches = [(column.isnull(), null_index)]
-    if column.type().is_floating():
-        branches.append((column.isnan(), missing))
+    values, branches = {name: known(column)}, [(f"{name} IS NULL", str(null_index))]
+    if column.type().is_floating() and null_index != missing:
+        values[f"m_{name}"] = column.isnan().fill_null(False).cast("int32")
+        branches.insert(0, (f"m_{name} = 1", str(missing)))
+    indices: dict[str, int] = {}
     for index, value in enumerate(listed):
         literal = _as_literal(value, column.type())
         if literal is not None:
-            branches.append((column == literal, index))
-    return ibis.cases(*branches, else_=other)
+            indices.setdefault(literal, index)
+    if len(indices) > LONG_LIST and engine in READERS:
+        return Coded(values, cases(*branches, otherwise=f"COALESCE(i_{name}, {other})"), joined={name: indices})
+    found = [(f"{name} = {literal}", str(index)) for literal, index in indices.items()]
+    return Coded(values, cases(*branches, *found, otherwise=str(other)))
 
 
-def _as_literal(value: Hashable, dtype: Any) -> Any:
+def _as_literal(value: Hashable, dtype: Any) -> str | None:
     """A listed value as a literal of a column's type; None if such a column cannot hold it."""
     if dtype.is_string():
-        return ibis.literal(value) if isinstance(value, str) and _is_storable(value) else None
+        return quoted(value) if isinstance(value, str) and _is_storable(value) else None
     if not isinstance(value, numbers.Real) or value != value:
         return None
     if dtype.is_floating():
@@ -163,7 +246,7 @@ def _as_literal(value: Hashable, dtype: Any) -> Any:
     # In the type's own range: to compare with more an engine might have to convert the column.
     if not dtype.bounds.lower <= value <= dtype.bounds.upper or int(value) != value:
         return None
-    return ibis.literal(int(value), "int64" if value < 1 << 63 else "uint64")
+    return str(int(value))
 
 
 def _is_storable(text: str) -> bool:
@@ -171,20 +254,20 @@ def _is_storable(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def target_code(table: Any, target: Target) -> Any:
-    """An expression for the class index, or for the step of a bounded target on its fine grid; -1 for a row to leave out."""
+def target_code(table: Any, target: Target, engine: str) -> Coded:
+    """The class index, or the step of a bounded target on its fine grid; -1 for a row to leave out."""
     column = table[target.name]
-    if isinstance(target, Classes):
-        other = -1 if target.other is None else target.labels.index(target.other)
-        return _index(column, target.labels, other, other).cast(code_type(target.n_values))
-    return _fine_step(to_real(column), target)
+    if isinstance(target, Bounded):
+        return Coded({"vt": _fine_step(to_real(column), target)}, "vt")
+    other = -1 if target.other is None else target.labels.index(target.other)
+    coded = _index("vt", column, target.labels, other, other, engine)
+    return replace(coded, code=cast(coded.code, code_type(target.n_values, engine)))
 
 
-def target_bin(table: Any, target: Bounded, edges: np.ndarray) -> Any:
-    """An expression for the number of edges that are at most the value of a bounded target; -1 for a row to leave out."""
-    value = to_real(table[target.name])
-    index = steps(value, [None, *map(real, edges)], list(range(len(edges) + 1)))
-    return ibis.cases((is_missing(value), -1), else_=index).cast("int32")
+def target_bin(table: Any, target: Bounded, edges: np.ndarray) -> Coded:
+    """The number of edges that are at most the value of a bounded target; -1 for a row to leave out."""
+    index = steps("vt", ["", *map(real, edges)], [str(index) for index in range(len(edges) + 1)])
+    return Coded({"vt": known(to_real(table[target.name]))}, cases(("vt IS NULL", "-1"), otherwise=index))
 
 
 def _fine_step(value: Any, target: Bounded) -> Any:
@@ -193,14 +276,14 @@ def _fine_step(value: Any, target: Bounded) -> Any:
     Engines differ in how they round, so it is made of comparisons, in which they agree.
     """
     (lower, upper), width = target.range, target.span
-    low, high = real(lower), real(upper)
+    low, high = literal(lower), literal(upper)
     # A value within a quarter of a step of the lower bound is replaced by the bound: PostgreSQL raises an error where a
     # quotient is too small for 64 bits.
-    nearly_low = real(lower + width / FINE_STEPS / 4)
+    nearly_low = literal(lower + width / FINE_STEPS / 4)
     clipped = ibis.cases((value < nearly_low, low), (value > high, high), else_=value)
-    scaled = (clipped - low) / real(width) * real(FINE_STEPS)
+    scaled = (clipped - low) / literal(width) * literal(FINE_STEPS)
     floor = scaled.floor().cast("int64")
     rest = scaled - floor.cast("float64")
-    is_up = (rest > real(0.5)) | ((rest == real(0.5)) & (floor % 2 == 1))
+    is_up = (rest > literal(0.5)) | ((rest == literal(0.5)) & (floor % 2 == 1))
     step = floor + is_up.ifelse(1, 0)
     return ibis.cases((is_missing(value), -1), else_=step).cast("int32")

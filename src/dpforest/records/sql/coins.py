@@ -17,21 +17,13 @@ Privacy:
 import os
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
-
-import ibis
 
 from dpforest.mechanisms import Entropy
 from dpforest.records.draws import poisson_shares
-from dpforest.records.sql.lookups import steps
+from dpforest.records.sql.expressions import steps
 
 DIGITS = 32  # the number of digits of a threshold
 KEY_BYTES = 32
-
-
-@ibis.udf.scalar.builtin
-def md5(text: str) -> str:  # type: ignore[empty-body]
-    """The engine's own MD5, in hex digits."""
 
 
 def draw_key(entropy: Entropy) -> str:
@@ -39,21 +31,19 @@ def draw_key(entropy: Entropy) -> str:
     return (entropy.generator().bytes(KEY_BYTES) if entropy.seeded else os.urandom(KEY_BYTES)).hex()
 
 
-def digits_of_row(key: str) -> Any:
+def digits_of_row(key: str) -> str:
     """Random decimal digits of each record, by its row number in an order that the engine chooses; draw once and keep."""
-    return _digits(key, ibis.row_number().cast("string"))
+    return _digits(key, ["ROW_NUMBER() OVER ()"])
 
 
-def digits_of_values(key: str, columns: Sequence[Any]) -> Any:
+def digits_of_values(key: str, columns: Sequence[str]) -> str:
     """Random decimal digits of each record, by its values alone, which are whole numbers: the same in every query."""
-    text = ibis.literal("")
-    for column in columns:
-        text = text + column.cast("string") + ","
-    return _digits(key, text)
+    return _digits(key, columns)
 
 
-def _digits(key: str, text: Any) -> Any:
-    return md5(ibis.literal(key) + text).translate("abcdef", "")
+def _digits(key: str, numbers: Sequence[str]) -> str:
+    text = " || ',' || ".join(f"CAST({number} AS VARCHAR)" for number in numbers)
+    return f"TRANSLATE(MD5('{key}' || {text}), 'abcdef', '')"
 
 
 def threshold(share: Fraction) -> str:
@@ -61,20 +51,25 @@ def threshold(share: Fraction) -> str:
     return str(-(-share.numerator * 10**DIGITS // share.denominator)).zfill(DIGITS)
 
 
-def draw_below(n: int, digits: Any) -> Any:
-    """An expression for a number in 0 .. n - 1, all equally likely, by random digits."""
-    return steps(digits, [threshold(Fraction(k, n)) for k in range(n)], list(range(n)))
+def _number_of(digits: str, thresholds: Sequence[str]) -> str:
+    """How many of the thresholds, without the first, are at most the digits."""
+    return steps(digits, [f"'{each}'" for each in thresholds], [str(k) for k in range(len(thresholds))])
+
+
+def draw_below(n: int, digits: str) -> str:
+    """A number in 0 .. n - 1, all equally likely, by random digits."""
+    return _number_of(digits, [threshold(Fraction(k, n)) for k in range(n)])
 
 
 # Threshold k is at least P[Poisson(1) < k]. A draw is the number of thresholds, without the first, that are <= the digits.
 POISSON_THRESHOLDS = [threshold(share) for share in (Fraction(0), *poisson_shares())]
 
 
-def draw_poisson(digits: Any) -> Any:
-    """An expression for a Poisson(1) draw by random digits, rounded down: never above it, and nearly always equal."""
-    return steps(digits, POISSON_THRESHOLDS, list(range(len(POISSON_THRESHOLDS))))
+def draw_poisson(digits: str) -> str:
+    """A Poisson(1) draw by random digits, rounded down: never above it, and nearly always equal."""
+    return _number_of(digits, POISSON_THRESHOLDS)
 
 
-def draw_side(share: Fraction, digits: Any) -> Any:
-    """An expression that is 1 with probability ``share`` and else 0, by random digits."""
-    return steps(digits, ["", threshold(share)], [1, 0]) if share < 1 else ibis.literal(1)
+def draw_side(share: Fraction, digits: str) -> str:
+    """1 with probability ``share`` and else 0, by random digits."""
+    return steps(digits, ["''", f"'{threshold(share)}'"], ["1", "0"]) if share < 1 else "1"

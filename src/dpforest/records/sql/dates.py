@@ -11,7 +11,8 @@ import ibis.expr.datatypes as dt
 import numpy as np
 
 from dpforest.errors import TableError
-from dpforest.records.sql.lookups import real
+from dpforest.records.sql import expressions
+from dpforest.records.sql.numbers import real
 from dpforest.schema import SECONDS_OF_DAY, Date, Schema
 from dpforest.schema.calendar import FIRST_SECOND, LAST_SECOND
 
@@ -97,14 +98,23 @@ def literal(seconds: int, dtype: Any) -> Any:
     return ibis.timestamp(np.datetime64(seconds, "s").item()) if dtype.timezone is None else to_timestamp(real(seconds))
 
 
-def bin_starts(column: Any, part: Date, cuts: np.ndarray) -> tuple[int, list[Any]]:
-    """How many cuts no date of a column is below, and for each of the others that it can pass the first date that does."""
+def _written(seconds: int, dtype: Any) -> str:
+    """What ``literal`` gives, as text."""
+    if dtype.is_date():
+        return f"CAST('{np.datetime64(-(-seconds // SECONDS_OF_DAY), 'D')}' AS DATE)"
+    if dtype.timezone is None:
+        return f"CAST('{str(np.datetime64(seconds, 's')).replace('T', ' ')}' AS TIMESTAMP)"
+    return f"TO_TIMESTAMP({expressions.real(seconds)})"
+
+
+def bin_starts(dtype: Any, part: Date, cuts: np.ndarray) -> tuple[int, list[str]]:
+    """How many cuts no date of a type is below, and for each of the others that it can pass the first date that does."""
     unit = 1 if part.time else SECONDS_OF_DAY
-    first, last = ends(column.type())
+    first, last = ends(dtype)
     lower, upper = (int(end) * unit for end in part.range)
     seconds = [int(np.ceil(cut)) * unit for cut in cuts]
     n_passed = sum(cut <= max(lower, first) for cut in seconds)
-    return n_passed, [literal(cut, column.type()) for cut in seconds[n_passed:] if cut <= min(upper, last)]
+    return n_passed, [_written(cut, dtype) for cut in seconds[n_passed:] if cut <= min(upper, last)]
 
 
 def part_of_date(value: Any, of: str) -> Any:

@@ -1,17 +1,13 @@
 """Released splits as expressions of a query, by which records go from node to node. Released values only."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import ibis
 import numpy as np
 
-from dpforest.records.sql.lookups import Split, runs, steps, walk
+from dpforest.records.sql.expressions import Split, cases, runs, steps, walk
+from dpforest.records.sql.session import Relation, Session
 from dpforest.schema.domain import Domain
-
-# The number of copies of the records that are moved by joins in one query.
-COPIES_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -35,77 +31,54 @@ class Moves:
 
 
 def node_of(
-    codes: Callable[[int], Any],
-    moves: list[Moves],
-    root: int | None,
-    column: Any,
-    leaf: Callable[[int], Any],
-    unmoved: Callable[[], Any],
-) -> Any:
-    """An expression for ``leaf`` of the node that a record reaches by ``moves``, from a known root or the node in a column.
+    moves: Sequence[Moves], root: int | None, column: str, leaf: Callable[[int], str], unmoved: Callable[[], str]
+) -> str:
+    """What ``leaf`` says of the node that a record reaches by ``moves``, from a known root or from the node in a column.
 
     ``unmoved`` gives the expression for records whose node, in the column, is not split.
     """
     splits = {node: split for level in moves for node, split in level.splits.items()}
     if root is not None:
-        return walk(codes, splits, root, leaf)
+        return walk(splits, root, leaf)
     if not moves:
         return unmoved()
     nodes = sorted(moves[0].splits)
     # Between nodes that are split are others that are not: records of a run of these stay where they are.
     starts, results = [nodes[0]], []
     for index, node in enumerate(nodes):
-        results.append(walk(codes, splits, node, leaf))
+        results.append(walk(splits, node, leaf))
         follower = nodes[index + 1] if index + 1 < len(nodes) else None
         if follower is None or follower > node + 1:
             starts.append(node + 1)
             results.append(unmoved())
         if follower is not None:
             starts.append(follower)
-    moved = steps(column, starts, results)
-    return ibis.cases((column < nodes[0], unmoved()), else_=moved)
+    return cases((f"{column} < {nodes[0]}", unmoved()), otherwise=steps(column, [*map(str, starts)], results))
 
 
-def follow_long(
-    replace: Callable[[Any], None], current: Callable[[], Any], moves: Moves, n_copies: int, n_features: int
-) -> None:
-    """Move all copies of the records by many splits, which are joined as a table of runs of codes.
+def follow_long(session: Session, table: Relation, moves: Moves, n_copies: int, n_features: int) -> Relation:
+    """A table of the same records, all copies of which have been moved by many splits; the old table is dropped.
 
-    ``current`` gives the table of records, and ``replace`` is called with the table that takes its place.
+    The splits are joined as a table of runs of codes.
     """
-    asked = _in_memory(split_node=moves.splits, split_feature=[feature for feature, _, _ in moves.splits.values()])
+    asked = session.send({"node": [*moves.splits], "feature": [feature for feature, _, _ in moves.splits.values()]})
     parts = [
         (node, low, high, first_child + child)
         for node, (_, route, first_child) in moves.splits.items()
         for low, high, child in runs(route)
     ]
-    nodes, lows, highs, children = zip(*parts, strict=True)
-    routes = _in_memory(run_node=nodes, run_low=lows, run_high=highs, run_child=children)
-    for start in range(0, n_copies, COPIES_AT_ONCE):
-        table = current()
-        for copy in range(start, min(n_copies, start + COPIES_AT_ONCE)):
-            table = _follow(table, f"n{copy}", asked, routes, n_features)
-        replace(table)
-
-
-def _in_memory(**columns: Iterable[int]) -> Any:
-    """A small public table of integers, which is sent with the query."""
-    import pyarrow as pa
-
-    return ibis.memtable(pa.table({name: pa.array(list(values), pa.int32()) for name, values in columns.items()}))
-
-
-def _follow(table: Any, name: str, asked: Any, routes: Any, n_features: int) -> Any:
-    """The table of records with new nodes in the column ``name``."""
-    columns = list(table.columns)
-    table = table.left_join(asked, table[name] == asked["split_node"]).select(*columns, "split_feature")
-    code = ibis.cases(*((table["split_feature"] == k, table[f"c{k}"].cast("int32")) for k in range(n_features)))
-    table = table.mutate(split_code=code)
-    found = (
-        table[name] == routes["run_node"],
-        table["split_code"] >= routes["run_low"],
-        table["split_code"] <= routes["run_high"],
-    )
-    table = table.left_join(routes, found)
-    child = ibis.coalesce(table["run_child"], table[name])
-    return table.select(*[column for column in columns if column != name], **{name: child})
+    routes = session.send(dict(zip(("node", "low", "high", "child"), zip(*parts, strict=True), strict=True)))
+    for copy in range(n_copies):
+        own = f"n{copy}"
+        code = cases(*((f"feature = {k}", f"c{k}") for k in range(n_features)), otherwise="NULL")
+        coded = f"SELECT t.*, feature, {code} AS code FROM {table.name} AS t LEFT JOIN {asked.name} AS a ON t.{own} = a.node"
+        columns = (f"COALESCE(r.child, t.{own}) AS {own}" if name == own else f"t.{name}" for name in table.columns)
+        found = f"t.{own} = r.node AND t.code >= r.low AND t.code <= r.high"
+        moved = session.let(
+            f"SELECT {', '.join(columns)} FROM ({coded}) AS t LEFT JOIN {routes.name} AS r ON {found}", table.columns, table
+        )
+        session.drop(table)
+        table = moved
+    session.drop(asked)
+    session.drop(routes)
+    return table

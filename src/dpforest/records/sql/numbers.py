@@ -6,12 +6,15 @@ import ibis
 import ibis.expr.datatypes as dt
 import numpy as np
 
-from dpforest.records.sql.lookups import real
-
 # Decimals of at most this many digits are within the range of floats of 64 bits. Those of PostgreSQL may have more digits.
 SAFE_DIGITS = 300
 # Decimals beyond the first round to infinity, those below the second to 0.
 LARGEST, SMALLEST = "1.7976931348623157e308", "2.4703282292062328e-324"
+
+
+def real(number: float) -> Any:
+    """A literal float of 64 bits, which the engine reads from text, since it might round a decimal literal."""
+    return ibis.literal(repr(float(number))).cast("float64")
 
 
 def to_real(column: Any) -> Any:
@@ -35,3 +38,8 @@ def to_real(column: Any) -> Any:
 def is_missing(column: Any) -> Any:
     """Whether each value is missing, be it null or NaN."""
     return column.isnull() | column.isnan() if column.type().is_floating() else column.isnull()
+
+
+def known(column: Any) -> Any:
+    """A column with null for every value that is missing."""
+    return ibis.cases((column.isnan(), ibis.null(column.type())), else_=column) if column.type().is_floating() else column

@@ -2,32 +2,33 @@
 
 Its columns are ``c0``, ``c1``, … the codes of features, ``y`` the target that is counted, ``fine`` a bounded target on its
 fine grid, ``n0``, ``n1``, … the node that each copy of a record has reached, ``w0``, … weights, ``s0``, … scores, ``side``,
-and ``r0``, … residuals. Columns that follow from others stay expressions while they are short; then a new temporary table
-takes the place of the old one. Without temporary tables all of it is an expression over the original table.
+and ``r0``, … residuals. Columns that follow from others stay expressions while they are short; then they are written.
+Without temporary tables all of it is an expression over the original table.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from functools import partial
 
-import ibis
 import numpy as np
 
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.records.sql import coins
-from dpforest.records.sql.lookups import number, pick
+from dpforest.records.sql.expressions import cast, clip, is_one_of, number, pick, total
 from dpforest.records.sql.moves import Moves, follow_long, node_of
-from dpforest.records.sql.session import Session
+from dpforest.records.sql.session import Join, Relation, Session, listed, names
 from dpforest.records.sql.vault import TOO_DEEP
 from dpforest.schema.domain import Domain
 
 # Up to this many splits are part of each query; with more, a temporary table keeps the nodes that records have reached.
-SHALLOW_SPLITS = 4
+SHALLOW_SPLITS = 1
 # Up to this many splits of one level are written into a query; with more, they are a table that is joined.
 LONG_SPLITS = 512
 # Without temporary tables all splits are part of each query: the most that there may be.
 MOST_SPLITS = 1 << 12
+# Scores stay within this range, of whole steps.
+MOST_SCORE = 1 << 29
 
 
 class Placed:
@@ -38,109 +39,95 @@ class Placed:
     kept; without, by the codes of a record alone.
     """
 
-    def __init__(self, table: Any, session: Session, domain: Domain) -> None:
+    def __init__(self, table: Relation, session: Session, domain: Domain) -> None:
         self.session = session
         self.domain = domain
         self.table = table
-        self.derived: dict[str, Any] = {}  # columns that are expressions over the table
+        self.derived: dict[str, str] = {}  # columns that are expressions over the table
         self.roots: list[int | None] = []  # the root of all records in each copy; None if a column has the node of each
         self._moves: list[Moves] = []  # the splits that records have to follow from there
-        self.turn: int | None = None  # the batch that is counted; None for all records
 
     @property
     def n_copies(self) -> int:
         return len(self.roots)
 
-    def column(self, name: str) -> Any:
-        return self.derived[name] if name in self.derived else self.table[name]
-
-    def code(self, feature: int) -> Any:
-        return self.table[f"c{feature}"]
+    def column(self, name: str) -> str:
+        """A column of the table, or the expression that stands for it."""
+        return f"({self.derived[name]})" if name in self.derived else name
 
     def start(self, roots: Sequence[int | None]) -> None:
         """Put each copy of the records at a root, or at the nodes in its column where that is None."""
         self.roots, self._moves = list(roots), []
 
-    def at_node(self, copy: int, first: int, table: Iterable[int | None]) -> Any:
+    def at_node(self, copy: int, first: int, table: Iterable[int | None]) -> str:
         """An expression for ``table[node - first]`` of the node that a copy of each record has reached; null outside."""
         entries = list(table)
 
-        def leaf(node: int) -> Any:
+        def leaf(node: int) -> str:
             return number(entries[node - first] if 0 <= node - first < len(entries) else None)
 
-        column = self._node_column(copy)
-        return node_of(self.code, self._moves, self.roots[copy], column, leaf, lambda: pick(column, first, entries))
+        column, root = f"n{copy}", self.roots[copy]
+        return node_of(self._moves, root, column, leaf, lambda: pick(column, first, entries))
 
-    def at_asked(self, copy: int, first: int, asked: np.ndarray) -> tuple[Any, Any]:
-        """A table of records and an expression for their node less ``first``, null for nodes that are not asked about.
+    def at_asked(self, copy: int, first: int, asked: np.ndarray) -> tuple[str, str]:
+        """A condition for records, and an expression for their node less ``first``, null for nodes not asked about.
 
-        ``asked`` is a mask over the nodes from ``first``; other records may be absent from the table.
+        ``asked`` is a mask over the nodes from ``first``.
         """
         if self.roots[copy] is None and not self._moves:
-            column, indices = self._node_column(copy), np.flatnonzero(asked)
-            is_asked = (column >= first) & (column < first + len(asked))
-            if len(indices) < len(asked):
-                is_asked = column.isin((first + indices).tolist())
-            return self.counted.filter(is_asked), column - first
-        entries = [index if is_asked else None for index, is_asked in enumerate(asked)]
-        return self.counted, self.at_node(copy, first, entries)
+            column = f"n{copy}"
+            condition = f"{column} >= {first} AND {column} < {first + len(asked)}"
+            if not asked.all():
+                condition = is_one_of(column, (first + np.flatnonzero(asked)).tolist())
+            return condition, f"({column} - {first})"
+        return "TRUE", self.at_node(copy, first, [index if is_asked else None for index, is_asked in enumerate(asked)])
 
-    @property
-    def counted(self) -> Any:
-        """The table of the records that are counted: those of the batch in turn."""
-        return self.table if self.turn is None else self.table.filter(self.table["batch"] == self.turn)
-
-    def _node_column(self, copy: int) -> Any:
-        return self.column(f"n{copy}") if self.roots[copy] is None else None
-
-    def _node(self, copy: int) -> Any:
-        """An expression for the node that a copy of each record has reached."""
-        column = self._node_column(copy)
-        return node_of(self.code, self._moves, self.roots[copy], column, number, lambda: column).cast("int32")
-
-    def settle(self) -> None:
+    def settle(self, join: Join | None = None) -> None:
         """Write all columns that are expressions, and the nodes that records have reached, to a temporary table."""
         nodes = {}
         if self._moves:
-            nodes = {f"n{copy}": self._node(copy) for copy in range(self.n_copies)}
+            for copy, root in enumerate(self.roots):
+                column = f"n{copy}"
+                nodes[column] = cast(node_of(self._moves, root, column, number, partial(str, column)), "INTEGER")
             self.start([None] * self.n_copies)
         if self.derived or nodes:
-            self.table, self.derived = self.session.change(self.table, self.derived | nodes), {}
+            self.change(nodes, join)
 
-    def whole(self) -> Any:
-        """The table with all columns, also those that are expressions."""
-        if self._moves:
-            self.settle()
-        return self.table.mutate(**self.derived) if self.derived else self.table
+    def whole(self) -> Relation:
+        """The table with all columns, also those that were expressions."""
+        if self.derived and not self.session.temporary:
+            columns, own = names(self.table.columns, self.derived), listed(self.table.columns, self.derived)
+            return self.session.let(f"SELECT {own} FROM {self.table.name}", columns, self.table)
+        self.settle()
+        return self.table
 
-    def replace(self, table: Any) -> None:
-        """Keep the rows of an expression over this table in a temporary table that takes its place."""
-        old, self.table, self.derived = self.table, self.session.keep(table), {}
+    def replace(self, select: str, columns: Sequence[str]) -> None:
+        """Let the result of a query about this table take its place."""
+        old, self.table, self.derived = self.table, self.session.let(select, columns, self.table), {}
         self.session.drop(old)
 
-    def draw(self, entropy: Entropy, rules: Mapping[str, Callable[[Any], Any]], dropped: Sequence[str] = ()) -> None:
+    def draw(self, entropy: Entropy, rules: Mapping[str, Callable[[str], str]], dropped: Sequence[str] = ()) -> None:
         """Add columns that are functions of coins, drawn for each column anew, and drop others.
 
         They are kept in a temporary table or, without these, are expressions that give the same values in every query.
         """
         self._moves = []  # draws are for new roots
-        table = self.whole()
-        keys = [coins.draw_key(entropy) for _ in rules]
-        if self.session.temporary:
-            table = table.mutate(**{f"h{k}": coins.digits_of_row(key) for k, key in enumerate(keys)})
-        else:
-            codes = [table[f"c{feature}"] for feature in range(self.domain.n_features)]
-            table = unmerged(table.mutate(**{f"h{k}": coins.digits_of_values(key, codes) for k, key in enumerate(keys)}))
-        table = table.mutate(**{name: rule(table[f"h{k}"]).cast("int32") for k, (name, rule) in enumerate(rules.items())})
-        table = table.drop(*(f"h{k}" for k in range(len(rules))), *dropped)
-        if self.session.temporary:
-            self.replace(table)
-        else:
-            self.table, self.derived = unmerged(table), {}
-
-    def numbered(self, letter: str) -> list[str]:
-        """The names of columns of the table that are this letter and a number, such as w0, w1, …"""
-        return [name for name in self.table.columns if name[0] == letter and name[1:].isdigit()]
+        self.table, self.derived = self.whole(), {}
+        kept = [name for name in self.table.columns if name not in dropped and name not in rules]
+        codes = [f"c{feature}" for feature in range(self.domain.n_features)]
+        digits = {
+            f"h{k}": coins.digits_of_row(key) if self.session.temporary else coins.digits_of_values(key, codes)
+            for k, key in enumerate(coins.draw_key(entropy) for _ in rules)
+        }
+        drawn = {name: cast(rule(f"h{k}"), "INTEGER") for k, (name, rule) in enumerate(rules.items())}
+        # A query of its own for the digits, so that a comparison does not draw them again.
+        tossed = f"SELECT {listed(kept, digits)} FROM {self.table.name}"
+        source = self.session.define(tossed, names(kept, digits), self.table, "MATERIALIZED")
+        old, self.table = (
+            self.table,
+            self.session.let(f"SELECT {listed(kept, drawn)} FROM {source.name}", names(kept, drawn), source),
+        )
+        self.session.drop(old)
 
     def descend(self, move: Moves) -> None:
         """Move each record to the child that the released split of its node gives."""
@@ -160,14 +147,36 @@ class Placed:
         self.derived |= {f"n{k}": number(root) for k, root in enumerate(self.roots) if root is not None}
         self.settle()
         self.start([None] * self.n_copies)
-        follow_long(self.replace, lambda: self.table, move, self.n_copies, self.domain.n_features)
+        self.table = follow_long(self.session, self.table, move, self.n_copies, self.domain.n_features)
+
+    def add_scores(self, values: np.ndarray) -> None:
+        """Add the released ``values`` ``(n_nodes, n_scores)`` of the node that each record has reached to its scores."""
+        added = (self.at_node(0, 0, column.tolist()) for column in values.T)
+        self.change({f"s{k}": kept_in_range([f"s{k}", value]) for k, value in enumerate(added)})
+
+    def catch_up(self, trees: Sequence[tuple[list[Moves], np.ndarray]]) -> None:
+        """Let all records follow trees, given by their splits and the values of their nodes, which are added to scores."""
+        scores = {f"s{k}": f"s{k}" for k in range(trees[0][1].shape[1])}
+        for path, values in trees:
+            self.start([0])
+            self._moves = path
+            scores = {
+                name: kept_in_range([score, self.at_node(0, 0, values[:, k].tolist())])
+                for k, (name, score) in enumerate(scores.items())
+            }
+        self.change(scores)
+
+    def change(self, columns: dict[str, str], join: Join | None = None) -> None:
+        """Write columns that are expressions over the table, and those that were left so."""
+        self.table, self.derived = self.session.change(self.table, self.derived | columns, join), {}
 
     def walked(self, forest: Forest) -> "Placed":
         """A new table of the same records, with one copy for each tree of a released forest, at the leaves."""
         other = Placed(self.table, self.session, self.domain)
         if self.session.temporary:
-            dropped = [*self.numbered("n"), *self.numbered("w")]
-            other.table = self.session.keep(self.table.drop(*dropped) if dropped else self.table)
+            kept = [name for name in self.table.columns if name[0] not in "nw"]
+            other.table = self.session.let(f"SELECT {', '.join(kept)} FROM {self.table.name}", kept, self.table)
+        other.derived = dict(self.derived)
         other.start(range(forest.n_trees))
         for level in forest.level_slices()[:-1]:
             routes = forest.routes[np.maximum(forest.splits[level], 0)]
@@ -175,15 +184,12 @@ class Placed:
             other.descend(Moves.of(*move, self.domain))
         return other
 
-    def choices(self, forest: Forest) -> list[Any]:
+    def choices(self, forest: Forest) -> list[str]:
         """For each tree an expression for the class that it votes for; records must be at the leaves of the forest."""
         chosen = forest.votes.argmax(axis=1).tolist()
         return [self.at_node(copy, 0, chosen) for copy in range(forest.n_trees)]
 
 
-def unmerged(table: Any) -> Any:
-    """The same table, as a query that engines compute by itself: expressions over its columns do not repeat theirs.
-
-    A column of row numbers keeps queries from being merged; engines do not compute what nobody reads.
-    """
-    return table.mutate(barrier=ibis.row_number())
+def kept_in_range(terms: Sequence[str]) -> str:
+    """A score, given as a sum of terms, that is kept within its range."""
+    return cast(clip(total(cast(term, "BIGINT") for term in terms), -MOST_SCORE, MOST_SCORE), "INTEGER")

@@ -1,85 +1,57 @@
-"""Residuals of additive trees as expressions of a query, see ``records.residuals``. Sees names of columns only."""
+"""Residuals of additive trees in a database: weights of records by how wrong their scores are. Builds queries; sees no rows.
 
-from typing import Any
+They are those of ``records.residuals``, to the last unit.
+"""
 
-import ibis
 import numpy as np
 
 from dpforest.records.residuals import MOST_WEIGHT, PAIR_WEIGHTS, POWERS
-from dpforest.records.sql.lookups import divide, least
-from dpforest.records.sql.session import Session
+from dpforest.records.sql.expressions import cases, clip, divide, total
+from dpforest.records.sql.session import Join, Relation, Session
 
 
-def _pair_weight(table: Any, session: Session) -> Any:
-    """The table with a column ``weight``, for two classes, by how far the class of a record leads."""
-    # A record whose class lags has the full weight, as in row 1 of the table; one whose class leads by far has none.
-    leads = np.flatnonzero(PAIR_WEIGHTS[0])
-    known = session.look_up({"pair_lead": leads, "pair_weight": PAIR_WEIGHTS[0][leads]})
-    columns, lead = list(table.columns), table["s0"] - table["s1"]
-    table = table.mutate(lead=ibis.cases((table["y"] == 1, -lead), else_=lead).cast("int64"))
-    table = table.left_join(known, table["lead"] == known["pair_lead"]).select(*columns, "lead", "pair_weight")
-    weight = ibis.cases((table["lead"] < 0, int(PAIR_WEIGHTS[1].min())), else_=table["pair_weight"].fill_null(0))
-    return table.select(*columns, weight=weight)
+def pair_weights(session: Session) -> Join:
+    """Joins the ``weight`` of each record of two classes, whose scores are in s0 and s1."""
+    # All weigh most whose class lags, and nothing whose class leads by more than the table has steps.
+    weights = np.array([MOST_WEIGHT, *PAIR_WEIGHTS[0]], dtype=np.int64)
+    known = session.look_up({"ahead": np.arange(len(weights)) - 1, "weight": weights})
+    ahead = cases(("y = 1", "s1 - s0"), otherwise="s0 - s1")
+    return Join(known, f"{known.name}.ahead = {clip(ahead, -1, len(weights) - 2)}")
 
 
-def _powers(table: Any, n_classes: int, session: Session) -> Any:
-    """The table with columns ``e0``, ``e1``, …, the exponentials of each record's scores relative to the best one.
+def pair_sums(weight: str) -> dict[str, str]:
+    """Residuals ``a0`` and ``a1`` of the two classes, which are as large as the weight, and the weight, from its column."""
+    return {f"a{c}": cases((f"y = {c}", weight), otherwise=f"-{weight}") for c in range(2)} | {"a2": weight}
 
-    ``total`` is their sum, and ``wrong`` the sum of those of other classes than the record's.
+
+def weighed(table: Relation, n_classes: int, session: Session) -> str:
+    """A query for all columns of a table and, for each record of three or more classes: a weight and parts of it by class.
+
+    ``weight`` says how wrong its scores s0, s1, … are, ``p0``, ``p1``, … in favour of which other class, and ``parts`` is
+    the sum of the latter.
     """
-    powers = session.look_up({"lead": np.arange(len(POWERS)), "power": POWERS})
-    columns = list(table.columns)
-    best = ibis.greatest(*(table[f"s{c}"] for c in range(n_classes)))
-    table = table.mutate(**{f"l{c}": (best - table[f"s{c}"]).cast("int64") for c in range(n_classes)})
-    for c in range(n_classes):
-        columns.append(f"e{c}")
-        own = powers.rename({f"lead{c}": "lead", f"power{c}": "power"})
-        table = table.left_join(own, table[f"l{c}"] == own[f"lead{c}"])
-        table = table.mutate(**{f"e{c}": table[f"power{c}"].fill_null(0)}).drop(f"lead{c}", f"power{c}")
-    total = sum((table[f"e{c}"] for c in range(n_classes)), ibis.literal(0, "int64"))
-    own = ibis.cases(*((table["y"] == c, table[f"e{c}"]) for c in range(n_classes)))
-    return table.select(*columns, total=total, wrong=total - own)
-
-
-def _weight(table: Any, n_classes: int) -> Any:
-    share = divide(table["wrong"] * (MOST_WEIGHT * n_classes), table["total"] * (n_classes - 1))
-    return least(share, MOST_WEIGHT)
-
-
-def residual_weight(table: Any, n_classes: int, session: Session) -> Any:
-    """The table with a column ``w0``, the weight of each record by how wrong its scores are."""
-    columns = [name for name in table.columns if name != "w0"]
-    if n_classes == 2:
-        table = _pair_weight(table, session)
-        return table.select(*columns, w0=table["weight"].cast("int16"))
-    table = _powers(table.select(*columns), n_classes, session)
-    return table.select(*columns, w0=_weight(table, n_classes).cast("int16"))
-
-
-def residual_sums(table: Any, n_classes: int, session: Session) -> tuple[Any, dict[str, Any]]:
-    """The table with more columns, and expressions over it: residuals ``a0``, … of all classes, then the weight.
-
-    For two classes both residuals are as large as the weight, which the table may have as ``w0``.
-    """
-    if n_classes == 2:
-        table = table.mutate(weight=table["w0"]) if "w0" in table.columns else _pair_weight(table, session)
-        table = table.mutate(weight=table["weight"].cast("int64"))
-        signed = [ibis.cases((table["y"] == c, table["weight"]), else_=-table["weight"]) for c in range(2)]
-        return table, {"a0": signed[0], "a1": signed[1], "a2": table["weight"]}
-    table = _powers(table, n_classes, session)
-    capped = table["wrong"] * n_classes > table["total"] * (n_classes - 1)
-    top = ibis.cases((capped, table["wrong"]), else_=table["total"] * (n_classes - 1))
-    scale = ibis.cases((capped, MOST_WEIGHT), else_=MOST_WEIGHT * n_classes)
-    table = table.mutate(top=top, scale=scale, weight=_weight(table, n_classes))
+    classes, powers = range(n_classes), session.look_up({"lead": np.arange(len(POWERS)), "power": POWERS})
+    best = f"GREATEST({', '.join(f's{c}' for c in classes)})"
+    joins = " ".join(f"LEFT JOIN {powers.name} AS k{c} ON t.best - t.s{c} = k{c}.lead" for c in classes)
+    found = ", ".join(f"CAST(COALESCE(k{c}.power, 0) AS BIGINT) AS e{c}" for c in classes)
+    raised = f"SELECT t.*, {found} FROM (SELECT *, {best} AS best FROM {table.name}) AS t {joins}"
+    own = cases(*((f"y = {c}", f"e{c}") for c in classes), otherwise="0")
+    everything = total(f"e{c}" for c in classes)
+    summed = f"SELECT *, {everything} AS whole, {everything} - {own} AS wrong FROM ({raised}) AS t"
+    share = divide(f"wrong * {MOST_WEIGHT * n_classes}", f"whole * {n_classes - 1}")
+    capped = f"wrong * {n_classes} > whole * {n_classes - 1}"
+    top = cases((capped, "wrong"), otherwise=f"whole * {n_classes - 1}")
+    scale = cases((capped, str(MOST_WEIGHT)), otherwise=str(MOST_WEIGHT * n_classes))
+    scaled = f"SELECT *, LEAST({share}, {MOST_WEIGHT}) AS weight, {top} AS top, {scale} AS scale FROM ({summed}) AS t"
     # With nothing wrong there is nothing to divide by, and no part either.
-    parts = {
-        f"p{c}": ibis.cases(
-            (table["y"] == c, 0), (table["top"] == 0, 0), else_=divide(table["scale"] * table[f"e{c}"], table["top"])
-        )
-        for c in range(n_classes)
-    }
-    table = table.mutate(**parts)
-    all_parts = sum((table[f"p{c}"] for c in range(n_classes)), ibis.literal(0, "int64"))
-    table = table.mutate(all_parts=all_parts)
-    sums = {f"a{c}": ibis.cases((table["y"] == c, table["all_parts"]), else_=-table[f"p{c}"]) for c in range(n_classes)}
-    return table, sums | {f"a{n_classes}": table["weight"]}
+    parts = ", ".join(
+        f"{cases((f'y = {c} OR top = 0', '0'), otherwise=divide(f'scale * e{c}', 'top'))} AS p{c}" for c in classes
+    )
+    divided = f"SELECT *, {parts} FROM ({scaled}) AS t"
+    return f"SELECT *, {total(f'p{c}' for c in classes)} AS parts FROM ({divided}) AS t"
+
+
+def residual_sums(n_classes: int) -> dict[str, str]:
+    """Residuals ``a0``, ``a1``, … of all classes and then the weight, as expressions over the columns of ``weighed``."""
+    own = {f"a{c}": cases((f"y = {c}", "parts"), otherwise=f"-p{c}") for c in range(n_classes)}
+    return own | {f"a{n_classes}": "weight"}

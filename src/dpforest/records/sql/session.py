@@ -1,12 +1,15 @@
 """The connection of one fit with a database: it runs queries and makes temporary tables. Sees sums, which queries return.
 
-An error of the engine may quote rows or credentials, so none of its words are passed on.
+What depends on the names and types of the table's columns is compiled by Ibis. All later queries are text of this package,
+over tables of whole numbers whose names are its own, in what DuckDB and PostgreSQL share: compiling them took longer than
+running them. An error of the engine may quote rows or credentials, so none of its words are passed on.
 """
 
 import contextlib
 import secrets
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,38 @@ from dpforest.records.memory.counter import Guarded
 
 # Engines whose temporary tables hold rows. Those of others may be views, in which every query would draw anew.
 KEEPERS = ("duckdb", "postgres")
+# Engines that read the queries as they are written here; for others they are translated.
+READERS = ("duckdb", "postgres")
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table in the database with its columns: one that is kept, or a query, which is part of all queries about it."""
+
+    name: str
+    columns: tuple[str, ...]
+    definitions: "tuple[Definition, ...]" = ()  # of queries that it needs, and last its own
+
+    def numbered(self, letter: str) -> list[str]:
+        """The names of columns that are this letter and a number, such as w0, w1, …"""
+        return [name for name in self.columns if name[0] == letter and name[1:].isdigit()]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A query with a name, by which others may ask about its result; ``hint`` says whether an engine should keep that."""
+
+    name: str
+    text: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Join:
+    """A small public table of which each record finds one row, by this condition."""
+
+    table: Relation
+    condition: str
 
 
 class Session(Guarded):
@@ -29,8 +64,7 @@ class Session(Guarded):
         self._prefix = f"dpforest_{secrets.token_hex(8)}"
         self._n_made = 0
         self._made: dict[str, None] = {}
-        self._names: dict[Any, str] = {}
-        self._sent: dict[tuple[str, ...], Any] = {}
+        self._sent: dict[tuple[str, ...], Relation] = {}
         self._snapshot = contextlib.ExitStack()
         self._finalizer = weakref.finalize(self, _forget, backend, self._made, self._snapshot)
         if temporary and backend.name not in KEEPERS:
@@ -43,12 +77,10 @@ class Session(Guarded):
 
     def _may_keep(self) -> bool:
         """Whether this account may make temporary tables, which is a fact about the account and not about rows."""
-        import ibis
-
         if self.backend.name not in KEEPERS:
             return False
         try:
-            self.drop(self.keep(ibis.range(0, 1).unnest().name("x").as_table()))
+            self.drop(self._keep("SELECT 1 AS x", ("x",)))
         except TableError:
             return False
         return True
@@ -66,87 +98,148 @@ class Session(Guarded):
             self._snapshot.callback(_restore, connection, *before)
             self._snapshot.enter_context(connection.transaction())
 
-    def keep(self, table: Any) -> Any:
-        """A new temporary table with the rows of an expression."""
+    def compiled(self, table: Any) -> Relation:
+        """A table of Ibis as a query."""
+        name = self._new_name()
+        # Each query reads the few columns that it needs anew: to keep them all could take more memory than there is.
+        own = Definition(name, str(self.backend.compile(table)), "NOT MATERIALIZED")
+        return Relation(name, tuple(table.columns), (own,))
+
+    def table(self, kept: Relation, schema: Any) -> Any:
+        """A table that was kept, for Ibis; its columns have the types of ``schema``."""
+        return self.backend.sql(f"SELECT * FROM {kept.name}", schema=schema)
+
+    def define(self, select: str, columns: Sequence[str], source: Relation, hint: str = "") -> Relation:
+        """A query about ``source`` that is part of later queries."""
+        name = self._new_name()
+        return Relation(name, tuple(columns), (*source.definitions, Definition(name, self._translated(select), hint)))
+
+    def let(self, select: str, columns: Sequence[str], source: Relation) -> Relation:
+        """A table with the result of a query about ``source``: a temporary one or, without these, part of later queries."""
+        return self._keep(select, columns, source) if self.temporary else self.define(select, columns, source)
+
+    def _new_name(self) -> str:
         self._n_made += 1
-        name = f"{self._prefix}_{self._n_made}"
+        return f"{self._prefix}_{self._n_made}"
+
+    def _keep(self, select: Any, columns: Sequence[str], source: Relation | None = None) -> Relation:
+        """A new temporary table with the result of a query, or with the rows of a table of Arrow."""
+        name = self._new_name()
         with _refusals("The database could not make a temporary table, or the connection was lost."):
             self._made[name] = None
-            kept = self.backend.create_table(name, table, temp=True)
-            if self.backend.name == "postgres":
-                self._analyze(name)
-        self._names[kept] = name
-        return kept
+            if isinstance(select, str):
+                self._run(f"CREATE TEMPORARY TABLE {name} AS {self._with(source)}{select}")
+            else:
+                self.backend.create_table(name, select, temp=True)
+        return Relation(name, tuple(columns))
 
-    def _analyze(self, name: str) -> None:
-        """Let PostgreSQL analyse a new table; else it expects too many rows of joins, and compiles queries for nothing."""
-        from psycopg import sql
-
-        with self.backend.begin() as cursor:
-            cursor.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(name)))
-
-    def change(self, table: Any, columns: dict[str, Any]) -> Any:
-        """A table that ``keep`` made, with columns that are added or replaced; the old table must not be used again."""
+    def change(self, table: Relation, columns: dict[str, str], join: Join | None = None) -> Relation:
+        """A table that was kept, with columns that are added or replaced; the old table must not be used again."""
         if self.backend.name == "duckdb" and set(columns) <= set(table.columns):
             # DuckDB writes these columns only. Other engines would write whole rows, and keep the old ones beside them.
+            sets = ", ".join(f"{name} = {value}" for name, value in columns.items())
             with _refusals("The database could not change a temporary table, or the connection was lost."):
-                self.backend.raw_sql(_update(self.backend.compile(table.select(**columns))))
+                self._run(
+                    f"UPDATE {table.name} SET {sets}{f' FROM {join.table.name} WHERE {join.condition}' if join else ''}"
+                )
             return table
-        changed = self.keep(table.mutate(**columns))
+        source = f"{table.name} JOIN {join.table.name} ON {join.condition}" if join else table.name
+        changed = self.let(f"SELECT {listed(table.columns, columns)} FROM {source}", names(table.columns, columns), table)
         self.drop(table)
         return changed
 
-    def look_up(self, columns: dict[str, np.ndarray]) -> Any:
-        """A small public table of integers in the database, which is sent once in a fit."""
-        import pyarrow as pa
+    def send(self, columns: dict[str, Sequence[int]]) -> Relation:
+        """A new temporary table of public whole numbers."""
+        if self.backend.name == "duckdb":
+            import pyarrow as pa
 
+            # DuckDB takes long to read long texts.
+            return self._keep(pa.table(columns), tuple(columns))
+        arrays = (f"UNNEST(ARRAY[{', '.join(map(str, values))}]) AS {name}" for name, values in columns.items())
+        return self._keep(f"SELECT {', '.join(arrays)}", tuple(columns))
+
+    def look_up(self, columns: dict[str, np.ndarray]) -> Relation:
+        """A temporary table of public whole numbers, which is sent once in a fit."""
         key = tuple(columns)
         if key not in self._sent:
-            self._sent[key] = self.keep(pa.table({name: values.astype(np.int64) for name, values in columns.items()}))
+            self._sent[key] = self.send({name: values.tolist() for name, values in columns.items()})
         return self._sent[key]
 
-    def drop(self, table: Any) -> None:
-        """Drop a table that ``keep`` made; other tables are left alone."""
-        name = self._names.pop(table, None)
-        if name is not None:
+    def drop(self, table: Relation) -> None:
+        """Drop a table that was kept; other tables are left alone."""
+        if table.name in self._made:
             with _refusals("The database could not drop a temporary table, or the connection was lost."):
-                _drop(self.backend, name)
-            del self._made[name]
+                _drop(self.backend, table.name)
+            del self._made[table.name]
 
-    def fetch(self, table: Any) -> dict[str, np.ndarray]:
-        """The result of a query as arrays of integers, by column."""
+    def fetch(self, select: str, source: Relation) -> dict[str, np.ndarray]:
+        """The result of a query about ``source``, without nulls, as arrays of integers by column."""
         with _refusals("The database could not answer a query, or the connection was lost."):
-            found = self.backend.to_pyarrow(table)
-        return {name: np.asarray(found.column(name).to_numpy()).astype(np.int64) for name in found.column_names}
+            found = self._answer(select, source)
+        return {name: np.asarray(values).astype(np.int64) for name, values in found.items()}
 
-    def fetch_texts(self, table: Any) -> dict[str, int]:
-        """The result of a query that gives a number ``n`` for each ``text``."""
+    def fetch_texts(self, select: str, source: Relation) -> dict[str, int]:
+        """The result of a query about ``source`` that gives a number ``n`` for each ``text``."""
         with _refusals("The database could not answer a query, or the connection was lost."):
-            found = self.backend.to_pyarrow(table)
-            return dict(zip(found.column("text").to_pylist(), found.column("n").to_pylist(), strict=True))
+            found = self._answer(select, source)
+            return dict(zip(map(str, found["text"]), map(int, found["n"]), strict=True))
+
+    def _answer(self, select: str, source: Relation) -> dict[str, Any]:
+        """The columns of a query's result."""
+        if self.backend.name == "duckdb":
+            return dict(self.backend.con.execute(self._with(source) + select).fetchnumpy())
+        if self.backend.name == "postgres":
+            with self.backend.begin() as cursor:
+                _set_up(cursor)
+                cursor.execute(self._with(source) + select)
+                columns = [column.name for column in cursor.description]
+                found = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(columns)
+            return dict(zip(columns, found, strict=True))
+        text = self._with(source) + self._translated(select)
+        table = self.backend.to_pyarrow(self.backend.sql(text))
+        return {name: table.column(name).to_pylist() for name in table.column_names}
+
+    def _run(self, statement: str) -> None:
+        """Run a statement without a result."""
+        if self.backend.name == "postgres":
+            with self.backend.begin() as cursor:
+                _set_up(cursor)
+                cursor.execute(statement)
+        else:
+            self.backend.con.execute(statement)
+
+    def _with(self, source: Relation | None) -> str:
+        """The clause that defines the queries that a query about ``source`` needs."""
+        definitions = () if source is None else source.definitions
+        reads = self.backend.name in READERS
+        texts = (
+            f"{each.name if reads else self._translated(each.name)} AS {each.hint if reads else ''} ({each.text})"
+            for each in definitions
+        )
+        return f"WITH {', '.join(texts)} " if definitions else ""
+
+    def _translated(self, text: str) -> str:
+        """A query of this package in the SQL of the engine."""
+        if self.backend.name in READERS:
+            return text
+        import sqlglot
+
+        return sqlglot.transpile(text, read="postgres", write=self.backend.dialect, identify=True)[0]
 
     def close(self) -> None:
         """Drop all temporary tables that are left; those that cannot be dropped end with the connection."""
         self._finalizer()
 
 
-def can_run(backend: Any, table: Any) -> bool:
-    """Whether an engine accepts a query; its answer is not looked at."""
-    try:
-        backend.to_pyarrow(table)
-    except Exception:  # the engine's own words may quote rows
-        return False
-    return True
+def names(columns: Sequence[str], changed: dict[str, str]) -> tuple[str, ...]:
+    """The names of all columns, once some have been added or replaced."""
+    return tuple(dict.fromkeys([*columns, *changed]))
 
 
-def _update(select: str) -> Any:
-    """The SQL statement that sets columns of a table to the expressions of a selection from it, which Ibis has written."""
-    from sqlglot import exp, parse_one
-
-    chosen = parse_one(select, dialect="duckdb")
-    (table,) = (clause.this for clause in chosen.find_all(exp.From))
-    sets = [exp.EQ(this=exp.to_identifier(one.alias, quoted=True), expression=one.this) for one in chosen.expressions]
-    return exp.Update(this=table, expressions=sets).sql("duckdb")
+def listed(columns: Sequence[str], changed: dict[str, str]) -> str:
+    """The columns of a table as those of a query, with some that are added or replaced by expressions."""
+    whole = {name: name for name in columns} | changed
+    return ", ".join(name if value == name else f"{value} AS {name}" for name, value in whole.items())
 
 
 @contextlib.contextmanager
@@ -155,7 +248,15 @@ def _refusals(message: str) -> Iterator[None]:
     try:
         yield
     except Exception:
+        import traceback
+
+        traceback.print_exc(limit=-1)
         raise TableError(message) from None
+
+
+def _set_up(cursor: Any) -> None:
+    """Let PostgreSQL, in one transaction, take texts as they are written, and run queries without compiling programs."""
+    cursor.execute("SET LOCAL standard_conforming_strings = on; SET LOCAL jit = off")
 
 
 def _restore(connection: Any, isolation_level: Any, read_only: Any) -> None:

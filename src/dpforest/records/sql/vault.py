@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from dpforest.schema.domain import Domain
 from dpforest.schema.scales import N_BINS
 
 if TYPE_CHECKING:
+    from dpforest.records.sql.codes import Coded, Codes
     from dpforest.records.sql.counter import SqlCounter
     from dpforest.records.sql.session import Session
 
@@ -70,8 +70,13 @@ class SqlVault(Guarded):
         check_dates(backend.name, table, schema)
         check_names(backend.name, schema)
         check_md5(backend, schema)
-        check_reading(table, schema, backend)
-        return cls(table, schema, Session(backend, temporary))
+        session = Session(backend, temporary)
+        try:
+            check_reading(table, schema, session)
+        except TableError:
+            session.close()
+            raise
+        return cls(table, schema, session)
 
     @property
     def temporary(self) -> bool:
@@ -95,31 +100,40 @@ class SqlVault(Guarded):
 
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
-        kept = self._kept()
-        return Sealed(self._session.fetch(kept.aggregate(n=kept.count()))["n"])
+        query = self._codes({})
+        return Sealed(
+            self._session.fetch(f"SELECT COUNT(*) AS n FROM ({query.select}) AS t WHERE y >= 0", query.source)["n"]
+        )
 
     def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
         """Sealed numbers of records in each bin around some centres; see ``Source``."""
-        from dpforest.records.sql.scales import counted_around
+        from dpforest.records.sql.scales import counted, distances, part_of
 
+        query = self._codes(distances(self._table, domain, centres))
+        names = [f"d{part}" for part in range(len(centres))]
+        kept = self._session.define(
+            f"SELECT {', '.join(names)} FROM ({query.select}) AS t WHERE y >= 0", names, query.source, "NOT MATERIALIZED"
+        )
         counts = np.zeros((len(centres), N_BINS + 1), dtype=np.int64)
-        found = self._session.fetch(counted_around(self._kept(), domain, centres))
-        counts[found["part"], found["cell"]] = found["n"]
+        found = self._session.fetch(counted(kept.name, len(centres), self._session.backend.name), kept)
+        counts[part_of(found["cell"])] = found["n"]
         return Sealed(counts)
 
-    def _kept(self) -> Any:
-        """The rows whose target is not left out, as they are."""
-        from dpforest.records.sql.codes import target_code
+    def _codes(self, coded: "Mapping[str, Coded]") -> "Codes":
+        """A query for the codes of some columns and, as ``y``, of the target: that of a row to leave out is below 0."""
+        from dpforest.records.sql.codes import Codes, target_code
 
-        return self._table.filter(target_code(self._table, self.schema.target) >= 0)
+        target = target_code(self._table, self.schema.target, self._session.backend.name)
+        return Codes(self._table, {**coded, "y": target}, self._session)
 
     def count_targets(self, edges: np.ndarray) -> Sealed[np.ndarray]:
         """Sealed numbers of records by the public edges at or below their target; see ``Source``."""
-        from dpforest.records.sql.codes import target_bin
+        from dpforest.records.sql.codes import Codes, target_bin
 
         assert isinstance(self.schema.target, Bounded)
-        binned = self._table.select(bin=target_bin(self._table, self.schema.target, edges))
-        found = self._session.fetch(binned.filter(binned["bin"] >= 0).group_by("bin").aggregate(n=lambda each: each.count()))
+        query = Codes(self._table, {"bin": target_bin(self._table, self.schema.target, edges)}, self._session)
+        binned = f"SELECT bin, COUNT(*) AS n FROM ({query.select}) AS t WHERE bin >= 0 GROUP BY bin"
+        found = self._session.fetch(binned, query.source)
         counts = np.zeros(len(edges) + 1, dtype=np.int64)
         counts[found["bin"]] = found["n"]
         return Sealed(counts)
@@ -137,37 +151,37 @@ class SqlVault(Guarded):
         """The vault of a secret sample of the records, which is a temporary table; see ``Source``."""
         from dpforest.records.sql.coins import digits_of_row, draw_key, draw_side
 
-        names = [*self.schema.features, self.schema.target.name]
-        taken = {name.casefold() for name in names}  # some engines take names that differ in case for the same
-        coin = next(name for n in count() if (name := f"coin_{n}") not in taken)
+        names = {f"f{k}": name for k, name in enumerate((*self.schema.features, self.schema.target.name))}
+        chosen = self._table.select(**{short: self._table[name] for short, name in names.items()})
+        source, columns = self._session.compiled(chosen), ", ".join(names)
         # A record is kept by the upper end of its digits: those that are too few count as low, so none is kept too often.
-        drawn = self._table.select(*names).mutate(**{coin: draw_side(1 - share, digits_of_row(draw_key(entropy)))})
-        kept = drawn.filter(drawn[coin] == 0).select(*names)
-        return SqlVault(self._session.keep(kept), self.schema, self._session)
+        tossed = f"SELECT {columns}, {digits_of_row(draw_key(entropy))} AS digits FROM {source.name}"
+        kept = f"SELECT {columns} FROM ({tossed}) AS tossed WHERE {draw_side(1 - share, 'digits')} = 0"
+        sample = self._session.table(self._session.let(kept, tuple(names), source), chosen.schema())
+        return SqlVault(sample.rename({name: short for short, name in names.items()}), self.schema, self._session)
 
     def count_texts(self, name: str) -> Sealed[dict[str, int]]:
         """The sealed number of records of each text of a column."""
-        from dpforest.records.sql.codes import target_code
+        from dpforest.records.sql.codes import Coded
         from dpforest.records.sql.texts import text_of
 
-        kept = self._table.select(text=text_of(self._table[name]), y=target_code(self._table, self.schema.target))
-        kept = kept.filter((kept["y"] >= 0) & kept["text"].notnull())
-        return Sealed(self._session.fetch_texts(kept.group_by("text").aggregate(n=kept.count())))
+        query = self._codes({"text": Coded({"v0": text_of(self._table[name])}, "v0")})
+        counted = f"SELECT text, COUNT(*) AS n FROM ({query.select}) AS t WHERE y >= 0 AND text IS NOT NULL GROUP BY text"
+        return Sealed(self._session.fetch_texts(counted, query.source))
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "SqlCounter":
-        """A counter of the encoded records (a temporary table or an expression), without those whose target is left out."""
-        from dpforest.records.sql.codes import feature_codes, target_code
-        from dpforest.records.sql.lookups import number
-        from dpforest.records.sql.placed import unmerged
+        """A counter of the encoded records (a temporary table or a query), without those whose target is left out."""
+        from dpforest.records.sql.codes import feature_codes
+        from dpforest.records.sql.session import listed
 
-        target = self.schema.target
-        name = "fine" if isinstance(target, Bounded) else "y"
-        codes = feature_codes(self._table, domain) | {name: target_code(self._table, target)}
-        table = self._table.select(**codes)
-        table = table.filter(table[name] >= 0)
+        codes = feature_codes(self._table, domain, self._session.backend.name)
+        query, target = self._codes(codes), "fine" if isinstance(self.schema.target, Bounded) else "y"
         # The column of nodes is there from the start: it will change, and then the table need not be copied to add it.
-        table = self._session.keep(table.mutate(n0=number(0))) if self._session.temporary else unmerged(table)
-        return self.counter(table, self._session, domain, target)
+        columns = {name: name for name in codes} | {target: "y", "n0": "CAST(0 AS INTEGER)"}
+        table = self._session.let(
+            f"SELECT {listed((), columns)} FROM ({query.select}) AS t WHERE y >= 0", tuple(columns), query.source
+        )
+        return self.counter(table, self._session, domain, self.schema.target)
 
     def close(self) -> None:
         """Drop all temporary tables of this fit."""
