@@ -1,5 +1,6 @@
 """Tables in DuckDB: what becomes of their values, what leaves the database, and what is refused."""
 
+import hashlib
 import math
 from fractions import Fraction
 
@@ -114,29 +115,38 @@ def test_long_levels_are_followed_by_joins_as_in_memory(duck, monkeypatch):
         grow_at_random(twin, 2, 3, np.random.default_rng(3))
 
 
-def test_a_bootstrap_draws_the_poisson_number_of_its_digits_and_never_more(duck):
+def test_a_bootstrap_draws_the_poisson_number_of_its_word_and_never_more(duck):
     duck.create_table("t", pa.table({"x": np.zeros(3000)}))
-    tossed = f"SELECT {sql_coins.digits_of_row('ab' * 32)} AS h FROM t"
+    tossed = f"SELECT {sql_coins.word_of_row('ab' * 32, 'duckdb')} AS h FROM t"
     found = duck.con.execute(f"SELECT h, {sql_coins.draw_poisson('h')} AS k FROM ({tossed})").fetchnumpy()
-    assert len(set(found["h"])) == 3000
-    assert set("".join(found["h"])) <= set("0123456789")
-    for digits, drawn in zip(found["h"], found["k"], strict=True):
-        exact = Fraction(int(digits), 10 ** len(digits))
-        assert drawn == sum(exact >= Fraction(int(t), 10**sql_coins.DIGITS) for t in sql_coins.POISSON_THRESHOLDS[1:])
-    below = 0.0
+    assert len(set(found["h"].tolist())) == 3000
+    most = 1 << sql_coins.BITS
+    assert 0 <= found["h"].min() < 0.01 * most < 0.99 * most < found["h"].max() < most
+    for word, drawn in zip(found["h"].tolist(), found["k"].tolist(), strict=True):
+        assert drawn == sum(word >= entry for entry in sql_coins.POISSON_THRESHOLDS[1:])
+    below = Fraction(0)
     for k, entry in enumerate(sql_coins.POISSON_THRESHOLDS[1:]):
-        below += math.exp(-1) / math.factorial(k)
-        assert int(entry) / 10**sql_coins.DIGITS == pytest.approx(below, abs=1e-15)
-    # P[Poisson(1) = 0] from below, to 30 digits
-    assert int(sql_coins.POISSON_THRESHOLDS[1]) > 36787944117144232159552377016146
+        # 1 / e to 60 digits, from above
+        below += Fraction("0.367879441171442321595523770161460867445811131031767834507837") / math.factorial(k)
+        assert min(below * most, most) <= entry <= below * most + 1
     assert abs(np.mean(found["k"]) - 1) < 0.1
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "elsewhere"])
+def test_a_word_is_the_first_bits_of_the_digest_in_every_spelling(duck, engine):
+    duck.create_table("t", pa.table({"x": [7, -3, 0]}))
+    key = "cd" * 32
+    found = duck.con.execute(f"SELECT x, {sql_coins.word_of_values(key, ['x', 'x + 1'], engine)} AS h FROM t").fetchnumpy()
+    for x, word in zip(found["x"].tolist(), found["h"].tolist(), strict=True):
+        digest = hashlib.md5(f"{key}{x},{x + 1}".encode()).hexdigest()
+        assert word == int(digest, 16) >> (128 - sql_coins.BITS)
 
 
 def test_draws_below_a_number_are_even_and_change_with_the_key(duck):
     duck.create_table("t", pa.table({"x": np.zeros(6000)}))
     draws = []
     for key in (sql_coins.draw_key(Entropy()), sql_coins.draw_key(Entropy())):
-        tossed = f"SELECT {sql_coins.digits_of_row(key)} AS h FROM t"
+        tossed = f"SELECT {sql_coins.word_of_row(key, 'duckdb')} AS h FROM t"
         draws.append(duck.con.execute(f"SELECT {sql_coins.draw_below(3, 'h')} AS k FROM ({tossed})").fetchnumpy()["k"])
     assert (draws[0] != draws[1]).any()
     for drawn in draws:

@@ -27,9 +27,9 @@ from dpforest.records.draws import COIN_SIDES
 from dpforest.records.memory.counter import Guarded
 from dpforest.records.sql import coins
 from dpforest.records.sql.errors import count_wrong, number_wrong
-from dpforest.records.sql.expressions import cases, cast, clip, divide, entry
+from dpforest.records.sql.expressions import cases, cast, clip, divide, entry, total
 from dpforest.records.sql.moves import Moves
-from dpforest.records.sql.placed import Placed, kept_in_range
+from dpforest.records.sql.placed import MOST_SCORE, Placed
 from dpforest.records.sql.residuals import pair_sums, pair_weights, residual_sums, weighed
 from dpforest.records.sql.session import Relation, Session, listed, names
 from dpforest.records.sql.vault import NOT_KEPT
@@ -237,7 +237,9 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
             added = {}
             for index in range(self._n_scores):
                 own = [entry(f"c{k}", table[:, index].tolist()) for k, table in zip(features, values, strict=True)]
-                added[f"s{index}"] = kept_in_range([f"s{index}", *own])
+                added[f"s{index}"] = cast(
+                    clip(total([cast(f"s{index}", "BIGINT"), *own]), -MOST_SCORE, MOST_SCORE), "INTEGER"
+                )
             placed.derived |= added
             placed.settle()
         self._by_scores = False

@@ -36,7 +36,8 @@ def found_by_key(name: str, cuts: np.ndarray) -> tuple[str, tuple[dict[str, str]
 
 
 def _key(numbers: np.ndarray, low: float, scale: float, n_cells: int) -> np.ndarray:
-    return np.clip(np.floor((numbers - low) * scale), -1, n_cells)
+    with np.errstate(over="ignore"):
+        return np.clip(np.floor((numbers - low) * scale), -1, n_cells)
 
 
 def _cells(cuts: np.ndarray) -> tuple[float, float, int]:

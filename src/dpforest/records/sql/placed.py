@@ -15,7 +15,7 @@ from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.records.sql import coins
-from dpforest.records.sql.expressions import cast, clip, is_one_of, number, pick, total
+from dpforest.records.sql.expressions import cast, clip, entry, is_one_of, number, pick
 from dpforest.records.sql.moves import Moves, follow_long, node_of
 from dpforest.records.sql.session import Join, Relation, Session, listed, names
 from dpforest.records.sql.vault import TOO_DEEP
@@ -82,13 +82,16 @@ class Placed:
             return condition, f"({column} - {first})"
         return "TRUE", self.at_node(copy, first, [index if is_asked else None for index, is_asked in enumerate(asked)])
 
+    def _node(self, copy: int) -> str:
+        """An expression for the node that a copy of each record has reached."""
+        column = f"n{copy}"
+        return node_of(self._moves, self.roots[copy], column, number, partial(str, column))
+
     def settle(self, join: Join | None = None) -> None:
         """Write all columns that are expressions, and the nodes that records have reached, to a temporary table."""
         nodes = {}
         if self._moves:
-            for copy, root in enumerate(self.roots):
-                column = f"n{copy}"
-                nodes[column] = cast(node_of(self._moves, root, column, number, partial(str, column)), "INTEGER")
+            nodes = {f"n{copy}": cast(self._node(copy), "INTEGER") for copy in range(self.n_copies)}
             self.start([None] * self.n_copies)
         if self.derived or nodes:
             self.change(nodes, join)
@@ -115,14 +118,15 @@ class Placed:
         self.table, self.derived = self.whole(), {}
         kept = [name for name in self.table.columns if name not in dropped and name not in rules]
         codes = [f"c{feature}" for feature in range(self.domain.n_features)]
-        digits = {
-            f"h{k}": coins.digits_of_row(key) if self.session.temporary else coins.digits_of_values(key, codes)
-            for k, key in enumerate(coins.draw_key(entropy) for _ in rules)
-        }
+        engine, words = self.session.backend.name, {}
+        for k in range(len(rules)):
+            key = coins.draw_key(entropy)
+            by_row = self.session.temporary
+            words[f"h{k}"] = coins.word_of_row(key, engine) if by_row else coins.word_of_values(key, codes, engine)
         drawn = {name: cast(rule(f"h{k}"), "INTEGER") for k, (name, rule) in enumerate(rules.items())}
-        # A query of its own for the digits, so that a comparison does not draw them again.
-        tossed = f"SELECT {listed(kept, digits)} FROM {self.table.name}"
-        source = self.session.define(tossed, names(kept, digits), self.table, "MATERIALIZED")
+        # A query of its own for the words, so that a comparison does not draw them again.
+        tossed = f"SELECT {listed(kept, words)} FROM {self.table.name}"
+        source = self.session.define(tossed, names(kept, words), self.table, "MATERIALIZED")
         old, self.table = (
             self.table,
             self.session.let(f"SELECT {listed(kept, drawn)} FROM {source.name}", names(kept, drawn), source),
@@ -151,19 +155,20 @@ class Placed:
 
     def add_scores(self, values: np.ndarray) -> None:
         """Add the released ``values`` ``(n_nodes, n_scores)`` of the node that each record has reached to its scores."""
-        added = (self.at_node(0, 0, column.tolist()) for column in values.T)
-        self.change({f"s{k}": kept_in_range([f"s{k}", value]) for k, value in enumerate(added)})
+        self._add([(self._node(0), values)])
 
     def catch_up(self, trees: Sequence[tuple[list[Moves], np.ndarray]]) -> None:
         """Let all records follow trees, given by their splits and the values of their nodes, which are added to scores."""
-        scores = {f"s{k}": f"s{k}" for k in range(trees[0][1].shape[1])}
-        for path, values in trees:
-            self.start([0])
-            self._moves = path
-            scores = {
-                name: kept_in_range([score, self.at_node(0, 0, values[:, k].tolist())])
-                for k, (name, score) in enumerate(scores.items())
-            }
+        self._add([(node_of(path, 0, "", number, str), values) for path, values in trees])
+
+    def _add(self, reached: Sequence[tuple[str, np.ndarray]]) -> None:
+        """Add values of nodes, given by expressions for the nodes that a record has reached, to scores."""
+        scores = {f"s{k}": f"s{k}" for k in range(reached[0][1].shape[1])}
+        for node, values in reached:
+            # More than a score can change by makes no difference; so no sum passes 32 bits.
+            changes = np.clip(values, -2 * MOST_SCORE, 2 * MOST_SCORE)
+            for name, own in zip(scores, changes.T, strict=True):
+                scores[name] = clip(f"{scores[name]} + {entry(node, own.tolist())}", -MOST_SCORE, MOST_SCORE)
         self.change(scores)
 
     def change(self, columns: dict[str, str], join: Join | None = None) -> None:
@@ -188,8 +193,3 @@ class Placed:
         """For each tree an expression for the class that it votes for; records must be at the leaves of the forest."""
         chosen = forest.votes.argmax(axis=1).tolist()
         return [self.at_node(copy, 0, chosen) for copy in range(forest.n_trees)]
-
-
-def kept_in_range(terms: Sequence[str]) -> str:
-    """A score, given as a sum of terms, that is kept within its range."""
-    return cast(clip(total(cast(term, "BIGINT") for term in terms), -MOST_SCORE, MOST_SCORE), "INTEGER")

@@ -66,17 +66,16 @@ def _places_by_logarithm() -> dict[str, str]:
     """The same as ``_places_by_comparison``, in fewer steps, for engines with arrays.
 
     A logarithm gives the octave, or the one before it: what is subtracted from it is more than it can be wrong by. Times
-    the power of 2 that belongs to it, which is exact, the size is then in [1, 4).
+    the power of 2 that belongs to it, which is exact, the size is then in [1, 4). Distances are below 2**MOST.
     """
-    logarithm = f"LN(GREATEST(size, {real(2.0 ** (LEAST - 1))})) / {real(math.log(2))} - {real(2.0**-30)}"
-    guess = cast(f"LEAST(GREATEST(FLOOR({logarithm}), {LEAST - 1}), {MOST - 1})", "INTEGER")
-    scales = ", ".join(real(2.0**-octave) for octave in range(LEAST - 1, MOST))
+    logarithm = f"LN(GREATEST(size, {real(2.0 ** (LEAST - 1))})) * {real(1 / math.log(2))} - {real(2.0**-30)}"
+    scales = ", ".join(real(2.0**-octave) for octave in range(LEAST - 2, MOST))
     return {
-        "octave": f"{guess} - {LEAST - 1}",
+        "octave": f"{cast(f'FLOOR({logarithm})', 'INTEGER')} - {LEAST - 2}",
         "scaled": f"size * (ARRAY[{scales}])[octave + 1]",
         "place": cases(
             (f"size < {real(2.0**LEAST)}", "0"),
-            (f"scaled < {real(2.0)}", f"octave * {STEPS} + {cast(f'FLOOR(scaled * {STEPS})', 'INTEGER')} - {2 * STEPS - 1}"),
-            otherwise=f"octave * {STEPS} + {cast(f'FLOOR(scaled * {STEPS // 2})', 'INTEGER')} - {STEPS - 1}",
+            (f"scaled < {real(2.0)}", f"octave * {STEPS} + {cast(f'FLOOR(scaled * {STEPS})', 'INTEGER')} - {3 * STEPS - 1}"),
+            otherwise=f"octave * {STEPS} + {cast(f'FLOOR(scaled * {STEPS // 2})', 'INTEGER')} - {2 * STEPS - 1}",
         ),
     }

@@ -149,14 +149,15 @@ class SqlVault(Guarded):
 
     def sampled(self, share: Fraction, entropy: Entropy) -> "SqlVault":
         """The vault of a secret sample of the records, which is a temporary table; see ``Source``."""
-        from dpforest.records.sql.coins import digits_of_row, draw_key, draw_side
+        from dpforest.records.sql.coins import draw_key, draw_side, word_of_row
 
         names = {f"f{k}": name for k, name in enumerate((*self.schema.features, self.schema.target.name))}
         chosen = self._table.select(**{short: self._table[name] for short, name in names.items()})
         source, columns = self._session.compiled(chosen), ", ".join(names)
-        # A record is kept by the upper end of its digits: those that are too few count as low, so none is kept too often.
-        tossed = f"SELECT {columns}, {digits_of_row(draw_key(entropy))} AS digits FROM {source.name}"
-        kept = f"SELECT {columns} FROM ({tossed}) AS tossed WHERE {draw_side(1 - share, 'digits')} = 0"
+        # The side that is drawn with a probability that is rounded up is that of those who are left out.
+        word = word_of_row(draw_key(entropy), self._session.backend.name)
+        tossed = f"SELECT {columns}, {word} AS word FROM {source.name}"
+        kept = f"SELECT {columns} FROM ({tossed}) AS tossed WHERE {draw_side(1 - share, 'word')} = 0"
         sample = self._session.table(self._session.let(kept, tuple(names), source), chosen.schema())
         return SqlVault(sample.rename({name: short for short, name in names.items()}), self.schema, self._session)
 
