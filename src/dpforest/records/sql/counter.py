@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,8 @@ from dpforest.records.base import (
     Weighted,
 )  # fmt: skip
 from dpforest.records.draws import COIN_SIDES
-from dpforest.records.memory.counter import Guarded
+from dpforest.records.memory import kernels
+from dpforest.records.memory.counter import KEPT_CELLS, Guarded
 from dpforest.records.sql import coins
 from dpforest.records.sql.errors import count_wrong, number_wrong
 from dpforest.records.sql.expressions import cases, cast, clip, divide, entry, total
@@ -60,6 +62,10 @@ class SqlCounter(Guarded, Valued, Judged):
         self._sided = False  # whether the column ``side`` is counted in the place of the target
         self._by_scores = False  # whether the weights follow from the scores as they are now
         self._spread = False  # whether the columns r0, r1, … are counted in the place of the target
+        # Of the level that was counted last: first node, ``wanted`` and histograms; see ``MemoryCounter``.
+        self._counted: tuple[int, np.ndarray, np.ndarray] | None = None
+        # Of the level above, once it is split: ``wanted``, histograms and splits.
+        self._above: tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]] | None = None
         if not isinstance(target, Classes):
             wide = f"{cast('fine', 'BIGINT')} * {TARGET_STEPS}"
             self._all[0].derived["y"] = cast(divide(f"{wide} + {FINE_STEPS // 2}", FINE_STEPS), "SMALLINT")
@@ -67,6 +73,7 @@ class SqlCounter(Guarded, Valued, Judged):
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
         self._sided = self._weighted = self._by_scores = self._spread = False
         self.most_per_feature = self.most_per_node = 1
+        self._forget()
         if isinstance(assignment, Poisson):
             raise ParameterError(NOT_KEPT)
         for placed in self._in_turn:
@@ -109,6 +116,31 @@ class SqlCounter(Guarded, Valued, Judged):
         return self.target.width + 1 if self._spread else 2 if self._sided else self.target.width
 
     def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
+        families = self._families(first, wanted)
+        asked = wanted if families is None else wanted.any(axis=0) & ~np.isin(np.arange(len(wanted)), families[0])[:, None]
+        counts = self._count_codes(first, asked)
+        if families is not None:
+            kernels.subtract_siblings(counts, *families)
+            counts *= np.repeat(wanted, self.domain.n_codes, axis=1)[:, :, None]
+        self._counted = (first, wanted, counts) if counts.size <= KEPT_CELLS else None
+        return Sealed(counts)
+
+    def _families(self, first: int, wanted: np.ndarray) -> tuple[np.ndarray, ...] | None:
+        """Nodes that need not be counted, as arguments of ``subtract_siblings``; None if no level above was kept.
+
+        All features that some node wants must have been counted for the parents, and most nodes must want most of them.
+        """
+        features = wanted.any(axis=0)
+        is_sparse = 2 * np.count_nonzero(wanted) < len(wanted) * np.count_nonzero(features)
+        # DuckDB counts all records faster than it finds those of some nodes.
+        if self._session.backend.name == "duckdb" or is_sparse or self._above is None:
+            return None
+        above_wanted, above, split = self._above
+        known: tuple[Any, ...] = (above, self.domain.offsets, *split, first, len(wanted))
+        return (*kernels.largest_children(*known), above) if (above_wanted >= features).all() else None
+
+    def _count_codes(self, first: int, wanted: np.ndarray) -> np.ndarray:
+        """What ``count_codes`` seals, by a query for each feature."""
         n_labels = self.code_width if self._by_class else 0
         counts = np.zeros((len(wanted), self.domain.total_codes, self.code_width), dtype=np.int64)
         for placed in self._in_turn:
@@ -127,7 +159,7 @@ class SqlCounter(Guarded, Valued, Judged):
                 node_index, code = np.divmod(cell, self.domain.n_codes[part])
                 cells = (node_index, self.domain.offsets[part] + code, *([index] if n_labels else []))
                 np.add.at(counts, cells, _sums(found, n_labels))
-        return Sealed(counts)
+        return counts
 
     def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         n_labels = self.target.width if isinstance(self.target, Classes) else 0
@@ -170,6 +202,14 @@ class SqlCounter(Guarded, Valued, Judged):
         moves = Moves.of(first, features, routes, first_children, self.domain)
         for placed in self._in_turn:
             placed.descend(moves)
+        self._above = None
+        if self._counted is not None and (self._counted[0], len(self._counted[1])) == (first, len(features)):
+            self._above = (*self._counted[1:], (features, routes, first_children))
+        self._counted = None
+
+    def _forget(self) -> None:
+        """Drop kept histograms: records will count differently, so none can be derived from earlier ones."""
+        self._counted = self._above = None
 
     def _check_one_tree(self) -> None:
         """Raise unless each record is in one tree."""
@@ -212,6 +252,7 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
         walked.start(range(n_trees))
         self._all[:] = [walked]
         self._weighted = True
+        self._forget()
 
     def start_scores(self) -> None:
         self._n_scores = self.target.n_values if isinstance(self.target, Classes) else 1
@@ -257,6 +298,7 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
 
     def take_turn(self, batch: int | None) -> None:
         self._in_turn = self._all if batch is None else [self._all[batch]]
+        self._forget()
         for index in range(len(self._all)) if batch is None else [batch]:
             trees, self._behind[index] = self._behind[index], []
             if trees:
@@ -276,6 +318,7 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
                 placed.replace(f"SELECT {select} FROM {source}", columns)
         self._weighted = self._by_scores = True
         self.most_per_feature = self.most_per_node = MOST_WEIGHT
+        self._forget()
 
     def spread_residuals(self) -> None:
         self._check_one_tree()
@@ -287,6 +330,7 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
             placed.replace(f"SELECT {listed(kept, residuals)} FROM ({source}) AS t", names(kept, residuals))
         self._spread, self._weighted, self._by_scores = True, False, False
         self.most_per_feature, self.most_per_node = MOST_WEIGHT, 1
+        self._forget()
 
     def _residuals(self, table: Relation) -> tuple[str, dict[str, str]]:
         """A query for the records of a table with more columns, and residuals as expressions over its result."""
@@ -327,6 +371,7 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
         for placed in self._in_turn:
             placed.derived["y"] = cast(divide(f"{seen} * {TARGET_STEPS}", 2 * half_width), "SMALLINT")
             placed.settle()
+        self._forget()
 
     def weigh_distances(self, first: int, centres: np.ndarray, reach: int) -> None:
         self._check_one_tree()
@@ -342,6 +387,7 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
             placed.settle()
         self._sided = self._weighted = True
         self.most_per_feature = MOST_WEIGHT
+        self._forget()
 
 
 Keys = list[tuple[str, int]]
@@ -375,12 +421,9 @@ def _grouped(table: Relation, condition: str, keys: Keys, values: Sequence[str |
 
 
 def _summed(source: str, sums: dict[str, str | None] | dict[str, str], part: int = 0) -> str:
-    """A query for the sum of each expression by cell, or for the number of records where it is None.
-
-    Records that belong to no cell are left out.
-    """
+    """A query for the sum of each expression by cell, or for the number of records where it is None."""
     added = (f"{'COUNT(*)' if value is None else f'CAST(SUM({value}) AS BIGINT)'} AS {name}" for name, value in sums.items())
-    return f"SELECT {part} AS part, cell, {', '.join(added)} FROM ({source}) AS q WHERE cell IS NOT NULL GROUP BY cell"
+    return f"SELECT {part} AS part, cell, {', '.join(added)} FROM ({source}) AS q GROUP BY cell"
 
 
 def _sums(found: dict[str, np.ndarray], n_labels: int) -> np.ndarray:

@@ -70,7 +70,7 @@ class Placed:
         return node_of(self._moves, root, column, leaf, lambda: pick(column, first, entries))
 
     def at_asked(self, copy: int, first: int, asked: np.ndarray) -> tuple[str, str]:
-        """A condition for records, and an expression for their node less ``first``, null for nodes not asked about.
+        """A condition for records to be at nodes that are asked about, and an expression for their node less ``first``.
 
         ``asked`` is a mask over the nodes from ``first``.
         """
@@ -80,7 +80,8 @@ class Placed:
             if not asked.all():
                 condition = is_one_of(column, (first + np.flatnonzero(asked)).tolist())
             return condition, f"({column} - {first})"
-        return "TRUE", self.at_node(copy, first, [index if is_asked else None for index, is_asked in enumerate(asked)])
+        node = self.at_node(copy, first, [index if is_asked else None for index, is_asked in enumerate(asked)])
+        return (f"{node} IS NOT NULL" if "NULL" in node else "TRUE"), node
 
     def _node(self, copy: int) -> str:
         """An expression for the node that a copy of each record has reached."""
