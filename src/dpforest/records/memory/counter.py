@@ -317,7 +317,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
                 trees.append((self._path.copy(), values))
 
     def add_by_code(self, features: Sequence[int], values: Sequence[np.ndarray]) -> None:
-        table = np.zeros((len(features), int(self.domain.n_codes.max()), len(self._scores)), dtype=np.int64)
+        table = np.zeros((len(features), self.domain.most_codes, len(self._scores)), dtype=np.int64)
         for own, given in zip(table, values, strict=True):
             own[: len(given)] = given
         known, parts = (self._codes, np.array(features, dtype=np.int64), table), self.workers.parts(self._target_codes.size)
