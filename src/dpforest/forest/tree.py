@@ -16,7 +16,7 @@ import numpy as np
 from dpforest.common.text import count_words, in_brackets, mean_words, one_line, share_words
 from dpforest.errors import ParameterError, shown
 from dpforest.forest.bands import INDEPENDENT, NORMAL_95, STANDS_OUT, Bands
-from dpforest.forest.walks import add_votes, coins, find_leaves
+from dpforest.forest.walks import add_votes, coins, find_leaves, sum_children
 from dpforest.schema import Classes, Target
 from dpforest.schema.domain import Domain
 
@@ -98,12 +98,8 @@ class Forest:
         """A copy of the forest in which nodes without released counts have the sums of their children's counts."""
         counts, variances = self.counts.copy(), self.variances.copy()
         missing = np.isnan(variances)
-        counts[missing], variances[missing] = 0, 0
-        for level in reversed(self.level_slices()[1:]):
-            below = np.arange(level.start, level.stop)
-            below = below[missing[self.parents[below]]]
-            np.add.at(counts, self.parents[below], counts[below])
-            np.add.at(variances, self.parents[below], variances[below])
+        for values in (counts, variances[:, None]):
+            sum_children(self.parents, self.first_children, missing, values)
         return replace(self, counts=counts, variances=variances, released=~missing)
 
     def without_children(self, nodes: np.ndarray) -> "Forest":
