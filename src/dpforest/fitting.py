@@ -257,6 +257,10 @@ def resolve_schema(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Schem
 
 def keep_names(model: Any, X: Any, schema: Schema) -> None:
     """Set what scikit-learn keeps of a table on the estimator: the number of columns, and their names if there are any."""
+    if type(X) is np.ndarray and X.ndim == 2:  # what is below does this too, after asking all table libraries for names
+        vars(model).pop("feature_names_in_", None)
+        model.n_features_in_ = X.shape[1]
+        return
     # A list has no names to keep and, without a row, no columns to count.
     has_shape = len(getattr(X, "shape", ())) == 2
     validate_data(model, X if has_shape else np.empty((0, schema.n_features)), skip_check_array=True)

@@ -6,7 +6,7 @@ each code. A *menu* offers each node the routes that divide the codes it can sti
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -117,9 +117,7 @@ class _Kept(_Fixed):
     """Base of the kinds of split whose routes follow from the domain alone, and are made once for it."""
 
     def fixed(self, domain: Domain) -> Routes | None:
-        if self not in domain.kept:
-            domain.kept[self] = self.routes(domain)
-        return domain.kept[self]
+        return domain.once(self, partial(self.routes, domain))
 
     def routes(self, domain: Domain) -> Routes | None:
         """Routes that every node is offered, or None."""

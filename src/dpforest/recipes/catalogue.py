@@ -42,6 +42,11 @@ def get_recipe(name: str) -> Recipe:
     return catalogue[name]
 
 
+def is_of_catalogue(recipe: Recipe) -> bool:
+    """Whether a recipe is the very object that ``get_recipe`` gives."""
+    return _catalogue().get(recipe.name) is recipe
+
+
 def is_listed(recipe: Recipe) -> bool:
     """Whether a recipe is the catalogue's of that name, apart from parameters that ``with_parameters`` can set."""
     try:
@@ -49,7 +54,7 @@ def is_listed(recipe: Recipe) -> bool:
         if set(recipe.tasks) < set(known.tasks):  # the same recipe, kept to one of its tasks
             recipe = replace(recipe, tasks=known.tasks)
         # A part from outside may say of itself that it equals any other.
-        return not outside_parts(recipe) and recipe == known.with_parameters(_changed(recipe, known))
+        return not outside_parts(recipe) and (recipe is known or recipe == known.with_parameters(_changed(recipe, known)))
     except Exception:  # no such name, or parts that cannot be compared with those of the catalogue
         return False
 

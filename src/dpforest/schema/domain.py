@@ -5,10 +5,10 @@ its categories, then one for values outside the list, then one for missing.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from dpforest.errors import SchemaError
 from dpforest.schema import SECONDS_OF_DAY, Categorical, Date, Feature, Numeric, Schema
 from dpforest.schema.calendar import MOST_CUTS, calendar_cuts, date_words
 
+T = TypeVar("T")
 MOST_CODES = 1 << 16
 # A learnt list has at most so many values, each of at most so many characters.
 MOST_LISTED, MOST_CHARACTERS = 1_000, 200
@@ -188,9 +189,14 @@ class Domain:
         return domain
 
     @cached_property
-    def kept(self) -> dict[Any, Any]:
-        """What others have made of the domain alone and will ask for again, by what it is."""
+    def _kept(self) -> dict[Any, Any]:
         return {}
+
+    def once(self, what: Hashable, make: "Callable[[], T]") -> T:
+        """What ``make`` gives, which follows from the domain and ``what`` alone, and so is made once."""
+        if what not in self._kept:
+            self._kept[what] = make()
+        return self._kept[what]
 
     def __getstate__(self) -> dict[str, Any]:
         # What can be worked out again is not saved.
