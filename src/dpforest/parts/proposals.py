@@ -387,6 +387,7 @@ def _fill_children(starts, stops, rows, tables, routes, children):
 
 @njit(cache=True, nogil=True)
 def _divides(reach, offsets, features, rows, tables, starts, stops, ends, indices, allowed, valid):
+    """Fill ``valid``; see ``Candidates``. Indices are unsigned, or each would be tested for being negative."""
     n_features = offsets.size - 1
     below = np.zeros(reach.shape[1] + n_features, dtype=np.int64)  # codes of a feature that are held before each
     for node in range(indices.shape[0]):
@@ -394,21 +395,20 @@ def _divides(reach, offsets, features, rows, tables, starts, stops, ends, indice
             if allowed[node, feature]:
                 for column in range(offsets[feature], offsets[feature + 1]):
                     below[feature + column + 1] = below[feature + column] + reach[node, column]
-        for candidate in range(indices.shape[1]):
-            route = indices[node, candidate]
-            feature = features[route]
+        for candidate in range(np.uint64(indices.shape[1])):
+            route = np.uint64(indices[node, candidate])
+            own = np.uint64(features[route])
             valid[node, candidate] = False
-            if not allowed[node, feature]:
+            if not allowed[node, own]:
                 continue
-            offset = offsets[feature]
+            offset = np.uint64(offsets[own])
             if starts[route] >= 0:
-                first = feature + offset
-                n_inside = below[first + stops[route]] - below[first + starts[route]]
-                n_all = below[first + ends[route]]
-                valid[node, candidate] = 0 < n_inside < n_all
+                held = below[own + offset :]
+                n_inside = held[np.uint64(stops[route])] - held[np.uint64(starts[route])]
+                valid[node, candidate] = 0 < n_inside < held[np.uint64(ends[route])]
                 continue
             first, children = -1, tables[rows[route]]
-            for code in range(ends[route]):
+            for code in range(np.uint64(ends[route])):
                 if reach[node, offset + code]:
                     if first < 0:
                         first = children[code]

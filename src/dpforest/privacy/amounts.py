@@ -91,4 +91,7 @@ def divide_evenly(amount: float, n_parts: int) -> float:
 
 def add(*amounts: float) -> float:
     """The exact sum of amounts, rounded down to a float."""
-    return math.inf if math.inf in amounts else round_down(sum(map(exact, amounts), Fraction(0)))
+    given = [amount for amount in amounts if amount]
+    if math.inf in given:
+        return math.inf
+    return round_down(sum(map(exact, given), Fraction(0))) if len(given) > 1 else sum(given, 0.0)

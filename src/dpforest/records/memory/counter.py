@@ -185,7 +185,11 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         slots = np.full(len(wanted) + 1, kernels.NOT_COUNTED, dtype=np.uint32)
         slots[:-1][is_counted] = np.arange(np.count_nonzero(is_counted))
         counts = np.empty((len(wanted), self.domain.total_codes, self.code_width), dtype=np.int64)
-        kernels.add_parts(self._count(first, slots, wanted if is_sparse else None, features), slots, counts)
+        cells = self._count(first, slots, wanted if is_sparse else None, features)
+        self.workers.run(
+            lambda _, begin, end: kernels.add_parts(cells, slots[begin:end], counts[begin:end]),
+            self.workers.parts(len(counts), cells.shape[0] * self.code_width * self.domain.total_codes),
+        )
         if families is not None:
             kernels.subtract_siblings(counts, *families)
         if not is_sparse and not wanted.all():
@@ -264,11 +268,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         return self.target.width if self._sides is None else 2
 
     def tally_nodes(self, first: int, n_nodes: int) -> np.ndarray:
-        if self._above is not None and self._open is not None and self._sides is self._residuals is None:
-            # All records are in children of the level above, and its histograms say how many.
-            counts = np.zeros((n_nodes, self.target.width), dtype=np.int64)
-            _, above, split = self._above
-            kernels.add_children(above, self.domain.offsets, *split, first, counts)
+        if (counts := self._children(first, n_nodes)) is not None:
             return counts
         kernel = kernels.count_class_nodes if isinstance(self.target, Classes) else kernels.sum_value_nodes
         # Distances from a centre are for splits; the leaves of a bounded target count each record once.
@@ -277,6 +277,19 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         return self._sum_parts(lambda start, stop, counts: kernel(*known, start, stop, counts), (n_nodes, self.target.width))
 
     count_nodes = sealed(tally_nodes)
+
+    def _children(self, first: int, n_nodes: int) -> np.ndarray | None:
+        """What ``tally_nodes`` gives, by the histograms of the level above; None unless they hold all records."""
+        counts_alike = self._sides is None and self._residuals is None  # in nodes as by code
+        if self._above is None or self._open is None or not counts_alike:
+            return None
+        wanted, above, split = self._above
+        if not wanted[np.arange(len(wanted)), split[0]].all():
+            return None
+        counts = np.zeros((n_nodes, self.target.width), dtype=np.int64)
+        known: tuple[Any, ...] = (above, self.domain.offsets, *split, first, counts)
+        kernels.add_children(*known)
+        return counts
 
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         self._settle()
@@ -287,7 +300,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         if self._counted is not None and (self._counted[0], len(self._counted[1])) == (first, len(features)):
             self._above = (*self._counted[1:], split)
         self._counted = None
-        is_whole = self._open == range(first, first + len(features)) and bool((features >= 0).all())
+        is_whole = len(features) > 0 and self._open == range(first, first + len(features)) and bool((features >= 0).all())
         self._open = range(int(first_children[0]), int(first_children[-1]) + int(routes[-1].max()) + 1) if is_whole else None
 
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[MemoryCounter, MemoryCounter]":
