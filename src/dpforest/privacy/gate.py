@@ -96,13 +96,11 @@ class Gate:
         if math.isinf(amount):
             self.ledger.charge(purpose, "exact", amount)
             return values._value.copy(), np.zeros(blocks.n_values)
-        if accountant.noise == "gaussian":
-            scale = Gaussian.rounded(blocks.l2_squared / accountant.strength("gaussian", amount))
-            self.ledger.charge(purpose, _ran("gaussian", l2_squared=blocks.l2_squared, variance=scale), amount)
-            return self._add_noise(values._value, scale), np.full(blocks.n_values, float(scale))
-        rate = KNorm.limited(Rate.below(accountant.strength(KNorm.name, amount) / blocks.l1), blocks.n_values)
-        self.ledger.charge(purpose, _ran(KNorm.name, l1=blocks.l1, rate=rate), amount)
-        return self._add_joint_noise(values._value, sizes, rate), KNorm.variances(sizes, rate)
+        scale, ran = _joint_noise(accountant, amount, blocks)
+        self.ledger.charge(purpose, ran, amount)
+        if isinstance(scale, Rate):
+            return self._add_joint_noise(values._value, sizes, scale), KNorm.variances(sizes, scale)
+        return self._add_noise(values._value, scale), np.full(blocks.n_values, float(scale))
 
     def name_frequent(
         self, counts: Sealed[dict[str, int]], amount: float, delta: float, purpose: Purpose | str
@@ -174,7 +172,7 @@ def _ran(name: str, **parameters: int | Rate | Fraction) -> Mechanism:
     return Mechanism(name, {key: Fraction(value.numerator, value.denominator) for key, value in parameters.items()})
 
 
-# Cached, as the next one: trees of a sequence ask for the same amounts, and exact fractions are slow.
+# Cached, as the next two: trees of a sequence ask for the same amounts, and exact fractions are slow.
 @lru_cache(maxsize=1024)
 def _choice(accountant: Accountant, name: str, amount: float, width: int) -> tuple[Rate, Mechanism]:
     """The rate at which a choice among scores of this width costs ``amount``, and what is charged for it."""
@@ -191,6 +189,16 @@ def _noise(accountant: Accountant, amount: float, sensitivity: Sensitivity) -> t
         return variance, _ran(accountant.noise, l2_squared=sensitivity.l2_squared, variance=variance)
     rate = Rate.below(strength / sensitivity.l1)
     return rate, _ran(accountant.noise, l1=sensitivity.l1, rate=rate)
+
+
+@lru_cache(maxsize=1024)
+def _joint_noise(accountant: Accountant, amount: float, blocks: Blocks) -> tuple[Rate | Fraction, Mechanism]:
+    """The rate of K-norm noise, or the variance of Gaussian noise, that costs ``amount``, and what is charged for it."""
+    if accountant.noise == "gaussian":
+        variance = Gaussian.rounded(blocks.l2_squared / accountant.strength("gaussian", amount))
+        return variance, _ran("gaussian", l2_squared=blocks.l2_squared, variance=variance)
+    rate = KNorm.limited(Rate.below(accountant.strength(KNorm.name, amount) / blocks.l1), blocks.n_values)
+    return rate, _ran(KNorm.name, l1=blocks.l1, rate=rate)
 
 
 def _by_count(counts: dict[str, int]) -> list[str]:
