@@ -41,6 +41,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement, large_delta, proof_in_words, sample_words
 from dpforest.recipes import get_recipe, is_listed
+from dpforest.recipes.catalogue import equals_listed
 from dpforest.recipes.fingerprint import fingerprint
 from dpforest.recipes.published.base import Published
 from dpforest.recipes.published.registry import get_published
@@ -160,7 +161,9 @@ def whose_parts(model: Any, recipe: Recipe) -> dict[str, Any]:
     """Two fields of the statement: whether the recipe is the caller's own, and which code from outside the library runs."""
     facts = model.schema if isinstance(model.schema, Schema) else None
     kinds = [] if facts is None else [type(part) for part in (facts, facts.target, *facts.features.values())]
-    return {"own_recipe": not is_listed(recipe), "outside": outside_parts(type(model), recipe, kinds)}
+    outside = outside_parts(recipe)
+    is_own = bool(outside) or not equals_listed(recipe)
+    return {"own_recipe": is_own, "outside": tuple(sorted({*outside, *outside_parts(type(model), kinds)}))}
 
 
 def _printed_form(model: Any, recipe: Recipe) -> Published | None:
@@ -257,6 +260,10 @@ def resolve_schema(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Schem
 
 def keep_names(model: Any, X: Any, schema: Schema) -> None:
     """Set what scikit-learn keeps of a table on the estimator: the number of columns, and their names if there are any."""
+    if type(X) is np.ndarray and X.ndim == 2:  # what is below does this too, after asking all table libraries for names
+        vars(model).pop("feature_names_in_", None)
+        model.n_features_in_ = X.shape[1]
+        return
     # A list has no names to keep and, without a row, no columns to count.
     has_shape = len(getattr(X, "shape", ())) == 2
     validate_data(model, X if has_shape else np.empty((0, schema.n_features)), skip_check_array=True)

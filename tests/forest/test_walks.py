@@ -12,7 +12,7 @@ from tests.support.strategies import FIXED, MIXED, SEEDS, forests, mixed_table, 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, estimators
 from dpforest.common import threads as workers
 from dpforest.common.threads import Workers
-from dpforest.forest.walks import ROWS_AT_ONCE
+from dpforest.forest.walks import ROWS_AT_ONCE, sum_children
 from dpforest.schema.domain import Domain, Grid
 
 BLOCK = ROWS_AT_ONCE
@@ -135,3 +135,17 @@ def test_predictions_are_the_votes_of_the_twin():
                   for value, part, cuts in zip(row, domain.features, domain.cuts, strict=True)]  # fmt: skip
         votes = naive.votes(model.forest_, record)
         np.testing.assert_allclose(shares, np.array(votes) / sum(votes), rtol=1e-12)
+
+
+@FIXED
+@given(forests(), SEEDS)
+def test_sums_over_children_are_those_of_their_twin(forest, seed):
+    rng = np.random.default_rng(seed)
+    values, chosen = rng.normal(size=(forest.n_nodes, 3)), rng.random(forest.n_nodes) < 0.6
+    expected = values.tolist()
+    for node in reversed(range(forest.n_nodes)):
+        if chosen[node]:
+            children = np.flatnonzero(forest.parents == node).tolist()
+            expected[node] = [sum(expected[child][index] for child in children) + 0.0 for index in range(3)]
+    sum_children(forest.parents, forest.first_children, chosen, values)
+    assert values.tolist() == expected

@@ -110,3 +110,12 @@ def test_words_are_fetched_for_what_is_left_to_draw_and_not_much_more():
     source._source = lambda n_bytes: fetched.append(n_bytes) or take(n_bytes)
     source.draw_for_records(draw_below, np.empty(240_000, dtype=np.int64), 2)
     assert 40_000 <= sum(fetched) <= 50_000  # 24 draws from four bytes
+
+
+def test_a_generator_draws_what_its_seed_gives_whenever_it_is_first_asked():
+    first, second = Entropy(5), Entropy(5)
+    unused, late = first.generator(), first.generator()
+    for _ in range(2):
+        seed = int.from_bytes(second._source(16), "little")
+    assert late.random(4).tolist() == np.random.Generator(np.random.PCG64(seed)).random(4).tolist()
+    assert unused.integers(0, 1 << 60) == Entropy(5).generator().integers(0, 1 << 60)

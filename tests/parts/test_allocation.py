@@ -11,7 +11,7 @@ from tests.support.strategies import FIXED
 
 from dpforest.errors import ParameterError
 from dpforest.parts.allocation import Arithmetic, Geometric, Harmonic, LeavesOnly, Linear, Uniform, spread
-from dpforest.privacy.amounts import exact
+from dpforest.privacy.amounts import add, divide, exact, round_down
 
 ALLOCATIONS = [
     Uniform(),
@@ -207,3 +207,20 @@ def test_a_series_that_leaves_the_range_of_numbers_is_refused(kind, parameters):
 def test_weights_below_zero_and_leaves_without_a_share_are_refused(splits, counts):
     with pytest.raises(ParameterError):
         spread(1.0, splits, counts)
+
+
+def test_weights_that_are_equal_and_mean_different_numbers_are_told_apart():
+    # 0.1 stands for one tenth; the fraction of the same binary value is a little more than that.
+    same = Fraction(0.1)
+    assert same == 0.1
+    for weight in (0.1, same, 0.1):
+        first, rest = divide(1.0, [weight, 1])
+        assert first == round_down(exact(weight) / (exact(weight) + 1))
+        assert exact(first) + exact(rest) <= 1
+
+
+@FIXED
+@given(st.lists(st.sampled_from([0.0, 0.1, 0.2, 1e-9, 3.7]), max_size=5))
+def test_a_sum_of_amounts_is_the_exact_one_rounded_down(given_amounts):
+    assert add(*given_amounts) == round_down(sum(map(exact, given_amounts), Fraction(0)))
+    assert add(*given_amounts, math.inf) == math.inf

@@ -298,3 +298,15 @@ def test_no_step_changes_the_forest_it_was_given(step):
     step.refine(forest)
     for name, value in before.items():
         np.testing.assert_array_equal(getattr(forest, name), value)
+
+
+@pytest.mark.parametrize(
+    "step", [NonNegative(), Consistency(), Shrinkage(), EvenShrinkage()], ids=lambda s: type(s).__name__
+)
+@FIXED
+@given(forests())
+def test_a_step_that_gives_shares_does_so_whatever_they_were_before(step, forest):
+    assert step.gives_shares
+    forest = forest.summed()
+    others = [replace(forest, shares=np.empty((0, 0))), plain_shares(forest)]
+    assert len({step.refine(each).shares.tobytes() for each in others}) == 1

@@ -281,3 +281,12 @@ def test_routes_of_a_block_of_nodes_are_those_of_the_whole():
     assert block.valid.tolist() == whole.valid[2:4].tolist()
     assert isinstance(block.routes, Routes)
     assert block.routes is whole.routes
+
+
+def test_no_route_sends_all_codes_to_the_first_child():
+    domain = Domain.of(Schema({"x": Numeric(0, 1), "c": Categorical(["a", "b"])}, Classes([0, 1])), Grid(4))
+    routes = Menu((Thresholds(), OneChildPerValue(numeric=False))).fixed(domain)
+    children = routes.children(np.array([-1, 0, routes.n_routes - 1, -1]))
+    assert children[[0, 3]].tolist() == [[0] * domain.most_codes] * 2
+    assert children[1].tolist() == [0] + [1] * (domain.most_codes - 1)
+    assert children[2, :4].tolist() == [0, 1, 2, 3]

@@ -1,5 +1,6 @@
 """Cuts come from public bounds alone, and conditions are worded so that people can read them."""
 
+import pickle
 import warnings
 from itertools import pairwise
 
@@ -233,3 +234,23 @@ def test_conditions_tell_a_category_from_the_words_for_unlisted_and_for_missing_
     domain = domain_of(Categorical(["other", "missing", "a"]))
     texts = {domain.describe(0, np.arange(5) == code) for code in range(5)}
     assert len(texts) == 5
+
+
+def test_a_domain_is_made_once_for_a_schema_and_a_grid():
+    schema = Schema({"x": Numeric(0, 1)}, Classes(["a", "b"]))
+    domain = Domain.of(schema, Grid(8))
+    assert Domain.of(schema, Grid(8)) is domain
+    assert Domain.of(schema, Grid(8)).with_lists({}) is domain
+    assert Domain.of(schema, Grid(4)) is not domain
+    # Labels and bounds that compare as equal are shown differently.
+    assert Domain.of(Schema({"x": Numeric(0.0, 1.0)}, Classes(["a", "b"])), Grid(8)) is not domain
+
+
+def test_what_was_made_of_a_domain_is_made_once_and_not_saved():
+    domain, asked = domain_of(Numeric(0, 1)), []
+    for _ in range(2):
+        assert domain.once(("sum", 1), lambda: asked.append(1) or "made") == "made"
+    assert asked == [1]
+    copy = pickle.loads(pickle.dumps(domain))
+    assert (copy.names, copy.offsets.tolist()) == (domain.names, domain.offsets.tolist())
+    assert copy.once(("sum", 1), lambda: "made anew") == "made anew"

@@ -92,6 +92,11 @@ def test_fingerprints_are_the_same_in_every_process_and_differ_between_recipes()
     assert json.loads(other.stdout) == listed
 
 
+@pytest.mark.parametrize("name", ["auto", "guan-2020"])
+def test_a_copy_of_a_recipe_has_its_fingerprint(name):
+    assert fingerprint(replace(get_recipe(name))) == fingerprint(get_recipe(name))
+
+
 @pytest.mark.parametrize(
     "parts",
     [

@@ -16,7 +16,7 @@ import numpy as np
 from dpforest.common.text import count_words, in_brackets, mean_words, one_line, share_words
 from dpforest.errors import ParameterError, shown
 from dpforest.forest.bands import INDEPENDENT, NORMAL_95, STANDS_OUT, Bands
-from dpforest.forest.walks import add_votes, coins, find_leaves
+from dpforest.forest.walks import add_votes, coins, find_leaves, sum_children
 from dpforest.schema import Classes, Target
 from dpforest.schema.domain import Domain
 
@@ -70,7 +70,7 @@ class Forest:
     def n_nodes(self) -> int:
         return len(self.trees)
 
-    @property
+    @cached_property
     def n_trees(self) -> int:
         return int(np.count_nonzero(self.parents < 0))
 
@@ -98,12 +98,8 @@ class Forest:
         """A copy of the forest in which nodes without released counts have the sums of their children's counts."""
         counts, variances = self.counts.copy(), self.variances.copy()
         missing = np.isnan(variances)
-        counts[missing], variances[missing] = 0, 0
-        for level in reversed(self.level_slices()[1:]):
-            below = np.arange(level.start, level.stop)
-            below = below[missing[self.parents[below]]]
-            np.add.at(counts, self.parents[below], counts[below])
-            np.add.at(variances, self.parents[below], variances[below])
+        for values in (counts, variances[:, None]):
+            sum_children(self.parents, self.first_children, missing, values)
         return replace(self, counts=counts, variances=variances, released=~missing)
 
     def without_children(self, nodes: np.ndarray) -> "Forest":
@@ -135,18 +131,17 @@ class Forest:
     def join(forests: "list[Forest]") -> "Forest":
         """One forest with the trees of all, in their order."""
         order = np.argsort(np.concatenate([forest.levels for forest in forests]), kind="stable")
-        index = np.argsort(order)
+        index, n_nodes = np.argsort(order), [forest.n_nodes for forest in forests]
+
+        def joined(name: str) -> np.ndarray:
+            return np.concatenate([getattr(forest, name) for forest in forests])[order]
 
         def numbered(name: str, sizes: list[int]) -> np.ndarray:
             """Numbers of nodes, trees or routes, those of each forest shifted by how many the forests before it have."""
-            shifts = np.cumsum([0, *sizes])
-            parts = [getattr(forest, name) for forest in forests]
-            return np.concatenate([np.where(part < 0, -1, part + s) for part, s in zip(parts, shifts, strict=False)])[order]
+            shifts, numbers = np.repeat(np.cumsum([0, *sizes[:-1]]), n_nodes)[order], joined(name)
+            return np.where(numbers < 0, -1, numbers + shifts)
 
-        n_nodes = [forest.n_nodes for forest in forests]
-        changed: dict[str, Any] = {
-            name: np.concatenate([getattr(forest, name) for forest in forests])[order] for name in (*PER_NODE, "features")
-        }
+        changed: dict[str, Any] = {name: joined(name) for name in (*PER_NODE, "features")}
         for name in ("parents", "first_children"):
             ids = numbered(name, n_nodes)
             changed[name] = np.where(ids < 0, -1, index[ids])

@@ -20,6 +20,22 @@ def coins(codes: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
+def sum_children(parents, first_children, chosen, values):
+    """Set ``values`` ``(n_nodes, n_values)`` of the nodes of the mask ``chosen`` to the sums over their children; 0 of none.
+
+    Children follow one another and have larger numbers than their parent, so they are done before it.
+    """
+    for node in range(parents.size - 1, -1, -1):
+        if chosen[node]:
+            values[node] = 0.0
+            child = first_children[node]
+            while 0 <= child < parents.size and parents[child] == node:
+                for value in range(values.shape[1]):
+                    values[node, value] += values[child, value]
+                child += 1
+
+
+@njit(cache=True, nogil=True)
 def _walk(codes, begin, n_steps, nodes, routes, reached):
     """Move records ``n_steps`` levels down in one tree: ``reached`` has the nodes of the records from ``begin`` on."""
     flat, first = codes.reshape(-1), np.uint64(begin)

@@ -26,7 +26,7 @@ MOST_SCORES = 1 << 26
 # Cells of children that are scored at once: they stay in the processor's cache.
 SCORED_CELLS = 1 << 17
 # How many times as long it takes to score a candidate of a node as to count a code of a record, roughly.
-SCORING_PASSES = 10
+SCORING_PASSES = 20
 ONE_THREAD = Workers()
 # The weight of balance is rounded to this part of the criterion's.
 WEIGHT_STEPS = 64
@@ -72,7 +72,8 @@ class Level:
 
         ``features`` are those of the scores, for choices in which no two nodes may take the same one.
         """
-        bound, purpose = criterion.bound(self.counter.most_per_feature), replace(self.purpose, step=step)
+        bound = criterion.bound(self.counter.most_per_feature)
+        purpose = self.purpose if step is None else replace(self.purpose, step=step)
         distinct = features if self.distinct else None
         return self.gate.select(scores, valid, bound, amount, purpose, mechanism=self.mechanism, distinct=distinct)
 

@@ -72,20 +72,16 @@ class Growth:
         Returns, for the nodes that were open, the feature ``(n_open,)`` (-1 for a leaf), the route ``(n_open, most_codes)``
         and the first child ``(n_open,)``.
         """
-        routes, n_open = candidates.routes, self.n_open
-        features, n_children = np.full(n_open, -1), np.zeros(n_open, dtype=np.int64)
-        splitting = np.flatnonzero(chosen >= 0)
-        given = candidates.indices[splitting, chosen[splitting]]
-        features[splitting], own_routes = routes.features[given], np.zeros((n_open, routes.tables.shape[1]), dtype=np.uint16)
-        own_routes[splitting] = routes.children(given)
+        n_open, n_children = self.n_open, np.zeros(self.n_open, dtype=np.int64)
+        given = np.where(chosen >= 0, candidates.indices[np.arange(n_open), chosen], -1)
+        features, own_routes = np.where(given >= 0, candidates.routes.features[given], -1), candidates.routes.children(given)
         most = min(MOST_NODES - self.first - n_open, MOST_REACH // self.domain.total_codes)
         _renumber(self.reach, self.domain.offsets, most, features, own_routes, n_children)
-        nodes = np.flatnonzero(features >= 0)
-        first_children = np.full(n_open, -1)
-        first_children[nodes] = self.first + n_open + np.cumsum(n_children)[nodes] - n_children[nodes]
+        is_split = features >= 0
+        first_children = np.where(is_split, self.first + n_open + np.cumsum(n_children) - n_children, -1)
         self._first_children.append(first_children)
         self._features.append(features)
-        self._routes.append(own_routes[nodes])
+        self._routes.append(own_routes[is_split])
 
         parents = np.repeat(np.arange(n_open), n_children)
         self._unseen = (features, own_routes, n_children, parents)
@@ -99,7 +95,7 @@ class Growth:
         none = np.full(self.n_open, -1)
         features = np.concatenate([*self._features, none])
         inner = features >= 0
-        routes = np.concatenate([np.empty((0, int(self.domain.n_codes.max())), dtype=np.uint16), *self._routes])
+        routes = np.concatenate([np.empty((0, self.domain.most_codes), dtype=np.uint16), *self._routes])
         n_nodes = len(features)
         return Forest(
             domain=self.domain,

@@ -154,13 +154,13 @@ def _odds(right: list[Sealed[np.ndarray]], n_records: Sealed[np.ndarray], n_rows
 
 def _with_labels(forest: Forest, leads: np.ndarray) -> Forest:
     """The tree with these log-odds ``(n_nodes,)`` as votes; a label counts as one record, as in ``PrivateLabel``."""
-    counts = np.stack([leads < 0, leads > 0], axis=1).astype(float)
-    forest = replace(forest, counts=np.where(forest.is_leaf[:, None], counts, np.nan))
-    return additive(replace(forest, variances=np.where(forest.is_leaf, 0.0, np.nan)), np.stack([-leads, leads], axis=1) / 2)
+    leaves = np.flatnonzero(forest.is_leaf)
+    counts = np.stack([leads < 0, leads > 0], axis=1)[leaves]
+    return additive(forest.with_counts(leaves, counts, 0.0), np.stack([-leads, leads], axis=1) / 2)
 
 
 def additive(forest: Forest, scores: np.ndarray) -> Forest:
     """The forest with votes that add ``scores`` ``(n_nodes, n_classes)`` to the log-odds of the classes."""
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    forest = replace(forest.summed(), shares=powers / powers.sum(axis=1, keepdims=True))
-    return replace(forest, votes=LogShares().votes(forest), link=LogShares.link)
+    shares = powers / powers.sum(axis=1, keepdims=True)
+    return replace(forest.summed(), shares=shares, votes=LogShares().of_shares(shares), link=LogShares.link)

@@ -152,7 +152,8 @@ def _chosen_bins(
     counts: Sealed[np.ndarray], left_out: list[int], parts: Parts, each: float, gate: Gate, purpose: Purpose
 ) -> list[list[int]]:
     """The bin that is chosen in each part, for each feature; a feature costs ``each``, and features add up."""
-    offered = np.array([[first <= index < end for index in range(N_BINS)] for first, end in parts])
+    bins, ends = np.arange(N_BINS), np.array(parts)
+    offered = (ends[:, :1] <= bins) & (bins < ends[:, 1:])
     found: list[list[int]] = []
     for first in range(0, len(left_out), COLUMNS_AT_ONCE):
         some = left_out[first : first + COLUMNS_AT_ONCE]

@@ -65,6 +65,11 @@ class Direction:
         """The features that have values."""
         return [feature for feature, _ in self.values]
 
+    def in_steps(self, slope: float) -> list[np.ndarray]:
+        """The votes of each feature's codes in whole steps, each ``(n_codes, 2)``, which add ``slope`` times the score."""
+        steps = in_steps(slope * np.concatenate([values for _, values in self.values]))
+        return np.split(steps, np.cumsum([len(values) for _, values in self.values[:-1]]))
+
 
 @dataclass(frozen=True)
 class Linear(Step):
@@ -110,7 +115,7 @@ class Linear(Step):
         direction = self._direction(run, maps, weights, first, second)
         # Scores of records before the choice: that of the direction alone. One step more of the second class makes all leads
         # odd, so that none is on the border of two bins.
-        before = [in_steps(values) for _, values in direction.values]
+        before = direction.in_steps(1.0)
         aside = in_steps(np.array([-run.prior])) + np.array([0, 1], dtype=np.int32)
         add_by_code(run, direction.features, before, aside)
         leads = run.scored.count_leads(WIDTH, N_BINS)
@@ -118,7 +123,7 @@ class Linear(Step):
             slope, offset = self._rule(run, leads, direction, choice, rest)
         else:
             slope, offset = _slope(run, leads, weights, add(choice, rest))
-        after, shift = [in_steps(slope * values) for _, values in direction.values], in_steps(np.array([offset]))
+        after, shift = direction.in_steps(slope), in_steps(np.array([offset]))
         features = direction.features
         add_by_code(run, features, [new - old for new, old in zip(after, before, strict=True)], shift - aside)
         run.trees.append(marginal_trees(run.counter.domain, run.counter.target, features, after, shift))
@@ -166,6 +171,10 @@ def linear_maps(domain: Domain, grid: Grid, categories: bool) -> Maps:
     The place of a bin is its rank among the bins of its feature, if its cuts were learnt or there are no bounds, else its
     middle between the bounds. "Other" and missing are at 0.
     """
+    return domain.once(("linear maps", grid, categories), partial(_linear_maps, domain, grid, categories))
+
+
+def _linear_maps(domain: Domain, grid: Grid, categories: bool) -> Maps:
     found: list[tuple[int, np.ndarray]] = []
     for feature, n_codes in enumerate(domain.n_codes.tolist()):
         n_values = int(domain.n_values[feature])
@@ -182,6 +191,10 @@ def linear_maps(domain: Domain, grid: Grid, categories: bool) -> Maps:
 
 def even_maps(domain: Domain, grid: Grid) -> Maps:
     """The maps of numbers by how far they are from the middle, in -1 .. 1."""
+    return domain.once(("even maps", grid), partial(_even_maps, domain, grid))
+
+
+def _even_maps(domain: Domain, grid: Grid) -> Maps:
     return tuple(
         (feature, _padded(2 * np.abs(_places(domain, grid, feature)[:, None]) - 1, int(domain.n_codes[feature])))
         for feature in np.flatnonzero(domain.is_numeric & (domain.n_values > 2))[:MOST_NUMBERS].tolist()
@@ -327,7 +340,7 @@ def marginal_trees(
     n_trees, n_codes = len(features), domain.n_codes[features]
     ends, n_leaves = n_trees + 1 + np.cumsum(n_codes), int(n_codes.sum())
     roots, of_leaf = np.arange(n_trees + 1), np.repeat(np.arange(n_trees), n_codes)
-    code, none = np.arange(int(domain.n_codes.max())), np.full(n_leaves + 1, -1)
+    code, none = np.arange(domain.most_codes), np.full(n_leaves + 1, -1)
     forest = Forest(
         domain=domain,
         target=target,

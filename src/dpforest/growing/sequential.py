@@ -125,7 +125,8 @@ class Phase(Step):
     def train(self, run: Run, amount: float) -> float:
         step, gate = replace(run.recipe, **self.parts, n_trees=1), run.gate
         budget = step.allocate.plan(divide_evenly(amount, rounds(self.n_trees, run.n_batches)), step.depth)
-        features = gate.entropy.generator().permutation(run.counter.domain.n_features)
+        rng = gate.entropy.generator()
+        features = rng.permutation(run.counter.domain.n_features) if self.one_feature_each else np.empty(0, dtype=np.int64)
         for number in run.in_turn(self.n_trees):
             run.start_tree(step.criterion.sees)
             order = np.full((1, budget.depth), features[number % len(features)]) if self.one_feature_each else None

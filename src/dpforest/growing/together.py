@@ -45,7 +45,9 @@ class Together(Stages):
 
 def refined(forest: Forest, recipe: Recipe) -> Forest:
     """The forest after the recipe's post-processing, with its votes; a function of released values."""
-    forest = plain_shares(forest.summed())
+    forest = forest.summed()
+    if not any(getattr(step, "gives_shares", False) for step in recipe.refine[:1]):
+        forest = plain_shares(forest)
     for step in recipe.refine:
         forest = step.refine(forest)
     return replace(forest, votes=recipe.vote.votes(forest), link=recipe.vote.link, draws=recipe.vote.draws)

@@ -4,7 +4,8 @@ import hashlib
 import os
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 
@@ -61,7 +62,7 @@ class Entropy:
 
     def generator(self) -> np.random.Generator:
         """A fast generator of numpy for *public* coins, such as which features a node may use."""
-        return np.random.Generator(np.random.PCG64(int.from_bytes(self._source(16), "little")))
+        return cast(np.random.Generator, _Generator(self._source(16)))
 
     def _refill(self, n_wanted: int) -> None:
         unused = self._words[self._cursor[0] :]
@@ -70,6 +71,20 @@ class Entropy:
         words = np.frombuffer(self._source(2 * fresh), dtype=np.uint16)
         self._words = np.concatenate([unused, words])
         self._cursor[:] = 0
+
+
+class _Generator:
+    """A generator of numpy that is made when it is first asked for something: many trees have nothing to draw."""
+
+    def __init__(self, seed: bytes) -> None:
+        self._seed = seed
+
+    @cached_property
+    def _made(self) -> np.random.Generator:
+        return np.random.Generator(np.random.PCG64(int.from_bytes(self._seed, "little")))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._made, name)
 
 
 class KeyedEntropy(Entropy):

@@ -106,6 +106,8 @@ def _idle_columns(forest: Forest) -> list[str]:
 
 def _holds_nearly_all(forest: Forest, nodes: np.ndarray, codes: list[int]) -> bool:
     """Whether nearly all records of some nodes are in children that only these codes of a feature lead to."""
+    if not forest.variances[nodes].any():  # nothing was counted with noise, so nothing stands out of it
+        return False
     sizes, variances = np.zeros(2), np.zeros(2)  # beside, within
     for node in nodes.tolist():
         routes = forest.routes[forest.splits[node], : forest.domain.n_codes[forest.features[node]]]

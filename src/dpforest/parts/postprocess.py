@@ -7,17 +7,18 @@ released.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
+from dpforest.forest.walks import sum_children
 from dpforest.schema import Classes
 
 
 class PostProcess(Protocol):
-    """A step that changes a released forest."""
+    """A step that changes a released forest. One with ``gives_shares`` gives all class shares, whatever they were before."""
 
     def refine(self, forest: Forest) -> Forest:
         """The forest after the step, with other counts, class shares or structure."""
@@ -32,6 +33,8 @@ class NonNegative:
     Privacy: none; input is released.
     """
 
+    gives_shares: ClassVar[bool] = True
+
     def refine(self, forest: Forest) -> Forest:
         return plain_shares(forest)
 
@@ -45,6 +48,8 @@ class Consistency:
 
     Privacy: none; input is released.
     """
+
+    gives_shares: ClassVar[bool] = True
 
     def refine(self, forest: Forest) -> Forest:
         counts, variances = forest.counts.copy(), forest.variances.copy()
@@ -94,6 +99,7 @@ class Shrinkage:
 
     strength: float = 2.0
     least: float = 0.0
+    gives_shares: ClassVar[bool] = True
 
     def refine(self, forest: Forest) -> Forest:
         weights = np.maximum(self.strength * np.sqrt(forest.variances), self.least)
@@ -114,6 +120,7 @@ class EvenShrinkage:
     """
 
     strength: float = 3.0
+    gives_shares: ClassVar[bool] = True
 
     def refine(self, forest: Forest) -> Forest:
         shares = _held(forest) + np.maximum(self.strength * np.sqrt(forest.variances), LEAST_WEIGHT)[:, None]
@@ -133,15 +140,14 @@ def _held(forest: Forest) -> np.ndarray:
     """
     counts, n = forest.counts, forest.counts.shape[1]
     rough = forest.factors[forest.trees, 2] > 0
+    if not rough.any():
+        return np.maximum(counts, 0)
     sizes = counts.sum(axis=1, keepdims=True)
     leads = (n * counts - sizes) / max(n - 1, 1)
     sizes = np.maximum(sizes, np.abs(leads).max(axis=1, keepdims=True))
     held = np.maximum(np.where(rough[:, None], (sizes + (n - 1) * leads) / n, counts), 0)
     above = rough & ~forest.is_leaf & ~(forest.released if len(forest.released) else forest.is_leaf)
-    held[above] = 0
-    for level in reversed(forest.level_slices()[1:]):
-        below = np.flatnonzero(above[forest.parents[level]]) + level.start
-        np.add.at(held, forest.parents[below], held[below])
+    sum_children(forest.parents, forest.first_children, above, held)
     return held
 
 

@@ -6,7 +6,7 @@ each code. A *menu* offers each node the routes that divide the codes it can sti
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -44,12 +44,15 @@ class Routes:
         """The number of children of the route that has most of them, at least 2."""
         return int(self.tables.max(initial=1)) + 1
 
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """The number of each route, ``(n_routes,)``."""
+        return np.arange(self.n_routes)
+
     def children(self, routes: np.ndarray) -> np.ndarray:
-        """The child of each code ``(len(routes), most_codes)`` by some of the routes."""
-        code = np.arange(self.tables.shape[1])
-        inside = (code >= self.starts[routes, None]) & (code < self.stops[routes, None])
-        children, is_table = (~inside).astype(np.uint16), self.rows[routes] >= 0
-        children[is_table] = self.tables[self.rows[routes[is_table]]]
+        """The child of each code ``(len(routes), most_codes)`` by some of the routes; 0 where a route is -1."""
+        children = np.zeros((len(routes), self.tables.shape[1]), dtype=np.uint16)
+        _fill_children(self.starts, self.stops, self.rows, self.tables, routes, children)
         return children
 
     @staticmethod
@@ -83,7 +86,7 @@ class Routes:
     @staticmethod
     def of_runs(domain: Domain, features: np.ndarray, starts: np.ndarray, stops: np.ndarray, ends: np.ndarray) -> "Routes":
         """Binary routes: the codes ``starts[r] : stops[r]`` of a feature go to child 0, others to 1."""
-        none = np.empty((0, int(domain.n_codes.max())), dtype=np.uint16)
+        none = np.empty((0, domain.most_codes), dtype=np.uint16)
         return Routes(features, starts, stops, ends, np.full(len(features), -1), none)
 
     @staticmethod
@@ -110,11 +113,22 @@ class _Fixed:
         return None
 
 
-@dataclass(frozen=True)
-class Thresholds(_Fixed):
-    """Splits of numeric features: at every cut (missing goes with the larger values), and missing against the rest."""
+class _Kept(_Fixed):
+    """Base of the kinds of split whose routes follow from the domain alone, and are made once for it."""
 
     def fixed(self, domain: Domain) -> Routes | None:
+        return domain.once(self, partial(self.routes, domain))
+
+    def routes(self, domain: Domain) -> Routes | None:
+        """Routes that every node is offered, or None."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Thresholds(_Kept):
+    """Splits of numeric features: at every cut (missing goes with the larger values), and missing against the rest."""
+
+    def routes(self, domain: Domain) -> Routes | None:
         features = np.flatnonzero(domain.is_numeric)
         if not len(features):
             return None
@@ -126,10 +140,10 @@ class Thresholds(_Fixed):
 
 
 @dataclass(frozen=True)
-class OneAgainstRest(_Fixed):
+class OneAgainstRest(_Kept):
     """Splits of categorical features: each value (also "other" and missing) against the rest."""
 
-    def fixed(self, domain: Domain) -> Routes | None:
+    def routes(self, domain: Domain) -> Routes | None:
         features = np.flatnonzero(~domain.is_numeric)
         if not len(features):
             return None
@@ -145,21 +159,21 @@ def _codes_of(domain: Domain, features: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 @dataclass(frozen=True)
-class OneChildPerValue(_Fixed):
+class OneChildPerValue(_Kept):
     """Multiway splits: a child for each code of a feature; only of categorical features if ``numeric`` is False."""
 
     numeric: bool = True
 
-    def fixed(self, domain: Domain) -> Routes | None:
+    def routes(self, domain: Domain) -> Routes | None:
         features = np.flatnonzero(~domain.is_numeric | self.numeric)
-        code = np.arange(int(domain.n_codes.max()))
+        code = np.arange(domain.most_codes)
         # Codes beyond a feature's own never occur; they are routed to child 0.
         children = np.where(code < domain.n_codes[features, None], code, 0)
         return Routes.of_table(domain, features, children) if len(features) else None
 
 
 @dataclass(frozen=True)
-class AllSubsets(_Fixed):
+class AllSubsets(_Kept):
     """Splits of categorical features with up to ``most`` categories: every way to divide the list in two, once.
 
     "Other" and missing go with the last category, and each is offered against the rest, as ``Thresholds`` offer missing.
@@ -167,8 +181,8 @@ class AllSubsets(_Fixed):
 
     most: int = 6  # 31 ways, as many as the cuts of a number in 32 bins
 
-    def fixed(self, domain: Domain) -> Routes | None:
-        tables, width = [], int(domain.n_codes.max())
+    def routes(self, domain: Domain) -> Routes | None:
+        tables, width = [], domain.most_codes
         for feature in np.flatnonzero(~domain.is_numeric & (domain.n_values <= self.most)):
             n = int(domain.n_values[feature])
             inside = (np.arange(1, 1 << max(n - 1, 0))[:, None] >> np.arange(n)) & 1 == 1
@@ -190,7 +204,7 @@ class Intervals(_Fixed):
 
     def fixed(self, domain: Domain) -> Routes | None:
         features = np.flatnonzero(domain.is_numeric)
-        children = np.zeros((len(features), int(domain.n_codes.max())), dtype=np.int64)
+        children = np.zeros((len(features), domain.most_codes), dtype=np.int64)
         for row, feature in enumerate(features):
             if self.borders[feature]:
                 missing = domain.n_codes[feature] - 1
@@ -216,7 +230,7 @@ class RandomSubsets:
         features = np.flatnonzero(~domain.is_numeric & (domain.n_values > self.beyond))
         if not len(features):
             return None
-        children = np.zeros((n_nodes, len(features), self.n_subsets, int(domain.n_codes.max())), dtype=np.uint16)
+        children = np.zeros((n_nodes, len(features), self.n_subsets, domain.most_codes), dtype=np.uint16)
         for index, n_codes in enumerate(domain.n_codes[features].tolist()):
             children[:, index, :, :n_codes] = rng.integers(0, 2, size=(n_nodes, self.n_subsets, n_codes), dtype=np.uint8)
         repeated = np.tile(np.repeat(features, self.n_subsets), n_nodes)
@@ -325,7 +339,7 @@ class Menu:
         tables, indices, n_before = [], [], 0
         if fixed is not None:
             tables, n_before = [fixed], fixed.n_routes
-            indices.append(np.broadcast_to(np.arange(n_before), (n_nodes, n_before)))
+            indices.append(np.broadcast_to(fixed.numbers, (n_nodes, n_before)))
         for kind in self.kinds:
             drawn = kind.drawn(domain, n_nodes, rng)
             if drawn is not None:
@@ -362,7 +376,18 @@ class Menu:
 
 
 @njit(cache=True, nogil=True)
+def _fill_children(starts, stops, rows, tables, routes, children):
+    for index, route in enumerate(routes):
+        if route >= 0 and rows[route] >= 0:
+            children[index] = tables[rows[route]]
+        elif route >= 0:
+            children[index] = 1
+            children[index, starts[route] : stops[route]] = 0
+
+
+@njit(cache=True, nogil=True)
 def _divides(reach, offsets, features, rows, tables, starts, stops, ends, indices, allowed, valid):
+    """Fill ``valid``; see ``Candidates``. Indices are unsigned, or each would be tested for being negative."""
     n_features = offsets.size - 1
     below = np.zeros(reach.shape[1] + n_features, dtype=np.int64)  # codes of a feature that are held before each
     for node in range(indices.shape[0]):
@@ -370,21 +395,20 @@ def _divides(reach, offsets, features, rows, tables, starts, stops, ends, indice
             if allowed[node, feature]:
                 for column in range(offsets[feature], offsets[feature + 1]):
                     below[feature + column + 1] = below[feature + column] + reach[node, column]
-        for candidate in range(indices.shape[1]):
-            route = indices[node, candidate]
-            feature = features[route]
+        for candidate in range(np.uint64(indices.shape[1])):
+            route = np.uint64(indices[node, candidate])
+            own = np.uint64(features[route])
             valid[node, candidate] = False
-            if not allowed[node, feature]:
+            if not allowed[node, own]:
                 continue
-            offset = offsets[feature]
+            offset = np.uint64(offsets[own])
             if starts[route] >= 0:
-                first = feature + offset
-                n_inside = below[first + stops[route]] - below[first + starts[route]]
-                n_all = below[first + ends[route]]
-                valid[node, candidate] = 0 < n_inside < n_all
+                held = below[own + offset :]
+                n_inside = held[np.uint64(stops[route])] - held[np.uint64(starts[route])]
+                valid[node, candidate] = 0 < n_inside < held[np.uint64(ends[route])]
                 continue
             first, children = -1, tables[rows[route]]
-            for code in range(ends[route]):
+            for code in range(np.uint64(ends[route])):
                 if reach[node, offset + code]:
                     if first < 0:
                         first = children[code]

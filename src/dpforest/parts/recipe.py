@@ -258,7 +258,7 @@ class Recipe:
         parts: dict[str, Any] = {
             item.name: getattr(value, task)
             for item in fields(recipe)
-            if isinstance(value := getattr(recipe, item.name), ByTarget)
+            if ByTarget in type(value := getattr(recipe, item.name)).__mro__
         }
         recipe = recipe.shaped(n_trees, depth)
         number = _number(recipe.n_trees, facts)
@@ -286,7 +286,8 @@ class Recipe:
 
     def check_parts(self) -> None:
         """Raise if the proof of a part assumes another part that the recipe does not have."""
-        if any(isinstance(getattr(self, item.name), ByTarget) for item in fields(self)):
+        # As in ``parts``: isinstance would ask for every attribute of a protocol.
+        if any(ByTarget in type(value).__mro__ for value in vars(self).values()):
             return  # not resolved yet
         if (self.criterion.sees == "centre") != (self.centres is not None):
             needs = "has no meaning with" if self.centres is not None else "needs"
@@ -317,7 +318,7 @@ class Recipe:
 
 
 def _number(rule: int | Rule, facts: Facts) -> int:
-    return int(rule.value(facts) if isinstance(rule, Rule) else rule)
+    return int(rule if isinstance(rule, NUMBER) or not isinstance(rule, Rule) else rule.value(facts))
 
 
 def part_at(part: Any, path: str) -> Any:

@@ -92,6 +92,10 @@ class LogShares(Vote):
     link: ClassVar[str] = "softmax"
 
     def votes(self, forest: Forest) -> np.ndarray:
-        logs = np.log(forest.shares)
+        return self.of_shares(forest.shares)
+
+    def of_shares(self, shares: np.ndarray) -> np.ndarray:
+        """The votes of nodes with these class shares, both ``(n_nodes, n_classes)``."""
+        logs = np.log(shares)
         votes = self.rate * (logs - logs.mean(axis=1, keepdims=True))
         return np.rint(SCORE_STEPS * votes) / SCORE_STEPS

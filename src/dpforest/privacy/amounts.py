@@ -72,9 +72,16 @@ def divide(amount: float, weights: Sequence[Number]) -> list[float]:
     """Amounts in proportion to ``weights`` whose exact sum is at most ``amount``; the last one is what the others leave."""
     if math.isinf(amount):
         return [math.inf if weight else 0.0 for weight in weights]
+    return list(_divided(amount, tuple(weights), tuple(map(type, weights))))
+
+
+# Cached as ``exact`` is, and for the same reasons by type.
+@lru_cache(maxsize=1024)
+def _divided(amount: float, weights: tuple[Number, ...], types: tuple[type, ...]) -> tuple[float, ...]:
+    """What ``divide`` gives for a finite amount."""
     unit = exact(amount) / sum(map(exact, weights), Fraction(0))
     shares = [round_down(unit * exact(weight)) for weight in weights[:-1]]
-    return [*shares, round_down(exact(amount) - sum(map(exact, shares)))]
+    return (*shares, round_down(exact(amount) - sum(map(exact, shares))))
 
 
 def divide_evenly(amount: float, n_parts: int) -> float:
@@ -84,4 +91,7 @@ def divide_evenly(amount: float, n_parts: int) -> float:
 
 def add(*amounts: float) -> float:
     """The exact sum of amounts, rounded down to a float."""
-    return math.inf if math.inf in amounts else round_down(sum(map(exact, amounts), Fraction(0)))
+    given = [amount for amount in amounts if amount]
+    if math.inf in given:
+        return math.inf
+    return round_down(sum(map(exact, given), Fraction(0))) if len(given) > 1 else sum(given, 0.0)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from dpforest.errors import AccountingError
 from dpforest.mechanisms import Entropy, Exponential, Gaussian, Geometric, KNorm, PermuteAndFlip, Rate
 from dpforest.mechanisms.thresholds import threshold
+from dpforest.privacy.accountants import Accountant
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.base import Blocks, Bound, Sensitivity
 from dpforest.privacy.events import THRESHOLD_DELTA, Mechanism, Purpose
@@ -66,8 +67,8 @@ class Gate:
             self.ledger.charge(purpose, "exact", amount)
             choose: Callable[..., np.ndarray] = _best
         else:
-            rate = Rate.below(accountant.strength(name, amount) / bound.width)
-            self._charge(purpose, amount, name, width=bound.width, rate=rate)
+            rate, ran = _choice(accountant, name, amount, bound.width)
+            self.ledger.charge(purpose, ran, amount)
             choose = partial(self._choose, name, rate)
         return choose(scores._value, valid) if distinct is None else _one_by_one(choose, scores._value, valid, distinct)
 
@@ -79,14 +80,10 @@ class Gate:
         if math.isinf(amount):
             self.ledger.charge(purpose, "exact", amount)
             return values._value.copy(), 0.0
-        strength = accountant.strength(accountant.noise, amount)
-        if accountant.noise == "gaussian":
-            scale = Gaussian.rounded(Fraction(sensitivity.l2_squared) / strength)
-            self._charge(purpose, amount, accountant.noise, l2_squared=sensitivity.l2_squared, variance=scale)
-            return self._add_noise(values._value, scale), float(scale)
-        rate = Rate.below(strength / sensitivity.l1)
-        self._charge(purpose, amount, accountant.noise, l1=sensitivity.l1, rate=rate)
-        return self._add_noise(values._value, rate), Geometric.variance(rate)
+        scale, ran = _noise(accountant, amount, sensitivity)
+        self.ledger.charge(purpose, ran, amount)
+        variance = Geometric.variance(scale) if isinstance(scale, Rate) else float(scale)
+        return self._add_noise(values._value, scale), variance
 
     def add_joint_noise(
         self, values: Sealed[np.ndarray], blocks: Blocks, amount: float, purpose: Purpose | str
@@ -99,13 +96,11 @@ class Gate:
         if math.isinf(amount):
             self.ledger.charge(purpose, "exact", amount)
             return values._value.copy(), np.zeros(blocks.n_values)
-        if accountant.noise == "gaussian":
-            scale = Gaussian.rounded(blocks.l2_squared / accountant.strength("gaussian", amount))
-            self._charge(purpose, amount, "gaussian", l2_squared=blocks.l2_squared, variance=scale)
-            return self._add_noise(values._value, scale), np.full(blocks.n_values, float(scale))
-        rate = KNorm.limited(Rate.below(accountant.strength(KNorm.name, amount) / blocks.l1), blocks.n_values)
-        self._charge(purpose, amount, KNorm.name, l1=blocks.l1, rate=rate)
-        return self._add_joint_noise(values._value, sizes, rate), KNorm.variances(sizes, rate)
+        scale, ran = _joint_noise(accountant, amount, blocks)
+        self.ledger.charge(purpose, ran, amount)
+        if isinstance(scale, Rate):
+            return self._add_joint_noise(values._value, sizes, scale), KNorm.variances(sizes, scale)
+        return self._add_noise(values._value, scale), np.full(blocks.n_values, float(scale))
 
     def name_frequent(
         self, counts: Sealed[dict[str, int]], amount: float, delta: float, purpose: Purpose | str
@@ -142,18 +137,14 @@ class Gate:
             scale = Rate.below(strength)
             known = {"l1": 1, "rate": scale}
         least = threshold(scale, part, accountant.rows)
-        self._charge(purpose, amount, accountant.noise, **known, threshold=least, **{THRESHOLD_DELTA: part})
+        ran = _ran(accountant.noise, **known, threshold=least, **{THRESHOLD_DELTA: part})
+        self.ledger.charge(purpose, ran, amount)
         return _by_count(self._named(counts._value, scale, least))
 
     def leak(self, value: Sealed[T], reason: str, purpose: Purpose | str) -> T:
         """The exact value, opened without noise as some printed algorithms do; the ledger's total becomes infinite."""
         self.ledger.leak(purpose, reason)
         return value._value
-
-    def _charge(self, purpose: Purpose | str, amount: float, name: str, **parameters: int | Rate | Fraction) -> None:
-        """Charge the ledger for a mechanism, with the parameters that it will run at."""
-        known = {key: Fraction(value.numerator, value.denominator) for key, value in parameters.items()}
-        self.ledger.charge(purpose, Mechanism(name, known), amount)
 
     def _choose(self, name: str, rate: Rate, scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
         """The candidate ``(n_nodes,)`` that a choice mechanism takes by opened scores; call it after the charge."""
@@ -174,6 +165,40 @@ class Gate:
         texts = sorted(counts)  # coins must not follow the order of rows
         noisy = self._add_noise(np.array([counts[text] for text in texts], dtype=np.int64), scale)
         return {texts[index]: int(noisy[index]) for index in np.flatnonzero(noisy >= least)}
+
+
+def _ran(name: str, **parameters: int | Rate | Fraction) -> Mechanism:
+    """The mechanism of this name, with the parameters that it will run at."""
+    return Mechanism(name, {key: Fraction(value.numerator, value.denominator) for key, value in parameters.items()})
+
+
+# Cached, as the next two: trees of a sequence ask for the same amounts, and exact fractions are slow.
+@lru_cache(maxsize=1024)
+def _choice(accountant: Accountant, name: str, amount: float, width: int) -> tuple[Rate, Mechanism]:
+    """The rate at which a choice among scores of this width costs ``amount``, and what is charged for it."""
+    rate = Rate.below(accountant.strength(name, amount) / width)
+    return rate, _ran(name, width=width, rate=rate)
+
+
+@lru_cache(maxsize=1024)
+def _noise(accountant: Accountant, amount: float, sensitivity: Sensitivity) -> tuple[Rate | Fraction, Mechanism]:
+    """The rate of geometric noise, or the variance of Gaussian noise, that costs ``amount``, and what is charged for it."""
+    strength = accountant.strength(accountant.noise, amount)
+    if accountant.noise == "gaussian":
+        variance = Gaussian.rounded(Fraction(sensitivity.l2_squared) / strength)
+        return variance, _ran(accountant.noise, l2_squared=sensitivity.l2_squared, variance=variance)
+    rate = Rate.below(strength / sensitivity.l1)
+    return rate, _ran(accountant.noise, l1=sensitivity.l1, rate=rate)
+
+
+@lru_cache(maxsize=1024)
+def _joint_noise(accountant: Accountant, amount: float, blocks: Blocks) -> tuple[Rate | Fraction, Mechanism]:
+    """The rate of K-norm noise, or the variance of Gaussian noise, that costs ``amount``, and what is charged for it."""
+    if accountant.noise == "gaussian":
+        variance = Gaussian.rounded(blocks.l2_squared / accountant.strength("gaussian", amount))
+        return variance, _ran("gaussian", l2_squared=blocks.l2_squared, variance=variance)
+    rate = KNorm.limited(Rate.below(accountant.strength(KNorm.name, amount) / blocks.l1), blocks.n_values)
+    return rate, _ran(KNorm.name, l1=blocks.l1, rate=rate)
 
 
 def _by_count(counts: dict[str, int]) -> list[str]:

@@ -15,6 +15,7 @@ from dpforest.privacy.events import Charge, Entry, Leak, Scope
 Cost = Fraction | float  # an exact fraction, or the float inf
 # Costs of parallel scopes count as equal down to this ratio: they are equal by plan, and differ by rounding.
 SAME = 1 - Fraction(1, 10**9)
+ZERO = Fraction(0)
 
 
 def joined(kind: str, costs: Iterable[Cost]) -> Cost:
@@ -24,11 +25,14 @@ def joined(kind: str, costs: Iterable[Cost]) -> Cost:
     """
     if kind == "parallel":
         return max(costs, default=Fraction(0))
-    total = Fraction(0)
+    total = ZERO
     for cost in costs:
-        if isinstance(cost, float) and math.isinf(cost):  # fractions are slow to compare
-            return cost
-        total += Fraction(cost) if isinstance(cost, float) else cost
+        if isinstance(cost, float):
+            if math.isinf(cost):  # fractions are slow to compare, and to add
+                return cost
+            cost = Fraction(cost)
+        if cost:
+            total = total + cost if total else cost
     return total
 
 
@@ -37,7 +41,7 @@ def outside(scope: Scope, inside: Cost, accountant: Accountant) -> Cost:
     if scope.kind == "bootstrap" and inside and not math.isinf(inside):
         inside = accountant.bootstrap(rounded(inside))
         inside = inside if math.isinf(inside) else exact(inside)
-    return scope.copies * inside
+    return inside if scope.copies == 1 else scope.copies * inside
 
 
 def rounded(cost: Cost) -> float:

@@ -42,14 +42,27 @@ def get_recipe(name: str) -> Recipe:
     return catalogue[name]
 
 
+def is_of_catalogue(recipe: Recipe) -> bool:
+    """Whether a recipe is the very object that ``get_recipe`` gives."""
+    return _catalogue().get(recipe.name) is recipe
+
+
 def is_listed(recipe: Recipe) -> bool:
     """Whether a recipe is the catalogue's of that name, apart from parameters that ``with_parameters`` can set."""
+    try:
+        # A part from outside may say of itself that it equals any other.
+        return not outside_parts(recipe) and equals_listed(recipe)
+    except Exception:  # parts that cannot be looked into
+        return False
+
+
+def equals_listed(recipe: Recipe) -> bool:
+    """Whether a recipe without parts from outside is the catalogue's of that name, as ``is_listed`` says."""
     try:
         known = _catalogue()[recipe.name]
         if set(recipe.tasks) < set(known.tasks):  # the same recipe, kept to one of its tasks
             recipe = replace(recipe, tasks=known.tasks)
-        # A part from outside may say of itself that it equals any other.
-        return not outside_parts(recipe) and recipe == known.with_parameters(_changed(recipe, known))
+        return recipe is known or recipe == known.with_parameters(_changed(recipe, known))
     except Exception:  # no such name, or parts that cannot be compared with those of the catalogue
         return False
 

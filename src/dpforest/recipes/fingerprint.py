@@ -2,13 +2,14 @@
 
 import hashlib
 from dataclasses import fields, is_dataclass
-from functools import partial
+from functools import cache, partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from dpforest.parts.recipe import COLLECTIONS, MAPPINGS, PLAIN, Recipe, outside_parts
+from dpforest.recipes.catalogue import get_recipe, is_of_catalogue
 
 
 def fingerprint(recipe: Recipe, *estimators: type[Any]) -> str:
@@ -18,9 +19,16 @@ def fingerprint(recipe: Recipe, *estimators: type[Any]) -> str:
     text is empty if parts from outside cannot be read: that must never be the reason why a fit fails.
     """
     try:
-        return _digest((_described(recipe, {}), outside_parts(*estimators)))
+        described = _of_catalogue(recipe.name) if is_of_catalogue(recipe) else _described(recipe, {})
+        return _digest((described, outside_parts(*estimators)))
     except Exception:
         return ""
+
+
+@cache
+def _of_catalogue(name: str) -> Any:
+    """The description of the catalogue's recipe of this name: it is frozen, and fitted again and again."""
+    return _described(get_recipe(name), {})
 
 
 def _digest(description: Any) -> str:

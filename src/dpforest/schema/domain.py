@@ -5,9 +5,10 @@ its categories, then one for values outside the list, then one for missing.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from dpforest.errors import SchemaError
 from dpforest.schema import SECONDS_OF_DAY, Categorical, Date, Feature, Numeric, Schema
 from dpforest.schema.calendar import MOST_CUTS, calendar_cuts, date_words
 
+T = TypeVar("T")
 MOST_CODES = 1 << 16
 # A learnt list has at most so many values, each of at most so many characters.
 MOST_LISTED, MOST_CHARACTERS = 1_000, 200
@@ -171,15 +173,34 @@ class Domain:
 
     @classmethod
     def of(cls, schema: Schema, grid: Grid) -> "Domain":
-        """The domain of a schema's features, with cuts by a grid; raises if a feature has more codes than 16 bits hold."""
+        """The domain of a schema's features, with cuts by a grid; raises if a feature has more codes than 16 bits hold.
+
+        It is made once for a schema and a grid.
+        """
+        if grid in schema.domains:
+            return schema.domains[grid]
         features = derived(schema)
         cuts = tuple(np.empty(0) if isinstance(each.part, Categorical) else grid.cuts(each.part) for each in features)
         domain = cls(features, cuts)
-        widest = int(domain.n_codes.max())
-        if widest > MOST_CODES:
+        if domain.most_codes > MOST_CODES:
             name = domain.names[int(domain.n_codes.argmax())]
-            raise SchemaError(f"Feature {name!r} has {widest} codes; the most is {MOST_CODES}.")
+            raise SchemaError(f"Feature {name!r} has {domain.most_codes} codes; the most is {MOST_CODES}.")
+        schema.domains[grid] = domain
         return domain
+
+    @cached_property
+    def _kept(self) -> dict[Any, Any]:
+        return {}
+
+    def once(self, what: Hashable, make: "Callable[[], T]") -> T:
+        """What ``make`` gives, which follows from the domain and ``what`` alone, and so is made once."""
+        if what not in self._kept:
+            self._kept[what] = make()
+        return self._kept[what]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What can be worked out again is not saved.
+        return {"derived": self.derived, "cuts": self.cuts}
 
     @property
     def lists(self) -> dict[str, list[str]]:
@@ -188,7 +209,9 @@ class Domain:
         return {name: list(part.categories) for name, part in parts if isinstance(part, Categorical) and part.learn}  # type: ignore[arg-type]
 
     def with_lists(self, lists: Mapping[str, Sequence[str]]) -> "Domain":
-        """A copy of the domain in which columns have the lists that were learnt for them."""
+        """The domain in which columns have the lists that were learnt for them; itself if there are none."""
+        if not lists:
+            return self
         learnt = (replace(each, part=_listed(each.part, lists.get(each.name, ()))) for each in self.derived)
         return type(self)(tuple(learnt), self.cuts)
 
@@ -239,7 +262,7 @@ class Domain:
             ]
         )
 
-    @property
+    @cached_property
     def n_values(self) -> np.ndarray:
         """The number of bins or listed categories of each feature, ``(n_features,)``: without "other" and missing."""
         return self.n_codes - 1 - ~self.is_numeric
@@ -249,14 +272,19 @@ class Domain:
         """Where the codes of each feature begin in an array over all codes, ``(n_features + 1,)``; the last is their end."""
         return np.concatenate([[0], np.cumsum(self.n_codes)])
 
-    @property
+    @cached_property
     def total_codes(self) -> int:
         return int(self.offsets[-1])
+
+    @cached_property
+    def most_codes(self) -> int:
+        """The number of codes of the feature that has most of them."""
+        return int(self.n_codes.max())
 
     @property
     def dtype(self) -> np.dtype:
         """The smallest type of integers that holds every code."""
-        return np.dtype(np.uint8 if self.n_codes.max() <= 256 else np.uint16)
+        return np.dtype(np.uint8 if self.most_codes <= 256 else np.uint16)
 
     @cached_property
     def words(self) -> list[np.ndarray]:

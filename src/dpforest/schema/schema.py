@@ -9,7 +9,7 @@ import numbers
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -85,6 +85,11 @@ class Schema:
     @property
     def n_features(self) -> int:
         return len(self.features)
+
+    @cached_property
+    def domains(self) -> dict[Any, Any]:
+        """The domains that were made of the schema, by their grids."""
+        return {}
 
     @property
     def learnt(self) -> tuple[str, ...]:

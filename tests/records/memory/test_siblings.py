@@ -95,7 +95,7 @@ def counter_of(tree, n_jobs=1):
     if tree.scores is not None:
         put_at(counter, np.arange(len(tree.scores))).start_scores()
         counter.add_scores(tree.scores)
-    counter._start(tree.positions.copy(), tree.weights)
+    counter._start(tree.positions.copy(), tree.weights, tree.n_roots)
     if tree.scores is not None:
         counter.spread_residuals()
     return counter
@@ -146,6 +146,9 @@ def check_levels(tree, masks, n_jobs=1, n_levels=4, skip=0.15, in_blocks=0.15):
         split, parents = random_splits(tree, wanted, first)
         counter.descend(first, *split)
         positions = np.array(naive.descend(tree.codes, positions, first, *split), dtype=int).reshape(positions.shape)
+        n_all = first + n_nodes + len(parents)
+        expected = naive.count_nodes(tree.target, seen(tree), tree.weights, positions, 0, n_all)
+        assert counter.count_nodes(0, n_all)._value.tolist() == expected
         assert counter._positions.tolist() == positions.tolist()
         first, n_nodes, above = first + n_nodes, len(parents), wanted[parents]
         if not n_nodes:
@@ -244,6 +247,69 @@ def test_one_child_of_each_split_is_not_counted_if_its_parent_was(n_derived, tar
         counter.descend(first, *halves(tree.domain, n_nodes, first))
         first += n_nodes
     assert n_derived == [1, 2]
+
+
+def passed_over(monkeypatch):
+    """The number of times that all records were looked at to count those of each node."""
+    passes = []
+    for name in ("count_class_nodes", "sum_value_nodes"):
+        kernel = getattr(kernels, name)
+        monkeypatch.setattr(kernels, name, lambda *known, kernel=kernel: passes.append(1) or kernel(*known))
+    return passes
+
+
+def node_counts(tree, counter, first, n_nodes):
+    return naive.count_nodes(tree.target, seen(tree), counter._weights, counter._positions, first, n_nodes)
+
+
+@pytest.mark.parametrize("target", [Classes(["a", "b"]), Bounded(0, 1)], ids=["classes", "bounded"])
+def test_no_pass_is_made_to_count_the_children_of_a_counted_level(monkeypatch, target):
+    tree, passes = full_tree(target=target), passed_over(monkeypatch)
+    tree.weights = tree.rng.integers(0, 256, tree.positions.shape).astype(np.uint8)
+    counter, first = counter_of(tree), 0
+    for n_nodes in (1, 2, 4):
+        counter.count_codes(first, np.ones((n_nodes, 3), dtype=bool))
+        counter.descend(first, *halves(tree.domain, n_nodes, first))
+        first += n_nodes
+        for nodes in [(0, first + 2 * n_nodes), (first, 2 * n_nodes), (first + 1, 1)]:
+            assert counter.count_nodes(*nodes)._value.tolist() == node_counts(tree, counter, *nodes)
+    assert not passes
+
+
+def leaf_beside(counter, tree):
+    _, routes, _ = halves(tree.domain, 2, 1)
+    counter.count_codes(1, np.ones((2, 3), dtype=bool))
+    counter.descend(1, np.array([0, -1]), routes, np.array([3, -1]))
+
+
+def leaf_above(counter, tree):
+    leaf_beside(counter, tree)
+    counter.count_codes(3, np.ones((2, 3), dtype=bool))
+    counter.descend(3, *halves(tree.domain, 2, 3))
+
+
+def half_a_level(counter, tree):
+    counter.count_codes(1, np.ones((1, 3), dtype=bool))
+    counter.descend(1, *halves(tree.domain, 1, 2))
+
+
+def not_counted(counter, tree):
+    counter.count_codes(1, np.array([[False, True, True]] * 2))
+    counter.descend(1, *halves(tree.domain, 2, 1))
+
+
+ELSEWHERE = [leaf_beside, leaf_above, half_a_level, not_counted]
+
+
+@pytest.mark.parametrize("go_on", ELSEWHERE, ids=[each.__name__ for each in ELSEWHERE])
+def test_records_that_no_counted_level_accounts_for_are_counted_in_a_pass(monkeypatch, go_on):
+    tree, passes = full_tree(), passed_over(monkeypatch)
+    counter = counter_of(tree)
+    counter.count_codes(0, np.ones((1, 3), dtype=bool))
+    counter.descend(0, *halves(tree.domain, 1, 0))
+    go_on(counter, tree)
+    assert counter.count_nodes(0, 9)._value.tolist() == node_counts(tree, counter, 0, 9)
+    assert passes
 
 
 def test_no_child_is_derived_from_counts_of_before_residuals_were_spread(n_derived):

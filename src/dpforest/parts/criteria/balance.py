@@ -40,7 +40,9 @@ def _score(children, n_counts, scores):
     for candidate in range(scores.size):
         total, largest = 0, 0
         for child in range(children.shape[1]):
-            size = children[candidate, child, :n_counts].sum()
+            size = 0
+            for c in range(n_counts):
+                size += children[candidate, child, c]
             total += size
             largest = max(largest, size)
         scores[candidate] = total - largest

@@ -58,7 +58,7 @@ def children_of(counts: np.ndarray, candidates: Candidates, offsets: np.ndarray)
     n_valid = int(np.count_nonzero(candidates.valid))
     children = np.zeros((n_valid, routes.most_children, counts.shape[2]), dtype=np.int64)
     _add_up(
-        counts, offsets, routes.features, routes.rows, routes.tables, routes.starts, routes.stops,
+        np.ascontiguousarray(counts), offsets, routes.features, routes.rows, routes.tables, routes.starts, routes.stops,
         candidates.indices, candidates.valid, children,
     )  # fmt: skip
     return children
@@ -66,30 +66,33 @@ def children_of(counts: np.ndarray, candidates: Candidates, offsets: np.ndarray)
 
 @njit(cache=True, nogil=True)
 def _add_up(counts, offsets, features, rows, tables, starts, stops, indices, valid, children):
-    width, index = counts.shape[2], 0
-    below = np.empty((counts.shape[1], width), dtype=np.int64)  # sums of the codes of a feature up to and with each
-    summed = np.full(offsets.size, -1)  # the node whose sums are there
+    """Fill ``children`` of valid candidates. Indices are unsigned, or each would be tested for being negative."""
+    one, width, per_candidate = np.uint64(1), np.uint64(counts.shape[2]), np.uint64(children.shape[1] * counts.shape[2])
+    # Sums of the codes of a feature before each of them, and last of all of them; and the node whose sums are there.
+    below, summed = np.zeros((counts.shape[1] + offsets.size) * counts.shape[2], dtype=np.int64), np.full(offsets.size, -1)
+    filled, place = children.reshape(-1), np.uint64(0)
     for node in range(indices.shape[0]):
-        for candidate in range(indices.shape[1]):
+        own = counts[node].reshape(-1)
+        for candidate in range(np.uint64(indices.shape[1])):
             if not valid[node, candidate]:
                 continue
-            route = indices[node, candidate]
-            begin, end = offsets[features[route]], offsets[features[route] + 1]
+            route = np.uint64(indices[node, candidate])
+            feature = np.uint64(features[route])
+            cell, end = np.uint64(offsets[feature]) * width, np.uint64(offsets[feature + one]) * width
             if starts[route] >= 0:
-                if summed[features[route]] != node:
-                    summed[features[route]] = node
-                    below[begin] = counts[node, begin]
-                    for column in range(begin + 1, end):
-                        for w in range(width):
-                            below[column, w] = below[column - 1, w] + counts[node, column, w]
-                low, high = begin + starts[route] - 1, begin + stops[route] - 1
+                first = cell + feature * width
+                if summed[feature] != node:
+                    summed[feature] = node
+                    for index in range(end - cell):
+                        below[first + index + width] = below[first + index] + own[cell + index]
+                low, high = first + np.uint64(starts[route]) * width, first + np.uint64(stops[route]) * width
                 for w in range(width):
-                    inside = below[high, w] - (below[low, w] if low >= begin else 0)
-                    children[index, 0, w] = inside
-                    children[index, 1, w] = below[end - 1, w] - inside
+                    inside = below[high + w] - below[low + w]
+                    filled[place + w] = inside
+                    filled[place + width + w] = below[first + end - cell + w] - inside
             else:
-                for code in range(end - begin):
-                    child = tables[rows[route], code]
+                for child in tables[np.uint64(rows[route]), : (end - cell) // width]:
                     for w in range(width):
-                        children[index, child, w] += counts[node, begin + code, w]
-            index += 1
+                        filled[place + child * width + w] += own[cell + w]
+                    cell += width
+            place += per_candidate

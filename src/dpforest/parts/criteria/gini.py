@@ -46,14 +46,13 @@ def _score(children, scores):
     for candidate in range(children.shape[0]):
         score = np.int64(0)
         for child in range(children.shape[1]):
-            size, squares = 0, 0
-            for count in children[candidate, child]:
-                size += count
+            size, squares = np.int64(0), np.int64(0)
+            for c in range(children.shape[2]):
+                size += children[candidate, child, c]
+                squares += children[candidate, child, c] * children[candidate, child, c]
             if size == 0:
                 continue
-            if size < MOST_SIZE:
-                for count in children[candidate, child]:
-                    squares += count * count
+            if size < MOST_SIZE:  # else the squares may have passed 64 bits
                 if squares < MOST_SQUARES:
                     score += np.int64(np.uint64(UNITS * squares) // np.uint64(size)) - UNITS * size
                 else:

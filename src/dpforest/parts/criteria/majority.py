@@ -40,9 +40,9 @@ class MaxOperator(Criterion):
 def _score(children, scores):
     for candidate in range(scores.size):
         total = 0
-        for child in children[candidate]:
+        for child in range(children.shape[1]):
             largest = 0
-            for count in child:
-                largest = max(largest, count)
+            for c in range(children.shape[2]):
+                largest = max(largest, children[candidate, child, c])
             total += largest
         scores[candidate] = total

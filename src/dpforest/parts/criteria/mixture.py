@@ -1,6 +1,7 @@
 """Mixtures: one score that weighs several criteria. Sees sealed counts."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import lcm
 
 import numpy as np
@@ -42,15 +43,17 @@ class Mixture(Criterion):
         return all(criterion.accepts(target) for criterion, _ in self.parts)
 
     def score(self, children: np.ndarray, target: Target) -> np.ndarray:
-        scores = np.zeros(children.shape[:-2], dtype=np.int64)
-        for criterion, factor in self._scaled():
-            scores += factor * criterion.score(children, target)
+        scores, *others = (factor * criterion.score(children, target) for criterion, factor in self._scaled)
+        for other in others:
+            scores += other
         return scores
 
     def bound(self, most: int = 1) -> Bound:
-        bounds = [(criterion.bound(most), factor) for criterion, factor in self._scaled()]
+        bounds = [(criterion.bound(most), factor) for criterion, factor in self._scaled]
         return Bound(sum(bound.low * factor for bound, factor in bounds), sum(b.high * f for b, f in bounds))
 
+    @cached_property
     def _scaled(self) -> list[tuple[Criterion, int]]:
+        """The criteria, each with the factor that scales it."""
         whole = lcm(*(criterion.bound().width for criterion, _ in self.parts))
         return [(criterion, weight * whole // criterion.bound().width) for criterion, weight in self.parts]

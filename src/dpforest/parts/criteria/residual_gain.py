@@ -42,7 +42,7 @@ def _score(children, scores):
     n_classes = children.shape[2] - 1  # the last entry is the weight
     for candidate in range(scores.size):
         total = 0
-        for child in children[candidate]:
+        for child in range(children.shape[1]):
             for c in range(n_classes):
-                total += max(child[c], 0)
+                total += max(children[candidate, child, c], 0)
         scores[candidate] = total

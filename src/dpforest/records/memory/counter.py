@@ -94,6 +94,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         self.workers = workers or Workers()
         self._placed = np.empty((0, 0), dtype=np.int32)  # the node of each record before ``_moves``, (n_copies, n_records)
         self._moves: Moves | None = None
+        self._open: range | None = None  # the nodes of one level, if they hold all records
         self._weights = NO_WEIGHTS
         # The first record and the end of each batch, and of those that are counted. Records of other batches follow a tree
         # when their turn comes: its splits by level, and its votes.
@@ -104,10 +105,10 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
 
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
         if len(self._batches) == 1 or len(self._placed) > 1 or assignment != AllTrees(1):
-            self._start(*draw_roots(assignment, self._target_codes.size, entropy))
+            self._start(*draw_roots(assignment, self._target_codes.size, entropy), assignment.n_trees)
         else:
             self._placed[0, slice(*self._turn)] = 0
-            self._start(self._placed, NO_WEIGHTS)
+            self._start(self._placed, NO_WEIGHTS, 1)
 
     def divide(self, n_batches: int, entropy: Entropy) -> None:
         roots, _ = draw_roots(OneTree(n_batches), self._target_codes.size, entropy)
@@ -137,13 +138,20 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         """Move some records through trees, and add their votes."""
         for path, values in trees:
             self._placed[0, start:stop] = 0
-            for moves in path:
-                kernels.descend(self._codes, self._placed, start, stop, *moves)
-            scores.add_scores(self._placed, values, start, stop, self._scores)
+            self._move_and_add(path, values, start, stop)
 
-    def _start(self, roots: np.ndarray, weights: np.ndarray) -> None:
+    def _move_and_add(self, path: list[Moves], values: np.ndarray, start: int, stop: int) -> None:
+        """Move some records on by the splits of a path, and add the votes of where they arrive, a block at a time."""
+        for begin in range(start, stop, kernels.ROWS_AT_ONCE):
+            end = min(stop, begin + kernels.ROWS_AT_ONCE)
+            for moves in path:
+                kernels.descend(self._codes, self._placed, begin, end, *moves)
+            scores.add_scores(self._placed, values, begin, end, self._scores)
+
+    def _start(self, roots: np.ndarray, weights: np.ndarray, n_trees: int = 0) -> None:
         """Put copies of the records at roots ``(n_copies, n_records)``, with weights unless each counts once."""
         self._placed, self._weights, self._moves, self._path = roots, weights, None, []
+        self._open = range(n_trees)
         self.most_per_feature = self.most_per_node = 1
         self._sides = self._residuals = None
         self._forget()
@@ -177,7 +185,11 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         slots = np.full(len(wanted) + 1, kernels.NOT_COUNTED, dtype=np.uint32)
         slots[:-1][is_counted] = np.arange(np.count_nonzero(is_counted))
         counts = np.empty((len(wanted), self.domain.total_codes, self.code_width), dtype=np.int64)
-        kernels.add_parts(self._count(first, slots, wanted if is_sparse else None, features), slots, counts)
+        cells = self._count(first, slots, wanted if is_sparse else None, features)
+        self.workers.run(
+            lambda _, begin, end: kernels.add_parts(cells, slots[begin:end], counts[begin:end]),
+            self.workers.parts(len(counts), cells.shape[0] * self.code_width * self.domain.total_codes),
+        )
         if families is not None:
             kernels.subtract_siblings(counts, *families)
         if not is_sparse and not wanted.all():
@@ -256,6 +268,8 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         return self.target.width if self._sides is None else 2
 
     def tally_nodes(self, first: int, n_nodes: int) -> np.ndarray:
+        if (counts := self._children(first, n_nodes)) is not None:
+            return counts
         kernel = kernels.count_class_nodes if isinstance(self.target, Classes) else kernels.sum_value_nodes
         # Distances from a centre are for splits; the leaves of a bounded target count each record once.
         weights = self._weights if self._sides is None else NO_WEIGHTS
@@ -263,6 +277,19 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         return self._sum_parts(lambda start, stop, counts: kernel(*known, start, stop, counts), (n_nodes, self.target.width))
 
     count_nodes = sealed(tally_nodes)
+
+    def _children(self, first: int, n_nodes: int) -> np.ndarray | None:
+        """What ``tally_nodes`` gives, by the histograms of the level above; None unless they hold all records."""
+        counts_alike = self._sides is None and self._residuals is None  # in nodes as by code
+        if self._above is None or self._open is None or not counts_alike:
+            return None
+        wanted, above, split = self._above
+        if not wanted[np.arange(len(wanted)), split[0]].all():
+            return None
+        counts = np.zeros((n_nodes, self.target.width), dtype=np.int64)
+        known: tuple[Any, ...] = (above, self.domain.offsets, *split, first, counts)
+        kernels.add_children(*known)
+        return counts
 
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         self._settle()
@@ -273,6 +300,8 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         if self._counted is not None and (self._counted[0], len(self._counted[1])) == (first, len(features)):
             self._above = (*self._counted[1:], split)
         self._counted = None
+        is_whole = len(features) > 0 and self._open == range(first, first + len(features)) and bool((features >= 0).all())
+        self._open = range(int(first_children[0]), int(first_children[-1]) + int(routes[-1].max()) + 1) if is_whole else None
 
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[MemoryCounter, MemoryCounter]":
         held = draw_held_out(self._target_codes.size, share, entropy)
@@ -298,11 +327,11 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         coins = np.empty((n_trees, self._target_codes.size), dtype=np.int64)
         entropy.draw_for_records(draw_below, coins, forest.n_trees)
         roots, _ = draw_roots(AllTrees(n_trees), self._target_codes.size, entropy)
-        self._start(roots, (coins < n_wrong).astype(np.uint8))
+        self._start(roots, (coins < n_wrong).astype(np.uint8), n_trees)
 
     def _check_one_tree(self) -> None:
         """Raise unless each record is in one tree: it has one weight and one set of scores."""
-        if len(self._positions) != 1:
+        if len(self._placed) != 1:
             raise ParameterError("Weights of records need one tree at a time; use stages that grow trees in sequence.")
 
     def start_scores(self) -> None:
@@ -311,13 +340,14 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
 
     def add_scores(self, values: np.ndarray) -> None:
         self._check_one_tree()
-        self._in_parts(lambda start, stop: scores.add_scores(self._positions, values, start, stop, self._scores))
+        moves, self._moves = self._moves, None
+        self._in_parts(partial(self._move_and_add, [] if moves is None else [moves], values))
         for (first, end), trees in zip(self._batches, self._behind, strict=True):
             if not self._turn[0] <= first <= end <= self._turn[1]:
                 trees.append((self._path.copy(), values))
 
     def add_by_code(self, features: Sequence[int], values: Sequence[np.ndarray]) -> None:
-        table = np.zeros((len(features), int(self.domain.n_codes.max()), len(self._scores)), dtype=np.int64)
+        table = np.zeros((len(features), self.domain.most_codes, len(self._scores)), dtype=np.int64)
         for own, given in zip(table, values, strict=True):
             own[: len(given)] = given
         known, parts = (self._codes, np.array(features, dtype=np.int64), table), self.workers.parts(self._target_codes.size)

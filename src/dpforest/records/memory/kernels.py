@@ -282,6 +282,18 @@ def subtract_siblings(counts, derived, parents, families, kept):
 
 
 @njit(cache=True, nogil=True)
+def add_children(kept, offsets, features, routes, first_children, first, counts):
+    """Add to ``counts[child - first]`` the sums of ``kept[parent]`` over the codes that its split sends to the child."""
+    for parent in range(features.size):
+        begin, end = offsets[features[parent]], offsets[features[parent] + 1]
+        for code in range(end - begin):
+            node = first_children[parent] + routes[parent, code] - first
+            if 0 <= node < counts.shape[0]:
+                for w in range(counts.shape[1]):
+                    counts[node, w] += kept[parent, begin + code, w]
+
+
+@njit(cache=True, nogil=True)
 def count_class_nodes(labels, weights, positions, first, start, stop, counts):
     """Add 1, or a weight, to ``counts[node - first, label]`` for each record."""
     for copy in range(positions.shape[0]):

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -287,24 +286,22 @@ def _public(domain: Domain, feature: int) -> tuple[bytes, float, float]:
 def _matrices(columns: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     """Arrays ``(n_columns, n_records)``, without a copy, each of successive columns that are evenly spaced in memory."""
     run: list[np.ndarray] = []
+    addresses: list[int] = []
     for column in columns:
-        if run and not _is_even([*run[-2:], column]):
-            yield _stacked(run)
-            run = []
+        address = _address(column)
+        # Columns of a run have one type and stride, and addresses at even distances.
+        alike = run and (column.dtype, column.strides) == (run[0].dtype, run[0].strides)
+        if run and not (alike and (len(run) == 1 or address - addresses[-1] == addresses[1] - addresses[0])):
+            yield _stacked(run, addresses)
+            run, addresses = [], []
         run.append(column)
+        addresses.append(address)
     if run:
-        yield _stacked(run)
+        yield _stacked(run, addresses)
 
 
-def _is_even(columns: list[np.ndarray]) -> bool:
-    """Whether columns have one type and stride, and addresses at even distances."""
-    addresses = [_address(column) for column in columns]
-    alike = all((column.dtype, column.strides) == (columns[0].dtype, columns[0].strides) for column in columns)
-    return alike and len({b - a for a, b in pairwise(addresses)}) == 1
-
-
-def _stacked(columns: list[np.ndarray]) -> np.ndarray:
-    step = _address(columns[1]) - _address(columns[0]) if len(columns) > 1 else 0
+def _stacked(columns: list[np.ndarray], addresses: list[int]) -> np.ndarray:
+    step = addresses[1] - addresses[0] if len(columns) > 1 else 0
     shape, strides = (len(columns), len(columns[0])), (step, *columns[0].strides)
     return as_strided(columns[0], shape, strides, writeable=False)
 
