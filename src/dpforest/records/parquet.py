@@ -4,6 +4,7 @@ import os
 import tempfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -175,8 +176,7 @@ class ParquetVault(Guarded, Openable):
     @cached_property
     def _pieces(self) -> "list[Piece]":
         """The row groups of the files, or the tables of the sample, one after the other."""
-        groups = (group for file in self._files for group in file.split_by_row_group())
-        rows = [*groups] if self._sample is None else self._sample
+        rows = [*_row_groups(self._files)] if self._sample is None else self._sample
         ends = accumulate(map(_n_rows, rows), initial=0)
         return [Piece(first, own) for first, own in zip(ends, rows, strict=False) if _n_rows(own)]
 
@@ -227,12 +227,13 @@ class ParquetVault(Guarded, Openable):
         n_kept, n_rows = int(np.count_nonzero(kept)), len(kept)
         codes, n_done = _spilled((domain.n_features, n_kept), domain.dtype), [0] * self._workers.n_jobs
         firsts = [piece.first for piece in self._pieces]
-        places = [0, *accumulate(np.count_nonzero(kept[first:end]) for first, end in pairwise([*firsts, n_rows]))]
+        n_before = (int(np.count_nonzero(kept[first:end])) for first, end in pairwise([*firsts, n_rows]))
+        places = list(accumulate(n_before, initial=0))
 
         def write(first: int, batch: pa.Table, thread: int, workers: Workers) -> None:
             own, stays = encode(read_columns(batch, self.schema), domain, workers), kept[first : first + batch.num_rows]
             own, piece = own if stays.all() else own[:, stays], bisect_right(firsts, first) - 1
-            place = places[piece] + np.count_nonzero(kept[firsts[piece] : first])
+            place = places[piece] + int(np.count_nonzero(kept[firsts[piece] : first]))
             codes[:, place : place + own.shape[1]] = own
             n_done[thread] += batch.num_rows
             if thread == 0:
@@ -383,22 +384,33 @@ def read_batches(files: list[dataset.ParquetFileFragment], names: list[str], n_r
     A cast to the types of another file would fail, or change a value, because of a single record.
     """
     # Row group after row group: a scanner of the whole table would decode many of them ahead.
-    for file in files:
-        for group in file.split_by_row_group():
-            yield from _read_group(group, names, n_rows)
+    for group in _row_groups(files):
+        yield from _read_group(group, names, n_rows)
+
+
+def _row_groups(files: list[dataset.ParquetFileFragment]) -> Iterator[dataset.ParquetFileFragment]:
+    with _damaged():
+        for file in files:
+            yield from file.split_by_row_group()
 
 
 def _read_group(
     group: dataset.ParquetFileFragment, names: list[str], n_rows: int, use_threads: bool = True
 ) -> Iterator[pa.Table]:
     """Tables of some columns of a row group, at most ``n_rows`` rows each, one after the other."""
-    try:
-        settings = {"columns": names, "batch_size": n_rows, "batch_readahead": 1, "use_threads": use_threads}
+    settings = {"columns": names, "batch_size": n_rows, "batch_readahead": 1, "use_threads": use_threads}
+    with _damaged():
         for batch in group.scanner(group.physical_schema, **settings).to_batches():
             if batch.num_rows:
                 yield pa.Table.from_batches([batch])
+
+
+@contextmanager
+def _damaged() -> Iterator[None]:
+    """Turn what pyarrow raises about a file into a ``TableError``: its own message could quote values."""
+    try:
+        yield
     except (OSError, pa.ArrowException):
-        # The reader's own message could quote values.
         raise TableError(DAMAGED) from None
 
 
