@@ -240,7 +240,7 @@ class ParquetVault(Guarded, Openable):
                 progress(Step("rows encoded", sum(n_done), n_rows, "rows"))
 
         self._each_batch([*self.schema.features], write)
-        if 0 < n_done[0] < n_rows:
+        if n_done[0] < n_rows:
             progress(Step("rows encoded", n_rows, n_rows, "rows"))
         pa.default_memory_pool().release_unused()  # what batches took is of no more use
         target_codes = target_codes if n_kept == n_rows else target_codes[kept]
