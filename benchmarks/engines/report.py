@@ -182,8 +182,8 @@ is limited to 40 MB and 40 MB for each thread, and works on disk beyond that. In
 is held before the fit is Python with its libraries (and that table). What reaches the trainer is counted at
 its connections, from the end of encoding on; for DuckDB it is the size of its results.
 """
-_OWN_PLAN = """The default recipe (`auto`) on the same tables, as it plans by itself: a learnt grid, many small trees that take
-turns on batches of the records, and beyond two and a half million rows a secret sample. The number of rows is declared.
+_OWN_PLAN = """The default recipe (`auto`) on the same tables, as it plans by itself: a learnt grid, many small trees that
+take turns on batches of the records, and beyond two and a half million rows a secret sample. The number of rows is declared.
 """
 _LEVELS = """The grid has a cell for each node, code and class. A cluster sends the grid. A database sends groups that have
 records, each as a row of a result; the trainer fills in the others.

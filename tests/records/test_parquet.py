@@ -485,6 +485,7 @@ def test_progress_comes_from_the_thread_of_the_caller_and_ends_with_all_rows(tmp
 def test_a_file_that_declares_another_number_of_rows_than_it_has_is_damaged(tmp_path, monkeypatch, declared):
     vault = ParquetVault.seal(written(tmp_path, plain(), one_group), CLASSES)
     monkeypatch.setattr(parquet, "_n_rows", lambda rows: declared)
-    for ask in (vault.count, lambda: vault.encode(Domain.of(CLASSES, Grid(9))), lambda: vault.sampled(Fraction(1), Entropy())):
+    domain = Domain.of(CLASSES, Grid(9))
+    for ask in (vault.count, lambda: vault.encode(domain), lambda: vault.sampled(Fraction(1), Entropy())):
         with pytest.raises(TableError, match="damaged"):
             ask()
