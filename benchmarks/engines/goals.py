@@ -7,22 +7,28 @@ from benchmarks.core.figures import figure_text, size_text, time_text
 from benchmarks.core.goals import Goal, Reached
 from benchmarks.core.page import Entries
 from benchmarks.core.results import Row
-from benchmarks.engines.cases import DASK, DUCKDB, DUCKDB_PARQUET, ENGINES, FULL, MEMORY
+from benchmarks.engines.cases import DASK, DUCKDB, DUCKDB_PARQUET, ENGINES, FULL, MEMORY, ONE_TREE, OWN_PLAN, POSTGRESQL
 
 MB = 1e6
 
 
 class Figures:
-    """Measured rows of one scale, by engine, number of rows and threads."""
+    """Measured rows of one scale and plan, by engine, number of rows and threads."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        kept = list(rows)
+    def __init__(self, rows: Iterable[Row], plan: str = ONE_TREE) -> None:
+        self._all = list(rows)
+        kept = [row for row in self._all if row["parameters"]["plan"] == plan]
         full = [row for row in kept if row["parameters"]["scale"] == FULL.name]
         self.rows = full or kept
         self.scale = FULL.name if full else "quick"
         self._found = {(row["system"], *shape_of(row)): row for row in self.rows}
         self.sizes = sorted({shape_of(row)[0] for row in self.rows})
         self.threads = max((shape_of(row)[1] for row in self.rows), default=1)
+
+    @property
+    def own_plan(self) -> "Figures":
+        """The measured rows of the default recipe as it plans."""
+        return Figures(self._all, OWN_PLAN)
 
     def row(self, engine: str, n_rows: int, threads: int | None = None) -> Row | None:
         return self._found.get((engine, n_rows, threads or self.threads))
@@ -53,6 +59,10 @@ def _over_memory(engine: str) -> Callable[[Figures], Reached | None]:
         return Reached(ratio, f"{times}; growing alone {figure_text(growing, 'x')}")
 
     return reach
+
+
+def _of_own_plan(reach: Callable[[Figures], Reached | None]) -> Callable[[Figures], Reached | None]:
+    return lambda figures: reach(figures.own_plan)
 
 
 def _peak(figures: Figures) -> Reached | None:
@@ -89,6 +99,10 @@ GOALS: tuple[Goal[Figures], ...] = (
     Goal("Parquet through DuckDB, peak memory of the trainer", 500.0, "MB", _peak),
     Goal("Dask, time over memory with as many threads as workers", 3.0, "x", _over_memory(DASK)),
     Goal("Dask, time over that with one worker", 1.0, "x", _more_workers),
+    Goal("DuckDB with the own plan, time over memory", 6.0, "x", _of_own_plan(_over_memory(DUCKDB))),
+    Goal("Dask with the own plan, time over memory", 3.0, "x", _of_own_plan(_over_memory(DASK))),
+    Goal("PostgreSQL with the own plan, time over memory", 20.0, "x", _of_own_plan(_over_memory(POSTGRESQL))),
+    Goal("Parquet through DuckDB with the own plan, peak memory of the trainer", 500.0, "MB", _of_own_plan(_peak)),
     # Fewer groups are empty in a larger table, so what a database sends grows up to the size of the public grid.
     Goal("bytes that reach the trainer, largest table over smallest", 2.0, "x", _steady_bytes),
 )

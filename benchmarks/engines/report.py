@@ -109,7 +109,8 @@ def side_by_side(results: Path) -> Entries:
     """Goals and engines as text, for printing; ``section`` says which table a line belongs to."""
     figures = Figures(finished(read_rows(results, QUESTION)).values())
     short = [{name: text for name, text in line.items() if name not in ON_THE_PAGE} for line in engines(figures)]
-    return sections_shown({"Goals": judged(figures), "Engines": short, "Growth": growth(figures)})
+    own = [{name: text for name, text in line.items() if name not in ON_THE_PAGE} for line in engines(figures.own_plan)]
+    return sections_shown({"Goals": judged(figures), "Engines": short, "Own plan": own, "Growth": growth(figures)})
 
 
 def write(results: Path, folder: Path, plots: bool = True) -> Path:
@@ -130,13 +131,17 @@ def growth_curves(figures: Figures) -> dict[str, list[tuple[int, float]]]:
 def page(rows: list[Row], plot: str | None = None) -> str:
     """The page, from rows and the name of the plot beside it."""
     figures = Figures(finished(rows).values())
-    absent = [{"case": f"{row['system']}, {row['dataset']}", "why": row["absent"]} for row in missing(rows)]
+    absent = [
+        {"case": f"{row['system']}, {row['dataset']}, {row['parameters']['plan']}", "why": row["absent"]}
+        for row in missing(rows)
+    ]
     return page_text(
         [
-            _INTRODUCTION.format(n_rows=len(figures.rows)),
+            _INTRODUCTION.format(n_rows=len(figures.rows) + len(figures.own_plan.rows)),
             _QUICK if figures.scale == "quick" else "",
             *section("Goals", judged(figures), _GOALS),
             *section("Engines", engines(figures), _ENGINES),
+            *section("What people run", engines(figures.own_plan), _OWN_PLAN),
             *section("Growth", growth(figures), f"![time against rows]({plot})\n" if plot else ""),
             *section("Bytes of each level", level_bytes(figures), _LEVELS),
             *section("Cost model", foreseen(), _MODEL),
@@ -176,6 +181,9 @@ A database of its own may use the memory that DuckDB takes by default; for a Par
 is limited to 40 MB and 40 MB for each thread, and works on disk beyond that. In memory the table is part of the peak. What
 is held before the fit is Python with its libraries (and that table). What reaches the trainer is counted at
 its connections, from the end of encoding on; for DuckDB it is the size of its results.
+"""
+_OWN_PLAN = """The default recipe (`auto`) on the same tables, as it plans by itself: a learnt grid, many small trees that
+take turns on batches of the records, and beyond two and a half million rows a secret sample. The number of rows is declared.
 """
 _LEVELS = """The grid has a cell for each node, code and class. A cluster sends the grid. A database sends groups that have
 records, each as a row of a result; the trainer fills in the others.

@@ -1,4 +1,4 @@
-"""What an engine costs: one tree on all records, trained in memory, from a file, in databases and on a cluster.
+"""What an engine costs: one tree on all records, and what people run, in memory, from a file, in databases, on a cluster.
 
 The same table, recipe, depth and threads for all. Every case has a process of its own; its row has the seconds of encoding
 and of growing, the peak of memory of the trainer, and the bytes that reached it in each level. The page is made from rows.

@@ -1,4 +1,6 @@
-"""Fits one tree through one engine, in a process of its own, so that its memory and its connections are its own.
+"""Fits one tree, or what the default recipe plans, through one engine.
+
+It has a process of its own, so that its memory and its connections are its own.
 
 A request comes in as a line of JSON, an answer goes out as one: the seconds of encoding and of growing of each run, the
 peak of memory, the bytes that reached this process in each level. Runs are repeated and the best counts, so the first
@@ -35,6 +37,7 @@ from dpforest.pipeline import fit_forest
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
+from dpforest.recipes.catalogue import get_recipe
 from dpforest.records.base import Source
 from dpforest.records.memory.vault import Vault
 from dpforest.records.parquet import ParquetVault
@@ -61,6 +64,8 @@ TREE = Recipe(
     vote=MeanOfShares(),
     depth=cases.DEPTH,
 )
+
+RECIPES = {cases.ONE_TREE: TREE, cases.OWN_PLAN: get_recipe("auto")}
 
 Seal = Callable[[], Source]
 
@@ -129,19 +134,24 @@ OPENERS = {
 }
 
 
-def fit(seal: Seal, depth: int, traffic: Traffic) -> Answer:
-    """One run: seconds of parts, and bytes that had come in at the end of encoding, of each level and of the leaves."""
+def fit(seal: Seal, plan: str, depth: int | None, traffic: Traffic) -> Answer:
+    """One run: seconds of parts, and bytes that had come in at the end of encoding, of each level and of the leaves.
+
+    Of many trees, which ask their levels one after the other, the levels are not told apart.
+    """
     moments: dict[str, tuple[float, int]] = {}
 
     def note(step: str) -> None:
-        if step in ("encoded", "leaves") or str(step).startswith("level "):
+        is_level = plan == cases.ONE_TREE and (step == "leaves" or str(step).startswith("level "))
+        if step == "encoded" or is_level:
             moments[str(step)] = (time.perf_counter(), traffic.so_far())
 
     gate = Gate(Ledger(make_accountant(EPSILON, 0.0)), Entropy())
     start, before = time.perf_counter(), traffic.so_far()
     source = seal()
-    fit_forest(source, TREE, gate, max_depth=depth, progress=note)
+    fit_forest(source, RECIPES[plan], gate, max_depth=depth, progress=note)
     end = time.perf_counter()
+    moments.setdefault("leaves", (end, traffic.so_far()))
     getattr(source, "close", lambda: None)()
     received = [before, *(n_bytes for _, n_bytes in moments.values())]
     encoded = moments["encoded"][0]
@@ -151,13 +161,13 @@ def fit(seal: Seal, depth: int, traffic: Traffic) -> Answer:
 
 def answer(request: Answer) -> Answer:
     """All runs of a case."""
-    shape = Shape(request["n_rows"], request["n_features"], 1, request["depth"])
-    traffic = Traffic()
-    with OPENERS[request["engine"]](request, shape.schema, traffic) as seal:
+    depth, traffic = request.get("depth"), Traffic()
+    schema = Shape(request["n_rows"], request["n_features"], 1, depth or 0).schema
+    with OPENERS[request["engine"]](request, schema, traffic) as seal:
         held = start_watching()
         runs: list[Answer] = []
         while len(runs) < request["repeats"] and sum(run["seconds"] for run in runs) < REPEAT_SECONDS:
-            runs.append(fit(seal, shape.depth, traffic))
+            runs.append(fit(seal, request["plan"], depth, traffic))
         return {"runs": runs, "peak_bytes": peak_bytes(), "held_bytes": held}
 
 

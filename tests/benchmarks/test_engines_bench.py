@@ -19,6 +19,8 @@ from benchmarks.engines.cases import (
     FULL,
     MEMORY,
     N_FEATURES,
+    ONE_TREE,
+    OWN_PLAN,
     PARQUET,
     POSTGRESQL,
     QUICK,
@@ -40,14 +42,16 @@ pytestmark = pytest.mark.slow
 
 MACHINE = machine(*run.LIBRARIES)
 TIMES = {MEMORY: 1.0, PARQUET: 1.5, DUCKDB: 9.0, DUCKDB_PARQUET: 12.0, POSTGRESQL: 60.0, DASK: 2.0}
+OWN_TIMES = {MEMORY: 4.0, PARQUET: 4.0, DUCKDB: 20.0, DUCKDB_PARQUET: 30.0, POSTGRESQL: 75.0, DASK: 9.0}
 
 
-def rows(scale=FULL, **times):
+def rows(scale=FULL, own=(), **times):
     """Rows as a run would keep them; times go with the number of rows over the number of threads."""
     found = []
     for case in cases.wanted(scale, 2):
         shape = dict(case.parameters)
-        seconds = (TIMES | times)[case.system] * shape["n_rows"] / 1e7 * 2 / shape["threads"]
+        taken = TIMES | times if shape["plan"] == ONE_TREE else OWN_TIMES | dict(own)
+        seconds = taken[case.system] * shape["n_rows"] / 1e7 * 2 / shape["threads"]
         received = [0] * (DEPTH + 2) if case.system in (MEMORY, PARQUET) else [500, *[10_000] * (DEPTH + 1)]
         figures = {"seconds": seconds, "encoding": seconds / 4, "growing": 3 * seconds / 4, "received": received}
         figures |= {
@@ -82,10 +86,18 @@ def test_postgresql_gets_no_table_beyond_its_size_and_unknown_engines_are_refuse
         cases.wanted(FULL, 2, ("duck",))
 
 
+def test_the_own_plan_is_measured_on_every_engine_and_size_with_all_threads():
+    own = [case for case in cases.wanted(FULL, 2) if dict(case.parameters)["plan"] == OWN_PLAN]
+    assert {dict(case.parameters)["threads"] for case in own} == {2}
+    sizes = {(case.system, dict(case.parameters)["n_rows"]) for case in cases.wanted(FULL, 2)}
+    assert sizes == {(case.system, dict(case.parameters)["n_rows"]) for case in own}
+    assert len(own) == len(sizes)
+
+
 @pytest.mark.parametrize("engine", [MEMORY, PARQUET, DUCKDB_PARQUET])
 def test_a_worker_says_times_memory_and_bytes_of_each_level(tmp_path, engine):
     parquet.write(tmp_path / "table.parquet", 400, N_FEATURES)
-    request = {"engine": engine, "address": str(tmp_path / "table.parquet"), "threads": 1, "repeats": 2}
+    request = {"engine": engine, "address": str(tmp_path / "table.parquet"), "threads": 1, "repeats": 2, "plan": ONE_TREE}
     answer = worker.answer(request | {"n_rows": 400, "n_features": N_FEATURES, "depth": 2})
     assert len(answer["runs"]) == 2
     assert min(answer["held_bytes"], answer["peak_bytes"]) > 10_000_000
@@ -93,6 +105,16 @@ def test_a_worker_says_times_memory_and_bytes_of_each_level(tmp_path, engine):
         assert one["seconds"] == pytest.approx(one["encoding"] + one["growing"])
         assert len(one["received"]) == 4  # encoding, two levels, leaves
         assert all(n_bytes > 0 for n_bytes in one["received"][1:]) == (engine == DUCKDB_PARQUET)
+
+
+@pytest.mark.parametrize("engine", [MEMORY, PARQUET, DUCKDB_PARQUET])
+def test_a_worker_runs_the_default_recipe_as_it_plans(tmp_path, engine):
+    parquet.write(tmp_path / "table.parquet", 400, N_FEATURES)
+    request = {"engine": engine, "address": str(tmp_path / "table.parquet"), "threads": 1, "repeats": 1, "plan": OWN_PLAN}
+    (one,) = worker.answer(request | {"n_rows": 400, "n_features": N_FEATURES})["runs"]
+    assert one["seconds"] == pytest.approx(one["encoding"] + one["growing"])
+    assert len(one["received"]) == 2  # encoding, and all that comes after
+    assert (one["received"][1] > 0) == (engine == DUCKDB_PARQUET)
 
 
 def test_a_run_keeps_rows_goes_on_where_it_ended_and_makes_the_page(tmp_path):
@@ -105,7 +127,7 @@ def test_a_run_keeps_rows_goes_on_where_it_ended_and_makes_the_page(tmp_path):
     page = report.write(results, tmp_path / "page").read_text(encoding="utf-8")
     assert "quick run" in page
     assert "| Parquet |" in page
-    assert {line["section"] for line in report.side_by_side(results)} == {"Goals", "Engines", "Growth"}
+    assert {line["section"] for line in report.side_by_side(results)} == {"Goals", "Engines", "Own plan", "Growth"}
 
 
 def test_a_case_that_fails_is_a_row_with_the_reason():
@@ -123,6 +145,18 @@ def test_verdicts_follow_from_rows():
     assert slow["DuckDB, time over memory"] == MISSED
     assert slow["Dask, time over memory with as many threads as workers"] == MISSED
     assert set(verdicts([row for row in rows() if row["system"] == MEMORY]).values()) == {OPEN}
+
+
+def test_goals_of_the_own_plan_follow_from_its_own_rows():
+    found = verdicts(rows(own={DUCKDB: 24.1, DASK: 12.1, POSTGRESQL: 80.1}))
+    missed = {goal for goal, verdict in found.items() if verdict == MISSED}
+    assert missed == {f"{engine} with the own plan, time over memory" for engine in (DUCKDB, DASK, POSTGRESQL)}
+    large = rows()
+    for row in large:
+        row["peak_bytes"] *= 1 + (row["parameters"]["plan"] == OWN_PLAN)
+    assert [goal for goal, verdict in verdicts(large).items() if verdict == MISSED] == [
+        "Parquet through DuckDB with the own plan, peak memory of the trainer"
+    ]
 
 
 def test_bytes_that_grow_with_the_rows_miss_their_goal():
@@ -143,6 +177,8 @@ def test_the_page_has_every_engine_a_plot_and_the_model(tmp_path):
     assert "10^11" in page
     assert "quick run" not in page
     assert "9.00x" in page  # DuckDB over memory
+    assert "## What people run" in page
+    assert "5.00x" in page  # the same with the own plan
 
 
 def test_bytes_that_a_connection_receives_are_counted():

@@ -4,8 +4,10 @@ import errno
 import os
 import tempfile
 from dataclasses import fields
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from threading import current_thread
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,7 @@ from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForest
 from dpforest.common.progress import Step
 from dpforest.errors import LeakWarning, SchemaError, TableError
 from dpforest.forest.tree import Forest
+from dpforest.mechanisms import Entropy
 from dpforest.parts.criteria import SquaredError
 from dpforest.parts.leaves import TwoBinMean
 from dpforest.records import parquet
@@ -434,3 +437,55 @@ def test_codes_of_one_and_two_bytes_are_spilled_alike(tmp_path, n_codes):
     assert counter._codes.flags.c_contiguous
     assert counter._codes.tolist() == expected._codes.tolist()
     assert counter._target_codes.tolist() == expected._target_codes.tolist()
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS.keys())
+@pytest.mark.parametrize("table", ["plain", "null in every column", "unlisted labels", "no listed label", "no rows"])
+def test_threads_that_read_row_groups_side_by_side_give_the_answers_of_one(tmp_path, write, table):
+    path = written(tmp_path, TABLES[table](), write)
+    domain = Domain.of(CLASSES, Grid(bins=9))
+    numbers = dict.fromkeys(np.flatnonzero(domain.is_numeric).tolist(), 0.5)
+    answers = []
+    for n_jobs in (1, 2, 5):
+        vault = ParquetVault.seal(path, CLASSES, n_jobs)
+        counter = vault.encode(domain)
+        answers.append((counter._codes, counter._target_codes, vault.tally(), vault.tally_around(domain, numbers)))
+        sample = vault.sampled(Fraction(1, 3), Entropy(5)).encode(domain)
+        answers[-1] += (sample._codes, sample._target_codes)
+    for other in answers[1:]:
+        for one, own in zip(answers[0], other, strict=True):
+            np.testing.assert_array_equal(one, own)
+    assert answers[0][2] == answers[0][0].shape[1]
+
+
+def test_rows_are_counted_without_keeping_anything_of_them(tmp_path):
+    vault = ParquetVault.seal(written(tmp_path, plain()), CLASSES, 2)
+    assert vault.tally() == [N_ROWS]
+    assert vault._values is vault._kept is None
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_progress_comes_from_the_thread_of_the_caller_and_ends_with_all_rows(tmp_path, n_jobs):
+    steps, threads = [], set()
+
+    def note(step):
+        steps.append((step.done, step.total))
+        threads.add(current_thread())
+
+    ParquetVault.seal(written(tmp_path, plain()), CLASSES, n_jobs).encode(Domain.of(CLASSES, Grid(9)), note)
+    assert threads == {current_thread()}
+    assert steps == sorted(steps)
+    assert steps[-1] == (N_ROWS, N_ROWS)
+
+
+@pytest.mark.parametrize("declared", [N_ROWS - 1, N_ROWS + 1])
+def test_a_file_that_declares_another_number_of_rows_than_it_has_is_damaged(tmp_path, monkeypatch, declared):
+    vault = ParquetVault.seal(written(tmp_path, plain(), one_group), CLASSES)
+    monkeypatch.setattr(parquet, "_n_rows", lambda rows: declared)
+    domain = Domain.of(CLASSES, Grid(9))
+    for ask in (vault.count, lambda: vault.encode(domain), lambda: vault.sampled(Fraction(1), Entropy())):
+        with pytest.raises(TableError, match="damaged"):
+            ask()

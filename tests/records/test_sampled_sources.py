@@ -5,6 +5,7 @@ Coins are fresh, so tests state chances: each fails about once in a million runs
 
 import itertools
 import os
+import pickle
 import signal
 from dataclasses import replace
 from datetime import date, timedelta
@@ -36,7 +37,8 @@ from dpforest.records import parquet
 from dpforest.records.base import AllTrees
 from dpforest.records.columns import read_values
 from dpforest.records.dask import partitions
-from dpforest.records.dask.partitions import Folder, count_files, encode_files
+from dpforest.records.dask.partitions import Folder, encode_files, keep
+from dpforest.records.dask.tasks import Failure
 from dpforest.records.dask.vault import DaskVault
 from dpforest.records.memory.vault import Vault, taken
 from dpforest.records.parquet import ParquetVault
@@ -540,21 +542,54 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr(partitions, "PARTITION_ROWS", 20)
 
 
-def test_tasks_of_a_sampled_folder_that_run_again_give_the_same_records(tmp_path, small_pieces):
-    schema = FILES
-    pieces = Folder.at(of_many_types(tmp_path / "files"), schema, 1).sampled(HALF, b"k" * 32)._pieces
-    assert len(pieces) > 4
-    domain, again = Domain.of(schema, Grid(bins=81)), Folder.at(tmp_path / "files", schema, 1).sampled(HALF, b"k" * 32)
-    found = []
-    for piece, twin in zip(pieces, again._pieces, strict=True):
-        first, second = (encode_files(each, domain, 0)._counter._codes for each in (piece, twin))
+class Pretended:
+    """A client of a cluster with so many threads, whose workers are this process."""
+
+    def __init__(self, n_threads):
+        self.n_threads = n_threads
+
+    def nthreads(self):
+        return {"here": self.n_threads}
+
+    def compute(self, tasks):
+        return [task.compute(scheduler="synchronous") for task in tasks]
+
+
+def codes_of(folder, domain):
+    """The codes of the records of each partition of a folder."""
+    made = [task.compute(scheduler="synchronous") for task in folder.partitions(domain)]
+    return [partition._counter._codes for partition in made]
+
+
+@pytest.mark.parametrize("n_threads", [1, 3, 100])
+def test_tasks_of_a_sampled_folder_that_run_again_give_the_same_records(tmp_path, small_pieces, n_threads):
+    schema, domain = FILES, Domain.of(FILES, Grid(bins=81))
+    whole = Folder.at(of_many_types(tmp_path / "files"), schema, 1)
+    folder, twin, other = (whole.sampled(HALF, key * 32, Pretended(n_threads)) for key in (b"k", b"k", b"l"))
+    found = codes_of(folder, domain)
+    assert len(found) == min(n_threads, len(whole._pieces)) > 4 * (n_threads == 100)
+    counts = [task.compute(scheduler="synchronous")[0] for task in folder.counts()]
+    for first, second, piece, count in zip(found, codes_of(twin, domain), folder._pieces, counts, strict=True):
         np.testing.assert_array_equal(first, second)
-        assert count_files(piece) == count_files(twin) == first.shape[1]
-        found += first[0].tolist()
-    assert found == sorted({*found})
-    other = Folder.at(tmp_path / "files", schema, 1).sampled(HALF, b"l" * 32)._pieces
+        # As the scheduler would have it made again, and as another worker reads what is sent to it.
+        np.testing.assert_array_equal(first, encode_files(piece, domain, 0)._counter._codes)
+        sent = pickle.loads(pickle.dumps(keep(piece)))
+        np.testing.assert_array_equal(first, sent.partition(schema, domain, 0)._counter._codes)
+        assert count == first.shape[1]
+    rows = np.concatenate([codes[0] for codes in found]).tolist()
+    assert rows == sorted({*rows})
     # That all 54 records have the same coins by another key has a chance of 2**-54.
-    assert found != [row for piece in other for row in encode_files(piece, domain, 0)._counter._codes[0].tolist()]
+    assert rows != np.concatenate([codes[0] for codes in codes_of(other, domain)]).tolist()
+
+
+def test_a_sampled_folder_is_read_once_and_a_file_that_changes_before_is_an_error(tmp_path, small_pieces):
+    whole = Folder.at(of_many_types(tmp_path / "files"), FILES, 1)
+    sample = whole.sampled(HALF, b"k" * 32, Pretended(2))
+    (tmp_path / "files" / "part-4.parquet").unlink()
+    assert sum(codes.shape[1] for codes in codes_of(sample, Domain.of(FILES, Grid(bins=81)))) > 0
+    late = whole.sampled(HALF, b"k" * 32, Pretended(2))
+    failed = [task.compute(scheduler="synchronous") for task in late.counts()]
+    assert isinstance(failed[-1], Failure)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Threads that each work on a part of the records, or of the nodes of a level. Sees numbers of them only."""
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -33,3 +34,20 @@ class Workers:
         finally:
             for other in others:
                 other.result()
+
+    def share(self, work: Callable[[int, int], None], n_items: int) -> None:
+        """Call ``work(thread, item)`` for each item; a thread takes the next one when it is free.
+
+        Thread 0 is the caller's. Results must not depend on who takes what. If a call raises, no thread begins another item.
+        """
+        items = iter(range(n_items))
+
+        def take(thread: int, *_: int) -> None:
+            try:
+                for item in items:
+                    work(thread, item)
+            except BaseException:
+                deque(items, maxlen=0)
+                raise
+
+        self.run(take, [(0, 0)] * max(1, min(self.n_jobs, n_items)))

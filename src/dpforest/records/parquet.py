@@ -2,11 +2,15 @@
 
 import os
 import tempfile
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import groupby
+from functools import cached_property
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
+from threading import Lock
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +43,10 @@ from dpforest.schema.scales import N_BINS
 
 # The number of rows that are read and encoded at once.
 BATCH_ROWS = 1 << 17
+DAMAGED = "The Parquet file is damaged, or was changed while it was read."
+# What is done with a batch of rows: the place of its first row in the table, the batch, the number of the thread that has
+# read it, and threads for what is left to do.
+Work = Callable[[int, pa.Table, int, Workers], None]
 
 
 class ParquetVault(Guarded, Openable):
@@ -90,7 +98,18 @@ class ParquetVault(Guarded, Openable):
 
     def tally(self) -> np.ndarray:
         """The number of records, ``(1,)``, not sealed: for workers of a cluster, where numbers are added up before that."""
-        return np.array([np.count_nonzero(self._target_codes() >= 0)])
+        if self._people is not None:
+            return np.array([np.count_nonzero(self._read_once()[1])])
+        counts, lock = np.zeros(1, dtype=np.int64), Lock()
+
+        def count(first: int, batch: pa.Table, thread: int, workers: Workers) -> None:
+            # Nothing is kept of a row: there may be very many, and most may not be in the sample that follows.
+            n_known = np.count_nonzero(_is_known(self._read_target(batch.column(0))))
+            with lock:
+                counts[0] += n_known
+
+        self._each_batch([self.schema.target.name], count)
+        return counts
 
     def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
         """Sealed numbers of records in each bin around some centres; see ``Source``."""
@@ -98,17 +117,20 @@ class ParquetVault(Guarded, Openable):
 
     def tally_around(self, domain: Domain, centres: Mapping[int, float]) -> np.ndarray:
         """The numbers of ``count_around``, not sealed, as those of ``tally``; reads the columns of these features only."""
-        kept, n_read = self._target_codes() >= 0, 0
+        kept, lock = self._target_codes() >= 0, Lock()
         counts = np.zeros((len(centres), N_BINS + 1), dtype=np.int64)
         wanted = {domain.derived[feature].column for feature in centres}
         names = {name: part for index, (name, part) in enumerate(self.schema.features.items()) if index in wanted}
         some = replace(self.schema, features=names)
-        for batch in self._batches([*names]):
+
+        def count(first: int, batch: pa.Table, thread: int, workers: Workers) -> None:
             read = dict(zip(names, read_columns(batch, some), strict=True))
             columns = [read.get(name) for name in self.schema.features]
-            own = kept[n_read : n_read + batch.num_rows]
-            counts += count_around(columns, domain, centres, own, self._workers)
-            n_read += batch.num_rows
+            own = count_around(columns, domain, centres, kept[first : first + batch.num_rows], workers)
+            with lock:
+                np.add(counts, own, out=counts)
+
+        self._each_batch([*names], count)
         return counts
 
     def count_targets(self, edges: np.ndarray) -> Sealed[np.ndarray]:
@@ -132,27 +154,50 @@ class ParquetVault(Guarded, Openable):
         """The vault of a secret sample of the records, or persons, whose rows are kept in memory; see ``Source``."""
         names = [*self.schema.features, self.schema.target.name]
         if self._people is None:
-            n_rows = sum(group.num_rows for file in self._files for group in file.row_groups)
-            rows = draw_kept(n_rows, share, entropy)
+            rows = draw_kept(sum(piece.n_rows for piece in self._pieces), share, entropy)
         else:
             _, kept = self._read_once()
             rows = np.flatnonzero(self._people.sample(self._ids(), share) & kept)
-        sample, n_read = [], 0
-        for batch in read_batches(self._files, names, BATCH_ROWS):
-            first, end = np.searchsorted(rows, [n_read, n_read + batch.num_rows])
-            sample.append(_takeable(batch).take(pa.array(rows[first:end] - n_read)))
-            n_read += batch.num_rows
+        found: dict[int, pa.Table] = {}
+
+        def take(first: int, batch: pa.Table, thread: int, workers: Workers) -> None:
+            start, end = np.searchsorted(rows, [first, first + batch.num_rows])
+            (own,) = _takeable(batch).to_batches()  # of which rows are taken faster than of a table
+            found[first] = pa.Table.from_batches([own.take(pa.array(rows[start:end] - first))])
+
+        self._each_batch(names, take)
+        sample = [found[first] for first in sorted(found)]
         pa.default_memory_pool().release_unused()
         if all(pa.types.is_primitive(field.type) for table in sample for field in table.schema):
             # A question costs some time for each table. Text stays in parts: together it may be more than pyarrow can hold.
             sample = [_joined(tables) for _, tables in groupby(sample, key=lambda table: table.schema)]
         return ParquetVault(self._files, self.schema, self._workers, sample=sample)
 
+    @cached_property
+    def _pieces(self) -> "list[Piece]":
+        """The row groups of the files, or the tables of the sample, one after the other."""
+        rows = [*_row_groups(self._files)] if self._sample is None else self._sample
+        ends = accumulate(map(_n_rows, rows), initial=0)
+        return [Piece(first, own) for first, own in zip(ends, rows, strict=False) if _n_rows(own)]
+
+    def _each_batch(self, names: list[str], work: Work) -> None:
+        """Call ``work`` for each batch of some columns, in any order, by several threads at once.
+
+        A thread reads and does one piece after the other. Where there are fewer pieces than threads these are read in turn,
+        and threads divide what is done with a batch.
+        """
+        is_divided = len(self._pieces) >= self._workers.n_jobs
+        reading, within = (self._workers, Workers()) if is_divided else (Workers(), self._workers)
+
+        def read(thread: int, item: int) -> None:
+            for first, batch in self._pieces[item].batches(names, use_threads=not is_divided):
+                work(first, batch, thread, within)
+
+        reading.share(read, len(self._pieces))
+
     def _batches(self, names: list[str]) -> Iterator[pa.Table]:
         """Tables of some columns of the records, one after the other."""
-        if self._sample is None:
-            return read_batches(self._files, names, BATCH_ROWS)
-        return (table.select(names) for table in self._sample if table.num_rows)
+        return (batch for piece in self._pieces for _, batch in piece.batches(names))
 
     def _ids(self) -> list[Any]:
         """The columns of ids, one after the other."""
@@ -180,15 +225,23 @@ class ParquetVault(Guarded, Openable):
         target_codes = self._target_codes()
         kept = target_codes >= 0
         n_kept, n_rows = int(np.count_nonzero(kept)), len(kept)
-        codes = _spilled((domain.n_features, n_kept), domain.dtype)
-        n_read = n_written = 0
-        for batch in self._batches([*self.schema.features]):
-            own = encode(read_columns(batch, self.schema), domain, self._workers)
-            stays = kept[n_read : n_read + batch.num_rows]
-            own = own if stays.all() else own[:, stays]
-            codes[:, n_written : n_written + own.shape[1]] = own
-            n_read, n_written = n_read + batch.num_rows, n_written + own.shape[1]
-            progress(Step("rows encoded", n_read, n_rows, "rows"))
+        codes, n_done = _spilled((domain.n_features, n_kept), domain.dtype), [0] * self._workers.n_jobs
+        firsts = [piece.first for piece in self._pieces]
+        n_before = (int(np.count_nonzero(kept[first:end])) for first, end in pairwise([*firsts, n_rows]))
+        places = list(accumulate(n_before, initial=0))
+
+        def write(first: int, batch: pa.Table, thread: int, workers: Workers) -> None:
+            own, stays = encode(read_columns(batch, self.schema), domain, workers), kept[first : first + batch.num_rows]
+            own, piece = own if stays.all() else own[:, stays], bisect_right(firsts, first) - 1
+            place = places[piece] + int(np.count_nonzero(kept[firsts[piece] : first]))
+            codes[:, place : place + own.shape[1]] = own
+            n_done[thread] += batch.num_rows
+            if thread == 0:
+                progress(Step("rows encoded", sum(n_done), n_rows, "rows"))
+
+        self._each_batch([*self.schema.features], write)
+        if n_done[0] < n_rows:
+            progress(Step("rows encoded", n_rows, n_rows, "rows"))
         pa.default_memory_pool().release_unused()  # what batches took is of no more use
         target_codes = target_codes if n_kept == n_rows else target_codes[kept]
         return self.counter(codes, target_codes, domain, self.schema.target, self._workers)
@@ -211,21 +264,64 @@ class ParquetVault(Guarded, Openable):
     def _read_once(self) -> tuple[np.ndarray, np.ndarray]:
         """The class index or number of each row, and which rows are kept; drawn once, so all answers are about one set."""
         if self._values is None or self._kept is None:
-            target = self.schema.target
-            batches = (batch.column(0) for batch in self._batches([target.name]))
-            if isinstance(target, Classes):
-                values = np.concatenate([np.empty(0, dtype=np.int16), *(read_classes(batch, target) for batch in batches)])
-                kept = values >= 0
-            else:
-                values = np.concatenate([np.empty(0), *(read_numbers(batch, target) for batch in batches)])
-                kept = ~np.isnan(values)
+            found: dict[int, np.ndarray] = {}
+
+            def read(first: int, batch: pa.Table, thread: int, workers: Workers) -> None:
+                found[first] = self._read_target(batch.column(0))
+
+            self._each_batch([self.schema.target.name], read)
+            empty = np.empty(0, dtype=np.int16 if isinstance(self.schema.target, Classes) else np.float64)
+            values = np.concatenate([empty, *(found[first] for first in sorted(found))])
+            kept = _is_known(values)
             if self._people is not None and self._id_column is not None:
                 kept = self._people.leave_out(self._ids(), kept.astype(np.int8) - 1) >= 0
             self._values, self._kept = values, kept
         return self._values, self._kept
 
+    def _read_target(self, column: pa.ChunkedArray) -> np.ndarray:
+        """The class index of each row, -1 for one that is left out; or its number, which may be missing."""
+        target = self.schema.target
+        if not isinstance(target, Classes):
+            return read_numbers(column, target)
+        is_whole = pa.types.is_integer(column.type) and not column.null_count
+        return read_classes(column.to_numpy() if is_whole else column, target)  # an array is looked up faster
+
     def close(self) -> None:
         """Do nothing: no file is left, since the spilled one has no name."""
+
+
+@dataclass(frozen=True, repr=False)
+class Piece:
+    """A row group of a file, or a table of a sample; ``first`` is the place of its first row among all rows."""
+
+    first: int
+    rows: dataset.ParquetFileFragment | pa.Table
+
+    @property
+    def n_rows(self) -> int:
+        return _n_rows(self.rows)
+
+    def batches(self, names: list[str], use_threads: bool = True) -> Iterator[tuple[int, pa.Table]]:
+        """Tables of some columns, one after the other, each with the place of its first row."""
+        if isinstance(self.rows, pa.Table):
+            yield self.first, self.rows.select(names)
+            return
+        n_read = 0
+        for batch in _read_group(self.rows, names, BATCH_ROWS, use_threads):
+            yield self.first + n_read, batch
+            n_read += batch.num_rows
+        if n_read != self.n_rows:
+            raise TableError(DAMAGED)
+
+
+def _n_rows(rows: dataset.ParquetFileFragment | pa.Table) -> int:
+    """The number of rows of a table, or of a row group as the file declares it."""
+    return rows.num_rows if isinstance(rows, pa.Table) else sum(group.num_rows for group in rows.row_groups)
+
+
+def _is_known(values: np.ndarray) -> np.ndarray:
+    """A mask of the rows whose target is not left out."""
+    return values >= 0 if values.dtype.kind == "i" else ~np.isnan(values)
 
 
 def open_files(
@@ -287,17 +383,35 @@ def read_batches(files: list[dataset.ParquetFileFragment], names: list[str], n_r
 
     A cast to the types of another file would fail, or change a value, because of a single record.
     """
-    try:
-        # Row group after row group: a scanner of the whole table would decode many of them ahead.
+    # Row group after row group: a scanner of the whole table would decode many of them ahead.
+    for group in _row_groups(files):
+        yield from _read_group(group, names, n_rows)
+
+
+def _row_groups(files: list[dataset.ParquetFileFragment]) -> Iterator[dataset.ParquetFileFragment]:
+    with _damaged():
         for file in files:
-            for group in file.split_by_row_group():
-                scanner = group.scanner(file.physical_schema, columns=names, batch_size=n_rows, batch_readahead=1)
-                for batch in scanner.to_batches():
-                    if batch.num_rows:
-                        yield pa.Table.from_batches([batch])
+            yield from file.split_by_row_group()
+
+
+def _read_group(
+    group: dataset.ParquetFileFragment, names: list[str], n_rows: int, use_threads: bool = True
+) -> Iterator[pa.Table]:
+    """Tables of some columns of a row group, at most ``n_rows`` rows each, one after the other."""
+    settings = {"columns": names, "batch_size": n_rows, "batch_readahead": 1, "use_threads": use_threads}
+    with _damaged():
+        for batch in group.scanner(group.physical_schema, **settings).to_batches():
+            if batch.num_rows:
+                yield pa.Table.from_batches([batch])
+
+
+@contextmanager
+def _damaged() -> Iterator[None]:
+    """Turn what pyarrow raises about a file into a ``TableError``: its own message could quote values."""
+    try:
+        yield
     except (OSError, pa.ArrowException):
-        # The reader's own message could quote values.
-        raise TableError("The Parquet file is damaged, or was changed while it was read.") from None
+        raise TableError(DAMAGED) from None
 
 
 def _check_id_column(name: Any, files: list[dataset.ParquetFileFragment], schema: Schema) -> None:

@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dask.utils import key_split
 from distributed import Client, LocalCluster, get_task_stream
+from distributed.actor import ActorFuture
 from tests.conformance.conformance import offering_all
 from tests.support.encoded import opened
 
@@ -32,6 +32,8 @@ from dpforest.recipes.published.registry import get_published
 from dpforest.records.base import AllTrees, OneTree, Poisson
 from dpforest.records.dask import partitions as partitioned
 from dpforest.records.dask import replayed
+from dpforest.records.dask import vault as dask_vault
+from dpforest.records.dask.holders import Holder, tree
 from dpforest.records.dask.partitions import Codes
 from dpforest.records.dask.replayed import BEHIND, Operation, Partition, Question, answer, find_digests
 from dpforest.records.dask.tasks import Failure, Packed
@@ -403,16 +405,16 @@ def test_workers_forget_the_codes_when_the_counter_is_gone(client):
         part.deal(AllTrees(1), Entropy())
         part.count_nodes(0, 1)
     assert len(counter._partitions) == 5
-    n_held = held_keys(client)
+    n_held, n_own = held_keys(client), 15 + sum(len(each._holders) for each in (counter, training, held))
     del counter, training, held, part
     deadline = time.monotonic() + 10
-    while held_keys(client) > n_held - 15 and time.monotonic() < deadline:
+    while held_keys(client) > n_held - n_own and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert held_keys(client) <= n_held - 15  # five partitions, each for three counters
+    assert held_keys(client) <= n_held - n_own  # five partitions and some actors, each for three counters
 
 
 def held_keys(client):
-    return sum(client.run(lambda dask_worker: len(dask_worker.data)).values())
+    return sum(client.run(lambda dask_worker: len(dask_worker.data) + len(dask_worker.state.actors)).values())
 
 
 def test_vaults_and_counters_show_and_copy_nothing(client):
@@ -476,7 +478,7 @@ def test_a_worker_need_not_import_scikit_learn():
 
 def test_a_scheduler_need_not_import_what_tasks_are_made_of():
     read = "import pickle, sys; pickle.loads(sys.stdin.buffer.read()); print({'numba', 'pyarrow'} & {*sys.modules})"
-    task = pickle.dumps(Packed(answer, Question(0, log_of(), "tally_nodes", (0, 3))))
+    task = pickle.dumps((Holder, Packed(answer, Question(0, log_of(), "tally_nodes", (0, 3)))))
     done = subprocess.run([sys.executable, "-c", read], input=task, capture_output=True, check=True)
     assert done.stdout.decode().strip() == "set()"
 
@@ -489,18 +491,47 @@ def test_a_task_that_a_worker_cannot_unpack_is_a_value_and_no_error(monkeypatch)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_a_question_is_one_task_for_each_thread_and_the_sums_of_these(n_threads):
-    shape = {"n_workers": 2, "threads_per_worker": n_threads, "processes": False, "dashboard_address": ":0"}
+def test_a_question_is_one_call_of_one_actor_and_no_task(n_threads, monkeypatch):
+    shape = {"n_workers": 3, "threads_per_worker": n_threads, "processes": False, "dashboard_address": ":0"}
     with LocalCluster(**shape) as cluster, Client(cluster) as client:
         parts = dd.from_pandas(table(), npartitions=8)
         counter = DaskVault.seal(parts, CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
         counter.deal(AllTrees(1), Entropy())
+        counter.count_nodes(0, 1)
+        calls, result = [], ActorFuture.result
+        monkeypatch.setattr(ActorFuture, "result", lambda *arguments: calls.append(result(*arguments)) or calls[-1])
+        with get_task_stream(client) as tasks:
+            counts = opened(counter.count_nodes(0, 1))
+        assert tasks.data == []
+        assert len(calls) == 1
+        assert counts.tolist() == calls[0].tolist() == [[(table()["target"] == label).sum() for label in "abc"]]
+        holders = [own for worker in cluster.workers.values() for own in worker.state.actors.values()]
+        assert [len(holder._parts) for holder in holders] == [n_threads] * 3
+
+
+def test_answers_are_added_up_in_a_tree_in_which_nobody_waits_for_many():
+    holders = [(f"worker {number}", f"key {number}") for number in range(30)]
+
+    def named(branch):
+        address, key, below = branch
+        assert len(below) <= 4
+        return [(address, key), *(found for own in below for found in named(own))]
+
+    assert sorted(named(tree(holders, 4))) == sorted(holders)
+    assert tree(holders[:1], 4) == ("worker 0", "key 0", [])
+
+
+def test_a_cluster_that_only_answers_questions_is_given_a_task_now_and_then(client, monkeypatch):
+    counter = DaskVault.seal(frame_of(parts_of(table())), CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
+    counter.deal(AllTrees(1), Entropy())
+    counter.count_nodes(0, 1)
+    for seconds, n_tasks in ((3600.0, 0), (0.0, 1)):
+        monkeypatch.setattr(dask_vault, "AWAKE", seconds)
+        counter._awake_until = time.monotonic() + seconds
         with get_task_stream(client) as tasks:
             counter.count_nodes(0, 1)
-        kinds = [key_split(task["key"]) for task in tasks.data]
-        homes = set(counter._homes.values())
-        assert kinds.count("answer") == n_threads * len(homes)
-        assert len(kinds) <= kinds.count("answer") + len(homes) + 1
+            client.submit(int, pure=False).result()
+        assert len(tasks.data) == n_tasks + 1
 
 
 def test_a_partition_begins_again_after_an_operation_that_failed():

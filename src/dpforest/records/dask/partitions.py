@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
+from threading import Lock
 from typing import Any
 
 import narwhals as nw
@@ -68,14 +70,14 @@ class Codes:
 
 @dataclass(frozen=True, repr=False)
 class Files:
-    """Some row groups of a Parquet file that any worker can read; an ``Origin`` that reads the records when needed."""
+    """Some row groups of Parquet files that any worker can read; an ``Origin`` that reads the records when needed."""
 
-    fragment: dataset.ParquetFileFragment
+    fragments: tuple[dataset.ParquetFileFragment, ...]
     schema: Schema
     domain: Domain | None
     n_jobs: int
-    stamp: tuple[Any, ...]  # size and time of change of the file when the table was sealed
-    sample: tuple[Fraction, bytes, int] | None = None  # a share, a secret key and the number of the piece
+    stamps: tuple[Any, ...]  # size and time of change of each file when the table was sealed
+    sample: tuple[Fraction, bytes, int] | None = None  # a share, a secret key and the number of these row groups
 
     @staticmethod
     def stamp_of(fragment: dataset.ParquetFileFragment) -> tuple[Any, ...]:
@@ -86,46 +88,76 @@ class Files:
     def counter(self) -> MemoryCounter:
         domain = self.domain
         assert domain is not None
-        return self._checked(lambda vault: vault.encode(domain))
+        return self.ask(lambda vault: vault.encode(domain))
 
-    def count(self) -> np.ndarray:
-        """The number of records, shape ``(1,)``; reads the target column only."""
-        return self._checked(lambda vault: vault.tally())
-
-    def count_around(self, domain: Domain, centres: Mapping[int, float]) -> np.ndarray:
-        """The numbers of records in each bin around some centres; see ``Source``."""
-        return self._checked(lambda vault: vault.tally_around(domain, centres))
-
-    def count_targets(self, edges: np.ndarray) -> np.ndarray:
-        """The number of records by the edges at or below their target, ``(n_edges + 1,)``; reads the target column only."""
-        return self._checked(lambda vault: vault.tally_targets(edges))
-
-    def tally_texts(self, name: str) -> dict[str, int]:
-        """The number of records of each text of a column; reads that column and the target only."""
-        return self._checked(lambda vault: vault.tally_texts(name))
-
-    def _checked(self, read: Callable[[ParquetVault], Any]) -> Any:
-        """What ``read`` gives of the row groups; raises if the file is not the one that was sealed, before or after."""
-        before = self.stamp_of(self.fragment)
-        vault = ParquetVault([self.fragment], self.schema, Workers(self.n_jobs))
+    def ask(self, read: Callable[[ParquetVault], Any]) -> Any:
+        """What ``read`` gives of the row groups; raises if a file is not the one that was sealed, before or after."""
+        before = self._stamps_now()
+        vault = ParquetVault([*self.fragments], self.schema, Workers(self.n_jobs))
         if self.sample is not None:
             share, key, number = self.sample
-            # The same rows each time: as long as the stamp is the same, so are rows and their order.
+            # The same rows each time: as long as the stamps are the same, so are rows and their order.
             vault = vault.sampled(share, KeyedEntropy(key, number))
         found = read(vault)
-        if not before == self.stamp_of(self.fragment) == self.stamp:
+        if not before == self._stamps_now() == self.stamps:
             raise TableError("A Parquet file was changed while a forest was trained on it.")
         return found
+
+    def _stamps_now(self) -> tuple[Any, ...]:
+        return tuple(map(self.stamp_of, self.fragments))
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows, by what the files declare, without a sample."""
+        return sum(group.num_rows for fragment in self.fragments for group in fragment.row_groups)
 
     @property
     def n_bytes(self) -> int:
         # What its codes take on disk and in memory: a cluster moves things that it takes for small from worker to worker.
-        n_rows = sum(group.num_rows for group in self.fragment.row_groups)
-        n_rows = n_rows if self.sample is None else round(n_rows * self.sample[0])
+        n_rows = self.n_rows if self.sample is None else round(self.n_rows * self.sample[0])
         return n_rows * (len(derived(self.schema)) + 2)
 
     def digest(self) -> bytes:
         return bytes(N_DIGEST_BYTES)  # not needed: a changed file is known by its stamp
+
+
+class Kept:
+    """The rows that a secret sample keeps of some files, in the memory of a worker: files are read once for all questions.
+
+    Sent to another worker they are read there anew, and are the same.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._lock = Lock()  # questions may come at the same time
+        self._vault: ParquetVault | None = None
+
+    def read(self) -> "Kept":
+        """The rows themselves, which are read if they were not yet."""
+        with self._lock:
+            self._vault = self._vault or self._files.ask(lambda vault: vault)
+        return self
+
+    def ask(self, schema: Schema, read: Callable[[ParquetVault], Any]) -> Any:
+        """What ``read`` gives of the rows, with the target of a schema."""
+        self.read()
+        vault, target = self._vault, schema.target
+        assert vault is not None
+        return read(vault.narrowed(target) if isinstance(target, Bounded) and target != vault.schema.target else vault)
+
+    def partition(self, schema: Schema, domain: Domain, index: int) -> Partition:
+        """The rows with the target of a schema, encoded."""
+        counter = self.ask(schema, lambda vault: vault.encode(domain))
+        return Partition(replace(self._files, schema=schema, domain=domain), index, counter)
+
+    def __sizeof__(self) -> int:
+        return 4 * self._files.n_bytes  # about: a value takes some times as much as its code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Kept, (self._files,)
+
+    def __repr__(self) -> str:
+        return "Kept(...)"
 
 
 @dataclass(frozen=True, repr=False)
@@ -218,27 +250,21 @@ def encode_frame(reading: Reading, index: int, frame: Any) -> Partition:
 
 
 @reporting
-def count_files(files: Files) -> np.ndarray:
-    """The number of records of some row groups, shape ``(1,)``."""
-    return files.count()
+def ask_files(files: Files, question: str, *arguments: Any) -> Any:
+    """What a method ``tally...`` of ``ParquetVault`` gives for some row groups; reads the columns that it needs."""
+    return files.ask(lambda vault: getattr(vault, question)(*arguments))
 
 
 @reporting
-def count_files_around(files: Files, domain: Domain, centres: Mapping[int, float]) -> np.ndarray:
-    """The numbers of records of some row groups in each bin around some centres; see ``Source``."""
-    return files.count_around(domain, centres)
+def ask_kept(schema: Schema, question: str, arguments: tuple[Any, ...], kept: Kept) -> Any:
+    """The same for the rows of a sample."""
+    return kept.ask(schema, lambda vault: getattr(vault, question)(*arguments))
 
 
 @reporting
-def count_targets_of_files(files: Files, edges: np.ndarray) -> np.ndarray:
-    """The number of records of some row groups by the edges at or below their target, ``(n_edges + 1,)``."""
-    return files.count_targets(edges)
-
-
-@reporting
-def count_texts_of_files(files: Files, name: str) -> dict[str, int]:
-    """The number of records of each text of a column of some row groups."""
-    return files.tally_texts(name)
+def keep(files: Files) -> Kept:
+    """The rows that a sample keeps of some row groups, to be kept on the worker."""
+    return Kept(files).read()
 
 
 @reporting
@@ -251,6 +277,12 @@ def merge(*tallies: dict[str, int]) -> dict[str, int]:
 def encode_files(files: Files, domain: Domain, index: int) -> Partition:
     """Some row groups with their records encoded, as a partition to be kept on the worker."""
     return Partition(replace(files, domain=domain), index).encoded()
+
+
+@reporting
+def encode_kept(schema: Schema, domain: Domain, index: int, kept: Kept) -> Partition:
+    """The rows of a sample with their records encoded, as a partition to be kept on the worker."""
+    return kept.partition(schema, domain, index)
 
 
 class Frames:
@@ -317,48 +349,76 @@ class Frames:
 class Folder:
     """A Parquet file or folder that client and workers see under the same path, in pieces of some row groups each."""
 
-    def __init__(self, schema: Schema, pieces: list[Files]) -> None:
+    def __init__(self, schema: Schema, pieces: list[Files], kept: list[Any] | None = None) -> None:
         self.schema, self._pieces = schema, pieces
+        self._kept = kept  # futures of the rows that a sample keeps of each piece
 
     @classmethod
     def at(cls, path: str | os.PathLike[str], schema: Schema, n_jobs: int) -> "Folder":
         """The file or folder at a path, as it is now."""
         files = open_files(os.fspath(path), schema)
         pieces = (piece for file in files for piece in _pieces(file))
-        return cls(schema, [Files(piece, schema, None, n_jobs, Files.stamp_of(piece)) for piece in pieces])
+        return cls(schema, [Files((piece,), schema, None, n_jobs, (Files.stamp_of(piece),)) for piece in pieces])
 
     def narrowed(self, target: Bounded) -> "Folder":
-        """The same files with the target read within another range."""
+        """The same files, or the same rows of them, with the target read within another range."""
         schema = replace(self.schema, target=target)
-        return Folder(schema, [replace(piece, schema=schema) for piece in self._pieces])
+        return Folder(schema, [replace(piece, schema=schema) for piece in self._pieces], self._kept)
 
     can_sample = True
 
-    def sampled(self, share: Fraction, key: bytes) -> "Folder":
-        """The same files, of which workers read a secret sample; which rows are in it follows from the key."""
-        return Folder(self.schema, [replace(piece, sample=(share, key, n)) for n, piece in enumerate(self._pieces)])
+    def sampled(self, share: Fraction, key: bytes, client: Any) -> "Folder":
+        """The same files, of which workers keep a secret sample; which rows are in it follows from the key.
+
+        As few rows are left, pieces are put together, one for each thread: each costs some time in each question.
+        """
+        whole = _together(self._pieces, sum(client.nthreads().values()))
+        pieces = [replace(piece, sample=(share, key, number)) for number, piece in enumerate(whole)]
+        return Folder(self.schema, pieces, client.compute([delayed(Packed(keep, piece), pure=False)() for piece in pieces]))
 
     def counts(self) -> list[Any]:
         """A task for each piece that gives its number of records."""
-        return [delayed(Packed(count_files, piece), pure=False)() for piece in self._pieces]
+        return self._asked("tally")
 
     def counts_around(self, domain: Domain, centres: Mapping[int, float]) -> list[Any]:
         """A task for each piece that gives its numbers of records in each bin around some centres."""
-        return [delayed(Packed(count_files_around, piece, domain, centres), pure=False)() for piece in self._pieces]
+        return self._asked("tally_around", domain, centres)
 
     def target_counts(self, edges: np.ndarray) -> list[Any]:
         """A task for each piece that gives its number of records by the edges at or below their target."""
-        return [delayed(Packed(count_targets_of_files, piece, edges), pure=False)() for piece in self._pieces]
+        return self._asked("tally_targets", edges)
 
     def text_counts(self, name: str) -> list[Any]:
         """A task for each piece that gives the number of records of each text of a column."""
-        return [delayed(Packed(count_texts_of_files, piece, name), pure=False)() for piece in self._pieces]
+        return self._asked("tally_texts", name)
+
+    def _asked(self, question: str, *arguments: Any) -> list[Any]:
+        if self._kept is None:
+            return [delayed(Packed(ask_files, piece, question, *arguments), pure=False)() for piece in self._pieces]
+        task = Packed(ask_kept, self.schema, question, arguments)
+        return [delayed(task, pure=False)(kept) for kept in self._kept]
 
     def partitions(self, domain: Domain) -> list[Any]:
         """A task for each piece that encodes it on a worker."""
-        return [
-            delayed(Packed(encode_files, piece, domain, index), pure=False)() for index, piece in enumerate(self._pieces)
-        ]
+        if self._kept is None:
+            tasks = [Packed(encode_files, piece, domain, index) for index, piece in enumerate(self._pieces)]
+            return [delayed(task, pure=False)() for task in tasks]
+        tasks = [Packed(encode_kept, self.schema, domain, index) for index in range(len(self._kept))]
+        return [delayed(task, pure=False)(kept) for task, kept in zip(tasks, self._kept, strict=True)]
+
+
+def _together(pieces: list[Files], n_groups: int) -> list[Files]:
+    """As many pieces as are asked for, or as there are, each made of some that stand side by side."""
+    n_groups = min(max(n_groups, 1), len(pieces))
+    edges = [group * len(pieces) // n_groups for group in range(n_groups + 1)]
+    return [
+        replace(
+            pieces[start],
+            fragments=tuple(fragment for piece in pieces[start:end] for fragment in piece.fragments),
+            stamps=tuple(stamp for piece in pieces[start:end] for stamp in piece.stamps),
+        )
+        for start, end in pairwise(edges)
+    ]
 
 
 def _pieces(file: Any) -> list[Any]:

@@ -85,14 +85,14 @@ class Partition:
     needs the whole log. So a worker can be lost at any time, and no answer changes.
     """
 
-    def __init__(self, origin: Origin, index: int) -> None:
+    def __init__(self, origin: Origin, index: int, counter: MemoryCounter | None = None) -> None:
         self._origin, self._index = origin, index
         self._lock = Lock()  # a task that was given up may still run while its successor does
-        self._begin()
+        self._begin(counter)
 
-    def _begin(self) -> None:
-        """Go back to before the first operation; records are read again when needed."""
-        self._counter: MemoryCounter | None = None
+    def _begin(self, counter: MemoryCounter | None = None) -> None:
+        """Go back to before the first operation; without a counter of the records they are read again when needed."""
+        self._counter = counter
         self._n_done = 0
 
     def encoded(self) -> "Partition":

@@ -4,8 +4,9 @@ Rows and codes stay on workers.
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,6 +20,7 @@ from dpforest.mechanisms.entropy import KeyedEntropy
 from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import AllTrees, Assignment, Judged, Openable, Scored, Valued, Weighted
+from dpforest.records.dask.holders import LOST, Branch, Holder, tree
 from dpforest.records.dask.replayed import BEHIND, Operation, Question, add, answer, find_digests, fork
 from dpforest.records.dask.tasks import Failure, Packed
 from dpforest.records.memory.counter import Guarded, MemoryCounter
@@ -32,7 +34,9 @@ if TYPE_CHECKING:  # needs the extra
 ADDED_AT_ONCE = 8
 # After this many seconds without an answer the trainer looks whether a worker was lost.
 PATIENCE = 1.0
-NO_HOME = ""  # in the place of a worker's address, for a partition that no worker has yet
+NO_HOME = ""  # in the place of a worker's address, for a partition that no worker has
+MOST_LOSSES = 20  # in the course of one question
+AWAKE = 60.0  # seconds after which a cluster that is asked by actors alone is given a task
 
 
 class DaskVault(Guarded):
@@ -104,7 +108,8 @@ class DaskVault(Guarded):
         from dpforest.records.dask.partitions import Folder
 
         assert isinstance(self._table, Folder)
-        return DaskVault(self._table.sampled(share, _draw_key(entropy)), self._client)
+        with _public_errors():
+            return DaskVault(self._table.sampled(share, _draw_key(entropy), self._client), self._client)
 
     def count_texts(self, name: str) -> Sealed[dict[str, int]]:
         """The sealed number of records of each text of a column, which workers have added up."""
@@ -168,9 +173,12 @@ class DaskCounter(Guarded, Weighted, Scored, Valued, Judged):
         self._digests: np.ndarray | None = None
         self._log = log
         self._n_known = 0  # the number of operations that partitions have done, unless they were lost
-        self._homes: dict[str, str] = {}  # the address of the worker that has a partition, by the key of its future
-        self._n_threads: dict[str, int] = {}  # of each worker, by its address
-        self._last: Any = None  # the future of the last sum, see ``_submit``
+        self._homes: set[str] = set()  # the addresses of the workers that have partitions
+        self._holders: list[Any] = []  # futures of actors, one on each of these workers
+        self._first: Any = None  # the method of the actor that answers for all, and the holders below it
+        self._below: list[Branch] = []
+        self._awake: Any = None  # a future, see ``_keep_awake``
+        self._awake_until = 0.0
         self._note_weights()
 
     def _note_weights(self) -> None:
@@ -195,7 +203,6 @@ class DaskCounter(Guarded, Weighted, Scored, Valued, Judged):
         """The sealed sum of what a method ``tally_...`` gives for all partitions, after all operations of the log."""
         counts = self._sum_answers(Packed(answer, self._question(self._n_known, method, arguments)))
         if isinstance(counts, Failure) and counts == BEHIND:
-            self._homes = {}
             counts = self._sum_answers(Packed(answer, self._question(0, method, arguments)))
         self._n_known = len(self._log)
         return Sealed(_checked(counts))
@@ -203,41 +210,71 @@ class DaskCounter(Guarded, Weighted, Scored, Valued, Judged):
     def _question(self, n_known: int, method: str, arguments: tuple[Any, ...]) -> Question:
         return Question(n_known, self._log[n_known:], method, arguments, None if n_known else self._digests)
 
-    def _sum_answers(self, task: Callable[..., Any]) -> np.ndarray | Failure:
+    def _sum_answers(self, task: Packed) -> Any:
         """The sum of what ``task`` gives for all partitions; asked again if a worker is lost meanwhile."""
         with _public_errors():
-            total, patience = self._submit(task), PATIENCE
-            while (counts := _fetch(total, patience)) is None:
-                patience *= 2  # the sum may be large, and the network slow
-                if set(self._homes.values()) - set(self._client.nthreads()):
-                    # A worker was lost. Its partitions are made again elsewhere, and tasks that were bound to it never run.
-                    self._homes = {}
-                    total = self._submit(task)
-        return counts
+            for _ in range(MOST_LOSSES):
+                if self._first is not None or self._find_holders():
+                    self._keep_awake()
+                    counts = self._awaited(self._first(task, Packed(add), self._below))
+                    if not isinstance(counts, Failure) or counts != LOST:
+                        return counts
+                # A worker was lost. The scheduler has its partitions made again elsewhere.
+                self._first, self._holders = None, []
+            raise TableError(LOST.message)
 
-    def _submit(self, task: Callable[..., Any]) -> Any:
-        """A future of the sum of what ``task`` gives for all partitions, those of each worker added up there first.
+    def _find_holders(self) -> bool:
+        """Make an actor on each worker that has partitions; False if one of them is lost meanwhile.
 
-        Tasks are bound to the workers that have the partitions: a cluster that moves partitions to balance its load does not
-        know of the log that they would have to do again. Those of one thread are one task, since a task costs milliseconds.
+        Actors are bound to these workers: a cluster that moves partitions to balance its load does not know of the log that
+        they would have to do again.
         """
-        from dask import annotate, delayed
+        from distributed import wait
 
-        if len(self._homes) < len(self._partitions):
-            self._homes = {key: held[0] for key, held in self._client.who_has(self._partitions).items() if held}
-            self._n_threads = self._client.nthreads()
+        wait(self._partitions)
+        held, n_threads = self._client.who_has(self._partitions), self._client.nthreads()
         by_home: dict[str, list[Any]] = {}
         for partition in self._partitions:
-            by_home.setdefault(self._homes.get(partition.key, NO_HOME), []).append(partition)
-        sums = []
-        for home, partitions in by_home.items():
-            n_tasks = min(self._n_threads.get(home, len(partitions)), len(partitions))
-            with annotate(workers=[home], allow_other_workers=False) if home != NO_HOME else nullcontext():
-                sums.append(_sum([delayed(task, pure=False)(*partitions[start::n_tasks]) for start in range(n_tasks)]))
-        # The last future is freed only now, when the new one is submitted: a client waits after it has told the scheduler
-        # that a future was freed, which would delay this one.
-        self._last = self._client.compute(_sum(sums), optimize_graph=False)
-        return self._last
+            if partition.status == "error":
+                partition.result()
+            by_home.setdefault((*held.get(partition.key, ()), NO_HOME)[0], []).append(partition)
+        if not by_home.keys() <= n_threads.keys():
+            return False
+        self._homes, bound = {*by_home}, {"actor": True, "pure": False, "allow_other_workers": False}
+        self._holders = [
+            self._client.submit(Holder, n_threads[home], *own, workers=[home], **bound) for home, own in by_home.items()
+        ]
+        actors = [self._awaited(holder) for holder in self._holders]
+        if any(isinstance(actor, Failure) for actor in actors):
+            return False
+        *_, self._below = tree([*zip(by_home, (holder.key for holder in self._holders), strict=True)], ADDED_AT_ONCE)
+        self._first = actors[0].sum
+        return True
+
+    def _awaited(self, future: Any) -> Any:
+        """The result of a future, or of a call of an actor; ``LOST`` if a worker that has partitions is lost meanwhile."""
+        patience = PATIENCE
+        try:
+            while (found := _fetch(future, patience)) is None:
+                patience *= 2  # the sum may be large, and the network slow
+                if self._is_lost():
+                    return LOST
+            return found
+        except OSError:
+            return LOST  # which the scheduler need not have noticed yet
+        except Exception:
+            if self._is_lost():
+                return LOST
+            raise
+
+    def _is_lost(self) -> bool:
+        return not self._homes <= self._client.nthreads().keys()
+
+    def _keep_awake(self) -> None:
+        """Have the scheduler see a task now and then: it may close a cluster that has none, and counts no actors."""
+        if time.monotonic() > self._awake_until:
+            self._awake = self._client.submit(Packed(add), np.zeros(1), pure=False)
+            self._awake_until = time.monotonic() + AWAKE
 
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
         self.do("deal", assignment, key=None if isinstance(assignment, AllTrees) else _draw_key(entropy))
@@ -306,8 +343,8 @@ def _public_errors() -> Iterator[None]:
         ) from None
 
 
-def _fetch(future: Any, patience: float) -> np.ndarray | Failure | None:
-    """The result of a task; None if it takes longer than ``patience``."""
+def _fetch(future: Any, patience: float) -> Any:
+    """The result of a future, or of a call of an actor; None if it takes longer than ``patience``."""
     try:
         return future.result(patience)
     except TimeoutError:
