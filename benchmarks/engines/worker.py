@@ -92,14 +92,15 @@ def _in_duckdb(request: Answer, schema: Schema, traffic: Traffic) -> Iterator[Se
             settings |= {"memory_limit": f"{megabytes}MB", "preserve_insertion_order": False}
         connection = import_module("ibis").duckdb.connect(*([] if through else [request["address"]]), **settings)
         # It lives in this process, so no connection carries its results.
-        fetch = connection.to_pyarrow
+        session = import_module("dpforest.records.sql.session").Session
+        fetch = session.fetch
 
-        def counted(*arguments: Any, **more: Any) -> Any:
-            found = fetch(*arguments, **more)
-            traffic.add_result(found.nbytes)
+        def counted(*arguments: Any) -> Any:
+            found = fetch(*arguments)
+            traffic.add_result(sum(column.nbytes for column in found.values()))
             return found
 
-        connection.to_pyarrow = counted
+        session.fetch = counted
         table = connection.read_parquet(request["address"]) if through else connection.table(TABLE)
         yield lambda: _sql_vault().seal(table, schema)
         connection.disconnect()
