@@ -185,7 +185,7 @@ def _pair_cells(
     """
     domain, feature, others = counter.domain, features[index], features[index + 1 :]
     counter.deal(AllTrees(1), gate.entropy)
-    route = np.zeros((1, int(domain.n_codes.max())), dtype=np.uint16)
+    route = np.zeros((1, domain.route_width), dtype=np.uint16)
     route[0, : domain.n_codes[feature]] = numbers[index]
     counter.descend(0, features[index : index + 1], route, np.array([1]))
     wanted = np.tile(np.isin(np.arange(domain.n_features), others), (int(numbers[index][-1]) + 1, 1))

@@ -108,7 +108,7 @@ def _holds_nearly_all(forest: Forest, nodes: np.ndarray, codes: list[int]) -> bo
     """Whether nearly all records of some nodes are in children that only these codes of a feature lead to."""
     sizes, variances = np.zeros(2), np.zeros(2)  # beside, within
     for node in nodes.tolist():
-        routes = forest.routes[forest.splits[node], : forest.domain.n_codes[forest.features[node]]]
+        routes = forest.route(node)
         children = forest.first_children[node] + np.arange(int(routes.max()) + 1)
         within, others = np.ones(len(children), dtype=bool), np.ones(len(routes), dtype=bool)
         others[codes] = False

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from dpforest.errors import ParameterError
-from dpforest.schema.domain import Domain
+from dpforest.schema.domain import DIGITS, Domain, entries_of
 
 # Nodes for which random splits are drawn at once, so that offers of deep random trees do not fill memory.
 BLOCK_NODES = 4096
@@ -25,6 +25,7 @@ class Routes:
 
     If child 0 gets one run of codes and child 1 the others, the run is ``starts[r] : stops[r]``, and no table is needed:
     counts of both children are found by subtraction. Else ``starts[r]`` is -1 and ``tables[rows[r], code]`` is the child.
+    Routes of wide features are all runs.
     A route divides a node if codes below ``ends[r]`` that the node can hold go to different children.
     """
 
@@ -33,7 +34,7 @@ class Routes:
     stops: np.ndarray
     ends: np.ndarray
     rows: np.ndarray  # -1 for a run
-    tables: np.ndarray  # (n_rows, most_codes)
+    tables: np.ndarray  # (n_rows, route_width)
 
     @property
     def n_routes(self) -> int:
@@ -44,13 +45,15 @@ class Routes:
         """The number of children of the route that has most of them, at least 2."""
         return int(self.tables.max(initial=1)) + 1
 
-    def children(self, routes: np.ndarray) -> np.ndarray:
-        """The child of each code ``(len(routes), most_codes)`` by some of the routes."""
-        code = np.arange(self.tables.shape[1])
-        inside = (code >= self.starts[routes, None]) & (code < self.stops[routes, None])
-        children, is_table = (~inside).astype(np.uint16), self.rows[routes] >= 0
-        children[is_table] = self.tables[self.rows[routes[is_table]]]
-        return children
+    def entries(self, domain: Domain, routes: np.ndarray) -> np.ndarray:
+        """The child of each code, or the run of a wide feature, ``(len(routes), route_width)``, by some of the routes."""
+        code, starts, stops = np.arange(self.tables.shape[1]), self.starts[routes], self.stops[routes]
+        inside = (code >= starts[:, None]) & (code < stops[:, None])
+        entries, is_table = (~inside).astype(np.uint16), self.rows[routes] >= 0
+        entries[is_table] = self.tables[self.rows[routes[is_table]]]
+        if len(wide := np.flatnonzero(domain.is_wide[self.features[routes]])):
+            entries[wide, :DIGITS] = entries_of(np.stack([starts[wide], stops[wide]], axis=1))
+        return entries
 
     @staticmethod
     def join(parts: "list[Routes]") -> "Routes":
@@ -83,12 +86,12 @@ class Routes:
     @staticmethod
     def of_runs(domain: Domain, features: np.ndarray, starts: np.ndarray, stops: np.ndarray, ends: np.ndarray) -> "Routes":
         """Binary routes: the codes ``starts[r] : stops[r]`` of a feature go to child 0, others to 1."""
-        none = np.empty((0, int(domain.n_codes.max())), dtype=np.uint16)
+        none = np.empty((0, domain.route_width), dtype=np.uint16)
         return Routes(features, starts, stops, ends, np.full(len(features), -1), none)
 
     @staticmethod
     def of_table(domain: Domain, features: np.ndarray, children: np.ndarray) -> "Routes":
-        """Routes of the given features from a table of children ``(n_routes, most_codes)``."""
+        """Routes of the given features from a table of children ``(n_routes, route_width)``."""
         none = np.full(len(features), -1)
         return Routes(features, none, none, domain.n_codes[features], np.arange(len(features)), children.astype(np.uint16))
 
@@ -146,13 +149,16 @@ def _codes_of(domain: Domain, features: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 @dataclass(frozen=True)
 class OneChildPerValue(_Fixed):
-    """Multiway splits: a child for each code of a feature; only of categorical features if ``numeric`` is False."""
+    """Multiway splits: a child for each code of a feature; only of categorical features if ``numeric`` is False.
+
+    A wide feature has none: its children would be more than a forest may have.
+    """
 
     numeric: bool = True
 
     def fixed(self, domain: Domain) -> Routes | None:
-        features = np.flatnonzero(~domain.is_numeric | self.numeric)
-        code = np.arange(int(domain.n_codes.max()))
+        features = np.flatnonzero((~domain.is_numeric | self.numeric) & ~domain.is_wide)
+        code = np.arange(domain.route_width)
         # Codes beyond a feature's own never occur; they are routed to child 0.
         children = np.where(code < domain.n_codes[features, None], code, 0)
         return Routes.of_table(domain, features, children) if len(features) else None
@@ -168,7 +174,7 @@ class AllSubsets(_Fixed):
     most: int = 6  # 31 ways, as many as the cuts of a number in 32 bins
 
     def fixed(self, domain: Domain) -> Routes | None:
-        tables, width = [], int(domain.n_codes.max())
+        tables, width = [], domain.route_width
         for feature in np.flatnonzero(~domain.is_numeric & (domain.n_values <= self.most)):
             n = int(domain.n_values[feature])
             inside = (np.arange(1, 1 << max(n - 1, 0))[:, None] >> np.arange(n)) & 1 == 1
@@ -190,7 +196,7 @@ class Intervals(_Fixed):
 
     def fixed(self, domain: Domain) -> Routes | None:
         features = np.flatnonzero(domain.is_numeric)
-        children = np.zeros((len(features), int(domain.n_codes.max())), dtype=np.int64)
+        children = np.zeros((len(features), domain.route_width), dtype=np.int64)
         for row, feature in enumerate(features):
             if self.borders[feature]:
                 missing = domain.n_codes[feature] - 1
@@ -203,7 +209,7 @@ class Intervals(_Fixed):
 class RandomSubsets:
     """Splits of categorical features with more than ``beyond`` categories: ``n_subsets`` random subsets, anew for each node.
 
-    "Other" and missing are values like any other here: each falls on either side with equal chance.
+    "Other" and missing are values like any other here: each falls on either side with equal chance. A wide feature has none.
     """
 
     n_subsets: int = 4
@@ -213,10 +219,10 @@ class RandomSubsets:
         return None
 
     def drawn(self, domain: Domain, n_nodes: int, rng: np.random.Generator) -> Routes | None:
-        features = np.flatnonzero(~domain.is_numeric & (domain.n_values > self.beyond))
+        features = np.flatnonzero(~domain.is_numeric & (domain.n_values > self.beyond) & ~domain.is_wide)
         if not len(features):
             return None
-        children = np.zeros((n_nodes, len(features), self.n_subsets, int(domain.n_codes.max())), dtype=np.uint16)
+        children = np.zeros((n_nodes, len(features), self.n_subsets, domain.route_width), dtype=np.uint16)
         for index, n_codes in enumerate(domain.n_codes[features].tolist()):
             children[:, index, :, :n_codes] = rng.integers(0, 2, size=(n_nodes, self.n_subsets, n_codes), dtype=np.uint8)
         repeated = np.tile(np.repeat(features, self.n_subsets), n_nodes)

@@ -21,13 +21,15 @@ from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Target
 from dpforest.schema.domain import Domain
 
 # Histograms of a level are kept if they have at most this many cells (32 MB). On the next level one child of each split then
-# need not be counted: its histogram is that of its parent less those of its siblings.
+# need not be counted: its histogram is that of its parent less those of its siblings. With a wide feature there are more
+# cells than records, and to subtract them would take longer.
 KEPT_CELLS = 1 << 22
 LANES = 8  # numbers that a processor adds at once
 MOST_COPIES = 15  # the most times that a bootstrap draws a record
-# First node, features, routes and first children of splits that records follow; see ``descend``.
-Moves = tuple[int, np.ndarray, np.ndarray, np.ndarray]
-NO_MOVES: Moves = (0, np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.uint16), np.empty(0, dtype=np.int64))
+# First node, features, routes, first children and runs of wide features of splits that records follow; see ``descend``.
+Moves = tuple[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+NONE = np.empty(0, dtype=np.int64)
+NO_MOVES: Moves = (0, NONE, np.empty((0, 0), dtype=np.uint16), NONE, NONE.reshape(0, 2))
 
 
 class Guarded:
@@ -182,7 +184,8 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
             kernels.subtract_siblings(counts, *families)
         if not is_sparse and not wanted.all():
             counts *= np.repeat(wanted, self.domain.n_codes, axis=1)[:, :, None]
-        self._counted = (first, wanted, counts) if counts.size <= KEPT_CELLS else None
+        is_kept = counts.size <= KEPT_CELLS and not self.domain.is_wide.any()
+        self._counted = (first, wanted, counts) if is_kept else None
         return counts
 
     count_codes = sealed(tally_codes)
@@ -267,7 +270,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         self._settle()
         split = (features, routes, first_children)
-        self._moves = (first, *split)
+        self._moves = (first, *split, self.domain.runs(features, routes))
         self._path.append(self._moves)
         self._above = None
         if self._counted is not None and (self._counted[0], len(self._counted[1])) == (first, len(features)):
@@ -317,7 +320,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
                 trees.append((self._path.copy(), values))
 
     def add_by_code(self, features: Sequence[int], values: Sequence[np.ndarray]) -> None:
-        table = np.zeros((len(features), int(self.domain.n_codes.max()), len(self._scores)), dtype=np.int64)
+        table = np.zeros((len(features), max(map(len, values), default=0), len(self._scores)), dtype=np.int64)
         for own, given in zip(table, values, strict=True):
             own[: len(given)] = given
         known, parts = (self._codes, np.array(features, dtype=np.int64), table), self.workers.parts(self._target_codes.size)

@@ -40,8 +40,11 @@ def take(row, order, taken):
 
 
 @njit(cache=True, nogil=True)
-def descend(codes, positions, start, stop, first, features, routes, first_children):
-    """Move each record from its node to the child that its code is routed to. Arrays are over the nodes from ``first``."""
+def descend(codes, positions, start, stop, first, features, routes, first_children, runs):
+    """Move each record from its node to the child that its code is routed to. Arrays are over the nodes from ``first``.
+
+    ``runs`` has a row for each node if some feature is wide, see ``Domain.runs``.
+    """
     n_nodes, n_records, n_codes = np.uint32(features.size), np.uint64(codes.shape[1]), np.uint64(routes.shape[1])
     flat, table = codes.reshape(-1), routes.reshape(-1)
     for copy in range(positions.shape[0]):
@@ -50,7 +53,10 @@ def descend(codes, positions, start, stop, first, features, routes, first_childr
             node = np.uint32(own[record] - first)
             if node < n_nodes and features[node] >= 0:
                 code = flat[np.uint64(features[node]) * n_records + record]
-                own[record] = first_children[node] + table[np.uint64(node) * n_codes + code]
+                if runs.size and runs[node, 0] >= 0:
+                    own[record] = first_children[node] + (code < runs[node, 0] or code >= runs[node, 1])
+                else:
+                    own[record] = first_children[node] + table[np.uint64(node) * n_codes + code]
 
 
 @njit(cache=True, nogil=True)

@@ -31,10 +31,10 @@ class Splits:
             nodes = np.flatnonzero(~forest.is_leaf & (forest.features == feature))
             if not len(nodes):
                 continue
-            routes = forest.routes[forest.splits[nodes], : forest.domain.n_codes[feature]]
-            rows, indices = np.unique(routes, axis=0, return_inverse=True)
+            n_entries = min(int(forest.domain.n_codes[feature]), forest.routes.shape[1])
+            rows, indices = np.unique(forest.routes[forest.splits[nodes], :n_entries], axis=0, return_inverse=True)
             of_node[nodes] = len(distinct) + indices.reshape(-1)
-            distinct += [Split(feature, row) for row in rows]
+            distinct += [Split(feature, forest.domain.route(feature, row)) for row in rows]
         return cls(distinct, of_node)
 
 
