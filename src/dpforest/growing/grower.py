@@ -27,10 +27,12 @@ def grow(
     facts: Facts,
     progress: Callable[[str], None] = lambda step: None,
     feature_order: np.ndarray | None = None,
+    fixed: Routes | None = None,
 ) -> Forest:
     """The forest of ``recipe.n_trees`` trees, of at most ``budget.depth`` levels of splits, with released leaves.
 
-    ``feature_order`` ``(n_trees, depth)`` fixes the feature that each level of each tree splits on.
+    ``feature_order`` ``(n_trees, depth)`` fixes the feature that each level of each tree splits on. ``fixed`` are the routes
+    that every node is offered, if they are known already: of many trees in sequence they are the same.
 
     Privacy:
         Claim: one tree costs at most the sum of its budget.
@@ -42,7 +44,7 @@ def grow(
         Assumes: add/remove neighbours; how trees add up is proved in ``parts.sampling``.
     """
     rng = gate.entropy.generator()
-    growth, fixed = Growth(counter.domain, recipe.n_trees), recipe.propose.fixed(counter.domain)
+    growth, fixed = Growth(counter.domain, recipe.n_trees), fixed or recipe.propose.fixed(counter.domain)
     inner: list[tuple[np.ndarray, np.ndarray, float]] = []
     # Amounts of levels that had nothing to ask. Which those are follows from released values, so the leaves may have them.
     unspent: list[float] = []

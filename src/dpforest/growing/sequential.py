@@ -126,11 +126,13 @@ class Phase(Step):
         step, gate = replace(run.recipe, **self.parts, n_trees=1), run.gate
         budget = step.allocate.plan(divide_evenly(amount, rounds(self.n_trees, run.n_batches)), step.depth)
         features = gate.entropy.generator().permutation(run.counter.domain.n_features)
+        fixed = step.propose.fixed(run.counter.domain)
         for number in run.in_turn(self.n_trees):
             run.start_tree(step.criterion.sees)
             order = np.full((1, budget.depth), features[number % len(features)]) if self.one_feature_each else None
             with gate.ledger.scope(Purpose("tree", tree=run.n_grown + 1)):
-                run.add(refined(grow(run.counter, step, budget, gate, run.facts, feature_order=order), step))
+                tree = grow(run.counter, step, budget, gate, run.facts, feature_order=order, fixed=fixed)
+                run.add(refined(tree, step))
         return 0.0
 
 

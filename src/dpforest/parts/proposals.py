@@ -36,6 +36,11 @@ class Routes:
     rows: np.ndarray  # -1 for a run
     tables: np.ndarray  # (n_rows, route_width)
 
+    def __post_init__(self) -> None:
+        # Kernels read them for every candidate of every node, so they are kept short.
+        for name in ("features", "starts", "stops", "ends", "rows"):
+            object.__setattr__(self, name, getattr(self, name).astype(np.int32, copy=False))
+
     @property
     def n_routes(self) -> int:
         return len(self.features)
@@ -45,14 +50,19 @@ class Routes:
         """The number of children of the route that has most of them, at least 2."""
         return int(self.tables.max(initial=1)) + 1
 
+    def children(self, routes: np.ndarray) -> np.ndarray:
+        """The child of each code ``(len(routes), route_width)`` by some of the routes, of features that are not wide."""
+        code = np.arange(self.tables.shape[1])
+        inside = (code >= self.starts[routes, None]) & (code < self.stops[routes, None])
+        children, is_table = (~inside).astype(np.uint16), self.rows[routes] >= 0
+        children[is_table] = self.tables[self.rows[routes[is_table]]]
+        return children
+
     def entries(self, domain: Domain, routes: np.ndarray) -> np.ndarray:
-        """The child of each code, or the run of a wide feature, ``(len(routes), route_width)``, by some of the routes."""
-        code, starts, stops = np.arange(self.tables.shape[1]), self.starts[routes], self.stops[routes]
-        inside = (code >= starts[:, None]) & (code < stops[:, None])
-        entries, is_table = (~inside).astype(np.uint16), self.rows[routes] >= 0
-        entries[is_table] = self.tables[self.rows[routes[is_table]]]
-        if len(wide := np.flatnonzero(domain.is_wide[self.features[routes]])):
-            entries[wide, :DIGITS] = entries_of(np.stack([starts[wide], stops[wide]], axis=1))
+        """The entries ``(len(routes), route_width)`` of some of the routes as forests keep them, see ``Domain.route``."""
+        entries, is_wide = self.children(routes), domain.is_wide[self.features[routes]]
+        if is_wide.any():
+            entries[is_wide, :DIGITS] = entries_of(np.stack([self.starts[routes], self.stops[routes]], axis=1)[is_wide])
         return entries
 
     @staticmethod
@@ -144,7 +154,8 @@ def _codes_of(domain: Domain, features: np.ndarray) -> tuple[np.ndarray, np.ndar
     """The feature and the code of each code of some features, one after the other."""
     n_codes = domain.n_codes[features]
     begins = np.cumsum(n_codes) - n_codes
-    return np.repeat(features, n_codes), np.arange(int(n_codes.sum())) - np.repeat(begins, n_codes)
+    codes = np.arange(int(n_codes.sum()), dtype=np.int32) - np.repeat(begins.astype(np.int32), n_codes)
+    return np.repeat(features.astype(np.int32), n_codes), codes
 
 
 @dataclass(frozen=True)
@@ -331,11 +342,11 @@ class Menu:
         tables, indices, n_before = [], [], 0
         if fixed is not None:
             tables, n_before = [fixed], fixed.n_routes
-            indices.append(np.broadcast_to(np.arange(n_before), (n_nodes, n_before)))
+            indices.append(np.broadcast_to(np.arange(n_before, dtype=np.int32), (n_nodes, n_before)))
         for kind in self.kinds:
             drawn = kind.drawn(domain, n_nodes, rng)
             if drawn is not None:
-                indices.append(n_before + np.arange(drawn.n_routes).reshape(n_nodes, -1))
+                indices.append(np.arange(n_before, n_before + drawn.n_routes, dtype=np.int32).reshape(n_nodes, -1))
                 tables.append(drawn)
                 n_before += drawn.n_routes
         if not tables:
@@ -364,18 +375,15 @@ class Menu:
         """A random mask ``(n_nodes, n_features)`` of the features that each node may use."""
         if self.n_features is None:
             return np.ones((n_nodes, n_features), dtype=bool)
-        return rng.random((n_nodes, n_features)).argsort(axis=1).argsort(axis=1) < self.n_drawn(n_features)
+        coins, last = rng.random((n_nodes, n_features)), self.n_drawn(n_features) - 1
+        return coins <= np.partition(coins, last, axis=1)[:, last : last + 1]
 
 
 @njit(cache=True, nogil=True)
 def _divides(reach, offsets, features, rows, tables, starts, stops, ends, indices, allowed, valid):
-    n_features = offsets.size - 1
-    below = np.zeros(reach.shape[1] + n_features, dtype=np.int64)  # codes of a feature that are held before each
+    below = np.zeros(np.diff(offsets).max() + 1, dtype=np.int64)  # codes of a feature that are held before each
     for node in range(indices.shape[0]):
-        for feature in range(n_features):
-            if allowed[node, feature]:
-                for column in range(offsets[feature], offsets[feature + 1]):
-                    below[feature + column + 1] = below[feature + column] + reach[node, column]
+        summed = -1  # the feature that ``below`` is about; candidates of a feature come one after the other
         for candidate in range(indices.shape[1]):
             route = indices[node, candidate]
             feature = features[route]
@@ -384,10 +392,12 @@ def _divides(reach, offsets, features, rows, tables, starts, stops, ends, indice
                 continue
             offset = offsets[feature]
             if starts[route] >= 0:
-                first = feature + offset
-                n_inside = below[first + stops[route]] - below[first + starts[route]]
-                n_all = below[first + ends[route]]
-                valid[node, candidate] = 0 < n_inside < n_all
+                if summed != feature:
+                    summed = feature
+                    for code in range(offsets[feature + 1] - offset):
+                        below[code + 1] = below[code] + reach[node, offset + code]
+                n_inside = below[stops[route]] - below[starts[route]]
+                valid[node, candidate] = 0 < n_inside < below[ends[route]]
                 continue
             first, children = -1, tables[rows[route]]
             for code in range(ends[route]):

@@ -59,7 +59,7 @@ def test_encoding_equals_its_twin(table):
 def test_numbers_are_clipped_even_where_cuts_lie_outside_the_bounds(values, cuts):
     codes, cuts = np.zeros(len(values), dtype=np.uint8), np.sort(np.array(cuts, dtype=float))
     scales = vault._scales(((cuts.tobytes(), -4.0, 5.0),), codes.dtype)
-    encoding.encode_numbers(np.array([values]), np.array([0]), *scales, 0, len(values), codes[None])
+    encoding.encode_numbers(np.array([values]), np.array([0]), np.array([0]), *scales, 0, len(values), codes[None])
     assert codes.tolist() == [naive.code_of(value, Numeric(-4, 5), cuts) for value in values]
 
 
@@ -252,7 +252,8 @@ def test_descending_equals_its_twin(level, seed):
     expected = naive.descend(level.codes, level.positions, level.first, features, routes, first_children)
     middle = level.positions.shape[1] // 2
     for start, stop in ((0, middle), (middle, level.positions.shape[1])):
-        kernels.descend(level.codes, level.positions, start, stop, level.first, features, routes, first_children)
+        moves = (level.first, features, routes, first_children, level.domain.runs(features, routes))
+        kernels.descend(level.codes, level.positions, start, stop, *moves)
     assert level.positions.tolist() == expected
 
 

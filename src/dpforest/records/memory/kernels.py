@@ -236,16 +236,22 @@ def sum_residual_codes(codes, features, offsets, residuals, positions, first, sl
 
 
 @njit(cache=True, nogil=True)
-def add_parts(cells, slots, counts):
-    """Set ``counts[node, code, w]`` to the sum over parts of ``cells[part, slots[node], w, code]``; 0 without a slot."""
-    for node in range(counts.shape[0]):
-        counts[node] = 0
-        if slots[node] != NOT_COUNTED:
-            for part in range(cells.shape[0]):
-                for w in range(counts.shape[2]):
-                    own = cells[part, slots[node], w]
-                    for code in range(own.size):
-                        counts[node, code, w] += own[code]
+def add_parts(cells, slots, wanted, offsets, start, stop, counts):
+    """Add to ``counts[node, code, w]`` the sum over parts of ``cells[part, slots[node], w, code]``, for wanted features.
+
+    It is about the nodes ``start`` .. ``stop - 1`` that have a slot.
+    """
+    for node in range(start, stop):
+        if slots[node] == NOT_COUNTED:
+            continue
+        for feature in range(wanted.shape[1]):
+            if wanted[node, feature]:
+                own = counts[node, offsets[feature] : offsets[feature + 1]]
+                for part in range(cells.shape[0]):
+                    for w in range(own.shape[1]):
+                        some = cells[part, slots[node], w, offsets[feature] : offsets[feature + 1]]
+                        for code in range(some.size):
+                            own[code, w] += some[code]
 
 
 @njit(cache=True, nogil=True)

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
-from dpforest.schema.domain import Domain
+from dpforest.schema.domain import MOST_TABLED, Domain
 
 
 @dataclass(frozen=True)
@@ -25,16 +26,22 @@ class Splits:
 
     @classmethod
     def of(cls, forest: Forest) -> "Splits":
+        """The splits of a forest; raises if one is on a wide feature."""
         distinct: list[Split] = []
         of_node = np.full(forest.n_nodes, -1, dtype=np.int64)
         for feature in range(forest.domain.n_features):
             nodes = np.flatnonzero(~forest.is_leaf & (forest.features == feature))
             if not len(nodes):
                 continue
-            n_entries = min(int(forest.domain.n_codes[feature]), forest.routes.shape[1])
-            rows, indices = np.unique(forest.routes[forest.splits[nodes], :n_entries], axis=0, return_inverse=True)
+            if forest.domain.is_wide[feature]:
+                raise ParameterError(
+                    f"An export lists, for each split, all categories of {forest.domain.names[feature]!r}, which are more than "
+                    f"{MOST_TABLED - 2}. Save the model instead, or fit one without that list: Categorical()."
+                )
+            routes = forest.routes[forest.splits[nodes], : forest.domain.n_codes[feature]]
+            rows, indices = np.unique(routes, axis=0, return_inverse=True)
             of_node[nodes] = len(distinct) + indices.reshape(-1)
-            distinct += [Split(feature, forest.domain.route(feature, row)) for row in rows]
+            distinct += [Split(feature, row) for row in rows]
         return cls(distinct, of_node)
 
 
