@@ -40,9 +40,10 @@ class Forest:
     """All trees of a model with everything that was released about them, in arrays over nodes.
 
     ``first_children`` is -1 at a leaf. ``routes[splits[node], code]`` is the child, counted from the first, of a code of
-    the feature ``features[node]``; of a wide feature it is a run, see ``route``. ``counts`` ``(n_nodes, n_values)`` are released counts, or sums of released counts below;
-    ``variances`` ``(n_nodes,)`` is the variance of the noise in each of them; ``shares`` ``(n_nodes, n_values)`` are class
-    shares after post-processing; ``votes`` ``(n_nodes, n_values)`` are what a record at a leaf adds to the prediction.
+    the feature ``features[node]``; of a wide feature it is a run, see ``route``. ``counts`` ``(n_nodes, n_values)`` are
+    released counts, or sums of released counts below; ``variances`` ``(n_nodes,)`` is the variance of the noise in each of
+    them; ``shares`` ``(n_nodes, n_values)`` are class shares after post-processing; ``votes`` ``(n_nodes, n_values)`` are
+    what a record at a leaf adds to the prediction.
     """
 
     domain: Domain

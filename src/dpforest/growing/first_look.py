@@ -38,8 +38,8 @@ class FirstLook(recipe.FirstLook):
     split; if there is noise, which may have drowned the cuts, it has N_EVEN even intervals. With ``select``, features with
     more symmetric uncertainty (eq. 4.24) than chance and noise show are relevant. The heaviest of them are offered, no more
     than the menu would draw. A weight is the symmetric uncertainty. With ``pairs`` it is also the mean normalised
-    interaction gain (eqs. 4.25 and 4.26) with the other features that are left, of the MOST_PAIRED most relevant ones that are
-    not wide, and the lightest is removed until few enough are left.
+    interaction gain (eqs. 4.25 and 4.26) with the other features that are left, of the MOST_PAIRED most relevant ones that
+    are not wide, and the lightest is removed until few enough are left.
 
     Privacy:
         Claim: costs at most ``share`` of the amount, and nothing if no table is needed.

@@ -15,8 +15,8 @@ from dpforest.errors import SchemaError
 from dpforest.schema import SECONDS_OF_DAY, Categorical, Date, Feature, Numeric, Schema
 from dpforest.schema.calendar import MOST_CUTS, calendar_cuts, date_words
 
-# Public caps: codes of a feature, and those of one whose routes are tables, and so bins. A longer list is *wide*: it is split
-# by runs of codes alone, so that no table of all its codes is kept for each node.
+# Public caps: codes of a feature, and those of one whose routes are tables, and so bins. A longer list is *wide*: it is
+# split by runs of codes alone, so that no table of all its codes is kept for each node.
 MOST_CODES, MOST_TABLED = 1 << 20, 1 << 16
 DIGITS = 4  # entries of the route of a wide feature: the two ends of its run, each in two digits of 16 bits
 # A learnt list has at most so many values, each of at most so many characters.
@@ -273,7 +273,7 @@ class Domain:
         return int(np.where(self.is_wide, DIGITS, self.n_codes).max())
 
     def runs(self, features: np.ndarray, entries: np.ndarray) -> np.ndarray:
-        """The codes ``(n_routes, 2)`` that routes of wide features send to the first child, from and to; -1 of other features.
+        """The codes ``(n_routes, 2)``, from and to, that routes of wide features send to the first child; -1 of others.
 
         Routes are given by their features, which may be -1, and ``entries`` ``(n_routes, route_width)``. Without a wide
         feature there are no rows.
@@ -326,7 +326,7 @@ class Domain:
 
 
 def entries_of(runs: np.ndarray) -> np.ndarray:
-    """The entries ``(..., DIGITS)`` of the routes of wide features whose runs of codes ``(..., 2)`` go to the first child."""
+    """The entries ``(n_routes, DIGITS)`` of routes of wide features, given by the runs ``(n_routes, 2)`` of their codes."""
     return np.ascontiguousarray(runs, dtype="<u4").view("<u2")
 
 

@@ -226,7 +226,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         places = (self._placed, first, slots, self._moves or NO_MOVES)
         known: tuple[Any, ...] = (offsets, labels, self._weights, *places)
         shape, askers = (self.code_width, self.domain.total_codes), tuple[np.ndarray, ...]()
-        kernel = kernels.count_codes if self._by_class else kernels.sum_codes
+        kernel: Any = kernels.count_codes if self._by_class else kernels.sum_codes
         if self._residuals is not None:
             shape, known = (self.domain.total_codes, self._residuals.shape[1]), (offsets, self._residuals, *places)
             kernel = kernels.sum_residual_codes

@@ -83,8 +83,8 @@ def check_lists(schema: Schema) -> None:
     for name, part in schema.features.items():
         if isinstance(part, Categorical) and part.n_values > MOST_TABLED - 2:
             raise TableError(
-                f"Column {name!r} has a list of {part.n_values} categories; in a database the most is {MOST_TABLED - 2}. Give the "
-                "table as a file or in memory, or leave out the list: Categorical()."
+                f"Column {name!r} has a list of {part.n_values} categories; in a database the most is {MOST_TABLED - 2}. "
+                "Give the table as a file or in memory, or leave out the list: Categorical()."
             )
 
 

@@ -35,8 +35,8 @@ class Splits:
                 continue
             if forest.domain.is_wide[feature]:
                 raise ParameterError(
-                    f"An export lists, for each split, all categories of {forest.domain.names[feature]!r}, which are more than "
-                    f"{MOST_TABLED - 2}. Save the model instead, or fit one without that list: Categorical()."
+                    f"An export lists, for each split, all categories of {forest.domain.names[feature]!r}, which are more "
+                    f"than {MOST_TABLED - 2}. Save the model instead, or fit one without that list: Categorical()."
                 )
             routes = forest.routes[forest.splits[nodes], : forest.domain.n_codes[feature]]
             rows, indices = np.unique(routes, axis=0, return_inverse=True)
