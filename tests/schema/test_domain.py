@@ -13,7 +13,7 @@ from tests.support.strategies import FIXED, domains, numerics
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.errors import SchemaError
-from dpforest.schema.domain import MOST_CODES, Domain, Grid, anchor
+from dpforest.schema.domain import Domain, Grid, anchor
 
 grids = st.builds(Grid, bins=st.integers(1, 6), scales=st.booleans(), sparse=st.booleans())
 
@@ -154,12 +154,6 @@ def test_each_feature_owns_its_columns_one_after_the_other(domain):
     assert [column for columns in owned for column in columns] == list(range(domain.total_codes))
     for part, cuts, n_codes in zip(domain.features, domain.cuts, domain.n_codes, strict=True):
         assert n_codes == (part.n_values if isinstance(part, Categorical) else len(cuts)) + 2
-
-
-def test_more_codes_than_two_bytes_hold_are_refused_with_the_name_of_the_feature():
-    assert domain_of(Categorical(range(MOST_CODES - 2))).n_codes.tolist() == [MOST_CODES]
-    with pytest.raises(SchemaError, match="'f1' has 65537 codes"):
-        domain_of(Numeric(0, 1), Categorical(range(MOST_CODES - 1)))
 
 
 NUMBER = domain_of(Numeric(0, 40), grid=Grid(4))

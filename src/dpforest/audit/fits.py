@@ -177,7 +177,7 @@ class _Reader:
         labels = self.columns[f"root{tree}"]
         assert labels is not None
         labels[float(feature)] = f"splits on {domain.names[feature]!r}"
-        route = forest.routes[forest.splits[root], : domain.n_codes[feature]]
+        route = forest.route(root)
         if domain.is_numeric[feature]:
             steps = np.flatnonzero(np.diff(route[:-1]))
             return [float(feature), NO_SPLIT, float(domain.cuts[feature][steps[0]]) if len(steps) else np.nan]

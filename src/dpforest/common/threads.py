@@ -8,6 +8,8 @@ from itertools import pairwise
 
 # Below this many cells a second thread costs more than it saves.
 THREAD_CELLS = 200_000
+# Columns for each thread from which threads take columns and not records: each would need cells for all columns otherwise.
+COLUMNS_FOR_THREADS = 32
 
 
 class Workers:

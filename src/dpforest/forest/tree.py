@@ -40,9 +40,10 @@ class Forest:
     """All trees of a model with everything that was released about them, in arrays over nodes.
 
     ``first_children`` is -1 at a leaf. ``routes[splits[node], code]`` is the child, counted from the first, of a code of
-    the feature ``features[node]``. ``counts`` ``(n_nodes, n_values)`` are released counts, or sums of released counts below;
-    ``variances`` ``(n_nodes,)`` is the variance of the noise in each of them; ``shares`` ``(n_nodes, n_values)`` are class
-    shares after post-processing; ``votes`` ``(n_nodes, n_values)`` are what a record at a leaf adds to the prediction.
+    the feature ``features[node]``; of a wide feature it is a run, see ``route``. ``counts`` ``(n_nodes, n_values)`` are
+    released counts, or sums of released counts below; ``variances`` ``(n_nodes,)`` is the variance of the noise in each of
+    them; ``shares`` ``(n_nodes, n_values)`` are class shares after post-processing; ``votes`` ``(n_nodes, n_values)`` are
+    what a record at a leaf adds to the prediction.
     """
 
     domain: Domain
@@ -180,14 +181,17 @@ class Forest:
     def _steps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The arrays that kernels of ``walks`` follow: nodes ``(n_nodes, 3)``, all routes in a row, and the depths of trees.
 
-        A node has its feature, where its route begins, and its first child. A leaf is its own only child, so that all
-        records take the same number of steps in a tree.
+        A node has its feature, where its route begins, and its first child; and two numbers more if some feature is wide. A
+        leaf is its own only child, so that all records take the same number of steps in a tree.
         """
-        n_codes = self.routes.shape[1]
-        nodes = np.empty((self.n_nodes, 3), dtype=np.int64)
+        n_codes, inner = self.routes.shape[1], ~self.is_leaf
+        nodes = np.empty((self.n_nodes, 5 if self.domain.is_wide.any() else 3), dtype=np.int64)
         nodes[:, 0] = np.maximum(self.features, 0)
         nodes[:, 1] = np.where(self.is_leaf, len(self.routes), self.splits) * n_codes
         nodes[:, 2] = np.where(self.is_leaf, np.arange(self.n_nodes), self.first_children)
+        if nodes.shape[1] > 3:
+            nodes[~inner, 3:] = 0, np.iinfo(np.int64).max
+            nodes[inner, 3:] = self.domain.runs(self.features[inner], self.routes[self.splits[inner]])
         depths = np.zeros(self.n_trees, dtype=np.int64)
         np.maximum.at(depths, self.trees, self.levels)
         return nodes, np.append(self.routes.reshape(-1), np.zeros(n_codes, dtype=self.routes.dtype)), depths
@@ -327,8 +331,11 @@ class Forest:
         """The condition under which a record goes from its parent to a node, in the words of ``domain`` if it is given."""
         parent = self.parents[node]
         feature = int(self.features[parent])
-        child = self.routes[self.splits[parent], : self.domain.n_codes[feature]]
-        return (domain or self.domain).describe(feature, child == node - self.first_children[parent])
+        return (domain or self.domain).describe(feature, self.route(parent) == node - self.first_children[parent])
+
+    def route(self, node: int) -> np.ndarray:
+        """The child, counted from the first, of each code ``(n_codes,)`` of the feature that a node is split on."""
+        return self.domain.route(int(self.features[node]), self.routes[self.splits[node]])
 
     def _conditions(self) -> list[list[str]]:
         """The conditions on the path from its root to each node; raises if all of them together are too long."""

@@ -37,14 +37,20 @@ def sum_children(parents, first_children, chosen, values):
 
 @njit(cache=True, nogil=True)
 def _walk(codes, begin, n_steps, nodes, routes, reached):
-    """Move records ``n_steps`` levels down in one tree: ``reached`` has the nodes of the records from ``begin`` on."""
+    """Move records ``n_steps`` levels down in one tree: ``reached`` has the nodes of the records from ``begin`` on.
+
+    A row of ``nodes`` has five numbers if some feature is wide, the last two being the run of its first child, or -1.
+    """
     flat, first = codes.reshape(-1), np.uint64(begin)
     n_records = np.uint64(codes.shape[1])
     for _ in range(n_steps):
         for record in range(np.uint64(reached.size)):
             node = np.uint64(reached[record])
             code = flat[np.uint64(nodes[node, 0]) * n_records + first + record]
-            reached[record] = nodes[node, 2] + routes[np.uint64(nodes[node, 1]) + code]
+            if nodes.shape[1] > 3 and nodes[node, 3] >= 0:
+                reached[record] = nodes[node, 2] + (code < nodes[node, 3] or code >= nodes[node, 4])
+            else:
+                reached[record] = nodes[node, 2] + routes[np.uint64(nodes[node, 1]) + code]
 
 
 @njit(cache=True, nogil=True)

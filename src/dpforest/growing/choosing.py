@@ -9,7 +9,7 @@ import numpy as np
 
 from dpforest.common.threads import Workers
 from dpforest.errors import ParameterError
-from dpforest.parts.criteria import Balance, Criterion, Mixture, children_of
+from dpforest.parts.criteria import Balance, Criterion, Mixture, children_in_blocks
 from dpforest.parts.proposals import Candidates
 from dpforest.parts.recipe import Choose, Recipe
 from dpforest.privacy.amounts import divide
@@ -48,8 +48,7 @@ class Level:
     def scores(self, *criteria: Criterion) -> list[Sealed[np.ndarray]]:
         """One array of sealed scores ``(n_nodes, n_candidates)`` for each criterion."""
         candidates, domain = self.candidates, self.counter.domain
-        per_node = self.counter.code_width * (domain.total_codes + candidates.n_candidates * candidates.routes.most_children)
-        n_block = max(1, BLOCK_CELLS // per_node)
+        n_block = max(1, BLOCK_CELLS // (self.counter.code_width * domain.total_codes))
         blocks: list[list[Sealed[np.ndarray]]] = [[] for _ in criteria]
         for start in range(0, len(candidates.indices), n_block):
             block = candidates.block(start, start + n_block)
@@ -205,14 +204,13 @@ def score(
 ) -> np.ndarray:
     """Integer scores ``(n_nodes, n_candidates)`` by histograms ``(n_nodes, total_codes, width)``; 0 where not valid."""
     scores = np.zeros(candidates.valid.shape, dtype=np.int64)
-    per_node = candidates.n_candidates * candidates.routes.most_children * counts.shape[2]
-    n_block = max(1, SCORED_CELLS // max(per_node, 1))
+    most = max(1, SCORED_CELLS // (candidates.routes.most_children * counts.shape[2]))
 
     def score_some(part: int, first: int, end: int) -> None:
-        for start in range(first, end, n_block):
-            nodes = slice(start, min(start + n_block, end))
-            block = candidates.block(nodes.start, nodes.stop)
-            scores[nodes][block.valid] = criterion.score(children_of(counts[nodes], block, offsets), target)
+        block, own = candidates.block(first, end), scores[first:end].reshape(-1)
+        valid = block.valid.reshape(-1)
+        for start, stop, children in children_in_blocks(counts[first:end], block, offsets, most):
+            own[start:stop][valid[start:stop]] = criterion.score(children, target)
 
     workers.run(score_some, workers.parts(len(scores), SCORING_PASSES * candidates.n_candidates))
     return scores

@@ -38,8 +38,8 @@ class FirstLook(recipe.FirstLook):
     split; if there is noise, which may have drowned the cuts, it has N_EVEN even intervals. With ``select``, features with
     more symmetric uncertainty (eq. 4.24) than chance and noise show are relevant. The heaviest of them are offered, no more
     than the menu would draw. A weight is the symmetric uncertainty. With ``pairs`` it is also the mean normalised
-    interaction gain (eqs. 4.25 and 4.26) with the other features that are left, of the MOST_PAIRED most relevant ones, and
-    the lightest is removed until few enough are left.
+    interaction gain (eqs. 4.25 and 4.26) with the other features that are left, of the MOST_PAIRED most relevant ones that
+    are not wide, and the lightest is removed until few enough are left.
 
     Privacy:
         Claim: costs at most ``share`` of the amount, and nothing if no table is needed.
@@ -75,7 +75,7 @@ class FirstLook(recipe.FirstLook):
         if self.select:
             weights, kept = relevance([tables[feature] for feature in range(domain.n_features)], variance)
             n_kept = menu.n_drawn(domain.n_features)
-            paired = kept[:MOST_PAIRED]
+            paired = kept[~domain.is_wide[kept]][:MOST_PAIRED]
             if self.pairs and n_kept < len(paired):
                 gains = _gains(counter, paired, tables, variance, second, gate)
                 kept = paired[kept_by_elimination(weights[paired], gains, n_kept)]
@@ -185,7 +185,7 @@ def _pair_cells(
     """
     domain, feature, others = counter.domain, features[index], features[index + 1 :]
     counter.deal(AllTrees(1), gate.entropy)
-    route = np.zeros((1, domain.most_codes), dtype=np.uint16)
+    route = np.zeros((1, domain.route_width), dtype=np.uint16)
     route[0, : domain.n_codes[feature]] = numbers[index]
     counter.descend(0, features[index : index + 1], route, np.array([1]))
     wanted = np.tile(np.isin(np.arange(domain.n_features), others), (int(numbers[index][-1]) + 1, 1))

@@ -59,9 +59,9 @@ class Growth:
         """Find what open nodes can hold. Not before somebody asks: of the last level, which may be large, nobody does."""
         if self._unseen is None:
             return
-        (features, routes, n_children, parents), self._unseen = self._unseen, None
+        (features, routes, runs, n_children, parents), self._unseen = self._unseen, None
         reach, listed = self._reach[parents], np.zeros(len(parents), dtype=bool)
-        _narrow(self.domain.offsets, self.domain.n_values, features, routes, n_children, reach, listed)
+        _narrow(self.domain.offsets, self.domain.n_values, features, routes, runs, n_children, reach, listed)
         n_listed = np.bincount(parents, listed, minlength=len(features))
         self._reached = np.where(listed, self._reached[parents] / np.maximum(n_listed[parents], 1), 0.0)
         self._reach = reach
@@ -69,14 +69,16 @@ class Growth:
     def split(self, candidates: Candidates, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Split the open nodes by their chosen candidates; afterwards their children are the open nodes.
 
-        Returns, for the nodes that were open, the feature ``(n_open,)`` (-1 for a leaf), the route ``(n_open, most_codes)``
+        Returns, for the nodes that were open, the feature ``(n_open,)`` (-1 for a leaf), the route ``(n_open, route_width)``
         and the first child ``(n_open,)``.
         """
         n_open, n_children = self.n_open, np.zeros(self.n_open, dtype=np.int64)
         given = np.where(chosen >= 0, candidates.indices[np.arange(n_open), chosen], -1)
-        features, own_routes = np.where(given >= 0, candidates.routes.features[given], -1), candidates.routes.children(given)
+        features = np.where(given >= 0, candidates.routes.features[given], -1)
+        own_routes = candidates.routes.entries(self.domain, given)
         most = min(MOST_NODES - self.first - n_open, MOST_REACH // self.domain.total_codes)
-        _renumber(self.reach, self.domain.offsets, most, features, own_routes, n_children)
+        runs = self.domain.runs(features, own_routes)
+        _renumber(self.reach, self.domain.offsets, most, features, own_routes, runs, n_children)
         is_split = features >= 0
         first_children = np.where(is_split, self.first + n_open + np.cumsum(n_children) - n_children, -1)
         self._first_children.append(first_children)
@@ -84,7 +86,7 @@ class Growth:
         self._routes.append(own_routes[is_split])
 
         parents = np.repeat(np.arange(n_open), n_children)
-        self._unseen = (features, own_routes, n_children, parents)
+        self._unseen = (features, own_routes, runs, n_children, parents)
         self._trees.append(self._trees[-1][parents])
         self._parents.append(self.first + parents)
         self.first += n_open
@@ -95,7 +97,7 @@ class Growth:
         none = np.full(self.n_open, -1)
         features = np.concatenate([*self._features, none])
         inner = features >= 0
-        routes = np.concatenate([np.empty((0, self.domain.most_codes), dtype=np.uint16), *self._routes])
+        routes = np.concatenate([np.empty((0, self.domain.route_width), dtype=np.uint16), *self._routes])
         n_nodes = len(features)
         return Forest(
             domain=self.domain,
@@ -113,9 +115,10 @@ class Growth:
 
 
 @njit(cache=True, nogil=True)
-def _renumber(reach, offsets, most, features, routes, n_children):
+def _renumber(reach, offsets, most, features, routes, runs, n_children):
     """Renumber the children in ``routes`` so that some code can reach each, and write how many there are.
 
+    A run of a wide feature divides its node, or it would not have been offered, so both its children are reached.
     Nodes whose children would be more than ``most`` in all stay leaves: they have no feature any more.
     """
     used = np.empty(routes.shape[1], dtype=np.bool_)
@@ -125,10 +128,13 @@ def _renumber(reach, offsets, most, features, routes, n_children):
         feature = features[node]
         if feature < 0:
             continue
-        offset = offsets[feature]
+        offset, is_run = offsets[feature], runs.size > 0 and runs[node, 0] >= 0
         used[:] = False
-        for code in range(offsets[feature + 1] - offset):
-            used[routes[node, code]] |= reach[node, offset + code]
+        if is_run:
+            used[:2] = True
+        else:
+            for code in range(offsets[feature + 1] - offset):
+                used[routes[node, code]] |= reach[node, offset + code]
         n_used = 0
         for child in range(used.size):
             number[child] = max(n_used + used[child] - 1, 0)
@@ -136,15 +142,16 @@ def _renumber(reach, offsets, most, features, routes, n_children):
         n_before += n_used
         if n_before <= most:
             n_children[node] = n_used
-            for code in range(routes.shape[1]):
-                routes[node, code] = number[routes[node, code]]
+            if not is_run:
+                for code in range(routes.shape[1]):
+                    routes[node, code] = number[routes[node, code]]
         else:
             features[node] = -1
             routes[node] = 0
 
 
 @njit(cache=True, nogil=True)
-def _narrow(offsets, n_values, features, routes, n_children, reach, listed):
+def _narrow(offsets, n_values, features, routes, runs, n_children, reach, listed):
     """Leave to each child (a row of ``reach``) only the codes of its parent's feature that are routed to it.
 
     ``listed`` says whether a value that the schema lists is among them.
@@ -152,8 +159,11 @@ def _narrow(offsets, n_values, features, routes, n_children, reach, listed):
     row = 0
     for node in range(features.size):
         for child in range(n_children[node]):
-            offset = offsets[features[node]]
+            offset, is_run = offsets[features[node]], runs.size > 0 and runs[node, 0] >= 0
             for code in range(offsets[features[node] + 1] - offset):
-                reach[row, offset + code] &= routes[node, code] == child
+                if is_run:
+                    reach[row, offset + code] &= (runs[node, 0] <= code < runs[node, 1]) == (child == 0)
+                else:
+                    reach[row, offset + code] &= routes[node, code] == child
                 listed[row] |= reach[row, offset + code] and code < n_values[features[node]]
             row += 1

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from numba import njit
 
 from dpforest.parts import recipe
 from dpforest.privacy.amounts import divide, divide_evenly
@@ -137,15 +138,25 @@ def middle_scores(first_row: int, left_out: list[int], parts: Parts, counts: np.
     ``counts`` has a row for each feature: the records in each bin, and last those without a value; these, and those in the
     bin of the feature in ``left_out``, take no part. Bins of other parts have 0.
     """
-    own = counts[first_row : first_row + len(left_out), :-1].copy()
-    own[np.arange(len(own)), left_out] = 0
+    own = counts[first_row : first_row + len(left_out), :-1]
     scores = np.zeros((len(own), len(parts), own.shape[1]), dtype=np.int64)
-    for index, (first, end) in enumerate(parts):
-        within = own[:, first:end]
-        up_to = np.cumsum(within, axis=1)
-        total = up_to[:, -1:]
-        scores[:, index, first:end] = -np.maximum(0, 2 * np.maximum(up_to - within, total - up_to) - total)
+    _score_bins(own, np.array(left_out, dtype=np.int64), np.array(parts, dtype=np.int64), scores)
     return scores.reshape(-1, own.shape[1])
+
+
+@njit(cache=True, nogil=True)
+def _score_bins(counts, left_out, parts, scores):
+    for row in range(counts.shape[0]):
+        for part in range(len(parts)):
+            first, end = parts[part]
+            total = 0
+            for index in range(first, end):
+                total += counts[row, index] if index != left_out[row] else 0
+            before = 0
+            for index in range(first, end):
+                own = counts[row, index] if index != left_out[row] else 0
+                scores[row, part, index] = -max(0, 2 * max(before, total - before - own) - total)
+                before += own
 
 
 def _chosen_bins(

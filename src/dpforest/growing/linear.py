@@ -340,7 +340,7 @@ def marginal_trees(
     n_trees, n_codes = len(features), domain.n_codes[features]
     ends, n_leaves = n_trees + 1 + np.cumsum(n_codes), int(n_codes.sum())
     roots, of_leaf = np.arange(n_trees + 1), np.repeat(np.arange(n_trees), n_codes)
-    code, none = np.arange(domain.most_codes), np.full(n_leaves + 1, -1)
+    code, none = np.arange(domain.route_width), np.full(n_leaves + 1, -1)
     forest = Forest(
         domain=domain,
         target=target,

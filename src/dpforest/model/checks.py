@@ -137,7 +137,7 @@ def _has_shapes(forest: Forest) -> bool:
         n > 0
         and all(len(getattr(forest, name)) == n for name in PER_NODE)
         and all(getattr(forest, name).shape == (n, forest.target.n_values) for name in ("counts", "shares", "votes"))
-        and forest.routes.shape[1] >= forest.domain.n_codes.max()
+        and forest.routes.shape[1] >= forest.domain.route_width
         and forest.noise.shape in ((0, 3), (forest.n_trees, 3))
     )
 
@@ -180,6 +180,7 @@ def _is_family(forest: Forest) -> bool:
     index = (below - forest.first_children[above]).astype(np.uint64)
     # The largest child that each route leads to, before nodes share routes: a file stays as large as it is.
     largest = forest.routes.max(axis=1, initial=0)[forest.splits[inner]]
+    largest[forest.domain.is_wide[forest.features[inner]]] = 1  # a run, and what is beside it
     return bool(
         (forest.first_children[above] >= 0).all()
         and (index < n_children[above].astype(np.uint64)).all()

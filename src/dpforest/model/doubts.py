@@ -110,7 +110,7 @@ def _holds_nearly_all(forest: Forest, nodes: np.ndarray, codes: list[int]) -> bo
         return False
     sizes, variances = np.zeros(2), np.zeros(2)  # beside, within
     for node in nodes.tolist():
-        routes = forest.routes[forest.splits[node], : forest.domain.n_codes[forest.features[node]]]
+        routes = forest.route(node)
         children = forest.first_children[node] + np.arange(int(routes.max()) + 1)
         within, others = np.ones(len(children), dtype=bool), np.ones(len(routes), dtype=bool)
         others[codes] = False

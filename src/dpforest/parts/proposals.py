@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from dpforest.errors import ParameterError
-from dpforest.schema.domain import Domain
+from dpforest.schema.domain import DIGITS, Domain, entries_of
 
 # Nodes for which random splits are drawn at once, so that offers of deep random trees do not fill memory.
 BLOCK_NODES = 4096
@@ -25,6 +25,7 @@ class Routes:
 
     If child 0 gets one run of codes and child 1 the others, the run is ``starts[r] : stops[r]``, and no table is needed:
     counts of both children are found by subtraction. Else ``starts[r]`` is -1 and ``tables[rows[r], code]`` is the child.
+    Routes of wide features are all runs.
     A route divides a node if codes below ``ends[r]`` that the node can hold go to different children.
     """
 
@@ -33,7 +34,12 @@ class Routes:
     stops: np.ndarray
     ends: np.ndarray
     rows: np.ndarray  # -1 for a run
-    tables: np.ndarray  # (n_rows, most_codes)
+    tables: np.ndarray  # (n_rows, route_width)
+
+    def __post_init__(self) -> None:
+        # Kernels read them for every candidate of every node, so they are kept short.
+        for name in ("features", "starts", "stops", "ends", "rows"):
+            object.__setattr__(self, name, getattr(self, name).astype(np.int32, copy=False))
 
     @property
     def n_routes(self) -> int:
@@ -47,13 +53,23 @@ class Routes:
     @cached_property
     def numbers(self) -> np.ndarray:
         """The number of each route, ``(n_routes,)``."""
-        return np.arange(self.n_routes)
+        return np.arange(self.n_routes, dtype=np.int32)
 
     def children(self, routes: np.ndarray) -> np.ndarray:
-        """The child of each code ``(len(routes), most_codes)`` by some of the routes; 0 where a route is -1."""
+        """The child of each code ``(len(routes), route_width)`` by some of the routes, of features that are not wide.
+
+        It is 0 where a route is -1.
+        """
         children = np.zeros((len(routes), self.tables.shape[1]), dtype=np.uint16)
         _fill_children(self.starts, self.stops, self.rows, self.tables, routes, children)
         return children
+
+    def entries(self, domain: Domain, routes: np.ndarray) -> np.ndarray:
+        """The entries ``(len(routes), route_width)`` of some routes as forests keep them (``Domain.route``); 0 for -1."""
+        entries, is_wide = self.children(routes), (routes >= 0) & domain.is_wide[self.features[routes]]
+        if is_wide.any():
+            entries[is_wide, :DIGITS] = entries_of(np.stack([self.starts[routes], self.stops[routes]], axis=1)[is_wide])
+        return entries
 
     @staticmethod
     def join(parts: "list[Routes]") -> "Routes":
@@ -86,12 +102,12 @@ class Routes:
     @staticmethod
     def of_runs(domain: Domain, features: np.ndarray, starts: np.ndarray, stops: np.ndarray, ends: np.ndarray) -> "Routes":
         """Binary routes: the codes ``starts[r] : stops[r]`` of a feature go to child 0, others to 1."""
-        none = np.empty((0, domain.most_codes), dtype=np.uint16)
+        none = np.empty((0, domain.route_width), dtype=np.uint16)
         return Routes(features, starts, stops, ends, np.full(len(features), -1), none)
 
     @staticmethod
     def of_table(domain: Domain, features: np.ndarray, children: np.ndarray) -> "Routes":
-        """Routes of the given features from a table of children ``(n_routes, most_codes)``."""
+        """Routes of the given features from a table of children ``(n_routes, route_width)``."""
         none = np.full(len(features), -1)
         return Routes(features, none, none, domain.n_codes[features], np.arange(len(features)), children.astype(np.uint16))
 
@@ -155,18 +171,22 @@ def _codes_of(domain: Domain, features: np.ndarray) -> tuple[np.ndarray, np.ndar
     """The feature and the code of each code of some features, one after the other."""
     n_codes = domain.n_codes[features]
     begins = np.cumsum(n_codes) - n_codes
-    return np.repeat(features, n_codes), np.arange(int(n_codes.sum())) - np.repeat(begins, n_codes)
+    codes = np.arange(int(n_codes.sum()), dtype=np.int32) - np.repeat(begins.astype(np.int32), n_codes)
+    return np.repeat(features.astype(np.int32), n_codes), codes
 
 
 @dataclass(frozen=True)
 class OneChildPerValue(_Kept):
-    """Multiway splits: a child for each code of a feature; only of categorical features if ``numeric`` is False."""
+    """Multiway splits: a child for each code of a feature; only of categorical features if ``numeric`` is False.
+
+    A wide feature has none: its children would be more than a forest may have.
+    """
 
     numeric: bool = True
 
     def routes(self, domain: Domain) -> Routes | None:
-        features = np.flatnonzero(~domain.is_numeric | self.numeric)
-        code = np.arange(domain.most_codes)
+        features = np.flatnonzero((~domain.is_numeric | self.numeric) & ~domain.is_wide)
+        code = np.arange(domain.route_width)
         # Codes beyond a feature's own never occur; they are routed to child 0.
         children = np.where(code < domain.n_codes[features, None], code, 0)
         return Routes.of_table(domain, features, children) if len(features) else None
@@ -182,7 +202,7 @@ class AllSubsets(_Kept):
     most: int = 6  # 31 ways, as many as the cuts of a number in 32 bins
 
     def routes(self, domain: Domain) -> Routes | None:
-        tables, width = [], domain.most_codes
+        tables, width = [], domain.route_width
         for feature in np.flatnonzero(~domain.is_numeric & (domain.n_values <= self.most)):
             n = int(domain.n_values[feature])
             inside = (np.arange(1, 1 << max(n - 1, 0))[:, None] >> np.arange(n)) & 1 == 1
@@ -204,7 +224,7 @@ class Intervals(_Fixed):
 
     def fixed(self, domain: Domain) -> Routes | None:
         features = np.flatnonzero(domain.is_numeric)
-        children = np.zeros((len(features), domain.most_codes), dtype=np.int64)
+        children = np.zeros((len(features), domain.route_width), dtype=np.int64)
         for row, feature in enumerate(features):
             if self.borders[feature]:
                 missing = domain.n_codes[feature] - 1
@@ -217,7 +237,7 @@ class Intervals(_Fixed):
 class RandomSubsets:
     """Splits of categorical features with more than ``beyond`` categories: ``n_subsets`` random subsets, anew for each node.
 
-    "Other" and missing are values like any other here: each falls on either side with equal chance.
+    "Other" and missing are values like any other here: each falls on either side with equal chance. A wide feature has none.
     """
 
     n_subsets: int = 4
@@ -227,10 +247,10 @@ class RandomSubsets:
         return None
 
     def drawn(self, domain: Domain, n_nodes: int, rng: np.random.Generator) -> Routes | None:
-        features = np.flatnonzero(~domain.is_numeric & (domain.n_values > self.beyond))
+        features = np.flatnonzero(~domain.is_numeric & (domain.n_values > self.beyond) & ~domain.is_wide)
         if not len(features):
             return None
-        children = np.zeros((n_nodes, len(features), self.n_subsets, domain.most_codes), dtype=np.uint16)
+        children = np.zeros((n_nodes, len(features), self.n_subsets, domain.route_width), dtype=np.uint16)
         for index, n_codes in enumerate(domain.n_codes[features].tolist()):
             children[:, index, :, :n_codes] = rng.integers(0, 2, size=(n_nodes, self.n_subsets, n_codes), dtype=np.uint8)
         repeated = np.tile(np.repeat(features, self.n_subsets), n_nodes)
@@ -343,7 +363,7 @@ class Menu:
         for kind in self.kinds:
             drawn = kind.drawn(domain, n_nodes, rng)
             if drawn is not None:
-                indices.append(n_before + np.arange(drawn.n_routes).reshape(n_nodes, -1))
+                indices.append(np.arange(n_before, n_before + drawn.n_routes, dtype=np.int32).reshape(n_nodes, -1))
                 tables.append(drawn)
                 n_before += drawn.n_routes
         if not tables:
@@ -372,7 +392,8 @@ class Menu:
         """A random mask ``(n_nodes, n_features)`` of the features that each node may use."""
         if self.n_features is None:
             return np.ones((n_nodes, n_features), dtype=bool)
-        return rng.random((n_nodes, n_features)).argsort(axis=1).argsort(axis=1) < self.n_drawn(n_features)
+        coins, last = rng.random((n_nodes, n_features)), self.n_drawn(n_features) - 1
+        return coins <= np.partition(coins, last, axis=1)[:, last : last + 1]
 
 
 @njit(cache=True, nogil=True)
@@ -387,28 +408,26 @@ def _fill_children(starts, stops, rows, tables, routes, children):
 
 @njit(cache=True, nogil=True)
 def _divides(reach, offsets, features, rows, tables, starts, stops, ends, indices, allowed, valid):
-    """Fill ``valid``; see ``Candidates``. Indices are unsigned, or each would be tested for being negative."""
-    n_features = offsets.size - 1
-    below = np.zeros(reach.shape[1] + n_features, dtype=np.int64)  # codes of a feature that are held before each
+    below = np.zeros(np.diff(offsets).max() + 1, dtype=np.int64)  # codes of a feature that are held before each
     for node in range(indices.shape[0]):
-        for feature in range(n_features):
-            if allowed[node, feature]:
-                for column in range(offsets[feature], offsets[feature + 1]):
-                    below[feature + column + 1] = below[feature + column] + reach[node, column]
-        for candidate in range(np.uint64(indices.shape[1])):
-            route = np.uint64(indices[node, candidate])
-            own = np.uint64(features[route])
+        summed = -1  # the feature that ``below`` is about; candidates of a feature come one after the other
+        for candidate in range(indices.shape[1]):
+            route = indices[node, candidate]
+            feature = features[route]
             valid[node, candidate] = False
-            if not allowed[node, own]:
+            if not allowed[node, feature]:
                 continue
-            offset = np.uint64(offsets[own])
+            offset = offsets[feature]
             if starts[route] >= 0:
-                held = below[own + offset :]
-                n_inside = held[np.uint64(stops[route])] - held[np.uint64(starts[route])]
-                valid[node, candidate] = 0 < n_inside < held[np.uint64(ends[route])]
+                if summed != feature:
+                    summed = feature
+                    for code in range(offsets[feature + 1] - offset):
+                        below[code + 1] = below[code] + reach[node, offset + code]
+                n_inside = below[stops[route]] - below[starts[route]]
+                valid[node, candidate] = 0 < n_inside < below[ends[route]]
                 continue
             first, children = -1, tables[rows[route]]
-            for code in range(np.uint64(ends[route])):
+            for code in range(ends[route]):
                 if reach[node, offset + code]:
                     if first < 0:
                         first = children[code]

@@ -17,7 +17,10 @@ from dpforest.schema import SECONDS_OF_DAY, Categorical, Date, Feature, Numeric,
 from dpforest.schema.calendar import MOST_CUTS, calendar_cuts, date_words
 
 T = TypeVar("T")
-MOST_CODES = 1 << 16
+# Public caps: codes of a feature, and those of one whose routes are tables, and so bins. A longer list is *wide*: it is
+# split by runs of codes alone, so that no table of all its codes is kept for each node.
+MOST_CODES, MOST_TABLED = 1 << 20, 1 << 16
+DIGITS = 4  # entries of the route of a wide feature: the two ends of its run, each in two digits of 16 bits
 # A learnt list has at most so many values, each of at most so many characters.
 MOST_LISTED, MOST_CHARACTERS = 1_000, 200
 # Texts with these cannot be part of a query in every database.
@@ -52,8 +55,8 @@ class Grid:
     sparse: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.bins, bool) or not isinstance(self.bins, int) or not 1 <= self.bins < MOST_CODES:
-            raise SchemaError(f"bins must be a whole number from 1 to {MOST_CODES - 1}, not {self.bins!r}.")
+        if isinstance(self.bins, bool) or not isinstance(self.bins, int) or not 1 <= self.bins < MOST_TABLED:
+            raise SchemaError(f"bins must be a whole number from 1 to {MOST_TABLED - 1}, not {self.bins!r}.")
 
     def cuts(self, feature: Numeric | Date) -> np.ndarray:
         """The cuts of a feature, ``(n_cuts,)``, increasing and inside its bounds; bin k holds values with k cuts <= them."""
@@ -173,7 +176,7 @@ class Domain:
 
     @classmethod
     def of(cls, schema: Schema, grid: Grid) -> "Domain":
-        """The domain of a schema's features, with cuts by a grid; raises if a feature has more codes than 16 bits hold.
+        """The domain of a schema's features, with cuts by a grid; raises if a feature has more than MOST_CODES.
 
         It is made once for a schema and a grid.
         """
@@ -284,7 +287,38 @@ class Domain:
     @property
     def dtype(self) -> np.dtype:
         """The smallest type of integers that holds every code."""
-        return np.dtype(np.uint8 if self.most_codes <= 256 else np.uint16)
+        most = self.most_codes
+        return np.dtype(np.uint8 if most <= 1 << 8 else np.uint16 if most <= 1 << 16 else np.uint32)
+
+    @cached_property
+    def is_wide(self) -> np.ndarray:
+        """Whether each feature has more codes than a table of routes, ``(n_features,)``."""
+        return self.n_codes > MOST_TABLED
+
+    @cached_property
+    def route_width(self) -> int:
+        """The number of entries of a route: one for each code, or DIGITS for a wide feature, whichever are most."""
+        return int(np.where(self.is_wide, DIGITS, self.n_codes).max())
+
+    def runs(self, features: np.ndarray, entries: np.ndarray) -> np.ndarray:
+        """The codes ``(n_routes, 2)``, from and to, that routes of wide features send to the first child; -1 of others.
+
+        Routes are given by their features, which may be -1, and ``entries`` ``(n_routes, route_width)``. Without a wide
+        feature there are no rows.
+        """
+        if not self.is_wide.any():
+            return np.empty((0, 2), dtype=np.int64)
+        runs = np.ascontiguousarray(entries[:, :DIGITS], dtype="<u2").view("<u4").astype(np.int64)
+        runs[(features < 0) | ~self.is_wide[features]] = -1
+        return runs
+
+    def route(self, feature: int, entries: np.ndarray) -> np.ndarray:
+        """The child of each code of a feature, ``(n_codes,)``, by the entries of a route."""
+        n_codes = int(self.n_codes[feature])
+        if not self.is_wide[feature]:
+            return entries[:n_codes]
+        code, ((start, stop),) = np.arange(n_codes), self.runs(np.array([feature]), entries[None])
+        return ((code < start) | (code >= stop)).astype(np.uint16)
 
     @cached_property
     def words(self) -> list[np.ndarray]:
@@ -317,6 +351,11 @@ class Domain:
             ranges.append(f"{low}{name}{high}" if low or high else f"{name} is known")
         ranges += ["missing"] * missing
         return ranges[0] if len(ranges) == 1 else f"({' or '.join(ranges)})"
+
+
+def entries_of(runs: np.ndarray) -> np.ndarray:
+    """The entries ``(n_routes, DIGITS)`` of routes of wide features, given by the runs ``(n_routes, 2)`` of their codes."""
+    return np.ascontiguousarray(runs, dtype="<u4").view("<u2")
 
 
 def _listed(part: Feature, texts: Sequence[str]) -> Feature:

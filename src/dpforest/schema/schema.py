@@ -21,8 +21,8 @@ from dpforest.schema.kinds import KINDS, Categorical, Feature, Target
 
 # Stands in a draft for what a person has to fill in.
 UNFILLED = "?"
-# A list of a hundred thousand long names; as objects of Python it takes some thirty times the memory.
-MOST_FILE_BYTES = 1 << 23
+# A list of a million names; as objects of Python it takes some thirty times the memory.
+MOST_FILE_BYTES = 1 << 25
 
 
 def _check_name(name: Any) -> None:

@@ -31,7 +31,16 @@ from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric,
 from dpforest.common import threads as workers
 from dpforest.common.threads import Workers
 from dpforest.growing import choosing
-from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SquaredError, children_of
+from dpforest.parts.criteria import (
+    Balance,
+    EntropyCount,
+    GiniCount,
+    MaxOperator,
+    Mixture,
+    SquaredError,
+    children_in_blocks,
+    children_of,
+)
 from dpforest.parts.criteria.entropy import UNITS as ENTROPY_UNITS
 from dpforest.records.columns import read_target
 from dpforest.records.memory import encoding, kernels, vault
@@ -59,7 +68,7 @@ def test_encoding_equals_its_twin(table):
 def test_numbers_are_clipped_even_where_cuts_lie_outside_the_bounds(values, cuts):
     codes, cuts = np.zeros(len(values), dtype=np.uint8), np.sort(np.array(cuts, dtype=float))
     scales = vault._scales(((cuts.tobytes(), -4.0, 5.0),), codes.dtype)
-    encoding.encode_numbers(np.array([values]), np.array([0]), *scales, 0, len(values), codes[None])
+    encoding.encode_numbers(np.array([values]), np.array([0]), np.array([0]), *scales, 0, len(values), codes[None])
     assert codes.tolist() == [naive.code_of(value, Numeric(-4, 5), cuts) for value in values]
 
 
@@ -252,7 +261,8 @@ def test_descending_equals_its_twin(level, seed):
     expected = naive.descend(level.codes, level.positions, level.first, features, routes, first_children)
     middle = level.positions.shape[1] // 2
     for start, stop in ((0, middle), (middle, level.positions.shape[1])):
-        kernels.descend(level.codes, level.positions, start, stop, level.first, features, routes, first_children)
+        moves = (level.first, features, routes, first_children, level.domain.runs(features, routes))
+        kernels.descend(level.codes, level.positions, start, stop, *moves)
     assert level.positions.tolist() == expected
 
 
@@ -291,6 +301,21 @@ def test_children_of_a_candidate_equal_their_twin(proposal, width):
             if candidates.valid[node, column]:
                 assert next(children).tolist() == expected
     assert not list(children)
+
+
+@FIXED
+@given(proposals(), st.integers(1, 3), st.integers(1, 5))
+def test_children_in_blocks_are_those_of_one_block(proposal, width, most):
+    offsets, candidates = proposal.domain.offsets, proposal.candidates
+    counts = proposal.rng.integers(0, 9, size=(len(proposal.reach), proposal.domain.total_codes, width))
+    valid, ends, found = candidates.valid.reshape(-1), [0], []
+    for first, end, children in children_in_blocks(counts, candidates, offsets, most):
+        assert first == ends[-1]
+        assert len(children) == np.count_nonzero(valid[first:end]) <= most
+        ends.append(end)
+        found += children.tolist()
+    assert ends[-1] == valid.size
+    assert found == children_of(counts, candidates, offsets).tolist()
 
 
 @FIXED

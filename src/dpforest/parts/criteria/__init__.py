@@ -1,7 +1,7 @@
 """Criteria: integer scores of candidate splits with proved bounds, one in each file. Sees sealed counts."""
 
 from dpforest.parts.criteria.balance import Balance
-from dpforest.parts.criteria.base import Criterion, children_of
+from dpforest.parts.criteria.base import Criterion, children_in_blocks, children_of
 from dpforest.parts.criteria.entropy import EntropyCount
 from dpforest.parts.criteria.gini import GiniCount
 from dpforest.parts.criteria.majority import MaxOperator
@@ -13,5 +13,5 @@ from dpforest.parts.criteria.weighted_majority import WeightedMajority
 
 __all__ = [
     "Balance", "Criterion", "EntropyCount", "GiniCount", "MaxOperator", "Mixture", "ResidualGain", "SoftAgreement",
-    "SquaredError", "WeightedMajority", "children_of",
+    "SquaredError", "WeightedMajority", "children_in_blocks", "children_of",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """The protocol of a criterion, and the counts that criteria score. Sees sealed counts, through ``Sealed.map``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -54,45 +54,74 @@ def children_of(counts: np.ndarray, candidates: Candidates, offsets: np.ndarray)
 
     ``counts`` ``(n_nodes, total_codes, width)`` are the histograms of the nodes, ``offsets`` the first code of each feature.
     """
-    routes = candidates.routes
     n_valid = int(np.count_nonzero(candidates.valid))
-    children = np.zeros((n_valid, routes.most_children, counts.shape[2]), dtype=np.int64)
-    _add_up(
-        np.ascontiguousarray(counts), offsets, routes.features, routes.rows, routes.tables, routes.starts, routes.stops,
-        candidates.indices, candidates.valid, children,
-    )  # fmt: skip
+    ((_, _, children),) = children_in_blocks(counts, candidates, offsets, n_valid)
     return children
 
 
+def children_in_blocks(
+    counts: np.ndarray, candidates: Candidates, offsets: np.ndarray, most: int
+) -> Iterator[tuple[int, int, np.ndarray]]:
+    """What ``children_of`` gives, for at most ``most`` valid candidates at a time, in an array that is used again.
+
+    With them come the first candidate and the end of the block, candidates of all nodes being in a row.
+    """
+    routes, (n_nodes, n_candidates), width = candidates.routes, candidates.indices.shape, counts.shape[2]
+    children = np.empty((most, routes.most_children, width), dtype=np.int64)
+    below = np.zeros((int(np.diff(offsets).max()) + 1) * width, dtype=np.int64)
+    known = (counts, offsets, routes.features, routes.rows, routes.tables, routes.starts, routes.stops)
+    rest = (np.full(2, -1), below, most, children.reshape(-1))
+    end = 0
+    while end < n_nodes * n_candidates:
+        first = end
+        end, n_found = _add_up(*known, candidates.indices, candidates.valid, first, *rest)
+        yield first, end, children[:n_found]
+
+
 @njit(cache=True, nogil=True)
-def _add_up(counts, offsets, features, rows, tables, starts, stops, indices, valid, children):
-    """Fill ``children`` of valid candidates. Indices are unsigned, or each would be tested for being negative."""
-    one, width, per_candidate = np.uint64(1), np.uint64(counts.shape[2]), np.uint64(children.shape[1] * counts.shape[2])
-    # Sums of the codes of a feature before each of them, and last of all of them; and the node whose sums are there.
-    below, summed = np.zeros((counts.shape[1] + offsets.size) * counts.shape[2], dtype=np.int64), np.full(offsets.size, -1)
-    filled, place = children.reshape(-1), np.uint64(0)
-    for node in range(indices.shape[0]):
-        own = counts[node].reshape(-1)
-        for candidate in range(np.uint64(indices.shape[1])):
+def _add_up(counts, offsets, features, rows, tables, starts, stops, indices, valid, first, summed, below, most, children):
+    """Fill ``children`` for up to ``most`` valid candidates from ``first`` on; returns where they end, and their number.
+
+    ``below`` has the sums of the statistics of a feature's codes before each, and ``summed`` says of which node and feature:
+    candidates of a feature come one after the other, so they are summed once.
+    """
+    (n_nodes, n_candidates), width, n_found = indices.shape, counts.shape[2], 0
+    size = children.size // max(most, 1)
+    for node in range(first // n_candidates, n_nodes):
+        for candidate in range(max(first - node * n_candidates, 0), n_candidates):
             if not valid[node, candidate]:
                 continue
-            route = np.uint64(indices[node, candidate])
-            feature = np.uint64(features[route])
-            cell, end = np.uint64(offsets[feature]) * width, np.uint64(offsets[feature + one]) * width
+            if n_found == most:
+                return node * n_candidates + candidate, n_found
+            route, own = indices[node, candidate], n_found * size
+            feature = features[route]
+            begin, end = offsets[feature], offsets[feature + 1]
             if starts[route] >= 0:
-                first = cell + feature * width
-                if summed[feature] != node:
-                    summed[feature] = node
-                    for index in range(end - cell):
-                        below[first + index + width] = below[first + index] + own[cell + index]
-                low, high = first + np.uint64(starts[route]) * width, first + np.uint64(stops[route]) * width
-                for w in range(width):
-                    inside = below[high + w] - below[low + w]
-                    filled[place + w] = inside
-                    filled[place + width + w] = below[first + end - cell + w] - inside
-            else:
-                for child in tables[np.uint64(rows[route]), : (end - cell) // width]:
+                if summed[1] != feature or summed[0] != node:
+                    summed[0], summed[1] = node, feature
                     for w in range(width):
-                        filled[place + child * width + w] += own[cell + w]
-                    cell += width
-            place += per_candidate
+                        total = 0
+                        for code in range(end - begin):
+                            total += counts[node, begin + code, w]
+                            below[(code + 1) * width + w] = total
+                low, high, last = starts[route] * width, stops[route] * width, (end - begin) * width
+                if width == 2 and size == 4:  # two children of two classes, for which a loop would take longer than the sums
+                    one, two = below[high] - below[low], below[high + 1] - below[low + 1]
+                    children[own], children[own + 1] = one, two
+                    children[own + 2], children[own + 3] = below[last] - one, below[last + 1] - two
+                else:
+                    for w in range(width):
+                        inside = below[high + w] - below[low + w]
+                        children[own + w] = inside
+                        children[own + width + w] = below[last + w] - inside
+                    for cell in range(own + 2 * width, own + size):
+                        children[cell] = 0
+            else:
+                for cell in range(own, own + size):
+                    children[cell] = 0
+                for code in range(end - begin):
+                    child = own + np.int64(tables[rows[route], code]) * width
+                    for w in range(width):
+                        children[child + w] += counts[node, begin + code, w]
+            n_found += 1
+    return n_nodes * n_candidates, n_found

@@ -27,7 +27,7 @@ def compile_forest(roots: list[Node], schema: Schema, vote: Vote) -> Forest:
             parents[index[id(child)]] = number
             trees[index[id(child)]] = trees[number]
     inner = np.array([bool(node.children) for node in nodes])
-    width = domain.most_codes
+    width = domain.route_width
     routes = [_route(node, domain, width) for node in nodes if node.children]
     forest = Forest(
         domain=domain,

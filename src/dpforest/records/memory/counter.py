@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from dpforest.common.threads import Workers
+from dpforest.common.threads import COLUMNS_FOR_THREADS, Workers
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
@@ -21,13 +21,15 @@ from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Target
 from dpforest.schema.domain import Domain
 
 # Histograms of a level are kept if they have at most this many cells (32 MB). On the next level one child of each split then
-# need not be counted: its histogram is that of its parent less those of its siblings.
+# need not be counted: its histogram is that of its parent less those of its siblings. With a wide feature there are more
+# cells than records, and to subtract them would take longer.
 KEPT_CELLS = 1 << 22
 LANES = 8  # numbers that a processor adds at once
 MOST_COPIES = 15  # the most times that a bootstrap draws a record
-# First node, features, routes and first children of splits that records follow; see ``descend``.
-Moves = tuple[int, np.ndarray, np.ndarray, np.ndarray]
-NO_MOVES: Moves = (0, np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.uint16), np.empty(0, dtype=np.int64))
+# First node, features, routes, first children and runs of wide features of splits that records follow; see ``descend``.
+Moves = tuple[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+NONE = np.empty(0, dtype=np.int64)
+NO_MOVES: Moves = (0, NONE, np.empty((0, 0), dtype=np.uint16), NONE, NONE.reshape(0, 2))
 
 
 class Guarded:
@@ -184,17 +186,19 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
             is_counted[families[0]] = False
         slots = np.full(len(wanted) + 1, kernels.NOT_COUNTED, dtype=np.uint32)
         slots[:-1][is_counted] = np.arange(np.count_nonzero(is_counted))
-        counts = np.empty((len(wanted), self.domain.total_codes, self.code_width), dtype=np.int64)
+        counts = np.zeros((len(wanted), self.domain.total_codes, self.code_width), dtype=np.int64)
         cells = self._count(first, slots, wanted if is_sparse else None, features)
-        self.workers.run(
-            lambda _, begin, end: kernels.add_parts(cells, slots[begin:end], counts[begin:end]),
-            self.workers.parts(len(counts), cells.shape[0] * self.code_width * self.domain.total_codes),
-        )
+        parts = self.workers.parts(len(wanted), self.code_width * self.domain.total_codes)
+        # What is subtracted from a parent has all features that any node wants.
+        filled = wanted if families is None else np.tile(wanted.any(axis=0), (len(wanted), 1))
+        known = (cells, slots, filled, self.domain.offsets)
+        self.workers.run(lambda _, start, stop: kernels.add_parts(*known, start, stop, counts), parts)
         if families is not None:
             kernels.subtract_siblings(counts, *families)
-        if not is_sparse and not wanted.all():
-            counts *= np.repeat(wanted, self.domain.n_codes, axis=1)[:, :, None]
-        self._counted = (first, wanted, counts) if counts.size <= KEPT_CELLS else None
+            if not wanted.all():
+                counts *= np.repeat(wanted, self.domain.n_codes, axis=1)[:, :, None]
+        is_kept = counts.size <= KEPT_CELLS and not self.domain.is_wide.any()
+        self._counted = (first, wanted, counts) if is_kept else None
         return counts
 
     count_codes = sealed(tally_codes)
@@ -219,23 +223,34 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         if n_slots * self.code_width * self.domain.total_codes >= 2**32:
             raise MemoryError("The schema has too many categories and classes to count them all at once.")
         parts = self._parts(max(len(features), 1))
+        by_column = len(features) >= COLUMNS_FOR_THREADS * len(parts) > COLUMNS_FOR_THREADS
+        if by_column:
+            self._settle()  # each thread sees all records, which must move once
+            parts = [self._turn]
         # No cell can pass 31 bits if the weights of all records of a thread together do not.
         n_added = len(self._placed) * (self._target_codes.size // len(parts) + 1) * max(self.most_per_feature, MOST_COPIES)
         dtype = np.int32 if (self._by_class or self._residuals is not None) and n_added < 2**31 else np.int64
         offsets, labels = self.domain.offsets, self._target_codes if self._sides is None else self._sides
         places = (self._placed, first, slots, self._moves or NO_MOVES)
-        known = (offsets, labels, self._weights, *places)
-        shape = (self.code_width, self.domain.total_codes)
+        known: tuple[Any, ...] = (offsets, labels, self._weights, *places)
+        shape, askers = (self.code_width, self.domain.total_codes), tuple[np.ndarray, ...]()
+        kernel: Any = kernels.count_codes if self._by_class else kernels.sum_codes
         if self._residuals is not None:
-            shape = (self.domain.total_codes, self._residuals.shape[1])
-            count = partial(kernels.sum_residual_codes, self._codes, features, offsets, self._residuals, *places)
+            shape, known = (self.domain.total_codes, self._residuals.shape[1]), (offsets, self._residuals, *places)
+            kernel = kernels.sum_residual_codes
         elif drawn is not None:
-            count = partial(kernels.count_drawn, self._codes, features, *_askers(drawn[:, features]), *known)
-        else:
-            count = partial(kernels.count_codes if self._by_class else kernels.sum_codes, self._codes, features, *known)
+            kernel, askers = kernels.count_drawn, _askers(drawn[:, features])
         cells = np.zeros((len(parts), n_slots, *shape), dtype=dtype)
-        if len(features):
-            self.workers.run(lambda part, start, stop: count(start, stop, cells[part]), parts)
+
+        def count(part: int, start: int, stop: int, columns: slice = slice(None)) -> None:
+            own = (features[columns], *(each[columns] for each in askers))
+            kernel(self._codes, *own, *known, start, stop, cells[part])
+
+        if by_column:
+            columns = self.workers.parts(len(features), self._target_codes.size)
+            self.workers.run(lambda _, begin, end: count(0, *parts[0], slice(begin, end)), columns)
+        elif len(features):
+            self.workers.run(count, parts)
             self._moves = None
         return cells if self._residuals is None else cells.swapaxes(2, 3)
 
@@ -294,7 +309,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         self._settle()
         split = (features, routes, first_children)
-        self._moves = (first, *split)
+        self._moves = (first, *split, self.domain.runs(features, routes))
         self._path.append(self._moves)
         self._above = None
         if self._counted is not None and (self._counted[0], len(self._counted[1])) == (first, len(features)):
@@ -347,7 +362,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
                 trees.append((self._path.copy(), values))
 
     def add_by_code(self, features: Sequence[int], values: Sequence[np.ndarray]) -> None:
-        table = np.zeros((len(features), self.domain.most_codes, len(self._scores)), dtype=np.int64)
+        table = np.zeros((len(features), max(map(len, values), default=0), len(self._scores)), dtype=np.int64)
         for own, given in zip(table, values, strict=True):
             own[: len(given)] = given
         known, parts = (self._codes, np.array(features, dtype=np.int64), table), self.workers.parts(self._target_codes.size)

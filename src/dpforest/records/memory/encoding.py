@@ -14,20 +14,22 @@ NO_SIGN = np.uint64((1 << 63) - 1)
 
 
 @njit(cache=True, nogil=True)
-def encode_numbers(columns, rows, cuts, missing, n_before, quick, lows, scales, start, stop, codes):
+def encode_numbers(columns, rows, kinds, cuts, missing, n_before, quick, lows, scales, start, stop, codes):
     """Write the codes of several numeric columns: how many cuts are at most the value, or the code for missing.
 
-    Column k goes to ``codes[rows[k]]``. The range of its cuts is divided into even steps, and ``n_before[k, step]`` cuts lie
-    in earlier steps: they are at most the value, and those in later steps are above it, because a larger number is never in
-    an earlier step, however its step is rounded. In most steps there is no cut, and ``quick[k, step]`` is the code; in the
-    others it is the largest number of its type, and the cuts of the step are searched by halving.
+    Column k goes to ``codes[rows[k]]``, by the cuts of its kind ``kinds[k]``. Their range is divided into even steps, and
+    ``n_before[kind, step]`` cuts lie in earlier steps: they are at most the value, and those in later steps are above it,
+    because a larger number is never in an earlier step, however its step is rounded. In most steps there is no cut, and
+    ``quick[kind, step]`` is the code; in the others it is the largest number of its type, and the cuts of the step are
+    searched by halving.
     """
     last, unknown = np.float64(n_before.shape[1] - 2), np.uint32(256**quick.itemsize - 1)
     for begin in range(start, stop, ENCODED_AT_ONCE):
         end = min(stop, begin + ENCODED_AT_ONCE)
         for k in range(rows.size):
-            values, column, own, before, known = columns[k], codes[rows[k]], cuts[k], n_before[k], quick[k]
-            low, scale, none = lows[k], scales[k], np.uint32(missing[k])
+            kind, values, column = kinds[k], columns[k], codes[rows[k]]
+            own, before, known = cuts[kind], n_before[kind], quick[kind]
+            low, scale, none = lows[kind], scales[kind], np.uint32(missing[kind])
             for record in range(np.uint64(begin), np.uint64(end)):
                 value = np.float64(values[record])
                 step = (value - low) * scale

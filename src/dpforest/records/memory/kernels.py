@@ -40,8 +40,11 @@ def take(row, order, taken):
 
 
 @njit(cache=True, nogil=True)
-def descend(codes, positions, start, stop, first, features, routes, first_children):
-    """Move each record from its node to the child that its code is routed to. Arrays are over the nodes from ``first``."""
+def descend(codes, positions, start, stop, first, features, routes, first_children, runs):
+    """Move each record from its node to the child that its code is routed to. Arrays are over the nodes from ``first``.
+
+    ``runs`` has a row for each node if some feature is wide, see ``Domain.runs``.
+    """
     n_nodes, n_records, n_codes = np.uint32(features.size), np.uint64(codes.shape[1]), np.uint64(routes.shape[1])
     flat, table = codes.reshape(-1), routes.reshape(-1)
     for copy in range(positions.shape[0]):
@@ -50,7 +53,10 @@ def descend(codes, positions, start, stop, first, features, routes, first_childr
             node = np.uint32(own[record] - first)
             if node < n_nodes and features[node] >= 0:
                 code = flat[np.uint64(features[node]) * n_records + record]
-                own[record] = first_children[node] + table[np.uint64(node) * n_codes + code]
+                if runs.size and runs[node, 0] >= 0:
+                    own[record] = first_children[node] + (code < runs[node, 0] or code >= runs[node, 1])
+                else:
+                    own[record] = first_children[node] + table[np.uint64(node) * n_codes + code]
 
 
 @njit(cache=True, nogil=True)
@@ -230,16 +236,22 @@ def sum_residual_codes(codes, features, offsets, residuals, positions, first, sl
 
 
 @njit(cache=True, nogil=True)
-def add_parts(cells, slots, counts):
-    """Set ``counts[node, code, w]`` to the sum over parts of ``cells[part, slots[node], w, code]``; 0 without a slot."""
-    for node in range(counts.shape[0]):
-        counts[node] = 0
-        if slots[node] != NOT_COUNTED:
-            for part in range(cells.shape[0]):
-                for w in range(counts.shape[2]):
-                    own = cells[part, slots[node], w]
-                    for code in range(own.size):
-                        counts[node, code, w] += own[code]
+def add_parts(cells, slots, wanted, offsets, start, stop, counts):
+    """Add to ``counts[node, code, w]`` the sum over parts of ``cells[part, slots[node], w, code]``, for wanted features.
+
+    It is about the nodes ``start`` .. ``stop - 1`` that have a slot.
+    """
+    for node in range(start, stop):
+        if slots[node] == NOT_COUNTED:
+            continue
+        for feature in range(wanted.shape[1]):
+            if wanted[node, feature]:
+                own = counts[node, offsets[feature] : offsets[feature + 1]]
+                for part in range(cells.shape[0]):
+                    for w in range(own.shape[1]):
+                        some = cells[part, slots[node], w, offsets[feature] : offsets[feature + 1]]
+                        for code in range(some.size):
+                            own[code, w] += some[code]
 
 
 @njit(cache=True, nogil=True)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from dpforest.common.threads import Workers
+from dpforest.common.threads import COLUMNS_FOR_THREADS, Workers
 from dpforest.errors import TableError
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
@@ -41,7 +41,6 @@ from dpforest.schema.scales import N_BINS
 Scales = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 # The number of even steps that the range of the cuts of a feature is divided into; in most of them there is no cut.
 N_STEPS = 1 << 12
-COLUMNS_FOR_THREADS = 32  # for each thread, from which threads count columns and not records
 
 
 class Vault(Guarded, Openable):
@@ -246,7 +245,6 @@ def count_around(
     for matrix in _matrices(to_numbers(columns[domain.derived[feature].column]) for feature in centres):
         rows = slice(begin, begin + len(matrix))
         if len(matrix) >= COLUMNS_FOR_THREADS * workers.n_jobs:
-            # A thread has some columns of all records: each would need cells for all columns otherwise.
             count = partial(_count_columns, matrix, places[rows], kept, counts[rows])
             workers.run(count, workers.parts(len(matrix), len(kept)))
         else:
@@ -271,9 +269,12 @@ def _count_records(
 
 
 def _encode_matrix(matrix: np.ndarray, features: np.ndarray, domain: Domain, codes: np.ndarray, workers: Workers) -> None:
-    scales = _scales(tuple(_public(domain, feature) for feature in features), codes.dtype)
+    # Columns that are declared alike share what describes them.
+    kinds: dict[tuple[bytes, float, float], int] = {}
+    own = np.array([kinds.setdefault(_public(domain, feature), len(kinds)) for feature in features])
+    scales = _scales(tuple(kinds), codes.dtype)
     workers.run(
-        lambda part, start, stop: encode_numbers(matrix, features, *scales, start, stop, codes),
+        lambda part, start, stop: encode_numbers(matrix, features, own, *scales, start, stop, codes),
         workers.parts(codes.shape[1], len(features)),
     )
 
@@ -285,13 +286,11 @@ def _public(domain: Domain, feature: int) -> tuple[bytes, float, float]:
 
 def _matrices(columns: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     """Arrays ``(n_columns, n_records)``, without a copy, each of successive columns that are evenly spaced in memory."""
-    run: list[np.ndarray] = []
-    addresses: list[int] = []
+    run, addresses = list[np.ndarray](), list[int]()  # columns that were made for this must live as long as the array
     for column in columns:
         address = _address(column)
-        # Columns of a run have one type and stride, and addresses at even distances.
-        alike = run and (column.dtype, column.strides) == (run[0].dtype, run[0].strides)
-        if run and not (alike and (len(run) == 1 or address - addresses[-1] == addresses[1] - addresses[0])):
+        is_alike = bool(run) and (column.dtype, column.strides) == (run[0].dtype, run[0].strides)
+        if run and not (is_alike and (len(run) == 1 or address - addresses[-1] == addresses[1] - addresses[0])):
             yield _stacked(run, addresses)
             run, addresses = [], []
         run.append(column)

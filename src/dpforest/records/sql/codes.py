@@ -25,7 +25,7 @@ from dpforest.records.sql.numbers import real as literal
 from dpforest.records.sql.session import READERS, Session, listed
 from dpforest.records.sql.texts import bucket_of, text_of
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Date, Numeric, Schema, Target
-from dpforest.schema.domain import Domain, Grid
+from dpforest.schema.domain import MOST_TABLED, Domain, Grid
 
 # Lists of more values than this are joined: the time of a comparison with each would grow with the list.
 LONG_LIST = 16
@@ -96,6 +96,16 @@ def check_names(engine: str, schema: Schema) -> None:
     for name in (*schema.features, schema.target.name, *labels, *(value for values in listed for value in values)):
         if isinstance(name, str) and "${" in name:
             raise TableError(f"Spark would replace a part of {shown(name)} in queries. Rename it, for example in a view.")
+
+
+def check_lists(schema: Schema) -> None:
+    """Raise ``TableError`` for a list of categories that no query can hold."""
+    for name, part in schema.features.items():
+        if isinstance(part, Categorical) and part.n_values > MOST_TABLED - 2:
+            raise TableError(
+                f"Column {name!r} has a list of {part.n_values} categories; in a database the most is {MOST_TABLED - 2}. "
+                "Give the table as a file or in memory, or leave out the list: Categorical()."
+            )
 
 
 def code_type(n_codes: int, engine: str) -> str:

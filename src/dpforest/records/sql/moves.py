@@ -22,7 +22,7 @@ class Moves:
         splits = {
             first + int(node): (
                 int(features[node]),
-                routes[node, : domain.n_codes[features[node]]],
+                domain.route(int(features[node]), routes[node]),
                 int(first_children[node]),
             )
             for node in np.flatnonzero(features >= 0)

@@ -55,7 +55,7 @@ class SqlVault(Guarded):
             import ibis
         except ImportError:
             raise MissingExtraError("A table in a database", "sql") from None
-        from dpforest.records.sql.codes import check_columns, check_names, check_reading
+        from dpforest.records.sql.codes import check_columns, check_lists, check_names, check_reading
         from dpforest.records.sql.dates import check_dates
         from dpforest.records.sql.session import Session
         from dpforest.records.sql.texts import check_md5
@@ -69,6 +69,7 @@ class SqlVault(Guarded):
         check_columns(table, schema)
         check_dates(backend.name, table, schema)
         check_names(backend.name, schema)
+        check_lists(schema)
         check_md5(backend, schema)
         session = Session(backend, temporary)
         try:

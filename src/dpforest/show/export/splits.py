@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
-from dpforest.schema.domain import Domain
+from dpforest.schema.domain import MOST_TABLED, Domain
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,18 @@ class Splits:
 
     @classmethod
     def of(cls, forest: Forest) -> "Splits":
+        """The splits of a forest; raises if one is on a wide feature."""
         distinct: list[Split] = []
         of_node = np.full(forest.n_nodes, -1, dtype=np.int64)
         for feature in range(forest.domain.n_features):
             nodes = np.flatnonzero(~forest.is_leaf & (forest.features == feature))
             if not len(nodes):
                 continue
+            if forest.domain.is_wide[feature]:
+                raise ParameterError(
+                    f"An export lists, for each split, all categories of {forest.domain.names[feature]!r}, which are more "
+                    f"than {MOST_TABLED - 2}. Save the model instead, or fit one without that list: Categorical()."
+                )
             routes = forest.routes[forest.splits[nodes], : forest.domain.n_codes[feature]]
             rows, indices = np.unique(routes, axis=0, return_inverse=True)
             of_node[nodes] = len(distinct) + indices.reshape(-1)
