@@ -138,7 +138,7 @@ def test_a_word_is_the_first_bits_of_the_digest_in_every_spelling(duck, engine):
     key = "cd" * 32
     found = duck.con.execute(f"SELECT x, {sql_coins.word_of_values(key, ['x', 'x + 1'], engine)} AS h FROM t").fetchnumpy()
     for x, word in zip(found["x"].tolist(), found["h"].tolist(), strict=True):
-        digest = hashlib.md5(f"{key}{x},{x + 1}".encode()).hexdigest()
+        digest = hashlib.md5(f"{key}{x},{x + 1},".encode()).hexdigest()
         assert word == int(digest, 16) >> (128 - sql_coins.BITS)
 
 
@@ -217,6 +217,16 @@ def test_a_lost_connection_is_an_error_without_the_words_of_the_engine(duck):
     assert SECRET not in str(caught.value)
     assert caught.value.__suppress_context__
     assert not hasattr(model, "forest_")
+
+
+def test_the_words_of_the_engine_are_printed_nowhere(duck, capfd, caplog):
+    duck.raw_sql(f"CREATE VIEW v AS SELECT CAST(x AS DOUBLE) AS x, y FROM (VALUES ('{SECRET}', 0)) AS t(x, y)")
+    with pytest.raises(TableError):
+        SqlVault.seal(duck.table("v"), Schema({"x": Numeric(0, 1)}, Classes([0, 1], name="y"))).encode(
+            Domain.of(Schema({"x": Numeric(0, 1)}, Classes([0, 1], name="y")), Grid())
+        )
+    assert capfd.readouterr() == ("", "")
+    assert caplog.text == ""
 
 
 def cells_fetched(monkeypatch, duck, n_rows, recipe, kind=DPForestClassifier):

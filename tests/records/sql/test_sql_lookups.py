@@ -4,14 +4,16 @@ import ibis
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.conformance.postgres_server import KEEPER, as_root, connect
+from tests.conformance.postgres_server import KEEPER, as_root, connect, write_table
 from tests.support.coded import fetched
 
 from dpforest import Categorical, Classes, Numeric, Schema
+from dpforest.mechanisms import Entropy
+from dpforest.records.base import AllTrees
 from dpforest.records.columns import read_columns, read_target
-from dpforest.records.memory.vault import encode
+from dpforest.records.memory.vault import Vault, encode
 from dpforest.records.sql import scales as sql_scales
-from dpforest.records.sql.codes import LONG_LIST, Codes, feature_codes, target_code
+from dpforest.records.sql.codes import LONG_LIST, feature_codes, target_code
 from dpforest.records.sql.keys import found_by_key
 from dpforest.records.sql.session import Session
 from dpforest.records.sql.vault import SqlVault
@@ -140,29 +142,143 @@ def test_a_long_list_is_joined_and_has_the_codes_of_memory(duck, column, listed)
 FOLDED = ["a", "A", "b", *(f"w{n}" for n in range(2 * LONG_LIST))]
 
 
-def test_equal_texts_of_a_list_do_not_count_a_record_twice(duck):
-    duck.raw_sql("CREATE TABLE t (x VARCHAR COLLATE NOCASE, z DOUBLE, y VARCHAR)")
-    duck.raw_sql("INSERT INTO t VALUES ('A', 0, '0'), ('a', 0, '1'), ('B', 0, '1'), ('W3', 0, '0'), ('q', 0, '0')")
-    rows = duck.table("t")
-    with SqlVault.seal(rows, Schema({"x": Categorical(FOLDED)}, Classes(["0", "1"], name="y"))) as vault:
-        counter = vault.encode(Domain.of(vault.schema, Grid()))
-        found = duck.con.execute(f"SELECT c0 FROM {counter._all[0].table.name} ORDER BY c0").fetchall()
-    # The first of equal texts in the list, as a comparison with each in turn would find it.
-    assert [code for (code,) in found] == [0, 0, 2, FOLDED.index("w3"), len(FOLDED)]
+PLACES = ["A", "a", "B", "W3", "q", "Å", None]
+
+
+def codes_and_texts(rows):
+    """The codes of a column that takes letters of both cases for the same, by a long list and a short one; and its texts."""
+    schema = Schema({"x": Categorical(FOLDED)}, Classes(["0", "1"], name="y"))
+    short = Schema({"x": Categorical(FOLDED[:3])}, schema.target)
+    session, found = Session(rows.get_backend(), None), []
+    for each in (schema, short):
+        codes = feature_codes(rows, Domain.of(each, Grid()), session.backend.name)
+        assert bool(codes["c0"].joined) == (each is schema)
+        found.append(fetched(session, rows, codes, "at")["c0"].tolist())
+    session.close()
+    with SqlVault.seal(rows, schema) as vault:
+        return *found, vault.count_texts("x")._value
+
+
+def assert_characters_decide(rows):
+    long, short, texts = codes_and_texts(rows)
+    assert long == [1, 0, *[len(FOLDED)] * 4, len(FOLDED) + 1]
+    assert short == [1, 0, 3, 3, 3, 3, 4]
+    assert texts == dict.fromkeys(PLACES[:-1], 1)
+
+
+def test_texts_are_compared_by_their_characters_whatever_a_collation_takes_for_the_same(duck):
+    values = ", ".join(f"({'NULL' if text is None else repr(text)}, {at}, '0')" for at, text in enumerate(PLACES))
+    duck.raw_sql('CREATE TABLE t (x VARCHAR COLLATE NOCASE, "at" INTEGER, y VARCHAR)')
+    duck.raw_sql(f"INSERT INTO t VALUES {values}")
+    assert_characters_decide(duck.table("t"))
+    duck.raw_sql("SET default_collation = 'NOCASE'")
+    duck.raw_sql('CREATE TABLE u (x VARCHAR, "at" INTEGER, y VARCHAR)')
+    duck.raw_sql(f"INSERT INTO u VALUES {values}")
+    assert_characters_decide(duck.table("u"))
 
 
 @pytest.mark.server
-def test_equal_texts_of_a_list_do_not_count_a_record_twice_in_postgresql(server):
+def test_texts_are_compared_by_their_characters_in_postgresql(server):
     with as_root(server) as root:
         root.execute("CREATE COLLATION folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
-        root.execute("CREATE TABLE folded (x text COLLATE folded, y text)")
-        root.execute("INSERT INTO folded VALUES ('A', '0'), ('a', '1'), ('B', '1'), ('W3', '0'), ('q', '0')")
+        root.execute("CREATE TABLE folded (x text COLLATE folded, at integer, y text)")
+        for at, text in enumerate(PLACES):
+            root.execute("INSERT INTO folded VALUES (%s, %s, '0')", (text, at))
         root.execute(f"GRANT SELECT ON folded TO {KEEPER}")
     connection = connect(server, KEEPER)
-    schema = Schema({"x": Categorical(FOLDED)}, Classes(["0", "1"], name="y"))
-    rows, session = connection.table("folded"), Session(connection, None)
-    query = Codes(rows, feature_codes(rows, Domain.of(schema, Grid()), "postgres"), session)
-    found = session.fetch(f"{query.select} ORDER BY c0", query.source)["c0"]
-    assert found.tolist() == [0, 0, 2, FOLDED.index("w3"), len(FOLDED)]
-    session.close()
+    assert_characters_decide(connection.table("folded"))
+    connection.disconnect()
+
+
+@pytest.mark.parametrize("n_codes", [127, 128, 129, 32_767, 32_768, 32_769])
+def test_scores_are_added_by_the_last_code_of_every_type_of_codes(duck, n_codes):
+    n_values = n_codes - 1  # and one for missing
+    x = pa.array([*range(n_values), None], pa.int64())
+    rows = duck.create_table("t", pa.table({"x": x, "y": ["0", "1"] * (n_codes // 2) + ["0"] * (n_codes % 2)}))
+    schema = Schema({"x": Numeric(0, n_values - 1, integer=True)}, Classes(["0", "1"], name="y"))
+    domain = Domain.of(schema, Grid(bins=n_values))
+    assert domain.n_codes.tolist() == [n_codes]
+    with SqlVault.seal(rows, schema) as vault:
+        counter = vault.encode(domain)
+        counter.start_scores()
+        counter.add_by_code([0], [np.stack([np.arange(n_codes), -np.arange(n_codes)], axis=1)])
+        found = duck.con.execute(f"SELECT c0, s0, s1 FROM {counter._all[0].table.name} ORDER BY c0").fetchnumpy()
+    np.testing.assert_array_equal(found["c0"], np.arange(n_codes))
+    np.testing.assert_array_equal(found["s0"], np.arange(n_codes))
+    np.testing.assert_array_equal(found["s1"], -np.arange(n_codes))
+
+
+def far_counts(rows, schema):
+    with SqlVault.seal(rows, schema) as vault:
+        return vault.count_around(Domain.of(schema, Grid()), {0: 0.0, 1: -1e300})._value
+
+
+FAR = {"x": [1e25, -1e25, 1e300, 0.0, None], "z": [1e300, -1e300, 2.0**65, -np.inf, np.inf]}
+
+
+def assert_far_values_are_in_the_last_bins(rows):
+    schema = Schema({"x": Numeric(0, 1e30), "z": Numeric(-1e300, 1e300)}, Classes(["0", "1"], name="y"))
+    table = pa.table({name: pa.array(values, pa.float64()) for name, values in FAR.items()})
+    memory = Vault.seal(table, ["0"] * 5, schema).count_around(Domain.of(schema, Grid()), {0: 0.0, 1: -1e300})._value
+    np.testing.assert_array_equal(far_counts(rows, schema), memory)
+
+
+def test_values_beyond_the_last_bin_are_in_it(duck):
+    columns = {name: pa.array(values, pa.float64()) for name, values in FAR.items()}
+    assert_far_values_are_in_the_last_bins(duck.create_table("t", pa.table(columns | {"y": ["0"] * 5})))
+
+
+@pytest.mark.server
+def test_values_beyond_the_last_bin_are_in_it_in_postgresql(server):
+    with as_root(server) as root:
+        root.execute("CREATE TABLE far (x double precision, z double precision, y text)")
+        for row in zip(FAR["x"], FAR["z"], strict=True):
+            root.execute("INSERT INTO far VALUES (%s, %s, '0')", row)
+        root.execute(f"GRANT SELECT ON far TO {KEEPER}")
+    connection = connect(server, KEEPER)
+    assert_far_values_are_in_the_last_bins(connection.table("far"))
+    connection.disconnect()
+
+
+@pytest.mark.server
+def test_settings_of_a_transaction_of_the_user_stay_as_they_are(server):
+    schema = Schema({"x": Categorical(["a\\", "b'", "\\'"])}, Classes(["0", "1"], name="y"), n_rows=3)
+    with as_root(server) as root:
+        root.execute("CREATE TABLE own (x text, y text)")
+        for text in ("a\\", "b'", "\\'"):
+            root.execute("INSERT INTO own VALUES (%s, '0')", (text,))
+        root.execute(f"GRANT SELECT ON own TO {KEEPER}")
+    connection = connect(server, KEEPER)
+    rows = connection.table("own")
+    connection.con.autocommit = False
+    connection.con.execute("SET standard_conforming_strings = off")
+    connection.con.execute("SET jit = on")
+    connection.con.commit()
+    connection.con.execute("SELECT 1")  # begins a transaction
+    with SqlVault.seal(rows, schema) as vault:
+        counter = vault.encode(Domain.of(schema, Grid()))
+        counter.deal(AllTrees(1), Entropy())
+        assert counter.count_codes(0, np.ones((1, 1), dtype=bool))._value[0, :, 0].tolist() == [1, 1, 1, 0, 0]
+        for name, value in (("standard_conforming_strings", "off"), ("jit", "on")):
+            assert connection.con.execute(f"SHOW {name}").fetchone() == (value,)
+    connection.disconnect()
+
+
+@pytest.mark.server
+def test_many_classes_are_weighed_in_postgresql(server):
+    n_classes = 40
+    table = pa.table({"x": np.arange(80.0), "y": [str(row % n_classes) for row in range(80)]})
+    with as_root(server) as root:
+        name = write_table(root, "classes", table)
+    schema = Schema({"x": Numeric(0, 80)}, Classes([str(c) for c in range(n_classes)], name="y"))
+    connection = connect(server, KEEPER)
+    with SqlVault.seal(connection.table(name), schema) as vault:
+        found = []
+        for source in (vault, Vault.seal(table.select(["x"]), table["y"], schema)):
+            counter = source.encode(Domain.of(schema, Grid()))
+            counter.deal(AllTrees(1), Entropy())
+            counter.start_scores()
+            counter.spread_residuals()
+            found.append(counter.count_codes(0, np.ones((1, 1), dtype=bool))._value)
+    np.testing.assert_array_equal(*found)
     connection.disconnect()

@@ -18,11 +18,11 @@ import numpy as np
 from dpforest.errors import TableError, shown
 from dpforest.records.columns import read_columns, read_target, require_columns
 from dpforest.records.sql.dates import bin_starts, in_utc, part_of_date
-from dpforest.records.sql.expressions import cases, cast, quoted, real, single, steps
+from dpforest.records.sql.expressions import READERS, cases, cast, exact, quoted, real, single, steps
 from dpforest.records.sql.keys import found_by_key
 from dpforest.records.sql.numbers import is_missing, known, to_real
 from dpforest.records.sql.numbers import real as literal
-from dpforest.records.sql.session import READERS, Session, listed
+from dpforest.records.sql.session import Session, listed
 from dpforest.records.sql.texts import bucket_of, text_of
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Date, Numeric, Schema, Target
 from dpforest.schema.domain import MOST_TABLED, Domain, Grid
@@ -75,6 +75,10 @@ def check_reading(table: Any, schema: Schema, session: Session) -> None:
                 f"The database cannot read column {name!r} as the schema declares it, because of its type there, or the "
                 "connection was lost. Convert the column, for example in a view."
             )
+    raise TableError(
+        "The database cannot read all columns of the schema at once, though it can read each: there may be too many, or the "
+        "connection was lost. Use fewer columns, or fit a file of the table."
+    )
 
 
 def _can_read(table: Any, codes: "Mapping[str, Coded]", session: Session) -> bool:
@@ -119,15 +123,15 @@ class Coded:
     """How the values of a column become codes: what is read of it, and an expression over that.
 
     ``values`` are expressions of Ibis by the names that they get, and ``code`` is SQL over these names. ``stages`` are
-    columns that follow from these, and from one another: those of a stage may name those of the stages before it. A long
-    list of values, with its index in the list each, is joined: ``joined`` are texts of these values and their indices by the
-    name of the column, ``v0``, … that they are compared with; the index that is found is then a column ``i_v0``, …
+    columns that follow from these, and from one another: those of a stage may name those of the stages before it. Long lists
+    are joined: ``joined`` has, by the name of the column that the index in a list will be in, the expression that is
+    compared with it, and the list: literals with their indices. No two of these are equal, so no record is found twice.
     """
 
     values: dict[str, Any]
     code: str
     stages: tuple[dict[str, str], ...] = ()
-    joined: dict[str, dict[str, int]] = field(default_factory=dict)
+    joined: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
 
 
 class Codes:
@@ -147,21 +151,11 @@ class Codes:
             found = {name: text for each in stage for name, text in each.items()}
             source = f"(SELECT *, {listed((), found)} FROM {source} AS rows)"
         for each in self._coded.values():
-            for value, indices in each.joined.items():
-                joins += f" LEFT JOIN ({self._indices(value, indices)}) AS l_{value} ON rows.{value} = l_{value}.listed"
+            for index, (value, indices) in each.joined.items():
+                listed_values = f"UNNEST(ARRAY[{', '.join(indices)}]) AS listed"
+                numbers_of = f"UNNEST(ARRAY[{', '.join(map(str, indices.values()))}]) AS {index}"
+                joins += f" LEFT JOIN (SELECT {listed_values}, {numbers_of}) AS l_{index} ON {value} = l_{index}.listed"
         return f"SELECT {columns} FROM {source} AS rows{joins}"
-
-    def _indices(self, value: str, indices: dict[str, int]) -> str:
-        """A query for the values that occur and are listed, each once, with the first index at which they are."""
-        # A collation may take different texts for the same. So the list is joined to groups of equal values, of which each
-        # record is in one: it cannot be matched twice, and so be counted as two.
-        values, numbers = ", ".join(indices), ", ".join(map(str, indices.values()))
-        arrays = f"UNNEST(ARRAY[{values}]) AS listed, UNNEST(ARRAY[{numbers}]) AS i"
-        return (
-            f"SELECT occurs.listed, MIN(known.i) AS i_{value} FROM (SELECT DISTINCT {value} AS listed FROM "
-            f"{self.source.name}) AS occurs JOIN (SELECT {arrays}) AS known ON occurs.listed = known.listed "
-            "GROUP BY occurs.listed"
-        )
 
 
 def feature_codes(table: Any, domain: Domain, engine: str) -> dict[str, Coded]:
@@ -219,6 +213,9 @@ def _category(name: str, column: Any, part: Categorical, engine: str) -> Coded:
         coded = _index(name, text, part.categories, other, other, engine)
     else:
         coded = Coded({name: bucket_of(text, part.n_values)}, f"COALESCE({name}, {other})")
+    if column.type().is_string():
+        return replace(coded, code=cases((f"{name} IS NULL", str(missing)), otherwise=coded.code))
+    # Numbers may have no text and yet not be missing.
     value = to_real(column) if column.type().is_decimal() else column  # decimals of PostgreSQL may be NaN
     is_absent = {f"m_{name}": is_missing(value).cast("int32")}
     return replace(coded, values=coded.values | is_absent, code=cases((f"m_{name} = 1", str(missing)), otherwise=coded.code))
@@ -235,24 +232,29 @@ def _index(name: str, column: Any, listed: Sequence[Hashable], other: int, missi
         branches.insert(0, (f"m_{name} = 1", str(missing)))
     indices: dict[str, int] = {}
     for index, value in enumerate(listed):
-        literal = _as_literal(value, column.type())
+        literal = _as_literal(value, column.type(), engine)
         if literal is not None:
             indices.setdefault(literal, index)
+    compared = exact(name, engine) if column.type().is_string() else name
     if len(indices) > LONG_LIST and engine in READERS:
-        return Coded(values, cases(*branches, otherwise=f"COALESCE(i_{name}, {other})"), joined={name: indices})
-    found = [(f"{name} = {literal}", str(index)) for literal, index in indices.items()]
+        code = cases(*branches, otherwise=f"COALESCE(i_{name}, {other})")
+        return Coded(values, code, joined={f"i_{name}": (compared, indices)})
+    found = [(f"{compared} = {literal}", str(index)) for literal, index in indices.items()]
     return Coded(values, cases(*branches, *found, otherwise=str(other)))
 
 
-def _as_literal(value: Hashable, dtype: Any) -> str | None:
-    """A listed value as a literal of a column's type; None if such a column cannot hold it."""
+def _as_literal(value: Hashable, dtype: Any, engine: str) -> str | None:
+    """A listed value as a literal of a column's type; None if such a column cannot hold it.
+
+    Values that are equal in such a column have the same literal.
+    """
     if dtype.is_string():
-        return quoted(value) if isinstance(value, str) and _is_storable(value) else None
+        return quoted(value, engine) if isinstance(value, str) and _is_storable(value) else None
     if not isinstance(value, numbers.Real) or value != value:
         return None
     if dtype.is_floating():
         close = float(value) if abs(value) <= sys.float_info.max else np.inf if value > 0 else -np.inf
-        return real(close) if close == value else None
+        return real(close + 0.0) if close == value else None  # 0 has a single sign
     # In the type's own range: to compare with more an engine might have to convert the column.
     if not dtype.bounds.lower <= value <= dtype.bounds.upper or int(value) != value:
         return None

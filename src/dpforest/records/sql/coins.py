@@ -18,7 +18,7 @@ from fractions import Fraction
 
 from dpforest.mechanisms import Entropy
 from dpforest.records.draws import poisson_shares
-from dpforest.records.sql.expressions import steps
+from dpforest.records.sql.expressions import joined, steps
 from dpforest.records.sql.texts import HEX
 
 BITS = 60  # of a word, which a whole number of 64 bits with a sign holds
@@ -41,9 +41,9 @@ def word_of_values(key: str, columns: Sequence[str], engine: str) -> str:
 
 
 def _word(key: str, numbers: Sequence[str], engine: str) -> str:
-    text = " || ',' || ".join(f"CAST({number} AS VARCHAR)" for number in numbers)
+    text = joined([f"'{key}'", *(f"CAST({number} AS VARCHAR) || ','" for number in numbers)])
     n_digits = BITS // 4
-    digits = f"SUBSTR(MD5('{key}' || {text}), 1, {n_digits})"
+    digits = f"SUBSTR(MD5({text}), 1, {n_digits})"
     if engine == "duckdb":
         return f"CAST('0x' || {digits} AS BIGINT)"
     if engine == "postgres":

@@ -132,8 +132,9 @@ class SqlCounter(Guarded, Valued, Judged):
         """
         features = wanted.any(axis=0)
         is_sparse = 2 * np.count_nonzero(wanted) < len(wanted) * np.count_nonzero(features)
-        # DuckDB counts all records faster than it finds those of some nodes.
-        if self._session.backend.name == "duckdb" or is_sparse or self._above is None:
+        # DuckDB counts all records faster than it finds those of some nodes; in other engines a table that is not kept may
+        # change between two queries, and then a difference would be about other records than a count.
+        if self._session.backend.name != "postgres" or is_sparse or self._above is None:
             return None
         above_wanted, above, split = self._above
         known: tuple[Any, ...] = (above, self.domain.offsets, *split, first, len(wanted))

@@ -9,6 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 
+# Engines that read queries as they are written here.
+READERS = ("duckdb", "postgres")
 # A split that records follow: the feature, the child of each code counted from the first child, and the first child.
 Split = tuple[int, np.ndarray, int]
 
@@ -28,9 +30,17 @@ def single(value: np.float32) -> str:
     return f"CAST('{value!s}' AS REAL)"
 
 
-def quoted(text: str) -> str:
-    """A literal text, in which quotes are doubled and nothing else has a meaning of its own (see ``Session``)."""
-    return "'" + text.replace("'", "''") + "'"
+def quoted(text: str, engine: str) -> str:
+    """A literal text. In a text with a backslash DuckDB and PostgreSQL are told that a second one stands for it."""
+    doubled = text.replace("'", "''")
+    if "\\" in text and engine in READERS:  # PostgreSQL may be set to take it for special in all texts
+        return "E'" + doubled.replace("\\", "\\\\") + "'"
+    return f"'{doubled}'"
+
+
+def exact(text: str, engine: str) -> str:
+    """A column of texts that are compared by their characters, whatever the collation of the column takes for the same."""
+    return f'CAST({text} AS TEXT) COLLATE "C"' if engine in READERS else text
 
 
 def cast(value: str, kind: str) -> str:
@@ -44,8 +54,20 @@ def cases(*branches: tuple[str, str], otherwise: str) -> str:
 
 
 def total(terms: Iterable[str]) -> str:
-    """The sum of some terms; 0 of none."""
-    return f"({' + '.join(terms) or '0'})"
+    """The sum of some terms; 0 of none. It is written as a balanced tree, since engines limit how deep it may be."""
+    return _folded(list(terms), " + ") or "0"
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Some texts one after the other."""
+    return _folded(list(texts), " || ")
+
+
+def _folded(terms: Sequence[str], operator: str) -> str:
+    if len(terms) <= 1:
+        return "".join(terms)
+    middle = len(terms) // 2
+    return f"({_folded(terms[:middle], operator)}{operator}{_folded(terms[middle:], operator)})"
 
 
 def divide(numerator: str, denominator: str | int) -> str:
@@ -91,7 +113,8 @@ def pick(value: str, first: int, table: Sequence[int | None]) -> str:
 
 def entry(value: str, table: Sequence[int]) -> str:
     """The entry ``table[value]``, for engines that have arrays; null outside of the table."""
-    return f"(ARRAY[{', '.join(map(str, table))}])[{value} + 1]"
+    # Cast, since DuckDB would add in the type of the column, which may be too small for the sum.
+    return f"(ARRAY[{', '.join(map(str, table))}])[{cast(value, 'INTEGER')} + 1]"
 
 
 def runs(route: np.ndarray) -> list[tuple[int, int, int]]:

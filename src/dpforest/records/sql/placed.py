@@ -27,6 +27,8 @@ SHALLOW_SPLITS = 1
 LONG_SPLITS = 512
 # Without temporary tables all splits are part of each query: the most that there may be.
 MOST_SPLITS = 1 << 12
+# The number of trees that records follow in one query: engines limit how deep expressions may be.
+TREES_AT_ONCE = 32
 # Scores stay within this range, of whole steps.
 MOST_SCORE = 1 << 29
 
@@ -160,7 +162,9 @@ class Placed:
 
     def catch_up(self, trees: Sequence[tuple[list[Moves], np.ndarray]]) -> None:
         """Let all records follow trees, given by their splits and the values of their nodes, which are added to scores."""
-        self._add([(node_of(path, 0, "", number, str), values) for path, values in trees])
+        for start in range(0, len(trees), TREES_AT_ONCE):
+            some = trees[start : start + TREES_AT_ONCE]
+            self._add([(node_of(path, 0, "", number, str), values) for path, values in some])
 
     def _add(self, reached: Sequence[tuple[str, np.ndarray]]) -> None:
         """Add values of nodes, given by expressions for the nodes that a record has reached, to scores."""

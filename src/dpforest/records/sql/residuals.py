@@ -31,23 +31,25 @@ def weighed(table: Relation, n_classes: int, session: Session) -> str:
     the sum of the latter.
     """
     classes, powers = range(n_classes), session.look_up({"lead": np.arange(len(POWERS)), "power": POWERS})
+    # PostgreSQL would write the columns of one query into the next, again and again.
+    once = " OFFSET 0" if session.backend.name == "postgres" else ""
     best = f"GREATEST({', '.join(f's{c}' for c in classes)})"
     joins = " ".join(f"LEFT JOIN {powers.name} AS k{c} ON t.best - t.s{c} = k{c}.lead" for c in classes)
     found = ", ".join(f"CAST(COALESCE(k{c}.power, 0) AS BIGINT) AS e{c}" for c in classes)
-    raised = f"SELECT t.*, {found} FROM (SELECT *, {best} AS best FROM {table.name}) AS t {joins}"
+    raised = f"SELECT t.*, {found} FROM (SELECT *, {best} AS best FROM {table.name}) AS t {joins}{once}"
     own = cases(*((f"y = {c}", f"e{c}") for c in classes), otherwise="0")
     everything = total(f"e{c}" for c in classes)
-    summed = f"SELECT *, {everything} AS whole, {everything} - {own} AS wrong FROM ({raised}) AS t"
+    summed = f"SELECT *, {everything} AS whole, {everything} - {own} AS wrong FROM ({raised}) AS t{once}"
     share = divide(f"wrong * {MOST_WEIGHT * n_classes}", f"whole * {n_classes - 1}")
     capped = f"wrong * {n_classes} > whole * {n_classes - 1}"
     top = cases((capped, "wrong"), otherwise=f"whole * {n_classes - 1}")
     scale = cases((capped, str(MOST_WEIGHT)), otherwise=str(MOST_WEIGHT * n_classes))
-    scaled = f"SELECT *, LEAST({share}, {MOST_WEIGHT}) AS weight, {top} AS top, {scale} AS scale FROM ({summed}) AS t"
+    scaled = f"SELECT *, LEAST({share}, {MOST_WEIGHT}) AS weight, {top} AS top, {scale} AS scale FROM ({summed}) AS t{once}"
     # With nothing wrong there is nothing to divide by, and no part either.
     parts = ", ".join(
         f"{cases((f'y = {c} OR top = 0', '0'), otherwise=divide(f'scale * e{c}', 'top'))} AS p{c}" for c in classes
     )
-    divided = f"SELECT *, {parts} FROM ({scaled}) AS t"
+    divided = f"SELECT *, {parts} FROM ({scaled}) AS t{once}"
     return f"SELECT *, {total(f'p{c}' for c in classes)} AS parts FROM ({divided}) AS t"
 
 

@@ -12,10 +12,9 @@ import ibis
 import numpy as np
 
 from dpforest.records.sql.codes import Coded
-from dpforest.records.sql.expressions import cases, cast, real, steps
+from dpforest.records.sql.expressions import READERS, cases, cast, real, steps
 from dpforest.records.sql.numbers import is_missing, to_real
 from dpforest.records.sql.numbers import real as literal
-from dpforest.records.sql.session import READERS
 from dpforest.schema.domain import Domain
 from dpforest.schema.scales import BITS, CENTRE, LEAST, MISSING, MOST
 
@@ -39,7 +38,9 @@ def counted(table: str, n_parts: int, engine: str) -> str:
     """A query for ``cell`` and ``n``, without cells that are empty: a cell is a bin around a centre, see ``part_of``."""
     # All features in one column, so that the bins are written into the query once.
     each = " UNION ALL ".join(f"SELECT {part} AS part, d{part} AS distance FROM {table}" for part in range(n_parts))
-    binned = f"SELECT part, distance, ABS(distance) AS size FROM ({each}) AS each"
+    # Bounds may be further apart than the last bin reaches.
+    size = cases((f"ABS(distance) >= {real(2.0**MOST)}", real(np.nextafter(2.0**MOST, 0))), otherwise="ABS(distance)")
+    binned = f"SELECT part, distance, {size} AS size FROM ({each}) AS each"
     for name, expression in (_places_by_logarithm() if engine in READERS else _places_by_comparison()).items():
         binned = f"SELECT *, {expression} AS {name} FROM ({binned}) AS t"
     signed = cases((f"distance > {real(0.0)}", "place"), otherwise="-place")
@@ -66,7 +67,7 @@ def _places_by_logarithm() -> dict[str, str]:
     """The same as ``_places_by_comparison``, in fewer steps, for engines with arrays.
 
     A logarithm gives the octave, or the one before it: what is subtracted from it is more than it can be wrong by. Times
-    the power of 2 that belongs to it, which is exact, the size is then in [1, 4). Distances are below 2**MOST.
+    the power of 2 that belongs to it, which is exact, the size is then in [1, 4).
     """
     logarithm = f"LN(GREATEST(size, {real(2.0 ** (LEAST - 1))})) * {real(1 / math.log(2))} - {real(2.0**-30)}"
     scales = ", ".join(real(2.0**-octave) for octave in range(LEAST - 2, MOST))

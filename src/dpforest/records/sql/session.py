@@ -16,11 +16,10 @@ import numpy as np
 
 from dpforest.errors import ParameterError, TableError
 from dpforest.records.memory.counter import Guarded
+from dpforest.records.sql.expressions import READERS
 
 # Engines whose temporary tables hold rows. Those of others may be views, in which every query would draw anew.
 KEEPERS = ("duckdb", "postgres")
-# Engines that read the queries as they are written here; for others they are translated.
-READERS = ("duckdb", "postgres")
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,7 @@ class Session(Guarded):
         self._made: dict[str, None] = {}
         self._sent: dict[tuple[str, ...], Relation] = {}
         self._snapshot = contextlib.ExitStack()
+        self._owns_transactions = backend.name == "postgres" and _is_idle(backend.con)
         self._finalizer = weakref.finalize(self, _forget, backend, self._made, self._snapshot)
         if temporary and backend.name not in KEEPERS:
             raise ParameterError(
@@ -175,8 +175,7 @@ class Session(Guarded):
     def fetch(self, select: str, source: Relation) -> dict[str, np.ndarray]:
         """The result of a query about ``source``, without nulls, as arrays of integers by column."""
         with _refusals("The database could not answer a query, or the connection was lost."):
-            found = self._answer(select, source)
-        return {name: np.asarray(values).astype(np.int64) for name, values in found.items()}
+            return {name: _whole(values) for name, values in self._answer(select, source).items()}
 
     def fetch_texts(self, select: str, source: Relation) -> dict[str, int]:
         """The result of a query about ``source`` that gives a number ``n`` for each ``text``."""
@@ -189,8 +188,7 @@ class Session(Guarded):
         if self.backend.name == "duckdb":
             return dict(self.backend.con.execute(self._with(source) + select).fetchnumpy())
         if self.backend.name == "postgres":
-            with self.backend.begin() as cursor:
-                _set_up(cursor)
+            with self._transaction() as cursor:
                 cursor.execute(self._with(source) + select)
                 columns = [column.name for column in cursor.description]
                 found = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(columns)
@@ -202,11 +200,19 @@ class Session(Guarded):
     def _run(self, statement: str) -> None:
         """Run a statement without a result."""
         if self.backend.name == "postgres":
-            with self.backend.begin() as cursor:
-                _set_up(cursor)
+            with self._transaction() as cursor:
                 cursor.execute(statement)
         else:
             self.backend.con.execute(statement)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        """A cursor of PostgreSQL in a transaction, or in a part of the user's own."""
+        with self.backend.begin() as cursor:
+            if self._owns_transactions:
+                # To compile a program for a query takes longer than to run it. The setting ends with the transaction.
+                cursor.execute("SET LOCAL jit = off")
+            yield cursor
 
     def _with(self, source: Relation | None) -> str:
         """The clause that defines the queries that a query about ``source`` needs."""
@@ -242,21 +248,27 @@ def listed(columns: Sequence[str], changed: dict[str, str]) -> str:
     return ", ".join(name if value == name else f"{value} AS {name}" for name, value in whole.items())
 
 
+def _whole(values: Any) -> np.ndarray:
+    """Values of a column as integers; raises if one is null, which DuckDB gives as a masked entry."""
+    if np.ma.is_masked(values):
+        raise ValueError("null")
+    return np.asarray(values).astype(np.int64)
+
+
 @contextlib.contextmanager
 def _refusals(message: str) -> Iterator[None]:
     """Turn whatever an engine raises into a ``TableError`` with this message."""
     try:
         yield
     except Exception:
-        import traceback
-
-        traceback.print_exc(limit=-1)
         raise TableError(message) from None
 
 
-def _set_up(cursor: Any) -> None:
-    """Let PostgreSQL, in one transaction, take texts as they are written, and run queries without compiling programs."""
-    cursor.execute("SET LOCAL standard_conforming_strings = on; SET LOCAL jit = off")
+def _is_idle(connection: Any) -> bool:
+    """Whether a connection with PostgreSQL is in no transaction, so that what is set in one of ours ends with it."""
+    from psycopg.pq import TransactionStatus
+
+    return connection.info.transaction_status == TransactionStatus.IDLE
 
 
 def _restore(connection: Any, isolation_level: Any, read_only: Any) -> None:

@@ -165,9 +165,12 @@ class SqlVault(Guarded):
     def count_texts(self, name: str) -> Sealed[dict[str, int]]:
         """The sealed number of records of each text of a column."""
         from dpforest.records.sql.codes import Coded
+        from dpforest.records.sql.expressions import exact
         from dpforest.records.sql.texts import text_of
 
-        query = self._codes({"text": Coded({"v0": text_of(self._table[name])}, "v0")})
+        # By characters: a group of texts that a collation takes for the same would be named after one record of it.
+        text = exact("v0", self._session.backend.name)
+        query = self._codes({"text": Coded({"v0": text_of(self._table[name])}, text)})
         counted = f"SELECT text, COUNT(*) AS n FROM ({query.select}) AS t WHERE y >= 0 AND text IS NOT NULL GROUP BY text"
         return Sealed(self._session.fetch_texts(counted, query.source))
 
