@@ -60,7 +60,7 @@ def check_reading(table: Any, schema: Schema, session: Session) -> None:
 
     The query is about no row, so types alone decide.
 
-    Ibis takes some types for numbers or text that the engine does not convert or compare as such: money, enumerations.
+    Ibis takes some types for numbers or text that the engine does not convert or compare as such, like money.
     """
     nobody = table.limit(0)
     domain = Domain.of(schema, Grid(bins=1))
