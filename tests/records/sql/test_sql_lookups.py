@@ -69,7 +69,7 @@ def bins_in(connection, name):
     """The number of records in each bin around 0 of the column d0 of a table."""
     session = Session(connection, None)
     source = session.compiled(connection.table(name))
-    found = session.fetch(sql_scales.counted(source.name, 1, connection.name), source)
+    found = session.fetch(sql_scales.counted(source.name, [0], connection.name), source)
     session.close()
     return np.bincount(found["cell"], found["n"], minlength=MISSING + 1)
 

@@ -33,13 +33,10 @@ from dpforest.records.sql.expressions import cases, cast, clip, divide, entry, t
 from dpforest.records.sql.moves import Moves
 from dpforest.records.sql.placed import MOST_SCORE, Placed
 from dpforest.records.sql.residuals import pair_sums, pair_weights, residual_sums, weighed
-from dpforest.records.sql.session import Relation, Session, listed, names
+from dpforest.records.sql.session import QUERIES_AT_ONCE, Relation, Session, listed, names
 from dpforest.records.sql.vault import NOT_KEPT
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Target
 from dpforest.schema.domain import Domain
-
-# The number of groupings that are asked for in one query: with more, engines take more memory and no less time.
-QUERIES_AT_ONCE = 5
 
 
 class SqlCounter(Guarded, Valued, Judged):

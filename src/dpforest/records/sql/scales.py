@@ -5,7 +5,7 @@ exact in every engine, logarithms are not.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import ibis
@@ -34,10 +34,10 @@ def distances(table: Any, domain: Domain, centres: Mapping[int, float]) -> dict[
     return found
 
 
-def counted(table: str, n_parts: int, engine: str) -> str:
+def counted(table: str, parts: Iterable[int], engine: str) -> str:
     """A query for ``cell`` and ``n``, without cells that are empty: a cell is a bin around a centre, see ``part_of``."""
-    # All features in one column, so that the bins are written into the query once.
-    each = " UNION ALL ".join(f"SELECT {part} AS part, d{part} AS distance FROM {table}" for part in range(n_parts))
+    # Some features in one column, so that the bins are written into the query once.
+    each = " UNION ALL ".join(f"SELECT {part} AS part, d{part} AS distance FROM {table}" for part in parts)
     # Bounds may be further apart than the last bin reaches.
     size = cases((f"ABS(distance) >= {real(2.0**MOST)}", real(np.nextafter(2.0**MOST, 0))), otherwise="ABS(distance)")
     binned = f"SELECT part, distance, {size} AS size FROM ({each}) AS each"

@@ -20,6 +20,8 @@ from dpforest.records.sql.expressions import READERS
 
 # Engines whose temporary tables hold rows. Those of others may be views, in which every query would draw anew.
 KEEPERS = ("duckdb", "postgres")
+# The number of groupings that are asked for in one query: with more, engines take more memory and no less time.
+QUERIES_AT_ONCE = 5
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,7 @@ class SqlVault(Guarded):
     def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
         """Sealed numbers of records in each bin around some centres; see ``Source``."""
         from dpforest.records.sql.scales import counted, distances, part_of
+        from dpforest.records.sql.session import QUERIES_AT_ONCE
 
         query = self._codes(distances(self._table, domain, centres))
         names = [f"d{part}" for part in range(len(centres))]
@@ -116,8 +117,10 @@ class SqlVault(Guarded):
             f"SELECT {', '.join(names)} FROM ({query.select}) AS t WHERE y >= 0", names, query.source, "NOT MATERIALIZED"
         )
         counts = np.zeros((len(centres), N_BINS + 1), dtype=np.int64)
-        found = self._session.fetch(counted(kept.name, len(centres), self._session.backend.name), kept)
-        counts[part_of(found["cell"])] = found["n"]
+        for start in range(0, len(centres), QUERIES_AT_ONCE):
+            parts = range(start, min(start + QUERIES_AT_ONCE, len(centres)))
+            found = self._session.fetch(counted(kept.name, parts, self._session.backend.name), kept)
+            counts[part_of(found["cell"])] = found["n"]
         return Sealed(counts)
 
     def _codes(self, coded: "Mapping[str, Coded]") -> "Codes":
