@@ -525,13 +525,16 @@ def test_a_cluster_that_only_answers_questions_is_given_a_task_now_and_then(clie
     counter = DaskVault.seal(frame_of(parts_of(table())), CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
     counter.deal(AllTrees(1), Entropy())
     counter.count_nodes(0, 1)
-    for seconds, n_tasks in ((3600.0, 0), (0.0, 1)):
+    counter._awake.result()
+    for seconds, is_given in ((3600.0, False), (0.0, True)):
         monkeypatch.setattr(dask_vault, "AWAKE", seconds)
         counter._awake_until = time.monotonic() + seconds
+        before = counter._awake
         with get_task_stream(client) as tasks:
             counter.count_nodes(0, 1)
-            client.submit(int, pure=False).result()
-        assert len(tasks.data) == n_tasks + 1
+            counter._awake.result()
+        assert (counter._awake is not before) == is_given
+        assert (counter._awake.key in {task["key"] for task in tasks.data}) == is_given
 
 
 def test_a_partition_begins_again_after_an_operation_that_failed():
