@@ -63,7 +63,7 @@ def _number_of(word: str, thresholds: Sequence[int]) -> str:
 
 
 def draw_below(n: int, word: str) -> str:
-    """A number in 0 .. n - 1, all equally likely, by a random word."""
+    """A number in 0 .. n - 1, all equally likely to within one word in 2**BITS, by a random word."""
     return _number_of(word, [threshold(Fraction(k, n)) for k in range(n)])
 
 

@@ -55,6 +55,7 @@ class SqlCounter(Guarded, Valued, Judged):
         self._session = session
         self._all = [Placed(table, session, domain)]  # the batches of records, each a table of its own
         self._in_turn = self._all  # those that are counted
+        self._path: list[Moves] = []  # the splits that they have followed since they were dealt, by level
         self._weighted = False  # whether records have weights other than 1, in the columns w0, w1, …
         self._sided = False  # whether the column ``side`` is counted in the place of the target
         self._by_scores = False  # whether the weights follow from the scores as they are now
@@ -70,6 +71,7 @@ class SqlCounter(Guarded, Valued, Judged):
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
         self._sided = self._weighted = self._by_scores = self._spread = False
         self.most_per_feature = self.most_per_node = 1
+        self._path = []
         self._forget()
         if isinstance(assignment, Poisson):
             raise ParameterError(NOT_KEPT)
@@ -198,6 +200,7 @@ class SqlCounter(Guarded, Valued, Judged):
 
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         moves = Moves.of(first, features, routes, first_children, self.domain)
+        self._path.append(moves)
         for placed in self._in_turn:
             placed.descend(moves)
         self._above = None
@@ -222,11 +225,9 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
         super().__init__(table, session, domain, target)
         self._n_scores = 0
         # Records of other batches than the one in turn follow a tree when their turn comes: its splits by level, its votes.
-        self._path: list[Moves] = []
         self._behind: list[list[tuple[list[Moves], np.ndarray]]] = [[]]
 
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
-        self._path = []
         if not isinstance(assignment, Poisson):
             super().deal(assignment, entropy)
             return
@@ -258,17 +259,13 @@ class KeepingSqlCounter(SqlCounter, Weighted, Scored):
             placed.derived |= {f"s{index}": cast("0", "INTEGER") for index in range(self._n_scores)}
             placed.settle()
 
-    def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
-        super().descend(first, features, routes, first_children)
-        self._path.append(Moves.of(first, features, routes, first_children, self.domain))
-
     def add_scores(self, values: np.ndarray) -> None:
         self._check_one_tree()
         for placed, trees in zip(self._all, self._behind, strict=True):
             if placed in self._in_turn:
                 placed.add_scores(values)
             else:
-                trees.append((self._path, values))
+                trees.append((self._path.copy(), values))
         self._by_scores = False
 
     def add_by_code(self, features: Sequence[int], values: Sequence[np.ndarray]) -> None:
