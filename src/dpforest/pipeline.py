@@ -21,8 +21,8 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.recipes.published.base import Published
 from dpforest.recipes.published.compiling import compile_forest
 from dpforest.records.base import Openable, Source, check_support
-from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
-from dpforest.schema.domain import MOST_TABLED, Domain
+from dpforest.schema import Bounded, Classes, Numeric, Schema
+from dpforest.schema.domain import MOST_TABLED, Domain, too_long
 
 NO_COINS = (
     "sample_rows asks for a secret sample. Rows of a database without temporary tables, of dask dataframes and of a private "
@@ -106,9 +106,9 @@ def fit_published(
             f"The printed algorithm of {recipe.name!r} computes with the range of the target, which the schema does not "
             "give. Declare Bounded(lower, upper), or use variant='private', which finds the range."
         )
-    if too_long := _too_long(schema):
+    if name := too_long(schema):
         raise SchemaError(
-            f"The printed algorithm of {recipe.name!r} has a table of the categories of {too_long!r} for each split; the "
+            f"The printed algorithm of {recipe.name!r} has a table of the categories of {name!r} for each split; the "
             f"most is {MOST_TABLED - 2}. Use variant='private', or leave out the list: Categorical()."
         )
     sealed = vault.rows()
@@ -124,12 +124,6 @@ def fit_published(
 
 def _lacks_bounds(schema: Schema) -> bool:
     return any(isinstance(part, Numeric) and not part.has_bounds for part in schema.features.values())
-
-
-def _too_long(schema: Schema) -> str | None:
-    """The name of a column with more categories than a table of routes has; None if there is none."""
-    parts = schema.features.items()
-    return next((name for name, part in parts if isinstance(part, Categorical) and part.n_values > MOST_TABLED - 2), None)
 
 
 def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[Estimate, float]:

@@ -375,3 +375,9 @@ def _cut_texts(cuts: np.ndarray) -> list[str]:
     with np.errstate(divide="ignore"):
         n_digits = np.clip(np.ceil(np.log10(np.abs(cuts) / nearest)) + 3, 6, 17).astype(int)
     return [f"{cut:.{n}g}" for cut, n in zip(cuts.tolist(), n_digits.tolist(), strict=True)]
+
+
+def too_long(schema: Schema) -> str | None:
+    """The name of a column with more categories than a table of routes has; None if there is none."""
+    parts = schema.features.items()
+    return next((name for name, part in parts if isinstance(part, Categorical) and part.n_values > MOST_TABLED - 2), None)

@@ -25,7 +25,7 @@ from dpforest.records.sql.numbers import real as literal
 from dpforest.records.sql.session import Session, listed
 from dpforest.records.sql.texts import bucket_of, text_of
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Date, Numeric, Schema, Target
-from dpforest.schema.domain import MOST_TABLED, Domain, Grid
+from dpforest.schema.domain import MOST_TABLED, Domain, Grid, too_long
 
 # Lists of more values than this are joined: the time of a comparison with each would grow with the list.
 LONG_LIST = 16
@@ -104,12 +104,11 @@ def check_names(engine: str, schema: Schema) -> None:
 
 def check_lists(schema: Schema) -> None:
     """Raise ``TableError`` for a list of categories that no query can hold."""
-    for name, part in schema.features.items():
-        if isinstance(part, Categorical) and part.n_values > MOST_TABLED - 2:
-            raise TableError(
-                f"Column {name!r} has a list of {part.n_values} categories; in a database the most is {MOST_TABLED - 2}. "
-                "Give the table as a file or in memory, or leave out the list: Categorical()."
-            )
+    if name := too_long(schema):
+        raise TableError(
+            f"The list of categories of column {name!r} is too long: in a database the most is {MOST_TABLED - 2}. Give the "
+            "table as a file or in memory, or leave out the list: Categorical()."
+        )
 
 
 def code_type(n_codes: int, engine: str) -> str:
