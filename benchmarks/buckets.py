@@ -1,7 +1,8 @@
 """How many buckets categories without a list should fall into: accuracy beside that of the public lists.
 
 ``python -m benchmarks.buckets``, with ``DPFOREST_DATA`` set, prints a line for each table and budget: mean accuracy over
-splits of 75/25, of the default recipe with fresh noise, first with the lists of the schema and then with buckets only.
+splits of 75/25 ± its standard error, of the default recipe with fresh noise, first with the lists of the schema and then
+with buckets only.
 """
 
 import sys
@@ -57,7 +58,7 @@ def accuracies(X: Any, y: Any, schema: Schema, epsilon: float, delta: float) -> 
 
 def lines(tables: list[str]) -> Iterator[str]:
     """The lines to print, for all tables or those that are named."""
-    yield "table, epsilon, delta | list | " + " | ".join(f"{n} buckets" for n in BUCKETS)
+    yield "table, epsilon, delta (accuracy ± its standard error) | list | " + " | ".join(f"{n} buckets" for n in BUCKETS)
     for name in tables or (*TABLES, *MADE):
         X, y, schema = made(MADE[name]) if name in MADE else load_dataset(name)
         for epsilon, delta in BUDGETS:

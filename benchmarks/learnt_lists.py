@@ -1,7 +1,7 @@
 """What a learnt list of categories is worth: accuracy beside that of the public list and of buckets.
 
 ``python -m benchmarks.learnt_lists``, with ``DPFOREST_DATA`` set, prints a line for each table and epsilon: mean accuracy
-over splits of 75/25, of the default recipe with fresh noise.
+over splits of 75/25 ± its standard error, of the default recipe with fresh noise.
 """
 
 import sys
@@ -54,7 +54,7 @@ def accuracies(X: Any, y: Any, schema: Schema, epsilon: float) -> list[float]:
 
 def lines(tables: list[str]) -> Iterator[str]:
     """The lines to print, for all tables or those that are named."""
-    yield "table, epsilon | " + " | ".join(WAYS)
+    yield "table, epsilon (accuracy ± its standard error) | " + " | ".join(WAYS)
     for name in tables or TABLES:
         X, y, schema = towns() if name == "towns" else load_dataset(name)
         for epsilon in EPSILONS:

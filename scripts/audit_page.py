@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dpforest.audit.attack import Attack
 from dpforest.audit.report import HEAD, cells, evidence
+from dpforest.common.text import duration
 
 BEGIN, END = "<!-- results: made by scripts/audit_page.py -->", "<!-- end of results -->"
 DOCS = Path(__file__).parents[1] / "docs"
@@ -22,6 +23,9 @@ def table(content: dict) -> str:
         f"| ε = {attack['epsilon']} | {attack['tpr_at_1_percent']:.1%} | {attack['allowed']:.1%} |"
         for attack in content["attacks"]
     ]
+    seconds = [part["seconds"] for audit in content["audits"] for part in (audit["replay"], audit["lower_bound"]) if part]
+    seconds += [attack["seconds"] for attack in content["attacks"]]
+    lines += ["", f"All of this took {duration(sum(seconds))} on two cores."]
     lines += ["", "What told the tables apart where a printed algorithm broke its claim:", ""]
     lines += [f"* **{audit['recipe']}**: {told(audit)}" for audit in content["audits"] if audit["variant"] == "published"]
     return "\n".join(lines)

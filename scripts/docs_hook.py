@@ -1,7 +1,7 @@
 """What mkdocs calls while it builds the site: pages that are made from the code, and links that lead out of docs/.
 
-Made here and never committed: the catalogue, the proofs, the command line, the gallery, and the pages that live at the root
-of the repository.
+Made here and never committed: the catalogue, the proofs, the command line, the gallery, the notebooks, and the pages that
+live at the root of the repository.
 """
 
 import os
@@ -12,18 +12,24 @@ from typing import Any
 
 from docs_commands import command_page
 from docs_gallery import gallery_files
+from docs_notebooks import notebook_files
 from docs_proofs import proof_page
 from docs_recipes import recipe_pages
 from docs_references import read_bibliography, reference_page
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
-# Pages at the root of the repository, and where they are in the site.
-AT_ROOT = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
-# What else a link may lead to: the README is the start page's twin.
-PAGES = {**AT_ROOT, "README.md": "index.md", "docs/adr": "adr/index.md"}
+# Pages at the root of the repository, and where they are in the site, which opens with the README.
+AT_ROOT = {
+    "README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+}  # fmt: skip
+# What else a link may lead to.
+PAGES = {**AT_ROOT, "docs/adr": "adr/index.md"}
 RELEASES = "<!-- towncrier release notes start -->"
 LINK = re.compile(r"(!?)\[([^\[\]]*)\]\(([^()\s]+)\)")
+# A picture for light and for dark pages, as GitHub wants it.
+PICTURE = re.compile(r'<picture>\s*<source [^>]*srcset="([^"]+)">\s*<img alt="([^"]+)" src="([^"]+)"[^>]*>\s*</picture>')
 ITEM = re.compile(r"([*+-]|\d+\.) ")
 FIRST_ITEM = re.compile(r"([*+-]|1\.) ")
 
@@ -38,7 +44,7 @@ def on_files(files: Files, config: Any) -> Files:
     made["proofs.md"] = proof_page(ROOT / "src" / "dpforest", entries)
     made["references.md"] = reference_page(entries)
     made["adr/index.md"] = decisions(docs / "adr")
-    made |= recipe_pages(entries) | gallery_files(docs / "gallery")
+    made |= recipe_pages(entries) | gallery_files(docs / "gallery") | notebook_files(docs / "notebooks")
     for address, content in made.items():
         files.append(File.generated(config, address, content=content))
     config.nav = [show_folder(section, list(made), files) for section in config.nav]
@@ -65,7 +71,13 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     def turn(link: re.Match[str]) -> str:
         return turn_link(link, folder, docs, address)
 
-    return outside_code(markdown, lambda text: separate_lists(LINK.sub(turn, text)))
+    return outside_code(markdown, lambda text: separate_lists(LINK.sub(turn, PICTURE.sub(both_pictures, text))))
+
+
+def both_pictures(picture: re.Match[str]) -> str:
+    """A picture for each of the theme's colours, which shows one of them."""
+    dark, words, light = picture.groups()
+    return f"![{words}]({light}#only-light)\n![{words}]({dark}#only-dark)"
 
 
 def turn_link(link: re.Match[str], folder: Path, docs: Path, address: str) -> str:

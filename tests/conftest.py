@@ -3,8 +3,13 @@
 import re
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from dpforest import Budget
+
+# How long examples take to draw says something of the machine, not of the code.
+settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 ALL_MARKED = re.compile(r"^pytestmark = .*\b(slow|site|server)\b", re.MULTILINE)
 

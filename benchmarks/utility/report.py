@@ -14,8 +14,10 @@ from benchmarks.peers.environment import PINS
 from benchmarks.peers.settings import LARGE, LEFT_OUT, MOST_ROWS, PEERS
 from benchmarks.utility import run as utility
 from benchmarks.utility.figures import METRICS, MODES, NEAR, Cell, Figures, metrics_of
+from benchmarks.utility.overview import left_out, panels, picture, write_pictures
 from benchmarks.utility.plots import plot_metric, plot_reliability
 from benchmarks.utility.run import ABLATED, ABLATION_EPSILONS, EPSILONS, QUESTION, Table
+from benchmarks.utility.verdicts import comparison, verdicts
 
 VERDICTS = ("above", "alike", "below")
 COMPARED = ("accuracy", "auc", "r2")
@@ -75,7 +77,9 @@ def write(results: Path, folder: Path) -> Path:
             n_leaf=utility.FOREST["min_samples_leaf"],
             n_drawn=f"{utility.MOST_FOREST_ROWS:,}",
         ),
+        *_overview(figures, folder),
         *_summary(figures),
+        *section("At ε = 1", comparison(figures), f"{_AT_ONE}{verdicts(figures)}\n"),
         *_goals(figures),
         *_plots(figures, folder),
         *_reliability(figures, folder),
@@ -109,6 +113,25 @@ the public bounds.
 
 Missing values are kept for `auto` and the recipes. For peers a missing category is a category of its own; rows with a
 missing number are left out, from training and testing (column "left out").
+"""
+
+
+def _overview(figures: Figures, folder: Path) -> list[str]:
+    found = panels(figures)
+    if not found:
+        return []
+    write_pictures(found, folder)
+    absent = left_out(figures)
+    said = f"\nSome system was not measured on all splits of {', '.join(absent)}: left out too." if absent else ""
+    return ["## In one picture\n", picture(found) + "\n", f"{_OVERVIEW}{said}\n"]
+
+
+_OVERVIEW = """Every system in a panel has the same tables and splits. diffprivlib (the best of its forest, naive Bayes and
+logistic regression) and DP-EBM have the setting that is the best in hindsight, for each table and budget; `auto` has one
+default. DP-EBM is for two classes. A bar is the standard deviation over splits of the mean over tables. Generated tables
+are left out: how much they weigh in a mean is up to whoever wrote them."""
+
+_AT_ONE = """The better of best peer and `auto` in the same mode is in bold. An R² below 0 is worse than guessing the mean.
 """
 
 

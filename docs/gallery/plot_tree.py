@@ -1,8 +1,8 @@
 """A tree
 
-One tree from its released counts, from the root at the left to the leaves at the right. Grey boxes ask a question, blue
-ones are leaves: the class, its share, and how many records there are, with the standard deviation of the noise. A leaf
-whose size is not far above its noise says little.
+One tree from its released counts, from the root at the left to the leaves at the right. Grey boxes ask a question. Leaves
+have the colour of their class, the darker the surer it is: the class, its share, and how many records there are, each with
+its 95 % band. A leaf whose size is not far above its noise says little.
 """
 
 from dpforest import DPForestClassifier

@@ -6,6 +6,7 @@ DPForestError
 │       └── BudgetDamagedError  the entries of a budget are not as they were written
 ├── AccountingError  the accountant has no analysis for what was asked
 ├── ParameterError   a parameter is outside its range, or the recipe does not take it
+│   └── UnknownParameterError  an estimator has no parameter of that name
 ├── SchemaError      the schema is missing or contradicts itself or the recipe
 ├── TableError       a table does not have the columns or types that the schema declares
 ├── SealedError      a sealed value was used as if it were public
@@ -83,6 +84,10 @@ class AccountingError(DPForestError, ValueError):
 
 class ParameterError(DPForestError, ValueError):
     """A parameter is outside its range, or the recipe does not take it."""
+
+
+class UnknownParameterError(ParameterError, TypeError):
+    """An estimator has no parameter of that name; a ``TypeError`` too, as for any argument that a call does not take."""
 
 
 class SchemaError(DPForestError, ValueError):

@@ -1,32 +1,31 @@
 """The scikit-learn estimators, and how they are saved and loaded. Hands tables on to ``records``; the rest is released."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dpforest.budget import Budget
-from dpforest.common.threads import Workers
-from dpforest.errors import ModelFileError, ParameterError, TableError
+from dpforest.errors import ModelFileError, ParameterError
 from dpforest.fitting import fit_estimator, seal_elsewhere, seal_table
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
+from dpforest.model.class_weights import weighted
+from dpforest.model.effect_values import Effects
+from dpforest.model.effects import effects_of
 from dpforest.model.file import DAMAGE, read_model, save_model
+from dpforest.model.importances import importances_of
 from dpforest.parts.recipe import Recipe
+from dpforest.predicting import decide_labels, predict_shares
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
-from dpforest.records.columns import read_columns
-from dpforest.records.memory.vault import encode
+from dpforest.recipes.parameter_names import named_here, refuse_unknown
 from dpforest.schema import Bounded, Classes, Schema
-
-# Rows that are encoded and walked down the trees at once when predicting.
-CHUNK_ROWS = 1 << 14
 
 
 class _DPForest(BaseEstimator):
@@ -37,7 +36,9 @@ class _DPForest(BaseEstimator):
     privacy_: Statement
     schema_: Any
     made_with_: dict[str, str]
+    trained_on_: str | None
 
+    @named_here
     def __init__(
         self,
         schema: Schema | str | None = None,
@@ -66,13 +67,18 @@ class _DPForest(BaseEstimator):
         self.max_rows_per_person = max_rows_per_person
         self.budget = budget
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by their names; a name from elsewhere is refused with what it is called here."""
+        refuse_unknown(self, [name.partition("__")[0] for name in params], self.get_params(deep=False))
+        return super().set_params(**params)
+
     def fit(
         self,
         X: Any,
         y: Any = None,
         *,
         groups: Any = None,
-        progress: Callable[[str], None] = lambda step: None,
+        progress: Callable[[str], None] | None = None,
         **others: Any,
     ) -> Self:
         """Train on a table (pandas, polars, pyarrow, numpy; missing values allowed) and its target.
@@ -95,7 +101,7 @@ class _DPForest(BaseEstimator):
         fit_estimator(self, partial(seal_table, self, X, y, groups), self._make_gate, progress, groups)
         return self
 
-    def fit_table(self, table: Any, *, progress: Callable[[str], None] = lambda step: None) -> Self:
+    def fit_table(self, table: Any, *, progress: Callable[[str], None] | None = None) -> Self:
         """Train inside a database, on a table of Ibis (extra ``sql``): rows stay there, only counts leave it.
 
         The target is the column that the schema names.
@@ -106,7 +112,7 @@ class _DPForest(BaseEstimator):
         fit_estimator(self, seal, self._make_gate, progress)
         return self
 
-    def fit_dask(self, table: Any, client: Any = None, *, progress: Callable[[str], None] = lambda step: None) -> Self:
+    def fit_dask(self, table: Any, client: Any = None, *, progress: Callable[[str], None] | None = None) -> Self:
         """Train on a Dask cluster (extra ``dask``), on a dask dataframe or the path of a Parquet file or folder.
 
         Rows stay on the workers, only sums of their counts leave them. The target is the column that the schema names;
@@ -125,41 +131,37 @@ class _DPForest(BaseEstimator):
 
     @property
     def _released(self) -> Forest:
-        """The released forest; raises if the estimator is not fitted."""
+        """The released forest, with the votes that predict; raises if the estimator is not fitted."""
         check_is_fitted(self, "forest_")
         return self.forest_
 
-    def _votes(self, X: Any) -> np.ndarray:
-        """Votes ``(n_records, n_values)``, each row summing to 1."""
-        forest = self._released
-        if len(getattr(X, "shape", ())) == 2:
-            validate_data(self, X, reset=False, skip_check_array=True)
-        columns = read_columns(X, self.schema_)
-        n_records = len(columns[0])
-        if n_records == 0:
-            raise TableError("Found array with 0 sample(s) while a minimum of 1 is required.")
-        votes = np.empty((n_records, forest.votes.shape[1]))
-        workers = Workers(effective_n_jobs(self.n_jobs))
-
-        def predict(part: int, start: int, stop: int) -> None:
-            for begin in range(start, stop, CHUNK_ROWS):
-                chunk = slice(begin, min(stop, begin + CHUNK_ROWS))
-                votes[chunk] = forest.predict(encode([column[chunk] for column in columns], forest.domain))
-
-        workers.run(predict, workers.parts(n_records, forest.n_trees))
-        return votes
-
     @property
     def feature_importances_(self) -> np.ndarray:
-        """The share ``(n_features,)`` of each fitted column in the decrease of impurity, corrected for noise and chance.
+        """The share ``(n_features,)`` of each fitted column in what the model has learnt, without what noise alone gives.
 
-        ``forest_.importance_estimates()`` has their standard deviations, in the order of the schema.
+        In the order of ``feature_names_in_``, which is that of the fitted table; without names, in that of the schema.
+        Of trees that add up, such as those of the recipe ``auto``, it is the share in the variance of the score, as
+        ``effects`` gives it; of trees that vote, in the decrease of impurity. All are 0 if none stands out of the noise.
+        ``plots.importances`` draws them with their bands.
         """
-        importances = self._released.importances()
+        importances = self._importances
         if not hasattr(self, "feature_names_in_"):
             return importances
         indices = {name: index for index, name in enumerate(self.schema_.features)}
         return importances[[indices[str(name)] for name in self.feature_names_in_]]
+
+    @property
+    def _importances(self) -> np.ndarray:
+        """The importances in the order of the schema; like rules, without class weights."""
+        check_is_fitted(self, "forest_")
+        return np.array([each.value for each in importances_of(self.forest_, self.ledger_)])
+
+    def effects(self, n_pairs: int = 2) -> Effects:
+        """How each feature and the ``n_pairs`` strongest pairs of features move the prediction, from released values alone.
+
+        ``plots.effects`` draws them.
+        """
+        return effects_of(self._released, self.ledger_, n_pairs)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a file: plain arrays and JSON, no code."""
@@ -175,34 +177,48 @@ class _DPForest(BaseEstimator):
 
         return onnx_model(self._released)
 
-    def to_sql(self, table: str) -> str:
-        """A query that predicts for the rows of a table in a database."""
+    def to_sql(self, table: str, ids: Sequence[str] = ()) -> str:
+        """A query that predicts for the rows of a table in a database.
+
+        It gives all columns of the table beside the prediction, in no order. With ``ids``, names of columns that say which
+        row is which, it gives these alone, and orders the rows by them.
+        """
         from dpforest.show.export.sql import sql_query
 
-        return sql_query(self._released, table)
+        return sql_query(self._released, table, ids)
 
     def to_sklearn(self) -> Any:
-        """A scikit-learn forest that predicts as this model does, with scikit-learn's tree arrays; it cannot be fitted."""
+        """A scikit-learn forest that predicts as this model does, with scikit-learn's tree arrays; it cannot be fitted.
+
+        Its ``feature_names_in_``, its importances and the columns of an array that it takes are in the order of the schema.
+        """
         from dpforest.show.export.sklearn import released_forest
 
-        return released_forest(self._released, self.schema_)
+        return released_forest(self._released, self.schema_, self._importances)
 
     def to_json(self) -> str:
         """Everything that was released, as JSON text; it is enough to predict from."""
         from dpforest.show.export.json import json_text
 
-        check_is_fitted(self, "forest_")
-        return json_text(self)
+        return json_text(self, self._released)
 
-    def save_report(self, path: str | Path, audit: dict[str, Any] | None = None) -> None:
+    def save_report(
+        self,
+        path: str | Path,
+        audit: dict[str, Any] | None = None,
+        about: Mapping[str, Any] | None = None,
+        budget: Budget | None = None,
+    ) -> None:
         """Write the privacy report: one HTML page, and a JSON file with the same content beside it.
 
-        ``audit`` is what ``dpforest audit --json`` gives.
+        ``audit`` is what ``dpforest audit --json`` gives. ``about`` has what only people know of the release, such as
+        ``{"dataset": …, "dataset_version": …, "purpose": …, "contact": …}``; an error lists all fields. ``budget`` is the
+        budget of the data set, whose position is then shown; nothing is charged to it.
         """
         from dpforest.show.report import write_report
 
         check_is_fitted(self, "forest_")
-        write_report(self, path, audit)
+        write_report(self, path, audit, about, budget)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")
@@ -232,7 +248,8 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
     variant : {"private", "published"}
         The proved form, or exactly what the paper prints.
     n_trees, max_depth : int or None
-        Shape of the forest; by default what the recipe says.
+        Shape of the forest. Best left out: the recipe plans it by epsilon, the schema and the number of rows. Each tree gets
+        a part of the budget, so many trees, as one takes them without privacy, can ruin a model.
     recipe_params : dict or None
         Parameters of the recipe.
     random_state : int, RandomState or None
@@ -245,6 +262,10 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
     budget : Budget or None
         What all releases from the data set may cost together: a fit reserves there before it looks at rows, is refused
         if it could pass the cap, and settles what it cost. A saved model does not carry it.
+    class_weight : dict, "balanced" or None
+        What each class counts when predicting: its released share is multiplied by its weight (1 for a label that is not
+        given). ``"balanced"`` weighs by the released counts of the classes. Training, noise and ledger do not depend on it,
+        and ``set_params`` changes it without a new fit.
 
     Attributes
     ----------
@@ -256,20 +277,54 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
         The released trees.
     classes_ : array of shape (n_classes,)
         The public labels.
+    trained_on_ : str or None
+        The day in UTC on which the fit began; None if the model is from a file of an earlier version.
     """
 
     classes_: np.ndarray
 
+    @named_here
+    def __init__(
+        self,
+        schema: Schema | str | None = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        recipe: str | Recipe = "auto",
+        variant: str = "private",
+        n_trees: int | None = None,
+        max_depth: int | None = None,
+        recipe_params: dict[str, Any] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        max_rows_per_person: int | None = None,
+        budget: Budget | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+    ) -> None:
+        self.class_weight = class_weight
+        super().__init__(
+            schema, epsilon, delta, recipe, variant, n_trees, max_depth, recipe_params, random_state, n_jobs,
+            max_rows_per_person, budget,
+        )  # fmt: skip
+
+    @property
+    def _released(self) -> Forest:
+        forest = super()._released
+        # Of persons not all rows are used, so how many records there are was not declared.
+        n_rows = self.schema_.n_rows if self.privacy_.unit == "record" else None
+        return weighted(forest, self.class_weight, self.ledger_, n_rows)
+
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Estimated probability of each class, ``(n_records, n_classes)``."""
-        return self._votes(X)
+        """Estimated probability of each class, ``(n_records, n_classes)``; with ``class_weight``, the weighted share."""
+        return predict_shares(self, self._released, X)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """The logarithm of ``predict_proba``, ``(n_records, n_classes)``; minus infinity for a probability of 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest label of each record ``(n_records,)``; some recipes draw a label by its probability instead."""
-        votes = self._votes(X)
-        if not self.forest_.draws:
-            return self.classes_[votes.argmax(axis=1)]
-        return self.forest_.decide(votes, encode(read_columns(X, self.schema_), self.forest_.domain))
+        return decide_labels(self, self._released, X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -280,16 +335,16 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
 class DPForestRegressor(RegressorMixin, _DPForest):
     """A differentially private forest that predicts a number.
 
-    Parameters and attributes are those of ``DPForestClassifier``; the target of the schema is ``Bounded(lower, upper)``, or
-    ``Bounded()`` if nobody knows its bounds. Predictions lie in the range ``forest_.target``, for which a part of the budget
-    pays.
+    Parameters and attributes are those of ``DPForestClassifier``, without ``class_weight`` and ``classes_``. The target of
+    the schema is ``Bounded(lower, upper)``, or ``Bounded()`` if nobody knows its bounds. Predictions lie in the range
+    ``forest_.target``, for which a part of the budget pays.
     """
 
     def predict(self, X: Any) -> np.ndarray:
         """The estimated mean of the target for each record ``(n_records,)``, within its released range."""
-        votes, target = self._votes(X), self.forest_.target
+        shares, target = predict_shares(self, self._released, X), self.forest_.target
         assert isinstance(target, Bounded)
-        return target.mean_of(votes[:, 1])
+        return target.mean_of(shares[:, 1])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -315,6 +370,7 @@ def load_model(path: str | Path, *, allow_changed: bool = False) -> DPForestClas
     model.schema_, model.forest_ = header["schema"], forest
     model.privacy_, model.ledger_ = header["privacy"], header["ledger"]
     model.made_with_ = {str(name): str(number) for name, number in header["made_with"].items()}
+    model.trained_on_ = header.get("trained_on")
     model.n_features_in_ = model.schema_.n_features
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)

@@ -17,7 +17,7 @@ from joblib import effective_n_jobs
 from sklearn.base import is_classifier
 from sklearn.utils.validation import validate_data
 
-from dpforest.budget.fits import charged, check_budget, outcomes_of_fit
+from dpforest.budget.fits import charged, check_budget, outcomes_of_fit, what_a_fit_is
 from dpforest.common.pipelines import learnt_before
 from dpforest.common.text import percent
 from dpforest.errors import (
@@ -31,8 +31,9 @@ from dpforest.errors import (
 )
 from dpforest.growing.learnt_lists import INSTEAD, check_delta
 from dpforest.mechanisms import Entropy
+from dpforest.model.class_weights import check_class_weight
 from dpforest.model.doubts import released_doubts, uncertain_range
-from dpforest.model.file import versions
+from dpforest.model.file import today, versions
 from dpforest.parts.recipe import COMMON_PARAMETERS, Recipe, outside_parts
 from dpforest.parts.secret_sample import ALL_ROWS
 from dpforest.pipeline import fit_forest, fit_published
@@ -48,7 +49,7 @@ from dpforest.recipes.published.registry import get_published
 from dpforest.records.assume import assume_public
 from dpforest.records.base import Openable, Source, check_support
 from dpforest.records.memory.vault import Vault
-from dpforest.records.names import names_of
+from dpforest.records.names import header_of, names_of
 from dpforest.records.parquet import ParquetVault
 from dpforest.records.people import People
 from dpforest.schema import Bounded, Classes, Schema
@@ -57,16 +58,21 @@ from dpforest.schema.words import GRID
 from dpforest.show.gaps import gaps
 
 ASSUMED = "assume-public"
-FITTED = ("forest_", "privacy_", "schema_", "classes_", "made_with_")
+FITTED = ("forest_", "privacy_", "schema_", "classes_", "made_with_", "trained_on_")
 # Gives the schema of a table that a recipe accepts, and its sealed rows; of each person at most as many as ``People`` says.
 Seal = Callable[[Recipe, People | None], tuple[Schema, Source]]
 
 
 def fit_estimator(
-    model: Any, seal: Seal, make_gate: Callable[[Ledger, Any], Gate], progress: Callable[[str], None], groups: Any = None
+    model: Any,
+    seal: Seal,
+    make_gate: Callable[[Ledger, Any], Gate],
+    progress: Callable[[str], None] | None,
+    groups: Any = None,
 ) -> None:
     """Train an estimator on the rows that ``seal`` gives; afterwards it has its fitted attributes."""
-    recipe, uncovered = check_parameters(model), learnt_before()
+    # The day is taken before any row is seen: when a fit ends tells how long it took, and that tells of its rows.
+    began, recipe, uncovered = today(), check_parameters(model), learnt_before()
     for note in uncovered:
         warnings.warn(note, UncoveredWarning, stacklevel=3)
     _check_groups(model, groups)
@@ -85,17 +91,17 @@ def fit_estimator(
         used = replace(recipe, secret_sample=ALL_ROWS)
     shape = {"n_trees": model.n_trees, "max_depth": model.max_depth}
     outcomes = [] if model.budget is None else outcomes_of_fit(used, schema, ledger.epsilon, ledger.delta, **shape)
-    what = f"fit own recipe {recipe.name}" if whose["own_recipe"] else f"fit {recipe.name}"
+    what = what_a_fit_is(recipe.name, whose["own_recipe"])
     with closing(vault), charged(model.budget, what, outcomes, ledger):
         # From here on charges are made. They stay on the estimator even if the fit fails, and no older model does.
         for name in FITTED:
             vars(model).pop(name, None)
         model.ledger_ = ledger
         if printed is None:
-            forest = fit_forest(vault, used, gate, **shape, progress=progress)
+            forest = fit_forest(vault, used, gate, **shape, progress=progress or (lambda step: None))
         else:
             forest = fit_published(vault, recipe, printed, gate, **shape)
-    model.schema_, model.forest_, model.made_with_ = schema, forest, versions()
+    model.schema_, model.forest_, model.made_with_, model.trained_on_ = schema, forest, versions(), began
     model.privacy_ = _state(model, recipe, gate.entropy, uncovered, fingerprint=parts, **whose)
     if isinstance(schema.target, Classes):
         model.classes_ = forest.labels
@@ -244,7 +250,7 @@ def resolve_schema(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Schem
     """The table, and the schema of an estimator for its task, which is read off the table if the estimator asks for that."""
     schema, kind = model.schema, Classes if is_classifier(model) else Bounded
     if isinstance(schema, str) and schema == ASSUMED:
-        return assume_public(X, y, classes=kind is Classes)
+        X, schema = assume_public(X, y, classes=kind is Classes)
     if not isinstance(schema, Schema):
         raise SchemaError(
             f"schema must be a Schema with the public bounds and categories of the table, not {shown(schema)}. "
@@ -255,18 +261,21 @@ def resolve_schema(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Schem
         raise SchemaError(
             f"{type(model).__name__} needs a schema whose target is {kind.__name__}(...), not {schema.target!r}."
         )
+    if isinstance(schema.target, Classes):
+        check_class_weight(model.class_weight, schema.target)
     return X, schema
 
 
 def keep_names(model: Any, X: Any, schema: Schema) -> None:
-    """Set what scikit-learn keeps of a table on the estimator: the number of columns, and their names if there are any."""
+    """Set what scikit-learn keeps of a table on the estimator: how many columns the schema uses, and their names if any."""
     if type(X) is np.ndarray and X.ndim == 2:  # what is below does this too, after asking all table libraries for names
         vars(model).pop("feature_names_in_", None)
         model.n_features_in_ = X.shape[1]
         return
     # A list has no names to keep and, without a row, no columns to count.
     has_shape = len(getattr(X, "shape", ())) == 2
-    validate_data(model, X if has_shape else np.empty((0, schema.n_features)), skip_check_array=True)
+    shown_table = header_of(X, schema) if has_shape else np.empty((0, schema.n_features))
+    validate_data(model, shown_table, skip_check_array=True)
 
 
 def _not_private(model: Any, seeded: bool, source: Any) -> list[str]:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -20,13 +21,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dpforest.budget import Budget, Loss
-from dpforest.budget.fits import check_budget
+from dpforest.budget.fits import check_budget, what_a_search_is
 from dpforest.common.pipelines import learnt_before
 from dpforest.errors import ParameterError, SchemaError, TableError, UncoveredWarning, shown
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.fitting import check_parameters, keep_names, resolve_schema, whose_parts
 from dpforest.growing.learnt_lists import check_delta
 from dpforest.mechanisms import Entropy, Logarithmic
+from dpforest.model.file import today
 from dpforest.parts.recipe import outside_parts
 from dpforest.pipeline import NO_COINS
 from dpforest.privacy.accountants import make_accountant
@@ -36,6 +38,7 @@ from dpforest.privacy.events import Mechanism, Purpose, Scope
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
+from dpforest.recipes.parameter_names import OF_SEARCH, named_here
 from dpforest.records.memory.vault import Vault
 from dpforest.records.names import names_of
 from dpforest.schema import TARGET_STEPS, Bounded, Classes, Schema
@@ -119,6 +122,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
     privacy_: Statement
     ledger_: Ledger
 
+    @partial(named_here, instead=OF_SEARCH)
     def __init__(
         self,
         estimator: Any,
@@ -138,7 +142,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Search on a table in memory and its target. Everything is checked before anything is spent."""
-        law, schema = self._check_parameters()
+        began, (law, schema) = today(), self._check_parameters()
         schema = expanded(schema, lambda: names_of(X))
         for note in learnt_before():
             warnings.warn(note, UncoveredWarning, stacklevel=2)
@@ -160,7 +164,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         self._charge(whose["own_recipe"])
         for name in ("best_estimator_", "best_params_", "best_score_", "privacy_", "ledger_"):
             self.__dict__.pop(name, None)
-        self._keep(self._best(vault, candidates, epsilon, entropy), schema, epsilon, whose)
+        self._keep(self._best(vault, candidates, epsilon, entropy), schema, epsilon, began, whose)
         return self
 
     def _whose(self, models: list[Model]) -> dict[str, Any]:
@@ -195,9 +199,10 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
                 raise ParameterError(f"{name} must be a number in {low} .. {high}, not {shown(value)}.")
         if estimator.delta != 0:
             raise ParameterError("The search is proved for delta = 0; set delta=0 on the estimator.")
-        for name in ("random_state", "budget", "max_rows_per_person"):
+        for name in ("random_state", "budget", "max_rows_per_person", "class_weight"):
             if getattr(estimator, name, None) is not None:
-                hint = "give it to the search" if name == "budget" else "the search's promise does not cover it"
+                hints = {"budget": "give it to the search", "class_weight": "set it on best_estimator_, after the search"}
+                hint = hints.get(name, "the search's promise does not cover it")
                 raise ParameterError(f"{name} of the estimator must be None: {hint}.")
         if estimator.variant != "private":
             raise ParameterError("variant of the estimator must be 'private'.")
@@ -277,8 +282,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         if self.budget is not None:
             loss = Loss.pure(as_written(self.epsilon))
-            what = "search with own recipes" if is_own else "search"
-            self.budget.settle(self.budget.reserve(what, outcomes=[loss]), loss)
+            self.budget.settle(self.budget.reserve(what_a_search_is(is_own), outcomes=[loss]), loss)
 
     def _best(self, vault: Vault, candidates: list[dict[str, Any]], epsilon: float, entropy: Entropy) -> _Run:
         """The run with the best noisy score, the first of those that tie; all others are forgotten."""
@@ -308,12 +312,13 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         """The most that a record adds to hits and misses together."""
         return 1 if isinstance(schema.target, Classes) else TARGET_STEPS
 
-    def _keep(self, best: _Run, schema: Schema, epsilon: float, whose: dict[str, Any]) -> None:
+    def _keep(self, best: _Run, schema: Schema, epsilon: float, began: str, whose: dict[str, Any]) -> None:
         """Set the fitted attributes from the best run, with a statement and a ledger of the whole search."""
         model = best.model
         model.privacy_ = replace(model.privacy_, **whose)
         model.ledger_ = self._ledger(best, epsilon)
-        model.schema_ = schema
+        # When the best run began would tell how many there were before it.
+        model.schema_, model.trained_on_ = schema, began
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 setattr(model, name, getattr(self, name))

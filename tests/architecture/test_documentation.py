@@ -1,7 +1,7 @@
 """Every Python block and every command of the documentation runs.
 
 Blocks of a page run in its order, in a temporary folder that they share. A ``python`` block has names of its own, but for
-the tutorial, where it sees what came before. In a ``console`` block each line ``$ dpforest ...`` (or ``$ python ...``) runs
+pages on which it sees what came before. In a ``console`` block each line ``$ dpforest ...`` (or ``$ python ...``) runs
 and has to end with 0, or with what a comment at its end says: ``$ dpforest fit ... # exit code 1``. Other lines are output,
 which is not compared. Commands in other blocks are not run, but have to be commands with options that exist.
 """
@@ -20,7 +20,7 @@ from dpforest.cli.main import commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-IN_ONE_NAMESPACE = {"docs/guide/tutorial.md"}
+IN_ONE_NAMESPACE = {"docs/guide/tutorial.md", "docs/guide/recipes.md"}
 # Pages of the site that have no file: scripts/docs_hook.py makes them, and a strict build checks links to them.
 MADE_AT_BUILD = re.compile(
     r"docs/(recipes/|gallery/|commands.md|proofs.md|references.md|adr/index.md|contributing.md|changelog.md|security.md)"
@@ -96,6 +96,8 @@ def test_shown_command_exists_with_its_options(line):
     _, *words = shlex.split(re.split(r" [|>] ", line)[0], comments=True)
     command = typer.main.get_command(commands)
     while words and hasattr(command, "commands"):
+        if words[0] not in command.commands and hasattr(command, "default"):
+            words = [command.default, *words]  # which may be left out: dpforest recipes NAME
         assert words[0] in command.commands, f"{words[0]!r} is not a command"
         command, words = command.commands[words[0]], words[1:]
     if "--help" not in words and not hasattr(command, "commands"):
@@ -104,7 +106,9 @@ def test_shown_command_exists_with_its_options(line):
 
 def test_links_between_pages_lead_somewhere():
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+        text = page.read_text("utf-8")
+        targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
+        for target in targets + re.findall(r'<(?:img|source) [^>]*(?:src|srcset)="([^"]+)"', text):
             place = Path(os.path.normpath(page.parent / target))
             is_made = place.is_relative_to(ROOT) and MADE_AT_BUILD.match(name_of(place))
             assert place.exists() or (is_made and page.is_relative_to(ROOT / "docs")), f"{page}: {target}"

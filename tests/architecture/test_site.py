@@ -1,6 +1,7 @@
 """The documentation site builds without warnings, has the pages that it should, and needs no network."""
 
 import ast
+import html
 import re
 import subprocess
 import sys
@@ -97,6 +98,16 @@ def test_links_to_files_outside_the_documentation_became_text(site):
     page = read(site, "guide/default.html")
     assert "<code>src/dpforest/recipes/planner.py</code>" in page
     assert 'planner.py"' not in page
+
+
+def test_the_site_opens_with_the_readme_and_a_picture_for_each_of_its_colours(site):
+    readme, page = (ROOT / "README.md").read_text("utf-8"), read(site, "index.html")
+    said = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page))
+    assert html.escape(re.sub(r"\s+", " ", readme.split("\n\n")[1].replace("`", "")), quote=False) in said
+    for theme in ("light", "dark"):
+        assert f'src="bench/utility-overview-{theme}.svg#only-{theme}"' in page
+        assert (site / "bench" / f"utility-overview-{theme}.svg").exists()
+    assert "<picture>" not in page
 
 
 def test_lists_that_follow_a_paragraph_are_lists(site):

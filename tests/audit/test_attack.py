@@ -12,7 +12,7 @@ import pytest
 from tests.support.chances import seed_coins
 
 from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
-from dpforest.audit.attack import _World, attack, exposed_record, most_allowed, realistic_table
+from dpforest.audit.attack import World, attack, exposed_record, most_allowed, realistic_table
 from dpforest.audit.plots import draw_evidence, draw_trade_off
 from dpforest.audit.subject import Subject
 from dpforest.datasets import NoSuchTable
@@ -149,7 +149,7 @@ def test_the_default_recipe_at_epsilon_one_stays_within_its_claim():
 @pytest.mark.parametrize("recipe", ["auto", "friedman-schuster-2010", "jagannathan-2009"])
 def test_without_noise_the_other_records_explain_all_counts_but_the_canarys(recipe, n_classes, planted):
     X, y, schema = small_table(n_classes)
-    world = _World.plant(Subject(recipe, epsilon=math.inf), X, y, schema, exposed_record(X, y, schema))
+    world = World.plant(Subject(recipe, epsilon=math.inf), X, y, schema, exposed_record(X, y, schema))
     n_rows = N_ROWS + planted
     forest = world.subject.estimator(schema).fit(world.features[:n_rows], world.target[:n_rows]).forest_
     excess, weights, _ = world._excess(forest, encode(read_columns(world.features, schema), forest.domain))
@@ -170,7 +170,7 @@ def test_the_canary_is_where_records_are_rare():
 def test_without_a_list_the_canary_is_in_the_rarest_bucket(values):
     schema = Schema({"c": Categorical()}, Classes([0, 1]))
     X, y = [[value] for value in [*values, *values, values[0], None]], [0, 1] * 3
-    world = _World.plant(Subject("auto", epsilon=1.0), X, y, schema, exposed_record(X, y, schema))
+    world = World.plant(Subject("auto", epsilon=1.0), X, y, schema, exposed_record(X, y, schema))
     *others, own = encode(read_columns(world.features, schema), Domain.of(schema, Grid()))[0].tolist()
     assert own < Categorical().n_values
     assert others.count(own) == (2 if isinstance(values[0], bool) else 0)
@@ -182,7 +182,7 @@ def test_a_date_is_attacked_at_its_far_bound(time):
     X, y = [["2020-02-03"], ["2020-03-04T12:00"], ["no date"], [None]] * 5, np.zeros(20, dtype=int)
     canary = exposed_record(X, y, schema)
     assert canary == {"seen": "2024-12-31T00:00" if time else "2024-12-31", "target": 1}
-    world = _World.plant(Subject("jagannathan-2009"), X, y, schema, canary)
+    world = World.plant(Subject("jagannathan-2009"), X, y, schema, canary)
     codes = encode(read_columns(world.features, schema), Domain.of(schema, Grid()))
     expected = encode(read_columns([*X, [canary["seen"]]], schema), Domain.of(schema, Grid()))
     np.testing.assert_array_equal(codes, expected)

@@ -20,6 +20,7 @@ from dpforest.audit.report import HEAD, cells, write_html
 from dpforest.audit.runner import Audit, subjects
 from dpforest.cli.main import commands
 from dpforest.errors import ParameterError
+from dpforest.parts.leaves import NoisyCounts
 
 pytestmark = pytest.mark.slow
 
@@ -145,3 +146,12 @@ def test_the_plugin_is_loaded_where_it_is_asked_for_and_imports_nothing_yet(tmp_
 def test_a_session_that_does_not_ask_for_the_plugin_does_not_load_it(tmp_path):
     test = "import sys\ndef test_nothing_is_loaded():\n    assert not [name for name in sys.modules if 'dpforest' in name]\n"
     assert "1 passed" in session(tmp_path, test)
+
+
+def test_a_recipe_whose_every_fit_is_refused_does_not_pass():
+    class Spends(NoisyCounts):
+        def release(self, statistics, amount, gate, target, purpose, most=1):
+            return super().release(statistics, 2 * amount, gate, target, purpose, most)
+
+    with pytest.raises(ParameterError, match=r"Every fit of recipe 'mine' was refused, .* tried\. .*Budget"):
+        audit_recipe(replace(get_recipe("jagannathan-2009"), name="mine", leaf=Spends()), n_pairs=5)

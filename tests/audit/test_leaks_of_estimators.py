@@ -11,7 +11,7 @@ from tests.audit.broken import COUNTS, first_findings
 from dpforest import DPForestClassifier
 from dpforest.audit.replay import replay_many
 from dpforest.audit.subject import Subject
-from dpforest.errors import TableError
+from dpforest.errors import ParameterError, TableError
 from dpforest.parts.leaves import TwoBinMean
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
@@ -120,6 +120,6 @@ def test_fits_that_all_fail_by_a_mistake_of_the_code_are_not_taken_for_sound_one
     assert first_findings(saying(lambda model, y, progress: fail(AssertionError("A mistake."))), 10)
 
 
-def test_fits_that_are_all_refused_are_counted():
-    replays = replay_many(Subject(replace(COUNTS, leaf=TwoBinMean())), 5)
-    assert (replays.n_refused, replays.findings, replays.closest) == (5, (), 0.0)
+def test_a_recipe_whose_every_fit_is_refused_does_not_pass():
+    with pytest.raises(ParameterError, match=r"Every fit of recipe .* was refused, so nothing could be tried"):
+        replay_many(Subject(replace(COUNTS, leaf=TwoBinMean())), 5)

@@ -83,6 +83,8 @@ def test_verify_finds_the_anchor_or_refuses(folder):
     assert "for 1 data set." in ended.stdout
     head = ended.stdout.split("Head: ")[1].strip()
     assert run("budget", "verify", "budget.db", "--anchor", head, cwd=folder).returncode == 0
+    cut = run("budget", "verify", "budget.db", "--anchor", head[:8], cwd=folder)
+    assert (cut.returncode, "An anchor is a whole hash" in cut.stderr) == (1, True)
     refused = run("budget", "verify", "budget.db", "--anchor", "0" * 64, cwd=folder)
     assert refused.returncode == 1
     assert "set back" in refused.stderr

@@ -6,7 +6,8 @@ import json
 import pytest
 from test_commands import folder, run
 
-from dpforest import list_recipes
+from dpforest import DPForestClassifier, list_recipes
+from dpforest.datasets import load_survey
 
 pytestmark = pytest.mark.slow
 
@@ -77,6 +78,25 @@ def test_rules_are_chosen_by_released_confidence_and_support(folder):
     refused = run("rules", "m.dpf", "--min-confidence", 90, cwd=folder)
     assert refused.returncode == 1
     assert "min_confidence must be a number from 0 to 1, not 90.0." in refused.stderr
+
+
+def test_a_tree_that_counts_nothing_is_one_line_on_the_screen_and_whole_in_files(tmp_path):
+    X, y, schema = load_survey()
+    model = DPForestClassifier(schema, epsilon=1).fit(X, y)
+    model.save(tmp_path / "m.dpf")
+    every, noise = model.forest_.rules(), model.forest_.noise_of_votes
+    scores = {rule["tree"] for rule in every if noise[rule["tree"]] and rule["conditions"]}
+    assert scores
+    *lines, hint = run("rules", "m.dpf", cwd=tmp_path).stdout.splitlines()
+    assert "--out rules.txt" in hint
+    assert len(lines) == len(scores) + sum(rule["tree"] not in scores for rule in every)
+    for tree in scores:
+        own = [rule for rule in every if rule["tree"] == tree]
+        (line,) = [line for line in lines if line.startswith(f"tree {tree + 1}: ")]
+        assert f": {len(own)} rules without counts; the strongest: " in line
+        assert max(own, key=lambda rule: rule["adds"])["rule"] in line
+    run("rules", "m.dpf", "--out", "r.txt", cwd=tmp_path)
+    assert len((tmp_path / "r.txt").read_text("utf-8").split("\n")) == len(every)
 
 
 def test_rules_of_a_regression_say_the_mean(folder):

@@ -181,6 +181,14 @@ REFUSED = [
     "report m.dpf --out r.html --audit nope.json",
     "report m.dpf --out r.html --audit bad.json",
     "report m.dpf --out r.html --audit list.json",
+    "report m.dpf --out r.html --about nope.toml",
+    "report m.dpf --out r.html --about bad.json",
+    "report m.dpf --out r.html --about list.json",
+    "report m.dpf --out r.html --about draft.toml",
+    "report m.dpf --out r.html --about t.csv",
+    "report m.dpf --out r.html --budget b.db",
+    "report m.dpf --out r.html --budget b.db::nobody",
+    "report m.dpf --out r.html --budget nope.db::ward",
     "rules nope.dpf",
     "rules s.json",
     "rules m.dpf --out u.xlsx",
@@ -263,6 +271,7 @@ OVER_ITS_INPUT = {
     "fit t.csv --schema s.json --epsilon 1 --out s.json": "s.json",
     "export m.json --out m.json": "m.json",
     "report m.json --out m.html": "m.json",
+    "report m.dpf --out s.html --about s.json": "s.json",
     "rules m.json --out m.json": "m.json",
 }
 
@@ -298,7 +307,7 @@ def fail(*arguments, **named):
     rows = ["Atlantis"] * 3
     raise RuntimeError("unforeseen")
 
-dpforest.records.tables.read_table = fail
+dpforest.records.tables.open_reader = fail
 from dpforest.cli.main import app
 app()
 """
@@ -325,7 +334,7 @@ def test_a_schema_that_lacks_a_column_of_the_table_is_not_refused_but_the_other_
     monkeypatch.chdir(made)
     code, _, err = call(monkeypatch, capsys, "schema", "check", "s.json", "--table", "blind.csv")
     assert code == 1
-    assert err == "Refused. The table has no column 'ill'.\n"
+    assert err == "Refused. The table has no column 'ill'.\nIt was read by separator ',', encoding utf-8.\n"
     (made / "more.csv").write_text("age,city,ill,name\n1,Oslo,no,x\n")
     code, out, err = call(monkeypatch, capsys, "schema", "check", "s.json", "--table", "more.csv")
     (made / "more.csv").unlink()
@@ -353,6 +362,7 @@ JSON = [
     "recipes",
     "recipes consul-2020",
     "recipes consul-2020 --epsilon inf",
+    "recipes show",
     "audit --recipe fletcher-islam-2017 --pairs 2 --trials 0",
 ]
 
@@ -361,12 +371,16 @@ def not_json(word):
     raise AssertionError(f"{word} is not a value of JSON.")
 
 
+# An audit says on standard error how long it takes.
+HOW_LONG = re.compile(r"^This takes [a-z0-9 ]+ on this machine\.\n$")
+
+
 @pytest.mark.parametrize("words", JSON)
 def test_json_is_all_that_is_printed(made, monkeypatch, words):
     monkeypatch.chdir(made)
     # In a narrow terminal too.
     found = run(*words.split(), "--json", env={"COLUMNS": "20"})
-    assert (found.exit_code, found.stderr) == (0, "")
+    assert (found.exit_code, HOW_LONG.sub("", found.stderr)) == (0, "")
     json.loads(found.stdout, parse_constant=not_json)
 
 
@@ -401,7 +415,7 @@ PRINTED = [
 def test_output_that_is_not_for_a_terminal_has_no_codes_and_fits_80_columns(made, monkeypatch, words):
     monkeypatch.chdir(made)
     found = run(*words.split())
-    assert (found.exit_code, found.stderr) == (0, "")
+    assert (found.exit_code, HOW_LONG.sub("", found.stderr)) == (0, "")
     assert "\x1b" not in found.stdout
     framed = [line for line in found.stdout.splitlines() if line[:1] in "┏┃┡│├└"]
     assert all(len(line) <= 80 for line in framed)

@@ -1,6 +1,7 @@
 """Commands run as a user runs them, in an empty folder."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -100,7 +101,8 @@ def test_a_damaged_table_is_refused_without_quoting_its_rows(folder):
     done = run("fit", "bad.csv", "--schema", "ill.schema.json", "--epsilon", 1, "--out", "m.dpf", cwd=folder)
     assert done.returncode == 1
     assert "secret-value" not in done.stderr + done.stdout
-    assert "bad.csv is not a well-formed CSV file: every row must have as many cells as there are names" in done.stderr
+    assert "bad.csv is not a well-formed text file (separator ',', encoding utf-8): every row must have" in done.stderr
+    assert "line 3" not in done.stderr  # a fact about a row
 
 
 @pytest.mark.parametrize("name", ["nope.csv", "nope.csv.gz", "nope.parquet"])
@@ -127,12 +129,20 @@ def test_a_stray_value_is_not_an_error(folder):
     assert "unknown" not in done.stdout + done.stderr
 
 
-def test_demo_prints_what_was_spent_and_learnt(tmp_path):
+def test_demo_says_what_it_did_in_three_lines_and_then_what_was_spent_and_learnt(tmp_path):
     pytest.importorskip("statsmodels", reason="the demo needs statsmodels: pip install 'dpforest[demo]'")
     done = run("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    table, trained, right, empty, *details = done.stdout.splitlines()
+    assert "survey of 6,366 women" in table
+    assert "at epsilon = 1," in trained
+    shares = [float(share) for share in re.findall(r"(\d+\.\d) %", right)]
+    assert len(shares) == 3
+    assert shares[1] == 68.0  # of the guess; the splits are always the same
+    assert empty == ""
+    assert all(len(line) <= 80 for line in (table, trained, right))
     for words in ("total", "always the commonest answer", "no privacy", "odds"):
-        assert words in done.stdout
+        assert any(words in line for line in details)
 
 
 def test_plan_shows_where_the_budget_goes_without_data(tmp_path):

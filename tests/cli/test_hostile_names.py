@@ -23,8 +23,8 @@ from typer.testing import CliRunner
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema, load_model, plots
 from dpforest.cli.main import commands
-from dpforest.records import tables
-from dpforest.schema import unfilled
+from dpforest.records.files import delimited
+from dpforest.schema import ALWAYS_MISSING, unfilled
 
 pytestmark = pytest.mark.slow
 
@@ -192,16 +192,19 @@ def test_predictions_can_be_read_back_with_the_exact_labels(made, model, ending)
     assert np.allclose(np.column_stack(found.columns[1:]), model.predict_proba(rows), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("part_bytes", [tables.PART_BYTES, 1 << 17])
+@pytest.mark.parametrize("part_bytes", [delimited.PART_BYTES, 1 << 17])
 def test_a_text_file_says_the_same_as_parquet(made, model, monkeypatch, part_bytes):
     rows = pyarrow.parquet.read_table(made / "t.parquet")
-    # An empty cell of a text file is one that is missing.
-    cells = {name: [None if cell == "" else cell for cell in rows.column(name).to_pylist()] for name in rows.column_names}
-    rows = pa.table(cells)
+    # Some words, and nothing, stand for missing in a text file, unless they are listed.
+    parts = {**model.schema_.features, model.schema_.target.name: model.schema_.target}
+    listed = {name: getattr(part, "categories", getattr(part, "labels", ())) for name, part in parts.items()}
+    cells = {name: rows.column(name).to_pylist() for name in rows.column_names}
+    words = {name: {"", *ALWAYS_MISSING} - {*listed.get(name, ())} | {""} for name in cells}
+    rows = pa.table({name: [None if cell in words[name] else cell for cell in column] for name, column in cells.items()})
     pyarrow.parquet.write_table(rows, "u.parquet")
     pyarrow.csv.write_csv(rows, "u.csv")
     # Long files are read in parts; a line break in quotes is not the end of a row there either.
-    monkeypatch.setattr(tables, "PART_BYTES", part_bytes)
+    monkeypatch.setattr(delimited, "PART_BYTES", part_bytes)
     for table in ("csv", "parquet"):
         done("predict", made / "m.dpf", f"u.{table}", "--out", f"{table}.parquet")
     assert pyarrow.parquet.read_table("csv.parquet").equals(pyarrow.parquet.read_table("parquet.parquet"))

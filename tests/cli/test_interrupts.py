@@ -201,7 +201,7 @@ def test_a_fit_that_is_stopped_before_any_charge_leaves_no_books(folder, monkeyp
     def stopped(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpforest.records.tables.read_table", stopped)
+    monkeypatch.setattr("dpforest.records.reader.joined", stopped)
     found = run(*WRITERS["fit"][0])
     assert found.exit_code != 0
     assert "spent" not in found.output

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from numba.core import event
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -18,7 +19,8 @@ from dpforest.common.progress import Step
 from dpforest.errors import DPForestError
 from dpforest.estimators import _DPForest
 from dpforest.privacy.ledger import Ledger
-from dpforest.records import tables
+from dpforest.records import reader
+from dpforest.records.files import delimited, parquet_files, text_table
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.parquet import ParquetVault
 
@@ -159,15 +161,16 @@ def test_a_parquet_table_that_will_not_do_is_refused_and_leaves_nothing(folder, 
 @pytest.fixture
 def small_parts(monkeypatch):
     """Lists the rows of each part that is read."""
-    n_rows, apart = [], tables._apart
-    monkeypatch.setattr(tables, "PART_ROWS", 37)
-    monkeypatch.setattr(tables, "PART_BYTES", 512)
-    monkeypatch.setattr(tables, "_apart", lambda part, *rest: n_rows.append(part.num_rows) or apart(part, *rest))
+    n_rows, apart = [], reader.taken_apart
+    monkeypatch.setattr(parquet_files, "PART_ROWS", 37)
+    monkeypatch.setattr(delimited, "PART_BYTES", 512)
+    for module in (parquet_files, text_table):
+        monkeypatch.setattr(module, "taken_apart", lambda part, *rest: n_rows.append(part.num_rows) or apart(part, *rest))
     return n_rows
 
 
 def read_whole(path):
-    return pq.read_table(path) if tables.is_parquet(path) else pyarrow.csv.read_csv(path)
+    return pq.read_table(path) if parquet_files.is_parquet(path) else pyarrow.csv.read_csv(path)
 
 
 def check_predictions(model, path, expected):
@@ -267,6 +270,17 @@ def test_labels_that_are_drawn_by_the_votes_are_those_of_the_estimator(folder, s
     model.save("m.dpf")
     assert run("predict", "m.dpf", "t.parquet", "--out", "p.parquet").exit_code == 0
     assert pq.read_table("p.parquet").column("prediction").to_pylist() == model.predict(X).tolist()
+
+
+def test_compiling_is_shown_while_it_lasts(monkeypatch):
+    shown, words = io.StringIO(), "level 1 of 3 (compiling, once after an installation)"
+    monkeypatch.setattr(console, "errors", Console(file=shown, force_terminal=True, width=120, color_system=None))
+    with console.steps("Training") as progress:
+        progress("level 1 of 3")
+        # As numba says it, which compiles one function for another.
+        with event.trigger_event("numba:compile"), event.trigger_event("numba:compile"):
+            assert words in shown.getvalue()
+    assert "compiling" not in shown.getvalue().rsplit("level 1 of 3", 1)[1]
 
 
 def test_a_bar_shows_rows_per_second_while_rows_are_read_and_then_vanishes(monkeypatch):

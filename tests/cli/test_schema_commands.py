@@ -16,6 +16,7 @@ from dpforest.cli.main import commands
 from dpforest.errors import DPForestError, SchemaError
 from dpforest.records import tables
 from dpforest.records.columns import read_columns
+from dpforest.records.files import parquet_files
 from dpforest.records.memory.vault import encode
 from dpforest.schema import UNFILLED, unfilled
 from dpforest.schema.domain import Domain, Grid
@@ -267,6 +268,16 @@ def test_a_check_counts_as_a_fit_reads(folder):
     assert found["code"]["missing"] + found["code"]["unreadable"] == code[3]
 
 
+def test_numbers_that_stand_for_missing_are_counted_as_missing_however_they_are_written(folder):
+    (folder / "n.csv").write_text("x,z,y\n1,999,no\n999,1,yes\n999.0,2,no\n9.99e2,3,no\nsoon,4,no\n,5,no\n", "utf-8")
+    content = {"features": {"x": {"kind": "numeric"}, "z": {"kind": "numeric"}}, "format": {"missing_in": {"x": [999]}}}
+    content |= {"target": {"name": "y", "kind": "classes", "labels": ["no", "yes"]}}
+    (folder / "n.json").write_text(json.dumps(content), "utf-8")
+    x, z, _ = json.loads(run("schema", "check", "n.json", "--table", "n.csv", "--json").stdout)["table"]["columns"]
+    assert [x[name] for name in ("within", "missing", "unreadable")] == [1, 4, 1]
+    assert [z[name] for name in ("within", "missing", "unreadable")] == [6, 0, 0]
+
+
 def test_labels_that_are_numbers_in_another_writing_are_near(folder):
     (folder / "n.csv").write_text("x,y\n1,0.0\n1,1.0\n1,1\n", "utf-8")
     content = {"features": {"x": {"kind": "numeric", "lower": 0, "upper": 1}}}
@@ -284,7 +295,7 @@ def test_without_a_table_or_without_its_columns_nothing_is_counted(folder):
 
 
 def test_parts_of_a_table_add_up(folder, monkeypatch):
-    monkeypatch.setattr(tables, "PART_ROWS", 7)
+    monkeypatch.setattr(parquet_files, "PART_ROWS", 7)
     rows = pa.table({"age": [1.0, None, float("nan"), 500.0] * 10, "city": ["Oslo", "ROME", None, "x"] * 10})
     rows = rows.append_column("code", pa.array([1, 2, 3, None] * 10)).append_column("ill", pa.array(["Ja"] * 40))
     pyarrow.parquet.write_table(rows, "p.parquet")
@@ -427,7 +438,8 @@ def test_a_wide_table_has_a_short_draft_from_which_all_follows(folder, ending):
 
 
 def test_a_pattern_that_matches_nothing_is_a_missing_column(folder):
-    content = {"target": {"name": "ill", "kind": "classes", "labels": ["no"]}, "features": {"nose_*": {"kind": "numeric"}}}
+    target = {"name": "ill", "kind": "classes", "labels": ["no", "yes"]}
+    content = {"target": target, "features": {"nose_*": {"kind": "numeric"}}}
     (folder / "n.json").write_text(json.dumps(content), "utf-8")
     done = run("schema", "check", "n.json", "--table", "t.csv")
     assert done.exit_code == 1

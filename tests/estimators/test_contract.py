@@ -464,3 +464,9 @@ def test_a_failed_second_fit_leaves_no_model_of_the_first():
         model.fit(X, labels(X), progress=fail)
     # A ledger of the second fit beside a forest of the first would state too small a loss.
     assert not hasattr(model, "forest_") or model.ledger_.spent == model.privacy_.epsilon
+
+
+def test_no_method_of_an_estimator_shows_an_address_as_a_default():
+    for make in (DPForestClassifier, DPForestRegressor):
+        for name, method in inspect.getmembers(make, inspect.isfunction):
+            assert name.startswith("__sklearn") or " at 0x" not in str(inspect.signature(method))

@@ -104,7 +104,8 @@ def test_a_regression_has_patterns_too():
     assert [*model.schema_.features] == COLUMNS
 
 
-def test_a_table_with_the_target_among_its_columns_says_so():
+def test_the_target_among_the_columns_of_a_table_matches_no_pattern():
     X, y = table()
-    with pytest.raises(TableError, match="It is the target: pass it as y"):
-        fitted(Schema({"*": Numeric(0, 9)}, Classes([0, 1], name="y")), X.assign(y=y), y)
+    model = fitted(Schema({"*": Numeric(0, 9)}, Classes([0, 1], name="y")), X.assign(y=y), y)
+    assert "y" not in model.schema_.features
+    assert [*model.feature_names_in_] == [*X.columns]

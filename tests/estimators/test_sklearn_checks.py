@@ -60,6 +60,7 @@ def test_parameters_are_kept_as_given_and_survive_a_clone(make):
         "n_jobs": 2,
         "max_rows_per_person": 3,
         "budget": None,
+        **({"class_weight": {"no": 2.0}} if make is DPForestClassifier else {}),
     }
     model = make(**given)
     assert model.get_params() == given
@@ -80,10 +81,11 @@ def test_a_clone_of_a_fitted_estimator_is_not_fitted():
     [
         lambda model, X: model.predict(X),
         lambda model, X: model.predict_proba(X),
+        lambda model, X: model.predict_log_proba(X),
         lambda model, X: model.feature_importances_,
         lambda model, X: model.save("never.dpf"),
     ],
-    ids=["predict", "predict_proba", "feature_importances_", "save"],
+    ids=["predict", "predict_proba", "predict_log_proba", "feature_importances_", "save"],
 )
 def test_an_estimator_that_is_not_fitted_says_so(ask):
     with pytest.raises(NotFittedError):

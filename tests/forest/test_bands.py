@@ -9,7 +9,8 @@ import pytest
 from tests.support import naive
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
-from dpforest.forest.bands import ratio_band
+from dpforest.forest.bands import NORMAL_95, Bands, ratio_band
+from dpforest.model.importances import importances_of
 from dpforest.model.signal import Signal
 from dpforest.parts.postprocess import plain_shares
 from dpforest.records.columns import read_columns
@@ -108,7 +109,7 @@ def test_a_column_of_noise_has_next_to_no_importance(recipe, n_codes, settings):
     x, c, noise = model.feature_importances_
     assert noise <= 0.03
     assert x > c > 0
-    found = model.forest_.importance_estimates()
+    found = importances_of(model.forest_, model.ledger_)
     assert [estimate.value for estimate in found] == [x, c, noise]
     assert all(0 < estimate.deviation < 0.3 for estimate in found)
 
@@ -121,23 +122,27 @@ def test_a_column_of_noise_has_next_to_no_importance_for_a_mean(recipe, n_codes)
     assert model.feature_importances_[0] > 0.5
 
 
-@pytest.mark.parametrize("recipe", ["auto", "consul-2020", "consul-2020-ert"])
+@pytest.mark.parametrize("recipe", ["consul-2020", "consul-2020-ert"])
 def test_importances_of_real_signal_without_noise_are_the_plain_decreases(recipe):
     X, y, _, features = table_with_noise(4)
     schema = Schema(features, Classes([0, 1]))
     settings = {"recipe": recipe, "n_trees": 5, "max_depth": 2, "random_state": 1}
-    forest = DPForestClassifier(schema, np.inf, **settings).fit(X, y).forest_
+    model = DPForestClassifier(schema, np.inf, **settings).fit(X, y)
+    forest = model.forest_
     impurity = forest.counts.sum(axis=1) - np.square(forest.counts).sum(axis=1) / np.maximum(forest.counts.sum(axis=1), 1)
     below = np.bincount(forest.parents[forest.parents >= 0], impurity[forest.parents >= 0], forest.n_nodes)
     inner = ~forest.is_leaf
     plain = np.bincount(forest.features[inner], (impurity - below)[inner], 3)
-    np.testing.assert_allclose(forest.importances(), plain / plain.sum(), atol=0.02)
+    np.testing.assert_allclose(model.feature_importances_, plain / plain.sum(), atol=0.02)
 
 
-def test_importances_of_a_table_of_nothing_are_all_zero_and_may_be_anything():
+@pytest.mark.parametrize("recipe", ["auto", "consul-2020"])
+def test_importances_of_a_table_of_nothing_may_be_anything(recipe):
     X, y, _, features = table_with_noise(4, n_rows=1)
-    model = DPForestClassifier(Schema(features, Classes([0, 1]), n_rows=100), 1.0, random_state=1).fit(X, y)
-    assert model.feature_importances_.tolist() == [0, 0, 0]
+    schema = Schema(features, Classes([0, 1]), n_rows=100)
+    model = DPForestClassifier(schema, 1.0, recipe=recipe, random_state=1).fit(X, y)
+    found = importances_of(model.forest_, model.ledger_)
+    assert all(each.value <= NORMAL_95 * each.deviation for each in found)
 
 
 # --- bands ----------------------------------------------------------------------------------------------------------
@@ -256,3 +261,15 @@ def test_a_saved_model_keeps_its_bands(tmp_path):
     assert (model.forest_.noise[:, 2] > 0).all()
     model.save(tmp_path / "m.dpf")
     assert load_model(tmp_path / "m.dpf").forest_.rules() == model.forest_.rules()
+
+
+@pytest.mark.parametrize("n_values", [1, 2, 3, 7])
+def test_deviations_of_counts_are_those_of_the_stated_covariance(n_values):
+    rng = np.random.default_rng(n_values)
+    bands = Bands(rng.random((5, n_values)), rng.random(5), rng.random((5, 3)))
+    centre = np.eye(n_values) - 1 / n_values
+    for node in range(5):
+        first, rest, common = bands.factors[node]
+        covariance = bands.variances[node] * (np.diag([first, *[rest] * (n_values - 1)]) + common)
+        np.testing.assert_allclose(bands.count_deviations[node] ** 2, np.diag(covariance))
+        np.testing.assert_allclose(bands.centred_deviations[node] ** 2, np.diag(centre @ covariance @ centre), atol=1e-15)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from tests.support import naive
 from tests.support.strategies import FIXED, MIXED, SEEDS, forests, mixed_table, random_codes, recipe_of
 
-from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, estimators
+from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, predicting
 from dpforest.common import threads as workers
 from dpforest.common.threads import Workers
 from dpforest.forest.walks import ROWS_AT_ONCE, sum_children
@@ -117,8 +117,8 @@ def test_predictions_do_not_depend_on_threads_or_chunks(monkeypatch, task, chunk
     alone = [model.predict(frame), *([model.predict_proba(frame)] if task == "classes" else [])]
     n_parts, parts = set(), Workers.parts
     monkeypatch.setattr(workers, "THREAD_CELLS", 0)
-    monkeypatch.setattr(estimators, "effective_n_jobs", lambda asked: n_jobs)
-    monkeypatch.setattr(estimators, "CHUNK_ROWS", chunk)
+    monkeypatch.setattr(predicting, "effective_n_jobs", lambda asked: n_jobs)
+    monkeypatch.setattr(predicting, "CHUNK_ROWS", chunk)
     monkeypatch.setattr(Workers, "parts", lambda *asked: n_parts.add(len(parts(*asked))) or parts(*asked))
     for table in (X.tolist(), frame):
         together = [model.predict(table), *([model.predict_proba(table)] if task == "classes" else [])]

@@ -525,6 +525,8 @@ def rate(value):
 
 
 HOSTILE_HEADERS = {
+    "noise of votes that is text": changed(["vote_noise"], ["0.5"]),
+    "noise of votes of other trees": changed(["vote_noise"], [0.5] * 1000),
     "a list": lambda facts: [facts],
     "a number": lambda facts: 5,
     "another format": changed(["format"], "other"),
@@ -554,6 +556,9 @@ HOSTILE_HEADERS = {
     "copies that are a truth": changed(["ledger", "books", 0, "root", "copies"], True),
     "reasons that are numbers": changed(["privacy", "reasons"], [5]),
     "a loss below zero": changed(["privacy", "epsilon"], -1),
+    "a day that is a number": changed(["trained_on"], 20260725),
+    "a day in words": changed(["trained_on"], "yesterday"),
+    "a day in another form": changed(["trained_on"], "20260725"),
     "epsilon as words": changed(["parameters", "epsilon"], "much"),
     "wrong schema": changed(["schema", "features"], {}),
     "more classes than votes": changed(["schema", "target", "labels"], ["a", "b", "c"]),

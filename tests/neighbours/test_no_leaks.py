@@ -324,9 +324,7 @@ X_SECRET, Y_SECRET = secret_table()
 WORDS = pd.Series([SECRET_WORD] * N_ROWS)
 RAGGED = [[SECRET_NUMBER, SECRET_WORD, 1]] * (N_ROWS - 1) + [[1]]
 ERRORS = {
-    "unknown column": lambda: DPForestClassifier(CLASSES).fit(frame_with(zip=WORDS), Y_SECRET),
     "missing column": lambda: DPForestClassifier(CLASSES).fit(X_SECRET[["age"]], Y_SECRET),
-    "target among the features": lambda: DPForestClassifier(CLASSES).fit(frame_with(target=Y_SECRET), Y_SECRET),
     "text for a number": lambda: DPForestClassifier(CLASSES).fit(frame_with(age=WORDS), Y_SECRET),
     "number for text": lambda: DPForestClassifier(CLASSES).fit(frame_with(sex=SECRET_NUMBER), Y_SECRET),
     "X longer than y": lambda: DPForestClassifier(CLASSES).fit(X_SECRET, Y_SECRET[:-1]),

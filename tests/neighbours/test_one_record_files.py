@@ -19,9 +19,11 @@ from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records import tables
 from dpforest.records.dask.vault import DaskVault
+from dpforest.records.files import delimited
 from dpforest.records.memory.vault import Vault
 from dpforest.records.parquet import ParquetVault
 from dpforest.records.people import People, person_indices, read_ids
+from dpforest.records.reader import joined
 
 pytestmark = pytest.mark.slow
 
@@ -163,8 +165,8 @@ def test_a_folder_is_read_as_each_of_its_files_alone(tmp_path, schema, column, k
     folder = in_folder(tmp_path / "f", more, schema)
     counts = [root_counts(seal(path, schema, column))[0] for path in (folder, folder / "0.parquet", folder / "1.parquet")]
     np.testing.assert_array_equal(counts[0], counts[1] + counts[2])
-    parts = list(tables.read_parts(folder, SCHEMAS[schema], with_target=True))
-    assert sum(root_counts(Vault.seal(X, y, SCHEMAS[schema]))[0] for X, y in parts).tolist() == counts[0].tolist()
+    parts = list(tables.open_reader(folder).parts(SCHEMAS[schema], with_target=True))
+    assert sum(root_counts(Vault.seal(X, y, SCHEMAS[schema]))[0] for X, y, _ in parts).tolist() == counts[0].tolist()
 
 
 def test_a_person_is_one_in_files_of_different_types():
@@ -256,24 +258,29 @@ def csv_of(path, lines, end=b"\n"):
 
 
 def seal_csv(path, schema, with_ids=False):
-    X, y = tables.read_table(path, SCHEMAS[schema], with_target=True)
-    groups = (tables.read_column(path, "id"), People(1, Entropy(0))) if with_ids else (None, None)
-    return Vault.seal(X, y, SCHEMAS[schema], 1, *groups)
+    rows = joined(tables.open_reader(path).parts(SCHEMAS[schema], with_target=True, besides=["id"]))
+    groups = (rows.besides.column("id"), People(1, Entropy(0))) if with_ids else (None, None)
+    return Vault.seal(rows.features, rows.target, SCHEMAS[schema], 1, *groups)
+
+
+def column_of(path, name):
+    """A column of a text file, as it is written."""
+    schema = Schema({name: Categorical(["\0"])}, Bounded(0, 1, name="no column"))
+    return joined(tables.open_reader(path).parts(schema)).features.column(name)
 
 
 @pytest.mark.parametrize("place", [0, 7], ids=["first", "in the middle"])
 @pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
 @pytest.mark.parametrize(("schema", "column"), CSV_ROLES.values(), ids=CSV_ROLES)
 def test_a_text_file(tmp_path, monkeypatch, schema, column, cell, place):
-    monkeypatch.setattr(tables, "PART_BYTES", 200)
+    monkeypatch.setattr(delimited, "PART_BYTES", 200)
     odd = [b"1", b"a", b"1", b"other", b"note", b"yes"]
     odd[column] = cell
     more = csv_of(tmp_path / "more.csv", [*LINES[:place], odd, *LINES[place:]])
     less = csv_of(tmp_path / "less.csv", LINES)
-    assert tables.header(more) == tables.header(less)
+    assert tables.open_reader(more).names() == tables.open_reader(less).names()
     check(*(partial(seal_csv, path, schema, column == 3) for path in (more, less)))
-    parts = [table for table, _ in tables.read_parts(more, SCHEMAS[schema])]
-    assert sum(map(len, parts)) == N_ROWS + 1
+    assert sum(len(part.features) for part in tables.open_reader(more).parts(SCHEMAS[schema])) == N_ROWS + 1
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
@@ -281,8 +288,8 @@ def test_a_text_file(tmp_path, monkeypatch, schema, column, cell, place):
 @pytest.mark.parametrize("n_rows", [0, 1, 2])
 def test_a_text_file_may_be_as_short_as_its_names_and_need_not_end_its_last_line(tmp_path, n_rows, end, name):
     path = csv_of(tmp_path / name, LINES[:n_rows], end)
-    assert tables.header(path) == ["x", "c", "k", "id", "note", "target"]
-    assert len(tables.read_column(path, "id")) == n_rows
+    assert tables.open_reader(path).names() == ["x", "c", "k", "id", "note", "target"]
+    assert len(column_of(path, "id")) == n_rows
     assert root_counts(seal_csv(path, "classes"))[0].sum() == 3 * n_rows
 
 
@@ -295,27 +302,27 @@ def test_a_long_cell_that_nobody_asks_for(tmp_path, place, n_bytes):
 
 
 def test_rows_that_were_handed_over_are_not_handed_over_again_where_blocks_grow(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "PART_BYTES", 100)
+    monkeypatch.setattr(delimited, "PART_BYTES", 100)
     lines = [[b"%d" % (place % 3), b"a", b"1", b"%d" % place, b"w" * 40 * (place % 90), b"yes"] for place in range(400)]
     path = csv_of(tmp_path / "t.csv", lines)
-    assert tables.read_column(path, "id").to_pylist() == [str(place) for place in range(400)]
-    assert sum(len(part) for part, _ in tables.read_parts(path, SCHEMAS["classes"])) == 400
+    assert column_of(path, "id").to_pylist() == [str(place) for place in range(400)]
+    assert sum(len(part.features) for part in tables.open_reader(path).parts(SCHEMAS["classes"])) == 400
 
 
 def test_names_may_have_a_mark_before_them_and_line_breaks_in_quotes(tmp_path):
     (tmp_path / "t.csv").write_bytes("\ufeff".encode() + b'"a\nb","c""d",e"f\n1,2,\xff\n')
-    assert tables.header(tmp_path / "t.csv") == ["a\nb", 'c"d', 'e"f']
-    assert tables.read_column(tmp_path / "t.csv", "a\nb").to_pylist() == ["1"]
+    assert tables.open_reader(tmp_path / "t.csv").names() == ["a\nb", 'c"d', 'e"f']
+    assert column_of(tmp_path / "t.csv", "a\nb").to_pylist() == ["1"]
 
 
 def test_names_that_are_not_in_utf_8_are_refused(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"a,\xff\n1,2\n")
-    with pytest.raises(TableError, match="not in UTF-8"):
-        tables.header(tmp_path / "t.csv")
+    with pytest.raises(TableError, match="are no text"):
+        tables.open_reader(tmp_path / "t.csv").names()
 
 
 def test_where_a_block_ends_does_not_change_a_cell(tmp_path, monkeypatch):
     path = csv_of(tmp_path / "t.csv", [[b"1", b'"a\r\nb"', b"1", b"p", b"note", b"yes"]] * 40, b"\r\n")
     for n_bytes in range(64, 96):
-        monkeypatch.setattr(tables, "PART_BYTES", n_bytes)
-        assert tables.read_column(path, "c").to_pylist() == ["a\r\nb"] * 40
+        monkeypatch.setattr(delimited, "PART_BYTES", n_bytes)
+        assert column_of(path, "c").to_pylist() == ["a\r\nb"] * 40

@@ -7,6 +7,7 @@ import gc
 import itertools
 import math
 import re
+import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -23,10 +24,10 @@ from tests.neighbours.one_record import Outcome, assert_others_are_read_as_befor
 from tests.support.coded import fetched
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.cli.connections import open_table
 from dpforest.errors import TableError
 from dpforest.records.columns import read_target, to_objects
 from dpforest.records.memory.vault import encode
+from dpforest.records.sql.addresses import open_table
 from dpforest.records.sql.codes import feature_codes, target_code
 from dpforest.records.sql.dates import check_dates
 from dpforest.records.sql.session import Session
@@ -36,7 +37,6 @@ from dpforest.schema.domain import Domain, Grid
 pytestmark = pytest.mark.slow
 
 SECRET = "zebra-secret-value"
-_numbers = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Engine:
 
     def make(self, columns: dict[str, str], rows: list[list[str]]) -> str:
         """The name of a new table."""
-        name = f"t{next(_numbers)}"
+        name = f"t{uuid.uuid4().hex}"
         self.execute(f"CREATE TABLE {name} ({', '.join(f'{column} {kind}' for column, kind in columns.items())})")
         if rows:
             self.execute(f"INSERT INTO {name} VALUES " + ", ".join(f"({', '.join(row)})" for row in rows))

@@ -12,6 +12,7 @@ import pytest
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.records import parquet, tables
+from dpforest.records.files import delimited
 from dpforest.records.memory.vault import Vault
 from dpforest.records.parquet import ParquetVault
 from dpforest.schema.domain import Domain, Grid
@@ -88,15 +89,15 @@ def encoded(path, schema=CLASSES):
     if path.suffix == ".parquet":
         counters = [ParquetVault.seal(path, schema).encode(domain)]
     else:
-        parts = tables.read_parts(path, schema, with_target=True)
-        counters = [Vault.seal(X, y, schema).encode(domain) for X, y in parts]
+        parts = tables.open_reader(path).parts(schema, with_target=True)
+        counters = [Vault.seal(X, y, schema).encode(domain) for X, y, _ in parts]
     return [tuple(record) for own in counters for record in np.vstack([own._codes, own._target_codes]).T.tolist()]
 
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
     monkeypatch.setattr(parquet, "BATCH_ROWS", 20)
-    monkeypatch.setattr(tables, "PART_BYTES", 500)
+    monkeypatch.setattr(delimited, "PART_BYTES", 500)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
@@ -126,7 +127,7 @@ def test_codes_of_a_record_do_not_depend_on_the_batch_it_is_read_in(tmp_path, mo
     path, found = written(tmp_path, base_records(), f"t.{kind}"), set()
     for n_rows in (1, 7, 1000):
         monkeypatch.setattr(parquet, "BATCH_ROWS", n_rows)
-        monkeypatch.setattr(tables, "PART_BYTES", 40 * n_rows)
+        monkeypatch.setattr(delimited, "PART_BYTES", 40 * n_rows)
         found.add(tuple(encoded(path)))
     assert len(found) == 1
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema
+from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.errors import DPForestError, SchemaError
+from dpforest.schema import Format
 
 HOSTILE = {
     "empty": "",
@@ -51,6 +52,35 @@ def written(content, folder, suffix=".json"):
     path = folder / f"schema{suffix}"
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize("n_columns", [2, 40])
+def test_a_schema_is_shown_as_the_code_that_makes_it_without_defaults(n_columns):
+    features = {
+        "age": Numeric(0, 120, integer=True), "sex": Categorical(["Male", 'say "x"']), "any": Numeric(),
+        "at most": Numeric(upper=3),
+        "by hash": Categorical(buckets=8), "seen": Date("2020-01-01", time=True),
+    }  # fmt: skip
+    features |= {f"x{index}": Numeric(0, index + 1) for index in range(n_columns)}
+    own = Format(separator=";", missing_in={"age": [999]})
+    schema = Schema(features, Classes(["no", "yes"], other="no", name="y"), 50, vouched_by="the law", format=own)
+    assert eval(repr(schema)) == schema
+    assert "source" not in repr(schema)
+    assert "encoding" not in repr(schema)
+    assert max(map(len, repr(schema).split("\n"))) < 120
+
+
+def test_a_small_schema_and_its_estimator_are_short():
+    schema = Schema({"age": Numeric(0, 120)}, Classes([0, 1]))
+    assert repr(schema) == "Schema(features={'age': Numeric(0, 120)}, target=Classes([0, 1]))"
+    assert repr(DPForestClassifier(schema)) == f"DPForestClassifier(schema={schema!r})"
+
+
+@pytest.mark.parametrize(("make", "given"), [(Categorical, ("sun", "rain")), (Classes, ("no", "yes"))])
+def test_values_that_are_not_in_a_list_are_refused_with_the_list_to_write(make, given):
+    with pytest.raises(SchemaError) as caught:
+        make(*given)
+    assert str(caught.value).endswith(f"not {given[0]!r}: {make.__name__}([{given[0]!r}, ...]).")
 
 
 def plain(**changes):

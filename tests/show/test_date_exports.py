@@ -13,7 +13,7 @@ from tests.conformance.postgres_server import as_root
 
 from dpforest import Classes, Date, DPForestClassifier, Numeric, Schema, load_model, plots
 from dpforest.model.doubts import released_doubts
-from dpforest.model.signal import Signal
+from dpforest.model.importances import importance_rows
 from dpforest.records.dates import to_seconds
 from dpforest.records.iso_text import NO_DATE
 from dpforest.show.plots.flow import _Boxes
@@ -122,10 +122,10 @@ def test_importances_are_those_of_columns_everywhere():
     forest = model.forest_
     assert model.feature_importances_.shape == (model.n_features_in_,) == (3,)
     assert model.to_sklearn().feature_importances_.tolist() == model.feature_importances_.tolist()
-    assert {row["feature"]: row["share"] for row in Signal.of(forest, model.ledger_).importances()} == dict(
+    assert {row["feature"]: row["share"] for row in importance_rows(forest, model.ledger_)} == dict(
         zip(["seen", "x", "born"], model.feature_importances_, strict=True)
     )
-    gains = forest.bands.gains(forest.parents, forest.level_slices(), forest._weights()[forest.trees])[0]
+    gains = forest.bands.gains(forest.parents, forest.level_slices(), np.ones(forest.n_nodes))[0]
     inner = ~forest.is_leaf
     whole = [gains[inner & np.isin(forest.features, features)].sum() for features in ([0, 1, 2, 3], [5, 6, 7])]
     assert model.feature_importances_[0] / model.feature_importances_[2] == pytest.approx(whole[0] / whole[1])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.utility.ablations import ABLATIONS
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.errors import ParameterError
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, get_recipe
+from dpforest.errors import ParameterError, SchemaError
 from dpforest.privacy.walk import entries, shared
 from dpforest.show.plan import explain
 
@@ -120,3 +120,21 @@ def test_each_ablation_trains_and_spends_what_it_has(name):
         for delta in (0.0, 1e-6):
             model = dry_run(schema_of(target, n_rows), epsilon=1.0, delta=delta, recipe=recipe)
             assert model.ledger_.spent == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("recipe", ["mu-2016", "hou-2019", "li-2022", "patil-singh-2014", "consul-2020"])
+@pytest.mark.parametrize("n_rows", [None, 5_000])
+def test_the_plan_of_any_recipe_names_its_parts_and_where_all_of_the_budget_goes(recipe, n_rows):
+    plan = explain(schema_of("two", n_rows), 5_000, 1.0, recipe=recipe)
+    assert sum(percent(line.value) for line in plan.shares) == pytest.approx(1, abs=0.003)
+    is_bought = n_rows is None and get_recipe(recipe).needs_rows
+    assert [line.what for line in plan.shares if line.what == "number of rows"] == ["number of rows"] * is_bought
+    choices = {line.what: line for line in plan.choices}
+    leaf = get_recipe(recipe).leaf
+    assert choices["a leaf releases"].value == type(getattr(leaf, "classes", leaf)).__name__
+    assert all(line.why for line in plan.choices)
+
+
+def test_a_recipe_for_another_task_has_no_plan():
+    with pytest.raises(SchemaError, match="is for classification, not for regression"):
+        explain(schema_of("number", 5_000), None, 1.0, recipe="mu-2016")

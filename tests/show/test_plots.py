@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
 
 from dpforest import (
     Bounded,
@@ -18,13 +19,15 @@ from dpforest import (
     Classes,
     DPForestClassifier,
     DPForestRegressor,
+    DPSearchCV,
     Numeric,
     Schema,
     list_recipes,
     plots,
 )
-from dpforest.common.text import count_words, in_brackets, percent, share_words
+from dpforest.common.text import brief, count_words, in_brackets, percent, share_words
 from dpforest.errors import DPForestError, LeakWarning, ParameterError
+from dpforest.model.importances import importances_of
 from dpforest.model.signal import Signal
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.events import Purpose
@@ -115,6 +118,18 @@ def test_without_axes_a_plot_makes_its_own_and_leaves_the_settings_alone(draw):
 def test_a_model_that_is_not_fitted_is_refused(draw):
     with pytest.raises(ValueError, match="not fitted"):
         draw(DPForestClassifier())
+
+
+@pytest.mark.parametrize("draw", [*OF_MODELS, plots.effects], ids=lambda draw: draw.__name__)
+def test_what_holds_a_forest_is_refused_with_where_the_forest_is(draw):
+    search = DPSearchCV(DPForestClassifier(), {})
+    with pytest.raises(ValueError, match="not fitted"):
+        draw(search)
+    search.best_estimator_ = fitted()
+    with pytest.raises(ParameterError, match=r"A DPSearchCV was given\. .*: search\.best_estimator_\."):
+        draw(search)
+    with pytest.raises(ParameterError, match=r"A Pipeline was given\. .*: pipeline\[-1\]\."):
+        draw(make_pipeline(fitted()))
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
@@ -269,15 +284,17 @@ def test_bars_are_the_importances_the_largest_first():
     assert dict(zip(bar_names(ax), widths(ax), strict=True)) == dict(
         zip(model.feature_names_in_, model.feature_importances_, strict=True)
     )
-    for found in model.forest_.importance_estimates():
-        assert f"{found.value:.1%} ± {min(1.96 * found.deviation, 1):.1%}" in texts(ax)
+    for found in importances_of(model.forest_, model.ledger_):
+        low, high = (min(max(found.value + sign * 1.96 * found.deviation, 0.0), 1.0) for sign in (-1, 1))
+        assert in_brackets(share_words(found.value, low, high)) in texts(ax)
+    assert ax.get_xlim()[1] <= 1
 
 
 def test_only_the_largest_are_shown_and_the_plot_says_so():
     model = fitted(epsilon=50.0)
     ax = plots.importances(model, most=2)
     np.testing.assert_allclose(widths(ax), np.sort(model.feature_importances_)[:0:-1])
-    assert "the 2 largest of 3 features" in texts(ax)
+    assert "the 2 largest of 3 columns" in texts(ax)
     with pytest.raises(ParameterError, match="most"):
         plots.importances(model, most=0)
 
@@ -350,7 +367,9 @@ def test_leaves_that_release_labels_have_no_size_to_show(name, epsilon):
 
 def test_leaves_show_class_share_and_size_with_their_bands():
     model = fitted("consul-2020", n_trees=2, max_depth=2)
-    shown = texts(plots.tree(model, 1, max_depth=2))
+    ax = plots.tree(model, 1, max_depth=2)
+    ax.get_legend().remove()
+    shown = texts(ax)
     for rule in model.forest_.rules():
         if rule["tree"] == 1 and rule["leaf"]:
             words = share_words(rule["confidence"], rule["low"], rule["high"])
@@ -363,7 +382,8 @@ def test_questions_are_those_of_the_tree():
     model = fitted("consul-2020", n_trees=1, max_depth=1, epsilon=np.inf)
     shown = texts(plots.tree(model))
     yes, no = (rule for rule in model.forest_.rules() if rule["leaf"])
-    assert f"{yes['rule']}?\n{model.forest_.counts[0].sum():.0f} records" in shown
+    name, cut = yes["rule"].split(" < ")
+    assert f"{name} < {brief(float(cut))}?\n{model.forest_.counts[0].sum():.0f} records" in shown
     assert shown.index("yes") < shown.index("no")
     assert any(f"{no['class']}  {percent(no['confidence'])}" in text for text in shown)
 

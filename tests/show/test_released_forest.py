@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -111,6 +112,18 @@ def test_attributes_are_those_of_a_fitted_forest():
     assert 0 <= released.score(table, model.predict(table)) == 1
 
 
+def test_names_importances_and_columns_of_arrays_are_in_the_order_of_the_schema():
+    model, table = fitted("auto")
+    exact = clone(model).set_params(schema=replace(model.schema, n_rows=150), epsilon=np.inf)
+    turned = exact.fit(table[table.columns[::-1]], np.where(table["age"] > 40, "yes", "no"))
+    released = turned.to_sklearn()
+    assert [*turned.feature_names_in_] == [*released.feature_names_in_][::-1] == [*turned.schema_.features][::-1]
+    assert turned.feature_importances_.tolist() == released.feature_importances_.tolist()[::-1]
+    assert released.feature_importances_.argmax() == [*released.feature_names_in_].index("age")
+    array = table[[*turned.schema_.features]].to_numpy(object)
+    assert released.predict(array).tolist() == released.predict(table).tolist()
+
+
 def test_nothing_refits_it():
     model, table = fitted("auto")
     released, y = model.to_sklearn(), np.resize(["no", "yes"], len(fitted("auto")[1]))
@@ -164,4 +177,39 @@ def test_a_table_that_does_not_fit_is_refused():
 
 def test_it_holds_no_way_to_train():
     assert not isinstance(fitted("auto")[0].to_sklearn(), DPForestClassifier)
-    assert set(fitted("auto")[0].to_sklearn().get_params()) == {"forest", "schema"}
+    assert set(fitted("auto")[0].to_sklearn().get_params()) == {"forest", "schema", "importances"}
+
+
+def shap_trees(released):
+    """The trees as the dictionary that SHAP's ``TreeExplainer`` takes, as the guide shows it."""
+    trees = [tree.tree_ for tree in released.estimators_]
+    return {
+        "trees": [
+            {
+                "children_left": tree.children_left,
+                "children_right": tree.children_right,
+                "children_default": tree.children_left,
+                "features": tree.feature,
+                "thresholds": tree.threshold,
+                "values": tree.value[:, 0],
+                "node_sample_weight": np.ones(tree.node_count),
+            }
+            for tree in trees
+        ]
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [None, Bounded(-3, 12.5)], ids=["classes", "mean"])
+@pytest.mark.parametrize("recipe", ["auto", "consul-2020"])
+def test_values_of_shap_add_up_to_the_votes(recipe, target):
+    shap = pytest.importorskip("shap")
+    model, table = fitted(recipe, target) if target else fitted(recipe)
+    released = model.to_sklearn()
+    answers = released.transform(table).astype(float)
+    explainer = shap.TreeExplainer(shap_trees(released), data=answers[:50])
+    values = explainer.shap_values(answers[50:60])
+    assert values.shape[:2] == (10, len(released.questions_))
+    totals = summed_values(released, table[50:60])
+    found = explainer.expected_value + values.sum(axis=1)
+    np.testing.assert_allclose(found.reshape(totals.shape), totals, atol=1e-5)  # SHAP adds some of it in single precision

@@ -22,6 +22,7 @@ from dpforest.parts.leaves import NoisyCounts
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.ledger import Ledger
+from dpforest.schema import Format
 from dpforest.show.report import write_report
 from dpforest.show.report.charges import MOST_BLOCKS, grouped_charges, picture
 from dpforest.show.report.content import certainty, group_delta, guarantee, report_content
@@ -60,9 +61,9 @@ class Words(HTMLParser):
         return re.sub(r"\s+", " ", "".join(self.parts))
 
 
-def written(model, folder, audit=None):
+def written(model, folder, audit=None, about=None, budget=None):
     """The page's words, its bytes and the twin of a report."""
-    write_report(model, folder / "report.html", audit)
+    write_report(model, folder / "report.html", audit, about, budget)
     page = (folder / "report.html").read_bytes()
 
     def refuse(constant):
@@ -130,7 +131,7 @@ def test_a_page_without_guarantee_makes_no_claim(tmp_path):
     words, _, twin = written(small_model(random_state=1), tmp_path)
     assert "random_state was given" in words.text
     assert not re.search(r"\bprivate\b", words.text, re.IGNORECASE)
-    assert "at most" not in words.text.split("Where the loss went")[0]
+    assert "at most" not in words.text.split("1. What could someone learn about me?")[1].split("2. About this release")[0]
     assert twin["guarantee"]["certainty"] == []
     assert twin["guarantee"]["odds"] is None
 
@@ -523,3 +524,12 @@ def test_the_registry_entry_says_what_the_trees_release(tmp_path, recipe, releas
     product = twin["deployment"]["deployment"]["data_product"]
     assert product["form"].endswith(f" with released {released}")
     assert f"{released} of nodes" in product["released"]
+
+
+def test_how_text_files_were_read_is_among_what_was_assumed(tmp_path):
+    model = small_model()
+    assert report_content(model)["inputs"]["format"] is None
+    model.schema_ = replace(model.schema_, format=Format(separator=";", missing_in={"x1": ["999"]}))
+    write_report(model, tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "How text files were read:</strong> <bdi>separator &#39;;&#39;, missing in x1 &#39;999&#39;</bdi>" in page

@@ -2,15 +2,21 @@
 
 import os
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 from report_models import HOSTILE, SCRIPT, hostile_model, large_model, mean_model, small_model
 
+from dpforest import Budget
+from dpforest.budget import Loss
 from dpforest.show.report import write_report
+from dpforest.show.report.about import FIELDS
 
 pytestmark = pytest.mark.site
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+AXE = Path(sys.prefix, "axe", "node_modules", "axe-core", "axe.min.js")
 # Text that is too faint: the ratio of WCAG 2.2 is under 4.5 (3 for large text). Walks all elements with text of their own.
 FAINT = """() => {
   const parse = (color) => (color.match(/[\\d.]+/g) || []).map(Number);
@@ -45,6 +51,21 @@ FAINT = """() => {
 }"""
 
 
+def _need(problem):
+    """Skip a test that lacks something, and fail where everything has to be there."""
+    if problem:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(problem)
+
+
+def _until(page, expression):
+    """Wait until an expression is true. Asked from outside: the page's own policy refuses code that is polled inside."""
+    for _ in range(200):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(50)
+    pytest.fail(f"still not true: {expression}")
+
+
 @pytest.fixture(scope="module")
 def browser():
     index = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -54,8 +75,7 @@ def browser():
         from playwright import sync_api as api
     except ImportError:
         problem = "NO PLAYWRIGHT: pip install 'dpforest[test]'; the report's page is NOT TESTED"
-    if problem:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(problem)
+    _need(problem)
     with api.sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=index, args=["--no-sandbox"])
         yield opened
@@ -73,6 +93,11 @@ def reports(tmp_path_factory):
     }  # fmt: skip
     for name, model in models.items():
         write_report(model, folder / f"{name}.html")
+    budget = Budget.open(folder / "b.db", "ward-7", epsilon=3.0)
+    budget.reserve("fit li-2020", outcomes=[Loss.pure(0.25)])
+    names = [name for name in FIELDS if name != "release_date"]
+    said = {name: f"{SCRIPT} {text}"[:5000] for name, text in zip(names, HOSTILE, strict=True)}
+    write_report(models["auto"], folder / "said.html", about=said, budget=budget)
     return folder
 
 
@@ -108,10 +133,46 @@ def test_page_opens_without_errors_and_draws_all_its_parts(opened, name):
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
-@pytest.mark.parametrize("name", ["auto", "forest", "hostile", "large", "seeded"])
+@pytest.mark.parametrize("name", ["auto", "forest", "hostile", "large", "seeded", "said"])
 def test_nothing_runs_over_the_edge_of_a_phone(opened, name):
     page = opened(name, width=400)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_tables_that_are_wider_than_a_phone_say_so_and_scroll_by_keyboard(opened):
+    page = opened("said", width=400)
+    wide = page.locator(".scroll.wider")
+    wide.first.wait_for()
+    boxes = "[...document.querySelectorAll('.scroll')]"
+    _until(page, f"{boxes}.every(e => e.classList.contains('wider') === e.scrollWidth > e.clientWidth + 1)")
+    hint = "getComputedStyle(document.querySelector('.scroll.wider'), '::before').content"
+    assert "scroll →" in page.evaluate(hint)
+    table = page.locator("#ledger .scroll")
+    assert table.get_attribute("aria-label") == "What the loss was spent on, scrolls sideways"
+    table.focus()
+    page.keyboard.press("ArrowRight")
+    _until(page, "document.querySelector('#ledger .scroll').scrollLeft > 0")
+    page.set_viewport_size({"width": 1400, "height": 900})
+    page.locator("#ledger .scroll:not(.wider)").wait_for()
+    assert table.get_attribute("tabindex") is None
+
+
+def test_a_printed_page_has_lines_to_sign_on_one_sheet(opened):
+    page = opened("said", width=794)
+    page.emulate_media(media="print")
+    assert page.locator("#release .lines li").all_inner_texts() == ["Name", "Role", "Date", "Signature"]
+    for line in page.locator("#release .lines li").all():
+        assert line.evaluate("e => parseFloat(getComputedStyle(e).borderTopWidth)") >= 1
+        assert line.bounding_box()["width"] > 200
+    assert page.locator(".signature").evaluate("e => getComputedStyle(e).breakInside") == "avoid"
+    assert page.evaluate("getComputedStyle(document.querySelector('.scroll'), '::before').content") == "none"
+
+
+def test_what_people_say_of_a_release_runs_nothing(opened):
+    page = opened("said")
+    assert SCRIPT in page.locator("#release").inner_text()
+    assert page.evaluate("window.broken") is None
+    assert page.locator("script").count() == 2
 
 
 def test_search_narrows_the_rules_and_says_how_many_are_left(opened):
@@ -246,7 +307,7 @@ def test_injected_scripts_would_be_stopped_by_the_page_itself(browser, reports):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["delta", "seeded"])
+@pytest.mark.parametrize("name", ["delta", "seeded", "said"])
 def test_text_can_be_read_in_light_and_dark(opened, scheme, name):
     found = opened(name, color_scheme=scheme).evaluate(FAINT)
     assert found["looked"] > 100
@@ -275,3 +336,34 @@ def test_page_is_readable_without_scripts(opened):
     for words in ("epsilon = 1", "What the loss was spent on", "Columns and their possible values", "What is not covered"):
         assert words in text
     assert not page.locator("#rules").is_visible()
+
+
+@pytest.fixture(scope="module")
+def axe():
+    """The script of axe-core, which finds what keeps people from using a page."""
+    _need(None if AXE.exists() else f"NO AXE: 'make {sys.prefix}/axe.ready' installs axe-core; access is NOT TESTED")
+    return AXE.read_text("utf-8")
+
+
+def grave(page, axe):
+    """What axe-core finds on a page that is serious or critical: the rule, and the elements."""
+    page.evaluate(axe)
+    found = page.evaluate("axe.run()")
+    assert len(found["passes"]) > 20
+    return [
+        (rule["id"], [node["html"] for node in rule["nodes"]])
+        for rule in found["violations"]
+        if rule["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["auto", "forest", "mean", "hostile", "seeded"])
+def test_nobody_is_kept_from_using_the_page(opened, axe, name, scheme):
+    assert grave(opened(name, color_scheme=scheme), axe) == []
+
+
+def test_what_keeps_people_from_using_a_page_is_found(opened, axe):
+    page = opened("auto")
+    page.evaluate("document.querySelector('select').removeAttribute('id'); document.documentElement.lang = ''")
+    assert {rule for rule, _ in grave(page, axe)} >= {"html-has-lang", "select-name"}

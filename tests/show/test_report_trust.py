@@ -1,6 +1,8 @@
 """What a report says when a claim is not the library's, was broken, or is weaker than it looks."""
 
+import importlib
 import json
+import linecache
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -132,6 +134,23 @@ def test_parts_that_hold_one_another_or_much_else_have_a_fingerprint():
         assert len(fingerprint(replace(BASE, stop=part))) == 64
 
 
+def test_code_from_outside_that_was_rewritten_has_another_fingerprint(tmp_path, monkeypatch):
+    """Else an audit of what it was would be shown with a model of what it is."""
+    text = "from dpforest.parts.leaves import NoisyCounts\nclass Leaf(NoisyCounts):\n    def four(self):\n        return 4\n"
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    found = []
+    for content in (text, text, text.replace("4", "1")):
+        (tmp_path / "own_leaf.py").write_text(content)
+        importlib.invalidate_caches()
+        linecache.clearcache()
+        sys.modules.pop("own_leaf", None)
+        leaf = importlib.import_module("own_leaf").Leaf()
+        found.append(fingerprint(replace(get_recipe("jagannathan-2009"), leaf=leaf)))
+    monkeypatch.delitem(sys.modules, "own_leaf")
+    assert found[0] == found[1] != found[2]
+
+
 def test_parts_that_cannot_be_read_have_no_fingerprint_and_no_error():
     endless = Keeper(None)
     for _ in range(5000):
@@ -186,8 +205,8 @@ def test_notes_that_weaken_the_promise_are_said_with_it(tmp_path):
     assert str(last.privacy_).endswith(f" Note: {large}. Note: {warned}")
     assert "rows without an id" not in str(last.privacy_)
     words = written(last, tmp_path)[0]
-    assert large in words.text.split("As odds")[0]
-    assert warned in words.text.split("As odds")[0]
+    assert large in words.text.split("How sure someone can become")[0]
+    assert warned in words.text.split("How sure someone can become")[0]
 
 
 def test_what_is_proved_is_said_without_the_recipes_name(tmp_path):
@@ -202,7 +221,7 @@ def test_small_words_of_the_page_are_right(tmp_path):
     assert "It is about: auto (the library's), li-2020 (own recipe), li-2020 (as printed)." in words.text
     words = written(small_model(), tmp_path)[0]
     assert "dpforest report MODEL --out PAGE --audit FILE" in words.text
-    assert "not declared; the fit measured it with noise (section 7)." in words.text
+    assert "not declared; the fit measured it with noise (section 9)." in words.text
     words = written(small_model("jagannathan-2009", max_depth=1), tmp_path)[0]
     assert "not declared; it stays protected." in words.text
     assert "at most 1 question deep" in words.text

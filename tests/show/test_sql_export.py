@@ -110,6 +110,27 @@ def test_hostile_names_are_quoted():
     assert all(len(name.encode()) <= 63 for name in added)
 
 
+def test_a_query_with_ids_gives_these_columns_and_orders_by_them():
+    model, rows = fitted("auto")
+    rng = np.random.default_rng(1)
+    with_ids = rows.assign(**{"Prediction": rng.permutation(len(rows)), 'no\'te "x"': "same"})
+    with duckdb.connect() as connection:
+        connection.register("people", with_ids)
+        found = connection.execute(model.to_sql("people", ids=['no\'te "x"', "Prediction"])).df()
+    assert [*found.columns[:2]] == ['no\'te "x"', "Prediction"]
+    assert found["Prediction"].tolist() == list(range(len(rows)))
+    assert found.columns[2] == "prediction_2"  # databases ignore case
+    in_order = rows.iloc[np.argsort(with_ids["Prediction"].to_numpy())]
+    np.testing.assert_allclose(found.iloc[:, 3:].to_numpy(float), model.predict_proba(in_order), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("ids", ["id", ["id", "id"], [""], [3]])
+def test_what_is_no_list_of_ids_is_refused(ids):
+    model, _ = fitted("auto")
+    with pytest.raises(ParameterError, match="each once"):
+        model.to_sql("people", ids=ids)
+
+
 @pytest.mark.parametrize("table", ["main.people", "people", '"people"', 'main."people"'])
 def test_a_table_may_be_named_with_its_schema(table):
     model, rows = fitted("auto")

@@ -18,6 +18,7 @@ from scipy.special import softmax
 from scipy.stats import binomtest
 from sklearn.metrics import roc_curve
 
+from dpforest.audit.fits import FITS
 from dpforest.audit.subject import Subject
 from dpforest.common.jsonable import jsonable
 from dpforest.common.progress import Step
@@ -134,7 +135,7 @@ def attack(
     canary = dict(exposed_record(X, y, schema) if canary is None else canary)
     if set(canary) != {*schema.features, schema.target.name}:
         raise ParameterError("The canary needs a value for each feature of the schema and for its target, and no others.")
-    world = _World.plant(subject, X, y, schema, canary)
+    world = World.plant(subject, X, y, schema, canary)
     fits = _collect(world, n_fits // 2, n_jobs, progress)
     tuned, held = len(fits) // 4, len(fits) // 2
     # Term by term: a product of matrices may round the same statistics differently, and ties would break.
@@ -210,7 +211,7 @@ def _like(column: Any) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class _World:
+class World:
     """What the attacker knows: the subject and the table, with the canary as its last record.
 
     ``added`` ``(n_records, n_values)`` is what each record adds to the counts of its node.
@@ -223,7 +224,7 @@ class _World:
     added: np.ndarray
 
     @classmethod
-    def plant(cls, subject: Subject, X: Any, y: Any, schema: Schema, canary: Mapping[str, Any]) -> "_World":
+    def plant(cls, subject: Subject, X: Any, y: Any, schema: Schema, canary: Mapping[str, Any]) -> "World":
         named = zip(schema.features.items(), read_columns(X, schema), strict=True)
         features = pa.table({name: _planted(part, column, canary[name]) for (name, part), column in named})
         target = _column([*np.asarray(y), canary[schema.target.name]])
@@ -342,18 +343,19 @@ def _missed(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return (weight + (n_classes - 1) * residuals) / (n_classes * MOST_WEIGHT)
 
 
-def _collect(world: _World, n_pairs: int, n_jobs: int, progress: Callable[[str], None]) -> np.ndarray:
+def _collect(world: World, n_pairs: int, n_jobs: int, progress: Callable[[str], None]) -> np.ndarray:
     """Statistics of fresh fits, ``(n_pairs, 2, n_statistics)``: without and with the canary."""
     sizes = [min(PAIRS_AT_ONCE, n_pairs - done) for done in range(0, n_pairs, PAIRS_AT_ONCE)]
     pairs: list[np.ndarray] = []
     # In the order of the jobs: which half a fit is in must not depend on how long it took.
-    for batch in Parallel(n_jobs, return_as="generator")(delayed(_look)(world, size) for size in sizes):
+    for batch in Parallel(n_jobs, return_as="generator")(delayed(look_often)(world, size) for size in sizes):
         pairs.extend(batch)
-        progress(Step(f"{2 * len(pairs)} of {2 * n_pairs} fits", len(pairs), n_pairs))
+        progress(Step(f"{2 * len(pairs)} of {2 * n_pairs} fits", len(pairs), n_pairs, FITS))
     return np.array(pairs)
 
 
-def _look(world: _World, n_pairs: int) -> np.ndarray:
+def look_often(world: World, n_pairs: int) -> np.ndarray:
+    """The statistics of so many new fits without and with the canary, ``(n_pairs, 2, n_statistics)``."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeakWarning)
         return np.array([[world.look(planted) for planted in (False, True)] for _ in range(n_pairs)])

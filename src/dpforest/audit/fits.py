@@ -1,5 +1,6 @@
 """Fits a subject many times on two tables that the audit made, and reads off each model what an attacker would see of it."""
 
+import time
 import warnings
 import zlib
 from collections.abc import Callable, Sequence
@@ -20,12 +21,16 @@ from dpforest.schema import Classes
 
 # Fits that a worker makes before it reports.
 N_CHUNK = 250
+# Fits from which it is told how long one takes.
+N_TIMED = 5
 # Classes that are read one by one.
 MOST_CLASSES = 3
 # Enough to tell shares apart, and few enough to read.
 SHARE_DIGITS = 6
 TREES = ("", " of the second tree")
 NO_ERROR, NO_SPLIT = 0.0, -1.0
+# What steps of progress count: fits on several pairs, of which one is then chosen, and fits on one.
+PILOT, FITS = "pilot fits", "fits"
 
 
 @dataclass(frozen=True)
@@ -76,8 +81,13 @@ def observe(
     chunks = []
     for chunk in Parallel(n_jobs=n_jobs, backend="loky", return_as="generator")(delayed(_fits)(*task) for task in tasks):
         chunks.append(chunk)
-        progress(Step(name, len(chunks), len(tasks)))
+        progress(Step(name, len(chunks), len(tasks), FITS if len(pairs) == 1 else PILOT))
     return [_joined(subject, pair, chunks[2 * len(sizes) * k : 2 * len(sizes) * (k + 1)]) for k, pair in enumerate(pairs)]
+
+
+def seconds_of_fits(tasks: Sequence[tuple[Subject, Pair]], n_jobs: int = -1) -> list[float]:
+    """The seconds that a fit of each subject on each pair takes, while as many others run as ``observe`` runs at once."""
+    return Parallel(n_jobs=n_jobs, backend="loky")(delayed(_timed)(*task) for task in tasks)
 
 
 def fit(subject: Subject, pair: Pair, table: tuple[np.ndarray, np.ndarray]) -> Any:
@@ -115,6 +125,13 @@ def _fits(subject: Subject, pair: Pair, larger: bool, n_fits: int) -> tuple[np.n
         else:
             row[:] = reader.read(forest)
     return rows, {name: labels for name, labels in reader.columns.items() if labels is not None}
+
+
+def _timed(subject: Subject, pair: Pair) -> float:
+    _fits(subject, pair, True, 1)  # the first loads kernels and fills caches
+    start = time.perf_counter()
+    _fits(subject, pair, True, N_TIMED)
+    return (time.perf_counter() - start) / N_TIMED
 
 
 class _Reader:

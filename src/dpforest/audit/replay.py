@@ -23,7 +23,7 @@ import numpy as np
 from dpforest.audit.cases import Case, generate
 from dpforest.audit.subject import Subject
 from dpforest.audit.tape import Diverged, Query, Run, Tape
-from dpforest.errors import DPForestError
+from dpforest.errors import DPForestError, ParameterError
 from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.privacy.accountants import zcdp_epsilon
 from dpforest.privacy.base import Blocks, Bound
@@ -32,6 +32,8 @@ from dpforest.privacy.ledger import Book
 # Measured losses are sums of exact fractions, charges are rounded floats: they may differ by roundings.
 SLACK = Fraction(1, 10**9)
 MOST_SHRINKING = 80
+# What steps of progress count.
+REPLAYS = "replays"
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,8 @@ def replay_many(
     """The findings of generated cases; those that differ only in their case are reported once, with a small case."""
     begin, found = time.perf_counter(), dict[Finding, Finding]()
     n_refused, closest = 0, 0.0
-    with_delta = not isinstance(subject.parts.sample, PoissonBootstrap)
     for seed in range(first_case, first_case + n_pairs):
-        case = generate(seed, subject.tasks, with_delta)
-        # A recipe that draws a sample of large tables draws one of some small ones, too.
-        own = subject.on_sample(len(case.rows) / 2) if seed % 4 == 3 and subject.draws_samples else subject
+        own, case = nth_case(subject, seed)
         fits, findings = replay(own, case)
         n_refused += fits[0].failed and not findings
         closest = max(closest, _share_used(*fits) if not findings else 0.0)
@@ -95,7 +94,17 @@ def replay_many(
             if finding not in found:
                 found[finding] = smallest(own, finding)
         progress(seed - first_case + 1)
+    if n_pairs and n_refused == n_pairs:  # a subject that cannot run must not pass
+        said = " ".join(line.strip() for line in fits[0].public["error"])
+        raise ParameterError(f"Every fit of recipe {subject.name!r} was refused, so nothing could be tried. {said}")
     return Replays(n_pairs, n_refused, tuple(found.values()), closest, time.perf_counter() - begin)
+
+
+def nth_case(subject: Subject, seed: int) -> tuple[Subject, Case]:
+    """The generated case of that number for a subject, and the subject as it runs on it."""
+    case = generate(seed, subject.tasks, with_delta=not isinstance(subject.parts.sample, PoissonBootstrap))
+    # A recipe that draws a sample of large tables draws one of some small ones, too.
+    return subject.on_sample(len(case.rows) / 2) if seed % 4 == 3 and subject.draws_samples else subject, case
 
 
 def replay(subject: Subject, case: Case) -> tuple[tuple[Fit, Fit], list[Finding]]:

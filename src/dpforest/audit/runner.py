@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpforest.audit.lower_bound import LowerBound, lower_bound
-from dpforest.audit.replay import Replays, replay_many
+from dpforest.audit.replay import REPLAYS, Replays, replay_many
 from dpforest.audit.subject import Subject
 from dpforest.common.progress import Step
+from dpforest.errors import ParameterError
 from dpforest.parts.recipe import Recipe
-from dpforest.recipes import get_recipe, list_recipes
-from dpforest.recipes.published.registry import get_published
+from dpforest.recipes import is_listed, list_recipes
 
 
 @dataclass(frozen=True)
@@ -58,24 +58,31 @@ def audit(
     claim = subject.claim()
     if n_pairs:
         replays = replay_many(
-            subject, n_pairs, progress=lambda done: progress(Step(f"replay {done} of {n_pairs}", done, n_pairs))
+            subject, n_pairs, progress=lambda done: progress(Step(f"replay {done} of {n_pairs}", done, n_pairs, REPLAYS))
         )
     if n_fits:
         bound = lower_bound(subject, n_fits=n_fits, progress=progress)
     return Audit(replays=replays, bound=bound, **claim)
 
 
-def subjects(recipe: str = "all", variant: str = "private", epsilon: float = 1.0, delta: float = 0.0) -> list[Subject]:
+def subjects(
+    recipe: str | Recipe = "all", variant: str = "private", epsilon: float = 1.0, delta: float = 0.0
+) -> list[Subject]:
     """The subjects that a command names; ``all`` stands for every recipe, or for both variants."""
-    names = [row["name"] for row in list_recipes()] if recipe == "all" else [get_recipe(recipe).name]
-    if variant == "published" and recipe != "all":
-        get_published(recipe)  # refuses a recipe that has none
-    return [
-        Subject(name, kind, epsilon, delta)
-        for kind in (("private", "published") if variant == "all" else (variant,))
-        for name in names
-        if kind == "private" or get_recipe(name).has_published_variant
+    chosen = [row["name"] for row in list_recipes()] if recipe == "all" else [recipe]
+    kinds = ("private", "published") if variant == "all" else (variant,)
+    found = [
+        Subject(each, kind, epsilon, delta) for kind in kinds for each in chosen if kind == "private" or _is_printed(each)
     ]
+    if not found:
+        raise ParameterError(f"Recipe {Subject(chosen[0]).name!r} has no published variant; use variant='private'.")
+    return found
+
+
+def _is_printed(recipe: str | Recipe) -> bool:
+    """Whether a recipe has a printed form; one of your own has none, whatever its name."""
+    parts = Subject(recipe).parts
+    return parts.has_published_variant and is_listed(parts)
 
 
 def audit_recipe(recipe: str | Recipe, n_pairs: int = 200, n_fits: int = 0, **claim: Any) -> Audit:

@@ -33,6 +33,16 @@ def check_budget(budget: Budget | None, unit: str, broken: Sequence[str]) -> Non
         )
 
 
+def what_a_fit_is(recipe: str, is_own: bool) -> str:
+    """What the entries of a budget call a fit."""
+    return f"fit own recipe {recipe}" if is_own else f"fit {recipe}"
+
+
+def what_a_search_is(is_own: bool) -> str:
+    """What the entries of a budget call a search, also one that may choose a recipe from outside the catalogue."""
+    return "search with own recipes" if is_own else "search"
+
+
 def outcomes_of_fit(
     recipe: Recipe, schema: Schema, epsilon: float, delta: float, n_trees: int | None, max_depth: int | None
 ) -> list[Loss]:

@@ -1,6 +1,7 @@
 """``Budget``, which estimators and searches are given: the budget of a data set in a file. Sees charges only."""
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,7 +145,23 @@ class Budget:
 
     def history(self) -> list[dict[str, Any]]:
         """Every release, in order: entry number, time, what, state ("settled" or "reserved"), losses, epsilon so far."""
-        return self._replay(self._store.entries())
+        return self._replay(self._store.entries())[1]
+
+    def position(self) -> dict[str, Any]:
+        """Cap, what is spent and left, every release and the head, all of one moment; entries are read and checked anew.
+
+        ``reserved`` counts the releases that are not settled; ``spent`` has them at their worst.
+        """
+        entries = self._store.entries()
+        chain, releases = self._replay(entries)
+        found = self._of(chain)
+        account, cap = found.account, found.account.cap
+        return {
+            "dataset": self.dataset, "unit": found.unit, "epsilon": cap.epsilon, "delta": cap.delta,
+            "spent": account.spent, "left": account.left, "left_with_delta": account.left_with_delta,
+            "reserved": sum(release["state"] == "reserved" for release in releases),
+            "releases": releases, "head": str(entries[-1]["hash"]),
+        }  # fmt: skip
 
     def verify(self, anchor: str | None = None) -> str:
         """Check every entry of the file against its hash and the one before; returns the last hash, the head.
@@ -156,6 +173,8 @@ class Budget:
         hashes = {entry["hash"] for entry in entries}
         if self.fingerprint not in hashes:
             raise self._replaced()
+        if anchor is not None and not re.fullmatch("[0-9a-f]{64}", anchor):
+            raise ParameterError(f"An anchor is a whole hash, 64 digits of 0-9 and a-f, not {shown(anchor)}.")
         if anchor is not None and anchor not in hashes:
             raise BudgetDamagedError(
                 f"No entry of the budget {self.path} has the hash {shown(anchor)}: the file was set back or written anew."
@@ -190,8 +209,8 @@ class Budget:
             "replaced. Nothing is released on it; restore the file that holds all entries."
         )
 
-    def _replay(self, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The releases of this data set, each with what was spent once it was entered."""
+    def _replay(self, entries: list[dict[str, Any]]) -> tuple[Chain, list[dict[str, Any]]]:
+        """What the entries add up to, and the releases of this data set, each with what was spent once it was entered."""
         chain, releases = Chain(), {}
         for entry in entries:
             chain.count(entry, entry["hash"])
@@ -207,7 +226,7 @@ class Budget:
             else:
                 continue
             releases[number]["spent"] = chain.datasets[self.dataset].account.spent
-        return list(releases.values())
+        return chain, list(releases.values())
 
 
 def _absolute(path: str | Path) -> str:
@@ -239,7 +258,8 @@ def _find(chain: Chain, dataset: str, path: str) -> DataSet:
     if dataset not in chain.datasets:
         names = ", ".join(repr(shortened(name)) for name in list(chain.datasets)[:10]) or "none"
         raise BudgetStoreError(
-            f"There is no budget of {shortened(dataset)!r} in {path}; it has {names}. Give an epsilon to make one."
+            f"There is no budget of {shortened(dataset)!r} in {path}; it has {names}. Give an epsilon to make one, or use "
+            "'dpforest budget create'."
         )
     return chain.datasets[dataset]
 

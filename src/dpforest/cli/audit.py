@@ -2,19 +2,22 @@
 
 import math
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from dpforest.cli.console import output, print_json, show_table, steps
+from dpforest.cli.console import errors, output, print_json, say, show_table, steps
 from dpforest.cli.options import AsJson, Delta
-from dpforest.common.progress import Step
+from dpforest.cli.own_recipes import named_recipe
+
+if TYPE_CHECKING:
+    from dpforest.audit.attack import Attack
+    from dpforest.audit.runner import Audit
+    from dpforest.audit.subject import Subject
 
 # The attack is repeated at these multiples of epsilon, and without privacy, to show what it can do.
 ATTACKED_AT = (0.1, 1.0, 10.0, math.inf)
@@ -24,7 +27,9 @@ SHORT_HEAD = ("recipe", "claimed", "at least", "", "found", "closest", "verdict"
 
 
 def audit(
-    recipe: Annotated[str, typer.Option(help="The name of a recipe, or all.")] = "auto",
+    recipe: Annotated[
+        str, typer.Option(help="The name of a recipe, module:NAME for one of your own, or all for the whole catalogue.")
+    ] = "auto",
     variant: Annotated[str, typer.Option(help="The variant of the recipe: private, published or all.")] = "private",
     epsilon: Annotated[float, typer.Option(help="Epsilon of the claim that is attacked.")] = 1.0,
     delta: Delta = 0.0,
@@ -38,11 +43,13 @@ def audit(
 ) -> None:
     """Try to break the privacy claim of a recipe; exit code 1 if something was found.
 
+    It says first, on standard error, how long it will take on this machine.
+
     Example: [bold]dpforest audit --recipe consul-2020 --variant all --html audit.html[/bold]
     """
     from dpforest.audit.report import write_html
-    from dpforest.audit.runner import audit as run
     from dpforest.audit.runner import subjects
+    from dpforest.audit.subject import Subject
     from dpforest.common.files import check_writable
     from dpforest.errors import ParameterError
     from dpforest.privacy.accountants import make_accountant
@@ -54,43 +61,53 @@ def audit(
     make_accountant(epsilon, delta)
     if html is not None:
         check_writable(html)
-    chosen = subjects(recipe, variant, epsilon, delta)
-    found = []
-    with steps("Audit") as progress:
-        for index, subject in enumerate(chosen):
-            title = f"{subject.name}, {subject.variant} ({index + 1} of {len(chosen)}): "
-            found.append(run(subject, pairs, trials, partial(_told, progress, title)))
-        attacks = [] if attack is None else _attacks(attack, recipe, epsilon, delta, progress)
-    audits, attacked = [item.to_dict() for item in found], [item.to_dict() for item in attacks]
+    named = named_recipe(recipe)
+    chosen = subjects(named, variant, epsilon, delta)
+    # Of all recipes the default one is attacked.
+    planted = Subject("auto" if named == "all" else named, delta=delta)
+    attacked = [] if attack is None else [planted.claiming(factor * epsilon, delta) for factor in ATTACKED_AT]
+    found, attacks = _run(chosen, pairs, trials, attacked, attack or "")
+    results = {"audits": [item.to_dict() for item in found], "attacks": [item.to_dict() for item in attacks]}
     if html is not None:
-        write_html(html, audits, attacked)
+        write_html(html, results["audits"], results["attacks"])
     if as_json:
-        print_json({"audits": audits, "attacks": attacked})
+        print_json(results)
     else:
-        _show(audits, attacked)
+        _show(results["audits"], results["attacks"])
     if not all(item.kept for item in found) or any(item.exceeds for item in attacks):
         sys.exit(1)
 
 
-def _told(progress: Callable[[str], None], title: str, step: str) -> None:
-    progress(Step(title + step, step.done, step.total) if isinstance(step, Step) else title + step)
-
-
-def _attacks(table: str, recipe: str, epsilon: float, delta: float, progress: Any) -> list[Any]:
-    """The results of membership attacks on one recipe at several epsilons; on the default recipe if all are audited."""
+def _run(
+    subjects: list["Subject"], pairs: int, trials: int, attacked: list["Subject"], table: str
+) -> tuple[list["Audit"], list["Attack"]]:
+    """The audits of subjects and the attacks on others, after it was measured and said how long all of it takes."""
     from dpforest.audit.attack import attack, realistic_table
-    from dpforest.audit.subject import Subject
+    from dpforest.audit.duration import Course, attack_seconds, audit_seconds
+    from dpforest.audit.runner import audit as run
+    from dpforest.common.text import duration
 
-    X, y, schema = realistic_table(table)
-    found = []
-    for factor in ATTACKED_AT:
-        claim = factor * epsilon
-        subject = Subject("auto" if recipe == "all" else recipe, epsilon=claim, delta=delta)
-        # Without noise forests are large and slow, and a few of them show all there is.
-        n_fits = ATTACK_FITS if math.isfinite(claim) else ATTACK_FITS // 5
-        title = f"attack on {table} at epsilon = {claim:g}: "
-        found.append(attack(subject, X, y, schema, table, n_fits=n_fits, progress=partial(_told, progress, title)))
-    return found
+    with steps("Audit") as progress:
+        progress("a few fits, to tell how long it takes")
+        tasks = audit_seconds(subjects, pairs, trials)
+        given: tuple[Any, Any, Any] = realistic_table(table) if table else (None, None, None)
+        X, y, schema = given
+        tasks += [attack_seconds(subject, X, y, schema, _attack_fits(subject)) for subject in attacked]
+        course = Course(progress, tasks)
+        say(f"This takes {duration(course.seconds)} on this machine.", errors)
+        found, attacks = [], []
+        for number, subject in enumerate(subjects):
+            title = f"{subject.name}, {subject.variant} ({number + 1} of {len(subjects)}): "
+            found.append(run(subject, pairs, trials, course.task(number, title)))
+        for number, subject in enumerate(attacked, len(subjects)):
+            told = course.task(number, f"attack on {table} at epsilon = {subject.epsilon:g}: ")
+            attacks.append(attack(subject, X, y, schema, table, n_fits=_attack_fits(subject), progress=told))
+    return found, attacks
+
+
+def _attack_fits(subject: "Subject") -> int:
+    """The fits of one attack. Without noise forests are large and slow, and a few of them show all there is."""
+    return ATTACK_FITS if math.isfinite(subject.epsilon) else ATTACK_FITS // 5
 
 
 def _show(audits: list[dict[str, Any]], attacks: list[dict[str, Any]]) -> None:

@@ -71,7 +71,7 @@ def show(
     from dpforest.errors import shown_down
 
     found = [open_budget(name)] if "::" in name else Budget.open_all(name)
-    facts = [_facts(item) for item in found]
+    facts = [_facts(item.position()) for item in found]
     if as_json:
         print_json(facts)
         return
@@ -157,13 +157,9 @@ def export(
     say(f"Head: {content['head']}")
 
 
-def _facts(item: Any) -> dict[str, Any]:
-    cap, releases = item.cap, item.history()
-    return {
-        "dataset": item.dataset, "unit": item.unit, "epsilon": cap.epsilon, "delta": cap.delta,
-        "spent": item.spent, "left": item.left, "left_with_delta": item.left_with_delta,
-        "releases": len(releases), "reserved": sum(release["state"] == "reserved" for release in releases),
-    }  # fmt: skip
+def _facts(position: dict[str, Any]) -> dict[str, Any]:
+    """What ``show`` says of a position: how many releases there are, instead of all of them."""
+    return {name: value for name, value in position.items() if name != "head"} | {"releases": len(position["releases"])}
 
 
 def _cost(loss: Any) -> str:

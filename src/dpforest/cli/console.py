@@ -1,5 +1,6 @@
 """What commands print with: results on standard output, progress and refusals on standard error."""
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -69,9 +70,11 @@ def steps(title: str) -> Iterator[Callable[[str], None]]:
     )
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
         task, counted = progress.add_task(title, total=None), [("", 0, "")]
+        shown = [title]
 
         def show(step: str) -> None:
-            progress.update(task, description=f"{title}: {step}")
+            shown[0] = f"{title}: {step}"
+            progress.update(task, description=shown[0])
             counts = ("bar", step.total, step.unit) if isinstance(step, Step) else ("", 0, "")
             if counts != counted[0]:
                 # Another kind of work begins: its speed is not that of the one before.
@@ -80,7 +83,32 @@ def steps(title: str) -> Iterator[Callable[[str], None]]:
             if isinstance(step, Step):
                 progress.update(task, completed=step.done)
 
-        yield show
+        with _compiling(lambda words: progress.update(task, description=shown[0] + words, refresh=True)):
+            yield show
+
+
+@contextmanager
+def _compiling(show: Callable[[str], None]) -> Iterator[None]:
+    """Show that numba compiles, whenever it does: after an installation the first fit waits for that, not for its rows."""
+    if "numba" not in sys.modules:
+        yield
+        return
+    from numba.core import event
+
+    class Told(event.Listener):
+        n_open = 0  # one function may be compiled for another
+
+        def on_start(self, event: Any) -> None:
+            self.n_open += 1
+            show(" (compiling, once after an installation)")
+
+        def on_end(self, event: Any) -> None:
+            self.n_open -= 1
+            if not self.n_open:
+                show("")
+
+    with event.install_listener("numba:compile", Told()):
+        yield
 
 
 class _Bar(BarColumn):

@@ -1,19 +1,20 @@
 """dpforest evaluate: how good a model is on a table that is public, or at what price otherwise."""
 
 import math
-from pathlib import Path
+from itertools import chain
 from typing import Annotated
 
 import typer
 
 from dpforest.cli.console import print_json, say, show_table, steps
-from dpforest.cli.options import BudgetName, Model
+from dpforest.cli.options import TABLE, BudgetName, Model, ReadAs, takes_format
 from dpforest.common.text import shortened
 
 
+@takes_format
 def evaluate(
     model: Model,
-    table: Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet file with the features and the target.")],
+    table: Annotated[str, typer.Argument(help=f"{TABLE}, with the features and the target.")],
     public: Annotated[
         bool, typer.Option("--public", help="The table is public, or exact scores on it are already paid for.")
     ] = False,
@@ -22,17 +23,20 @@ def evaluate(
     ] = None,
     budget: BudgetName = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON, with the charge.")] = False,
+    *,
+    read_as: ReadAs,
 ) -> None:
     """Score a model on a table: exactly if you say that the table is public, else with noise that is charged.
 
     Example: [bold]dpforest evaluate adult.dpf ward.csv --epsilon 0.1[/bold]
     """
     from dpforest.cli.budget import open_budget
-    from dpforest.common.text import BAND_MEANS, count_words, with_band
+    from dpforest.common.text import BAND_MEANS, count_words, figure, with_band
     from dpforest.errors import ParameterError
     from dpforest.estimators import load_model
     from dpforest.evaluation import evaluate_privately, evaluate_public
-    from dpforest.records.tables import read_parts
+    from dpforest.records.tables import open_reader
+    from dpforest.schema import Bounded
 
     if public == (epsilon is not None):
         raise ParameterError(
@@ -45,7 +49,10 @@ def evaluate(
     forest = load_model(model)
     forest.n_jobs = -1
     with steps("Evaluating") as progress:
-        parts = read_parts(table, forest.schema_, with_target=True, progress=progress)
+        reader = open_reader(table, read_as(forest.schema_.format), names_lines=public)
+        read = reader.parts(forest.schema_, with_target=True, progress=progress)
+        # What a table lacks shows when its first rows are read, and nothing is charged then.
+        parts = ((part.features, part.target) for part in chain([next(read)], read))
         found = evaluate_public(forest, parts) if epsilon is None else evaluate_privately(forest, parts, epsilon, charged_to)
     if as_json:
         print_json(found.to_dict())
@@ -59,6 +66,9 @@ def evaluate(
     if epsilon is None:
         say("These scores are exact: publish them only if the table is public or they are paid for.")
     else:
+        if isinstance(ends := forest.forest_.target, Bounded):
+            lower, upper = (figure(end, 4) for end in ends.range)
+            say(f"Targets below {lower} or above {upper}, the range of the model, count as its ends: noise must hide each.")
         promise = forest.privacy_
         persons = "" if promise.unit == "record" else " Someone with several rows in this table spends it for each of them."
         say(

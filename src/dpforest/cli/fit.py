@@ -4,27 +4,25 @@ import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from dpforest.cli.console import errors, print_json, say, steps
-from dpforest.cli.options import BudgetName, Delta, SchemaFile
+from dpforest.cli.options import TABLE, BudgetName, Delta, ReadAs, SchemaFile, takes_format
+from dpforest.cli.own_recipes import RecipeName, named_recipe
 from dpforest.common.text import shortened
 
 SECONDS_TO_CONNECT = 10
 
 Source = Annotated[
     str,
-    typer.Argument(
-        help="CSV (also .gz), with numbers such as 3.14; Parquet, which need not fit in memory; or "
-        "duckdb:///FILE::TABLE, postgresql://…::TABLE."
-    ),
+    typer.Argument(help=f"{TABLE}. Parquet and databases need not fit in memory."),
 ]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget of this fit; no default on purpose.")]
 Out = Annotated[Path, typer.Option(help="Where to write the model.")]
-RecipeName = Annotated[str, typer.Option(help="Name of the algorithm; dpforest recipes lists them.")]
 Variant = Annotated[str, typer.Option(help="private, or published: the algorithm as its paper prints it, not private.")]
 Params = Annotated[
     list[str] | None, typer.Option(help="A parameter of the recipe, NAME=VALUE; may be repeated.", show_default=False)
@@ -37,6 +35,13 @@ Groups = Annotated[
 RowsPerPerson = Annotated[
     int | None, typer.Option(help="With --groups: how many rows of a person are used at most.", show_default=False)
 ]
+ClassWeight = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Weight of a class when predicting, LABEL=WEIGHT (may be repeated), or balanced. Changes no training.",
+        show_default=False,
+    ),
+]
 Scheduler = Annotated[
     str | None,
     typer.Option(help="Train a Parquet folder on the Dask cluster of this scheduler, tcp://…", show_default=False),
@@ -45,6 +50,7 @@ Threads = Annotated[int, typer.Option(help="Threads; -1 for all cores.")]
 StatementAsJson = Annotated[bool, typer.Option("--json", help="Print the privacy statement as JSON.")]
 
 
+@takes_format
 def fit(
     table: Source,
     schema: SchemaFile,
@@ -60,8 +66,11 @@ def fit(
     max_rows_per_person: RowsPerPerson = None,
     scheduler: Scheduler = None,
     budget: BudgetName = None,
+    class_weight: ClassWeight = None,
     n_jobs: Threads = -1,
     as_json: StatementAsJson = False,
+    *,
+    read_as: ReadAs,
 ) -> None:
     """Train a private forest and write it to a file.
 
@@ -71,7 +80,7 @@ def fit(
     from dpforest.common.files import check_writable
     from dpforest.errors import ParameterError
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
-    from dpforest.records.tables import header
+    from dpforest.records.tables import is_database, open_reader, public_names
     from dpforest.schema import Classes, Schema
     from dpforest.schema.patterns import expanded
 
@@ -79,19 +88,25 @@ def fit(
     check_writable(out, table, schema, over_models=True)
     if out.exists():
         raise ParameterError(f"{out} is there already. Move it away, or choose another --out. Nothing was spent.")
-    if groups is not None and (not _is_file(table) or scheduler is not None):
-        raise ParameterError("--groups needs a file that is read here, CSV or Parquet; not a database or a cluster.")
-    names = header(table) if _is_file(table) else []
-    if _is_file(table):
+    if groups is not None and (is_database(table) or scheduler is not None):
+        raise ParameterError("--groups needs a file that is read here; not a database or a cluster.")
+    if isinstance(facts.target, Classes) and len(facts.target.labels) == 1:
+        raise ParameterError(
+            f"The schema lists one label of {facts.target.name!r} only, so there is nothing to tell apart: records with "
+            "others would be left out. List all that are possible. Nothing was spent."
+        )
+    facts = replace(facts, format=read_as(facts.format))
+    ignored: list[str] = []
+    if not is_database(table):
+        names = public_names(open_reader(table, facts.format))
         facts = expanded(facts, lambda: names, table, besides=[groups])
-    read = {*facts.features, facts.target.name, groups}
-    ignored = [name for name in names if name not in read]
+        ignored = [name for name in names or [] if name not in {*facts.features, facts.target.name, groups}]
     kind = DPForestClassifier if isinstance(facts.target, Classes) else DPForestRegressor
     model = kind(
         facts,
         epsilon=epsilon,
         delta=delta,
-        recipe=recipe,
+        recipe=named_recipe(recipe),
         variant=variant,
         n_trees=n_trees,
         max_depth=max_depth,
@@ -99,37 +114,36 @@ def fit(
         n_jobs=n_jobs,
         budget=open_budget(budget),
         max_rows_per_person=max_rows_per_person,
+        **_class_weight(class_weight, facts.target),
     )
     path = _train(model, table, groups, scheduler, out)
     _show(model, path, ignored, as_json)
 
 
-def _is_file(table: str) -> bool:
-    return "://" not in table
-
-
 def _train(model: Any, table: str, groups: str | None, scheduler: str | None, out: Path) -> Path:
     """Fit the model to a table, wherever that is, and save it; the path that it was saved to."""
-    from dpforest.cli.connections import open_table
     from dpforest.common.files import free_place
     from dpforest.errors import LeakWarning, NothingLearntWarning
-    from dpforest.records.tables import is_parquet, read_column, read_table
+    from dpforest.records.reader import joined
+    from dpforest.records.sql.addresses import open_table
+    from dpforest.records.tables import is_database, is_parquet, open_reader
 
     facts = model.schema
     with steps("Training") as progress, _keeping_charges(model, out), warnings.catch_warnings():
         for said_below in (LeakWarning, NothingLearntWarning):
             warnings.simplefilter("ignore", said_below)
-        if not _is_file(table):
-            model.fit_table(open_table(table, [*facts.features, facts.target.name]), progress=progress)
+        if is_database(table):
+            model.fit_table(open_table(table, [*facts.features, facts.target.name], facts), progress=progress)
         elif scheduler is not None:
             with _cluster(scheduler) as client:
                 model.fit_dask(table, client, progress=progress)
         elif is_parquet(Path(table)):
             model.fit(table, groups=groups, progress=progress)
         else:
-            X, y = read_table(table, facts, with_target=True, progress=progress)
-            ids = None if groups is None else read_column(table, groups)
-            model.fit(X, y, groups=ids, progress=progress)
+            ids = [] if groups is None else [groups]
+            reader = open_reader(table, facts.format)
+            rows = joined(reader.parts(facts, with_target=True, besides=ids, progress=progress))
+            model.fit(rows.features, rows.target, groups=rows.besides.column(groups) if ids else None, progress=progress)
         with free_place(out) as path:
             model.save(path)
     return path
@@ -186,6 +200,27 @@ def _params(given: list[str] | None) -> dict[str, Any] | None:
         except ValueError:
             params[name] = value
     return params or None
+
+
+def _class_weight(given: list[str] | None, target: Any) -> dict[str, Any]:
+    """The parameter ``class_weight`` that ``LABEL=WEIGHT`` texts, or ``balanced``, stand for; nothing if there are none."""
+    from dpforest.errors import ParameterError
+
+    if not given:
+        return {}
+    if given == ["balanced"] or not hasattr(target, "labels"):  # of a number, the estimator says that it has none
+        return {"class_weight": given[0]}
+    labels, weights = {str(label): label for label in target.labels}, {}
+    for text in given:
+        label, _, weight = text.rpartition("=")
+        try:
+            weights[labels[label]] = float(weight)
+        except (KeyError, ValueError):
+            raise ParameterError(
+                f"--class-weight takes balanced, or a label of the schema and a number, such as {next(iter(labels))}=2; "
+                f"not {text!r}."
+            ) from None
+    return {"class_weight": weights}
 
 
 @contextmanager

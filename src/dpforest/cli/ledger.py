@@ -23,9 +23,11 @@ def ledger(
     Example: [bold]dpforest ledger adult.dpf --json[/bold]
     """
     from dpforest.estimators import load_model
+    from dpforest.model.file import model_digest
     from dpforest.privacy.walk import entries
 
-    charges = load_model(model).ledger_
+    loaded = load_model(model)
+    charges = loaded.ledger_
     if as_json:
         print_json(charges.to_dict())
         return
@@ -46,6 +48,7 @@ def ledger(
     of_unit = f" of a person with at most {charges.rows} rows" if charges.rows > 1 else ""
     at = f" at delta = {charges.delta:.3g}" if charges.delta else ""
     say(f"Spent{of_unit}: epsilon = {charges.spent:.6g}{at}. Amounts in the table are those of one record.")
+    say(f"Hash of the model, as its report has it: {model_digest(loaded)}")
 
 
 def _scope(scope: Any) -> str:

@@ -24,8 +24,14 @@ from dpforest.cli import (
     rules,
     schema,
 )
-from dpforest.cli.console import refuse, say
+from dpforest.cli.console import refuse, say, steps
 from dpforest.errors import DPForestError
+
+# Commands that train models or read them.
+WITH_MODELS = (
+    "demo", "plan", "fit", "predict", "evaluate", "report", "ledger", "rules", "export",
+    "recipes", "audit",
+)  # fmt: skip
 
 
 def _show_version(wanted: bool) -> None:
@@ -53,18 +59,22 @@ commands.command("ledger")(ledger.ledger)
 commands.command("rules")(rules.rules)
 commands.command("export")(export.export)
 commands.add_typer(budget.budget, name="budget")
-commands.command("recipes")(recipes.recipes)
+commands.add_typer(recipes.recipes, name="recipes")
 commands.command("audit")(audit.audit)
 commands.add_typer(bench.bench, name="bench")
 
 
 @commands.callback()
 def every_command(
+    context: typer.Context,
     show_version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Differentially private random forests."""
+    if context.invoked_subcommand in WITH_MODELS and "--help" not in sys.argv:
+        with steps("Loading"):
+            import dpforest.estimators  # noqa: F401 - numpy, scikit-learn and numba take a while
 
 
 def app() -> None:

@@ -4,14 +4,17 @@ from typing import Annotated
 
 import typer
 
-from dpforest.cli.console import print_json, show_table
-from dpforest.cli.options import AsJson, Delta, SchemaFile
+from dpforest.cli.console import print_json, show_table, steps
+from dpforest.cli.options import AsJson, Delta, ReadAs, SchemaFile, takes_format
+from dpforest.cli.own_recipes import RecipeName, named_recipe
 
 
+@takes_format
 def plan(
     schema: SchemaFile,
     epsilon: Annotated[float, typer.Option(help="Privacy budget of the fit.")],
     delta: Delta = 0.0,
+    recipe: RecipeName = "auto",
     table: Annotated[
         str | None,
         typer.Option(help="Take names of columns from this file, for patterns of the schema.", show_default=False),
@@ -20,17 +23,21 @@ def plan(
     n_trees: Annotated[int | None, typer.Option(help="Number of trees, if not the planned one.")] = None,
     max_depth: Annotated[int | None, typer.Option(help="Levels of splits, if not the planned ones.")] = None,
     as_json: AsJson = False,
+    *,
+    read_as: ReadAs,
 ) -> None:
-    """Show what the default recipe would do and where each share of the budget goes. Reads no row and spends nothing.
+    """Show what a recipe would do and where each share of the budget goes. Reads no row and spends nothing.
 
     Example: [bold]dpforest plan --schema adult.schema.json --epsilon 1 --rows 50000[/bold]
     """
-    from dpforest.records.tables import header
+    from dpforest.records.tables import open_reader, public_names
     from dpforest.schema import Schema
     from dpforest.show.plan import explain
 
-    columns = None if table is None else header(table)
-    found = explain(Schema.from_file(schema), rows, epsilon, delta, n_trees, max_depth, columns)
+    facts, chosen = Schema.from_file(schema), named_recipe(recipe)
+    columns = None if table is None else public_names(open_reader(table, read_as(facts.format)))
+    with steps("Planning"):
+        found = explain(facts, rows, epsilon, delta, n_trees, max_depth, columns, chosen)
     if as_json:
         print_json(found.to_dict())
         return

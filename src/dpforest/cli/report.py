@@ -2,22 +2,41 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from dpforest.cli.console import say
+from dpforest.cli.budget import open_budget
+from dpforest.cli.console import say, steps
 from dpforest.cli.options import Model, check_ending
+
+MOST_BYTES_ABOUT = 1 << 20
 
 
 def report(
     model: Model,
     out: Annotated[Path, typer.Option(help="Where to write the page, .html; the same as JSON goes beside it.")],
+    dataset: Annotated[str | None, typer.Option(help="The name of the data set.", show_default=False)] = None,
+    dataset_version: Annotated[
+        str | None, typer.Option(help="The version of the data set, or its day.", show_default=False)
+    ] = None,
+    purpose: Annotated[str | None, typer.Option(help="What the model is for.", show_default=False)] = None,
+    contact: Annotated[str | None, typer.Option(help="Who answers questions.", show_default=False)] = None,
+    about: Annotated[
+        Path | None,
+        typer.Option(help="A file, .toml or .json, with these and what a public registry asks for.", show_default=False),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(help="Show the budget of the data set, FILE::DATASET; it stays as it is.", show_default=False),
+    ] = None,
     audit: Annotated[Path | None, typer.Option(help="What 'dpforest audit --json' printed, to be shown too.")] = None,
 ) -> None:
     """Write the privacy report of a model: one page that needs no network, and the same as JSON.
 
-    Example: [bold]dpforest report adult.dpf --out report.html[/bold]
+    What is not stated stays open on the page. Options count before the entries of a file.
+
+    Example: [bold]dpforest report adult.dpf --out report.html --dataset "Adult census" --purpose "Teaching"[/bold]
     """
     from dpforest.common.files import check_writable
     from dpforest.estimators import load_model
@@ -25,9 +44,27 @@ def report(
     check_ending(out, "A report is written", ".html", ".htm")
     twin = out.with_suffix(".json")
     for path in (out, twin):
-        check_writable(path, model, *([] if audit is None else [audit]))
-    load_model(model).save_report(out, None if audit is None else _audit(audit))
+        check_writable(path, model, *(read for read in (audit, about) if read is not None))
+    options = {"dataset": dataset, "dataset_version": dataset_version, "purpose": purpose, "contact": contact}
+    said = ({} if about is None else _about(about)) | {name: text for name, text in options.items() if text is not None}
+    found, charged_to = None if audit is None else _audit(audit), open_budget(budget)
+    with steps("Report") as progress:
+        progress("reading the model")
+        forest = load_model(model)
+        progress("writing the page")
+        forest.save_report(out, found, said, charged_to)
     say(f"Report: {out}\nAs JSON: {twin}")
+
+
+def _about(path: Path) -> dict[str, Any]:
+    """The entries of the file in which people describe a release."""
+    from dpforest.common.entries import read_entries
+    from dpforest.errors import ParameterError
+
+    content = read_entries(path, "description", MOST_BYTES_ABOUT, ParameterError)
+    if not isinstance(content, dict):
+        raise ParameterError(f'{path} must map fields to texts, such as {{"purpose": "…"}}.')
+    return content
 
 
 def _audit(path: Path) -> dict[str, object]:

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from dpforest.cli.console import add_row, errors, output, print_json, refuse, say, show_table, steps
-from dpforest.cli.options import AsJson, check_ending
+from dpforest.cli.options import TABLE, AsJson, ReadAs, check_ending, takes_format
 from dpforest.common.text import counted, listed_names, shortened
 
 NOT_PRIVATE = "Exact counts of the rows, not private: for whoever holds the table, not for publication."
@@ -18,12 +18,15 @@ schema = typer.Typer(help="Draft a schema from a table's header, or check one.",
 
 
 @schema.command("draft")
+@takes_format
 def draft(
-    table: Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet.")],
+    table: Annotated[str, typer.Argument(help=f"{TABLE}.")],
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where to write, .toml or .json; by default TABLE.schema.toml.", show_default=False)
     ] = None,
+    *,
+    read_as: ReadAs,
 ) -> None:
     """Write names and kinds of columns; you fill in who vouches for them, and the labels. Writes no value of the table.
 
@@ -31,23 +34,32 @@ def draft(
     """
     from dpforest.common.files import write_whole
     from dpforest.errors import ParameterError
-    from dpforest.records.tables import column_kinds, is_parquet
+    from dpforest.records.columns import near_name
+    from dpforest.records.recognise import ids_of_rows, recognise
+    from dpforest.records.tables import open_reader, public_names, short_name, shown_address
     from dpforest.schema import draft as drafting
     from dpforest.schema import unfilled
+    from dpforest.schema.words import format_words
 
-    out = out or Path(f"{table.name.split('.')[0]}.schema.toml")
+    out = out or Path(f"{short_name(table)}.schema.toml")
     writers = {".toml": drafting.toml_draft, ".json": drafting.json_draft}
     check_ending(out, "A draft is written", *writers)
     if out.exists():
         raise ParameterError(f"{out} is there already, perhaps filled in. Move it away, or choose another --out.")
-    kinds = column_kinds(table)
+    format = recognise(table, read_as)
+    reader = open_reader(table, format, names_lines=True)
+    kinds = reader.kinds()
     if target is not None and target not in kinds:
-        raise ParameterError(f"There is no column {target!r} in {table}; it has {', '.join(map(shortened, kinds))}.")
+        raise ParameterError(
+            f"There is no column {target!r} in {shown_address(table)}; it has {', '.join(map(shortened, kinds))}."
+            f"{near_name(target, list(kinds))}"
+        )
     if target is not None and kinds[target] not in drafting.PREDICTED:
         raise ParameterError(f"Column {target!r} cannot be the target by its type; numbers, text and truth values can.")
-    content = drafting.draft(kinds, target)
+    has_names = public_names(reader) is not None  # else a fit takes no pattern
+    content = drafting.draft(kinds, target, None if reader.typed else format, with_patterns=has_names)
     if not content["features"]:
-        raise ParameterError(f"There is no column in {table} to predict from.")
+        raise ParameterError(f"There is no column in {shown_address(table)} to predict from.")
     write_whole(out, writers[out.suffix](content).encode("utf-8"))
     say(f"Draft: {out}")
     say(f"To fill in, where there is a '?': {', '.join(unfilled(content))}.")
@@ -55,22 +67,36 @@ def draft(
         "All else may stay as it is. Bounds and lists of categories make the model better where they are known before "
         "anyone looks at the rows; read off the rows they give away whose they are."
     )
-    if not is_parquet(table):
+    guessed = reader.guessed()
+    if len(guessed) == len(kinds):
         output.print("Text files do not say types: whether a column is a number or a category is a guess. Correct it.")
+    elif guessed:
+        say(
+            f"Names of folders do not say types: whether {', '.join(map(shortened, guessed))} are numbers, dates or "
+            "categories is a guess. Correct it."
+        )
+    if "format" in content:
+        say(f"How the file is written, under [format], is a guess as well: {format_words(content['format'])}.")
+    if suspects := [name for name in ids_of_rows(reader, kinds) if name != target]:
+        columns = ", ".join(map(shortened, suspects))
+        say(f"Delete what only names or numbers the rows; it may be what has no value twice: {columns}")
     unusable = [name for name, kind in kinds.items() if kind == drafting.UNUSABLE]
     if unusable:
         say(f"Left out, since their type holds neither numbers nor text nor dates: {', '.join(map(shortened, unusable))}.")
-    say(f"Then: dpforest schema check {quote(str(out))} --table {quote(str(table))}")
+    say(f"Then: dpforest schema check {quote(str(out))} --table {quote(shown_address(table))}")
 
 
 @schema.command("check")
+@takes_format
 def check(
     schema: Annotated[Path, typer.Argument(help="Public facts about a table, .json or .toml.")],
     table: Annotated[
-        Path | None,
+        str | None,
         typer.Option(help="Also read this table, and count what fits the schema: exact, for whoever holds it, not private."),
     ] = None,
     as_json: AsJson = False,
+    *,
+    read_as: ReadAs,
 ) -> None:
     """Say what is still to be filled in, or show the schema; exit code 1 if it cannot be used yet.
 
@@ -78,6 +104,7 @@ def check(
 
     Example: [bold]dpforest schema check adult.schema.toml --table adult.csv[/bold]
     """
+    from dpforest.records.tables import hint, open_reader
     from dpforest.schema import Schema, read_schema_file, unfilled
 
     content = read_schema_file(schema)
@@ -86,8 +113,9 @@ def check(
         _refuse_open(content, open_entries, as_json)
         sys.exit(1)
     written = Schema.from_file(schema)
-    facts, patterns, missing, unused = (written, {}, [], []) if table is None else _meet(written, table)
-    seen = None if table is None or missing else _count(facts, table)
+    reader = None if table is None else open_reader(table, read_as(written.format), names_lines=True)
+    facts, patterns, missing, unused = (written, {}, [], []) if reader is None else _meet(written, reader)
+    seen = None if reader is None or missing else _count(facts, reader)
     if as_json:
         found = {"to_fill_in": [], "missing_columns": missing, "unused_columns": unused, "schema": written.to_dict()}
         print_json(found | {"patterns": patterns, "table": seen})
@@ -97,6 +125,8 @@ def check(
         for name in missing:
             matching = " that matches" if name in patterns else ""
             refuse(f"The table has no column{matching} {shortened(name)!r}.")
+        if missing and reader is not None and hint(reader):
+            say(hint(reader), errors)
         if unused:
             say(f"Not in the schema, so not read: {', '.join(map(shortened, unused))}")
         if seen is not None:
@@ -140,12 +170,11 @@ def _without_target(content: Any, open_entries: list[str]) -> Any:
         return None
 
 
-def _meet(written: Any, table: Path) -> tuple[Any, dict[str, int], list[str], list[str]]:
+def _meet(written: Any, reader: Any) -> tuple[Any, dict[str, int], list[str], list[str]]:
     """The schema for a table, the number of columns of each pattern, columns that the table lacks, and ones not read."""
-    from dpforest.records.tables import header
     from dpforest.schema.patterns import columns_of_patterns, expanded
 
-    given = header(table)
+    given = reader.names()
     found = columns_of_patterns(written, given)
     # A pattern that stands for nothing is a column that the table lacks.
     missing = [name for name in (*written.features, written.target.name) if name not in given and not found.get(name)]
@@ -155,16 +184,17 @@ def _meet(written: Any, table: Path) -> tuple[Any, dict[str, int], list[str], li
     return facts, patterns, missing, [name for name in given if name not in wanted]
 
 
-def _count(facts: Any, table: Path) -> dict[str, Any]:
+def _count(facts: Any, reader: Any) -> dict[str, Any]:
     """How many values of each column fit the schema, as plain values: exact, for whoever holds the table."""
     from dpforest.records.readable import as_written, count_readable
-    from dpforest.records.tables import read_parts
+    from dpforest.records.tables import format_of
 
     with steps("Checking") as progress:
-        # Parquet has types of its own, whatever the schema declares, and is read as it is written.
-        parts = read_parts(table, facts, with_target=True, any_type=True, progress=progress)
-        written = read_parts(table, as_written(facts), with_target=True, any_type=True)
-        n_rows, readings = count_readable(zip(parts, written, strict=True), facts)
+        parts = reader.parts(facts, with_target=True, any_type=True, progress=progress)
+        # A table that has types of its own is read as it is written, whatever the schema declares.
+        written = None if reader.typed else reader.parts(as_written(facts), with_target=True, any_type=True)
+        pairs = ((part, part) for part in parts) if written is None else zip(parts, written, strict=True)
+        n_rows, readings = count_readable(pairs, facts, format_of(reader))
     return {"not_for_publication": NOT_PRIVATE, "rows": n_rows, "columns": [reading.to_dict() for reading in readings]}
 
 
@@ -182,6 +212,10 @@ def _show_counts(seen: dict[str, Any], facts: Any) -> None:
         for near in column["near"]:
             value, label = shortened(repr(near["value"])), shortened(repr(near["would_match"]))
             say(f"{shortened(column['name'])}: {value} ({near['values']:,}) is not listed, but would match {label}.")
+        if column["odd_groups"]:
+            marks = counted(column["odd_groups"], "value has", "values have")
+            where = "elsewhere than before three digits. If it is the decimal mark, correct [format]."
+            say(f"{shortened(column['name'])}: {marks} the mark of thousands {where}")
         if column["problem"] is not None:
             refuse(column["problem"])
     if facts.n_rows is not None and facts.n_rows != seen["rows"]:
@@ -190,6 +224,10 @@ def _show_counts(seen: dict[str, Any], facts: Any) -> None:
     if target["problem"] is None and target.get("listed") == 0 and facts.target.other is None:
         errors.print("[bold]Warning.[/bold]", end=" ")
         say(f"No label of {shortened(target['name'])!r} is listed: a fit would learn nothing.", errors)
+    elif target["problem"] is None and target.get("other") and facts.target.other is None:
+        errors.print("[bold]Warning.[/bold]", end=" ")
+        rows = counted(target["other"], "row has a label that is", "rows have labels that are")
+        say(f"{rows} not listed. A fit leaves such rows out, and so does a score.", errors)
 
 
 def _show(facts: Any, patterns: dict[str, int], is_open: bool = False) -> None:
@@ -212,6 +250,10 @@ def _show(facts: Any, patterns: dict[str, int], is_open: bool = False) -> None:
 
 
 def _show_who(facts: Any) -> None:
+    from dpforest.schema.words import format_words
+
+    if entries := facts.format.to_dict():
+        say(f"Text files are read with {format_words(entries)}.")
     n_rows = "measured with noise by a fit" if facts.n_rows is None else f"{facts.n_rows:,}, declared public"
     say(f"Number of rows: {n_rows}.")
     vouched_by = shortened(facts.vouched_by) if facts.vouched_by else "nobody; add vouched_by to the file"

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 # Characters that are not seen: controls, direction marks, invisible signs, single surrogates. The two joiners (U+200C,
@@ -12,6 +12,7 @@ MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
 # The sentence that explains bands wherever they are shown.
 BAND_MEANS = "The value without noise lies within its band (± or “a to b”) with a probability of about 95 %."
 BY_WEIGHT = "Trees after the first count a record by weight: the worse the trees before predict it, the more it counts."
+MOST_NAME_BYTES = 63  # of a column in PostgreSQL
 TIMES = "\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}"
 
 
@@ -45,14 +46,30 @@ def roughly(number: float) -> str:
     return f"{float(f'{number:.2g}'):,.0f}"
 
 
+def duration(seconds: float) -> str:
+    """A time that is not known exactly: ``a moment``, ``about 20 seconds``, ``about 3 minutes``, ``about 2 hours``."""
+    if seconds < 2:
+        return "a moment"
+    unit, size = ("second", 1) if seconds < 90 else ("minute", 60) if seconds < 90 * 60 else ("hour", 3600)
+    return f"about {counted(round(seconds / size), unit)}"
+
+
 def listed_names(names: Sequence[str], most: int = 6) -> str:
     """Some names of columns on one line, cut if long, and how many more there are: ``age, sex and 4 more``."""
     shown = ", ".join(shortened(name, 40) for name in names[:most])
     return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
-def figure(value: Any, digits: int = 4) -> str:
-    """A number as text, with decimals as far as ``digits`` significant digits need them; a dash for None."""
+def brief(value: float) -> str:
+    """A number in a picture, to three digits, where the exact one can be looked up elsewhere: ``0.0572``, ``1.07 × 10⁹``."""
+    return figure(value, 3, large=1e6)
+
+
+def figure(value: Any, digits: int = 4, large: float = 1e15) -> str:
+    """A number as text, with decimals as far as ``digits`` significant digits need them, as a power from ``large`` on.
+
+    A dash stands for None.
+    """
     if value is None:
         return NOTHING
     value = float(value)
@@ -61,7 +78,7 @@ def figure(value: Any, digits: int = 4) -> str:
     if value == 0:
         return "0"
     size = abs(value)
-    if size < 1e-3 or size >= 1e15:
+    if size < 1e-3 or size >= large:
         mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
         factor = mantissa.rstrip("0").rstrip(".").replace("-", MINUS)
         power = f"10{_superscript(int(exponent))}"
@@ -128,3 +145,24 @@ def percent(share: float | None) -> str:
     if 0.999 < share < 1:
         return "over 99.9 %"
     return f"{share:.1%}".replace(".0%", "%").replace("%", " %")
+
+
+def unlike(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
+    """Names for columns of a database, which differ from one another and from ``taken`` ones also if case is ignored.
+
+    PostgreSQL cuts longer names off, and no name holds the character 0.
+    """
+    used, found = {name.lower() for name in taken}, []
+    for name in names:
+        base = name.replace("\0", "_")
+        name, number = _cut(base), 2
+        while name.lower() in used:
+            name = _cut(base, f"_{number}")
+            number += 1
+        used.add(name.lower())
+        found.append(name)
+    return found
+
+
+def _cut(name: str, suffix: str = "") -> str:
+    return name.encode()[: MOST_NAME_BYTES - len(suffix)].decode(errors="ignore") + suffix

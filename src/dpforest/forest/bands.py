@@ -40,6 +40,18 @@ class Bands:
         return np.repeat(self.factors[:, :2], [1, self.n_values - 1], axis=1)
 
     @cached_property
+    def count_deviations(self) -> np.ndarray:
+        """The standard deviation of the noise in each count, ``(n_nodes, n_values)``."""
+        return np.sqrt(np.maximum(self.variances[:, None] * (self._own + self.factors[:, 2:]), 0))
+
+    @cached_property
+    def centred_deviations(self) -> np.ndarray:
+        """As ``count_deviations``, of each count less the mean of all counts of its node: common noise drops out."""
+        own, n = self._own, self.n_values
+        centred = own * (1 - 2 / n) + own.sum(axis=1, keepdims=True) / n**2
+        return np.sqrt(np.maximum(self.variances[:, None] * centred, 0))
+
+    @cached_property
     def sizes(self) -> np.ndarray:
         """The released number of records of each node, ``(n_nodes,)``: unbiased, so it may be below 0."""
         return self.counts.sum(axis=1)
@@ -47,7 +59,7 @@ class Bands:
     @cached_property
     def size_variances(self) -> np.ndarray:
         """The variance of the noise in each size, ``(n_nodes,)``."""
-        return self._variances(np.ones_like(self.counts))
+        return self.variances_of(np.ones_like(self.counts))
 
     @cached_property
     def size_deviations(self) -> np.ndarray:
@@ -64,12 +76,15 @@ class Bands:
         """The standard deviation of the noise in each lead, ``(n_nodes,)``, as if the class had been known before."""
         weights = np.full(self.counts.shape, -1.0)
         np.put_along_axis(weights, self.counts.argmax(axis=1)[:, None], self.n_values - 1.0, axis=1)
-        return np.sqrt(self._variances(weights)) / max(self.n_values - 1, 1)
+        return np.sqrt(self.variances_of(weights)) / max(self.n_values - 1, 1)
 
-    def _variances(self, weights: np.ndarray) -> np.ndarray:
-        """The variance of the noise in ``sum(weights * counts)`` of each node, ``(n_nodes,)``."""
-        own = (self._own * np.square(weights)).sum(axis=1)
-        return np.maximum(self.variances * (own + self.factors[:, 2] * np.square(weights.sum(axis=1))), 0)
+    def variances_of(self, weights: np.ndarray) -> np.ndarray:
+        """The variance of the noise in ``sum(weights * counts)`` of each node, ``(..., n_nodes)``.
+
+        ``weights`` has the shape ``(..., n_nodes, n_values)``.
+        """
+        own = (self._own * np.square(weights)).sum(axis=-1)
+        return np.maximum(self.variances * (own + self.factors[:, 2] * np.square(weights.sum(axis=-1))), 0)
 
     @cached_property
     def shares(self) -> tuple[np.ndarray, np.ndarray]:

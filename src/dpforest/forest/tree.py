@@ -65,6 +65,9 @@ class Forest:
     released: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))
     # Factors of the noise ``(n_trees, 3)``, see ``bands``; empty if the noise in all counts is independent.
     noise: np.ndarray = field(default_factory=lambda: np.empty((0, 3)))
+    # Of trees in which nothing is counted: the standard deviation ``(n_trees,)`` of their one draw of noise, as a part of
+    # each vote; 0 where it is not known. Empty if there is no such tree.
+    vote_noise: np.ndarray = field(default_factory=lambda: np.empty(0))
     n_records: Estimate | None = None  # the noisy number of records that the fit measured to plan by; None if it did not
 
     @property
@@ -150,18 +153,25 @@ class Forest:
         changed["splits"] = numbered("splits", [len(forest.routes) for forest in forests])
         changed["routes"] = np.concatenate([forest.routes for forest in forests])
         changed["noise"] = np.concatenate([forest.factors for forest in forests])
+        if any(len(forest.vote_noise) for forest in forests):
+            changed["vote_noise"] = np.concatenate([forest.noise_of_votes for forest in forests])
         return replace(forests[0], **changed)
 
     def only(self, trees: np.ndarray) -> "Forest":
         """A copy of the forest with some of its trees, given as a mask ``(n_trees,)``."""
         kept = trees[self.trees]
         some = self._kept(kept, kept & ~self.is_leaf, (np.cumsum(trees) - 1)[self.trees[kept]])
-        return replace(some, noise=self.factors[trees])
+        return replace(some, noise=self.factors[trees], vote_noise=self.noise_of_votes[trees])
 
     @property
     def factors(self) -> np.ndarray:
         """The factors of the noise of each tree, ``(n_trees, 3)``: first, rest and common, see ``bands``."""
         return self.noise if len(self.noise) else np.tile(INDEPENDENT, (self.n_trees, 1))
+
+    @property
+    def noise_of_votes(self) -> np.ndarray:
+        """The noise in the votes of trees without counts, as a part of each vote ``(n_trees,)``; see ``vote_noise``."""
+        return self.vote_noise if len(self.vote_noise) else np.zeros(self.n_trees)
 
     @cached_property
     def bands(self) -> Bands:
@@ -244,48 +254,31 @@ class Forest:
         below = shares.cumsum(axis=1)
         return (below > coins(codes)[:, None] * below[:, -1:]).argmax(axis=1)
 
-    def importances(self) -> np.ndarray:
-        """The share of each column in the decrease of impurity, less what noise and chance give; sums to 1 (or all 0)."""
-        return np.array([estimate.value for estimate in self.importance_estimates()])
+    def decreases(self) -> list[Estimate]:
+        """The share of each column in the decrease of impurity, with its standard deviation by noise and chance.
 
-    def importance_estimates(self) -> list[Estimate]:
-        """The importance of each column with its standard deviation, by noise and, for classes, by the draw of the records.
-
-        That of a column is all that splits on the features that are derived from it decrease together.
+        That of a column is all that splits on the features that are derived from it decrease together. Shares sum to 1, or
+        are all 0.
 
         What noise of the known variance adds to a decrease is subtracted, and what splits of records at random would add
         (see ``Bands.gains``); the latter not for a bounded target, whose spread within a node is not released, and not for
-        the choice of the best of many splits. A column whose decrease is within three
-        standard deviations of what noise and chance alone would give has 0.
+        the choice of the best of many splits. A column whose decrease is within three standard deviations of what noise and
+        chance alone would give has 0.
         """
+        # Of trees that vote for themselves: each counts every record once.
+        records = np.full(self.n_nodes, float(isinstance(self.target, Classes)))
         with np.errstate(over="ignore", invalid="ignore"):  # fourth powers of what a file may hold
-            gains = self.bands.gains(self.parents, self.level_slices(), self._weights()[self.trees])
+            gains = self.bands.gains(self.parents, self.level_slices(), records)
         inner, n_columns = ~self.is_leaf, len(self.domain.column_names)
         columns = self.domain.columns[self.features[inner]]
         found, doubts, by_luck = (np.bincount(columns, part[inner], n_columns) for part in gains)
-        found = np.where(found > STANDS_OUT * np.sqrt(by_luck), found, 0.0)
-        total = float(found.sum())
-        if total <= 0:  # then a share may be anything
-            return [Estimate(0.0, float(doubt > 0)) for doubt in doubts]
-        shares = found / total
-        spread = np.square(1 - shares) * doubts + np.square(shares) * (doubts.sum() - doubts)
-        return [Estimate(*pair) for pair in zip(shares.tolist(), (np.sqrt(spread) / total).tolist(), strict=True)]
+        return shares_of(np.where(found > STANDS_OUT * np.sqrt(by_luck), found, 0.0), doubts)
 
     @cached_property
     def asked(self) -> np.ndarray:
         """Whether any split of the forest asks for each column of the table, ``(n_columns,)``."""
         columns = self.domain.columns[self.features[~self.is_leaf]]
         return np.bincount(columns, minlength=len(self.domain.column_names)) > 0
-
-    def _weights(self) -> np.ndarray:
-        """The mean weight with which each tree counts a record, ``(n_trees,)``; 0 for a bounded target."""
-        if not isinstance(self.target, Classes):
-            return np.zeros(self.n_trees)
-        if self.link != "softmax":
-            return np.ones(self.n_trees)
-        # The first tree counts each record once, later ones by its residual: their roots have smaller sizes.
-        sizes = np.maximum(self.bands.sizes[: self.n_trees], 0)
-        return np.minimum(sizes / max(float(sizes[0]), 1e-300), 1)
 
     def rules(self, min_confidence: float | None = None, min_support: float | None = None) -> list[dict[str, Any]]:
         """One dictionary for each node: the conditions on the path to it, its class (or mean), confidence and support.
@@ -294,7 +287,8 @@ class Forest:
         rules with at least ``min_confidence`` and ``min_support`` are given, judged by released values, noise and all.
         A rule of additive trees says what it "adds": to the log-odds of its class, or to the mean of the first tree.
         ``support_band`` and ``lead_band`` are half the width of 95 % bands, ``low`` and ``high`` the ends of that of the
-        confidence or mean; None where there is no noise, or none whose width is known.
+        confidence or mean; None where there is no noise, or none whose width is known. ``tree`` and ``node`` are indices of
+        Python, from 0; text for people counts trees from 1.
         """
         chosen, conditions = self._chosen(min_confidence, min_support), self._conditions()
         return [
@@ -357,19 +351,18 @@ class Forest:
     def rules_text(self, leaves: bool = False, min_confidence: float | None = None, min_support: float | None = None) -> str:
         """The rules as sentences, one a line, chosen as by ``rules``; with ``leaves`` only those that end at a leaf.
 
-        Trees are numbered from 1, as everywhere in text for people; ``rules`` counts them from 0.
+        Trees are counted from 1, as everywhere in text for people; ``tree`` of ``rules`` is an index from 0.
         """
-        lines = []
-        for rule in self.rules(min_confidence, min_support):
-            if leaves and not rule["leaf"]:
-                continue
-            # Later trees count records by their residuals.
-            what = "records by weight" if self.link == "softmax" and rule["tree"] else "records"
-            size = count_words(rule["support"], rule["support_band"], what)
-            # A rule is one line, whatever its names hold.
-            where = f"if {rule['rule']} then" if rule["conditions"] else "all records:"
-            lines.append(one_line(f"tree {rule['tree'] + 1}: {where} {said_words(rule)}, about {size}"))
-        return "\n".join(lines)
+        chosen = [rule for rule in self.rules(min_confidence, min_support) if rule["leaf"] or not leaves]
+        return "\n".join(map(self.rule_line, chosen))
+
+    def rule_line(self, rule: dict[str, Any]) -> str:
+        """One of ``rules`` as a sentence; it is one line, whatever its names hold."""
+        # Later trees count records by their residuals.
+        what = "records by weight" if self.link == "softmax" and rule["tree"] else "records"
+        size = count_words(rule["support"], rule["support_band"], what)
+        where = f"if {rule['rule']} then" if rule["conditions"] else "all records:"
+        return one_line(f"tree {rule['tree'] + 1}: {where} {said_words(rule)}, about {size}")
 
     def says(self, node: int) -> dict[str, Any]:
         """What the rule of a node predicts: its class or mean with bands, or what it adds; entries of ``rules``."""
@@ -397,6 +390,16 @@ class Forest:
 
     def __repr__(self) -> str:
         return f"Forest(n_trees={self.n_trees}, depth={self.depth}, n_nodes={self.n_nodes})"
+
+
+def shares_of(parts: np.ndarray, variances: np.ndarray) -> list[Estimate]:
+    """The share of each part in their sum, with its standard deviation; all 0 if the sum is 0, when any may be anything."""
+    total = float(parts.sum())
+    if not 0 < total < np.inf:
+        return [Estimate(0.0, float(variance > 0)) for variance in variances]
+    shares = parts / total
+    spread = np.square(1 - shares) * variances + np.square(shares) * (variances.sum() - variances)
+    return [Estimate(*pair) for pair in zip(shares.tolist(), (np.sqrt(spread) / total).tolist(), strict=True)]
 
 
 def _is_number(value: Any) -> bool:

@@ -7,6 +7,7 @@ leaf for each code. How much the score counts is a private choice too.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 
@@ -59,6 +60,7 @@ class Direction:
     usual: float  # the score of a usual record
     signal: float  # by how many standard deviations of noise and chance the release is larger than they are
     trust: float  # the share of it that is no noise
+    noise: tuple[float, ...]  # for each feature, its standard deviation as a part of the values; 0 if it differs among them
 
     @property
     def features(self) -> list[int]:
@@ -126,7 +128,7 @@ class Linear(Step):
         after, shift = direction.in_steps(slope), in_steps(np.array([offset]))
         features = direction.features
         add_by_code(run, features, [new - old for new, old in zip(after, before, strict=True)], shift - aside)
-        run.trees.append(marginal_trees(run.counter.domain, run.counter.target, features, after, shift))
+        run.trees.append(marginal_trees(run.counter.domain, run.counter.target, features, after, shift, direction.noise))
         return 0.0
 
     def _direction(self, run: Run, maps: Maps, weights: np.ndarray, first: float, second: float) -> Direction:
@@ -268,6 +270,7 @@ def direction_of(maps: Maps, sums: np.ndarray, variances: np.ndarray, n_rows: fl
     sizes = np.repeat([table.shape[1] for _, table in maps], [table.shape[1] for _, table in maps])
     shrunk, trust, signal = np.zeros_like(sums), LEAST_TRUST, -math.inf
     spread = np.where(sizes == 1, SPREAD, 1 / (sizes + 1))
+    parts = np.where(sizes == 1, np.sqrt(variances) / np.where(sums == 0, np.inf, np.abs(sums)), 0)
     # Sums of records that are drawn anew differ too, as if each were of either class by chance.
     variances = variances + n_rows * spread
     for kind in (sizes == 1, sizes > 1):
@@ -282,7 +285,7 @@ def direction_of(maps: Maps, sums: np.ndarray, variances: np.ndarray, n_rows: fl
     unit = LARGEST / max(sum(float(np.abs(each).max()) for each in values), 1e-9)
     usual = max(unit * STEPS * math.sqrt(float((np.square(slopes) * spread).sum())), 1 / SCORE_STEPS)
     scaled = tuple((feature, unit * each) for (feature, _), each in zip(maps, values, strict=True))
-    return Direction(scaled, usual, signal, trust)
+    return Direction(scaled, usual, signal, trust, tuple(parts[ends - 1].tolist()))
 
 
 def in_steps(values: np.ndarray) -> np.ndarray:
@@ -331,11 +334,12 @@ def _slope(run: Run, leads: Sealed[np.ndarray], weights: np.ndarray, amount: flo
 
 
 def marginal_trees(
-    domain: Domain, target: Target, features: list[int], steps: list[np.ndarray], shift: np.ndarray
+    domain: Domain, target: Target, features: list[int], steps: list[np.ndarray], shift: np.ndarray, noise: Sequence[float]
 ) -> Forest:
     """A tree for each feature, with a leaf for each of its codes, and last a tree of one leaf. Nothing is counted in them.
 
-    They vote by ``steps``, one ``(n_codes, n_classes)`` for each feature, and by ``shift`` ``(1, n_classes)``.
+    They vote by ``steps``, one ``(n_codes, n_classes)`` for each feature, and by ``shift`` ``(1, n_classes)``; ``noise`` is
+    that of the votes of each feature, as a part of them.
     """
     n_trees, n_codes = len(features), domain.n_codes[features]
     ends, n_leaves = n_trees + 1 + np.cumsum(n_codes), int(n_codes.sum())
@@ -353,6 +357,7 @@ def marginal_trees(
         routes=np.where(code < n_codes[:, None], code, 0).astype(np.uint16),
         counts=np.zeros((n_trees + 1 + n_leaves, target.n_values)),
         variances=np.zeros(n_trees + 1 + n_leaves),
+        vote_noise=np.array([*noise, 0.0]),
     )
     inner = np.zeros((n_trees, target.n_values))
     return additive(forest, np.concatenate([inner, shift, *steps]) / SCORE_STEPS)

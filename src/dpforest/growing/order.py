@@ -63,7 +63,8 @@ class Order(Step):
         look = look_at(run, pair, weights, maps, amount, "order")
         direction = direction_of(maps, *look, n_full(run.facts.n_rows, weights, odds))
         none = np.zeros((1, target.n_values), dtype=np.int32)
-        trees = marginal_trees(domain, target, direction.features, _steps(direction, commonest, target.n_values), none)
+        steps = _steps(direction, commonest, target.n_values)
+        trees = marginal_trees(domain, target, direction.features, steps, none, direction.noise)
         votes, n_roots = np.rint(SCORE_STEPS * trees.votes).astype(np.int32), trees.n_trees
         ends = np.cumsum(domain.n_codes[direction.features])
         add_by_code(run, direction.features, np.split(votes[n_roots:], ends[:-1]), votes[n_roots - 1 : n_roots])

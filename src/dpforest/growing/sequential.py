@@ -35,7 +35,7 @@ class Run:
     recipe: Recipe
     gate: Gate
     facts: Facts
-    n_planned: int
+    n_planned: int  # of trees, as progress counts them: a step of another kind is one
     progress: Callable[[str], None]
     trees: list[Forest] = field(default_factory=list)
     n_batches: int = 1
@@ -84,7 +84,7 @@ class Run:
         """Add the votes of a tree to the scores of the records, which are at its leaves."""
         self.scored.add_scores(np.rint(SCORE_STEPS * tree.votes).astype(np.int32))
         self.trees.append(tree)
-        done = len(self.trees)
+        done = min(len(self.trees), self.n_planned)
         self.progress(progressing.Step(f"tree {done} of {self.n_planned}", done, self.n_planned))
 
 
@@ -200,7 +200,8 @@ class Sequential(Stages):
     def train(
         self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
     ) -> Forest:
-        run = Run(counter, recipe, gate, facts, self.n_trees, progress, n_batches=self.batches)
+        n_planned = sum(max(phase.n_trees, 1) for phase in self.phases)
+        run = Run(counter, recipe, gate, facts, n_planned, progress, n_batches=self.batches)
         run.scored.start_scores()
         if self.batches > 1:
             run.scored.divide(self.batches, gate.entropy)

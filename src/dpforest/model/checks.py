@@ -2,6 +2,7 @@
 
 import math
 import re
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ def check_header(header: dict[str, Any]) -> None:
         and len(set(names or ())) == len(names or ())
         and isinstance(header["draws"], bool)
         and _is_estimate(header["n_records"])
+        and _is_date(header.get("trained_on"))
+        and all(type(part) is float for part in header.get("vote_noise", []))
         and _are_parameters(header["parameters"])
         and _is_amount(privacy["epsilon"])
         and _is_amount(privacy["delta"])
@@ -73,6 +76,7 @@ def _are_parameters(parameters: dict[str, Any]) -> bool:
         and _is_amount(parameters["epsilon"])
         and _is_amount(parameters["delta"])
         and parameters["random_state"] is None
+        and isinstance(parameters.get("class_weight"), list | str | None)
         and all(isinstance(value, int) and not isinstance(value, bool) and 0 < abs(value) < 1 << 63 for value in whole)
         and abs(parameters["n_jobs"] or 0) <= MOST_JOBS
     )
@@ -88,6 +92,11 @@ def _is_estimate(value: Any) -> bool:
         and all(abs(number) < 1e100 for number in numbers)
         and numbers[1] >= 0
     )
+
+
+def _is_date(value: Any) -> bool:
+    """Whether a value is None or the text of a date, in the one form that is written."""
+    return value is None or (isinstance(value, str) and date.fromisoformat(value).isoformat() == value)
 
 
 def _is_amount(value: Any) -> bool:
@@ -139,6 +148,7 @@ def _has_shapes(forest: Forest) -> bool:
         and all(getattr(forest, name).shape == (n, forest.target.n_values) for name in ("counts", "shares", "votes"))
         and forest.routes.shape[1] >= forest.domain.route_width
         and forest.noise.shape in ((0, 3), (forest.n_trees, 3))
+        and forest.vote_noise.shape in ((0,), (forest.n_trees,))
     )
 
 
@@ -150,6 +160,7 @@ def _has_numbers(forest: Forest) -> bool:
             (np.abs(getattr(forest, name)) < 1e100).all() for name in ("counts", "variances", "shares", "votes", "noise")
         )
         and (forest.variances >= 0).all()
+        and ((forest.vote_noise >= 0) & (forest.vote_noise < 1e100)).all()
         and ((forest.votes >= 0).all() or forest.link != "shares")
     )
 

@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +23,7 @@ from dpforest.common.jsonable import jsonable, unboxed
 from dpforest.errors import ChangedModelWarning, DPForestError, ModelFileError, OutputError
 from dpforest.forest.tree import Estimate, Forest
 from dpforest.model.checks import check_header, check_size, check_structure
+from dpforest.model.class_weights import check_class_weight
 from dpforest.parts.recipe import Recipe
 from dpforest.privacy.amounts import as_written
 from dpforest.privacy.ledger import Ledger
@@ -81,6 +83,11 @@ def versions() -> dict[str, str]:
     return {"dpforest": _own_version(), "python": platform.python_version(), "numpy": np.__version__}
 
 
+def today() -> str:
+    """The date in UTC, such as ``2026-07-25``."""
+    return datetime.now(UTC).date().isoformat()
+
+
 @cache
 def _own_version() -> str:
     """The version of the installed package, looked up once: it takes as long as a small fit."""
@@ -107,7 +114,10 @@ def _content(model: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
         "link": forest.link,
         "n_records": None if forest.n_records is None else asdict(forest.n_records),
         "made_with": model.made_with_,
+        # Earlier files have no date; without the entry, a model that was read from one keeps its digest.
+        **({"trained_on": model.trained_on_} if model.trained_on_ else {}),
         **({"lists": forest.domain.lists} if model.schema_.learnt else {}),
+        **({"vote_noise": forest.vote_noise.tolist()} if len(forest.vote_noise) else {}),
     }
     if isinstance(forest.target, Bounded) and forest.target != model.schema_.target:
         header["target_range"] = list(forest.target.range)
@@ -172,7 +182,12 @@ def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Fore
     header["schema"] = schema = Schema.from_dict(header["schema"])
     header["privacy"] = Statement.from_dict(header["privacy"])
     header["ledger"] = Ledger.from_dict(header["ledger"])
-    header["parameters"]["epsilon"] = float(header["parameters"]["epsilon"])
+    parameters = header["parameters"]
+    parameters["epsilon"] = float(parameters["epsilon"])
+    if isinstance(weights := parameters.get("class_weight"), list):
+        parameters["class_weight"] = dict(weights)
+    if "class_weight" in parameters:
+        check_class_weight(parameters["class_weight"], schema.target)
     features = derived(schema)
     cuts = _split_cuts(arrays.pop("cuts"), arrays.pop("n_cuts"), features)
     domain = Domain(features, cuts).with_lists(_lists(header.get("lists", {}), schema))
@@ -183,6 +198,7 @@ def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Fore
         draws=header["draws"],
         link=header["link"],
         n_records=None if measured is None else Estimate(**measured),
+        vote_noise=np.array(header.get("vote_noise", []), dtype=np.float64),
         **arrays,
     )
     check_structure(forest)
@@ -231,6 +247,11 @@ def _parameters(model: Any) -> dict[str, Any]:
     parameters["random_state"] = None
     for name in ("epsilon", "delta"):
         parameters[name] = jsonable(as_written(parameters[name]))
+    weights = parameters.pop("class_weight", None)
+    if weights is not None:  # as a list, since labels may be other than text
+        check_class_weight(weights, model.schema_.target)
+        is_text = isinstance(weights, str)
+        parameters["class_weight"] = weights if is_text else [[unboxed(part) for part in pair] for pair in weights.items()]
     return {name: unboxed(value) for name, value in parameters.items()}
 
 

@@ -106,25 +106,6 @@ class Signal:
             "bins": bins,
         }
 
-    def importances(self) -> list[dict[str, Any]]:
-        """The share of each feature in the decrease of impurity, the largest first, with half the width of its band.
-
-        The band is None where the width of the noise was not recorded; "asked" says whether some split asks for the feature.
-        """
-        forest, known = self.forest, self.release != "printed"
-        rows = [
-            {
-                "feature": name,
-                "share": found.value,
-                "band": min(NORMAL_95 * found.deviation, 1.0) if known else None,
-                "asked": bool(asked),
-            }
-            for name, found, asked in zip(
-                forest.domain.column_names, forest.importance_estimates(), forest.asked, strict=True
-            )
-        ]
-        return sorted(rows, key=lambda row: -row["share"])
-
     def balance(self) -> dict[str, Any] | None:
         """Classes (or the mean) among the records that the trees hold together; None if no counts were released.
 

@@ -123,7 +123,7 @@ class EvenShrinkage:
     gives_shares: ClassVar[bool] = True
 
     def refine(self, forest: Forest) -> Forest:
-        shares = _held(forest) + np.maximum(self.strength * np.sqrt(forest.variances), LEAST_WEIGHT)[:, None]
+        shares = held_counts(forest) + np.maximum(self.strength * np.sqrt(forest.variances), LEAST_WEIGHT)[:, None]
         return replace(forest, shares=shares / shares.sum(axis=1, keepdims=True))
 
 
@@ -132,7 +132,7 @@ def plain_shares(forest: Forest) -> Forest:
     return replace(forest, shares=_shares(forest, np.zeros(forest.n_nodes)))
 
 
-def _held(forest: Forest) -> np.ndarray:
+def held_counts(forest: Forest) -> np.ndarray:
     """Released counts ``(n_nodes, n_values)``, corrected so that they could be true: none is below 0.
 
     Where the noise of sizes is wider than that of leads (see ``Rotated``), a size is also at least the largest lead, and a
@@ -153,7 +153,7 @@ def _held(forest: Forest) -> np.ndarray:
 
 def _shares(forest: Forest, weights: np.ndarray) -> np.ndarray:
     """Class shares ``(n_nodes, n_values)`` of counts to which ``weights`` records with the parent's shares are added."""
-    shares = _held(forest)
+    shares = held_counts(forest)
     above = np.full((1, shares.shape[1]), 1 / shares.shape[1])
     for level in forest.level_slices():
         parents = forest.parents[level]

@@ -40,6 +40,7 @@ from dpforest.privacy.events import (
     scope_from_dict,
     to_dict,
 )
+from dpforest.privacy.page import ledger_html
 
 
 @dataclass
@@ -244,6 +245,10 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger(spent={self.spent:.6g}, charges={len(self.entries())})"
+
+    def _repr_html_(self) -> str:
+        """What the loss was spent on as a table, for notebooks."""
+        return ledger_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The ledger as plain values, ready for JSON; infinity is the text "inf"."""

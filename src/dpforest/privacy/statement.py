@@ -12,6 +12,7 @@ from dpforest.common.text import roughly
 from dpforest.errors import shown_up
 from dpforest.forest.tree import Estimate
 from dpforest.privacy.accountants import is_whole
+from dpforest.privacy.page import statement_html
 
 UNITS = ("record", "person")
 # Said with every statement, because no model can promise it.
@@ -74,6 +75,10 @@ class Statement:
     def __str__(self) -> str:
         cautions = self.cautions if self.holds else ()
         return " ".join([self.sentence, *(f"Note: {note.removesuffix('.')}." for note in cautions)])
+
+    def _repr_html_(self) -> str:
+        """The statement with its figures, for notebooks."""
+        return statement_html(self)
 
     @property
     def _promise(self) -> str:

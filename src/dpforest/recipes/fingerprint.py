@@ -1,6 +1,8 @@
 """The fingerprint of a recipe, which differs between recipes of the same name with other parts. Sees public values only."""
 
 import hashlib
+import inspect
+import sys
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -15,8 +17,9 @@ from dpforest.recipes.catalogue import get_recipe, is_of_catalogue
 def fingerprint(recipe: Recipe, *estimators: type[Any]) -> str:
     """SHA-256 in hexadecimal of the parts of a recipe and of the estimators from outside the library that run it.
 
-    Code counts by the name of its module and its own: what was rewritten under the same name has the same fingerprint. The
-    text is empty if parts from outside cannot be read: that must never be the reason why a fit fails.
+    Code counts by the name of its module and its own, and code from outside also by the text of its module: what was
+    rewritten has another fingerprint. The text is empty if parts from outside cannot be read: that must never be the reason
+    why a fit fails.
     """
     try:
         described = _of_catalogue(recipe.name) if is_of_catalogue(recipe) else _described(recipe, {})
@@ -41,9 +44,9 @@ def _described(part: Any, known: dict[int, tuple[Any, str]]) -> Any:
         return part
     if isinstance(part, FunctionType):
         # As for parts from outside: not what a function says of itself, which a decorator may have copied.
-        return ("code", str(part.__globals__.get("__name__")), part.__code__.co_qualname)
+        return _code(str(part.__globals__.get("__name__")), part.__code__.co_qualname, part)
     if isinstance(part, type | BuiltinFunctionType):
-        return ("code", str(part.__module__), part.__qualname__)
+        return _code(str(part.__module__), part.__qualname__, part)
     if isinstance(part, ModuleType):
         return ("code", part.__name__)
     if id(part) not in known:
@@ -51,6 +54,20 @@ def _described(part: Any, known: dict[int, tuple[Any, str]]) -> Any:
         known[id(part)] = (part, "a part around this one")
         known[id(part)] = (part, _digest(_inside(part, known)))
     return known[id(part)][1]
+
+
+def _code(module: str, name: str, part: Any) -> tuple[str, ...]:
+    """The names of a class or function and, of one from outside that has a text, the hash of that of its module."""
+    if not outside_parts(part) or isinstance(part, BuiltinFunctionType):
+        return ("code", module, name)
+    try:
+        text = inspect.getsource(sys.modules[module])
+    except (KeyError, OSError, TypeError):  # of a notebook, or typed at a prompt
+        try:
+            text = inspect.getsource(part)
+        except (OSError, TypeError):
+            text = ""
+    return ("code", module, name, hashlib.sha256(text.encode("utf-8", "replace")).hexdigest())
 
 
 def _inside(part: Any, known: dict[int, tuple[Any, str]]) -> tuple[Any, ...]:

@@ -53,25 +53,41 @@ def read_columns(X: Any, schema: Schema) -> list[Any]:
 
 
 def _by_name(frame: "nw.DataFrame[Any]", schema: Schema) -> list[Any]:
-    named = {str(name): name for name in frame.columns}  # pandas allows numbers as names
-    given = list(named)
+    """The columns that the schema names; others are not read."""
+    given = [str(name) for name in frame.columns]  # pandas allows numbers as names
     require_columns(given, schema.features, "the table")
-    unknown = [name for name in given if name not in schema.features]
-    if unknown:
-        hint = " It is the target: pass it as y." if unknown[0] == schema.target.name else ""
-        raise TableError(
-            f"Column {unknown[0]!r} of the table is not in the schema, which has {_listed(list(schema.features))}."
-            f"{hint or ' Drop it from the table or declare it.'}"
-        )
+    named = dict(zip(given, frame.columns, strict=True))
     return [frame.get_column(named[name]) for name in schema.features]
 
 
 def require_columns(given: list[str], wanted: Iterable[str], where: str, asked_by: str = "of the schema") -> None:
     """Raise ``TableError`` unless each wanted column is among the given ones exactly once."""
+    wanted = list(wanted)
     for name in wanted:
         if given.count(name) != 1:
             there = "more than once in" if name in given else "missing from"
-            raise TableError(f"Column {name!r} {asked_by} is {there} {where}; it has {_listed(given)}.")
+            spare = [other for other in given if other not in wanted]
+            hint = "" if name in given else near_name(name, spare)
+            raise TableError(f"Column {name!r} {asked_by} is {there} {where}; it has {_listed(given)}.{hint}")
+
+
+def near_names(given: list[str], wanted: Iterable[str]) -> str:
+    """For each wanted column that is not given a line that asks whether another one is it, if one is named much like it."""
+    wanted = list(wanted)
+    spare = [other for other in given if other not in wanted]
+    hints = {name: near_name(name, spare) for name in wanted if name not in given}
+    return "\n".join(f"{name!r}:{hint}" for name, hint in hints.items() if hint)
+
+
+def near_name(name: str, given: list[str]) -> str:
+    """A sentence on the given column that a missing one may be, if one is named much like it."""
+    from difflib import get_close_matches
+
+    prefixed = [other for other in given if other.endswith(f"__{name}")]
+    alike = {other.casefold(): other for other in given}
+    near = prefixed or [alike[other] for other in get_close_matches(name.casefold(), alike, n=1)]
+    how = " A ColumnTransformer keeps the names of columns with verbose_feature_names_out=False." if prefixed else ""
+    return f" Is it {near[0]!r}?{how}" if near else ""
 
 
 def _listed(names: list[Any]) -> str:

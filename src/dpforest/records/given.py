@@ -10,7 +10,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from narwhals.dependencies import get_pandas, get_pyarrow
+from narwhals.dependencies import get_pandas, get_pyarrow, is_polars_lazyframe
 from scipy import sparse
 
 from dpforest.errors import TableError
@@ -20,11 +20,18 @@ NO_TABLE = (
     "columns."
 )
 
+BY_NAME = (
+    "In a table that has names, columns go by their names and others are not read: pass one of pandas, polars or pyarrow; "
+    'the steps of a Pipeline give one after pipeline.set_output(transform="pandas").'
+)
+
 
 def given_frame(X: Any) -> "nw.DataFrame[Any] | None":
     """The table as a dataframe of narwhals if a table library made it; None for an array or a list."""
     if sparse.issparse(X):
         raise TableError("A sparse matrix was given. Pass a dense table, for example X.toarray().")
+    if is_polars_lazyframe(X):
+        raise TableError("A LazyFrame of polars was given, which is a query and not yet a table. Call .collect() on it.")
     # To ask what library an array belongs to takes longer than to read a short one.
     frame = X if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True, pass_through=True)
     return frame if isinstance(frame, nw.DataFrame) else None
@@ -36,7 +43,7 @@ def given_columns(X: Any, n_features: int) -> list[np.ndarray]:
     if columns is None:  # no row, so nothing that could have another number of columns
         return [np.empty(0, dtype=object)] * n_features
     if len(columns) != n_features:
-        raise TableError(f"The table has {len(columns)} features, but the schema declares {n_features}.")
+        raise TableError(f"The table has {len(columns)} features, but the schema declares {n_features}. {BY_NAME}")
     return columns
 
 

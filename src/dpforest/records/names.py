@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pyarrow import dataset
+import narwhals as nw
 
-from dpforest.errors import TableError
 from dpforest.records.given import given_frame
+from dpforest.records.parquet_rows import types_of
+from dpforest.schema import Schema
 
 
 def names_of(table: Any) -> list[str] | None:
@@ -20,9 +20,19 @@ def names_of(table: Any) -> list[str] | None:
     return None if columns is None else [str(name) for name in columns]  # pandas allows numbers as names
 
 
+def header_of(X: Any, schema: Schema) -> Any:
+    """What scikit-learn may see of a table: no row, and of its columns those that the schema names, in the order of X.
+
+    A table that has none of them, or one of them twice, keeps all of its columns; an array is given back.
+    """
+    frame = given_frame(X)
+    if frame is None:
+        return X
+    used = [name for name in frame.columns if str(name) in schema.features]
+    empty = frame.head(0)
+    return (empty.select(nw.col(*used)) if used and len({*used}) == len(used) else empty).to_native()
+
+
 def parquet_names(path: Path) -> list[str]:
     """The names of the columns of a Parquet file, or of the first file of a folder."""
-    try:
-        return list(dataset.dataset(path, format="parquet").schema.names)
-    except (OSError, pa.ArrowException):
-        raise TableError(f"{path} cannot be read as a Parquet file or folder.") from None
+    return list(types_of(path).names)

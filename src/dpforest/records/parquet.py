@@ -4,7 +4,6 @@ import os
 import tempfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -15,7 +14,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import dataset
 
 from dpforest.common.progress import Step
 from dpforest.common.threads import Workers
@@ -30,11 +28,10 @@ from dpforest.records.columns import (
     read_classes,
     read_columns,
     read_numbers,
-    read_target,
-    require_columns,
 )
 from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.memory.vault import count_around, encode, sealed_rows
+from dpforest.records.parquet_rows import DAMAGED, File, check_ids, open_files, row_groups
 from dpforest.records.people import People, read_ids
 from dpforest.records.sample import draw_kept
 from dpforest.schema import Bounded, Classes, Schema
@@ -43,7 +40,6 @@ from dpforest.schema.scales import N_BINS
 
 # The number of rows that are read and encoded at once.
 BATCH_ROWS = 1 << 17
-DAMAGED = "The Parquet file is damaged, or was changed while it was read."
 # What is done with a batch of rows: the place of its first row in the table, the batch, the number of the thread that has
 # read it, and threads for what is left to do.
 Work = Callable[[int, pa.Table, int, Workers], None]
@@ -64,7 +60,7 @@ class ParquetVault(Guarded, Openable):
 
     def __init__(
         self,
-        files: list[dataset.ParquetFileFragment],
+        files: list[File],
         schema: Schema,
         workers: Workers,
         id_column: str | None = None,
@@ -89,7 +85,7 @@ class ParquetVault(Guarded, Openable):
         """
         files = open_files(path, schema)
         if people is not None:
-            _check_id_column(groups, files, schema)
+            check_ids(groups, files, schema)
         return cls(files, schema, Workers(n_jobs), groups, people)
 
     def count(self) -> Sealed[np.ndarray]:
@@ -176,7 +172,7 @@ class ParquetVault(Guarded, Openable):
     @cached_property
     def _pieces(self) -> "list[Piece]":
         """The row groups of the files, or the tables of the sample, one after the other."""
-        rows = [*_row_groups(self._files)] if self._sample is None else self._sample
+        rows = [*row_groups(self._files)] if self._sample is None else self._sample
         ends = accumulate(map(_n_rows, rows), initial=0)
         return [Piece(first, own) for first, own in zip(ends, rows, strict=False) if _n_rows(own)]
 
@@ -249,9 +245,7 @@ class ParquetVault(Guarded, Openable):
     def rows(self) -> Sealed[Rows]:
         """The sealed rows, for printed algorithms that open them; they must fit in memory."""
         batches = self._batches([*self.schema.features])
-        parts = [
-            read_columns(table, self.schema) for table in (empty_table(self._files[0], [*self.schema.features]), *batches)
-        ]
+        parts = [read_columns(table, self.schema) for table in (self._files[0].empty([*self.schema.features]), *batches)]
         return sealed_rows(parts, self._target_codes(), self.schema)
 
     def _target_codes(self) -> np.ndarray:
@@ -295,7 +289,7 @@ class Piece:
     """A row group of a file, or a table of a sample; ``first`` is the place of its first row among all rows."""
 
     first: int
-    rows: dataset.ParquetFileFragment | pa.Table
+    rows: File | pa.Table
 
     @property
     def n_rows(self) -> int:
@@ -307,56 +301,21 @@ class Piece:
             yield self.first, self.rows.select(names)
             return
         n_read = 0
-        for batch in _read_group(self.rows, names, BATCH_ROWS, use_threads):
+        for batch in self.rows.batches(names, BATCH_ROWS, use_threads):
             yield self.first + n_read, batch
             n_read += batch.num_rows
         if n_read != self.n_rows:
             raise TableError(DAMAGED)
 
 
-def _n_rows(rows: dataset.ParquetFileFragment | pa.Table) -> int:
+def _n_rows(rows: File | pa.Table) -> int:
     """The number of rows of a table, or of a row group as the file declares it."""
-    return rows.num_rows if isinstance(rows, pa.Table) else sum(group.num_rows for group in rows.row_groups)
+    return rows.num_rows if isinstance(rows, pa.Table) else rows.n_rows
 
 
 def _is_known(values: np.ndarray) -> np.ndarray:
     """A mask of the rows whose target is not left out."""
     return values >= 0 if values.dtype.kind == "i" else ~np.isnan(values)
-
-
-def open_files(
-    path: str | Path, schema: Schema, *, with_target: bool = True, any_type: bool = False
-) -> list[dataset.ParquetFileFragment]:
-    """The files of a table, each checked to have the columns and types that the schema declares; no row is read.
-
-    With ``any_type`` the types are not checked.
-    """
-    wanted = [*schema.features, *([schema.target.name] if with_target else [])]
-    try:
-        files = list(dataset.dataset(path, format="parquet").get_fragments())
-        for file in files:
-            file.ensure_complete_metadata()
-    except (OSError, pa.ArrowException):
-        raise TableError(f"{path} cannot be read as a Parquet file or folder.") from None
-    if not files:
-        raise TableError(f"There is no Parquet file in {path}.")
-    checked = set()
-    for file in files:
-        require_columns(file.physical_schema.names, wanted, file.path)
-        empty = empty_table(file, wanted)
-        if not any_type and empty.schema not in checked:
-            _check_types(empty, schema, with_target, file.path)
-            checked.add(empty.schema)
-    return files
-
-
-def _check_types(empty: pa.Table, schema: Schema, with_target: bool, path: str) -> None:
-    try:
-        read_columns(empty.select([*schema.features]), schema)
-        if with_target:
-            read_target(empty.column(schema.target.name), schema.target)
-    except TableError as error:
-        raise TableError(f"{path}: {error}") from None
 
 
 def _joined(tables: Iterable[pa.Table]) -> pa.Table:
@@ -371,58 +330,6 @@ def _takeable(batch: pa.Table) -> pa.Table:
         if plain is not None:
             batch = batch.set_column(index, field.name, batch.column(index).cast(plain))
     return batch
-
-
-def empty_table(file: dataset.ParquetFileFragment, names: list[str]) -> pa.Table:
-    """A table without rows that has some columns of a file, with their types."""
-    return pa.schema([file.physical_schema.field(name) for name in names]).empty_table()
-
-
-def read_batches(files: list[dataset.ParquetFileFragment], names: list[str], n_rows: int) -> Iterator[pa.Table]:
-    """Tables of some columns, at most ``n_rows`` rows each, one after the other; each file is read with its own types.
-
-    A cast to the types of another file would fail, or change a value, because of a single record.
-    """
-    # Row group after row group: a scanner of the whole table would decode many of them ahead.
-    for group in _row_groups(files):
-        yield from _read_group(group, names, n_rows)
-
-
-def _row_groups(files: list[dataset.ParquetFileFragment]) -> Iterator[dataset.ParquetFileFragment]:
-    with _damaged():
-        for file in files:
-            yield from file.split_by_row_group()
-
-
-def _read_group(
-    group: dataset.ParquetFileFragment, names: list[str], n_rows: int, use_threads: bool = True
-) -> Iterator[pa.Table]:
-    """Tables of some columns of a row group, at most ``n_rows`` rows each, one after the other."""
-    settings = {"columns": names, "batch_size": n_rows, "batch_readahead": 1, "use_threads": use_threads}
-    with _damaged():
-        for batch in group.scanner(group.physical_schema, **settings).to_batches():
-            if batch.num_rows:
-                yield pa.Table.from_batches([batch])
-
-
-@contextmanager
-def _damaged() -> Iterator[None]:
-    """Turn what pyarrow raises about a file into a ``TableError``: its own message could quote values."""
-    try:
-        yield
-    except (OSError, pa.ArrowException):
-        raise TableError(DAMAGED) from None
-
-
-def _check_id_column(name: Any, files: list[dataset.ParquetFileFragment], schema: Schema) -> None:
-    """Raise ``TableError`` unless a column of this name can hold ids of persons in every file."""
-    if not isinstance(name, str):
-        raise TableError("With a file, groups is the name of its column of ids.")
-    if name in schema.features or name == schema.target.name:
-        raise TableError(f"Column {name!r}, named by groups, is in the schema; an id of a person is no feature.")
-    for file in files:
-        require_columns(file.physical_schema.names, [name], file.path, "named by groups")
-        read_ids(empty_table(file, [name]).column(0))
 
 
 def _spilled(shape: tuple[int, ...], dtype: Any) -> np.ndarray:

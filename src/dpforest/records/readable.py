@@ -3,6 +3,7 @@
 Privacy: none. The counts are exact, and near misses are values of the rows: only the table's holder may see them.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,15 +11,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpforest.errors import TableError
 from dpforest.records.categories import category_codes
 from dpforest.records.columns import distinct, read_columns, to_numbers
 from dpforest.records.dates import to_seconds
 from dpforest.records.iso_text import NO_DATE
-from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Classes, Date, Feature, Numeric, Schema
+from dpforest.records.reader import Part
+from dpforest.records.text import PLAIN, count_missing
+from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Classes, Date, Feature, Format, Numeric, Schema
+from dpforest.schema.format import THOUSANDS
 
-Part = tuple[pa.Table, Any]  # features and target, as ``tables.read_parts`` gives them
 # The number of near misses of a column that are shown, the most frequent first.
 MOST_NEAR = 5
 
@@ -29,12 +33,13 @@ class Reading:
 
     name: str
     feature: Feature
-    counts: Counter[str] = field(default_factory=Counter)  # by "fits", "beyond", "missing" and "unreadable"
+    # By "fits", "beyond", "missing" and "unreadable"; by "groups" those that fit or lie beyond, with odd marks of thousands.
+    counts: Counter[str] = field(default_factory=Counter)
     near: Counter[tuple[str, str]] = field(default_factory=Counter)  # by value and the listed one that it nearly matches
     problem: str | None = None
 
-    def add(self, column: Any, n_missing: int) -> None:
-        """Add the values of some more rows to the counts; ``n_missing`` of their cells are empty as they are written."""
+    def add(self, column: Any, written: Any, format: Format) -> None:
+        """Add the values of some more rows to the counts, given as they are read, and as they are written by a format."""
         try:
             (values,) = read_columns(pa.table({self.name: column}), _alone(self.name, self.feature))
         except TableError as error:
@@ -45,12 +50,14 @@ class Reading:
             return
         # Text that is no number was read as missing, and text that is not UTF-8 as a value that is not listed.
         n_undecodable = _count_undecodable(column)
+        n_missing = count_missing(written, self.name, self.feature, format)
         n_unreadable = max(column.null_count - n_missing, 0) + n_undecodable
         if not isinstance(self.feature, Categorical):
             numbers = to_numbers(values).astype(np.float64)
             lower, upper = self.feature.range
             n_known = np.count_nonzero(~np.isnan(numbers))
             n_fit = np.count_nonzero((numbers >= lower) & (numbers <= upper))
+            self.counts["groups"] += _count_odd_groups(written, format)
         else:
             codes, n_values = category_codes(values, self.feature), self.feature.n_values
             n_known, n_fit = np.count_nonzero(codes <= n_values), np.count_nonzero(codes < n_values)
@@ -87,29 +94,42 @@ class Reading:
             {"value": value, "would_match": label, "values": count}
             for (value, label), count in self.near.most_common(MOST_NEAR)
         ]
-        return {"name": self.name, "kind": self.feature.kind, **counts, "near": near, "problem": self.problem}
+        found = {"near": near, "odd_groups": self.counts["groups"], "problem": self.problem}
+        return {"name": self.name, "kind": self.feature.kind, **counts, **found}
 
 
-def count_readable(parts: Iterable[tuple[Part, Part]], schema: Schema) -> tuple[int, list[Reading]]:
+def count_readable(parts: Iterable[tuple[Part, Part]], schema: Schema, format: Format = PLAIN) -> tuple[int, list[Reading]]:
     """The number of rows, and a reading of each feature and the target.
 
-    Each part comes twice: as the schema reads it, and as it is written; see ``as_written``.
+    Each part comes twice: as the schema reads it, and as it is written; see ``as_written``. ``format`` is that of text.
     """
     target = schema.target
     as_feature = Categorical(target.labels) if isinstance(target, Classes) else Numeric(target.lower, target.upper)
     readings = [*(Reading(name, part) for name, part in schema.features.items()), Reading(target.name, as_feature)]
     n_rows = 0
-    for (features, labels), (written, written_labels) in parts:
+    for (features, labels, _), (written, written_labels, _) in parts:
+        assert labels is not None
+        assert written_labels is not None
         n_rows += len(labels)
         for reading in readings[:-1]:
-            reading.add(features.column(reading.name), written.column(reading.name).null_count)
-        readings[-1].add(labels, written_labels.null_count)
+            reading.add(features.column(reading.name), written.column(reading.name), format)
+        readings[-1].add(labels, written_labels, format)
     return n_rows, readings
 
 
 def as_written(schema: Schema) -> Schema:
     """A schema with the same columns that lists text and numbers, so that nothing is turned into either."""
-    return Schema(dict.fromkeys(schema.features, Categorical(["?", 0])), Classes(["?", 0], name=schema.target.name))
+    either = ["\0", 0]
+    return Schema(dict.fromkeys(schema.features, Categorical(either)), Classes(either, name=schema.target.name))
+
+
+def _count_odd_groups(written: Any, format: Format) -> int:
+    """The number of texts in which a mark of thousands is not followed by three digits: it may be the decimal mark."""
+    if not format.thousands or not pa.types.is_string(written.type):
+        return 0
+    marks = f"[{re.escape(THOUSANDS[format.thousands])}]"
+    odd = pc.match_substring_regex(written.cast(pa.binary()), rf"[0-9]{marks}(?:[0-9]{{0,2}}(?:[^0-9]|$)|[0-9]{{4}})")
+    return pc.sum(odd).as_py() or 0
 
 
 def _count_undecodable(column: pa.ChunkedArray) -> int:

@@ -1,5 +1,6 @@
 """The schema: what is public about a table before anyone looks at it. Public values only."""
 
+from dpforest.schema.format import ALWAYS_MISSING, Format
 from dpforest.schema.kinds import (
     BUCKETS,
     FINE_STEPS,
@@ -25,6 +26,7 @@ from dpforest.schema.schema import (
 )
 
 __all__ = [
+    "ALWAYS_MISSING",
     "BUCKETS",
     "FINE_STEPS",
     "MOST_FILE_BYTES",
@@ -37,6 +39,7 @@ __all__ = [
     "Classes",
     "Date",
     "Feature",
+    "Format",
     "Numeric",
     "Schema",
     "Target",

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpforest.common.jsonable import to_json
+from dpforest.schema.format import Format
 from dpforest.schema.patterns import ANY, matches
 from dpforest.schema.schema import UNFILLED, toml_tables, toml_value
 
@@ -52,17 +53,33 @@ CATEGORIES = (
     '# categories = ["...", "..."]  # all that are possible; any other value counts as "other"',
     "# learn = true  # or pay for a list of the common ones, where delta is above 0",
 )
+FORMAT = """
+[format]
+# How the file writes its cells, as its first rows suggest it; please look. Words such as NA and NULL are always missing."""
+ABOUT_FORMAT = {
+    "separator": "what stands between cells",
+    "encoding": "how characters are stored",
+    "decimal": "the decimal mark of numbers",
+    "thousands": "what stands between thousands",
+    "dates": "the order of day, month and year in dates such as 31.12.2024; ISO 8601 is always read",
+    "missing": "words that stand for missing; a category or label that is listed does not",
+    "missing_in": "numbers that stand for missing in a column: a guess, since they are frequent and far from the others",
+}
 CLASSES = ('# or, if the numbers are labels: kind = "classes" and labels = [0, 1]',)
 ANY_TARGET = (
     '# the column to predict: "classes" and labels = ["no", "yes"] with all that are possible; or "bounded", for a number',
 )
 
 
-def draft(kinds: Mapping[str, str], target: str | None) -> dict[str, Any]:
+def draft(
+    kinds: Mapping[str, str], target: str | None, format: Format | None = None, with_patterns: bool = True
+) -> dict[str, Any]:
     """The entries of a schema file, for columns by name with their kind; what a person has to fill in is ``UNFILLED``."""
     columns = {name: kind for name, kind in kinds.items() if name != target and kind != UNUSABLE}
-    features = {name: ENTRIES[kind] for name, kind in _by_patterns(columns).items()}
-    return {"vouched_by": UNFILLED, "target": _target(kinds, target), "features": features}
+    features = {name: ENTRIES[kind] for name, kind in (_by_patterns(columns) if with_patterns else columns).items()}
+    content = {"vouched_by": UNFILLED, "target": _target(kinds, target), "features": features}
+    entries = {} if format is None else format.to_dict()
+    return content | {"format": entries} if entries else content
 
 
 def _target(kinds: Mapping[str, str], target: str | None) -> dict[str, object]:
@@ -104,9 +121,15 @@ def toml_draft(content: Mapping[str, Any]) -> str:
         WHY + (STAR if has_pattern else ""),
         f"vouched_by = {toml_value(content['vouched_by'])}  # who says that these facts are public, and why",
         "# n_rows = ...  # only if the number of rows is public",
-        *toml_tables(content, _comments),
+        *_format_lines(content.get("format", {})),
+        *toml_tables({name: part for name, part in content.items() if name != "format"}, _comments),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _format_lines(entries: Mapping[str, Any]) -> list[str]:
+    lines = [f"{name} = {toml_value(value)}  # {ABOUT_FORMAT[name]}" for name, value in entries.items()]
+    return [FORMAT, *lines] if lines else []
 
 
 def _comments(part: Mapping[str, Any]) -> tuple[str, ...]:

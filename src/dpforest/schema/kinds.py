@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from dpforest.common.jsonable import unboxed
 from dpforest.errors import SchemaError, shown
+from dpforest.schema.in_python import call
 
 # A bounded target is put on a grid of 0 .. TARGET_STEPS, so that its sums are exact integers.
 TARGET_STEPS = 1024
@@ -83,8 +84,8 @@ def _distinct(part: Any, values: Any) -> tuple[Hashable, ...]:
     """The values of a list as a tuple; raises unless there is at least one and none is there twice."""
     what = type(part).__name__
     if isinstance(values, str) or not isinstance(values, Iterable):
-        text = "the text " if isinstance(values, str) else ""
-        raise SchemaError(f"{what} needs a list of values, not {text}{shown(values)}.")
+        instead = f": {what}([{shown(values)}, ...])" if isinstance(values, str) and len(values) < 100 else ""
+        raise SchemaError(f"{what} needs a list of values, not {shown(values)}{instead}.")
     listed = tuple(unboxed(value) for value in values)
     try:
         n_distinct = len(set(listed))
@@ -107,6 +108,7 @@ class Numeric(_Ranged):
 
     integer: bool = False
     kind: ClassVar[str] = "numeric"
+    __repr__ = call
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -131,6 +133,7 @@ class Categorical:
     learn: bool = False
     buckets: int = BUCKETS  # stored with a model, so that another default does not change what it predicts
     kind: ClassVar[str] = "categorical"
+    __repr__ = call
 
     def __post_init__(self) -> None:
         if not isinstance(self.categories, tuple) or self.categories:
@@ -176,6 +179,7 @@ class Date:
     upper: str | date | None = None
     time: bool = False
     kind: ClassVar[str] = "date"
+    __repr__ = call
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "time", unboxed(self.time))
@@ -237,6 +241,7 @@ class Classes:
     other: Hashable = None
     name: str = "target"
     kind: ClassVar[str] = "classes"
+    __repr__ = call
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", _distinct(self, self.labels))
@@ -264,6 +269,7 @@ class Bounded(_Ranged):
 
     name: str = "target"
     kind: ClassVar[str] = "bounded"
+    __repr__ = call
     # The number of integers that are summed for a group of records: 1, z and z**2, with z in 0 .. TARGET_STEPS.
     width: ClassVar[int] = 3
     # The number of values that a node releases: sums of 1-z and z (low and high), with z scaled to 0 .. 1.

@@ -6,17 +6,19 @@ Bounds, categories, classes and target range come from here and never from rows.
 import json
 import math
 import numbers
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from dpforest.common.files import read_whole, write_whole
+from dpforest.common.entries import read_entries
+from dpforest.common.files import write_whole
 from dpforest.common.jsonable import to_json
 from dpforest.errors import OutputError, SchemaError, shown
+from dpforest.schema.format import ALWAYS_MISSING, Format
+from dpforest.schema.in_python import call
 from dpforest.schema.kinds import KINDS, Categorical, Feature, Target
 
 # Stands in a draft for what a person has to fill in.
@@ -34,7 +36,8 @@ def _check_name(name: Any) -> None:
 class Schema:
     """The public facts about a table: its features, its target and, if it is public, its number of rows.
 
-    ``vouched_by`` names who says that these facts are public, and why; the privacy report shows it.
+    ``vouched_by`` names who says that these facts are public, and why; the privacy report shows it. ``format`` says how text
+    files of such tables write their cells.
 
     Example
     -------
@@ -52,6 +55,8 @@ class Schema:
     n_rows: int | None = None
     source: str = "declared"
     vouched_by: str | None = None
+    format: Format = field(default_factory=Format)
+    __repr__ = call
 
     def __post_init__(self) -> None:
         if not isinstance(self.features, Mapping) or not self.features:
@@ -80,6 +85,8 @@ class Schema:
             )
         if self.vouched_by is not None and not isinstance(self.vouched_by, str):
             raise SchemaError(f"Schema(vouched_by=...) must be text or None, not {shown(self.vouched_by)}.")
+        if not isinstance(self.format, Format):
+            raise SchemaError(f"Schema(format=...) must be Format(...), not {shown(self.format)}.")
         object.__setattr__(self, "features", MappingProxyType(dict(self.features)))
 
     @property
@@ -96,8 +103,38 @@ class Schema:
         """The names of the columns whose categories a fit has to learn."""
         return tuple(name for name, part in self.features.items() if isinstance(part, Categorical) and part.learn)
 
+    def for_pandas(self) -> dict[str, Any]:
+        """What ``pandas.read_csv`` has to be told to read a text file as the command line does: ``read_csv(path, **this)``.
+
+        Above all columns of text stay text: pandas would turn "01" into 1 and "TRUE" into True. The schema must name its
+        columns without patterns, as that of a fitted model does.
+        """
+        parts: dict[str, Any] = {**self.features, self.target.name: self.target}
+        listed = {name: getattr(part, "categories", getattr(part, "labels", ())) for name, part in parts.items()}
+        no_text = {name for name, part in parts.items() if part.kind in ("numeric", "bounded")}
+        no_text |= {name for name, own in listed.items() if own and not any(isinstance(value, str) for value in own)}
+        dates = [name for name, part in parts.items() if part.kind == "date" and self.format.dates != Format.dates]
+        words = {name: [*ALWAYS_MISSING, *self.format.missing, *self.format.missing_in.get(name, ())] for name in parts}
+        return {
+            "sep": self.format.separator,
+            "encoding": self.format.encoding,
+            "decimal": self.format.decimal,
+            "thousands": self.format.thousands or None,
+            "keep_default_na": False,
+            "na_values": {name: [word for word in own if word not in listed[name]] for name, own in words.items()},
+            "usecols": list(parts),
+            "dtype": {name: str for name in parts if name not in no_text and name not in dates},
+            "converters": dict.fromkeys(dates, self.format.iso_date),
+        }
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Schema, (dict(self.features), self.target, self.n_rows, self.source, self.vouched_by))
+        return (Schema, (dict(self.features), self.target, self.n_rows, self.source, self.vouched_by, self.format))
+
+    def _repr_html_(self) -> str:
+        """The schema as a table, for notebooks."""
+        from dpforest.schema.page import schema_html  # which is made of schemas
+
+        return schema_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The entries of a schema file, as plain values."""
@@ -111,6 +148,8 @@ class Schema:
             content["source"] = self.source
         if self.vouched_by is not None:
             content["vouched_by"] = self.vouched_by
+        if entries := self.format.to_dict():
+            content["format"] = entries
         return content
 
     @classmethod
@@ -118,14 +157,15 @@ class Schema:
         """The schema with the entries of a schema file; raises ``SchemaError`` if they are not complete."""
         if not isinstance(content, Mapping) or not {"features", "target"} <= set(content):
             raise SchemaError("A schema file needs the entries 'features' and 'target'.")
-        unknown = set(content) - {"features", "target", "n_rows", "source", "vouched_by"}
+        unknown = set(content) - {"features", "target", "n_rows", "source", "vouched_by", "format"}
         if unknown:
             raise SchemaError(f"A schema file has no entry {sorted(unknown)[0]!r}.")
         if not isinstance(content["features"], Mapping):
             raise SchemaError("The entry 'features' of a schema file maps column names to their kind.")
         features = {str(name): _part(f"feature {name!r}", part) for name, part in content["features"].items()}
         target = _part("the target", content["target"])
-        return cls(features, target, content.get("n_rows"), content.get("source", "declared"), content.get("vouched_by"))
+        rest = {name: content[name] for name in ("n_rows", "source", "vouched_by") if name in content}
+        return cls(features, target, **rest, format=Format.from_dict(content.get("format", {})))
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Schema":
@@ -154,18 +194,7 @@ class Schema:
 
 def read_schema_file(path: str | Path) -> Any:
     """The entries of a ``.json`` or ``.toml`` file, unchecked."""
-    path = Path(path)
-    parsers: dict[str, Any] = {".json": partial(json.loads, object_pairs_hook=_without_repeats), ".toml": tomllib.loads}
-    if path.suffix not in parsers:
-        raise SchemaError(f"A schema file ends in .json or .toml, not {path.suffix!r} ({path}).")
-    try:
-        return parsers[path.suffix](_text(read_whole(path, MOST_FILE_BYTES)))
-    except OSError as error:
-        raise SchemaError(f"The schema file {path} cannot be read: {error.strerror}.") from None
-    except OutputError as error:
-        raise SchemaError(f"The schema file cannot be read: {error}") from None
-    except (ValueError, RecursionError) as error:
-        raise SchemaError(f"The schema file {path} is not valid {path.suffix[1:].upper()}: {error}.") from None
+    return read_entries(path, "schema", MOST_FILE_BYTES, SchemaError)
 
 
 # Entries that a draft may leave open. A "?" anywhere else is a value: a column or a single label may be called so.
@@ -206,20 +235,6 @@ def _part(what: str, content: Any) -> Any:
         ) from None
 
 
-def _text(content: bytes) -> str:
-    """The text of UTF-8 bytes, with every line end as a single line feed."""
-    return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the entry {repeated!r} is there twice")
-    return content
-
-
 def _check_storable(values: Any) -> None:
     """Raise unless a file can hold the values as they are."""
     if isinstance(values, dict | list):
@@ -235,9 +250,11 @@ def _json_text(content: dict[str, Any]) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """A text, number, truth value or list as TOML writes it."""
+    """A text, number, truth value, list or mapping as TOML writes it."""
     if isinstance(value, list):
         return "[" + ", ".join(toml_value(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{toml_value(name)} = {toml_value(item)}" for name, item in value.items()) + "}"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -249,8 +266,9 @@ def toml_value(value: Any) -> str:
 def toml_tables(
     content: Mapping[str, Any], comments: Callable[[Mapping[str, Any]], Iterable[str]] = lambda part: ()
 ) -> list[str]:
-    """The lines of TOML for the target and each feature, with the comments on each below it."""
-    tables = [("target", content["target"])]
+    """The lines of TOML for the format if there is one, the target and each feature, with the comments on each below it."""
+    tables = [("format", content["format"])] if "format" in content else []
+    tables += [("target", content["target"])]
     tables += [(f"features.{toml_value(name)}", part) for name, part in content["features"].items()]
     lines: list[str] = []
     for header, part in tables:

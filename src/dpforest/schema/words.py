@@ -1,6 +1,6 @@
 """How columns are read, and what would make a schema sharper, in words for people. Public values only."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,15 @@ def how_found(part: Feature | Target) -> str:
         return ""
     when = "where the signal pays, " if isinstance(part, Numeric) else ""
     return f"; {when}a part of the budget finds where they lie"
+
+
+def format_words(entries: Mapping[str, Any]) -> str:
+    """The entries of the format of text files, such as "separator ';', decimal ','"."""
+    words = {name: value for name, value in entries.items() if name != "missing_in"}
+    words |= {f"missing in {column}": own for column, own in entries.get("missing_in", {}).items()}
+    return ", ".join(
+        f"{name} {' '.join(map(repr, value)) if isinstance(value, list) else repr(value)}" for name, value in words.items()
+    )
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,12 @@ from dpforest.privacy.events import Mechanism
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.walk import entries
-from dpforest.recipes import get_recipe
+from dpforest.recipes import get_recipe, is_listed
 from dpforest.records.memory.vault import Vault
 from dpforest.schema import Schema
 from dpforest.schema.patterns import expanded, patterns_of
 from dpforest.show.gaps import gaps, shares_by_kind
+from dpforest.show.recipe_plan import charge_lines, part_lines
 
 WORDS: dict[type, str] = {
     MaxOperator: "how many records are of the most common class of their child",
@@ -64,6 +65,10 @@ class Line:
     value: str
     why: str
 
+    @classmethod
+    def of(cls, cells: tuple[str, str, str]) -> "Line":
+        return cls(*cells)
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -86,8 +91,9 @@ def explain(
     n_trees: int | None = None,
     max_depth: int | None = None,
     columns: Sequence[str] | None = None,
+    recipe: str | Recipe = "auto",
 ) -> Explanation:
-    """The plan of the default recipe for about ``n_rows`` rows; None takes the number that the schema declares.
+    """The plan of a recipe for about ``n_rows`` rows; None takes the number that the schema declares.
 
     ``columns`` are the names of the table's columns, which a schema with patterns needs.
     """
@@ -106,17 +112,24 @@ def explain(
     if guess is None:
         raise ParameterError("The schema does not declare the number of rows; say how many you expect, roughly.")
     check_delta(schema, epsilon, delta)
-    sketch = get_recipe("auto")
+    sketch = get_recipe(recipe) if isinstance(recipe, str) else recipe
+    sketch.check(schema)
     of_table = replace(public_facts(schema, sketch, epsilon, delta), n_rows=float(guess))
     facts = sampled_facts(of_table, sketch.secret_sample.share(of_table), ledger)
-    recipe = replace(sketch.resolve(facts, n_trees, max_depth), secret_sample=ALL_ROWS)
-    is_public = schema.n_rows is not None
-    forest, ledger = _dry_run(schema, recipe, facts, is_public)
+    planned = replace(sketch.resolve(facts, n_trees, max_depth), secret_sample=ALL_ROWS)
+    is_public, is_free = schema.n_rows is not None, schema.n_rows is not None or not sketch.needs_rows
+    forest, ledger = _dry_run(schema, planned, facts, is_free)
+    left = 1.0 if is_free or ledger.unit == "rho" else 1 - planned.n_rows_share
+    rows, unknown = _rows(of_table, facts, is_public, sketch.needs_rows), tuple(_unknown(schema, ledger, left))
+    if not (is_listed(sketch) and sketch.name == "auto"):
+        choices, shares = map(Line.of, part_lines(planned)), map(Line.of, charge_lines(ledger, left))
+        measured = [] if is_free else [_number_of_rows(planned)]
+        return Explanation((*rows[:-1], *choices), (*measured, *shares), (), unknown)
     return Explanation(
-        (*_rows(of_table, facts, is_public), *_choices(recipe, facts, ledger)),
-        tuple(_shares(recipe, facts, ledger, is_public)),
-        tuple(_noise(forest, ledger, recipe, facts)),
-        tuple(_unknown(schema, ledger, 1.0 if is_public or ledger.unit == "rho" else 1 - recipe.n_rows_share)),
+        (*rows, *_choices(planned, facts, ledger)),
+        tuple(_shares(planned, facts, ledger, is_public)),
+        tuple(_noise(forest, ledger, planned, facts)),
+        unknown,
     )
 
 
@@ -128,9 +141,10 @@ def _dry_run(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> t
     return fit_forest(empty, recipe, gate), gate.ledger
 
 
-def _rows(of_table: Facts, facts: Facts, is_public: bool) -> list[Line]:
+def _rows(of_table: Facts, facts: Facts, is_public: bool, needs_rows: bool) -> list[Line]:
     """Lines on the rows of the table, on the secret sample of them, if the fit is made from one, and on what they weigh."""
-    why_rows = "declared public by the schema" if is_public else "your guess; the fit plans with a number that it measures"
+    measured = "the fit plans with a number that it measures" if needs_rows else "the recipe asks for none"
+    why_rows = "declared public by the schema" if is_public else f"your guess; {measured}"
     lines = [Line("rows", f"{of_table.n_rows:,.0f}", why_rows)]
     if facts.n_rows < of_table.n_rows:
         why = (
@@ -219,8 +233,7 @@ def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> li
     unit = "rho" if facts.delta > 0 and not recipe.without_delta else "epsilon"
     left, lines = 1.0, []
     if not is_public:
-        why = "of epsilon; the plan follows from what is measured"
-        lines.append(_share("number of rows", recipe.n_rows_share, why))
+        lines.append(_number_of_rows(recipe))
         left = 1.0 if unit == "rho" else 1 - recipe.n_rows_share
     whole = left
     if lists := [entry.mechanism for _, entry in entries(ledger.root) if entry.purpose.kind == PURPOSE]:
@@ -273,6 +286,10 @@ def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> li
     if order:
         lines.append(_share("order", whole * order.share, f"of {unit}; one joint draw of noise for all features"))
     return lines
+
+
+def _number_of_rows(recipe: Recipe) -> Line:
+    return _share("number of rows", recipe.n_rows_share, "of epsilon; the plan follows from what is measured")
 
 
 def _named(mechanism: Mechanism, n_lists: int, delta: float) -> str:

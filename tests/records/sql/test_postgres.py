@@ -12,11 +12,11 @@ from tests.conformance.conformance_tables import easy
 from tests.conformance.postgres_server import DATABASE, KEEPER, READER, as_root, connect, write_table
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
-from dpforest.cli.connections import open_table
 from dpforest.errors import ParameterError, TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees
 from dpforest.records.memory.vault import Vault
+from dpforest.records.sql.addresses import open_table
 from dpforest.records.sql.vault import NOT_KEPT, SqlVault
 from dpforest.schema.domain import Domain, Grid
 

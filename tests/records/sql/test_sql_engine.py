@@ -14,7 +14,6 @@ from tests.conformance.conformance import Twin, grow_at_random, in_memory
 from tests.conformance.conformance_tables import easy, nasty
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.cli.connections import open_table
 from dpforest.errors import ParameterError, TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees, OneTree, Poisson, Scored, Weighted
@@ -23,8 +22,10 @@ from dpforest.records.memory.vault import encode
 from dpforest.records.sql import coins as sql_coins
 from dpforest.records.sql import placed as sql_placed
 from dpforest.records.sql import session as sql_session
+from dpforest.records.sql.addresses import open_table
 from dpforest.records.sql.codes import check_names
 from dpforest.records.sql.vault import NOT_KEPT, SqlVault
+from dpforest.records.tables import open_reader
 from dpforest.schema import FINE_STEPS
 from dpforest.schema.domain import Domain, Grid
 
@@ -331,13 +332,16 @@ def test_files_and_parquet_are_opened_by_their_address_and_give_the_forest_of_me
         ("postgresql://u:hush@127.0.0.1:1/d::t", TableError, "No connection to database 'd' at 127.0.0.1:1"),
         ("postgresql://u:hush@127.0.0.1:99999/d::t", ParameterError, "cannot be read"),
         ("postgresql://u:hush@127.0.0.1::t", ParameterError, "names no database"),
+        ("postgresql:/u:hush@127.0.0.1::t", ParameterError, "cannot be read"),
+        ("postgres:u:hush@127.0.0.1/d::t", ParameterError, "cannot be read"),
     ],
 )
 def test_an_address_that_leads_nowhere_is_refused_without_its_password(tmp_path, monkeypatch, address, error, said):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(error, match=said.replace("*", r"\*")) as caught:
-        open_table(address)
-    assert "hush" not in str(caught.value)
+    for open_it in (open_table, lambda address: open_reader(address).names()):
+        with pytest.raises(error, match=said.replace("*", r"\*")) as caught:
+            open_it(address)
+        assert "hush" not in str(caught.value)
 
 
 def test_a_file_that_is_no_database_or_has_no_such_table_is_refused(tmp_path):

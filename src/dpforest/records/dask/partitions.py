@@ -15,7 +15,6 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from dask import delayed
-from pyarrow import dataset
 
 from dpforest.common.threads import Workers
 from dpforest.errors import TableError
@@ -35,7 +34,8 @@ from dpforest.records.dask.tasks import Packed, reporting
 from dpforest.records.given import to_objects
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.memory.vault import count_around, encode
-from dpforest.records.parquet import ParquetVault, open_files
+from dpforest.records.parquet import ParquetVault
+from dpforest.records.parquet_rows import File, open_files
 from dpforest.schema import Bounded, Schema, Target
 from dpforest.schema.domain import Domain, derived
 
@@ -72,7 +72,7 @@ class Codes:
 class Files:
     """Some row groups of Parquet files that any worker can read; an ``Origin`` that reads the records when needed."""
 
-    fragments: tuple[dataset.ParquetFileFragment, ...]
+    files: tuple[File, ...]
     schema: Schema
     domain: Domain | None
     n_jobs: int
@@ -80,9 +80,9 @@ class Files:
     sample: tuple[Fraction, bytes, int] | None = None  # a share, a secret key and the number of these row groups
 
     @staticmethod
-    def stamp_of(fragment: dataset.ParquetFileFragment) -> tuple[Any, ...]:
+    def stamp_of(file: File) -> tuple[Any, ...]:
         """The size of a file and the time of its last change, as they are now."""
-        info = fragment.filesystem.get_file_info(fragment.path)
+        info = file.fragment.filesystem.get_file_info(file.fragment.path)
         return info.size, info.mtime_ns
 
     def counter(self) -> MemoryCounter:
@@ -93,7 +93,7 @@ class Files:
     def ask(self, read: Callable[[ParquetVault], Any]) -> Any:
         """What ``read`` gives of the row groups; raises if a file is not the one that was sealed, before or after."""
         before = self._stamps_now()
-        vault = ParquetVault([*self.fragments], self.schema, Workers(self.n_jobs))
+        vault = ParquetVault([*self.files], self.schema, Workers(self.n_jobs))
         if self.sample is not None:
             share, key, number = self.sample
             # The same rows each time: as long as the stamps are the same, so are rows and their order.
@@ -104,12 +104,12 @@ class Files:
         return found
 
     def _stamps_now(self) -> tuple[Any, ...]:
-        return tuple(map(self.stamp_of, self.fragments))
+        return tuple(map(self.stamp_of, self.files))
 
     @property
     def n_rows(self) -> int:
         """The number of rows, by what the files declare, without a sample."""
-        return sum(group.num_rows for fragment in self.fragments for group in fragment.row_groups)
+        return sum(file.n_rows for file in self.files)
 
     @property
     def n_bytes(self) -> int:
@@ -414,21 +414,21 @@ def _together(pieces: list[Files], n_groups: int) -> list[Files]:
     return [
         replace(
             pieces[start],
-            fragments=tuple(fragment for piece in pieces[start:end] for fragment in piece.fragments),
+            files=tuple(file for piece in pieces[start:end] for file in piece.files),
             stamps=tuple(stamp for piece in pieces[start:end] for stamp in piece.stamps),
         )
         for start, end in pairwise(edges)
     ]
 
 
-def _pieces(file: Any) -> list[Any]:
+def _pieces(file: File) -> list[File]:
     """The pieces of a file, each of whole row groups; a file without row groups is one piece."""
     pieces: list[list[int]] = []
     n_rows = PARTITION_ROWS
-    for group in file.row_groups:
+    for group in file.fragment.row_groups:
         if n_rows >= PARTITION_ROWS:
             pieces.append([])
             n_rows = 0
         pieces[-1].append(group.id)
         n_rows += group.num_rows
-    return [file.subset(row_group_ids=piece) for piece in pieces] or [file]
+    return [file.of(piece) for piece in pieces] or [file]

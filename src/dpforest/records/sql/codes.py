@@ -31,13 +31,23 @@ from dpforest.schema.domain import MOST_TABLED, Domain, Grid, too_long
 LONG_LIST = 16
 
 
-def check_columns(table: Any, schema: Schema) -> None:
+def check_columns(table: Any, schema: Schema, with_target: bool = True) -> None:
     """Raise ``TableError`` unless the table has the columns of the schema with types that fit; no row is read."""
     import pyarrow as pa
 
-    require_columns(list(table.columns), (*schema.features, schema.target.name), "the table")
+    empty = empty_columns(table, [*schema.features, *([schema.target.name] if with_target else [])])
+    read_columns(pa.table({name: empty[name] for name in schema.features}), schema)
+    if with_target:
+        read_target(pa.chunked_array([empty[schema.target.name]]), schema.target)
+
+
+def empty_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Arrays of Arrow without values, for columns of types that can be read; raises ``TableError`` for others."""
+    import pyarrow as pa
+
+    require_columns(list(table.columns), names, "the table")
     empty = {}
-    for name in (*schema.features, schema.target.name):
+    for name in names:
         dtype = table.schema()[name]
         if dtype.is_string():
             empty[name] = pa.array([], pa.string())
@@ -51,11 +61,10 @@ def check_columns(table: Any, schema: Schema) -> None:
                 f"Column {name!r} has the type {type(dtype).__name__} in the database; columns of numbers, truth values, "
                 "dates and text can be read. Convert the column, for example in a view."
             )
-    read_columns(pa.table({name: empty[name] for name in schema.features}), schema)
-    read_target(pa.chunked_array([empty[schema.target.name]]), schema.target)
+    return empty
 
 
-def check_reading(table: Any, schema: Schema, session: Session) -> None:
+def check_reading(table: Any, schema: Schema, session: Session, with_target: bool = True) -> None:
     """Raise ``TableError`` if the engine refuses to read a column as it is declared.
 
     The query is about no row, so types alone decide.
@@ -65,11 +74,14 @@ def check_reading(table: Any, schema: Schema, session: Session) -> None:
     nobody = table.limit(0)
     domain = Domain.of(schema, Grid(bins=1))
     engine = session.backend.name
-    codes = feature_codes(nobody, domain, engine) | {"y": target_code(nobody, schema.target, engine)}
+    names = [domain.column_names[each.column] for each in domain.derived]
+    codes = feature_codes(nobody, domain, engine)
+    if with_target:
+        codes["y"] = target_code(nobody, schema.target, engine)
+        names.append(schema.target.name)
     if _can_read(nobody, codes, session):
         return
-    names = [domain.column_names[each.column] for each in domain.derived]
-    for name, (column, code) in zip((*names, schema.target.name), codes.items(), strict=True):
+    for name, (column, code) in zip(names, codes.items(), strict=True):
         if not _can_read(nobody, {column: code}, session):
             raise TableError(
                 f"The database cannot read column {name!r} as the schema declares it, because of its type there, or the "

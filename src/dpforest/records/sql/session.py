@@ -93,7 +93,7 @@ class Session(Guarded):
             return
         from psycopg import IsolationLevel
 
-        with _refusals("A transaction was refused by the database."):
+        with refusing("A transaction was refused by the database."):
             connection = self.backend.con
             before = connection.isolation_level, connection.read_only
             connection.isolation_level, connection.read_only = IsolationLevel.REPEATABLE_READ, True
@@ -127,7 +127,7 @@ class Session(Guarded):
     def _keep(self, select: Any, columns: Sequence[str], source: Relation | None = None) -> Relation:
         """A new temporary table with the result of a query, or with the rows of a table of Arrow."""
         name = self._new_name()
-        with _refusals("The database could not make a temporary table, or the connection was lost."):
+        with refusing("The database could not make a temporary table, or the connection was lost."):
             self._made[name] = None
             if isinstance(select, str):
                 self._run(f"CREATE TEMPORARY TABLE {name} AS {self._with(source)}{select}")
@@ -140,7 +140,7 @@ class Session(Guarded):
         if self.backend.name == "duckdb" and set(columns) <= set(table.columns):
             # DuckDB writes these columns only. Other engines would write whole rows, and keep the old ones beside them.
             sets = ", ".join(f"{name} = {value}" for name, value in columns.items())
-            with _refusals("The database could not change a temporary table, or the connection was lost."):
+            with refusing("The database could not change a temporary table, or the connection was lost."):
                 self._run(
                     f"UPDATE {table.name} SET {sets}{f' FROM {join.table.name} WHERE {join.condition}' if join else ''}"
                 )
@@ -170,18 +170,18 @@ class Session(Guarded):
     def drop(self, table: Relation) -> None:
         """Drop a table that was kept; other tables are left alone."""
         if table.name in self._made:
-            with _refusals("The database could not drop a temporary table, or the connection was lost."):
+            with refusing("The database could not drop a temporary table, or the connection was lost."):
                 _drop(self.backend, table.name)
             del self._made[table.name]
 
     def fetch(self, select: str, source: Relation) -> dict[str, np.ndarray]:
         """The result of a query about ``source``, without nulls, as arrays of integers by column."""
-        with _refusals("The database could not answer a query, or the connection was lost."):
+        with refusing("The database could not answer a query, or the connection was lost."):
             return {name: _whole(values) for name, values in self._answer(select, source).items()}
 
     def fetch_texts(self, select: str, source: Relation) -> dict[str, int]:
         """The result of a query about ``source`` that gives a number ``n`` for each ``text``."""
-        with _refusals("The database could not answer a query, or the connection was lost."):
+        with refusing("The database could not answer a query, or the connection was lost."):
             found = self._answer(select, source)
             return dict(zip(map(str, found["text"]), map(int, found["n"]), strict=True))
 
@@ -258,7 +258,7 @@ def _whole(values: Any) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _refusals(message: str) -> Iterator[None]:
+def refusing(message: str) -> Iterator[None]:
     """Turn whatever an engine raises into a ``TableError`` with this message."""
     try:
         yield

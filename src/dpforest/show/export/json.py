@@ -40,8 +40,8 @@ SECONDS = (
 )
 
 
-def json_text(model: Any) -> str:
-    """A fitted estimator as JSON text, in ASCII."""
+def json_text(model: Any, forest: Forest) -> str:
+    """A fitted estimator as JSON text, in ASCII, with the forest that votes for it."""
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -50,7 +50,7 @@ def json_text(model: Any) -> str:
         "schema": json_value(model.schema_.to_dict()),
         "privacy": model.privacy_.to_dict(),
         "ledger": model.ledger_.to_dict(),
-        "forest": forest_to_dict(model.forest_),
+        "forest": forest_to_dict(forest),
     }
     return to_json(content)
 
@@ -68,6 +68,7 @@ def forest_to_dict(forest: Forest) -> dict[str, Any]:
         "features": [_feature(forest.domain, feature) for feature in range(forest.domain.n_features)],
         "splits": [{"feature": split.feature, "routes": split.routes.tolist()} for split in splits.distinct],
         "nodes": _nodes(forest, splits, conditions),
+        **({"vote_noise": forest.vote_noise.tolist()} if len(forest.vote_noise) else {}),
     }
 
 

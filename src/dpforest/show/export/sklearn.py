@@ -21,9 +21,10 @@ from dpforest.show.export.questions import BinaryTrees, ReleasedTree
 class _ReleasedForest(BaseEstimator):
     """What the classifier and the regressor share."""
 
-    def __init__(self, forest: Forest, schema: Schema) -> None:
+    def __init__(self, forest: Forest, schema: Schema, importances: np.ndarray) -> None:
         self.forest = forest
         self.schema = schema
+        self.importances = importances
 
     def fit(self, X: Any = None, y: Any = None, **parameters: Any) -> "_ReleasedForest":
         """Change nothing: what was released stays as it is."""
@@ -52,8 +53,8 @@ class _ReleasedForest(BaseEstimator):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Share of each feature in the decrease of impurity, in the order of ``feature_names_in_``."""
-        return self.forest.importances()
+        """The importances of the model, in the order of ``feature_names_in_``."""
+        return self.importances
 
     @cached_property
     def _trees(self) -> BinaryTrees:
@@ -109,7 +110,9 @@ class ReleasedForestRegressor(RegressorMixin, _ReleasedForest):
         return self.forest.target.mean_of(self.forest.predict(self._codes(X))[:, 1])  # type: ignore[union-attr]
 
 
-def released_forest(forest: Forest, schema: Schema) -> ReleasedForestClassifier | ReleasedForestRegressor:
+def released_forest(
+    forest: Forest, schema: Schema, importances: np.ndarray
+) -> ReleasedForestClassifier | ReleasedForestRegressor:
     """The forest as an estimator of scikit-learn that only predicts."""
     kind = ReleasedForestClassifier if isinstance(schema.target, Classes) else ReleasedForestRegressor
-    return kind(forest, schema)
+    return kind(forest, schema, importances)

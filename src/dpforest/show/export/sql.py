@@ -10,6 +10,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
+from dpforest.common.text import unlike
 from dpforest.errors import ParameterError, shown
 from dpforest.forest.tree import Forest
 from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Date
@@ -23,28 +24,41 @@ _PART = r'(?:[^."\0]+|"(?:[^"\0]|"")+")'
 _TABLE = re.compile(rf"{_PART}(?:\.{_PART})*")
 # Types of columns, as DuckDB and PostgreSQL name them, whose values as text are their texts.
 TEXT_TYPES = (
-    "text", "character varying", "varchar", "smallint", "integer", "bigint", "tinyint", "utinyint", "usmallint", "uinteger",
-    "ubigint",
+    "text", "character", "character varying", "varchar", "smallint", "integer", "bigint", "tinyint", "utinyint", "usmallint",
+    "uinteger", "ubigint",
 )  # fmt: skip
-# PostgreSQL cuts longer names off.
-MOST_NAME_BYTES = 63
 # Long sums are written as sums of sums of at most so many, so that parsers do not nest too deeply.
 MOST_TERMS = 32
 # Its exponential is too small to matter, and still large enough for PostgreSQL, which takes underflow as an error.
 LOWEST_EXPONENT = -700
 
 
-def sql_query(forest: Forest, table: str) -> str:
-    """A query that gives the rows of a table with a ``prediction``, and for classes with a probability of each."""
+def sql_query(forest: Forest, table: str, ids: Sequence[str] = ()) -> str:
+    """A query that gives the rows of a table with a ``prediction``, and for classes with a probability of each.
+
+    With ``ids`` it gives these columns of each row instead of all, and orders the rows by them: a table has no order.
+    """
+    _check_ids(ids)
     columns = column_names(forest.domain.column_names)
     values = [_clean(feature, columns[feature.column]) for feature in forest.domain.derived]
     codes = [_code(forest.domain, feature) for feature in range(len(values))]
     steps = {"f": values, "c": codes, "t": _leaves(forest), "s": _votes(forest), "w": _weights(forest)}
     layers = [_named(prefix, expressions) for prefix, expressions in steps.items()]
     query = "SELECT " + ", ".join(layers[0])
-    for layer in [*layers[1:], *_answer(forest)]:
+    names = added_names(forest, ids)
+    for layer in [*layers[1:], *_answer(forest, names)]:
         query = f"SELECT {', '.join(layer)}\nFROM (\n{query}\nOFFSET 0) AS layer"
-    return f"SELECT {ROWS}.*, {SCORES}.*\nFROM {_table_name(table)} AS {ROWS}\nCROSS JOIN LATERAL (\n{query}\n) AS {SCORES}"
+    keys = [f"{ROWS}.{_quoted(name)}" for name in ids]
+    order = f"\nORDER BY {', '.join(keys)}" if keys else ""
+    return (
+        f"SELECT {', '.join(keys) or f'{ROWS}.*'}, {SCORES}.*\nFROM {_table_name(table)} AS {ROWS}\n"
+        f"CROSS JOIN LATERAL (\n{query}\n) AS {SCORES}{order}"
+    )
+
+
+def _check_ids(ids: Sequence[str]) -> None:
+    if isinstance(ids, str) or not all(isinstance(name, str) and name for name in ids) or len(set(ids)) < len(ids):
+        raise ParameterError("The columns of ids are a list of names, each once.")
 
 
 def column_names(features: tuple[str, ...]) -> list[str]:
@@ -58,25 +72,12 @@ def column_names(features: tuple[str, ...]) -> list[str]:
     return names
 
 
-def added_names(forest: Forest) -> list[str]:
-    """The names of the columns that the query adds, unlike those of the schema in upper and lower case."""
+def added_names(forest: Forest, ids: Sequence[str] = ()) -> list[str]:
+    """The names of the columns that the query adds, unlike those of the schema and ``ids`` in upper and lower case."""
     wanted = ["prediction"]
     if not isinstance(forest.target, Bounded):
         wanted += [f"probability_{text}" for text in texts_of(forest.target.labels)]
-    taken, names = {name.lower() for name in column_names(forest.domain.column_names)}, []
-    for name in wanted:
-        base = name.replace("\0", "_")
-        name, number = _cut(base), 2
-        while name.lower() in taken:
-            name = _cut(base, f"_{number}")
-            number += 1
-        taken.add(name.lower())
-        names.append(name)
-    return names
-
-
-def _cut(name: str, suffix: str = "") -> str:
-    return name.encode()[: MOST_NAME_BYTES - len(suffix)].decode(errors="ignore") + suffix
+    return unlike(wanted, [*column_names(forest.domain.column_names), *ids])
 
 
 def _table_name(table: str) -> str:
@@ -116,7 +117,8 @@ def _literal(value: Hashable, text: str, kind: str) -> str:
 
 
 def _named(prefix: str, expressions: Sequence[str]) -> list[str]:
-    return [f"{expression} AS {prefix}{index}" for index, expression in enumerate(expressions)]
+    """The expressions with names: ``t1`` is the leaf in tree 1, the first; all other names have an index from 0."""
+    return [f"{expression} AS {prefix}{number}" for number, expression in enumerate(expressions, prefix == "t")]
 
 
 def _category_kind(categories: Sequence[Hashable]) -> str:
@@ -253,7 +255,7 @@ def _votes(forest: Forest) -> list[str]:
     """For each class or bound, the expression for the sum of the votes of the leaves."""
     trees = [np.flatnonzero(forest.is_leaf & (forest.trees == tree)) for tree in range(forest.n_trees)]
     return [
-        _sum([_double(_look_up(f"t{tree}", nodes, forest.votes[nodes, value])) for tree, nodes in enumerate(trees)])
+        _sum([_double(_look_up(f"t{tree}", nodes, forest.votes[nodes, value])) for tree, nodes in enumerate(trees, 1)])
         for value in range(forest.votes.shape[1])
     ]
 
@@ -283,9 +285,9 @@ def _weights(forest: Forest) -> list[str]:
     return [f"GREATEST({_double('0')}, LEAST({_double('1')}, {total}))" for total in sums] if forest.link == "sum" else sums
 
 
-def _answer(forest: Forest) -> list[list[str]]:
+def _answer(forest: Forest, added: Sequence[str]) -> list[list[str]]:
     """The last layers of the query: shares, the largest of them, then the columns that it adds."""
-    weights, names = [f"w{value}" for value in range(forest.votes.shape[1])], [*map(_quoted, added_names(forest))]
+    weights, names = [f"w{value}" for value in range(forest.votes.shape[1])], [*map(_quoted, added)]
     target = forest.target
     if isinstance(target, Bounded):
         mean = f"{_number(target.range[0])} + {_number(target.span)} * (w1 / ({_sum(weights)}))"

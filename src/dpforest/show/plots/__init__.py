@@ -6,7 +6,8 @@ Each function draws on the axes ``ax``, or on new ones, and returns them; nothin
 from dpforest.show.plots.bars import importances
 from dpforest.show.plots.budget import budget_by_level
 from dpforest.show.plots.curves import accuracy_by_epsilon
+from dpforest.show.plots.effects import effects
 from dpforest.show.plots.flow import tree
 from dpforest.show.plots.noise import leaf_noise
 
-__all__ = ["accuracy_by_epsilon", "budget_by_level", "importances", "leaf_noise", "tree"]
+__all__ = ["accuracy_by_epsilon", "budget_by_level", "effects", "importances", "leaf_noise", "tree"]

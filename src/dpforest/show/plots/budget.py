@@ -6,12 +6,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, Purpose, Scope
 from dpforest.privacy.ledger import Book, Ledger
 from dpforest.privacy.walk import Priced, entries, shared
 from dpforest.show.plots.canvas import AS_IS, BLUE, GREEN, GREY, ORANGE, PURPLE, axes, drawable, in_percent, say
+from dpforest.show.plots.given import check_forest
 
 LONGEST = 36
 # Room for so many bars, that one alone is no block.
@@ -29,7 +28,7 @@ def budget_by_level(model: Any, *, ax: Any = None) -> Any:
     is shown, and a line says which are not. A ledger with two books, in epsilon and in rho, gives each the share of its
     own epsilon at its delta.
     """
-    check_is_fitted(model, "forest_")
+    check_forest(model)
     ledger: Ledger = model.ledger_
     roots = shared([(book.root, book.accountant) for book in ledger.books], counted=True)
     books = [(book, root) for book, root in zip(ledger.books, roots, strict=True) if root.cost]

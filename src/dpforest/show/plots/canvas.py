@@ -35,6 +35,13 @@ def in_percent(axis: Any) -> None:
     axis.set_major_formatter(load("matplotlib.ticker").PercentFormatter(1, decimals=0 if high - low > 0.1 else None))
 
 
+def tinted(colour: str, strength: float) -> tuple[float, float, float]:
+    """A colour mixed with white: hardly any of it at strength 0, and no more at 1 than black text can be read on."""
+    part = 0.06 + 0.5 * min(max(strength, 0.0), 1.0)
+    red, green, blue = (1 - part * (1 - int(colour[at : at + 2], 16) / 255) for at in (1, 3, 5))
+    return red, green, blue
+
+
 def say(ax: Any, *lines: str) -> Any:
     """The axes with a text instead of a picture."""
     ax.set_axis_off()

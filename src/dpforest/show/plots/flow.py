@@ -5,14 +5,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from dpforest.common.text import BAND_MEANS, BY_WEIGHT, count_words, mean_words, share_words
+from dpforest.common.text import BAND_MEANS, BY_WEIGHT, brief, count_words, mean_words, share_words
 from dpforest.errors import ParameterError, shown
 from dpforest.forest.tree import Forest
 from dpforest.model.signal import Signal
 from dpforest.privacy.accountants import is_whole
-from dpforest.show.plots.canvas import AS_IS, BLUE, GREY, PALE, axes, drawable, runs_leftward, width
+from dpforest.schema import Categorical, Date
+from dpforest.show.plots.canvas import AS_IS, GREY, PALE, axes, drawable, load, runs_leftward, tinted, width
+from dpforest.show.plots.given import check_forest
+from dpforest.show.plots.paints import paints
 
 # Letters in a line of a box and on an edge; letters in an inch. Inches of words, and of a line in a box.
 IN_BOX, ON_EDGE, PER_INCH = 28, 18, 13.5
@@ -32,27 +34,33 @@ class Box:
     kind: str = "leaf"  # or "inner", "cut" (inner, nothing below is shown), "words"
     children: "list[Box]" = field(default_factory=list)
     row: float = 0.0
+    colour: str | None = None  # of a node that says something, and how strong it is, from 0 to 1
+    strength: float = 0.0
 
 
 def tree(model: Any, number: int | None = None, *, ax: Any = None, max_depth: int = 3) -> Any:
     """Draw one tree of the model: questions, answers, and what the leaves say, with released sizes and their noise.
 
-    Trees that add up (of the recipe ``auto``) say what a leaf adds: to the log-odds of a class, or to the mean. Below
-    ``max_depth`` levels an ellipsis stands for what is there; of many children the largest few are shown. ``number`` counts
-    from 0 as in ``forest_.rules()``, and is that of the first of the deepest trees if not given; what is drawn for people
-    counts trees from 1.
+    Trees that add up (of the recipe ``auto``) say what a leaf adds: to the log-odds of a class, or to the mean. Leaves have
+    the colour of their class, the darker the surer it is, or of their mean, from the least to the greatest of the tree.
+    Below ``max_depth`` levels an ellipsis stands for what is there; of many children the largest few are shown. ``number``
+    is an index of Python, from 0 as in ``forest_.rules()``, and that of the first of the deepest trees if not given; what is
+    drawn for people counts trees from 1.
     """
-    check_is_fitted(model, "forest_")
+    check_forest(model)
     n_trees = model.forest_.n_trees
     if number is None:
         number = int(model.forest_.trees[model.forest_.levels.argmax()])
     if not is_whole(number) or not 0 <= number < n_trees:
-        raise ParameterError(f"number must be a whole number from 0 to {n_trees - 1}, not {shown(number)}.")
+        raise ParameterError(
+            f"number is an index, a whole number from 0 (tree 1) to {n_trees - 1} (tree {n_trees}), not {shown(number)}."
+        )
     if not is_whole(max_depth) or max_depth < 0:
         raise ParameterError(f"max_depth must be a whole number of at least 0, not {shown(max_depth)}.")
-    root = _Boxes(model, number, max_depth).box(0)
+    boxes = _Boxes(model, number, max_depth)
+    root = boxes.box(0)
     height = _place(root, 0.0)
-    return _draw(ax, root, height, _notes(model, number))
+    return _draw(ax, root, height, _notes(model, number), boxes.paints.key if _has_colour(root) else [])
 
 
 class _Boxes:
@@ -68,10 +76,12 @@ class _Boxes:
         self.gives_shares = forest.link == "shares" or (forest.link == "sum" and number == 0)
         self.by_weight = forest.link == "softmax" and number > 0
         self.nameless = forest.domain.renamed(lambda name: "")
+        self.paints = paints(self.whole, self.labels_only)
 
     def box(self, node: int, edge: str = "") -> Box:
+        colour, strength = self.paints.of_node(node)
         if self.whole.is_leaf[node]:
-            return Box(self._says(node), edge)
+            return Box(self._says(node), edge, colour=colour, strength=strength)
         children = np.flatnonzero(self.whole.parents == node)
         level, is_binary = int(self.whole.levels[node]), len(children) == 2
         name = drawable(self.whole.domain.names[self.whole.features[node]], IN_BOX)
@@ -79,7 +89,9 @@ class _Boxes:
         if level == self.max_depth:
             # A node that adds up with other trees, or that labels stand for, says nothing by itself.
             speaks = self.gives_shares and not self.labels_only
-            return Box(question + (self._says(node) if speaks else self._size(node)), edge, "cut")
+            if not speaks:
+                return Box(question + self._size(node), edge, "cut")
+            return Box(question + self._says(node), edge, "cut", colour=colour, strength=strength)
         n_shown = 2 if is_binary else max(1, MOST_CHILDREN - level)
         largest = sorted(np.argsort(-self.whole.counts[children].sum(axis=1), kind="stable")[:n_shown])
         below = [self.box(int(children[child]), self._answer(node, child, is_binary)) for child in largest]
@@ -96,6 +108,8 @@ class _Boxes:
         if self.whole.domain.is_numeric[self.whole.features[node]]:
             text = re.sub(f"{NUMBER} <=  < {NUMBER}", r"\1 to < \2", text)
             text = re.sub(f"{NUMBER} <= ", r">= \1", text).replace("( ", "(")
+        if not isinstance(self.whole.domain.features[self.whole.features[node]], Date | Categorical):
+            text = re.sub(r"-?\d[\d.]*(e[-+]?\d+)?", lambda found: brief(float(found[0])), text)
         return drawable(text, most)
 
     def _says(self, node: int) -> list[str]:
@@ -121,6 +135,11 @@ class _Boxes:
             return []
         rule, what = self.rules[node], "by weight" if self.by_weight else "records"
         return [count_words(rule["support"], rule["support_band"], what)]
+
+
+def _has_colour(box: Box) -> bool:
+    """Whether a box is drawn whose colour means something."""
+    return box.colour is not None or any(map(_has_colour, box.children))
 
 
 def _joined(name: str, condition: str) -> list[str]:
@@ -154,11 +173,11 @@ def _columns(root: Box) -> list[tuple[float, float]]:
     return columns
 
 
-def _draw(ax: Any, root: Box, height: float, notes: list[str]) -> Any:
+def _draw(ax: Any, root: Box, height: float, notes: list[str], key: list[tuple[str, str, float]]) -> Any:
     columns = _columns(root)
     total = sum(box + edge for box, edge in columns)
     is_given = ax is not None
-    ax = axes(ax, max(total, 5.2), height + 0.3 + 0.2 * len(notes))
+    ax = axes(ax, max(total, 5.2), height + 0.6 + 0.2 * len(notes))
     ax.set(xlim=(0, total), ylim=(height, 0))
     ax.set_axis_off()
     ax.set_title("\n".join(notes), loc="left", fontsize="small", color=GREY, **AS_IS)
@@ -166,13 +185,19 @@ def _draw(ax: Any, root: Box, height: float, notes: list[str]) -> Any:
     extent, dpi = ax.get_window_extent(), ax.figure.dpi
     scale = min(1.0, extent.width / dpi / total, extent.height / dpi / height) if is_given else 1.0
     _draw_box(ax, root, columns, 0.05, scale)
+    patch = load("matplotlib.patches").Patch
+    samples = [patch(facecolor=tinted(colour, strength), edgecolor=colour, label=name) for name, colour, strength in key]
+    style = {"loc": "upper left", "bbox_to_anchor": (0, 0), "ncols": 4, "borderaxespad": 0, "frameon": False}
+    for text in ax.legend(handles=samples, fontsize="small", **style).get_texts():
+        text.set(**AS_IS)
     return ax
 
 
 def _draw_box(ax: Any, box: Box, columns: list[tuple[float, float]], left: float, scale: float) -> None:
     (own, gap), words = columns[0], box.kind == "words"
-    frame: dict[str, Any] = {"boxstyle": "round,pad=0.35", "facecolor": PALE if box.kind in ("inner", "cut") else "white"}
-    frame |= {"edgecolor": GREY if box.kind in ("inner", "cut") else BLUE, "linewidth": 1.2 * scale}
+    frame: dict[str, Any] = {"boxstyle": "round,pad=0.35", "linewidth": 1.2 * scale, "facecolor": PALE, "edgecolor": GREY}
+    if box.colour is not None:
+        frame |= {"facecolor": tinted(box.colour, box.strength), "edgecolor": box.colour}
     style = {"fontsize": SIZE * scale, "va": "center", "linespacing": 1.15, **AS_IS}
     text = "\n".join(box.lines)
     if words:

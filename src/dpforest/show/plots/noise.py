@@ -4,12 +4,12 @@ import math
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dpforest.common.text import counted, in_brackets, share_words
 from dpforest.forest.bands import STANDS_OUT
 from dpforest.model.signal import Signal
 from dpforest.show.plots.canvas import AS_IS, BLUE, GREY, ORANGE, VERMILION, axes, in_percent, load, say
+from dpforest.show.plots.given import check_forest
 
 # Marker, colour and bounds of signal over noise.
 KINDS = (("o", BLUE, STANDS_OUT, math.inf), ("s", ORANGE, 1.0, STANDS_OUT), ("x", VERMILION, 0.0, 1.0))
@@ -31,7 +31,7 @@ def leaf_noise(model: Any, *, ax: Any = None) -> Any:
     sizes roughly. The axis ends at a tenth of the noise, and the number of leaves below is said. Without noise
     the sizes themselves are drawn.
     """
-    check_is_fitted(model, "forest_")
+    check_forest(model)
     ax = axes(ax, 6.4, 4.2)
     signal = Signal.of(model.forest_, model.ledger_)
     if signal.release in NOTHING:

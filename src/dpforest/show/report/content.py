@@ -1,21 +1,26 @@
 """Everything that the report shows, as plain data made of a fitted model. Released values only."""
 
 import math
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from typing import Any
 
+from dpforest.budget import Budget
 from dpforest.common.text import figure
 from dpforest.errors import ParameterError
 from dpforest.model.doubts import measured_records, released_doubts, too_small_to_tell
-from dpforest.model.file import model_digest
+from dpforest.model.effect_values import Effects
+from dpforest.model.file import model_digest, today
+from dpforest.model.importances import importance_rows
 from dpforest.model.signal import Signal
 from dpforest.parts.recipe import Recipe
 from dpforest.privacy.statement import Statement
 from dpforest.recipes import get_recipe
 from dpforest.schema import Categorical, Classes, Date, Feature, Schema
-from dpforest.schema.words import in_words
+from dpforest.schema.words import format_words, in_words
 from dpforest.show.gaps import gaps
+from dpforest.show.report.about import about_content
 from dpforest.show.report.audits import audit_content
+from dpforest.show.report.budgets import budget_content
 from dpforest.show.report.charges import grouped_charges, picture, ways_to_compose
 
 # One sentence for each mechanism that a ledger may name.
@@ -37,7 +42,7 @@ ALSO_NOT_COVERED = (
 )
 # What one more row, or one more person, means depends on the unit.
 SEVERAL = {
-    "record": "people with several rows in the table: their loss is larger, see the table of rows in section 1",
+    "record": "people with several rows in the table: their loss is a multiple of that of one row",
     "person": "people whose rows carry several ids: each id counts as a person, and their losses add up",
 }
 # What the page repeats of a statement.
@@ -48,18 +53,26 @@ BEFORE = (0.01, 0.1, 0.5, 0.9)
 GROUP_SIZES = (1, 2, 5, 10)
 
 
-def report_content(model: Any, audit: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Everything that both the page and its twin show; infinite numbers are still numbers."""
+def report_content(
+    model: Any,
+    audit: dict[str, Any] | None = None,
+    about: Mapping[str, Any] | None = None,
+    budget: Budget | None = None,
+    effects: Effects | None = None,
+) -> dict[str, Any]:
+    """Everything that both the page and its twin show beside effects; infinite numbers are still numbers."""
     return {
-        "written": datetime.now(UTC).date().isoformat(),
+        "written": today(),
         "guarantee": guarantee(model.privacy_),
+        "about": about_content(about),
+        "budget": budget_content(budget, model),
         "ledger": _ledger(model),
         "inputs": inputs(model.schema_) | {"unknown": unknown(model)},
         "making": making(model),
         "not_covered": [*model.privacy_.not_covered, *ALSO_NOT_COVERED, SEVERAL[model.privacy_.unit]],
         "notes": list(model.privacy_.notes),
         "audit": audit_content(audit, model.privacy_),
-        "forest": forest_content(model),
+        "forest": forest_content(model, effects),
     }
 
 
@@ -139,6 +152,7 @@ def inputs(schema: Schema) -> dict[str, Any]:
         },
         "n_rows": None if schema.n_rows is None else int(schema.n_rows),
         "vouched_by": schema.vouched_by,
+        "format": format_words(schema.format.to_dict()) or None,
         "read_off_the_rows": schema.source == "assume-public",
     }
 
@@ -185,6 +199,7 @@ def making(model: Any) -> dict[str, Any]:
             {"name": name, "sentence": MECHANISMS.get(name, "A mechanism of the recipe's own.")} for name in mechanisms
         ],
         "seeded": model.privacy_.seeded,
+        "trained_on": model.trained_on_,
         "versions": dict(model.made_with_),
         "digest": model_digest(model),
     }
@@ -200,7 +215,7 @@ def known_recipe(model: Any) -> Recipe | None:
         return None
 
 
-def forest_content(model: Any) -> dict[str, Any]:
+def forest_content(model: Any, effects: Effects | None = None) -> dict[str, Any]:
     """What the report says of the released trees."""
     forest = model.forest_
     signal = Signal.of(forest, model.ledger_)
@@ -215,7 +230,7 @@ def forest_content(model: Any) -> dict[str, Any]:
         "records": measured_records(forest),
         "too_small_to_tell": too_small_to_tell(forest),
         "odd": released_doubts(forest, model.schema_, model.ledger_),
-        "importances": signal.importances(),
+        "importances": importance_rows(forest, model.ledger_, effects),
         "balance": signal.balance(),
         "reliability": signal.reliability(),
     }

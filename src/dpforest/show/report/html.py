@@ -8,16 +8,33 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from dpforest.common import text as texts
 from dpforest.common.jsonable import to_json
 from dpforest.common.text import figure, percent, share_figure, shortened, visible
-from dpforest.errors import shown_up
+from dpforest.errors import shown_down, shown_up
+from dpforest.model.effect_values import Effects
+from dpforest.show.report import about
+from dpforest.show.report.effects import effects_section
 
 # How much of a long list is on the page; the twin has all.
 MOST_FEATURES, MOST_CATEGORIES, MOST_CLASSES, MOST_LINES = 150, 12, 40, 40
+# The sections in their order, by name: what the list of sections calls them, and their titles.
+SECTIONS = {
+    "guarantee": ("What could someone learn?", "What could someone learn about me?"),
+    "release": ("This release", "About this release"),
+    "limits": ("Not covered", "What is not covered"),
+    "inputs": ("Assumed public", "What was assumed to be public"),
+    "budget": ("Budget", "The budget of the data set"),
+    "ledger": ("Where the loss went", "Where the loss went"),
+    "making": ("How it was made", "How it was made"),
+    "audit": ("Audit", "Audit"),
+    "forest": ("The forest", "The forest"),
+    "effects": ("What it learnt", "What the model learnt"),
+    "twin": ("For programs", "For programs and registries"),
+}
 SHORTEST = 16  # characters of a label on a page that is full
 # What a parser of HTML could act on inside a script element; U+2028 and U+2029 end lines in old JavaScript.
 ACTIVE = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
@@ -55,19 +72,22 @@ class LabelWriter:
         return short + Markup(" ") + opened.format(len(text), rest)
 
 
-def page(content: dict[str, Any], drawing: dict[str, Any], twin: str) -> str:
+def page(content: dict[str, Any], drawing: dict[str, Any], effects: Effects, twin: str) -> str:
     """The HTML of the report; ``drawing`` is what its script draws, ``twin`` the name of the file that has everything."""
-    style, script = _part("style.css"), _part("script.js")
+    style = _part("style.css") + _part("effects.css")
+    script = _part("script.js") + _part("scrolling.js") + _part("effects.js")
     data: dict[str, Any] = {"ledger": _labelled(content["ledger"]["picture"]), "forest": drawing}
     data["bounded"] = math.isfinite(content["ledger"]["spent"])
     data["declared"] = bool(content["guarantee"]["outside"])
     return _template().render(
-        content,
+        content | effects_section(effects),
         text=LabelWriter(),
+        short=_short,
         style=Markup(style),
         script=Markup(script),
         policy=_policy(style, script),
         data=script_json(data),
+        unsaid=about.unsaid(content["about"]),
         drawing=drawing,
         twin=twin,
         ledger_words=_charge_words(content["ledger"]["groups"]),
@@ -82,25 +102,41 @@ def _part(name: str) -> str:
 
 @cache
 def _template() -> Template:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"figure": figure, "figure_up": _figure_up, "percent": percent, "share": share_figure}
+    environment = Environment(
+        loader=FunctionLoader(_part), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"figure": figure, "figure_up": _figure_up, "figure_down": _figure_down}
+    environment.filters |= {"percent": percent, "share": share_figure}
     environment.globals |= {
         "most_features": MOST_FEATURES,
         "most_categories": MOST_CATEGORIES,
         "most_classes": MOST_CLASSES,
         "most_lines": MOST_LINES,
         "units": UNITS,
+        "sections": SECTIONS,
+        "about_fields": about.FIELDS,
+        "about_options": about.OPTIONS,
         "band_means": texts.BAND_MEANS,
         "by_weight": texts.BY_WEIGHT,
     }
     spoken = (texts.count_words, texts.counted, texts.in_brackets, texts.mean_words, texts.share_words)
     environment.globals |= {words.__name__: words for words in spoken}
-    return environment.from_string(_part("template.html"))
+    return environment.get_template("template.html")
+
+
+def _short(value: Any, most: int = 15) -> str:
+    """A label in a picture, where there is room for a few characters."""
+    return shortened(value, most, visible)
 
 
 def _figure_up(value: float) -> str:
     """A number with three digits, rounded up, so that it can stand after "at most"."""
     return figure(float(shown_up(value, 3)), 3)
+
+
+def _figure_down(value: float) -> str:
+    """A number with four digits, rounded down, as what is left may be shown."""
+    return figure(float(shown_down(value, 4)))
 
 
 def _policy(style: str, script: str) -> str:

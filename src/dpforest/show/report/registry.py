@@ -1,26 +1,35 @@
 """A draft of the entry that a public registry of differentially private deployments asks for. Public values only.
 
 Its levels follow the description of deployments proposed in arXiv 2509.13509: what was released and for whom, the promise,
-how it was made, and how it was checked. What only a person can know is null.
+how it was made, and how it was checked. What only a person can know is null unless it was said (see ``about``).
 """
 
 from typing import Any
 
 from dpforest.common.text import counted
 
-FROM_A_PERSON = ("name", "description", "data_curator", "data_subjects", "intended_use", "release_date", "access", "contact")
+FROM_A_PERSON = (
+    "name", "description", "dataset", "dataset_version", "data_curator", "data_subjects", "intended_use", "release_date",
+    "access", "contact",
+)  # fmt: skip
 
 
 def deployment(content: dict[str, Any]) -> dict[str, Any]:
     """The draft of a registry entry, from what ``report_content`` gives."""
+    said = _said(content["about"])
     return {
-        "to_be_filled_in": [f"deployment.{name}" for name in FROM_A_PERSON],
-        "deployment": dict.fromkeys(FROM_A_PERSON) | {"data_product": _product(content)},
+        "to_be_filled_in": [f"deployment.{name}" for name, value in said.items() if value is None],
+        "deployment": said | {"data_product": _product(content)},
         "differential_privacy": _promise(content),
         "implementation": _implementation(content),
         "limits": _limits(content),
         "evaluation": _evaluation(content),
     }
+
+
+def _said(about: dict[str, str | None]) -> dict[str, str | None]:
+    """What people have said, and None where they have not; a model is for its purpose if no other use is named."""
+    return {name: about[name] for name in FROM_A_PERSON} | {"intended_use": about["intended_use"] or about["purpose"]}
 
 
 def _product(content: dict[str, Any]) -> dict[str, Any]:
@@ -58,6 +67,7 @@ def _promise(content: dict[str, Any]) -> dict[str, Any]:
         "mechanisms": [mechanism["name"] for mechanism in content["making"]["mechanisms"]],
         "accounting": accounting + ("; parts from outside charge what they declare" if promise["outside"] else ""),
         "budget": ledger["budget"],
+        "budget_of_the_data_set": content["budget"],
         "charges": ledger["groups"],
         "assumed_public": content["inputs"],
     }
@@ -71,6 +81,7 @@ def _implementation(content: dict[str, Any]) -> dict[str, Any]:
         "library": "dpforest",
         "version": making["versions"].get("dpforest"),
         "made_with": making["versions"],
+        "trained_on": making["trained_on"],
         "algorithm": making["recipe"],
         "own_recipe": making["own_recipe"],
         # Of an own recipe these are the words of whoever wrote it.

@@ -106,6 +106,11 @@
     if (hadFocus) boxes[0].shape.focus();
   }
 
+  // The first words of a text for which there is room. No word is cut: who talks to the machine says what is to be seen.
+  function fitting(text, room) {
+    return text.length <= room ? text : text.slice(0, Math.max(room + 1, 0)).replace(/\s*\S*$/u, "");
+  }
+
   function drawBox(box, width) {
     const kind = purpose(box.block);
     const wide = box.block.share * width;
@@ -113,12 +118,11 @@
       role: "treeitem", tabindex: "-1", "aria-level": box.depth + 1, "aria-label": title(box.block) + ". " + describe(box.block),
     });
     group.append(drawn("rect", { class: PAINT[kind], x: box.left * width, y: box.depth * HEIGHT, width: wide, height: HEIGHT }));
-    const room = Math.floor((wide - 12) / 7);
-    const words = title(box.block);
-    if (room >= 4) {
+    const words = fitting(title(box.block), Math.floor((wide - 12) / 7));
+    if (words) {
       group.append(drawn("text", {
         class: kind === "scope" ? "on-scope" : "on-charge", x: box.left * width + 7, y: box.depth * HEIGHT + HEIGHT / 2 + 4.5,
-      }, words.length <= room ? words : words.slice(0, room - 1) + "…"));
+      }, words));
     }
     box.shape = group;
     group.addEventListener("focus", () => tell(box.block));

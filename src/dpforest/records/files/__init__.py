@@ -1,0 +1,1 @@
+"""Files of tables by their kind, each a reader of rows. Sees rows."""

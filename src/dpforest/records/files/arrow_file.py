@@ -1,0 +1,54 @@
+"""Feather and Arrow files, whose columns have types. Sees rows."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from dpforest.common.progress import Step
+from dpforest.errors import TableError
+from dpforest.records.reader import Progress
+from dpforest.schema import Schema
+
+ARROW = (".feather", ".arrow", ".ipc", ".arrows")
+
+
+@dataclass(frozen=True)
+class ArrowFile:
+    """The columns of a file of Arrow, with the types that it declares; also of a stream that was written to a file."""
+
+    path: Path
+
+    def types(self, schema: Schema | None = None) -> pa.Schema:
+        with self._opened() as (reader, _):
+            return reader.schema
+
+    def batches(self, types: pa.Schema, progress: Progress) -> Iterator[pa.Table]:
+        n_bytes = self.path.stat().st_size if self.path.is_file() else 0
+        with self._opened() as (reader, file):
+            is_file = isinstance(reader, pa.ipc.RecordBatchFileReader)
+            for batch in map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader:
+                batch.validate()  # that places of values are within the file; values are not looked at
+                yield pa.Table.from_batches([batch]).select(types.names)
+                progress(Step("reading the table", file.tell(), n_bytes))
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Any, pa.NativeFile]]:
+        if not self.path.is_file():
+            raise TableError(f"There is no file {self.path}.")
+        try:
+            with pa.memory_map(str(self.path)) as file:
+                try:
+                    reader = pa.ipc.open_file(file)
+                except pa.ArrowInvalid:
+                    file.seek(0)
+                    reader = pa.ipc.open_stream(file)
+                with reader:
+                    yield reader, file
+        except (OSError, pa.ArrowException):  # whose own message could quote values
+            raise TableError(
+                f"{self.path} cannot be read as a file of Arrow (Feather): it is damaged, or of version 1."
+            ) from None

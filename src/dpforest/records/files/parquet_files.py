@@ -1,0 +1,71 @@
+"""The reader of a Parquet file or folder: each file has its own types. Sees rows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpforest.common.progress import Step
+from dpforest.errors import TableError
+from dpforest.records.guess import kind_of_type, kinds_of_folders
+from dpforest.records.parquet_rows import folder_texts, open_files, read_batches, types_of
+from dpforest.records.reader import Part, Progress, each_once, silent, taken_apart, wanted_columns
+from dpforest.schema import Schema
+
+PARQUET = (".parquet", ".pq")
+PART_ROWS = 1 << 17
+
+
+@dataclass(frozen=True)
+class ParquetTable:
+    """A reader of a Parquet file, or of a folder of them."""
+
+    path: Path
+
+    @property
+    def typed(self) -> bool:
+        """Whether all columns have types: what folders are named after is text."""
+        return not self.guessed()
+
+    def names(self) -> list[str]:
+        self._check_is_there()
+        return each_once(list(types_of(self.path).names), self.path)
+
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column by its type; of one that folders stand for a guess from their names."""
+        self.names()
+        return {field.name: kind_of_type(field.type) for field in types_of(self.path)} | kinds_of_folders(
+            folder_texts(self.path)
+        )
+
+    def guessed(self) -> list[str]:
+        """The columns that folders stand for."""
+        return [*folder_texts(self.path)]
+
+    def parts(
+        self,
+        schema: Schema,
+        *,
+        with_target: bool = False,
+        besides: Sequence[str] = (),
+        any_type: bool = False,
+        progress: Progress = silent,
+    ) -> Iterator[Part]:
+        """Some rows at a time, each file with its own types; see ``Reader``."""
+        self._check_is_there()
+        wanted = wanted_columns(schema, with_target, besides)
+        files = open_files(self.path, schema, with_target=with_target, any_type=any_type, besides=besides)
+        n_done, n_rows = 0, sum(file.n_rows for file in files)
+        for rows in read_batches(files, wanted, PART_ROWS):
+            yield taken_apart(rows, schema, with_target, besides)
+            n_done += rows.num_rows
+            progress(Step("reading the table", n_done, n_rows, "rows"))
+        if n_done == 0:
+            yield taken_apart(files[0].empty(wanted), schema, with_target, besides)
+
+    def _check_is_there(self) -> None:
+        if not self.path.exists():
+            raise TableError(f"There is no file {self.path}.")
+
+
+def is_parquet(path: Path) -> bool:
+    return path.suffix in PARQUET or path.is_dir()

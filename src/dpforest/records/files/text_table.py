@@ -1,0 +1,88 @@
+"""The reader of tables whose cells are text, in whatever kind of file: the schema says what a cell is. Sees rows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import pyarrow as pa
+
+from dpforest.errors import TableError
+from dpforest.records.guess import kind_of_texts
+from dpforest.records.reader import Part, Progress, silent, taken_apart, wanted_columns
+from dpforest.records.text import read_cells
+from dpforest.schema import Format, Schema
+
+# A draft looks at this many rows.
+DRAFT_ROWS = 1000
+
+
+class Cells(Protocol):
+    """The cells of a file, as text."""
+
+    def names(self) -> list[str]: ...
+
+    def lacks(self, wanted: list[str]) -> str | None:
+        """An error about a wanted column that is not there, with a hint; None if all are there."""
+        ...
+
+    def hint(self) -> str:
+        """How the file was read, and what to try if columns are not there."""
+        ...
+
+    def batches(self, wanted: list[str], progress: Progress) -> Iterator[pa.RecordBatch]:
+        """Some rows of some columns at a time, as text; null where a cell is empty."""
+        ...
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A reader of a file whose cells are text, by the format that is declared for it."""
+
+    cells: Cells
+    format: Format
+    typed: ClassVar[bool] = False
+
+    def names(self) -> list[str]:
+        return self.cells.names()
+
+    def first_rows(self) -> pa.Table:
+        """Some rows as text, for a draft."""
+        names = self.names()
+        first = next(self.cells.batches(names, silent), None)
+        return _text(names).empty_table() if first is None else pa.Table.from_batches([first.slice(0, DRAFT_ROWS)])
+
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column, a guess from the first rows."""
+        rows = self.first_rows()
+        return {name: kind_of_texts(rows.column(name), name, self.format) for name in rows.column_names}
+
+    def guessed(self) -> list[str]:
+        return self.names()
+
+    def parts(
+        self,
+        schema: Schema,
+        *,
+        with_target: bool = False,
+        besides: Sequence[str] = (),
+        any_type: bool = False,
+        progress: Progress = silent,
+    ) -> Iterator[Part]:
+        """Some rows at a time, with numbers where the schema has numbers; see ``Reader``."""
+        wanted = wanted_columns(schema, with_target, besides)
+        if (lacking := self.cells.lacks(wanted)) is not None:
+            raise TableError(lacking)
+
+        def part(rows: pa.Table) -> Part:
+            return taken_apart(read_cells(rows, schema, self.format), schema, with_target, besides)
+
+        is_empty = True
+        for batch in self.cells.batches(wanted, progress):
+            is_empty = False
+            yield part(pa.Table.from_batches([batch]))
+        if is_empty:
+            yield part(_text(wanted).empty_table())
+
+
+def _text(names: Sequence[str]) -> Any:
+    return pa.schema([(name, pa.string()) for name in names])

@@ -1,0 +1,229 @@
+"""Parquet files and folders of them: which columns they have, and batches of their rows. Sees rows.
+
+Folders may stand for columns, as in ``year=2024/month=3/part.parquet``. The value that a folder is named after is text, and
+the schema says how to read it, as it does for a cell of a CSV file: a type that followed from the names of all folders would
+change with one record that makes a new one. These names are values of rows, so no error repeats them.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyarrow import dataset
+
+from dpforest.errors import TableError
+from dpforest.records.columns import read_columns, read_target, require_columns
+from dpforest.records.text import is_number, read_cells
+from dpforest.schema import Format, Schema
+
+DAMAGED = "The Parquet file is damaged, or was changed while it was read."
+# Stands for a missing value in the name of a folder; an empty text does, too.
+NOTHING = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, repr=False)
+class File:
+    """A Parquet file, or some of its row groups, with the values that its folders are named after: one for all its rows."""
+
+    fragment: dataset.ParquetFileFragment
+    shown: str  # the path, without values
+    cells: Mapping[str, pa.Scalar] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its columns, those of its folders last."""
+        return [*self.fragment.physical_schema.names, *self.cells]
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that the file declares."""
+        return sum(group.num_rows for group in self.fragment.row_groups)
+
+    def empty(self, names: list[str]) -> pa.Table:
+        """A table without rows that has some of the columns, with their types."""
+        own = self.fragment.physical_schema
+        return pa.schema(
+            [pa.field(name, self.cells[name].type) if name in self.cells else own.field(name) for name in names]
+        ).empty_table()
+
+    def of(self, row_groups: list[int]) -> "File":
+        """Some of its row groups."""
+        return replace(self, fragment=self.fragment.subset(row_group_ids=row_groups))
+
+    def split(self) -> "Iterator[File]":
+        """Each of its row groups."""
+        with damaged():
+            for group in self.fragment.split_by_row_group():
+                yield replace(self, fragment=group)
+
+    def batches(self, names: list[str], n_rows: int, use_threads: bool = True) -> Iterator[pa.Table]:
+        """Tables of some columns, at most ``n_rows`` rows each, one after the other."""
+        own = [name for name in names if name not in self.cells]
+        settings = {"columns": own, "batch_size": n_rows, "batch_readahead": 1, "use_threads": use_threads}
+        with damaged():
+            for batch in self.fragment.scanner(self.fragment.physical_schema, **settings).to_batches():
+                if batch.num_rows:
+                    yield self._with_cells(batch, names)
+
+    def _with_cells(self, batch: pa.RecordBatch, names: list[str]) -> pa.Table:
+        arrays = [
+            pa.repeat(self.cells[name], batch.num_rows) if name in self.cells else batch.column(name) for name in names
+        ]
+        return pa.Table.from_arrays(arrays, names)
+
+
+@contextmanager
+def damaged() -> Iterator[None]:
+    """Turn what pyarrow raises about a file into a ``TableError``: its own message could quote values."""
+    try:
+        yield
+    except (OSError, pa.ArrowException):
+        raise TableError(DAMAGED) from None
+
+
+def open_files(
+    path: str | Path,
+    schema: Schema,
+    *,
+    with_target: bool = True,
+    any_type: bool = False,
+    besides: Sequence[str] = (),
+) -> list[File]:
+    """The files of a table, each checked to have the columns and types that the schema declares; no row is read.
+
+    With ``any_type`` the types are not checked. Columns ``besides`` those of the schema must be there, in any type.
+    """
+    wanted = [*schema.features, *([schema.target.name] if with_target else [])]
+    files, checked = [], set()
+    for file in find_files(path):
+        require_columns(file.names, wanted, file.shown)
+        require_columns(file.names, besides, file.shown, "that was asked for")
+        read = read_texts(pa.table({name: pa.chunked_array([[cell]]) for name, cell in file.cells.items()}), schema)
+        file = replace(file, cells={name: read.column(name)[0] for name in read.column_names})
+        empty = file.empty(wanted)
+        if not any_type and empty.schema not in checked:
+            check_types(empty, schema, with_target, file.shown)
+            checked.add(empty.schema)
+        files.append(file)
+    return files
+
+
+def find_files(path: str | Path) -> Iterator[File]:
+    """The files of a table, of which the values of folders are text; raises ``TableError`` if there is none."""
+    is_empty = True
+    try:
+        for fragment in dataset.dataset(path, format="parquet").get_fragments():
+            fragment.ensure_complete_metadata()
+            is_empty = False
+            yield _with_folders(fragment, path)
+    except UnicodeError:
+        raise TableError(f"A folder or a file in {path} has a name that is no text in UTF-8. Rename it.") from None
+    except (OSError, pa.ArrowException):
+        raise TableError(f"{path} cannot be read as a Parquet file or folder.") from None
+    if is_empty:
+        raise TableError(f"There is no Parquet file in {path}.")
+
+
+def types_of(path: str | Path) -> pa.Schema:
+    """The names and types of the columns of the first file of a table, those of its folders last, as text."""
+    if not Path(path).exists():
+        raise TableError(f"There is no file {path}.")
+    first = next(find_files(path))
+    return first.empty(first.names).schema
+
+
+def folder_texts(path: str | Path) -> dict[str, pa.ChunkedArray]:
+    """The texts that folders of a table are named after, by column: one for each file. They are values of rows."""
+    cells = [file.cells for file in find_files(path)]
+    return {name: pa.chunked_array([[each[name] for each in cells if name in each]], pa.string()) for name in cells[0]}
+
+
+def _with_folders(fragment: dataset.ParquetFileFragment, path: str | Path) -> File:
+    """A file with the values that the folders between it and ``path`` are named after."""
+    root = os.path.abspath(path)
+    *folders, name = os.path.relpath(os.path.abspath(fragment.path), root).split(os.sep)
+    values = values_of(folders)
+    for own in fragment.physical_schema.names:
+        if own in values:
+            raise TableError(in_both(own, path))
+    shown = os.path.join(root, *map(without_value, folders), name) if folders else fragment.path
+    return File(fragment, shown, {key: pa.scalar(value, pa.string()) for key, value in values.items()})
+
+
+def in_both(name: str, path: str | Path) -> str:
+    """The refusal of a column that files and their folders both have."""
+    return (
+        f"Column {name!r} is in the Parquet files of {path} and in the names of their folders, {name}=…. Which of the two "
+        "is meant? Rename one of them."
+    )
+
+
+def values_of(folders: list[str]) -> dict[str, str | None]:
+    """The values that folders such as ``year=2024`` are named after, by column; None where one is missing."""
+    values: dict[str, str | None] = {}
+    for key, equals, value in (folder.partition("=") for folder in folders):
+        if key and equals:
+            if unquote(key) in values:
+                raise TableError(f"Two folders of one path are named after column {unquote(key)!r}. Rename one of them.")
+            values[unquote(key)] = None if value in ("", NOTHING) else unquote(value)
+    return values
+
+
+def without_value(folder: str) -> str:
+    """The name of a folder with … in the place of a value."""
+    key, equals, _ = folder.partition("=")
+    return f"{key}=…" if key and equals else folder
+
+
+def read_texts(texts: pa.Table, schema: Schema) -> pa.Table:
+    """What folders are named after, as the schema reads text: as numbers where it declares them; others stay text."""
+    declared = {**schema.features, schema.target.name: schema.target}
+    numbers = [name for name in texts.column_names if name in declared and is_number(declared[name])]
+    read = read_cells(texts.select(numbers), schema, Format())
+    for name in numbers:
+        texts = texts.set_column(texts.column_names.index(name), name, read.column(name))
+    return texts
+
+
+def check_types(empty: pa.Table, schema: Schema, with_target: bool, path: str) -> None:
+    """Raise ``TableError`` unless the columns of a table without rows can hold what the schema declares."""
+    try:
+        read_columns(empty.select([*schema.features]), schema)
+        if with_target:
+            read_target(empty.column(schema.target.name), schema.target)
+    except TableError as error:
+        raise TableError(f"{path}: {error}") from None
+
+
+def read_batches(files: list[File], names: list[str], n_rows: int) -> Iterator[pa.Table]:
+    """Tables of some columns, at most ``n_rows`` rows each, one after the other; each file is read with its own types.
+
+    A cast to the types of another file would fail, or change a value, because of a single record.
+    """
+    # Row group after row group: a scanner of the whole table would decode many of them ahead.
+    for group in row_groups(files):
+        yield from group.batches(names, n_rows)
+
+
+def row_groups(files: list[File]) -> Iterator[File]:
+    """The row groups of all files, one after the other."""
+    for file in files:
+        yield from file.split()
+
+
+def check_ids(name: Any, files: list[File], schema: Schema) -> None:
+    """Raise ``TableError`` unless a column of this name can hold ids of persons in every file."""
+    from dpforest.records.people import read_ids
+
+    if not isinstance(name, str):
+        raise TableError("With a file, groups is the name of its column of ids.")
+    if name in schema.features or name == schema.target.name:
+        raise TableError(f"Column {name!r}, named by groups, is in the schema; an id of a person is no feature.")
+    for file in files:
+        require_columns(file.names, [name], file.shown, "named by groups")
+        read_ids(file.empty([name]).column(0))

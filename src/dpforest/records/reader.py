@@ -1,0 +1,97 @@
+"""The protocol of a table that commands read rows from, wherever it is. Sees rows."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from dpforest.errors import TableError
+from dpforest.schema import Schema
+
+Progress = Callable[[str], None]
+
+
+def silent(step: str) -> None:
+    """Show no progress."""
+
+
+class Part(NamedTuple):
+    """Some rows of a table."""
+
+    features: pa.Table  # the columns of the schema, as the schema reads them
+    target: pa.ChunkedArray | None
+    besides: pa.Table  # other columns that were asked for, as they are: ids of rows or persons
+
+
+class Reader(Protocol):
+    """A table that commands read rows from.
+
+    Tables of text (CSV, workbooks, JSON lines) have no types: the schema says what a cell is, so that a stray value can
+    never turn a file into an error. ``typed`` tables have public types, and are read as they are.
+    """
+
+    @property
+    def typed(self) -> bool: ...
+
+    def names(self) -> list[str]:
+        """The names of the columns, which are public; no row is looked at. Raises ``TableError`` if two are the same."""
+        ...
+
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column for a draft: "number", "whole", "text", "truth", "date", "time" or "other".
+
+        A table of text does not say: there it is a guess from its first rows, which a person checks.
+        """
+        ...
+
+    def guessed(self) -> list[str]:
+        """The names of the columns whose kinds are a guess."""
+        ...
+
+    def parts(
+        self,
+        schema: Schema,
+        *,
+        with_target: bool = False,
+        besides: Sequence[str] = (),
+        any_type: bool = False,
+        progress: Progress = silent,
+    ) -> Iterator[Part]:
+        """Some rows at a time, in their order; a table without rows gives one part without rows.
+
+        Types of a typed table must be those that the schema declares, unless ``any_type`` is set.
+        """
+        ...
+
+
+def wanted_columns(schema: Schema, with_target: bool, besides: Sequence[str] = ()) -> list[str]:
+    """The names of the columns that are asked for, each once."""
+    return list(dict.fromkeys([*schema.features, *([schema.target.name] if with_target else []), *besides]))
+
+
+def taken_apart(table: pa.Table, schema: Schema, with_target: bool, besides: Sequence[str] = ()) -> Part:
+    """The columns of a table as a part; those of ``besides`` are as they are in it."""
+    target = table.column(schema.target.name) if with_target else None
+    return Part(table.select([*schema.features]), target, table.select(list(besides)))
+
+
+def joined(parts: Iterable[Part]) -> Part:
+    """All rows of a table as one part."""
+    features, targets, besides = zip(*parts, strict=True)
+    chunks = [chunk for each in targets if each is not None for chunk in each.chunks]
+    target = None if targets[0] is None else pa.chunked_array(chunks, targets[0].type)
+    return Part(pa.concat_tables(features), target, pa.concat_tables(besides))
+
+
+def each_once(names: list[str], where: object) -> list[str]:
+    """The names of columns; raises ``TableError`` if two are the same."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise TableError(f"{where} has two columns called {twice!r}. Rename one of them.")
+    return names
+
+
+def lacking_column(wanted: list[str], given: list[str], where: object) -> str | None:
+    """An error about the first wanted column that is not there; None if all are."""
+    lacking = next((name for name in wanted if name not in given), None)
+    return None if lacking is None else f"Column {lacking!r} is missing from {where}; it has {', '.join(given)}."

@@ -1,0 +1,184 @@
+"""The reader of a table in a database: streams rows as batches of Arrow. Sees rows.
+
+Every value is turned, in the database and by its type alone, into one that Arrow has and that is read as ``codes`` reads the
+column there: decimals as floats, enumerations as their labels, points in time in UTC and within the years 1 .. 9999. So no
+single value can make the reading fail, and records have the codes that ``fit_table`` gives them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import ibis
+import pyarrow as pa
+
+from dpforest.common.progress import Step
+from dpforest.errors import TableError
+from dpforest.records.columns import require_columns
+from dpforest.records.guess import kinds_of_folders
+from dpforest.records.reader import Part, Progress, silent, wanted_columns
+from dpforest.records.sql.addresses import Address, open_table
+from dpforest.records.sql.codes import check_columns, check_reading, empty_columns
+from dpforest.records.sql.dates import check_dates, in_utc
+from dpforest.records.sql.folders import folder_texts
+from dpforest.records.sql.numbers import is_missing, to_real
+from dpforest.records.sql.session import Session, refusing
+from dpforest.records.sql.streams import stream, types_in
+from dpforest.records.sql.texts import text_of
+from dpforest.schema import Categorical, Feature, Schema, Target
+
+LOST = "The database could not answer a query, or the connection was lost."
+
+
+@dataclass(frozen=True)
+class DatabaseTable:
+    """A reader of the table at an address. Each of its questions has a connection of its own, which is closed at the end."""
+
+    address: str
+    typed: ClassVar[bool] = True
+
+    def names(self) -> list[str]:
+        return list(self._types())
+
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column by its type; of one that folders stand for a guess from their names."""
+        by_type = {name: _kind(dtype) for name, dtype in self._types().items()}
+        return by_type | kinds_of_folders(self._folder_texts())
+
+    def guessed(self) -> list[str]:
+        """The columns that folders of Parquet files stand for."""
+        return [*self._folder_texts()]
+
+    def _folder_texts(self) -> dict[str, pa.ChunkedArray]:
+        where = Address.parse(self.address)
+        return folder_texts(where.path) if where.is_parquet else {}
+
+    def _types(self) -> dict[str, Any]:
+        table = open_table(self.address, columns=())
+        table.get_backend().disconnect()
+        return dict(table.schema().items())
+
+    def parts(
+        self,
+        schema: Schema,
+        *,
+        with_target: bool = False,
+        besides: Sequence[str] = (),
+        any_type: bool = False,
+        progress: Progress = silent,
+    ) -> Iterator[Part]:
+        """Some rows at a time, in an order of the engine's choice; see ``Reader``. Columns are checked before the first.
+
+        What Arrow has no type for among the columns ``besides`` those of the schema comes as text, as the engine writes it.
+        """
+        table = open_table(self.address, wanted_columns(schema, with_target, besides), schema)
+        session = None
+        try:
+            require_columns(list(table.columns), besides, "the table", "that was asked for")
+            read = wanted_columns(schema, with_target)
+            empty_columns(table, read) if any_type else check_columns(table, schema, with_target)
+            check_dates(table.get_backend().name, table, schema)
+            session = Session(table.get_backend(), temporary=False)
+            if not any_type:
+                check_reading(table, schema, session, with_target)
+        except TableError:
+            _close(table, session)
+            raise
+        return _parts(_Asked(table, schema, with_target, tuple(besides)), session, progress)
+
+
+def _close(table: Any, session: Session | None) -> None:
+    if session is not None:
+        session.close()
+    table.get_backend().disconnect()
+
+
+def _kind(dtype: Any) -> str:
+    tests = {"is_integer": "whole", "is_boolean": "truth", "is_numeric": "number", "is_string": "text", "is_date": "date"}
+    tests["is_timestamp"] = "time"
+    return next((kind for test, kind in tests.items() if getattr(dtype, test)()), "other")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The columns that are asked of a table."""
+
+    table: Any
+    schema: Schema
+    with_target: bool
+    besides: tuple[str, ...]
+
+    def values(self) -> dict[str, Any]:
+        """Expressions by the short names of features, f0, f1, …, the target, t0, and other columns, b0, b1, …"""
+        features = enumerate(self.schema.features.items())
+        found = {f"f{index}": _as_read(self.table[name], part) for index, (name, part) in features}
+        if self.with_target:
+            found["t0"] = _as_read(self.table[self.schema.target.name], self.schema.target)
+        return found | {f"b{index}": self.table[name] for index, name in enumerate(self.besides)}
+
+    def part(self, rows: pa.Table, types: Mapping[str, str]) -> Part:
+        """Rows by short names as a part; the types of other columns in the database are noted with their fields."""
+        engine = self.table.get_backend().name
+        features = rows.select([f"f{index}" for index in range(self.schema.n_features)])
+        fields = [
+            pa.field(name, rows.schema.field(f"b{index}").type, metadata={engine: types[f"b{index}"]})
+            for index, name in enumerate(self.besides)
+        ]
+        return Part(
+            features.rename_columns([*self.schema.features]),
+            rows.column("t0") if self.with_target else None,
+            pa.Table.from_arrays([rows.column(f"b{index}") for index in range(len(fields))], schema=pa.schema(fields)),
+        )
+
+
+def _parts(asked: _Asked, session: Session, progress: Progress) -> Iterator[Part]:
+    try:
+        with refusing(LOST):
+            chosen = asked.table.select(**asked.values())
+            text = str(session.backend.compile(chosen))
+            types = types_in(session.backend, text)
+        # Texts of any type, such as an enumeration or one that is filled up with blanks, as plain text.
+        read = {name: _arrow_type(name, dtype) for name, dtype in chosen.schema().items()}
+        columns = [f"CAST({name} AS TEXT) AS {name}" if kind == pa.string() else name for name, kind in read.items()]
+        query = f"SELECT {', '.join(columns)} FROM ({text}) AS rows"
+        n_done = 0
+        with closing(stream(session.backend, query, read)) as batches:
+            while True:
+                with refusing(LOST):
+                    rows = next(batches, None)
+                if rows is None:
+                    break
+                n_done += rows.num_rows
+                yield asked.part(rows, types)
+                progress(Step("reading the table", n_done, 0, "rows"))
+    finally:
+        _close(asked.table, session)
+
+
+def _as_read(column: Any, part: Feature | Target) -> Any:
+    """An expression for a column in a type that Arrow has, whose values are read as those of the column."""
+    dtype = column.type()
+    if dtype.is_date() or dtype.is_timestamp():
+        return in_utc(column)
+    if not dtype.is_decimal():
+        return column
+    return _by_text(column) if isinstance(part, Categorical) and part.by_text else to_real(column)
+
+
+def _by_text(column: Any) -> Any:
+    """Decimals that have the text of the column's, whole numbers of 64 bits; one half for those that have no text."""
+    text = text_of(column)
+    whole = text.cast("decimal(21, 1)")
+    return ibis.cases(
+        (is_missing(to_real(column)), ibis.null(whole.type())),
+        (text.isnull(), ibis.literal("0.5").cast(whole.type())),
+        else_=whole,
+    )
+
+
+def _arrow_type(name: str, dtype: Any) -> pa.DataType:
+    """The type that a column is fetched in: text for what is not surely in the range of another, such as endless dates."""
+    if name.startswith("b") and not (dtype.is_integer() or dtype.is_floating() or dtype.is_boolean()):
+        return pa.string()
+    return dtype.to_pyarrow()

@@ -1,0 +1,177 @@
+"""New tables in databases, which predictions are written to: there complete or not at all. Sees ids of rows.
+
+Everything is one transaction. A file of DuckDB that is also read from is opened once by this process, for both.
+"""
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from dpforest.common.files import check_writable
+from dpforest.common.text import unlike
+from dpforest.errors import OutputError
+from dpforest.records.sql.addresses import Address, check_extra, check_named, no_connection
+from dpforest.records.sql.expressions import quoted
+from dpforest.records.sql.streams import is_kept
+
+Write = Callable[[pa.Table], None]
+# Types of PostgreSQL for those of Arrow; others are text.
+TYPES = {
+    "int8": "smallint", "int16": "smallint", "int32": "integer", "int64": "bigint", "uint8": "smallint",
+    "uint16": "integer", "uint32": "bigint", "uint64": "numeric", "float": "real", "double": "double precision",
+    "bool": "boolean", "date32[day]": "date", "timestamp[us]": "timestamp",
+}  # fmt: skip
+
+
+@contextmanager
+def new_table(address: str, n_ids: int = 0) -> Iterator[Write]:
+    """A function that adds rows to a new table; it is there once the block has ended without an error, else not.
+
+    The first ``n_ids`` columns keep their names; others get one that the database can tell from these and from one another.
+    """
+    check_extra()
+    where = Address.parse(address)
+    check_named(where)
+    with (_in_duckdb if where.engine == "duckdb" else _in_postgres)(where, n_ids) as write:
+        yield write
+
+
+@contextmanager
+def _in_duckdb(where: Address, n_ids: int) -> Iterator[Write]:
+    import duckdb
+
+    path = check_writable(where.path)
+    is_new, is_done, is_made = not path.exists(), False, False
+    try:
+        connection = duckdb.connect(str(path))
+    except Exception:
+        raise OutputError(f"{path} cannot be opened to write: it is no DuckDB file, or another program uses it.") from None
+
+    def write(rows: pa.Table) -> None:
+        nonlocal is_made
+        fields = zip(_names(rows, n_ids), rows.schema, strict=True)
+        read = ", ".join(f"{_cast(f'c{place}', own)} AS {_identifier(name)}" for place, (name, own) in enumerate(fields))
+        with _refusing(where):
+            short = rows.rename_columns([f"c{place}" for place in range(rows.num_columns)])
+            chosen = connection.from_arrow(short).project(read)
+            if not is_made:
+                connection.execute(f"CREATE TABLE {table} ({_columns(zip(chosen.columns, chosen.types, strict=True))})")
+                is_made = True
+            chosen.insert_into(table)  # a statement INSERT would keep the rows in memory until the end
+
+    try:
+        table = _free_place(where, lambda query: connection.execute(query).fetchall())
+        connection.begin()
+        yield write
+        with _refusing(where):
+            connection.commit()
+        is_done = True
+    finally:
+        if not is_done:
+            with suppress(Exception):  # of a transaction that has not begun
+                connection.rollback()
+        connection.close()
+        if is_new and not is_done:
+            for left in (path, Path(f"{path}.wal")):
+                left.unlink(missing_ok=True)
+
+
+@contextmanager
+def _in_postgres(where: Address, n_ids: int) -> Iterator[Write]:
+    import psycopg
+
+    with no_connection(where):
+        connection = psycopg.connect(**where.account, dbname=where.database)
+    is_made = False
+
+    def write(rows: pa.Table) -> None:
+        nonlocal is_made
+        with _refusing(where), connection.cursor() as cursor:
+            if not is_made:
+                kinds = zip(_names(rows, n_ids), map(_type, rows.schema), strict=True)
+                cursor.execute(f"CREATE TABLE {table} ({_columns(kinds)})")
+                is_made = True
+            with cursor.copy(f"COPY {table} FROM STDIN (FORMAT csv, ENCODING 'UTF8')") as copy:
+                copy.write(_as_csv(rows))
+
+    try:
+        table = _free_place(where, lambda query: connection.execute(query).fetchall())
+        yield write
+        with _refusing(where):
+            connection.commit()
+    finally:
+        connection.close()  # what was not committed is gone
+
+
+def _free_place(where: Address, run: Callable[[str], list[Any]]) -> str:
+    """The name of the new table as SQL, with a schema where what stands before its dot is one.
+
+    Raises ``OutputError`` if there is such a table.
+    """
+    schema, dot, name = where.table.partition(".")
+    with _refusing(where):
+        named = f"catalog_name = current_database() AND schema_name = {quoted(schema, where.engine)}"
+        if not dot or not run(f"SELECT 1 FROM information_schema.schemata WHERE {named}"):
+            schema, name = "", where.table
+        inside = quoted(schema, where.engine) if schema else "current_schema()"
+        same = f"table_schema = {inside} AND table_name = {quoted(name, where.engine)}"
+        taken = run(f"SELECT 1 FROM information_schema.tables WHERE table_catalog = current_database() AND {same}")
+    if taken:
+        raise OutputError(f"There is a table {where.table!r} already. Drop it, or name one that is not there yet.")
+    return ".".join(_identifier(part) for part in (schema, name) if part)
+
+
+@contextmanager
+def _refusing(where: Address) -> Iterator[None]:
+    """Turn whatever an engine raises into an ``OutputError``: its own words may quote a row."""
+    try:
+        yield
+    except Exception:
+        raise OutputError(
+            f"Table {where.table!r} could not be written: it is there already under another spelling, this account may not "
+            "make it, there is no room, the connection was lost, or an id is no text that a database can hold. Nothing was "
+            "left of it."
+        ) from None
+
+
+def _names(rows: pa.Table, n_ids: int) -> list[str]:
+    ids = rows.column_names[:n_ids]
+    return [*ids, *unlike(rows.column_names[n_ids:], ids)]
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _columns(kinds: Iterable[tuple[str, Any]]) -> str:
+    return ", ".join(f"{_identifier(name)} {kind}" for name, kind in kinds)
+
+
+def _kept_type(field: pa.Field, engine: str) -> str:
+    """The type that a column of text had in a table of the same engine; "" if none is known.
+
+    A file of Arrow may hold notes with its columns, too, and they may be anything.
+    """
+    named = (field.metadata or {}).get(engine.encode(), b"").decode("utf-8", "replace")
+    return named if field.type == pa.string() and is_kept(named) else ""
+
+
+def _cast(column: str, field: pa.Field) -> str:
+    kept = _kept_type(field, "duckdb")
+    return f"CAST({column} AS {kept})" if kept else column
+
+
+def _type(field: pa.Field) -> str:
+    return _kept_type(field, "postgres") or TYPES.get(str(field.type), "text")
+
+
+def _as_csv(rows: pa.Table) -> bytes:
+    """Rows as PostgreSQL reads them: nothing between commas is null, two quotes are an empty text."""
+    content = io.BytesIO()
+    pyarrow.csv.write_csv(rows, content, pyarrow.csv.WriteOptions(include_header=False))
+    return content.getvalue()

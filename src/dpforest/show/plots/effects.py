@@ -1,0 +1,176 @@
+"""Draws what a model has learnt: effects of features as curves or bars, and interactions as maps. Released values only."""
+
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpforest.errors import ParameterError, shown
+from dpforest.model.effect_values import Effect, Effects, Interaction, Part
+from dpforest.model.effects import effects_of
+from dpforest.privacy.accountants import is_whole
+from dpforest.show.effect_axis import axis_of, band_words, labelled, reach_of, short_words, whole_reach
+from dpforest.show.plots.canvas import AS_IS, COLOURS, GREY, axes, drawable, load, say
+from dpforest.show.plots.given import check_forest
+
+LONGEST, MOST_BARS = 24, 14
+# A panel in inches, and panels in a row.
+WIDE, HIGH, IN_ROW = 3.7, 2.7, 3
+PER_INCH = 15  # letters of a note
+SCALES = {"log-odds": "log-odds of {}", "probability": "probability of {}", "target": "{}"}
+NO_SPLIT = "No tree asks for any feature, so there is nothing to draw."
+
+
+def effects(model: Any, column: Any = None, *, ax: Any = None, most: int = 6, pairs: int = 2) -> Any:
+    """Draw how each feature moves the prediction: a curve for numbers and dates, bars for categories, with 95 % bands.
+
+    An effect is by how much the prediction for a value is above or below its mean, other features being averaged by the
+    released sizes of nodes. It is in log-odds where trees add up log-odds, in probability where they vote, in the unit of a
+    bounded target. Of two classes the second is shown, of more the six commonest. The ``most`` strongest features come
+    first, on one scale, then the ``pairs`` strongest interactions as maps: what two features do together beside what each
+    does alone. Bands are about noise alone. ``model.effects()`` has the numbers.
+
+    Returns an array of axes. With ``column``, the name of a feature, or on axes ``ax`` it draws one feature (the strongest
+    if none is named) and returns its axes.
+    """
+    check_forest(model)
+    for name, number, least in (("most", most, 1), ("pairs", pairs, 0)):
+        if not is_whole(number) or number < least:
+            raise ParameterError(f"{name} must be a whole number of at least {least}, not {shown(number)}.")
+    if column is not None or ax is not None:
+        return _one(model, column, ax)
+    found = effects_of(model.forest_, model.ledger_, pairs)
+    panels: list[Effect | Interaction] = [*found.features[:most], *found.pairs]
+    if not panels:
+        return np.array([say(axes(None, 6.4, 2.0), NO_SPLIT)])
+    n_rows = math.ceil(len(panels) / IN_ROW)
+    n_columns = math.ceil(len(panels) / n_rows)
+    notes = _notes(found, panels, WIDE * n_columns)
+    size = (WIDE * n_columns, HIGH * n_rows + 0.2 * len(notes))
+    figure, grid = load("matplotlib.pyplot").subplots(n_rows, n_columns, figsize=size, layout="constrained", squeeze=False)
+    drawn = grid.reshape(-1)
+    for left in drawn[len(panels) :]:
+        left.remove()
+    reach = reach_of(found.features[:most])
+    for index, (panel, own) in enumerate(zip(panels, drawn, strict=False)):
+        _draw(own, panel, found, reach, has_legend=not index)
+    figure.suptitle("\n".join(notes), x=0.01, ha="left", fontsize="small", color=GREY, **AS_IS)
+    return drawn[: len(panels)]
+
+
+def _one(model: Any, column: Any, ax: Any) -> Any:
+    """The axes with one feature."""
+    found = effects_of(model.forest_, model.ledger_, n_pairs=0)
+    effect = found.of(str(column)) if column is not None else next(iter(found.features), None)
+    if effect is None and column is not None and str(column) not in model.forest_.domain.names:
+        names = ", ".join(map(shown, model.forest_.domain.names[:10]))
+        raise ParameterError(f"The model has no feature {shown(column)}. Its features are, the first ten: {names}.")
+    ax = axes(ax, 6.4, 4.2)
+    if effect is None:
+        return say(ax, NO_SPLIT if column is None else "No tree asks for this feature, so it moves nothing.")
+    _draw(ax, effect, found, whole_reach(effect))
+    notes = _notes(found, (effect,), ax.get_window_extent().width / ax.figure.dpi)
+    ax.set_title("\n".join([ax.get_title(loc="left"), *notes]), loc="left", fontsize="small", color=GREY, **AS_IS)
+    return ax
+
+
+def _notes(found: Effects, panels: Sequence[Effect | Interaction], inches: float) -> list[str]:
+    """What should be known to read the picture, in lines of a width."""
+    words = [f"Effect on {_scale(found)}, beside its mean.", band_words(found, panels)]
+    if any(isinstance(panel, Effect) and panel.kind != "category" for panel in panels):
+        words.append("? stands for missing values.")
+    if any(isinstance(panel, Interaction) for panel in panels):
+        words.append("Maps: what two features do beside what each does alone.")
+    return textwrap.wrap(" ".join(words), max(int(PER_INCH * inches), 20))
+
+
+def _scale(found: Effects) -> str:
+    name = drawable(found.outputs[0], LONGEST) if len(found.outputs) == 1 else "each class"
+    return SCALES[found.scale].format(name)
+
+
+def _draw(ax: Any, panel: Effect | Interaction, found: Effects, reach: float, has_legend: bool = True) -> None:
+    if isinstance(panel, Interaction):
+        _map(ax, panel, found)
+        return
+    (_bars if panel.kind == "category" else _curve)(ax, panel, found, reach)
+    doubt = " (within the noise)" if panel.stands_out is False else ""
+    ax.set_title(drawable(panel.feature, LONGEST) + doubt, loc="left", fontsize="medium", **AS_IS)
+    ax.spines[["top", "right"]].set_visible(False)
+    if len(found.outputs) > 1 and has_legend:
+        ax.legend(fontsize="x-small", frameon=False, ncols=2)
+
+
+def _curve(ax: Any, effect: Effect, found: Effects, reach: float) -> None:
+    """Steps over the range of a number, and a point for missing values at the right."""
+    axis = axis_of(effect)
+    missing = [part for part in effect.parts if part.kind == "missing"]
+    for index, colour in zip(range(len(found.outputs)), COLOURS, strict=False):
+        values, bands = _values(axis.ranges, index)
+        if bands is not None:
+            low, high = (np.append(ends, ends[-1]) for ends in (values - bands, values + bands))
+            ax.fill_between(axis.ends, low, high, step="post", color=colour, alpha=0.2, linewidth=0)
+        name = drawable(found.outputs[index], LONGEST)
+        ax.step(axis.ends, np.append(values, values[-1]), where="post", color=colour, linewidth=1.6, label=name)
+        of_missing, its_bands = _values(missing, index)
+        ax.errorbar([1.06], of_missing, its_bands, fmt="o", color=colour, markersize=4, linewidth=1, capsize=2)
+    ax.axhline(0, color=GREY, linewidth=0.8)
+    ax.set(xlim=(-0.03, 1.1), ylim=(-reach, reach))
+    # Words have room left of the question mark.
+    ticks = [(place, words) for place, words in axis.ticks if 0 <= place <= 1.02 - 0.015 * len(words)] + [(1.06, "?")]
+    ax.set_xticks([place for place, _ in ticks], [words for _, words in ticks], fontsize="small", **AS_IS)
+
+
+def _values(parts: Sequence[Part], index: int) -> tuple[np.ndarray, np.ndarray | None]:
+    values = np.array([part.effects[index] for part in parts])
+    bands = None if any(part.bands is None for part in parts) else np.array([part.bands[index] for part in parts])  # type: ignore[index]
+    return values, bands
+
+
+def _bars(ax: Any, effect: Effect, found: Effects, reach: float) -> None:
+    """Bars of one output, or points of several, for the categories that hold most records."""
+    order = np.argsort([-part.share for part in effect.parts], kind="stable")[:MOST_BARS]
+    parts = [effect.parts[index] for index in sorted(order)]
+    rows = np.arange(len(parts))
+    style = {"ecolor": GREY, "elinewidth": 1, "capsize": 2}
+    n_outputs = len(found.outputs)
+    for index, colour in zip(range(n_outputs), COLOURS, strict=False):
+        values, bands = _values(parts, index)
+        if n_outputs == 1:
+            ax.barh(rows, values, color=colour, xerr=bands, error_kw=style)
+            continue
+        places = rows + 0.6 * ((index + 0.5) / n_outputs - 0.5)
+        name = drawable(found.outputs[index], LONGEST)
+        ax.errorbar(values, places, xerr=bands, fmt="o", color=colour, markersize=3, linewidth=1, label=name)
+    ax.axvline(0, color=GREY, linewidth=0.8)
+    ax.set(xlim=(-reach, reach), ylim=(len(parts) - 0.4, -0.6))
+    names = [drawable(part.words, 16) for part in parts]
+    ax.set_yticks(rows, names, fontsize="small", **AS_IS)
+    left = len(effect.parts) - len(parts) + effect.left_out
+    if left:
+        ax.set_xlabel(f"{left:,} rarer values are left out", fontsize="small", color=GREY, **AS_IS)
+
+
+def _map(ax: Any, pair: Interaction, found: Effects) -> None:
+    """A map of cells, blue below 0 and red above; what is within its band is pale."""
+    output = int(np.abs(pair.effects).max(axis=(0, 1)).argmax())
+    values = pair.effects[:, :, output]
+    alpha = np.ones_like(values)
+    if pair.bands is not None:
+        alpha = np.where(np.abs(values) > pair.bands[:, :, output], 1.0, 0.35)
+    most = float(np.abs(values).max()) or 1.0
+    drawn = ax.imshow(values.T, cmap="RdBu_r", vmin=-most, vmax=most, alpha=alpha.T, aspect="auto", origin="lower")
+    ax.figure.colorbar(drawn, ax=ax, shrink=0.9)
+    # Labels stand side by side, or one above the other where there is more room.
+    for axis, parts, most in ((ax.xaxis, pair.parts[0], 3), (ax.yaxis, pair.parts[1], 9)):
+        shown_parts = labelled(parts, min(most, 4), most)
+        names = [drawable(short_words(parts[index]), 12) for index in shown_parts]
+        axis.set_ticks(shown_parts, names, fontsize="x-small", **AS_IS)
+    doubt = " (within the noise)" if pair.stands_out is False else ""
+    of_class = f", {drawable(found.outputs[output], 12)}" if len(found.outputs) > 1 else ""
+    names = [drawable(name, 14) for name in pair.features]
+    ax.set_title(f"{names[0]} \N{MULTIPLICATION SIGN} {names[1]}{of_class}{doubt}", loc="left", fontsize="medium", **AS_IS)
+    ax.set_xlabel(names[0], fontsize="small", **AS_IS)
+    ax.set_ylabel(names[1], fontsize="small", **AS_IS)

@@ -1,0 +1,52 @@
+"""What the report says of the budget of the data set that is attached to it. Sees charges only.
+
+Entries of a budget name no model. Which of them is that of a model is told by what it was, what it cost and its day.
+"""
+
+from datetime import date
+from typing import Any
+
+from dpforest.budget import Budget, Loss
+from dpforest.budget.fits import what_a_fit_is, what_a_search_is
+from dpforest.budget.handle import MOST_CHARACTERS_OF_WHAT
+from dpforest.errors import ParameterError, shown
+
+
+def budget_content(budget: Budget | None, model: Any) -> dict[str, Any] | None:
+    """The position of a budget, and whether one of its releases is the model's; None without a budget."""
+    if budget is None:
+        return None
+    if not isinstance(budget, Budget):
+        raise ParameterError(f"budget must be what Budget.open gives, or None, not {shown(budget)}.")
+    position, cap, charged = budget.position(), budget.cap, _charged(model)
+    releases = [
+        {
+            "number": release["number"],
+            "day": release["time"][:10],
+            "what": release["what"],
+            "settled": release["loss"] is not None,
+            "epsilon": None if release["loss"] is None else release["loss"].epsilon,
+            "rho": None if release["loss"] is None else release["loss"].rho,
+            "at_most": max(cap.stated(cap.sums(outcome)) for outcome in release["outcomes"]),
+            "spent": release["spent"],
+            "is_alike": (release["what"], release["loss"]) == charged and _is_of_the_day(release, model.trained_on_),
+        }
+        for release in position["releases"]
+    ]
+    return position | {"releases": releases, "alike": sum(release["is_alike"] for release in releases)}
+
+
+def _is_of_the_day(release: dict[str, Any], began: str | None) -> bool:
+    """Whether a release may be of a fit that began on a day, if that is known."""
+    if began is None:
+        return True
+    # Rows are sealed between the beginning of a fit and its entry, which may then be of the next day.
+    return 0 <= (date.fromisoformat(release["time"][:10]) - date.fromisoformat(began)).days <= 1
+
+
+def _charged(model: Any) -> tuple[str, Loss]:
+    """What a budget is charged for a model, as a fit or as a search does it."""
+    statement, ledger = model.privacy_, model.ledger_
+    if any(entry["mechanism"] == "private selection" for entry in ledger.entries()):
+        return what_a_search_is(statement.own_recipe), Loss.pure(ledger.epsilon)
+    return what_a_fit_is(statement.recipe, statement.own_recipe)[:MOST_CHARACTERS_OF_WHAT], Loss.of_ledger(ledger)

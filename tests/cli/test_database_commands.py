@@ -1,0 +1,460 @@
+"""Every command takes a table in a database; predictions go into a new table that is there complete or not at all."""
+
+import json
+import tomllib
+
+import duckdb
+import ibis
+import numpy as np
+import psycopg
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+from psycopg import sql
+from tests.conformance.postgres_server import DATABASE, READER, ROOT, as_root
+from typer.testing import CliRunner
+
+from dpforest import Budget, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
+from dpforest.cli.main import commands
+from dpforest.errors import DPForestError, OutputError, ParameterError, TableError
+from dpforest.records.sql import streams, written
+
+pytestmark = pytest.mark.slow
+
+N_ROWS = 60
+FEATURES = {
+    "age": Numeric(0, 100),
+    "mood": Categorical(["calm", "low"]),
+    "since": Date("2020-01-01", "2023-01-01"),
+    "seen": Date("2020-01-01", "2023-01-01", time=True),
+    "rank": Numeric(0, 10, integer=True),
+    "cost": Numeric(0, 10),
+    "far": Numeric(0, 10),
+    "member": Categorical([False, True]),
+    "town": Categorical(),
+}
+SCHEMA = Schema(FEATURES, Classes(["no", "yes"], name="ill"), n_rows=N_ROWS, vouched_by="the ward")
+# Types of the columns by engine. Both read the same values.
+TYPES = {
+    "id": ("INTEGER", "integer"),
+    "key": ("UUID", "uuid"),
+    "day": ("DATE", "date"),
+    "age": ("DECIMAL(6, 2)", "numeric(6, 2)"),
+    "mood": ("ENUM('calm', 'low', 'odd')", "mood"),
+    "since": ("DATE", "date"),
+    "seen": ("TIMESTAMPTZ", "timestamptz"),
+    "rank": ("TINYINT", "smallint"),
+    "cost": ("FLOAT", "real"),
+    "far": ("HUGEINT", "numeric"),
+    "member": ("BOOLEAN", "boolean"),
+    "town": ("VARCHAR", "char(8)"),
+    "ill": ("VARCHAR", "varchar(9)"),
+}
+
+
+def values():
+    rng = np.random.default_rng(4)
+    rows = []
+    for place in range(N_ROWS):
+        age = rng.uniform(0, 100)
+        rows.append(
+            {
+                "id": str(place),
+                "key": f"'00000000-0000-0000-0000-{place:012d}'",
+                "day": f"DATE '2024-01-01' + {place}" if place % 10 else "'infinity'",
+                "age": f"{age:.2f}" if place % 7 else "NULL",
+                "mood": f"'{rng.choice(['calm', 'low', 'odd'])}'",
+                "since": f"'202{rng.integers(0, 4)}-0{rng.integers(1, 10)}-11'" if place % 9 else "'-infinity'",
+                "seen": f"'202{rng.integers(0, 3)}-11-05 22:{rng.integers(10, 60)}:59.9+03'" if place % 8 else "'infinity'",
+                "rank": str(rng.integers(0, 12)),
+                "cost": f"{rng.uniform(0, 12):.3f}" if place % 6 else "'NaN'",
+                "far": str(rng.integers(-3, 12)) if place % 11 else "170141183460469231731687303715884105727",
+                "member": str(rng.random() < 0.5) if place % 5 else "NULL",
+                "town": f"'{rng.choice(['Oslo', 'Rome', 'Bern'])}'",
+                "ill": f"'{rng.choice(['no', 'yes'], p=[0.3, 0.7] if age > 50 else [0.8, 0.2])}'" if place % 12 else "'?'",
+            }
+        )
+    return rows
+
+
+def filled(engine):
+    """Statements that make the table of patients."""
+    columns = ", ".join(f"{name} {kinds[engine]}" for name, kinds in TYPES.items())
+    rows = ", ".join(f"({', '.join(row.values())})" for row in values())
+    return [f"CREATE TABLE patients ({columns})", f"INSERT INTO patients VALUES {rows}"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    SCHEMA.to_file("patients.schema.json")
+    monkeypatch.setattr(streams, "PART_ROWS", {"duckdb": 16, "postgres": 16})
+    return tmp_path
+
+
+@pytest.fixture(params=["duckdb", pytest.param("postgres", marks=pytest.mark.server)])
+def database(request, folder):
+    """Where patients are: an address without its table, and a function that runs a query there."""
+    if request.param == "duckdb":
+
+        def run(query):
+            with duckdb.connect("ward.db") as connection:
+                return connection.execute(query).fetchall()
+
+        address = "duckdb:///ward.db"
+    else:
+        server = request.getfixturevalue("server")
+
+        def run(query):
+            with as_root(server) as root:
+                found = root.execute(query)
+                return found.fetchall() if found.description else []
+
+        for name in run("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"):
+            run(sql.SQL("DROP TABLE {} CASCADE").format(sql.Identifier(*name)))
+        run("DROP TYPE IF EXISTS mood CASCADE")
+        run("CREATE TYPE mood AS ENUM ('calm', 'low', 'odd')")
+        address = server.url(ROOT, DATABASE)
+    for statement in filled(int(request.param == "postgres")):
+        run(statement)
+    return address, run
+
+
+def run_command(*arguments):
+    return CliRunner().invoke(commands, [str(argument) for argument in arguments])
+
+
+def trained(address):
+    done = run_command(
+        "fit", f"{address}::patients", "--schema", "patients.schema.json", "--epsilon", 8, "--out", "m.dpf", "--n-trees", 3
+    )
+    assert done.exit_code == 0, done.exception
+    return load_model("m.dpf")
+
+
+def in_memory():
+    """The rows as Python holds them, read by another way than commands go."""
+    with duckdb.connect() as connection:
+        for statement in filled(0):
+            connection.execute(statement)
+        return connection.sql("SELECT * FROM patients ORDER BY id").to_arrow_table()
+
+
+def test_a_draft_names_the_columns_of_a_table_by_their_types(database, folder):
+    address, _ = database
+    done = run_command("schema", "draft", f"{address}::patients", "--target", "ill")
+    assert done.exit_code == 0, done.exception
+    drafted = tomllib.loads((folder / "patients.schema.toml").read_text())
+    kinds = {name: part["kind"] for name, part in drafted["features"].items()}
+    assert kinds == {
+        **dict.fromkeys(("id", "age", "rank", "cost", "far"), "numeric"),
+        **dict.fromkeys(("mood", "member", "town"), "categorical"),
+        **dict.fromkeys(("day", "since", "seen"), "date"),
+    }
+    assert drafted["features"]["rank"]["integer"]
+    assert drafted["features"]["seen"]["time"]
+    assert drafted["target"] == {"name": "ill", "kind": "classes", "labels": "?"}
+    assert "key" in done.output  # left out, and said so
+    assert "--table" in done.output
+
+
+def test_a_check_counts_the_values_of_a_table(database, folder):
+    address, _ = database
+    done = run_command("schema", "check", "patients.schema.json", "--table", f"{address}::patients", "--json")
+    assert done.exit_code == 0, done.exception
+    found = json.loads(done.output)
+    assert found["unused_columns"] == ["id", "key", "day"]
+    table = in_memory()
+    counts = {column["name"]: column for column in found["table"]["columns"]}
+    assert found["table"]["rows"] == N_ROWS
+    assert counts["age"]["missing"] == table.column("age").null_count
+    assert counts["cost"]["missing"] == N_ROWS // 6
+    assert counts["mood"]["other"] == table.column("mood").to_pylist().count("odd")
+    assert counts["far"]["outside"] == sum(not 0 <= number <= 10 for number in table.column("far").to_pylist())
+    assert counts["ill"]["other"] == N_ROWS // 12
+    assert all(column["unreadable"] == 0 and column["problem"] is None for column in counts.values())
+
+
+def test_a_check_names_a_column_of_the_wrong_type(database, folder):
+    address, _ = database
+    Schema({"town": Numeric(0, 1), "age": Numeric(0, 1)}, Classes(["no", "yes"], name="ill")).to_file("wrong.json")
+    done = run_command("schema", "check", "wrong.json", "--table", f"{address}::patients", "--json")
+    assert done.exit_code == 1
+    problems = {column["name"]: column["problem"] for column in json.loads(done.output)["table"]["columns"]}
+    assert "Column 'town' is declared numeric" in problems["town"]
+    assert problems["age"] is None
+
+
+def check_predictions(model, found, ids):
+    """Predictions by database, in memory and by the exported query are the same."""
+    expected = model.predict_proba(in_memory().select([*FEATURES]))
+    shares = np.array([found[f"probability_{label}"] for label in ("no", "yes")]).T
+    np.testing.assert_array_equal(shares[np.argsort(found["id"])], expected)
+    assert sorted(found["id"]) == list(range(N_ROWS))
+    assert list(found) == [*ids, "prediction", "probability_no", "probability_yes"]
+    labels = np.array(found["prediction"])[np.argsort(found["id"])]
+    np.testing.assert_array_equal(labels, np.array(["no", "yes"])[expected.argmax(axis=1)])
+
+
+@pytest.mark.parametrize("out", ["p.csv", "p.parquet"])
+def test_predictions_from_a_table_carry_its_ids_into_a_file(database, folder, out):
+    address, _ = database
+    model = trained(address)
+    done = run_command("predict", "m.dpf", f"{address}::patients", "--out", out, "--id", "key", "--id", "id", "--id", "day")
+    assert done.exit_code == 0, done.exception
+    read = pyarrow.csv.read_csv(out) if out == "p.csv" else pq.read_table(out)
+    found = read.to_pydict()
+    check_predictions(model, found, ["key", "id", "day"])
+    assert found["key"][3] == f"00000000-0000-0000-0000-{found['id'][3]:012d}"
+    assert found["day"].count("infinity") == N_ROWS // 10
+
+
+def test_predictions_go_into_a_new_table_beside_the_rows_and_are_those_of_the_exported_query(database, folder):
+    address, run = database
+    model = trained(address)
+    ids = ("--id", "key", "--id", "id", "--id", "day")
+    done = run_command("predict", "m.dpf", f"{address}::patients", "--out", f"{address}::scores", *ids)
+    assert done.exit_code == 0, done.exception
+    names = ["key", "id", "day", "prediction", "probability_no", "probability_yes"]
+    rows = run("SELECT key, id, CAST(day AS VARCHAR), prediction, probability_no, probability_yes FROM scores ORDER BY id")
+    check_predictions(model, dict(zip(names, zip(*rows, strict=True), strict=True)), names[:3])
+    # The types of ids are kept, so that tables can be joined by any of them.
+    assert run("SELECT COUNT(*) FROM scores JOIN patients USING (key, id, day)") == [(N_ROWS,)]
+    done = run_command("export", "m.dpf", "--out", "m.sql", "--table", "patients", "--id", "id")
+    assert done.exit_code == 0, done.exception
+    by_query = run((folder / "m.sql").read_text())
+    np.testing.assert_allclose([row[-2:] for row in by_query], [row[-2:] for row in rows], rtol=0, atol=1e-12)
+    assert [row[:2] for row in by_query] == [(row[1], row[3]) for row in rows]
+
+
+def test_a_table_that_is_there_is_refused_and_stays(database, folder):
+    address, run = database
+    trained(address)
+    before = run("SELECT COUNT(*) FROM patients")
+    done = run_command("predict", "m.dpf", f"{address}::patients", "--out", f"{address}::patients", "--id", "id")
+    assert isinstance(done.exception, OutputError)
+    assert "There is a table 'patients' already." in str(done.exception)
+    assert run("SELECT COUNT(*) FROM patients") == before
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError()], ids=["interrupt", "no memory"])
+def test_a_prediction_that_fails_in_the_middle_leaves_no_table(database, folder, monkeypatch, error):
+    address, run = database
+    trained(address)
+    asked, ask = [], DPForestClassifier.predict_proba
+
+    def stop(self, X):
+        asked.append(len(X))
+        if len(asked) == 3:
+            raise error
+        return ask(self, X)
+
+    monkeypatch.setattr(DPForestClassifier, "predict_proba", stop)
+    done = run_command("predict", "m.dpf", f"{address}::patients", "--out", f"{address}::scores", "--id", "id")
+    assert done.exit_code != 0
+    assert len(asked) == 3
+    assert run("SELECT table_name FROM information_schema.tables WHERE table_name = 'scores'") == []
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    done = run_command("predict", "m.dpf", f"{address}::patients", "--out", f"{address}::scores", "--id", "id")
+    assert done.exit_code == 0, done.exception
+    assert run("SELECT COUNT(*) FROM scores") == [(N_ROWS,)]
+
+
+def test_a_score_of_a_table_is_that_of_the_rows_in_memory(database, folder):
+    address, _ = database
+    model = trained(address)
+    done = run_command("evaluate", "m.dpf", f"{address}::patients", "--public", "--json")
+    assert done.exit_code == 0, done.exception
+    table = in_memory()
+    known = [label in ("no", "yes") for label in table.column("ill").to_pylist()]
+    X, y = table.select([*FEATURES]).filter(known), table.column("ill").filter(known)
+    scores = {score["name"]: score["value"] for score in json.loads(done.output)["scores"]}
+    assert scores["accuracy"] == pytest.approx(np.mean(model.predict(X) == np.array(y)))
+    done = run_command("evaluate", "m.dpf", f"{address}::patients", "--epsilon", "inf", "--json")
+    exact = {score["name"]: score["value"] for score in json.loads(done.output)["scores"]}
+    assert exact["accuracy"] == pytest.approx(scores["accuracy"])
+
+
+def spent():
+    return Budget.open("budget.db", dataset="ward").spent
+
+
+def test_a_score_with_noise_is_charged_once_the_table_is_known_to_do(database, folder):
+    address, run = database
+    trained(address)
+    assert run_command("budget", "create", "budget.db::ward", "--epsilon", 1).exit_code == 0
+    asked = ["evaluate", "m.dpf", "--epsilon", 0.5, "--budget", "budget.db::ward"]
+    run("CREATE VIEW partly AS SELECT age, ill FROM patients")
+    refused = run_command(*asked, f"{address}::partly")
+    assert isinstance(refused.exception, TableError)
+    assert spent() == 0
+    assert run_command(*asked, f"{address}::patients").exit_code == 0
+    assert spent() == 0.5
+
+
+REFUSED = {
+    "no id": (["--out", "p.csv"], ParameterError, "have no order.*--id COLUMN"),
+    "an id that is not there": (["--out", "p.csv", "--id", "nobody"], TableError, "'nobody' that was asked for is missing"),
+    "an id twice": (["--out", "p.csv", "--id", "id", "--id", "id"], ParameterError, "'id' more than once"),
+    "an id called as predictions are": (
+        ["--out", "p.csv", "--id", "Prediction"],
+        ParameterError,
+        "is called as predictions",
+    ),
+    "an id called as a probability": (
+        ["--out", "p.csv", "--id", "probability_x"],
+        ParameterError,
+        "is called as predictions",
+    ),
+    "another ending": (["--out", "p.txt", "--id", "id"], ParameterError, "Predictions are written to .csv or .parquet"),
+    "a file that is no database": (["--out", "duckdb:///m.dpf::t", "--id", "id"], OutputError, "is a model"),
+    "no table": (["--out", "duckdb:///new.db", "--id", "id"], ParameterError, "names no table"),
+    "an unknown engine": (["--out", "mysql://u:hush@h/d::t", "--id", "id"], ParameterError, "'mysql'"),
+    "no server": (["--out", "postgresql://u:hush@127.0.0.1:1/d::t", "--id", "id"], TableError, "No connection"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "error", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_will_not_do_is_refused_and_leaves_nothing(folder, arguments, error, words):
+    with duckdb.connect("ward.db") as connection:
+        for statement in filled(0):
+            connection.execute(statement)
+    trained("duckdb:///ward.db")
+    before = {path.name for path in folder.iterdir()}
+    done = run_command("predict", "m.dpf", "duckdb:///ward.db::patients", *arguments)
+    with pytest.raises(error, match=words):
+        raise done.exception
+    assert "hush" not in f"{done.exception}{done.output}"
+    assert {path.name for path in folder.iterdir()} == before
+
+
+@pytest.fixture
+def plain(folder):
+    """A model and a CSV file of rows with an id."""
+    rng = np.random.default_rng(0)
+    age = rng.uniform(0, 100, 40)
+    schema = Schema({"age": Numeric(0, 100)}, Classes(["A", "a", "x" * 80], name="ill"))
+    DPForestClassifier(schema, epsilon=4).fit(pa.table({"age": age}), np.where(age > 50, "A", "a")).save("plain.dpf")
+    table = pa.table({"age": age, "who": [f"p{place}" if place % 4 else "" for place in range(40)], "no": range(40)})
+    pyarrow.csv.write_csv(table, "t.csv")
+    pq.write_table(table, "t.parquet", row_group_size=7)
+    return table
+
+
+def test_predictions_of_a_file_carry_ids_as_they_are_and_keep_its_order(plain):
+    for source in ("t.csv", "t.parquet"):
+        done = run_command("predict", "plain.dpf", source, "--out", "p.parquet", "--id", "no", "--id", "who", "--id", "age")
+        assert done.exit_code == 0, done.exception
+        found = pq.read_table("p.parquet")
+        assert found.column_names[:4] == ["no", "who", "age", "prediction"]
+        assert list(map(int, found.column("no").to_pylist())) == list(range(40))
+        assert [name or "" for name in found.column("who").to_pylist()] == plain.column("who").to_pylist()
+
+
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("postgres", marks=pytest.mark.server)])
+def test_names_that_a_database_would_take_for_the_same_are_told_apart(plain, request, engine):
+    if engine == "postgres":
+        server = request.getfixturevalue("server")
+        address = server.url(ROOT, DATABASE)
+        with as_root(server) as root:
+            root.execute('DROP TABLE IF EXISTS "sco res"')
+    else:
+        address = "duckdb:///new.db"
+    done = run_command("predict", "plain.dpf", "t.csv", "--out", f"{address}::sco res", "--id", "no", "--id", "who")
+    assert done.exit_code == 0, done.exception
+    opened = psycopg.connect(address) if engine == "postgres" else duckdb.connect("new.db")
+    with opened as connection:
+        found = connection.execute('SELECT * FROM "sco res"')
+        names, rows = [column[0] for column in found.description], found.fetchall()
+    assert names[:4] == ["no", "who", "prediction", "probability_A"]
+    assert names[4] == "probability_a_2"
+    assert all(len(name) <= 63 for name in names)
+    assert len(rows) == 40
+    assert sum(row[1] is None for row in rows) == 10  # an empty cell of a CSV file is missing
+
+
+def test_a_new_file_of_duckdb_is_gone_if_a_prediction_fails(plain, folder, monkeypatch):
+    def fail(self, X):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(DPForestClassifier, "predict_proba", fail)
+    before = {path.name for path in folder.iterdir()}
+    assert run_command("predict", "plain.dpf", "t.csv", "--out", "duckdb:///new.db::t", "--id", "no").exit_code != 0
+    assert {path.name for path in folder.iterdir()} == before
+
+
+def test_a_table_may_be_made_in_a_schema_and_its_name_may_hold_a_dot(plain):
+    with duckdb.connect("new.db") as connection:
+        connection.execute("CREATE SCHEMA s")
+    for table, where in (("s.t", "s.t"), ("a.b", '"a.b"')):
+        done = run_command("predict", "plain.dpf", "t.csv", "--out", f"duckdb:///new.db::{table}", "--id", "no")
+        assert done.exit_code == 0, done.exception
+        with duckdb.connect("new.db") as connection:
+            assert connection.execute(f"SELECT COUNT(*) FROM {where}").fetchall() == [(40,)]
+        again = run_command("predict", "plain.dpf", "t.csv", "--out", f"duckdb:///new.db::{table}", "--id", "no")
+        assert isinstance(again.exception, OutputError)
+
+
+def test_ids_of_different_types_in_the_files_of_a_folder_are_refused(plain, folder):
+    (folder / "parts").mkdir()
+    pq.write_table(plain, "parts/0.parquet")
+    pq.write_table(plain.set_column(2, "no", pa.array(np.arange(40.0))), "parts/1.parquet")
+    done = run_command("predict", "plain.dpf", "parts", "--out", "p.csv", "--id", "no")
+    assert isinstance(done.exception, TableError)
+    assert "has the type int64 in one file of the table and double in another" in str(done.exception)
+    assert not (folder / "p.csv").exists()
+
+
+@pytest.mark.server
+def test_an_account_that_may_not_make_tables_is_told_and_a_password_is_never_printed(server, folder, plain):
+    address = server.url(READER, DATABASE)
+    told = []
+    for arguments in (
+        ["predict", "plain.dpf", "t.csv", "--out", f"{address}::forbidden", "--id", "no"],
+        ["predict", "plain.dpf", f"{address}::nothing", "--out", "p.csv", "--id", "no"],
+        ["schema", "draft", f"{address}::nothing"],
+        ["evaluate", "plain.dpf", f"{address}::nothing", "--public"],
+    ):
+        done = run_command(*arguments)
+        assert isinstance(done.exception, DPForestError)
+        told.append(f"{done.exception} {done.output}")
+    assert "this account may not make it" in told[0]
+    assert not any(server.password in words for words in told)
+
+
+def test_the_words_of_an_engine_are_not_repeated_where_a_row_cannot_be_written(folder, plain, request, monkeypatch):
+    from dpforest.records.sql import written
+
+    monkeypatch.setattr(written, "_cast", lambda column, field: f"CAST({column} AS DATE)")
+    done = run_command("predict", "plain.dpf", "t.csv", "--out", "duckdb:///new.db::t", "--id", "who")
+    assert isinstance(done.exception, OutputError)
+    assert done.exception.__suppress_context__
+    assert "p1" not in str(done.exception)
+
+
+def test_notes_in_a_file_of_arrow_are_no_sql(folder, plain):
+    """A file from elsewhere may note with a column whatever is taken for its type in a database."""
+    notes = {"duckdb": "VARCHAR) || (SELECT 'made up'", "postgres": "text); CREATE TABLE made_up (a int); --"}
+    field = pa.field("who", pa.string(), metadata=notes)
+    pyarrow.feather.write_feather(plain.set_column(1, field, plain.column("who")), "t.feather")
+    assert pyarrow.feather.read_table("t.feather").schema.field("who").metadata
+    done = run_command("predict", "plain.dpf", "t.feather", "--out", "duckdb:///new.db::t", "--id", "who")
+    assert done.exit_code == 0, done.exception
+    with duckdb.connect("new.db") as connection:
+        assert connection.sql("SELECT who FROM t").fetchall() == [(who,) for who in plain.column("who").to_pylist()]
+    assert [written._type(field), written._cast("c0", field)] == ["text", "c0"]
+
+
+def test_a_model_of_a_table_in_a_database_predicts_through_ibis_as_before(folder):
+    connection = ibis.duckdb.connect("ward.db")
+    for statement in filled(0):
+        connection.con.execute(statement)
+    model = DPForestClassifier(SCHEMA, epsilon=8, n_trees=3).fit_table(connection.table("patients"))
+    model.save("m.dpf")
+    connection.disconnect()
+    done = run_command("predict", "m.dpf", "duckdb:///ward.db::patients", "--out", "p.parquet", "--id", "id")
+    assert done.exit_code == 0, done.exception
+    check_predictions(model, pq.read_table("p.parquet").to_pydict(), ["id"])

@@ -1,0 +1,224 @@
+"""Folders such as ``year=2024`` are columns, read by the schema, and their names are values that no error repeats."""
+
+import json
+import shutil
+import tomllib
+from glob import escape
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from distributed import Client, LocalCluster
+from tests.neighbours.one_record import root_counts
+from typer.testing import CliRunner
+
+from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
+from dpforest.cli.main import commands
+from dpforest.errors import TableError
+from dpforest.records.dask.vault import DaskVault
+from dpforest.records.memory.vault import Vault
+from dpforest.records.parquet import ParquetVault
+from dpforest.records.reader import joined
+from dpforest.records.sql.addresses import open_table
+from dpforest.records.sql.vault import SqlVault
+from dpforest.records.tables import open_reader
+from dpforest.schema.domain import Domain, Grid
+
+N_ROWS = 60
+SECRET = "zebra-secret"
+FEATURES = {
+    "age": Numeric(0, 100),
+    "year": Numeric(2020, 2030),
+    "ward": Categorical(["a", "b c/d", "é"]),
+    "day": Date("2024-01-01", "2024-12-31"),
+    "code": Categorical([1, 2]),
+    "town": Categorical(),
+}
+SCHEMA = Schema(FEATURES, Classes(["no", "yes"], name="ill"))
+# Folders as they are written, with the values of each column that they stand for.
+FOLDERS = {
+    "year=2024/ward=a/day=2024-03-01/code=1/town=Rome": (2024.0, "a", "2024-03-01", 1.0, "Rome"),
+    "year=2025.5/ward=b%20c%2Fd/day=2024-04-31/code=2/town=%C3%89vora": (2025.5, "b c/d", "2024-04-31", 2.0, "Évora"),
+    "year=soon/ward=%C3%A9/day=yesterday/code=x/town=17": (None, "é", "yesterday", None, "17"),
+    "year=__HIVE_DEFAULT_PARTITION__/ward=/day=__HIVE_DEFAULT_PARTITION__/code=9/town=": (None, None, None, 9.0, None),
+}
+NAMES = ["year", "ward", "day", "code", "town"]
+
+
+def rows(seed):
+    rng = np.random.default_rng(seed)
+    return pa.table({"age": rng.uniform(0, 100, N_ROWS), "ill": rng.choice(["no", "yes"], N_ROWS)})
+
+
+def write(folder, place, table):
+    (folder / place).mkdir(parents=True)
+    pq.write_table(table, folder / place / "part-0.parquet", row_group_size=25)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for seed, place in enumerate(FOLDERS):
+        write(tmp_path / "t", place, rows(seed))
+    return tmp_path / "t"
+
+
+def in_memory():
+    """What the folder means, in the order of its paths."""
+    parts = []
+    for place, values in sorted(FOLDERS.items()):
+        table = rows(list(FOLDERS).index(place))
+        for name, value, kind in zip(
+            NAMES, values, [pa.float64(), *[pa.string()] * 2, pa.float64(), pa.string()], strict=True
+        ):
+            table = table.append_column(name, pa.array([value] * N_ROWS, kind))
+        parts.append(table)
+    return pa.concat_tables(parts)
+
+
+def codes_of(vault, schema=SCHEMA):
+    counter = vault.encode(Domain.of(schema, Grid(9)))
+    return np.vstack([counter._codes, counter._target_codes]).tolist()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_folders_are_read_as_columns_by_the_schema(folder, n_jobs):
+    table = in_memory()
+    expected = Vault.seal(table.select([*FEATURES]), table.column("ill"), SCHEMA)
+    assert codes_of(ParquetVault.seal(folder, SCHEMA, n_jobs)) == codes_of(expected)
+    known = ParquetVault.seal(folder, SCHEMA).encode(Domain.of(SCHEMA, Grid(9)))
+    assert len(np.unique(known._codes[1])) == 3  # two years and none
+
+
+def test_a_forest_of_folders_is_that_of_the_table_in_memory(folder):
+    table = in_memory()
+    from_folder = DPForestClassifier(SCHEMA, epsilon=1.0, random_state=3).fit(folder)
+    expected = DPForestClassifier(SCHEMA, epsilon=1.0, random_state=3).fit(table.select([*FEATURES]), table.column("ill"))
+    np.testing.assert_array_equal(from_folder.forest_.counts, expected.forest_.counts)
+    assert from_folder.ledger_.to_json() == expected.ledger_.to_json()
+
+
+def test_the_target_and_the_ids_of_persons_may_be_folders(tmp_path):
+    for person in range(3):
+        write(tmp_path / "t", f"person=p{person}/cost=0.{person}", pa.table({"age": [10.0, 20.0]}))
+    schema = Schema({"age": Numeric(0, 100)}, Bounded(0, 1, name="cost"))
+    model = DPForestRegressor(schema, epsilon=np.inf, max_rows_per_person=1, recipe="consul-2020")
+    model.fit(tmp_path / "t", groups="person")
+    assert model.privacy_.unit == "person"
+
+
+def test_a_file_in_the_place_of_a_folder_has_its_own_columns_only(folder):
+    (path,) = (folder / "year=2024").rglob("*.parquet")
+    with pytest.raises(TableError, match="'year' of the schema is missing"):
+        ParquetVault.seal(path, SCHEMA)
+
+
+REFUSED = {
+    "a column that folders and files both have": (
+        f"age={SECRET}/year=2024/ward=a/day=2024-01-01/code=1/town=x", "'age' is in the Parquet files .* of their folders",
+    ),
+    "folders of a path with one name": (f"year=1/year={SECRET}", "Two folders of one path are named after column 'year'"),
+    "a file outside of some folders": (f"year=2024/ward={SECRET}", "'day' of the schema is missing from .*ward=…"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "words"), REFUSED.values(), ids=REFUSED)
+def test_folders_that_will_not_do_are_refused_without_their_values(folder, place, words):
+    write(folder, place, rows(9))
+    model = DPForestClassifier(SCHEMA, epsilon=1.0)
+    with pytest.raises(TableError, match=words) as caught:
+        model.fit(folder)
+    assert SECRET not in str(caught.value)
+    assert not hasattr(model, "ledger_")
+
+
+# --- commands, and other ways to read a folder ------------------------------------------------------------------------
+
+
+def run(*arguments):
+    return CliRunner().invoke(commands, [str(argument) for argument in arguments])
+
+
+@pytest.mark.slow
+def test_duckdb_reads_folders_as_the_reader_of_parquet_does(folder):
+    """With a number for each year; DuckDB's own guess would follow from the names of all folders."""
+    table = open_table(f"duckdb:///{folder}/**/*.parquet", [*FEATURES, "ill"], SCHEMA)
+    with SqlVault.seal(table, SCHEMA) as vault:
+        by_engine, _ = root_counts(vault)
+    expected, _ = root_counts(ParquetVault.seal(folder, SCHEMA))
+    np.testing.assert_array_equal(by_engine, expected)
+    parts = joined(open_reader(f"duckdb:///{folder}/**/*.parquet").parts(SCHEMA, with_target=True, besides=("year",)))
+    streamed, _ = root_counts(Vault.seal(parts.features, parts.target, SCHEMA))
+    np.testing.assert_array_equal(streamed, expected)
+    table.get_backend().disconnect()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["t", "./t", "../{}/t", "link", "o[d]d *"])
+def test_duckdb_finds_the_folders_of_a_path_however_it_is_written(folder, tmp_path, monkeypatch, where):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to("t")
+    shutil.copytree(folder, tmp_path / "o[d]d *")
+    path = escape(where.format(tmp_path.name))
+    read = joined(open_reader(f"duckdb:///{path}/**/*.parquet").parts(SCHEMA, besides=("ward", "year")))
+    expected = in_memory().column("ward").to_pylist()
+    assert sorted(map(str, read.besides.column("ward").to_pylist())) == sorted(map(str, expected))
+    assert read.features.column("year").null_count == 2 * N_ROWS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("place", "words"), REFUSED.values(), ids=REFUSED)
+def test_duckdb_refuses_the_same_folders_without_their_values(folder, place, words):
+    write(folder, place, rows(9))
+    with pytest.raises(TableError) as caught:
+        open_table(f"duckdb:///{folder}/**/*.parquet", None, SCHEMA)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_cluster_reads_folders_as_columns(folder):
+    with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster, Client(cluster) as client:
+        found, _ = root_counts(DaskVault.seal(folder, SCHEMA, client))
+    expected, _ = root_counts(ParquetVault.seal(folder, SCHEMA))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_draft_of_folders_guesses_alike_through_a_database_and_says_what_it_guessed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for year in (2023, 2024):
+        write(tmp_path / "t", f"year={year}/day={year}-03-01/town=Rome", rows(year))
+    drafts = []
+    for address in ("t", "duckdb:///t/**/*.parquet"):
+        done = run("schema", "draft", address, "--target", "ill", "--out", f"{len(drafts)}.toml")
+        assert done.exit_code == 0, done.exception
+        assert "Names of folders do not say types: whether year, day, town are" in done.output
+        assert "Text files" not in done.output
+        drafts.append(tomllib.loads((tmp_path / f"{len(drafts)}.toml").read_text()))
+    assert drafts[0] == drafts[1]
+    assert [drafts[0]["features"][name]["kind"] for name in ("year", "day", "town")] == ["numeric", "date", "categorical"]
+
+
+@pytest.mark.slow
+def test_every_command_takes_folders_as_columns(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run("schema", "draft", "t", "--target", "ill")
+    assert done.exit_code == 0, done.exception
+    drafted = tomllib.loads((tmp_path / "t.schema.toml").read_text())["features"]
+    assert {name: part["kind"] for name, part in drafted.items()} == {
+        "age": "numeric", **dict.fromkeys(NAMES, "categorical"),
+    }  # fmt: skip
+    SCHEMA.to_file("s.json")
+    done = run("schema", "check", "s.json", "--table", "t", "--json")
+    assert done.exit_code == 0, done.exception
+    counts = {column["name"]: column for column in json.loads(done.output)["table"]["columns"]}
+    assert (counts["year"]["within"], counts["year"]["unreadable"], counts["year"]["missing"]) == (120, 60, 60)
+    assert (counts["day"]["within"], counts["day"]["unreadable"], counts["day"]["missing"]) == (60, 120, 60)
+    assert run("fit", "t", "--schema", "s.json", "--epsilon", 4, "--out", "m.dpf", "--n-trees", 2).exit_code == 0
+    done = run("predict", "m.dpf", "t", "--out", "p.parquet", "--id", "ward", "--id", "year")
+    assert done.exit_code == 0, done.exception
+    found, table = pq.read_table("p.parquet"), in_memory()
+    assert found.column("ward").to_pylist() == table.column("ward").to_pylist()
+    shares = np.column_stack([found.column(f"probability_{label}") for label in ("no", "yes")])
+    np.testing.assert_array_equal(shares, load_model("m.dpf").predict_proba(table.select([*FEATURES])))
+    assert run("evaluate", "m.dpf", "t", "--public").exit_code == 0
