@@ -19,10 +19,10 @@ from dpforest.common.progress import Step
 from dpforest.errors import DPForestError
 from dpforest.estimators import _DPForest
 from dpforest.privacy.ledger import Ledger
-from dpforest.records import reader
-from dpforest.records.files import delimited, parquet_files, text_table
+from dpforest.records.files import delimited, parquet_files
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.parquet import ParquetVault
+from dpforest.records.reader import Asked
 
 pytestmark = pytest.mark.slow
 
@@ -161,11 +161,10 @@ def test_a_parquet_table_that_will_not_do_is_refused_and_leaves_nothing(folder, 
 @pytest.fixture
 def small_parts(monkeypatch):
     """Lists the rows of each part that is read."""
-    n_rows, apart = [], reader.taken_apart
+    n_rows, part_of = [], Asked.part
     monkeypatch.setattr(parquet_files, "PART_ROWS", 37)
     monkeypatch.setattr(delimited, "PART_BYTES", 512)
-    for module in (parquet_files, text_table):
-        monkeypatch.setattr(module, "taken_apart", lambda part, *rest: n_rows.append(part.num_rows) or apart(part, *rest))
+    monkeypatch.setattr(Asked, "part", lambda asked, rows: n_rows.append(rows.num_rows) or part_of(asked, rows))
     return n_rows
 
 

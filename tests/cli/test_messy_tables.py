@@ -17,7 +17,7 @@ from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Nu
 from dpforest.cli.main import commands
 from dpforest.common.text import figure
 from dpforest.errors import TableError
-from dpforest.records.reader import joined
+from dpforest.records.reader import Asked, joined
 from dpforest.records.tables import open_reader
 from dpforest.schema import Format
 
@@ -223,7 +223,7 @@ def test_what_pandas_loses_it_keeps_by_the_arguments_of_the_schema(folder):
     cells = ["01", "1", "1.0", "TRUE", "true", *WORDS] * 20
     (folder / "t.csv").write_text("c,d,y\n" + "".join(f"{cell},{cell[:2]},{n % 2}\n" for n, cell in enumerate(cells)))
     schema = Schema({"c": Categorical(), "d": Categorical(["01", "1"])}, Bounded(0, 1, name="y"))
-    read = joined(open_reader("t.csv").parts(schema)).features.to_pandas()
+    read = joined(open_reader("t.csv").parts(Asked(schema))).features.to_pandas()
     frame = pd.read_csv("t.csv", **schema.for_pandas())[["c", "d"]]
     assert frame.where(frame.notna(), None).to_dict("list") == read.where(read.notna(), None).to_dict("list")
 
@@ -232,7 +232,7 @@ def test_dates_of_another_order_are_read_alike(folder):
     rows = "".join(f"{n % 28 + 1}.{n % 12 + 1}.{2000 + n % 20},{n % 2}\n" for n in range(200)) + "NA,1\nsoon,0\n"
     (folder / "t.csv").write_text(f"d,y\n{rows}")
     schema = Schema({"d": Date()}, Classes([0, 1], name="y"), format=Format(dates="dmy"))
-    read = joined(open_reader("t.csv", schema.format).parts(schema)).features
+    read = joined(open_reader("t.csv", schema.format).parts(Asked(schema))).features
     frame = pd.read_csv("t.csv", **schema.for_pandas())[["d"]]
     model = DPForestClassifier(schema, epsilon=math.inf).fit(frame, pd.read_csv("t.csv")["y"])
     assert model.predict_proba(read).tolist() == model.predict_proba(frame).tolist()
@@ -242,7 +242,7 @@ def test_dates_of_another_order_are_read_alike(folder):
 def test_a_number_that_is_listed_is_read_from_text_as_pandas_reads_it(folder):
     (folder / "t.csv").write_text("c,y\n" + "01,0\n1.0,1\n1,0\n2,1\n,1\n" * 40)
     schema = Schema({"c": Categorical([1, 2])}, Bounded(0, 1, name="y"))
-    read = joined(open_reader("t.csv").parts(schema)).features.column("c").to_pandas()
+    read = joined(open_reader("t.csv").parts(Asked(schema))).features.column("c").to_pandas()
     assert read.equals(pd.read_csv("t.csv")["c"])
 
 
@@ -398,7 +398,7 @@ def test_truth_values_are_read_as_databases_write_them(folder):
     cells = ["yes", "No", "TRUE", "f", "1", "0", "y", "T", "maybe", "NA", ""]
     (folder / "t.csv").write_text("c,y\n" + "".join(f"{cell},1\n" for cell in cells))
     schema = Schema({"c": Categorical([False, True])}, Bounded(0, 1, name="y"))
-    (column,) = joined(open_reader("t.csv").parts(schema)).features.columns
+    (column,) = joined(open_reader("t.csv").parts(Asked(schema))).features.columns
     assert column.to_pylist() == [1, 0, 1, 0, 1, 0, 1, 1, None, None, None]
 
 

@@ -23,7 +23,7 @@ from dpforest.records.files import delimited
 from dpforest.records.memory.vault import Vault
 from dpforest.records.parquet import ParquetVault
 from dpforest.records.people import People, person_indices, read_ids
-from dpforest.records.reader import joined
+from dpforest.records.reader import Asked, joined
 
 pytestmark = pytest.mark.slow
 
@@ -165,7 +165,7 @@ def test_a_folder_is_read_as_each_of_its_files_alone(tmp_path, schema, column, k
     folder = in_folder(tmp_path / "f", more, schema)
     counts = [root_counts(seal(path, schema, column))[0] for path in (folder, folder / "0.parquet", folder / "1.parquet")]
     np.testing.assert_array_equal(counts[0], counts[1] + counts[2])
-    parts = list(tables.open_reader(folder).parts(SCHEMAS[schema], with_target=True))
+    parts = list(tables.open_reader(folder).parts(Asked(SCHEMAS[schema], with_target=True)))
     assert sum(root_counts(Vault.seal(X, y, SCHEMAS[schema]))[0] for X, y, _ in parts).tolist() == counts[0].tolist()
 
 
@@ -258,7 +258,7 @@ def csv_of(path, lines, end=b"\n"):
 
 
 def seal_csv(path, schema, with_ids=False):
-    rows = joined(tables.open_reader(path).parts(SCHEMAS[schema], with_target=True, besides=["id"]))
+    rows = joined(tables.open_reader(path).parts(Asked(SCHEMAS[schema], with_target=True, besides=["id"])))
     groups = (rows.besides.column("id"), People(1, Entropy(0))) if with_ids else (None, None)
     return Vault.seal(rows.features, rows.target, SCHEMAS[schema], 1, *groups)
 
@@ -266,7 +266,7 @@ def seal_csv(path, schema, with_ids=False):
 def column_of(path, name):
     """A column of a text file, as it is written."""
     schema = Schema({name: Categorical(["\0"])}, Bounded(0, 1, name="no column"))
-    return joined(tables.open_reader(path).parts(schema)).features.column(name)
+    return joined(tables.open_reader(path).parts(Asked(schema))).features.column(name)
 
 
 @pytest.mark.parametrize("place", [0, 7], ids=["first", "in the middle"])
@@ -280,7 +280,7 @@ def test_a_text_file(tmp_path, monkeypatch, schema, column, cell, place):
     less = csv_of(tmp_path / "less.csv", LINES)
     assert tables.open_reader(more).names() == tables.open_reader(less).names()
     check(*(partial(seal_csv, path, schema, column == 3) for path in (more, less)))
-    assert sum(len(part.features) for part in tables.open_reader(more).parts(SCHEMAS[schema])) == N_ROWS + 1
+    assert sum(len(part.features) for part in tables.open_reader(more).parts(Asked(SCHEMAS[schema]))) == N_ROWS + 1
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
@@ -306,7 +306,7 @@ def test_rows_that_were_handed_over_are_not_handed_over_again_where_blocks_grow(
     lines = [[b"%d" % (place % 3), b"a", b"1", b"%d" % place, b"w" * 40 * (place % 90), b"yes"] for place in range(400)]
     path = csv_of(tmp_path / "t.csv", lines)
     assert column_of(path, "id").to_pylist() == [str(place) for place in range(400)]
-    assert sum(len(part.features) for part in tables.open_reader(path).parts(SCHEMAS["classes"])) == 400
+    assert sum(len(part.features) for part in tables.open_reader(path).parts(Asked(SCHEMAS["classes"]))) == 400
 
 
 def test_names_may_have_a_mark_before_them_and_line_breaks_in_quotes(tmp_path):

@@ -25,7 +25,7 @@ from dpforest.records import tables
 from dpforest.records.files import delimited, json_lines, statistics, workbook
 from dpforest.records.memory.vault import Vault
 from dpforest.records.people import People
-from dpforest.records.reader import joined
+from dpforest.records.reader import Asked, joined
 from dpforest.schema import Format
 
 pytestmark = pytest.mark.slow
@@ -47,7 +47,9 @@ MORE_CELLS = {
 
 
 def seal(path, schema, with_ids=False, format=None):
-    rows = joined(tables.open_reader(path, format).parts(schema, with_target=True, besides=["id"] if with_ids else []))
+    rows = joined(
+        tables.open_reader(path, format).parts(Asked(schema, with_target=True, besides=["id"] if with_ids else []))
+    )
     groups = (rows.besides.column("id"), People(1, Entropy(0))) if with_ids else (None, None)
     return Vault.seal(rows.features, rows.target, schema, 1, *groups)
 
@@ -223,7 +225,7 @@ def test_a_line_of_json_lines_that_is_no_record_as_others_are(tmp_path, line, pl
     lines = [json_line(row) for row in ROWS]
     more = json_of(tmp_path / "more.jsonl", [*lines[:place], line, *lines[place:]])
     check(*(partial(seal, path, SCHEMAS["numbered classes"]) for path in (more, json_of(tmp_path / "less.jsonl", lines))))
-    assert sum(len(part.features) for part in tables.open_reader(more).parts(SCHEMAS["classes"])) == N_ROWS + 1
+    assert sum(len(part.features) for part in tables.open_reader(more).parts(Asked(SCHEMAS["classes"]))) == N_ROWS + 1
 
 
 @every_case

@@ -12,7 +12,7 @@ from dpforest import Classes, Date, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.records.columns import read_columns, read_target, to_objects
 from dpforest.records.memory.vault import encode
-from dpforest.records.reader import joined
+from dpforest.records.reader import Asked, joined
 from dpforest.records.sql import streams
 from dpforest.records.tables import open_reader
 from dpforest.schema.domain import Domain, Grid
@@ -35,7 +35,7 @@ class Place:
 
     def joined(self, table, schema, **asked):
         """All rows in the order of their column "record"."""
-        part = joined(self.reader(table).parts(schema, besides=("record",), **asked))
+        part = joined(self.reader(table).parts(Asked(schema, besides=("record",), **asked)))
         order = np.argsort(part.besides.column("record").to_numpy())
         return part.features.take(order), None if part.target is None else part.target.take(order)
 
@@ -103,7 +103,7 @@ def test_what_fit_table_refuses_is_refused_by_its_type_before_a_row_is_read(plac
         table = found.engine.make({"record": "INTEGER", "y": "INTEGER", "v": kind}, rows)
         for any_type in (False, True):
             try:
-                found.reader(table).parts(Schema({"v": Numeric(0, 1)}, Classes([0, 1], name="y")), any_type=any_type)
+                found.reader(table).parts(Asked(Schema({"v": Numeric(0, 1)}, Classes([0, 1], name="y")), any_type=any_type))
                 told.add(f"read {any_type}")
             except TableError as error:
                 told.add(f"{any_type} {error}")
@@ -118,7 +118,7 @@ def test_any_column_can_be_carried_as_an_id(place, name):
     columns = {"record": "INTEGER", "y": "INTEGER"} | {f"v{place}": kind for place, kind in enumerate(kinds)}
     rows = [["1", "1", *kinds.values()], ["2", "0", *["NULL"] * len(kinds)]]
     table, carried = found.engine.make(columns, rows), [*columns][2:]
-    part = joined(found.reader(table).parts(Schema(AT, Classes([0, 1], name="y")), besides=carried))
+    part = joined(found.reader(table).parts(Asked(Schema(AT, Classes([0, 1], name="y")), besides=carried)))
     assert part.besides.column_names == carried
     assert all(column.null_count == 1 for column in part.besides.columns)
 
@@ -127,14 +127,14 @@ def test_a_table_without_rows_gives_one_part_without_rows(place):
     for name in ("duckdb", "postgresql"):
         found = place(name)
         table = found.engine.make({"record": "INTEGER", "y": "INTEGER", "v": "DOUBLE PRECISION"}, [])
-        (part,) = found.reader(table).parts(Schema(AT, Classes([0, 1], name="y")), with_target=True, besides=("v",))
+        (part,) = found.reader(table).parts(Asked(Schema(AT, Classes([0, 1], name="y")), with_target=True, besides=("v",)))
         assert len(part.features) == len(part.target) == len(part.besides) == 0
 
 
 def test_rows_are_read_as_they_were_when_the_reading_began(place):
     found = place("postgresql")
     table = found.engine.make({"record": "INTEGER", "y": "INTEGER"}, [[str(row), "1"] for row in range(10)])
-    parts = found.reader(table).parts(Schema(AT, Classes([0, 1], name="y")))
+    parts = found.reader(table).parts(Asked(Schema(AT, Classes([0, 1], name="y"))))
     n_rows = len(next(parts).features)
     found.engine.execute(f"DELETE FROM {table}")
     assert n_rows < 10
@@ -144,7 +144,7 @@ def test_rows_are_read_as_they_were_when_the_reading_began(place):
 def test_a_lost_connection_is_an_error_without_the_words_of_the_engine(place):
     found = place("postgresql")
     table = found.engine.make({"record": "INTEGER", "y": "TEXT"}, [[str(row), f"'{SECRET}'"] for row in range(10)])
-    parts = found.reader(table).parts(Schema(AT, Classes([SECRET], name="y")), with_target=True)
+    parts = found.reader(table).parts(Asked(Schema(AT, Classes([SECRET], name="y")), with_target=True))
     next(parts)
     found.engine.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'reader' AND state LIKE 'idle in%'"

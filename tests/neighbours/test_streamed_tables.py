@@ -15,6 +15,7 @@ from dpforest.records import parquet, tables
 from dpforest.records.files import delimited
 from dpforest.records.memory.vault import Vault
 from dpforest.records.parquet import ParquetVault
+from dpforest.records.reader import Asked
 from dpforest.schema.domain import Domain, Grid
 
 pytestmark = pytest.mark.slow
@@ -89,7 +90,7 @@ def encoded(path, schema=CLASSES):
     if path.suffix == ".parquet":
         counters = [ParquetVault.seal(path, schema).encode(domain)]
     else:
-        parts = tables.open_reader(path).parts(schema, with_target=True)
+        parts = tables.open_reader(path).parts(Asked(schema, with_target=True))
         counters = [Vault.seal(X, y, schema).encode(domain) for X, y, _ in parts]
     return [tuple(record) for own in counters for record in np.vstack([own._codes, own._target_codes]).T.tolist()]
 

@@ -19,7 +19,7 @@ from dpforest.errors import TableError
 from dpforest.records.dask.vault import DaskVault
 from dpforest.records.memory.vault import Vault
 from dpforest.records.parquet import ParquetVault
-from dpforest.records.reader import joined
+from dpforest.records.reader import Asked, joined
 from dpforest.records.sql.addresses import open_table
 from dpforest.records.sql.vault import SqlVault
 from dpforest.records.tables import open_reader
@@ -148,7 +148,7 @@ def test_duckdb_reads_folders_as_the_reader_of_parquet_does(folder):
         by_engine, _ = root_counts(vault)
     expected, _ = root_counts(ParquetVault.seal(folder, SCHEMA))
     np.testing.assert_array_equal(by_engine, expected)
-    parts = joined(open_reader(f"duckdb:///{folder}/**/*.parquet").parts(SCHEMA, with_target=True, besides=("year",)))
+    parts = joined(open_reader(f"duckdb:///{folder}/**/*.parquet").parts(Asked(SCHEMA, with_target=True, besides=("year",))))
     streamed, _ = root_counts(Vault.seal(parts.features, parts.target, SCHEMA))
     np.testing.assert_array_equal(streamed, expected)
     table.get_backend().disconnect()
@@ -161,7 +161,7 @@ def test_duckdb_finds_the_folders_of_a_path_however_it_is_written(folder, tmp_pa
     (tmp_path / "link").symlink_to("t")
     shutil.copytree(folder, tmp_path / "o[d]d *")
     path = escape(where.format(tmp_path.name))
-    read = joined(open_reader(f"duckdb:///{path}/**/*.parquet").parts(SCHEMA, besides=("ward", "year")))
+    read = joined(open_reader(f"duckdb:///{path}/**/*.parquet").parts(Asked(SCHEMA, besides=("ward", "year"))))
     expected = in_memory().column("ward").to_pylist()
     assert sorted(map(str, read.besides.column("ward").to_pylist())) == sorted(map(str, expected))
     assert read.features.column("year").null_count == 2 * N_ROWS

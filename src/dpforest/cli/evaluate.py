@@ -35,6 +35,7 @@ def evaluate(
     from dpforest.errors import ParameterError
     from dpforest.estimators import load_model
     from dpforest.evaluation import evaluate_privately, evaluate_public
+    from dpforest.records.reader import Asked
     from dpforest.records.tables import open_reader
     from dpforest.schema import Bounded
 
@@ -50,7 +51,7 @@ def evaluate(
     forest.n_jobs = -1
     with steps("Evaluating") as progress:
         reader = open_reader(table, read_as(forest.schema_.format), names_lines=public)
-        read = reader.parts(forest.schema_, with_target=True, progress=progress)
+        read = reader.parts(Asked(forest.schema_, with_target=True), progress)
         # What a table lacks shows when its first rows are read, and nothing is charged then.
         parts = ((part.features, part.target) for part in chain([next(read)], read))
         found = evaluate_public(forest, parts) if epsilon is None else evaluate_privately(forest, parts, epsilon, charged_to)

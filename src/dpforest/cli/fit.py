@@ -124,7 +124,7 @@ def _train(model: Any, table: str, groups: str | None, scheduler: str | None, ou
     """Fit the model to a table, wherever that is, and save it; the path that it was saved to."""
     from dpforest.common.files import free_place
     from dpforest.errors import LeakWarning, NothingLearntWarning
-    from dpforest.records.reader import joined
+    from dpforest.records.reader import Asked, joined
     from dpforest.records.sql.addresses import open_table
     from dpforest.records.tables import is_database, is_parquet, open_reader
 
@@ -142,7 +142,7 @@ def _train(model: Any, table: str, groups: str | None, scheduler: str | None, ou
         else:
             ids = [] if groups is None else [groups]
             reader = open_reader(table, facts.format)
-            rows = joined(reader.parts(facts, with_target=True, besides=ids, progress=progress))
+            rows = joined(reader.parts(Asked(facts, with_target=True, besides=ids), progress))
             model.fit(rows.features, rows.target, groups=rows.besides.column(groups) if ids else None, progress=progress)
         with free_place(out) as path:
             model.save(path)

@@ -39,6 +39,7 @@ def predict(
     from dpforest.cli.outputs import check_place, written_to
     from dpforest.estimators import load_model
     from dpforest.records.ids import Ids
+    from dpforest.records.reader import Asked
     from dpforest.records.tables import open_reader, shown_address
 
     check_place(out, model, table)
@@ -48,7 +49,7 @@ def predict(
     with steps("Predicting") as progress, written_to(out, len(ids)) as write:
         reader = open_reader(table, read_as(forest.schema_.format), names_lines=True)
         as_before, n_rows, known = Ids(), 0, set[str]()
-        for part in reader.parts(forest.schema_, besides=ids, progress=progress):
+        for part in reader.parts(Asked(forest.schema_, besides=ids), progress):
             write(_beside(as_before(part.besides), _predicted(forest, part.features)))
             n_rows += len(part.features)
             known |= {name for name in forest.schema_.features if part.features[name].null_count < len(part.features)}

@@ -187,12 +187,13 @@ def _meet(written: Any, reader: Any) -> tuple[Any, dict[str, int], list[str], li
 def _count(facts: Any, reader: Any) -> dict[str, Any]:
     """How many values of each column fit the schema, as plain values: exact, for whoever holds the table."""
     from dpforest.records.readable import as_written, count_readable
+    from dpforest.records.reader import Asked
     from dpforest.records.tables import format_of
 
     with steps("Checking") as progress:
-        parts = reader.parts(facts, with_target=True, any_type=True, progress=progress)
+        parts = reader.parts(Asked(facts, with_target=True, any_type=True), progress)
         # A table that has types of its own is read as it is written, whatever the schema declares.
-        written = None if reader.typed else reader.parts(as_written(facts), with_target=True, any_type=True)
+        written = None if reader.typed else reader.parts(Asked(as_written(facts), with_target=True, any_type=True))
         pairs = ((part, part) for part in parts) if written is None else zip(parts, written, strict=True)
         n_rows, readings = count_readable(pairs, facts, format_of(reader))
     return {"not_for_publication": NOT_PRIVATE, "rows": n_rows, "columns": [reading.to_dict() for reading in readings]}

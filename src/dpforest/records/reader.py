@@ -1,6 +1,7 @@
 """The protocol of a table that commands read rows from, wherever it is. Sees rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
@@ -21,6 +22,34 @@ class Part(NamedTuple):
     features: pa.Table  # the columns of the schema, as the schema reads them
     target: pa.ChunkedArray | None
     besides: pa.Table  # other columns that were asked for, as they are: ids of rows or persons
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a table: the columns of a schema, with the target or without, and others ``besides``.
+
+    Types of a typed table must be those that the schema declares, unless ``any_type`` is set.
+    """
+
+    schema: Schema
+    with_target: bool = False
+    besides: Sequence[str] = ()
+    any_type: bool = False
+
+    @property
+    def declared(self) -> list[str]:
+        """The names of the columns that the schema declares."""
+        return [*self.schema.features, *([self.schema.target.name] if self.with_target else [])]
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns, each once."""
+        return list(dict.fromkeys([*self.declared, *self.besides]))
+
+    def part(self, table: pa.Table) -> Part:
+        """The columns of a table as a part; those of ``besides`` are as they are in it."""
+        target = table.column(self.schema.target.name) if self.with_target else None
+        return Part(table.select([*self.schema.features]), target, table.select(list(self.besides)))
 
 
 class Reader(Protocol):
@@ -48,31 +77,9 @@ class Reader(Protocol):
         """The names of the columns whose kinds are a guess."""
         ...
 
-    def parts(
-        self,
-        schema: Schema,
-        *,
-        with_target: bool = False,
-        besides: Sequence[str] = (),
-        any_type: bool = False,
-        progress: Progress = silent,
-    ) -> Iterator[Part]:
-        """Some rows at a time, in their order; a table without rows gives one part without rows.
-
-        Types of a typed table must be those that the schema declares, unless ``any_type`` is set.
-        """
+    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
+        """Some rows at a time, in their order; a table without rows gives one part without rows."""
         ...
-
-
-def wanted_columns(schema: Schema, with_target: bool, besides: Sequence[str] = ()) -> list[str]:
-    """The names of the columns that are asked for, each once."""
-    return list(dict.fromkeys([*schema.features, *([schema.target.name] if with_target else []), *besides]))
-
-
-def taken_apart(table: pa.Table, schema: Schema, with_target: bool, besides: Sequence[str] = ()) -> Part:
-    """The columns of a table as a part; those of ``besides`` are as they are in it."""
-    target = table.column(schema.target.name) if with_target else None
-    return Part(table.select([*schema.features]), target, table.select(list(besides)))
 
 
 def joined(parts: Iterable[Part]) -> Part:

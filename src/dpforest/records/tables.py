@@ -13,7 +13,7 @@ from dpforest.records.files.statistics import READERS, Statistics
 from dpforest.records.files.text_table import TextTable
 from dpforest.records.files.typed_table import TypedTable
 from dpforest.records.files.workbook import WORKBOOKS, Workbook
-from dpforest.records.reader import Progress, Reader, joined, silent
+from dpforest.records.reader import Asked, Progress, Reader, joined, silent
 from dpforest.records.sql.addresses import SERVERS, Address, check_extra
 from dpforest.schema import Format, Schema
 
@@ -83,7 +83,6 @@ def short_name(address: str | Path) -> str:
 
 def read_table(address: str | Path, schema: Schema, *, with_target: bool, progress: Progress = silent) -> tuple[Any, Any]:
     """The features of a whole table, and the target as a column (or None); other columns are not read."""
-    features, target, _ = joined(
-        open_reader(address, schema.format).parts(schema, with_target=with_target, progress=progress)
-    )
+    reader = open_reader(address, schema.format)
+    features, target, _ = joined(reader.parts(Asked(schema, with_target), progress))
     return features, target

@@ -18,7 +18,7 @@ from dpforest import Bounded, Categorical, Date, Numeric, Schema
 from dpforest.errors import MissingExtraError, TableError
 from dpforest.records.files import json_lines, statistics, workbook
 from dpforest.records.files.cell_text import cell_text
-from dpforest.records.reader import joined
+from dpforest.records.reader import Asked, joined
 from dpforest.records.tables import open_reader
 from dpforest.schema import Format
 
@@ -26,7 +26,7 @@ NO_COLUMN = Bounded(name="no such column")
 
 
 def read(path, features, format=None, **asked):
-    return joined(open_reader(path, format).parts(Schema(features, NO_COLUMN), **asked))
+    return joined(open_reader(path, format).parts(Asked(Schema(features, NO_COLUMN), **asked)))
 
 
 def cells(column):

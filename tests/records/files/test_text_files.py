@@ -10,7 +10,7 @@ import pytest
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.records.files import delimited
-from dpforest.records.reader import joined
+from dpforest.records.reader import Asked, joined
 from dpforest.records.tables import open_reader
 from dpforest.schema import Format
 
@@ -20,7 +20,7 @@ INF = float("inf")
 def read(path, features, format=None, **asked):
     """The columns of a file by a schema whose target is none of them."""
     schema = Schema(features, Bounded(name="no such column"))
-    return joined(open_reader(path, format).parts(schema, **asked))
+    return joined(open_reader(path, format).parts(Asked(schema, **asked)))
 
 
 def numbers(folder, cells, **format):
@@ -151,7 +151,7 @@ def test_a_listed_category_or_label_is_not_missing_in_its_column(tmp_path):
     (tmp_path / "t.csv").write_text("country,other,y\nNA,NA,None\nDE,-,-\n-,DE,yes\n")
     features = {"country": Categorical(["NA", "DE"]), "other": Categorical(["DE", "-"])}
     schema = Schema(features, Classes(["None", "yes"], name="y"), format=Format(missing=["-"]))
-    found = joined(open_reader(tmp_path / "t.csv", schema.format).parts(schema, with_target=True))
+    found = joined(open_reader(tmp_path / "t.csv", schema.format).parts(Asked(schema, with_target=True)))
     assert found.features.to_pydict() == {"country": ["NA", "DE", None], "other": [None, "-", "DE"]}
     assert found.target.to_pylist() == ["None", None, "yes"]
 
@@ -165,7 +165,7 @@ def test_a_line_is_named_to_whoever_holds_the_table_only(tmp_path):
     for names_lines, words in ((True, "begins in line 6 has 1 cells, and there are 2 names"), (False, "names the line")):
         reader = open_reader(tmp_path / "t.csv", names_lines=names_lines)
         with pytest.raises(TableError, match=words) as raised:
-            list(reader.parts(schema))
+            list(reader.parts(Asked(schema)))
         assert "separator ',', encoding utf-8" in str(raised.value)
         assert ("line 6" in str(raised.value)) == names_lines
 

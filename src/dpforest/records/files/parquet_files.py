@@ -1,6 +1,6 @@
 """The reader of a Parquet file or folder: each file has its own types. Sees rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,8 +8,7 @@ from dpforest.common.progress import Step
 from dpforest.errors import TableError
 from dpforest.records.guess import kind_of_type, kinds_of_folders
 from dpforest.records.parquet_rows import folder_texts, open_files, read_batches, types_of
-from dpforest.records.reader import Part, Progress, each_once, silent, taken_apart, wanted_columns
-from dpforest.schema import Schema
+from dpforest.records.reader import Asked, Part, Progress, each_once, silent
 
 PARQUET = (".parquet", ".pq")
 PART_ROWS = 1 << 17
@@ -41,26 +40,20 @@ class ParquetTable:
         """The columns that folders stand for."""
         return [*folder_texts(self.path)]
 
-    def parts(
-        self,
-        schema: Schema,
-        *,
-        with_target: bool = False,
-        besides: Sequence[str] = (),
-        any_type: bool = False,
-        progress: Progress = silent,
-    ) -> Iterator[Part]:
+    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
         """Some rows at a time, each file with its own types; see ``Reader``."""
         self._check_is_there()
-        wanted = wanted_columns(schema, with_target, besides)
-        files = open_files(self.path, schema, with_target=with_target, any_type=any_type, besides=besides)
+        wanted = asked.columns
+        files = open_files(
+            self.path, asked.schema, with_target=asked.with_target, any_type=asked.any_type, besides=asked.besides
+        )
         n_done, n_rows = 0, sum(file.n_rows for file in files)
         for rows in read_batches(files, wanted, PART_ROWS):
-            yield taken_apart(rows, schema, with_target, besides)
+            yield asked.part(rows)
             n_done += rows.num_rows
             progress(Step("reading the table", n_done, n_rows, "rows"))
         if n_done == 0:
-            yield taken_apart(files[0].empty(wanted), schema, with_target, besides)
+            yield asked.part(files[0].empty(wanted))
 
     def _check_is_there(self) -> None:
         if not self.path.exists():

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from dpforest.errors import TableError
 from dpforest.records.guess import kind_of_texts
-from dpforest.records.reader import Part, Progress, silent, taken_apart, wanted_columns
+from dpforest.records.reader import Asked, Part, Progress, silent
 from dpforest.records.text import read_cells
-from dpforest.schema import Format, Schema
+from dpforest.schema import Format
 
 # A draft looks at this many rows.
 DRAFT_ROWS = 1000
@@ -59,22 +59,14 @@ class TextTable:
     def guessed(self) -> list[str]:
         return self.names()
 
-    def parts(
-        self,
-        schema: Schema,
-        *,
-        with_target: bool = False,
-        besides: Sequence[str] = (),
-        any_type: bool = False,
-        progress: Progress = silent,
-    ) -> Iterator[Part]:
+    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
         """Some rows at a time, with numbers where the schema has numbers; see ``Reader``."""
-        wanted = wanted_columns(schema, with_target, besides)
+        wanted = asked.columns
         if (lacking := self.cells.lacks(wanted)) is not None:
             raise TableError(lacking)
 
         def part(rows: pa.Table) -> Part:
-            return taken_apart(read_cells(rows, schema, self.format), schema, with_target, besides)
+            return asked.part(read_cells(rows, asked.schema, self.format))
 
         is_empty = True
         for batch in self.cells.batches(wanted, progress):

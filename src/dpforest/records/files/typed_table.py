@@ -1,6 +1,6 @@
 """The reader of files whose columns have public types, which are read as they are. Sees rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -10,7 +10,7 @@ import pyarrow as pa
 from dpforest.records.columns import require_columns
 from dpforest.records.guess import kind_of_type
 from dpforest.records.parquet_rows import check_types
-from dpforest.records.reader import Part, Progress, each_once, silent, taken_apart, wanted_columns
+from dpforest.records.reader import Asked, Part, Progress, each_once, silent
 from dpforest.schema import Schema
 
 
@@ -47,25 +47,17 @@ class TypedTable:
     def guessed(self) -> list[str]:
         return []
 
-    def parts(
-        self,
-        schema: Schema,
-        *,
-        with_target: bool = False,
-        besides: Sequence[str] = (),
-        any_type: bool = False,
-        progress: Progress = silent,
-    ) -> Iterator[Part]:
+    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
         """Some rows at a time, with the types of the file; see ``Reader``."""
-        given, path = self.columns.types(schema), str(self.columns.path)
-        require_columns(list(given.names), wanted_columns(schema, with_target), path)
-        require_columns(list(given.names), besides, path, "that was asked for")
-        types = pa.schema([given.field(name) for name in wanted_columns(schema, with_target, besides)])
-        if not any_type:
-            check_types(types.empty_table(), schema, with_target, path)
+        given, path = self.columns.types(asked.schema), str(self.columns.path)
+        require_columns(list(given.names), asked.declared, path)
+        require_columns(list(given.names), asked.besides, path, "that was asked for")
+        types = pa.schema([given.field(name) for name in asked.columns])
+        if not asked.any_type:
+            check_types(types.empty_table(), asked.schema, asked.with_target, path)
         is_empty = True
         for rows in self.columns.batches(types, progress):
             is_empty = False
-            yield taken_apart(rows, schema, with_target, besides)
+            yield asked.part(rows)
         if is_empty:
-            yield taken_apart(types.empty_table(), schema, with_target, besides)
+            yield asked.part(types.empty_table())

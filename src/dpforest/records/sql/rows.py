@@ -5,7 +5,7 @@ column there: decimals as floats, enumerations as their labels, points in time i
 single value can make the reading fail, and records have the codes that ``fit_table`` gives them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ from dpforest.common.progress import Step
 from dpforest.errors import TableError
 from dpforest.records.columns import require_columns
 from dpforest.records.guess import kinds_of_folders
-from dpforest.records.reader import Part, Progress, silent, wanted_columns
+from dpforest.records.reader import Asked, Part, Progress, silent
 from dpforest.records.sql.addresses import Address, open_table
 from dpforest.records.sql.codes import check_columns, check_reading, empty_columns
 from dpforest.records.sql.dates import check_dates, in_utc
@@ -26,7 +26,7 @@ from dpforest.records.sql.numbers import is_missing, to_real
 from dpforest.records.sql.session import Session, refusing
 from dpforest.records.sql.streams import stream, types_in
 from dpforest.records.sql.texts import text_of
-from dpforest.schema import Categorical, Feature, Schema, Target
+from dpforest.schema import Categorical, Feature, Target
 
 LOST = "The database could not answer a query, or the connection was lost."
 
@@ -59,33 +59,25 @@ class DatabaseTable:
         table.get_backend().disconnect()
         return dict(table.schema().items())
 
-    def parts(
-        self,
-        schema: Schema,
-        *,
-        with_target: bool = False,
-        besides: Sequence[str] = (),
-        any_type: bool = False,
-        progress: Progress = silent,
-    ) -> Iterator[Part]:
+    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
         """Some rows at a time, in an order of the engine's choice; see ``Reader``. Columns are checked before the first.
 
         What Arrow has no type for among the columns ``besides`` those of the schema comes as text, as the engine writes it.
         """
-        table = open_table(self.address, wanted_columns(schema, with_target, besides), schema)
+        schema = asked.schema
+        table = open_table(self.address, asked.columns, schema)
         session = None
         try:
-            require_columns(list(table.columns), besides, "the table", "that was asked for")
-            read = wanted_columns(schema, with_target)
-            empty_columns(table, read) if any_type else check_columns(table, schema, with_target)
+            require_columns(list(table.columns), asked.besides, "the table", "that was asked for")
+            empty_columns(table, asked.declared) if asked.any_type else check_columns(table, schema, asked.with_target)
             check_dates(table.get_backend().name, table, schema)
             session = Session(table.get_backend(), temporary=False)
-            if not any_type:
-                check_reading(table, schema, session, with_target)
+            if not asked.any_type:
+                check_reading(table, schema, session, asked.with_target)
         except TableError:
             _close(table, session)
             raise
-        return _parts(_Asked(table, schema, with_target, tuple(besides)), session, progress)
+        return _parts(_Chosen(table, asked), session, progress)
 
 
 def _close(table: Any, session: Session | None) -> None:
@@ -101,47 +93,45 @@ def _kind(dtype: Any) -> str:
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """The columns that are asked of a table."""
+class _Chosen:
+    """What is asked of a table of Ibis, column by column under short names."""
 
     table: Any
-    schema: Schema
-    with_target: bool
-    besides: tuple[str, ...]
+    asked: Asked
 
     def values(self) -> dict[str, Any]:
         """Expressions by the short names of features, f0, f1, …, the target, t0, and other columns, b0, b1, …"""
-        features = enumerate(self.schema.features.items())
+        features = enumerate(self.asked.schema.features.items())
         found = {f"f{index}": _as_read(self.table[name], part) for index, (name, part) in features}
-        if self.with_target:
-            found["t0"] = _as_read(self.table[self.schema.target.name], self.schema.target)
-        return found | {f"b{index}": self.table[name] for index, name in enumerate(self.besides)}
+        if self.asked.with_target:
+            found["t0"] = _as_read(self.table[self.asked.schema.target.name], self.asked.schema.target)
+        return found | {f"b{index}": self.table[name] for index, name in enumerate(self.asked.besides)}
 
     def part(self, rows: pa.Table, types: Mapping[str, str]) -> Part:
         """Rows by short names as a part; the types of other columns in the database are noted with their fields."""
         engine = self.table.get_backend().name
-        features = rows.select([f"f{index}" for index in range(self.schema.n_features)])
+        features = rows.select([f"f{index}" for index in range(self.asked.schema.n_features)])
         fields = [
             pa.field(name, rows.schema.field(f"b{index}").type, metadata={engine: types[f"b{index}"]})
-            for index, name in enumerate(self.besides)
+            for index, name in enumerate(self.asked.besides)
         ]
         return Part(
-            features.rename_columns([*self.schema.features]),
-            rows.column("t0") if self.with_target else None,
+            features.rename_columns([*self.asked.schema.features]),
+            rows.column("t0") if self.asked.with_target else None,
             pa.Table.from_arrays([rows.column(f"b{index}") for index in range(len(fields))], schema=pa.schema(fields)),
         )
 
 
-def _parts(asked: _Asked, session: Session, progress: Progress) -> Iterator[Part]:
+def _parts(chosen: _Chosen, session: Session, progress: Progress) -> Iterator[Part]:
     try:
         with refusing(LOST):
-            chosen = asked.table.select(**asked.values())
-            text = str(session.backend.compile(chosen))
+            columns = chosen.table.select(**chosen.values())
+            text = str(session.backend.compile(columns))
             types = types_in(session.backend, text)
         # Texts of any type, such as an enumeration or one that is filled up with blanks, as plain text.
-        read = {name: _arrow_type(name, dtype) for name, dtype in chosen.schema().items()}
-        columns = [f"CAST({name} AS TEXT) AS {name}" if kind == pa.string() else name for name, kind in read.items()]
-        query = f"SELECT {', '.join(columns)} FROM ({text}) AS rows"
+        read = {name: _arrow_type(name, dtype) for name, dtype in columns.schema().items()}
+        fetched = [f"CAST({name} AS TEXT) AS {name}" if kind == pa.string() else name for name, kind in read.items()]
+        query = f"SELECT {', '.join(fetched)} FROM ({text}) AS rows"
         n_done = 0
         with closing(stream(session.backend, query, read)) as batches:
             while True:
@@ -150,10 +140,10 @@ def _parts(asked: _Asked, session: Session, progress: Progress) -> Iterator[Part
                 if rows is None:
                     break
                 n_done += rows.num_rows
-                yield asked.part(rows, types)
+                yield chosen.part(rows, types)
                 progress(Step("reading the table", n_done, 0, "rows"))
     finally:
-        _close(asked.table, session)
+        _close(chosen.table, session)
 
 
 def _as_read(column: Any, part: Feature | Target) -> Any:
