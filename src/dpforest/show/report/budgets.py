@@ -24,6 +24,7 @@ def budget_content(budget: Budget | None, model: Any) -> dict[str, Any] | None:
             "number": release["number"],
             "day": release["time"][:10],
             "what": release["what"],
+            "dataset": release["dataset"],
             "settled": release["loss"] is not None,
             "epsilon": None if release["loss"] is None else release["loss"].epsilon,
             "rho": None if release["loss"] is None else release["loss"].rho,
