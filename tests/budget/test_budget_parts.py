@@ -175,3 +175,16 @@ def test_position_has_the_one_above_and_settling_gives_back_to_all(house):
     assert (position["left"], position["belongs_to"]["left"]) == (1.0, 1.0)
     above = position["belongs_to"]["belongs_to"]
     assert (above["dataset"], above["spent"], above["epsilon"], above["belongs_to"]) == ("hospital", 0.5, 2.0, None)
+
+
+def test_the_joint_release_of_two_parts_with_one_record_in_both_is_as_strong_as_the_sum_and_no_weaker(house):
+    """Randomized response on the record in each ward, enumerated: a cap above that took the larger part would be broken."""
+    losses = {"ward-7": 0.5, "ward-8": 1.0}
+    for name, epsilon in losses.items():
+        spend(house[name], epsilon)
+    chances = [{True: math.exp(x) / (1 + math.exp(x)), False: 1 / (1 + math.exp(x))} for x in losses.values()]
+    with_record = {(a, b): chances[0][a] * chances[1][b] for a in (True, False) for b in (True, False)}
+    without = {(a, b): chances[0][not a] * chances[1][not b] for a, b in with_record}
+    worst = max(abs(math.log(with_record[seen] / without[seen])) for seen in with_record)
+    assert 0.9 * house["hospital"].spent < worst <= house["hospital"].spent * (1 + 1e-12)
+    assert worst > max(losses.values())

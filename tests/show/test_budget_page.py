@@ -121,6 +121,7 @@ def test_the_command_writes_one_data_set_or_all_and_nothing_over_a_budget(budget
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_the_report_of_a_model_shows_the_data_set_above_and_repairs(budgets, tmp_path):
     from report_models import small_model
     from test_report_content import written as report_of
