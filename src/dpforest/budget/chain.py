@@ -95,9 +95,9 @@ class Chain:
         now = datetime.fromisoformat(since) if content["kind"] in LATE else datetime.now(UTC)
         if since and seconds_behind(since, now) > SECONDS_BEHIND:
             raise BudgetStoreError(
-                f"The clock of this machine says {now.isoformat(timespec='seconds')}, but the budget's last entry is of "
-                f"{since}. Set the clock; nothing was released. If the clock is right and the entry is not, two people can "
-                "repair it: 'dpforest budget repair-clock'."
+                f"The clock of this machine says {now.isoformat(timespec='seconds')}, and the last entry of the budget was "
+                f"made at {since}. Set the clock; nothing was released. If the clock is right and the entry is wrong, two "
+                "people can repair it: 'dpforest budget repair-clock'."
             )
         time = max(since, now.isoformat(timespec="microseconds"))
         entry = {"number": self.number + 1, "previous": self.head, "time": time, **content}

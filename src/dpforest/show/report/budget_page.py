@@ -15,6 +15,7 @@ from dpforest.budget.account import Account
 from dpforest.budget.reading import position_of, releases_of, repairs_in
 from dpforest.common.files import check_writable, write_whole
 from dpforest.common.jsonable import to_json
+from dpforest.show.report.budgets import shown_release
 from dpforest.show.report.html import LabelWriter, part, policy, short_label, template
 
 FORMAT, VERSION = "dpforest-budget-report", 1
@@ -70,13 +71,9 @@ def _dataset(entries: list[dict[str, Any]], begins: dict[int, str], name: str) -
         account.reserve(number, release["outcomes"])
         if loss is not None:
             account.settle(number, loss)
-        rows.append({
-            "number": number, "day": release["time"][:10], "began": begins[number], "what": release["what"],
-            "is_clock_wrong": release["time"] > begins[number], "dataset": release["dataset"], "settled": loss is not None,
-            "epsilon": None if loss is None else loss.epsilon, "rho": None if loss is None else loss.rho,
-            "at_most": max(cap.stated(cap.sums(outcome)) for outcome in release["outcomes"]),
-            "settled_so_far": cap.stated(account.settled), "spent_so_far": account.spent,
-        })  # fmt: skip
+        is_clock_wrong = release["time"] > begins[number]
+        so_far = {"settled_so_far": cap.stated(account.settled), "spent_so_far": account.spent}
+        rows.append(shown_release(release, cap) | {"began": begins[number], "is_clock_wrong": is_clock_wrong} | so_far)
     created = next(entry["number"] for entry in entries if entry["hash"] == found.fingerprint)
     parts = [other.name for other in chain.datasets.values() if other.parent is found]
     return position_of(found) | {"created": begins[created], "parts": parts, "releases": rows}
