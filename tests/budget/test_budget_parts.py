@@ -12,7 +12,7 @@ from dpforest import Budget
 from dpforest.budget import Cap, Loss
 from dpforest.budget.chain import MOST_ABOVE, Chain, hash_of
 from dpforest.budget.totals import NOTHING
-from dpforest.errors import BudgetDamagedError, BudgetError, BudgetStoreError, ParameterError
+from dpforest.errors import AccountingError, BudgetDamagedError, BudgetError, BudgetStoreError, ParameterError
 from dpforest.privacy.accountants import zcdp_rho
 
 CAPS = {"hospital": Cap(2.0, 1e-6), "ward-7": Cap(1.5, 1e-6), "ward-8": Cap(1.5, 0.0), "bed-1": Cap(5.0, 1e-6)}
@@ -52,6 +52,15 @@ def test_a_release_that_would_pass_the_cap_above_is_refused_and_entered_nowhere(
     spend(house["ward-8"], 0.5)
     # The ward has room of its own, and the house has none.
     assert (house["ward-8"].spent, house["ward-8"].left, house["hospital"].left) == (0.5, 0.0, 0.0)
+
+
+def test_a_reservation_is_settled_where_it_was_made(house):
+    reservation = house["ward-7"].reserve("fit", outcomes=[Loss.pure(1.0)])
+    for other in ("hospital", "ward-8", "bed-1"):
+        with pytest.raises(AccountingError, match="no open reservation"):
+            house[other].settle(reservation, Loss.pure(0.0))
+    house["ward-7"].settle(reservation, Loss.pure(0.5))
+    assert house["hospital"].spent == 0.5
 
 
 def test_siblings_are_not_taken_to_be_disjoint(house):

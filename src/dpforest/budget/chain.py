@@ -84,7 +84,7 @@ class Chain:
         self.number, self.head, self.time = 0, FIRST, ""
         self.datasets: dict[str, DataSet] = {}
         self.asked: Asked | None = None
-        self._open: dict[int, str] = {}  # the data set of each open reservation
+        self.open: dict[int, str] = {}  # the data set of each open reservation
 
     def next_entry(self, content: dict[str, Any]) -> tuple[int, str, str]:
         """The number, text and hash of an entry that would come next; it is not added yet.
@@ -155,11 +155,11 @@ class Chain:
             raise ValueError("it does not say what for")
         for charged in self.datasets[entry["dataset"]].line:
             charged.account.reserve(entry["number"], outcomes)
-        self._open[entry["number"]] = entry["dataset"]
+        self.open[entry["number"]] = entry["dataset"]
 
     def _settle(self, entry: dict[str, Any], found: str) -> None:
         (loss,) = losses_from_json([entry["loss"]])
-        for charged in self.datasets[self._open.pop(entry["reserve"])].line:
+        for charged in self.datasets[self.open.pop(entry["reserve"])].line:
             charged.account.settle(entry["reserve"], loss)
 
     def _ask_clock(self, entry: dict[str, Any], found: str) -> None:

@@ -150,7 +150,8 @@ class Budget:
     def settle(self, reservation: Reservation, loss: Loss) -> None:
         """Enter what a release has cost, in place of what was reserved for it."""
         with self._store.appending() as (chain, append):
-            if reservation.number not in self._of(chain).account.open:
+            # Those of its parts are open in its account too, but settled where they were made.
+            if chain.open.get(reservation.number) != self._of(chain).name:
                 raise AccountingError(f"Entry {reservation.number} is no open reservation of this budget.")
             (content,) = losses_to_json([loss])
             append({"kind": "settle", "reserve": reservation.number, "loss": content})
@@ -171,7 +172,7 @@ class Budget:
             return append({"kind": "ask-clock", "by": by, "clock": clock})[1][:12]
 
     def confirm_clock_repair(self, by: str, code: str) -> None:
-        """Confirm a repair of the clock: entries may be later than now again, instead of later than the last entry.
+        """Confirm a repair of the clock: what is entered next is later than now, and need not be later than the last entry.
 
         ``by`` must be somebody else than who asked, and ``code`` what ``request_clock_repair`` gave. No entry is changed and
         nothing is given back: what was spent does not depend on when.
