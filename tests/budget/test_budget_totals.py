@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpforest.budget.totals import NOTHING, Account, Cap, Loss
+from dpforest.budget.account import Account, left_with_delta
+from dpforest.budget.totals import NOTHING, Cap, Loss, Sums
 from dpforest.errors import AccountingError, ParameterError
 from dpforest.privacy.accountants import ZCDP, Pure, make_accountant, zcdp_epsilon, zcdp_rho
 from dpforest.privacy.amounts import exact
@@ -130,6 +132,89 @@ def test_what_is_admitted_is_within_the_cap_however_reservations_end(open_ones, 
             assert cap.admits(total(cap, end))
 
 
+class NaiveAccount(Account):
+    """The same by going through all open reservations each time, with lists in place of sums."""
+
+    def __init__(self, cap):
+        super().__init__(cap)
+        self.outcomes = {}
+
+    def reserve(self, number, outcomes):
+        self.outcomes[number] = outcomes
+
+    def settle(self, number, loss):
+        del self.outcomes[number]
+        self.settled = self.settled.plus(self.cap.sums(loss))
+
+    def admits(self, outcomes):
+        self.reserve(0, outcomes)
+        ends = self._ends()
+        del self.outcomes[0]
+        return all(map(self.cap.admits, ends))
+
+    def _ends(self):
+        pure, largest, drops = self.settled, self.settled, []
+        for outcomes in self.outcomes.values():
+            sums = [self.cap.sums(loss) for loss in outcomes]
+            finite = [item for item in sums if item.epsilon < math.inf]
+            others = [item for item in sums if item.epsilon == math.inf]
+            worst = [max(column) for column in zip(*sums, strict=True)][1:]
+            pure = pure and finite and pure.plus(Sums(*(max(column) for column in zip(*finite, strict=True))))
+            largest = largest.plus(Sums(Fraction(0), *worst))
+            if others:
+                drops.append(
+                    [most - max(column) for most, column in zip(worst, [*zip(*others, strict=True)][1:], strict=True)]
+                )
+        ends = [pure] if pure else []
+        if drops:
+            rho, divergence = (min(column) for column in zip(*drops, strict=True))
+            ends.append(Sums(math.inf, largest.rho - rho, largest.divergence - divergence))
+        return ends
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.tuples(outcome_lists, st.integers(0, 3)), max_size=14),
+    outcome_lists,
+    st.sampled_from([CAP, Cap(3.0, 0.0), Cap(20.0, 1e-6)]),
+    st.randoms(use_true_random=False),
+)
+@settings(deadline=None, max_examples=150)
+def test_sums_that_are_kept_give_the_verdicts_of_sums_over_all_open_reservations(steps, asked, cap, random):
+    account, naive = Account(cap), NaiveAccount(cap)
+    for number, (outcomes, n_settled) in enumerate(steps, 1):
+        for item in (account, naive):
+            item.reserve(number, outcomes)
+        for ended in random.sample(sorted(account.open), min(n_settled, len(account.open))):
+            loss = random.choice(naive.outcomes[ended])
+            for item in (account, naive):
+                item.settle(ended, loss)
+        assert account._ends() == naive._ends()
+        assert account.admits(asked) == naive.admits(asked)
+    assert [*account.open] == [*naive.outcomes]
+    assert (account.spent, account.left, account.rho_left) == (naive.spent, naive.left, naive.rho_left)
+
+
+def steps_of_a_verdict(account, n_open):
+    """Calls of functions, which are the same on every machine, for a verdict beside so many open reservations."""
+    outcomes, done = [Loss.pure(0.001), Loss(math.inf, 1e-5)], []
+    for number in range(1, n_open + 1):
+        account.reserve(number, outcomes)
+    sys.setprofile(lambda frame, event, argument: done.append(event))
+    try:
+        account.admits(outcomes)
+    finally:
+        sys.setprofile(None)
+    return len(done)
+
+
+def test_a_verdict_takes_as_many_steps_beside_five_open_reservations_as_beside_five_hundred():
+    few, many = (steps_of_a_verdict(Account(CAP), n_open) for n_open in (5, 500))
+    assert many <= 1.1 * few
+    few, many = (steps_of_a_verdict(NaiveAccount(CAP), n_open) for n_open in (5, 500))
+    assert many > 20 * few
+
+
 @given(outcome_lists)
 @settings(deadline=None, max_examples=60)
 def test_a_single_release_is_admitted_exactly_if_each_outcome_is(outcomes):
@@ -153,8 +238,8 @@ def test_left_is_admitted_and_a_little_more_is_not(items):
     assert account.admits([Loss.pure(account.left)])
     if account.left < 3.0:
         assert not account.admits([Loss.pure(account.left + 1e-6)])
-    if account.left_with_delta > 0.001:
-        assert account.admits([Loss(math.inf, zcdp_rho(account.left_with_delta * (1 - 1e-6), 1e-6))])
+    if left_with_delta([account]) > 0.001:
+        assert account.admits([Loss(math.inf, zcdp_rho(left_with_delta([account]) * (1 - 1e-6), 1e-6))])
 
 
 def test_settling_gives_back_what_was_not_used():

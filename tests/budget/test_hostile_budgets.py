@@ -40,6 +40,14 @@ def test_a_hostile_name_of_a_data_set_is_only_a_name(name, tmp_path):
         found = run("budget", *words)
         assert found.exit_code == 0, found.output
         assert_harmless(found.output)
+    part = Budget.open(path, dataset="part", epsilon=1.0, belongs_to=name)
+    with pytest.raises(BudgetError, match="belongs to") as caught:
+        part.reserve(name, outcomes=[Loss.pure(0.6)])
+    assert_harmless(str(caught.value))
+    for words in (("show", path), ("history", f"{path}::{name}"), ("report", path, "--out", tmp_path / "page.html")):
+        found = run("budget", *words)
+        assert found.exit_code == 0, found.output
+        assert_harmless(found.output)
     shown = json.loads(run("budget", "show", path, "--json").output)
     assert shown[0]["dataset"] == name
 

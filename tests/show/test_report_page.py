@@ -6,12 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from report_budgets import page_budgets
 from report_models import HOSTILE, SCRIPT, hostile_model, large_model, mean_model, small_model
 
 from dpforest import Budget
 from dpforest.budget import Loss
 from dpforest.show.report import write_report
 from dpforest.show.report.about import FIELDS
+from dpforest.show.report.budget_page import write_budget_page
 
 pytestmark = pytest.mark.site
 
@@ -98,6 +100,7 @@ def reports(tmp_path_factory):
     names = [name for name in FIELDS if name != "release_date"]
     said = {name: f"{SCRIPT} {text}"[:5000] for name, text in zip(names, HOSTILE, strict=True)}
     write_report(models["auto"], folder / "said.html", about=said, budget=budget)
+    write_budget_page(page_budgets(folder / "page.db"), folder / "budget.html")
     return folder
 
 
@@ -133,7 +136,7 @@ def test_page_opens_without_errors_and_draws_all_its_parts(opened, name):
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
-@pytest.mark.parametrize("name", ["auto", "forest", "hostile", "large", "seeded", "said"])
+@pytest.mark.parametrize("name", ["auto", "forest", "hostile", "large", "seeded", "said", "budget"])
 def test_nothing_runs_over_the_edge_of_a_phone(opened, name):
     page = opened(name, width=400)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
@@ -166,6 +169,24 @@ def test_a_printed_page_has_lines_to_sign_on_one_sheet(opened):
         assert line.bounding_box()["width"] > 200
     assert page.locator(".signature").evaluate("e => getComputedStyle(e).breakInside") == "avoid"
     assert page.evaluate("getComputedStyle(document.querySelector('.scroll'), '::before').content") == "none"
+
+
+def test_a_page_of_budgets_draws_steps_up_to_what_is_spent_and_prints_lines_to_sign(opened):
+    page = opened("budget")
+    box = "document.querySelector('.curve svg').getBoundingClientRect()"
+    for line, share in (("settled", 0.5), ("spent", 0.75)):
+        shape = f"document.querySelector('.curve path.{line}').getBoundingClientRect()"
+        assert page.evaluate(f"{shape}.height / {box}.height") == pytest.approx(share, abs=0.03)
+        assert page.evaluate(f"{shape}.width / {box}.width") == pytest.approx(1, abs=0.03)
+        colour = f"getComputedStyle(document.querySelector('.curve path.{line}')).stroke"
+        light = page.evaluate(colour)
+        page.emulate_media(color_scheme="dark")
+        assert page.evaluate(colour) != light
+        page.emulate_media(color_scheme="light")
+    page.emulate_media(media="print")
+    assert page.locator(".lines li").all_inner_texts() == ["Name", "Role", "Date", "Signature"]
+    assert page.locator(".signature").evaluate("e => getComputedStyle(e).breakInside") == "avoid"
+    assert page.locator(".curve").first.evaluate("e => getComputedStyle(e).breakInside") == "avoid"
 
 
 def test_what_people_say_of_a_release_runs_nothing(opened):
@@ -358,7 +379,7 @@ def grave(page, axe):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["auto", "forest", "mean", "hostile", "seeded"])
+@pytest.mark.parametrize("name", ["auto", "forest", "mean", "hostile", "seeded", "budget"])
 def test_nobody_is_kept_from_using_the_page(opened, axe, name, scheme):
     assert grave(opened(name, color_scheme=scheme), axe) == []
 

@@ -2,6 +2,7 @@
 
 import tempfile
 from contextlib import nullcontext
+from datetime import datetime, timedelta
 from pathlib import Path
 from unittest import mock
 
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.budget import Budget, Loss, store
+from dpforest.budget import Budget, Loss, chain, store
 
 FEATURES = {"age": Numeric(0, 100, integer=True), "pay": Numeric(-1.5, 9e4), "sex": Categorical(["m", "f"])}
 
@@ -78,11 +79,31 @@ def budget_files():
             for name, versions in (("log.db", with_log()), ("plain.db", nullcontext())):
                 path = Path(folder, name)
                 with versions:
-                    spend_some(Budget.open(path, dataset="ward-7", epsilon=50.0, delta=1e-6), n_releases)
+                    if name == "log.db":
+                        budget = Budget.open(path, dataset="ward-7", epsilon=50.0, delta=1e-6)
+                    else:
+                        budget = part_with_a_repaired_clock(path)
+                    spend_some(budget, n_releases)
                     log = Path(f"{path}-wal")
                     contents.append((path.read_bytes(), log.read_bytes() if log.exists() else b""))
                     store._close(store._kept.pop(str(path)))
     return contents
+
+
+def part_with_a_repaired_clock(path):
+    """A budget with entries of every kind."""
+    Budget.open(path, dataset="house", epsilon=60.0, delta=1e-6)
+    budget = Budget.open(path, dataset="ward-7", epsilon=50.0, delta=1e-6, belongs_to="house")
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, zone=None):
+            return datetime.now(zone) + timedelta(days=1000)
+
+    with mock.patch.object(chain, "datetime", Ahead):
+        budget.reserve("ahead", outcomes=[Loss.pure(0.1)])
+    budget.confirm_clock_repair("Ben", budget.request_clock_repair("Ana"))
+    return budget
 
 
 def spend_some(budget, n_releases):
@@ -95,7 +116,7 @@ def spend_some(budget, n_releases):
 def use_budget(path):
     """All that a reader may ask of a store, and one release on it."""
     budget = Budget.open(path, dataset="ward-7")
-    repr((budget, budget.spent, budget.left, budget.cap, budget.unit, budget.history(), budget.verify(), budget.export()))
+    repr((budget, budget.cap, budget.unit, budget.position(), budget.verify(), budget.export()))
     reservation = budget.reserve("one more", outcomes=[Loss.pure(0.01)])
     budget.settle(reservation, Loss.pure(0.01))
     budget.verify()

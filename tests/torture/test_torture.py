@@ -36,9 +36,10 @@ def test_a_killed_fit_loses_no_charge_and_leaves_no_partial_model(tmp_path):
     assert found["released"] > 0
 
 
-@pytest.mark.parametrize("n_places", [1, 3])
-def test_processes_that_race_for_the_last_epsilon_never_overspend(tmp_path, n_places):
-    assert in_a_process_of_its_own(f"victims.race(sys.argv[1], 8, {n_places})", tmp_path) == str(n_places)
+@pytest.mark.parametrize(("n_places", "n_parts"), [(1, 0), (3, 0), (3, 2)])
+def test_processes_that_race_for_the_last_epsilon_never_overspend(tmp_path, n_places, n_parts):
+    race = f"victims.race(sys.argv[1], 8, {n_places}, n_parts={n_parts})"
+    assert in_a_process_of_its_own(race, tmp_path) == str(n_places)
 
 
 def test_many_fits_in_one_process_do_not_grow(tmp_path):

@@ -5,6 +5,7 @@ import random
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from tests.torture.samples import FEATURES, rows
@@ -58,7 +59,8 @@ def note_releases(handle):
 
 def kills(folder, n_runs, say=lambda text: None, seed=0):
     """Kill fits at random moments; raises at the first charge that is lost."""
-    budget = Budget.open(Path(folder, "budget.db"), dataset="ward-7", epsilon=1e6)
+    house = Budget.open(Path(folder, "budget.db"), dataset="house", epsilon=1e6)
+    budget = Budget.open(house.path, dataset="ward-7", epsilon=1e6, belongs_to="house")
     model_path, marks, draw = Path(folder, "m.dpf"), Path(folder, "marks"), random.Random(seed)
     fit(budget)  # compiles
     began = time.perf_counter()
@@ -95,16 +97,21 @@ def kills(folder, n_runs, say=lambda text: None, seed=0):
         if run % 50 == 49:
             say(f"kills: {run + 1} of {n_runs}, {found['released']} after a release")
     releases = budget.history()
+    assert house.history() == releases, "charged here and not above, or the other way round"
     assert budget.spent >= EPSILON * sum(entry["state"] == "reserved" for entry in releases)
     return found
 
 
-def race(folder, n_processes, n_places, real_fits=True):
-    """Let processes race for a budget with room for ``n_places`` fits; gives how many got one."""
-    budget = Budget.open(Path(folder, "race.db"), dataset="ward-7", epsilon=EPSILON * n_places)
+def race(folder, n_processes, n_places, real_fits=True, n_parts=0):
+    """Let processes race for a budget with room for ``n_places`` fits; gives how many got one.
+
+    With parts they take turns to fit on data sets that belong to the one with that room, and have more of their own.
+    """
+    whole = Budget.open(Path(folder, "race.db"), dataset="ward-7", epsilon=EPSILON * n_places)
+    parts = [Budget.open(whole.path, f"part {place}", 1e6, belongs_to="ward-7") for place in range(n_parts)] or [whole]
     gate, gate_end = os.pipe()
 
-    def work():
+    def work(budget):
         os.close(gate_end)
         os.read(gate, 1)  # all begin when the pipe is closed
         if real_fits:
@@ -114,17 +121,18 @@ def race(folder, n_processes, n_places, real_fits=True):
 
             budget.settle(budget.reserve("race", outcomes=[Loss.pure(EPSILON)]), Loss.pure(EPSILON))
 
-    children = [in_a_child(work) for _ in range(n_processes)]
+    children = [in_a_child(partial(work, parts[place % len(parts)])) for place in range(n_processes)]
     os.close(gate)
     os.close(gate_end)
     codes = wait_for(children)
     assert set(codes) <= {0, 3}, f"processes ended with {sorted(set(codes))}"
-    budget.verify()
-    history = budget.history()
+    whole.verify()
+    history = whole.history()
     n_fits = codes.count(0)
     assert n_fits == len(history) == n_places, (n_fits, len(history), n_places)
     assert all(entry["state"] == "settled" for entry in history)
-    assert budget.spent <= EPSILON * n_places
+    assert whole.spent <= EPSILON * n_places
+    assert n_parts == 0 or sum(len(part.history()) for part in parts) == n_places
     return n_fits
 
 

@@ -2,9 +2,14 @@
 
 An entry is a line of JSON that holds the hash of the one before; its own hash is the SHA-256 of the line. Kinds:
 
-    create   a data set begins: its name, cap and unit
-    reserve  a release begins: what it is, and every loss that it may end with
-    settle   a release has ended: the entry that it settles, and its loss
+    create       a data set begins: its name, cap and unit
+    create-part  a data set begins that belongs to another: also the name of that one
+    reserve      a release begins: what it is, and every loss that it may end with
+    settle       a release has ended: the entry that it settles, and its loss
+    ask-clock    somebody asks to go on from what the clock says, behind the last entry: who, and what it says
+    set-clock    somebody else confirms it: who, and the entry that asked. Times are ordered anew from here
+
+Earlier versions know create, reserve and settle, and refuse a file with another kind.
 """
 
 import hashlib
@@ -13,25 +18,46 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from dpforest.budget.totals import Account, Cap, Loss
-from dpforest.errors import AccountingError, BudgetDamagedError, BudgetStoreError, ParameterError
+from dpforest.budget.account import Account
+from dpforest.budget.totals import Cap, Loss
+from dpforest.errors import AccountingError, BudgetDamagedError, BudgetStoreError, ParameterError, shown
 
 FIRST = "0" * 64  # stands for the hash before the first entry
 UNITS = ("record", "person")
 MOST_OUTCOMES = 64
+MOST_ABOVE = 8  # data sets that one belongs to, each to the next
+MOST_CHARACTERS_OF_A_PERSON = 200
 # Clocks are set back a little all the time.
 SECONDS_BEHIND = 5.0
+# Entries that carry the time of the entry before: no clock may stop them, and how long a fit took tells of its rows.
+LATE = ("settle", "ask-clock")
 
 
 @dataclass
 class DataSet:
-    """What the entries say of one data set: who is protected, and its account."""
+    """What the entries say of one data set: who is protected, its account, and the data set that it belongs to."""
 
+    name: str
     fingerprint: str  # the hash of its first entry
     unit: str
     account: Account
+    parent: "DataSet | None" = None
+
+    @property
+    def line(self) -> "list[DataSet]":
+        """The data set, the one that it belongs to, and so on: all that a release from it is charged to."""
+        return [self] if self.parent is None else [self, *self.parent.line]
+
+
+class Asked(NamedTuple):
+    """A repair of the clock that nobody has confirmed yet."""
+
+    number: int
+    by: str
+    clock: str
+    code: str  # the hash of the entry begins with it
 
 
 def losses_to_json(losses: Sequence[Loss]) -> list[list[str]]:
@@ -57,24 +83,30 @@ class Chain:
     def __init__(self) -> None:
         self.number, self.head, self.time = 0, FIRST, ""
         self.datasets: dict[str, DataSet] = {}
-        self._open: dict[int, str] = {}  # the data set of each open reservation
+        self.asked: Asked | None = None
+        self.open: dict[int, str] = {}  # the data set of each open reservation
 
-    def next_entry(self, content: dict[str, Any], *, late: bool = False) -> tuple[int, str, str]:
+    def next_entry(self, content: dict[str, Any]) -> tuple[int, str, str]:
         """The number, text and hash of an entry that would come next; it is not added yet.
 
-        A clock that is behind the last entry is refused. An entry that comes ``late`` ends what is reserved: it must not be
-        lost to a clock, and its time is that of the entry before, since how long a fit took tells of its rows.
+        A clock that is behind the last entry is refused, unless the entry is a ``LATE`` one.
         """
-        now = datetime.fromisoformat(self.time) if late else datetime.now(UTC)
-        if self.time and (datetime.fromisoformat(self.time) - now).total_seconds() > SECONDS_BEHIND:
+        since = self._since(content["kind"])
+        now = datetime.fromisoformat(since) if content["kind"] in LATE else datetime.now(UTC)
+        if since and seconds_behind(since, now) > SECONDS_BEHIND:
             raise BudgetStoreError(
-                f"The clock of this machine says {now.isoformat(timespec='seconds')}, but the budget's last entry is of "
-                f"{self.time}. Set the clock; nothing was released."
+                f"The clock of this machine says {now.isoformat(timespec='seconds')}, and the last entry of the budget was "
+                f"made at {since}. Set the clock; nothing was released. If the clock is right and the entry is wrong, two "
+                "people can repair it: 'dpforest budget repair-clock'."
             )
-        time = max(self.time, now.isoformat(timespec="microseconds"))
+        time = max(since, now.isoformat(timespec="microseconds"))
         entry = {"number": self.number + 1, "previous": self.head, "time": time, **content}
         text = json.dumps(entry, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return self.number + 1, text, hash_of(text)
+
+    def _since(self, kind: Any) -> str:
+        """The time that an entry of this kind must not be before."""
+        return self.asked.clock if kind == "set-clock" and self.asked is not None else self.time
 
     def add(self, number: Any, text: Any, found: Any) -> dict[str, Any]:
         """The content of one more entry, which is checked and added."""
@@ -84,7 +116,7 @@ class Chain:
             entry = json.loads(text)
             if (number, entry["number"], entry["previous"]) != (self.number + 1, self.number + 1, self.head):
                 raise ValueError("it does not follow the entry before")
-            if datetime.fromisoformat(entry["time"]).tzinfo is None or entry["time"] < self.time:
+            if datetime.fromisoformat(entry["time"]).tzinfo is None or entry["time"] < self._since(entry["kind"]):
                 raise ValueError("its time is before that of the entry before")
             self.count(entry, found)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
@@ -97,27 +129,66 @@ class Chain:
         return dict(entry)
 
     def count(self, entry: dict[str, Any], found: str) -> None:
-        """Add an entry that was checked to the account of its data set."""
-        {"create": self._create, "reserve": self._reserve, "settle": self._settle}[entry["kind"]](entry, found)
+        """Add an entry that was checked to the accounts of its data set and of those that it belongs to."""
+        kinds = {
+            "create": self._create, "create-part": self._create, "reserve": self._reserve, "settle": self._settle,
+            "ask-clock": self._ask_clock, "set-clock": self._set_clock,
+        }  # fmt: skip
+        kinds[entry["kind"]](entry, found)
+        if entry["kind"] not in LATE:
+            self.asked = None  # the clock was right again, or is repaired
 
     def _create(self, entry: dict[str, Any], found: str) -> None:
         name, unit = entry["dataset"], entry["unit"]
         if not isinstance(name, str) or name in self.datasets or unit not in UNITS:
             raise ValueError("it begins a data set that is there")
+        parent = self.datasets[entry["belongs_to"]] if entry["kind"] == "create-part" else None
+        if parent is not None and (parent.unit != unit or len(parent.line) > MOST_ABOVE):
+            raise ValueError("it belongs to what it cannot")
         cap = Cap(_number(entry["epsilon"]), _number(entry["delta"]))
-        self.datasets[name] = DataSet(found, unit, Account(cap))
+        self.datasets[name] = DataSet(name, found, unit, Account(cap), parent)
 
     def _reserve(self, entry: dict[str, Any], found: str) -> None:
         outcomes = losses_from_json(entry["outcomes"])
         check_outcomes(outcomes)
         if not isinstance(entry["what"], str):
             raise ValueError("it does not say what for")
-        self.datasets[entry["dataset"]].account.reserve(entry["number"], outcomes)
-        self._open[entry["number"]] = entry["dataset"]
+        for charged in self.datasets[entry["dataset"]].line:
+            charged.account.reserve(entry["number"], outcomes)
+        self.open[entry["number"]] = entry["dataset"]
 
     def _settle(self, entry: dict[str, Any], found: str) -> None:
         (loss,) = losses_from_json([entry["loss"]])
-        self.datasets[self._open.pop(entry["reserve"])].account.settle(entry["reserve"], loss)
+        for charged in self.datasets[self.open.pop(entry["reserve"])].line:
+            charged.account.settle(entry["reserve"], loss)
+
+    def _ask_clock(self, entry: dict[str, Any], found: str) -> None:
+        check_person(entry["by"])
+        if datetime.fromisoformat(entry["clock"]).tzinfo is None or not entry["clock"] < entry["time"]:
+            raise ValueError("it asks for nothing")
+        self.asked = Asked(entry["number"], entry["by"], entry["clock"], found[:12])
+
+    def _set_clock(self, entry: dict[str, Any], found: str) -> None:
+        check_person(entry["by"])
+        if self.asked is None or entry["asked"] != self.asked.number or is_same_person(entry["by"], self.asked.by):
+            raise ValueError("nobody else asked for it")
+
+
+def seconds_behind(since: str, now: datetime) -> float:
+    """By how much a clock is behind the time of an entry."""
+    return (datetime.fromisoformat(since) - now).total_seconds()
+
+
+def check_person(name: Any) -> None:
+    """Raise unless a text can be the name of a person."""
+    if not isinstance(name, str) or not name.strip() or len(name) > MOST_CHARACTERS_OF_A_PERSON:
+        most = MOST_CHARACTERS_OF_A_PERSON
+        raise ParameterError(f"A person is named by a text of 1 to {most} characters, not by {shown(name)}.")
+
+
+def is_same_person(name: str, other: str) -> bool:
+    """Whether two names differ in blanks and capitals at most."""
+    return name.casefold().split() == other.casefold().split()
 
 
 def check_outcomes(outcomes: Sequence[Loss]) -> None:

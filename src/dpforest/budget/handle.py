@@ -1,13 +1,25 @@
 """``Budget``, which estimators and searches are given: the budget of a data set in a file. Sees charges only."""
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dpforest.budget.chain import Chain, DataSet, check_outcomes, check_unit, losses_from_json, losses_to_json
+from dpforest.budget.account import left_with_delta
+from dpforest.budget.chain import (
+    SECONDS_BEHIND,
+    Chain,
+    DataSet,
+    check_outcomes,
+    check_person,
+    is_same_person,
+    losses_to_json,
+    seconds_behind,
+)
+from dpforest.budget.opening import absolute, check_name, check_stored, find, make
+from dpforest.budget.reading import left_of, position_of, releases_of, repairs_in
 from dpforest.budget.store import Store
 from dpforest.budget.totals import Cap, Loss
 from dpforest.common.text import shortened
@@ -20,7 +32,6 @@ from dpforest.errors import (
     shown,
 )
 
-MOST_CHARACTERS_OF_A_NAME = 1_000
 MOST_CHARACTERS_OF_WHAT = 200
 T = TypeVar("T")
 
@@ -41,12 +52,17 @@ class Budget:
     and holds nothing of it, so copies, clones, pickles and other processes all lead to the same entries.
 
     Privacy:
-        Claim: all releases that reserve here first are together (epsilon, delta)-DP for the cap of the data set.
+        Claim: all releases that reserve here first are together (epsilon, delta)-DP for the cap of the data set. So are,
+            for the cap of a data set that others belong to, all releases from it and from those, whichever is chosen next.
         Because: a release begins only if every loss that it may end with, on top of all that is settled and the worst
             of what is reserved, is within the cap (see ``Cap``); check and reservation are one transaction, on the disk
-            before the release begins; what is never settled stands in full.
+            before the release begins; what is never settled stands in full. One entry charges a data set and all that it
+            belongs to, so the sums of each have every release that a record of its own can be in, in the order in which
+            they were chosen, and the same argument holds for its cap. A release that the record is not in costs it
+            nothing and is counted all the same: parts are never taken to be disjoint.
         Assumes: releases charge what they cost; nobody deletes the file or sets it back (``verify`` with an anchor
-            tells); nothing is released from these records elsewhere.
+            tells); nothing is released from these records elsewhere; a record (or person) of a data set is at most
+            one in each that belongs to it.
     """
 
     path: str
@@ -61,32 +77,28 @@ class Budget:
         epsilon: float | None = None,
         delta: float = 0.0,
         unit: str = "record",
+        belongs_to: str | None = None,
     ) -> "Budget":
         """The budget of ``dataset`` in the file ``path``, which may hold several data sets.
 
         With ``epsilon`` it is made if it is not there, and must have this cap and ``unit`` ("record" or "person") if it is.
-        Without, it must be there. A cap is never changed.
+        Without, it must be there. A cap is never changed. With ``belongs_to``, another data set of the file, releases are
+        charged to that one too, and to the one that it belongs to, and refused if they pass one of the caps.
         """
-        _check_name(dataset)
-        store = Store(_absolute(path))
-        if epsilon is not None:
-            cap = Cap(epsilon, delta)
-            check_unit(unit)
-            store.begin()
-            _begin_dataset(store, dataset, cap, unit)
+        check_name(dataset)
+        store = Store(absolute(path))
+        wanted = None if epsilon is None else (Cap(epsilon, delta), unit)
+        if wanted is not None:
+            make(store, dataset, *wanted, belongs_to)
         with store.reading() as chain:
-            found = _find(chain, dataset, store.path)
-            if epsilon is not None and (found.account.cap, found.unit) != (cap, unit):
-                raise ParameterError(
-                    f"The budget of {shortened(dataset)!r} has a cap of {_words(found.account.cap)} for the unit "
-                    f"{found.unit!r}, not {_words(cap)} for {unit!r}. A cap is never changed; leave epsilon out to open it."
-                )
+            found = find(chain, dataset, store.path)
+            check_stored(found, wanted, belongs_to)
             return cls(store.path, dataset, found.fingerprint)
 
     @classmethod
     def open_all(cls, path: str | Path) -> "list[Budget]":
         """The budgets of all data sets in a file, in the order in which they were made."""
-        store = Store(_absolute(path))
+        store = Store(absolute(path))
         with store.reading() as chain:
             return [cls(store.path, name, found.fingerprint) for name, found in chain.datasets.items()]
 
@@ -101,6 +113,11 @@ class Budget:
         return self._read(lambda found: found.unit)
 
     @property
+    def belongs_to(self) -> str | None:
+        """The name of the data set whose budget is charged as well, if there is one."""
+        return self._read(lambda found: None if found.parent is None else found.parent.name)
+
+    @property
     def spent(self) -> float:
         """Epsilon, at the delta of the cap, of all that is settled and the worst of what is reserved; rounded up."""
         return self._read(lambda found: found.account.spent)
@@ -108,33 +125,33 @@ class Budget:
     @property
     def left(self) -> float:
         """The largest epsilon that one more release with delta = 0 may have; with delta > 0 it may be less."""
-        return self._read(lambda found: found.account.left)
+        return self._read(left_of)
 
     @property
     def left_with_delta(self) -> float:
         """The largest epsilon that one more release at the delta of the cap may have; 0 if the cap has none."""
-        return self._read(lambda found: found.account.left_with_delta)
+        return self._read(lambda found: left_with_delta([charged.account for charged in found.line]))
 
     def reserve(self, what: str, *, outcomes: Sequence[Loss]) -> Reservation:
         """The reservation of a release that ends with one of the losses ``outcomes``; ``what`` says to readers what it is.
 
-        Raises ``BudgetError``, and enters nothing, if one of them would pass the cap.
+        Raises ``BudgetError``, and enters nothing, if one of them would pass the cap, or that of a data set to which this
+        one belongs.
         """
         check_outcomes(outcomes)
         with self._store.appending() as (chain, append):
-            account = self._of(chain).account
-            if not account.admits(outcomes):
-                asked = max(account.cap.stated(account.cap.sums(loss)) for loss in outcomes)
-                left = account.left, account.left_with_delta
-                raise BudgetError.capped(shortened(str(what)), shortened(self.dataset), asked, left, account.cap)
+            for charged in self._of(chain).line:
+                if not charged.account.admits(outcomes):
+                    raise self._capped(what, outcomes, charged)
             content = {"kind": "reserve", "dataset": self.dataset, "what": str(what)[:MOST_CHARACTERS_OF_WHAT]}
-            number = append({**content, "outcomes": losses_to_json(outcomes)})
+            number, _ = append({**content, "outcomes": losses_to_json(outcomes)})
         return Reservation(number, tuple(outcomes))
 
     def settle(self, reservation: Reservation, loss: Loss) -> None:
         """Enter what a release has cost, in place of what was reserved for it."""
         with self._store.appending() as (chain, append):
-            if reservation.number not in self._of(chain).account.open:
+            # Those of its parts are open in its account too, but settled where they were made.
+            if chain.open.get(reservation.number) != self._of(chain).name:
                 raise AccountingError(f"Entry {reservation.number} is no open reservation of this budget.")
             (content,) = losses_to_json([loss])
             append({"kind": "settle", "reserve": reservation.number, "loss": content})
@@ -143,24 +160,61 @@ class Budget:
                 f"A release has cost {loss}, which is none of the losses that it reserved. It is entered in full."
             )
 
+    def request_clock_repair(self, by: str) -> str:
+        """Ask to go on from what the clock says, though the last entry is later; returns a code for whoever confirms it.
+
+        ``by`` is who asks. Until somebody else confirms it, nothing changes. Raises ``BudgetStoreError`` if the clock is not
+        behind, as there is nothing to repair.
+        """
+        check_person(by)
+        with self._store.appending() as (chain, append):
+            clock = self._clock_behind(chain)
+            return append({"kind": "ask-clock", "by": by, "clock": clock})[1][:12]
+
+    def confirm_clock_repair(self, by: str, code: str) -> None:
+        """Confirm a repair of the clock: what is entered next is later than now, and need not be later than the last entry.
+
+        ``by`` must be somebody else than who asked, and ``code`` what ``request_clock_repair`` gave. No entry is changed and
+        nothing is given back: what was spent does not depend on when.
+        """
+        check_person(by)
+        with self._store.appending() as (chain, append):
+            self._clock_behind(chain)
+            if chain.asked is None or chain.asked.code != code:
+                raise ParameterError(f"No repair of the clock with the code {shown(code)} waits to be confirmed.")
+            if is_same_person(by, chain.asked.by):
+                raise ParameterError(f"{shown(chain.asked.by)} asked for this repair; somebody else must confirm it.")
+            append({"kind": "set-clock", "by": by, "asked": chain.asked.number})
+
+    def _clock_behind(self, chain: Chain) -> str:
+        """What the clock says, which is behind the last entry; raises if it is not."""
+        self._of(chain)
+        now = datetime.now(UTC)
+        if seconds_behind(chain.time, now) <= SECONDS_BEHIND:
+            raise BudgetStoreError(
+                f"There is nothing to repair: the clock says {now.isoformat(timespec='seconds')}, and the last entry of the "
+                f"budget is of {chain.time}, which is not later."
+            )
+        return now.isoformat(timespec="microseconds")
+
     def history(self) -> list[dict[str, Any]]:
-        """Every release, in order: entry number, time, what, state ("settled" or "reserved"), losses, epsilon so far."""
-        return self._replay(self._store.entries())[1]
+        """Every release, in order: entry number, time, what, state ("settled" or "reserved"), losses, epsilon so far.
+
+        Releases from data sets that belong to this one are there too; ``dataset`` says which.
+        """
+        return releases_of(self._store.entries(), self.dataset)[1]
 
     def position(self) -> dict[str, Any]:
         """Cap, what is spent and left, every release and the head, all of one moment; entries are read and checked anew.
 
-        ``reserved`` counts the releases that are not settled; ``spent`` has them at their worst.
+        ``reserved`` counts the releases that are not settled; ``spent`` has them at their worst. ``belongs_to`` has the cap
+        and the rest for the data set that this one belongs to, and ``repairs`` every repair of the clock.
         """
         entries = self._store.entries()
-        chain, releases = self._replay(entries)
-        found = self._of(chain)
-        account, cap = found.account, found.account.cap
-        return {
-            "dataset": self.dataset, "unit": found.unit, "epsilon": cap.epsilon, "delta": cap.delta,
-            "spent": account.spent, "left": account.left, "left_with_delta": account.left_with_delta,
+        chain, releases = releases_of(entries, self.dataset)
+        return position_of(self._of(chain)) | {
             "reserved": sum(release["state"] == "reserved" for release in releases),
-            "releases": releases, "head": str(entries[-1]["hash"]),
+            "releases": releases, "repairs": repairs_in(entries), "head": str(entries[-1]["hash"]),
         }  # fmt: skip
 
     def verify(self, anchor: str | None = None) -> str:
@@ -198,7 +252,7 @@ class Budget:
             return value(self._of(chain))
 
     def _of(self, chain: Chain) -> DataSet:
-        found = _find(chain, self.dataset, self.path)
+        found = find(chain, self.dataset, self.path)
         if found.fingerprint != self.fingerprint:
             raise self._replaced()
         return found
@@ -209,60 +263,11 @@ class Budget:
             "replaced. Nothing is released on it; restore the file that holds all entries."
         )
 
-    def _replay(self, entries: list[dict[str, Any]]) -> tuple[Chain, list[dict[str, Any]]]:
-        """What the entries add up to, and the releases of this data set, each with what was spent once it was entered."""
-        chain, releases = Chain(), {}
-        for entry in entries:
-            chain.count(entry, entry["hash"])
-            kind, number = entry["kind"], entry["number"]
-            if kind == "reserve" and entry["dataset"] == self.dataset:
-                worst = losses_from_json(entry["outcomes"])
-                about = {"number": number, "time": entry["time"], "what": entry["what"], "state": "reserved"}
-                releases[number] = about | {"outcomes": worst, "loss": None}
-            elif kind == "settle" and entry["reserve"] in releases:
-                number = entry["reserve"]
-                (loss,) = losses_from_json([entry["loss"]])
-                releases[number] |= {"state": "settled", "loss": loss}
-            else:
-                continue
-            releases[number]["spent"] = chain.datasets[self.dataset].account.spent
-        return chain, list(releases.values())
-
-
-def _absolute(path: str | Path) -> str:
-    """The path with its folder resolved, so that all ways to the folder lead to one name; a link is refused later."""
-    try:
-        text = os.fspath(path)
-        if not isinstance(text, str) or "\0" in text or not Path(text).name:
-            raise TypeError
-        return str(Path(text).parent.resolve() / Path(text).name)
-    except (TypeError, OSError, RuntimeError):
-        raise ParameterError(f"A budget is in a file; {shown(path)} names none.") from None
-
-
-def _check_name(dataset: Any) -> None:
-    if not isinstance(dataset, str) or not 0 < len(dataset) <= MOST_CHARACTERS_OF_A_NAME:
-        raise ParameterError(
-            f"A data set is named by a text of 1 to {MOST_CHARACTERS_OF_A_NAME} characters, not by {shown(dataset)}."
-        )
-
-
-def _begin_dataset(store: Store, dataset: str, cap: Cap, unit: str) -> None:
-    with store.appending() as (chain, append):
-        if dataset not in chain.datasets:
-            content = {"kind": "create", "dataset": dataset, "unit": unit}
-            append({**content, "epsilon": float(cap.epsilon), "delta": float(cap.delta)})
-
-
-def _find(chain: Chain, dataset: str, path: str) -> DataSet:
-    if dataset not in chain.datasets:
-        names = ", ".join(repr(shortened(name)) for name in list(chain.datasets)[:10]) or "none"
-        raise BudgetStoreError(
-            f"There is no budget of {shortened(dataset)!r} in {path}; it has {names}. Give an epsilon to make one, or use "
-            "'dpforest budget create'."
-        )
-    return chain.datasets[dataset]
-
-
-def _words(cap: Cap) -> str:
-    return f"epsilon = {cap.epsilon:g}" + (f", delta = {cap.delta:g}" if cap.delta else "")
+    def _capped(self, what: str, outcomes: Sequence[Loss], charged: DataSet) -> BudgetError:
+        cap, own = charged.account.cap, charged.account
+        asked = max(cap.stated(cap.sums(loss)) for loss in outcomes)
+        left = own.left, left_with_delta([own])
+        error = BudgetError.capped(shortened(str(what)), shortened(charged.name), asked, left, cap)
+        if charged.name == self.dataset:
+            return error
+        return BudgetError(f"{error} {shortened(self.dataset)!r} belongs to {shortened(charged.name)!r}.")

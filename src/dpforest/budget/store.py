@@ -40,7 +40,7 @@ PRAGMAS = (
     "synchronous = EXTRA",
     "journal_mode = DELETE",
 )
-Append = Callable[[dict[str, Any]], int]
+Append = Callable[[dict[str, Any]], tuple[int, str]]
 
 
 @dataclass
@@ -121,18 +121,18 @@ class Store:
 
     @contextmanager
     def appending(self) -> Iterator[tuple[Chain, Append]]:
-        """The chain of entries as they are now, and a function that adds one. While the block runs nobody else adds any.
+        """The chain of entries as they are now, and a function that adds one and gives its number and hash.
 
-        What the block adds is on the disk when it has ended well, and not there at all otherwise.
+        While the block runs nobody else adds any. What it adds is on the disk when it has ended well, and else not there.
         """
         with self._transaction("BEGIN IMMEDIATE") as (kept, connection):
 
-            def append(content: dict[str, Any]) -> int:
-                number, text, found = kept.chain.next_entry(content, late=content["kind"] == "settle")
+            def append(content: dict[str, Any]) -> tuple[int, str]:
+                number, text, found = kept.chain.next_entry(content)
                 if len(text) > MOST_BYTES_OF_AN_ENTRY // 2:
                     raise BudgetStoreError(f"An entry of a budget has at most {MOST_BYTES_OF_AN_ENTRY // 2} characters.")
                 connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (number, text, found))
-                return number
+                return number, found
 
             yield kept.chain, append
 

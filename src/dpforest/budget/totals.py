@@ -1,7 +1,6 @@
-"""Adds up what the releases from a data set cost, and compares it with a cap. Sees charges only."""
+"""What releases cost and add up to, and the cap on it. Sees charges only."""
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -10,7 +9,6 @@ from typing import NamedTuple
 from dpforest.errors import AccountingError, ParameterError
 from dpforest.privacy.accountants import (
     ROUNDING,
-    SMALLEST,
     best_orders,
     log_delta_at,
     log_of,
@@ -18,11 +16,10 @@ from dpforest.privacy.accountants import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from dpforest.privacy.amounts import exact, round_down, round_up
+from dpforest.privacy.amounts import exact, round_up
 from dpforest.privacy.ledger import Ledger
 
 Exact = Fraction | float  # a fraction, or infinity
-CLOSE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -83,6 +80,9 @@ class Sums(NamedTuple):
 
     def plus(self, other: "Sums") -> "Sums":
         return Sums(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def minus(self, other: "Sums") -> "Sums":
+        return Sums(*(a - b for a, b in zip(self, other, strict=True)))
 
 
 NOTHING = Sums(Fraction(0), Fraction(0), Fraction(0))
@@ -171,115 +171,3 @@ def _renyi_epsilon(divergence: float, order: float, delta: float) -> float:
     """The epsilon that a divergence of this order has at delta, rounded up."""
     terms = (divergence, -log_of(delta) / (order - 1), math.log1p(-1 / order), -math.log(order) / (order - 1))
     return max(0.0, math.fsum(terms) + ROUNDING * math.fsum(map(abs, terms)))
-
-
-class _Worst(NamedTuple):
-    """The largest sums that a reservation can end with.
-
-    ``finite`` is over outcomes with a finite epsilon and ``any`` over all; ``drop`` is by how much outcomes with an infinite
-    epsilon stay below ``any``. None stands for no such outcome.
-    """
-
-    finite: Sums | None
-    any: Sums
-    drop: Sums | None
-
-
-class Account:
-    """What a data set has spent and what is reserved, and whether one more release is within its cap."""
-
-    def __init__(self, cap: Cap) -> None:
-        self.cap = cap
-        self.settled = NOTHING
-        self.open: dict[int, tuple[Loss, ...]] = {}
-        self._worst: dict[int, _Worst] = {}
-        self._finite = self._any = NOTHING
-
-    def reserve(self, number: int, outcomes: Sequence[Loss]) -> None:
-        worst = self._worst_of(outcomes)
-        self.open[number], self._worst[number] = tuple(outcomes), worst
-        self._finite, self._any = self._finite.plus(worst.finite or NOTHING), self._any.plus(worst.any)
-
-    def forget(self, number: int) -> None:
-        """Take a reservation out of the sums."""
-        worst = self._worst.pop(number)
-        del self.open[number]
-        self._finite = _minus(self._finite, worst.finite or NOTHING)
-        self._any = _minus(self._any, worst.any)
-
-    def settle(self, number: int, loss: Loss) -> None:
-        self.forget(number)
-        self.settled = self.settled.plus(self.cap.sums(loss))
-
-    def admits(self, outcomes: Sequence[Loss]) -> bool:
-        """Whether a release may begin that ends with any one of these losses."""
-        self.reserve(0, outcomes)
-        try:
-            return all(map(self.cap.admits, self._ends()))
-        finally:
-            self.forget(0)
-
-    @property
-    def spent(self) -> float:
-        """One epsilon for all that is settled and the worst of what is reserved."""
-        return max(map(self.cap.stated, self._ends()))
-
-    @property
-    def left(self) -> float:
-        """The largest epsilon that one more release without delta may have, rounded down; 0 if it is too little for any."""
-        cap = exact(self.cap.epsilon)
-        taken = [end.epsilon for end in self._ends() if end.epsilon <= cap]
-        plain = round_down(cap - Fraction(max(taken))) if taken else 0.0
-        left = max(plain if self.admits([Loss.pure(plain)]) else 0.0, self._largest(Loss.pure, self.cap.epsilon))
-        return left if left >= SMALLEST["epsilon"] else 0.0
-
-    @property
-    def left_with_delta(self) -> float:
-        """The largest epsilon that one more release, pure or zCDP, may have at the delta of the cap; rounded as ``left``."""
-        if not self.cap.delta:
-            return 0.0
-        rho = self._largest(lambda rho: Loss(math.inf, rho), zcdp_rho(self.cap.epsilon, self.cap.delta))
-        if rho < SMALLEST["rho"]:
-            return 0.0
-        return min(self.left, self.cap.epsilon, zcdp_epsilon(rho, self.cap.delta) * (1 - CLOSE))
-
-    def _largest(self, loss: Callable[[float], Loss], most: float) -> float:
-        """The largest amount whose loss fits, rounded down to a part in a billion of ``most``."""
-        if self.admits([loss(most)]):
-            return most
-        low, high = 0.0, most
-        while high - low > CLOSE * most:
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.admits([loss(middle)]) else (low, middle)
-        return low
-
-    def _ends(self) -> list[Sums]:
-        """The largest sums that the open reservations can end with: all pure, and with one at least that is not.
-
-        Sums are at most these at every end, so the cap admits every end if it admits these.
-        """
-        drops = [worst.drop for worst in self._worst.values() if worst.drop is not None]
-        ends = []
-        if all(worst.finite for worst in self._worst.values()):
-            ends.append(self.settled.plus(self._finite))
-        if drops:
-            least = Sums(*(min(column) for column in zip(*drops, strict=True)))
-            rest = _minus(self._any, least)
-            ends.append(self.settled.plus(Sums(math.inf, rest.rho, rest.divergence)))
-        return ends
-
-    def _worst_of(self, outcomes: Sequence[Loss]) -> _Worst:
-        sums = [self.cap.sums(loss) for loss in outcomes]
-        finite = [item for item in sums if item.epsilon < math.inf]
-        # Of the others the epsilon is known to be infinite, and is left out of the sums.
-        others = [item._replace(epsilon=Fraction(0)) for item in sums if item.epsilon == math.inf]
-        largest = _largest([*finite, *others])
-        return _Worst(_largest(finite) if finite else None, largest, _minus(largest, _largest(others)) if others else None)
-
-
-def _largest(sums: list[Sums]) -> Sums:
-    return Sums(*(max(column) for column in zip(*sums, strict=True)))
-
-
-def _minus(a: Sums, b: Sums) -> Sums:
-    return Sums(*(x - y for x, y in zip(a, b, strict=True)))

@@ -7,12 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from dpforest.cli.console import print_json, say, show_table
-from dpforest.cli.options import AsJson
+from dpforest.cli.options import AsJson, check_ending
 from dpforest.common.text import counted, shortened
 
 WIDTH_OF_BAR = 40
 budget = typer.Typer(
-    help="Keep the budget of a data set in a file: create, show, history, verify, export.", no_args_is_help=True
+    help="Keep the budget of a data set in a file: what all its releases may cost together, and what they have cost.",
+    no_args_is_help=True,
 )
 
 
@@ -42,8 +43,14 @@ def create(
     epsilon: Annotated[float, typer.Option(help="The most that all releases may cost together; never changed later.")],
     delta: Annotated[float, typer.Option(help="Delta of the cap; 0 admits pure epsilon only.")] = 0.0,
     unit: Annotated[str, typer.Option(help="Who is protected: record or person.")] = "record",
+    belongs_to: Annotated[
+        str | None,
+        typer.Option(help="A data set of the same file that is charged for every release too.", show_default=False),
+    ] = None,
 ) -> None:
     """Begin the budget of a data set. It must not be there yet.
+
+    If it belongs to another data set, each release from it is charged to both, and refused if it would pass one of the caps.
 
     Example: [bold]dpforest budget create budget.db::ward-7 --epsilon 3 --delta 1e-6[/bold]
     """
@@ -53,8 +60,10 @@ def create(
     path, dataset = _parts(name)
     if Path(path).exists() and dataset in (other.dataset for other in Budget.open_all(path)):
         raise ParameterError(f"There is a budget of {shortened(dataset)!r} in {path} already. Nothing was changed.")
-    made = Budget.open(path, dataset, epsilon=epsilon, delta=delta, unit=unit)
+    made = Budget.open(path, dataset, epsilon=epsilon, delta=delta, unit=unit, belongs_to=belongs_to)
     say(f"Budget of {shortened(dataset)!r}: epsilon = {epsilon:g}, delta = {delta:g}, for each {unit}. File: {path}")
+    if belongs_to is not None:
+        say(f"It belongs to {shortened(belongs_to)!r}, which every release is charged to as well.")
     say(f"Head: {made.verify()}")
 
 
@@ -76,14 +85,17 @@ def show(
         print_json(facts)
         return
     for item in facts:
-        cap = f"epsilon = {item['epsilon']:g}" + (f" at delta = {item['delta']:g}" if item["delta"] else "")
         say(f"{shortened(item['dataset'])}: the budget of each {item['unit']}")
-        say(f"  {_bar(item['spent'], item['epsilon'])}  {item['spent']:.4g} of {cap} is spent")
+        say(f"  {_bar(item['spent'], item['epsilon'])}  {_spent(item)}")
         with_delta = f" ({shown_down(item['left_with_delta'], 4)} with delta)" if item["delta"] else ""
         left = f"one more release may have epsilon = {shown_down(item['left'], 4)}{with_delta}"
         say(f"  {left if max(item['left'], item['left_with_delta']) else 'no further release is possible: nothing is left'}")
         if item["reserved"]:
             say(f"  {item['reserved']} of {item['releases']} releases are not settled yet; they count in full")
+        above = item["belongs_to"]
+        while above is not None:
+            say(f"  belongs to {shortened(above['dataset'])}, where {_spent(above)}")
+            above = above["belongs_to"]
 
 
 @budget.command("history")
@@ -91,20 +103,28 @@ def history(
     name: Annotated[str, typer.Argument(metavar="FILE::DATASET", help="The budget of a data set.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show every release that was charged, in order.
+    """Show every release that was charged, in order, also those from data sets that belong to this one.
+
+    Repairs of the clock are shown where they were made.
 
     Example: [bold]dpforest budget history budget.db::ward-7[/bold]
     """
     found = open_budget(name)
-    releases = found.history()
+    position = found.position()
+    repairs = [repair | {"state": "clock repaired"} for repair in position["repairs"]]
+    entries = sorted([*position["releases"], *repairs], key=lambda entry: entry["number"])
     if as_json:
-        print_json(releases)
+        print_json(entries)
         return
     rows = []
-    for release in releases:
-        cost = "not settled" if release["loss"] is None else _cost(release["loss"])
-        spent = f"{release['spent']:.4g}"
-        rows.append((str(release["number"]), release["time"][:19], shortened(release["what"]), cost, spent))
+    for entry in entries:
+        if entry["state"] == "clock repaired":
+            what, cost, spent = _repair(entry), "nothing", ""
+        else:
+            of = "" if entry["dataset"] == found.dataset else f" ({shortened(entry['dataset'])})"
+            what, spent = shortened(entry["what"]) + of, f"{entry['spent']:.4g}"
+            cost = "not settled" if entry["loss"] is None else _cost(entry["loss"])
+        rows.append((str(entry["number"]), entry["time"][:19], what, cost, spent))
     heads = ("entry", "time (UTC)", "release", "cost", "spent so far")
     show_table(f"Budget of {shortened(found.dataset)}", heads, rows)
 
@@ -129,6 +149,8 @@ def verify(
         f"All entries are as they were written, for {counted(len(found), 'data set')}."
         + (" The anchor is there." if anchor else "")
     )
+    for repair in found[0].position()["repairs"] if found else ():
+        say(f"Entry {repair['number']}: {_repair(repair)}.")
     for head in heads:
         say(f"Head: {head}")
 
@@ -145,21 +167,94 @@ def export(
     from dpforest.budget import Budget
     from dpforest.common.files import check_writable, write_whole
     from dpforest.common.jsonable import to_json
-    from dpforest.errors import BudgetStoreError
 
     check_writable(out, path)
-    found = Budget.open_all(path)
-    if not found:
-        raise BudgetStoreError(f"There is no data set in {path}.")
-    content = found[0].export()
+    content = _any_of(Budget.open_all(path), path).export()
     write_whole(out, to_json(content, indent=1).encode())
     say(f"{len(content['entries'])} entries: {out}")
     say(f"Head: {content['head']}")
 
 
+@budget.command("repair-clock")
+def repair_clock(
+    path: Annotated[str, typer.Argument(metavar="FILE", help="A file of budgets.")],
+    by: Annotated[str, typer.Option(help="Your name. It is entered as it stands, and nobody checks it.")],
+    confirm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE", help="The code that whoever asked was shown, to confirm the repair.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Go on after an entry that was written while a clock was far ahead; one person asks, and another confirms.
+
+    The first call enters who asks and shows a code. The second, by somebody else and with that code, enters who confirms,
+    and new entries are then later than this one. Neither changes an entry or gives anything back.
+
+    Example: [bold]dpforest budget repair-clock budget.db --by "Ana Sousa"[/bold]
+    """
+    from dpforest.budget import Budget
+
+    found = _any_of(Budget.open_all(path), path)
+    if confirm is not None:
+        found.confirm_clock_repair(by, confirm)
+        say(f"Repaired: {_repair(found.position()['repairs'][-1])}.")
+        say(f"Head: {found.verify()}")
+        return
+    code = found.request_clock_repair(by)
+    asked = found.export()["entries"][-1]
+    say(f"The last entry is of {asked['time'][:19]}, and this clock says {asked['clock'][:19]} (UTC).")
+    say("Nothing has changed yet. If this clock is right, somebody else confirms it:")
+    say(f'dpforest budget repair-clock {path} --by "THEIR NAME" --confirm {code}')
+
+
+@budget.command("report")
+def report(
+    name: Annotated[str, typer.Argument(metavar="FILE[::DATASET]", help="One budget, or all of a file.")],
+    out: Annotated[Path, typer.Option(help="Where to write the page, .html; the same as JSON goes beside it.")],
+) -> None:
+    """Write what budgets have cost over time as one page that needs no network, and the same as JSON.
+
+    Example: [bold]dpforest budget report budget.db --out budget.html[/bold]
+    """
+    from dpforest.budget import Budget
+    from dpforest.common.files import check_writable
+    from dpforest.show.report.budget_page import write_budget_page
+
+    check_ending(out, "A report is written", ".html", ".htm")
+    found = [open_budget(name)] if "::" in name else Budget.open_all(name)
+    file = Path(_any_of(found, name).path)
+    twin = out.with_suffix(".json")
+    for path in (out, twin):
+        check_writable(path, file)
+    write_budget_page(found, out)
+    say(f"Report: {out}\nAs JSON: {twin}")
+
+
+def _any_of(found: list[Any], path: str) -> Any:
+    """One of the budgets of a file, for what concerns the file as a whole."""
+    from dpforest.errors import BudgetStoreError
+
+    if not found:
+        raise BudgetStoreError(f"There is no data set in {path}.")
+    return found[0]
+
+
 def _facts(position: dict[str, Any]) -> dict[str, Any]:
     """What ``show`` says of a position: how many releases there are, instead of all of them."""
     return {name: value for name, value in position.items() if name != "head"} | {"releases": len(position["releases"])}
+
+
+def _spent(item: dict[str, Any]) -> str:
+    cap = f"epsilon = {item['epsilon']:g}" + (f" at delta = {item['delta']:g}" if item["delta"] else "")
+    return f"{item['spent']:.4g} of {cap} is spent"
+
+
+def _repair(repair: dict[str, Any]) -> str:
+    """A repair of the clock in words."""
+    asked, confirmed = shortened(repair["asked_by"]), shortened(repair["confirmed_by"])
+    before, after = repair["time_before"][:10], repair["time"][:10]
+    return f"clock set from {before} to {after}, asked for by {asked}, confirmed by {confirmed}"
 
 
 def _cost(loss: Any) -> str:

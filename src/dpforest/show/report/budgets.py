@@ -6,7 +6,7 @@ Entries of a budget name no model. Which of them is that of a model is told by w
 from datetime import date
 from typing import Any
 
-from dpforest.budget import Budget, Loss
+from dpforest.budget import Budget, Cap, Loss
 from dpforest.budget.fits import what_a_fit_is, what_a_search_is
 from dpforest.budget.handle import MOST_CHARACTERS_OF_WHAT
 from dpforest.errors import ParameterError, shown
@@ -20,20 +20,26 @@ def budget_content(budget: Budget | None, model: Any) -> dict[str, Any] | None:
         raise ParameterError(f"budget must be what Budget.open gives, or None, not {shown(budget)}.")
     position, cap, charged = budget.position(), budget.cap, _charged(model)
     releases = [
-        {
-            "number": release["number"],
-            "day": release["time"][:10],
-            "what": release["what"],
-            "settled": release["loss"] is not None,
-            "epsilon": None if release["loss"] is None else release["loss"].epsilon,
-            "rho": None if release["loss"] is None else release["loss"].rho,
-            "at_most": max(cap.stated(cap.sums(outcome)) for outcome in release["outcomes"]),
+        shown_release(release, cap)
+        | {
             "spent": release["spent"],
             "is_alike": (release["what"], release["loss"]) == charged and _is_of_the_day(release, model.trained_on_),
         }
         for release in position["releases"]
     ]
     return position | {"releases": releases, "alike": sum(release["is_alike"] for release in releases)}
+
+
+def shown_release(release: dict[str, Any], cap: Cap) -> dict[str, Any]:
+    """What pages say of a release in the history of a budget: its day, what it was, and what it cost or may cost at most."""
+    loss = release["loss"]
+    return {name: release[name] for name in ("number", "what", "dataset")} | {
+        "day": release["time"][:10],
+        "settled": loss is not None,
+        "epsilon": None if loss is None else loss.epsilon,
+        "rho": None if loss is None else loss.rho,
+        "at_most": max(cap.stated(cap.sums(outcome)) for outcome in release["outcomes"]),
+    }
 
 
 def _is_of_the_day(release: dict[str, Any], began: str | None) -> bool:

@@ -74,18 +74,18 @@ class LabelWriter:
 
 def page(content: dict[str, Any], drawing: dict[str, Any], effects: Effects, twin: str) -> str:
     """The HTML of the report; ``drawing`` is what its script draws, ``twin`` the name of the file that has everything."""
-    style = _part("style.css") + _part("effects.css")
-    script = _part("script.js") + _part("scrolling.js") + _part("effects.js")
+    style = part("style.css") + part("effects.css")
+    script = part("script.js") + part("scrolling.js") + part("effects.js")
     data: dict[str, Any] = {"ledger": _labelled(content["ledger"]["picture"]), "forest": drawing}
     data["bounded"] = math.isfinite(content["ledger"]["spent"])
     data["declared"] = bool(content["guarantee"]["outside"])
-    return _template().render(
+    return template("template.html").render(
         content | effects_section(effects),
         text=LabelWriter(),
-        short=_short,
+        short=short_label,
         style=Markup(style),
         script=Markup(script),
-        policy=_policy(style, script),
+        policy=policy(style, script),
         data=script_json(data),
         unsaid=about.unsaid(content["about"]),
         drawing=drawing,
@@ -96,14 +96,16 @@ def page(content: dict[str, Any], drawing: dict[str, Any], effects: Effects, twi
 
 
 @cache
-def _part(name: str) -> str:
+def part(name: str) -> str:
+    """The text of one of the files that pages are made of."""
     return (files("dpforest.show.report") / name).read_text("utf-8")
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """A page of the report or of budgets, with the words and numbers that all of them use."""
     environment = Environment(
-        loader=FunctionLoader(_part), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FunctionLoader(part), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"figure": figure, "figure_up": _figure_up, "figure_down": _figure_down}
     environment.filters |= {"percent": percent, "share": share_figure}
@@ -121,10 +123,10 @@ def _template() -> Template:
     }
     spoken = (texts.count_words, texts.counted, texts.in_brackets, texts.mean_words, texts.share_words)
     environment.globals |= {words.__name__: words for words in spoken}
-    return environment.get_template("template.html")
+    return environment.get_template(name)
 
 
-def _short(value: Any, most: int = 15) -> str:
+def short_label(value: Any, most: int = 15) -> str:
     """A label in a picture, where there is room for a few characters."""
     return shortened(value, most, visible)
 
@@ -139,7 +141,7 @@ def _figure_down(value: float) -> str:
     return figure(float(shown_down(value, 4)))
 
 
-def _policy(style: str, script: str) -> str:
+def policy(style: str, script: str) -> str:
     """The content security policy of the page: its own style and script, nothing from elsewhere."""
     allowed = [_hash(style), _hash(script)]
     return f"default-src 'none'; style-src '{allowed[0]}'; script-src '{allowed[1]}'; base-uri 'none'; form-action 'none'"
