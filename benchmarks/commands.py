@@ -206,6 +206,25 @@ def search(
 
 
 @commands.command()
+def accounting(
+    quick: Quick = False,
+    results: Results = Path("accounting.jsonl"),
+    report: Report = None,
+    render: Render = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how much accuracy tighter accounting with delta could buy at most.
+
+    Example: [bold]DPFOREST_DATA=tables dpforest bench accounting --quick[/bold]
+    """
+    from benchmarks.accounting import run, side_by_side, write
+
+    if not render:
+        _measure(results, lambda progress: run(progress, results, quick))
+    _show(side_by_side, write, results, report, as_json)
+
+
+@commands.command()
 def bounds(
     quick: Quick = False,
     results: Results = Path("bounds.jsonl"),

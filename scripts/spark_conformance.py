@@ -1,6 +1,7 @@
 """Runs the conformance suite on Spark in local mode and writes what came out to docs/guide/sql.md; needs pyspark and Java.
 
-``--compiled`` lets Spark compile each query, as it does by default, which takes longer; ``--print`` changes no file.
+``--compiled`` lets Spark compile each query, as it does by default, which takes longer; ``--print`` changes no file. The
+page keeps a line for the last run of each kind, and the tables of the last run.
 """
 
 import os
@@ -18,6 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "guide" / "sql.md"
 SUITE = ROOT / "tests" / "conformance" / "test_conformance.py"
+BEGIN, END = "<!-- spark: made by scripts/spark_conformance.py -->", "<!-- end of spark -->"
 RECIPES = "test_every_recipe_fits_with_the_answers_and_the_ledger_of_memory_or_is_a_declared_gap"
 
 
@@ -31,7 +33,7 @@ class Outcomes:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds += report.duration
         if report.when == "call" or report.outcome != "passed":
-            test, case = report.nodeid.split("::")[1].rstrip("]").split("[")
+            test, case = report.nodeid.split("::")[1].removesuffix("]").split("[", 1)  # a case may have brackets of its own
             self.of[test][case.removeprefix("spark").removeprefix("-")] = report.outcome
 
 
@@ -40,21 +42,31 @@ def run(mode: str) -> Outcomes:
     sys.path.insert(0, str(ROOT))
     os.environ["DPFOREST_SPARK"] = mode
     outcomes = Outcomes()
-    pytest.main(["-q", "-p", "no:xdist", "-k", "spark", "--rootdir", str(ROOT), str(SUITE)], plugins=[outcomes])
+    ended = pytest.main(["-q", "-p", "no:xdist", "-k", "spark", "--rootdir", str(ROOT), str(SUITE)], plugins=[outcomes])
+    if ended not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        raise SystemExit("The suite did not run to its end, so nothing is written.")
     return outcomes
 
 
-def table(outcomes: Outcomes, mode: str) -> str:
-    n_cases = sum(map(len, outcomes.of.values()))
-    if not n_cases:
-        raise SystemExit("No case ran, so nothing is written.")
+def facts(outcomes: Outcomes, mode: str) -> str:
+    """The line on a run: when it was, what came out of how many cases, and with what."""
+    found = [outcome for cases in outcomes.of.values() for outcome in cases.values()]
+    counts = ", ".join(
+        f"{found.count(outcome)} {word}"
+        for outcome, word in (("passed", "passed"), ("skipped", "declared gaps"), ("failed", "failed"))
+    )
     runtime = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
-    libraries = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "ibis-framework", "sqlglot", "pandas"))
     java = re.search(r'"(.*?)"', runtime)
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "ibis-framework", "sqlglot", "pandas"))
+    return (
+        f"* Queries {mode}, {date.today():%d %B %Y}: {len(found)} cases in {outcomes.seconds:.0f} seconds, {counts}; "
+        f"{libraries}, Python {platform.python_version()}, Java {java[1] if java else 'unknown'}."
+    )
+
+
+def tables(outcomes: Outcomes) -> str:
+    """What came out for each recipe, and for each other test."""
     lines = [
-        f"{date.today():%d %B %Y}: {n_cases} cases in {outcomes.seconds:.0f} seconds, queries {mode}; {libraries}, "
-        f"Python {platform.python_version()}, Java {java[1] if java else 'unknown'}.",
-        "",
         "| recipe | task | on Spark |",
         "|---|---|---|",
         *(_line(*case.rsplit("-", 1), _said(case, outcome)) for case, outcome in outcomes.of[RECIPES].items()),
@@ -71,14 +83,18 @@ def table(outcomes: Outcomes, mode: str) -> str:
 
 
 def _said(case: str, outcome: str) -> str:
-    """A recipe that was refused as it should be has passed too."""
+    """What came out for a recipe; one that was refused as it should be has passed too."""
     from tests.conformance.conformance_backends import sql_gaps
-    from tests.conformance.test_conformance import kinds_needed
+
+    from dpforest import get_recipe
+    from dpforest.records.base import Scored, Weighted
 
     if outcome != "passed":
         return "**differs**"
-    gaps = sorted(kinds_needed(*case.rsplit("-", 1)) & sql_gaps(False).keys())
-    return f"declared gap: {', '.join(gaps)}" if gaps else "same counts and ledger, to the last unit"
+    kept = {Weighted: "draws", Scored: "scores"}
+    gaps = sql_gaps(False).intersection(get_recipe(case.rsplit("-", 1)[0]).needs)
+    lacking = [name for need, name in kept.items() if need in gaps]
+    return f"declared gap: records keep {' and '.join(lacking)}" if gaps else "same counts and ledger, to the last unit"
 
 
 def _line(*cells: str) -> str:
@@ -87,10 +103,12 @@ def _line(*cells: str) -> str:
 
 if __name__ == "__main__":
     mode = "compiled" if "--compiled" in sys.argv else "interpreted"
-    made = table(run(mode), mode)
-    print(made)
+    outcomes = run(mode)
+    own, shown = facts(outcomes, mode), tables(outcomes)
+    print(own, shown, sep="\n\n")
     if "--print" not in sys.argv:
-        begin, end = "<!-- spark: made by scripts/spark_conformance.py -->", "<!-- end of spark -->"
-        text = PAGE.read_text("utf-8")
-        before, rest = text.split(begin)
-        PAGE.write_text(f"{before}{begin}\n{made}\n{end}{rest.split(end)[1]}", "utf-8")
+        before, rest = PAGE.read_text("utf-8").split(BEGIN)
+        made, after = rest.split(END)
+        others = [line for line in made.splitlines() if line.startswith("* Queries ") and f"Queries {mode}," not in line]
+        lines = "\n".join(sorted([own, *others]))
+        PAGE.write_text(f"{before}{BEGIN}\n{lines}\n\nThe last of these gave:\n\n{shown}\n{END}{after}", "utf-8")

@@ -203,11 +203,12 @@ class ZCDP:
         Because: rho adds under adaptive composition [bun2016]; an exponential-mechanism choice of
             strength s costs s**2/8 [cesar2021]; any e-DP step costs e**2/2 [bun2016]; Gaussian noise
             costs l2**2/(2 sigma2); a group of k records costs k**2 times the rho of one [bun2016, Proposition 1.9], which
-            k equal records attain with Gaussian noise; the conversion is ``zcdp_log_delta``, of the group's rho. All amounts
-            are the decimals of floats (``amounts.exact``): ``ROUNDING`` is more than the difference. With lists of values
-            the above holds for the rest of delta but for an event of probability ``threshold_delta`` on the larger
-            table, and both parts of delta add up (``Gate.name_frequent``). On a sample the same holds for ``inside`` and
-            at most delta over its share, which are ``epsilon`` and ``delta`` on the table (``amplification``).
+            k equal records attain, with Gaussian noise and with choices; the conversion is ``zcdp_log_delta``, of the
+            group's rho. All amounts are the decimals of floats (``amounts.exact``): ``ROUNDING`` is more than the
+            difference. With lists of values the above holds for the rest of delta but for an event of probability
+            ``threshold_delta`` on the larger table, and both parts of delta add up (``Gate.name_frequent``). On a sample the
+            same holds for ``inside`` and at most delta over its share, which are ``epsilon`` and ``delta`` on the table
+            (``amplification``).
         Assumes: amounts are public or depend on released values only.
     """
 
