@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.conformance.conformance import NAME, TwinSource, grow_at_random, in_memory, times_in_trees
+from tests.conformance.conformance import NAME, TwinSource, in_memory, times_in_trees
 from tests.conformance.conformance_backends import opened
 from tests.conformance.conformance_tables import nasty
 from tests.support.chances import FAILURE, at_least, at_most
@@ -18,7 +18,7 @@ from tests.support.encoded import opened as unsealed
 
 from dpforest.growing.target_scale import edges_around
 from dpforest.mechanisms import Entropy
-from dpforest.records.base import AllTrees, OneTree
+from dpforest.records.base import AllTrees
 from dpforest.records.people import People
 from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.schema.domain import Domain, Grid
@@ -68,8 +68,8 @@ def test_where_nobody_has_too_many_rows_records_are_those_of_memory(backend, kin
         source.count_targets(edges_around(0.5, np.ldexp(1.0, np.arange(-9, 9)), target))
         source = source.narrowed(target)
     twin = source.encode(domain)
-    twin.deal(OneTree(2), Entropy())
-    grow_at_random(twin, 2, 1, np.random.default_rng(1))
+    twin.deal(AllTrees(1), Entropy())
+    twin.count_codes(0, np.ones((1, domain.n_features), dtype=bool))
     source.close()
 
 

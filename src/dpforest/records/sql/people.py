@@ -28,7 +28,7 @@ from dpforest.records.people import check_id_column
 from dpforest.records.sql.codes import Coded, Codes, target_code
 from dpforest.records.sql.coins import digest
 from dpforest.records.sql.expressions import READERS, exact
-from dpforest.records.sql.numbers import real, to_real
+from dpforest.records.sql.numbers import is_missing, real, to_real
 from dpforest.records.sql.session import Relation, Session
 from dpforest.schema import Schema
 
@@ -75,8 +75,9 @@ class Persons:
         columns = {short: Coded({short: table[name]}, short) for short, name in names.items()}
         *values, own = names
         columns[own] = Coded({own: _id(table[self.column])}, own)
+        columns["nobody"] = Coded({"nobody": _is_nobody(table[self.column]).cast("int32")}, "nobody")
         query = Codes(table, {**columns, "y": target_code(table, schema.target, engine)}, session)
-        kept = f"SELECT * FROM ({query.select}) AS coded WHERE y >= 0 AND {own} IS NOT NULL"
+        kept = f"SELECT * FROM ({query.select}) AS coded WHERE y >= 0 AND nobody = 0"
         # Of a decimal 1.0 and 1.00 are one id and two texts, so these take part in the order.
         texts = f"SELECT *, {_compared(own, table[self.column], engine)} AS person, CAST({own} AS VARCHAR) AS written"
         order = ", ".join(_compared(short, table[names[short]], engine) for short in values)
@@ -96,14 +97,16 @@ class Persons:
 
 
 def _id(column: Any) -> Any:
-    """The id of each row as an engine compares it; null where it is missing. There is one 0, without a sign."""
-    dtype = column.type()
-    if dtype.is_floating():
-        value = column.cast("float64")
-        return ibis.cases((value.isnan(), ibis.null("float64")), (value == real(0.0), real(0.0)), else_=value)
-    if dtype.is_decimal():  # those of PostgreSQL may be NaN
-        return ibis.cases((to_real(column).isnan(), ibis.null(dtype)), else_=column)
-    return column
+    """The id of each row as an engine compares it: in floating point there is one 0, without a sign."""
+    if not column.type().is_floating():
+        return column
+    value = column.cast("float64")
+    return ibis.cases((value == real(0.0), real(0.0)), else_=value)
+
+
+def _is_nobody(column: Any) -> Any:
+    """Whether each row is without an id; decimals of PostgreSQL may be NaN."""
+    return is_missing(to_real(column) if column.type().is_decimal() else column)
 
 
 def number_of_person(name: str, column: Any, engine: str) -> str:
