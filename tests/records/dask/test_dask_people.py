@@ -1,6 +1,9 @@
 """Which rows of a person a cluster uses: drawn where ids come together, whatever partition and type they come in."""
 
+import math
+import os
 import pickle
+import signal
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
@@ -13,11 +16,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.conformance.conformance import times_in_trees
 from tests.neighbours.odd_values import HOSTILE
 from tests.support.columns import objects
 
+from dpforest import DPForestClassifier
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
+from dpforest.records.base import AllTrees
 from dpforest.records.dask import partitions
 from dpforest.records.dask.frames import Frames, keep_rows
 from dpforest.records.dask.partitions import Folder, encode_files
@@ -192,3 +198,37 @@ def test_text_that_is_not_utf_8_is_nobody():
     found = Found.of([read_ids(pa.chunked_array([texts]))], np.ones(3, dtype=bool))
     assert found.ids == ["a"]
     assert found.index.tolist() == [0, -1, 0]
+
+
+@pytest.fixture(scope="module")
+def client():
+    import distributed
+
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["files", "dataframe"])
+def test_the_same_rows_are_used_after_a_worker_is_lost(folder, tmp_path, client, form):
+    ids = [("a", "b", "c", None)[row % 4] for row in range(120)]
+    table = str(tmp_path) if form == "files" else dataframe(ids)
+    vault = DaskVault.seal(table, SCHEMA, client, 1, "person", People(10, Entropy()))
+    assert vault.count()._value == [40 if form == "files" else 30]
+    before = times_used(vault)
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+    np.testing.assert_array_equal(times_used(vault), before)
+    assert vault.count()._value == [before.sum()]
+    exact = {"epsilon": math.inf, "recipe": "jagannathan-2009", "n_trees": 1, "max_depth": 1}
+    model = DPForestClassifier(SCHEMA, **exact, max_rows_per_person=10).fit_dask(table, client, groups="person")
+    assert model.forest_.counts[0].sum() == before.sum()
+    assert (model.privacy_.unit, model.privacy_.rows) == ("person", 10)
+
+
+def times_used(vault):
+    counter = vault.encode(DOMAIN)
+    counter.deal(AllTrees(1), Entropy())
+    return times_in_trees(counter, 1, 0)[0]
