@@ -73,7 +73,8 @@ def test_one_row_a_person_is_another_unit_at_the_same_price():
     table = visits().drop_duplicates("person")
     model = fitted(table, 1, epsilon=1.0)
     assert (model.privacy_.unit, model.privacy_.rows) == ("person", 1)
-    assert model.ledger_.total == model.ledger_.spent == 1.0
+    assert model.ledger_.total == pytest.approx(model.ledger_.spent)  # which is rounded up
+    assert 1 - 1e-9 < model.ledger_.spent <= 1.0
 
 
 @pytest.mark.slow

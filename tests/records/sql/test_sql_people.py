@@ -1,6 +1,7 @@
 """Which rows of a person a database uses: a function of the person's own rows and a key, whoever else is there."""
 
 import hashlib
+import itertools
 from collections import Counter, defaultdict
 from uuid import UUID
 
@@ -168,6 +169,21 @@ def test_types_that_ids_cannot_have_are_refused_whatever_is_in_the_column(duck, 
             SqlVault.seal(duck.table("visits"), SCHEMA, None, "person", People(2, Entropy()))
         told.add(str(caught.value))
     assert len(told) == 1
+
+
+def test_every_subset_comes_from_as_many_orders_of_the_digests(duck, monkeypatch):
+    """All orders of four digests are tried, for a person with two equal rows beside a second person."""
+    rows = [(1, 1.0, "a", 0), (1, 1.0, "a", 0), (1, 1.0, "b", 0), (1, 2.0, "a", 1), (2, 2.0, "a", 1)]
+    table, session, subsets = stored(duck, rows), Session(duck, None), Counter()
+    for order in itertools.permutations("wxyz"):
+        coins = " ".join(f"WHEN {number} THEN '{coin}'" for number, coin in enumerate(order, 1))
+        monkeypatch.setattr(people, "digest", lambda key, values, coins=coins: f"CASE {values[-1]} {coins} END")
+        drawn = Persons("person", 2).drawn(table, SCHEMA, session, "")
+        found = session._answer(f"SELECT f0, f1, f3 FROM {drawn.name}", drawn)
+        used = [(x, w) for x, w, person in zip(found["f0"], found["f1"], found["f3"], strict=True) if person == 1]
+        subsets["".join(sorted(f"{w}{x:.0f}" for x, w in used))] += 1
+    session.close()
+    assert subsets == {"a1a1": 4, "a1b1": 8, "a1a2": 8, "a2b1": 4}
 
 
 def test_an_engine_that_may_take_other_ids_for_the_same_or_has_no_md5_is_refused(duck, monkeypatch):

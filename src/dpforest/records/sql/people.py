@@ -8,10 +8,10 @@ Privacy:
         other. So what holds for ``records.people.People`` holds here, and nothing of it rests on the hash. As far as that is
         pseudo-random (see ``coins``), all subsets of ``most`` rows of a person are equally likely, whoever else is there.
     Because: ranks are counted among rows of one id, so no more than ``most`` are kept of it. A number, a digest and a rank
-        follow from the key and from the person's own rows. Rows that stand side by side in the order of all columns, in
-        either order, are read alike by every later query, so whichever of them is kept, its answers are the same: what is
-        kept is a function of the person's rows and the key, also when a query is asked again. Numbers of one person
-        differ, so their digests are as good as independent words, and every order of them is as likely as any other.
+        follow from the key and from the person's own rows. Rows that the order of all columns does not tell apart are read
+        alike by every later query, so whichever of them is kept, its answers are the same: what is kept is a function of
+        the person's rows and the key, also when a query is asked again. Numbers of one person differ, so their digests are
+        as good as independent words, and every order of them is as likely as any other.
         A row without an id (null, NaN) could be anybody's and is left out.
     Assumes: one person has one id; ``most`` is public; the key stays secret. Texts are compared by their characters and
         numbers by their value, so engines of which that is not known are refused.
@@ -89,7 +89,7 @@ class Persons:
         ranked = f"SELECT *, ROW_NUMBER() OVER (PARTITION BY person ORDER BY coin, number) AS rank FROM ({tossed}) AS tossed"
         chosen = f"SELECT {', '.join(names)} FROM ({ranked}) AS ranked WHERE rank <= {self.most}"
         # Where nothing is kept, a query asks several things of these rows, which are sorted once for all.
-        return session.define(chosen, tuple(names), query.source, "MATERIALIZED")
+        return session.define(chosen, tuple(names), query.source, "" if session.temporary else "MATERIALIZED")
 
     def names(self, schema: Schema) -> dict[str, str]:
         """The columns of a drawn table, by the names that they have there."""
