@@ -25,6 +25,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.recipes.parameter_names import named_here, refuse_unknown
+from dpforest.records.people import People
 from dpforest.schema import Bounded, Classes, Schema
 
 
@@ -101,27 +102,38 @@ class _DPForest(BaseEstimator):
         fit_estimator(self, partial(seal_table, self, X, y, groups), self._make_gate, progress, groups)
         return self
 
-    def fit_table(self, table: Any, *, progress: Callable[[str], None] | None = None) -> Self:
+    def fit_table(self, table: Any, *, groups: str | None = None, progress: Callable[[str], None] | None = None) -> Self:
         """Train inside a database, on a table of Ibis (extra ``sql``): rows stay there, only counts leave it.
 
-        The target is the column that the schema names.
+        The target is the column that the schema names. With ``max_rows_per_person``, ``groups`` names the column of ids.
         """
         from dpforest.records.sql.vault import SqlVault
 
-        seal = partial(seal_elsewhere, self, table, lambda schema, people: SqlVault.seal(table, schema))
-        fit_estimator(self, seal, self._make_gate, progress)
+        def seal(schema: Schema, people: People | None) -> SqlVault:
+            return SqlVault.seal(table, schema, groups=groups, people=people)
+
+        fit_estimator(self, partial(seal_elsewhere, self, table, seal, groups=groups), self._make_gate, progress, groups)
         return self
 
-    def fit_dask(self, table: Any, client: Any = None, *, progress: Callable[[str], None] | None = None) -> Self:
+    def fit_dask(
+        self,
+        table: Any,
+        client: Any = None,
+        *,
+        groups: str | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> Self:
         """Train on a Dask cluster (extra ``dask``), on a dask dataframe or the path of a Parquet file or folder.
 
         Rows stay on the workers, only sums of their counts leave them. The target is the column that the schema names;
-        ``client`` is by default the current one.
+        ``client`` is by default the current one. With ``max_rows_per_person``, ``groups`` names the column of ids.
         """
         from dpforest.records.dask.vault import DaskVault
 
-        seal = partial(seal_elsewhere, self, table, lambda schema, people: DaskVault.seal(table, schema, client))
-        fit_estimator(self, seal, self._make_gate, progress)
+        def seal(schema: Schema, people: People | None) -> DaskVault:
+            return DaskVault.seal(table, schema, client, groups=groups, people=people)
+
+        fit_estimator(self, partial(seal_elsewhere, self, table, seal, groups=groups), self._make_gate, progress, groups)
         return self
 
     @staticmethod

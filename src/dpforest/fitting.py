@@ -158,8 +158,8 @@ def _check_groups(model: Any, groups: Any) -> None:
         )
     if groups is None and model.max_rows_per_person is not None:
         raise ParameterError(
-            f"max_rows_per_person = {model.max_rows_per_person} protects persons, so fit needs groups: the id of each "
-            "row's person. fit_table and fit_dask cannot tell persons apart; use fit, with a table or a Parquet file."
+            f"max_rows_per_person = {model.max_rows_per_person} protects persons, so a fit needs groups: the id of each "
+            "row's person or, for a file, a database or a cluster, the name of the column of ids."
         )
 
 

@@ -295,6 +295,28 @@ def test_a_score_with_noise_is_charged_once_the_table_is_known_to_do(database, f
     assert spent() == 0.5
 
 
+def test_a_fit_of_persons_uses_k_rows_of_each_and_is_charged_to_a_budget_of_persons(database, folder):
+    """Of columns of every type, by ids that are UUIDs: with an infinite epsilon a tree has the exact number of records."""
+    address, run = database
+    run("CREATE TABLE visits AS SELECT * FROM patients UNION ALL SELECT * FROM patients UNION ALL SELECT * FROM patients")
+    n_known = sum(label in ("no", "yes") for label in in_memory().column("ill").to_pylist())
+    asked = ["fit", f"{address}::visits", "--schema", "patients.schema.json", "--groups", "key"]
+    exact = ["--epsilon", "inf", "--recipe", "jagannathan-2009", "--n-trees", 1, "--max-depth", 1]
+    for most in (1, 2, 5):
+        done = run_command(*asked, *exact, "--max-rows-per-person", most, "--out", f"m{most}.dpf")
+        assert done.exit_code == 0, done.exception
+        assert load_model(f"m{most}.dpf").forest_.counts[0].sum() == min(most, 3) * n_known
+    assert run_command("budget", "create", "budget.db::ward", "--epsilon", 1, "--unit", "person").exit_code == 0
+    charged = ["--epsilon", 0.5, "--budget", "budget.db::ward", "--out", "m.dpf"]
+    for more in (["--groups", "day", "--max-rows-per-person", 2], ["--groups", "rank", "--max-rows-per-person", 2], []):
+        assert run_command(*asked, *charged, *more).exit_code != 0
+        assert spent() == 0
+    done = run_command(*asked, *charged, "--max-rows-per-person", 2)
+    assert done.exit_code == 0, done.exception
+    assert spent() == 0.5
+    assert load_model("m.dpf").privacy_.unit == "person"
+
+
 REFUSED = {
     "no id": (["--out", "p.csv"], ParameterError, "have no order.*--id COLUMN"),
     "an id that is not there": (["--out", "p.csv", "--id", "nobody"], TableError, "'nobody' that was asked for is missing"),

@@ -20,6 +20,7 @@ from dpforest.records.base import CAPABILITIES, AllTrees, Assignment, Counter, O
 from dpforest.records.draws import NO_WEIGHTS
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.memory.vault import Vault, encode
+from dpforest.records.people import People
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.domain import Domain, Grid
 
@@ -32,13 +33,15 @@ class Backend:
     """How to hand a table to an engine, and the protocols that it does not offer."""
 
     name: str
-    seal: Callable[[Any, Schema], Source]
+    # Takes a table and a schema; if persons are protected, also the name of the column of ids, and a rule.
+    seal: Callable[..., Source]
     gaps: frozenset[type] = frozenset()
 
 
-def in_memory(table: Any, schema: Schema) -> Vault:
+def in_memory(table: Any, schema: Schema, groups: str | None = None, people: People | None = None) -> Vault:
     """The source that all others are compared with."""
-    return Vault.seal(table.select([*schema.features]), table.column(schema.target.name), schema)
+    ids = None if groups is None else table.column(groups)
+    return Vault.seal(table.select([*schema.features]), table.column(schema.target.name), schema, 1, ids, people)
 
 
 def agreed(answer: Sealed[np.ndarray], expected: Sealed[np.ndarray]) -> Sealed[np.ndarray]:

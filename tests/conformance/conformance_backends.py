@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
 import pyarrow.parquet as pq
 from tests.conformance.conformance import Backend, in_memory
 from tests.conformance.postgres_server import KEEPER, READER, as_root, connect, write_table
@@ -23,7 +24,7 @@ _numbers = itertools.count()
 def opened(name: str, folder: Path, server: Callable[[], Server]) -> Iterator[Backend]:
     """A backend, for as long as its engine runs; ``server`` gives one of PostgreSQL to those that need it."""
     with ExitStack() as stack:
-        yield OPENERS[name](folder, stack, server)
+        yield (OPENERS | OTHERS)[name](folder, stack, server)
 
 
 def _memory(folder, stack, server):
@@ -31,7 +32,9 @@ def _memory(folder, stack, server):
 
 
 def _parquet(folder, stack, server):
-    return Backend("parquet", lambda table, schema: ParquetVault.seal(_written(table, folder), schema, n_jobs=2))
+    return Backend(
+        "parquet", lambda table, schema, *persons: ParquetVault.seal(_written(table, folder), schema, 2, *persons)
+    )
 
 
 def _written(table, folder):
@@ -53,25 +56,44 @@ def _dask(folder, stack, server):
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1")
     )
     client = stack.enter_context(distributed.Client(cluster))
-    gaps = frozenset([Openable])
-    return Backend("dask", lambda table, schema: DaskVault.seal(str(_written(table, folder)), schema, client, 1), gaps)
+
+    def seal(table, schema, *persons):
+        return DaskVault.seal(str(_written(table, folder)), schema, client, 1, *persons)
+
+    return Backend("dask", seal, frozenset([Openable]))
+
+
+def _dask_dataframe(folder, stack, server):
+    import dask.dataframe as dd
+    import distributed
+
+    from dpforest.records.dask.vault import DaskVault
+
+    client = stack.enter_context(distributed.Client(processes=False, threads_per_worker=2, dashboard_address=None))
+
+    def seal(table, schema, *persons):
+        # Text of Arrow: dask would take whole numbers with missing ones for floats, as it would truth values for objects.
+        frame = table.to_pandas(types_mapper=pd.ArrowDtype)
+        return DaskVault.seal(dd.from_pandas(frame, npartitions=3, sort=False), schema, client, 1, *persons)
+
+    return Backend("dask dataframe", seal, frozenset([Openable]))
 
 
 def _hostile_name():
     return f"""it's "{next(_numbers)}"; DROP TABLE x; -- åß"""
 
 
-def _duckdb(folder, stack, server):
+def _duckdb(folder, stack, server, temporary=None):
     import ibis
 
     connection = ibis.duckdb.connect()
     connection.raw_sql("SET TimeZone = 'Asia/Kathmandu'")  # dates must not depend on it
     stack.callback(connection.disconnect)
 
-    def seal(table, schema):
-        return SqlVault.seal(connection.create_table(_hostile_name(), table), schema)
+    def seal(table, schema, *persons):
+        return SqlVault.seal(connection.create_table(_hostile_name(), table), schema, temporary, *persons)
 
-    return Backend("duckdb", seal, sql_gaps(True))
+    return Backend("duckdb", seal, sql_gaps(temporary is None))
 
 
 def _postgresql(user, folder, stack, server):
@@ -79,13 +101,13 @@ def _postgresql(user, folder, stack, server):
     root = stack.enter_context(as_root(found))
     connections = []
 
-    def seal(table, schema):
+    def seal(table, schema, *persons):
         # An account that may only read sees the tables that were there when its transaction began: a connection for each.
         while connections:
             connections.pop().disconnect()
         connections.append(connect(found, user))
         name = write_table(root, _hostile_name(), table)
-        return SqlVault.seal(connections[0].table(name), schema)
+        return SqlVault.seal(connections[0].table(name), schema, None, *persons)
 
     stack.callback(lambda: connections and connections.pop().disconnect())
     return Backend("postgresql", seal, sql_gaps(user == KEEPER))
@@ -141,6 +163,8 @@ OPENERS = {
     "postgresql": partial(_postgresql, KEEPER),
     "postgresql, read-only account": partial(_postgresql, READER),
 }
+# For tests of their own.
+OTHERS = {"dask dataframe": _dask_dataframe, "duckdb, no tables": partial(_duckdb, temporary=False)}
 # Minutes, and a library and a runtime of its own: only when it is asked for.
 if SPARK_VARIABLE in os.environ:
     OPENERS["spark"] = _spark

@@ -20,7 +20,7 @@ from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.records.assume import assume_public
 from dpforest.records.columns import read_columns, read_target
-from dpforest.records.dask.partitions import Reading
+from dpforest.records.dask.frames import Reading
 from dpforest.records.dates import derived_columns, to_seconds
 from dpforest.records.iso_text import NO_DATE, read_texts
 from dpforest.records.memory.vault import Vault, encode

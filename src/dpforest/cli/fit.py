@@ -88,8 +88,6 @@ def fit(
     check_writable(out, table, schema, over_models=True)
     if out.exists():
         raise ParameterError(f"{out} is there already. Move it away, or choose another --out. Nothing was spent.")
-    if groups is not None and (is_database(table) or scheduler is not None):
-        raise ParameterError("--groups needs a file that is read here; not a database or a cluster.")
     if isinstance(facts.target, Classes) and len(facts.target.labels) == 1:
         raise ParameterError(
             f"The schema lists one label of {facts.target.name!r} only, so there is nothing to tell apart: records with "
@@ -128,19 +126,19 @@ def _train(model: Any, table: str, groups: str | None, scheduler: str | None, ou
     from dpforest.records.sql.addresses import open_table
     from dpforest.records.tables import is_database, is_parquet, open_reader
 
-    facts = model.schema
+    facts, ids = model.schema, [] if groups is None else [groups]
     with steps("Training") as progress, _keeping_charges(model, out), warnings.catch_warnings():
         for said_below in (LeakWarning, NothingLearntWarning):
             warnings.simplefilter("ignore", said_below)
         if is_database(table):
-            model.fit_table(open_table(table, [*facts.features, facts.target.name], facts), progress=progress)
+            read = [*facts.features, facts.target.name, *ids]
+            model.fit_table(open_table(table, read, facts), groups=groups, progress=progress)
         elif scheduler is not None:
             with _cluster(scheduler) as client:
-                model.fit_dask(table, client, progress=progress)
+                model.fit_dask(table, client, groups=groups, progress=progress)
         elif is_parquet(Path(table)):
             model.fit(table, groups=groups, progress=progress)
         else:
-            ids = [] if groups is None else [groups]
             reader = open_reader(table, facts.format)
             rows = joined(reader.parts(Asked(facts, with_target=True, besides=ids), progress))
             model.fit(rows.features, rows.target, groups=rows.besides.column(groups) if ids else None, progress=progress)

@@ -22,6 +22,10 @@ def plan(
     rows: Annotated[int | None, typer.Option(help="Rows that you expect, if the schema does not declare them.")] = None,
     n_trees: Annotated[int | None, typer.Option(help="Number of trees, if not the planned one.")] = None,
     max_depth: Annotated[int | None, typer.Option(help="Levels of splits, if not the planned ones.")] = None,
+    max_rows_per_person: Annotated[
+        int | None,
+        typer.Option(help="Protect persons: how many rows of each are used at most.", show_default=False),
+    ] = None,
     as_json: AsJson = False,
     *,
     read_as: ReadAs,
@@ -37,11 +41,12 @@ def plan(
     facts, chosen = Schema.from_file(schema), named_recipe(recipe)
     columns = None if table is None else public_names(open_reader(table, read_as(facts.format)))
     with steps("Planning"):
-        found = explain(facts, rows, epsilon, delta, n_trees, max_depth, columns, chosen)
+        found = explain(facts, rows, epsilon, delta, n_trees, max_depth, columns, chosen, max_rows_per_person)
     if as_json:
         print_json(found.to_dict())
         return
     budget = f"epsilon = {epsilon:g}" + (f", delta = {delta:g}" if delta else "")
+    budget += " of a person" if max_rows_per_person else ""
     for title, heads, lines in (
         (f"Plan for {budget}", ("choice", "value", "why"), found.choices),
         ("Where the budget goes", ("step", "share", "of what, and for what"), found.shares),

@@ -66,11 +66,13 @@ class ParquetVault(Guarded, Openable):
         id_column: str | None = None,
         people: People | None = None,
         sample: list[pa.Table] | None = None,
+        among: np.ndarray | None = None,
     ) -> None:
         self.schema = schema
         self._id_column, self._people = id_column, people
         self._files = files
         self._sample = sample  # the rows that are kept, in tables of one file each; None if all are
+        self._among = among  # a mask of the rows that may be used; None if all may
         self._workers = workers
         self._kept: np.ndarray | None = None
         self._values: np.ndarray | None = None
@@ -94,7 +96,7 @@ class ParquetVault(Guarded, Openable):
 
     def tally(self) -> np.ndarray:
         """The number of records, ``(1,)``, not sealed: for workers of a cluster, where numbers are added up before that."""
-        if self._people is not None:
+        if self._people is not None or self._among is not None:
             return np.array([np.count_nonzero(self._read_once()[1])])
         counts, lock = np.zeros(1, dtype=np.int64), Lock()
 
@@ -148,12 +150,18 @@ class ParquetVault(Guarded, Openable):
 
     def sampled(self, share: Fraction, entropy: Entropy) -> "ParquetVault":
         """The vault of a secret sample of the records, or persons, whose rows are kept in memory; see ``Source``."""
-        names = [*self.schema.features, self.schema.target.name]
         if self._people is None:
-            rows = draw_kept(sum(piece.n_rows for piece in self._pieces), share, entropy)
-        else:
-            _, kept = self._read_once()
-            rows = np.flatnonzero(self._people.sample(self._ids(), share) & kept)
+            return self._taken(draw_kept(sum(piece.n_rows for piece in self._pieces), share, entropy))
+        _, kept = self._read_once()
+        return self._taken(np.flatnonzero(self._people.sample(self._ids(), share) & kept))
+
+    def loaded(self) -> "ParquetVault":
+        """The vault of the same records, whose rows are kept in memory."""
+        return self if self._sample is not None else self._taken(np.flatnonzero(self._read_once()[1]))
+
+    def _taken(self, rows: np.ndarray) -> "ParquetVault":
+        """The vault of some rows, by index, which are kept in memory."""
+        names = [*self.schema.features, self.schema.target.name]
         found: dict[int, pa.Table] = {}
 
         def take(first: int, batch: pa.Table, thread: int, workers: Workers) -> None:
@@ -199,6 +207,10 @@ class ParquetVault(Guarded, Openable):
         """The columns of ids, one after the other."""
         assert self._id_column is not None
         return [read_ids(batch.column(0)) for batch in self._batches([self._id_column])]
+
+    def ids_and_usable(self) -> tuple[list[Any], np.ndarray]:
+        """The columns of ids, one after the other, and a mask of the rows with a target: for workers of a cluster."""
+        return self._ids(), self._read_once()[1]
 
     def count_texts(self, name: str) -> Sealed[dict[str, int]]:
         """The sealed number of records of each text of a column."""
@@ -267,7 +279,8 @@ class ParquetVault(Guarded, Openable):
             empty = np.empty(0, dtype=np.int16 if isinstance(self.schema.target, Classes) else np.float64)
             values = np.concatenate([empty, *(found[first] for first in sorted(found))])
             kept = _is_known(values)
-            if self._people is not None and self._id_column is not None:
+            kept = kept if self._among is None else kept & self._among
+            if self._people is not None:
                 kept = self._people.leave_out(self._ids(), kept.astype(np.int8) - 1) >= 0
             self._values, self._kept = values, kept
         return self._values, self._kept

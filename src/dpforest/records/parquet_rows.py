@@ -218,12 +218,8 @@ def row_groups(files: list[File]) -> Iterator[File]:
 
 def check_ids(name: Any, files: list[File], schema: Schema) -> None:
     """Raise ``TableError`` unless a column of this name can hold ids of persons in every file."""
-    from dpforest.records.people import read_ids
+    from dpforest.records.people import check_id_column, read_ids
 
-    if not isinstance(name, str):
-        raise TableError("With a file, groups is the name of its column of ids.")
-    if name in schema.features or name == schema.target.name:
-        raise TableError(f"Column {name!r}, named by groups, is in the schema; an id of a person is no feature.")
     for file in files:
-        require_columns(file.names, [name], file.shown, "named by groups")
+        check_id_column(name, file.names, schema, file.shown)
         read_ids(file.empty([name]).column(0))

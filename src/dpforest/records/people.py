@@ -12,9 +12,10 @@ from numba import njit
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import uniform_below
-from dpforest.records.columns import asking, column_kind, distinct
+from dpforest.records.columns import asking, column_kind, distinct, require_columns
 from dpforest.records.given import given_column
 from dpforest.records.sample import draw_kept
+from dpforest.schema import Schema
 
 # Types that an id may have, subclasses excluded: of values of other types it is not known when two are the same id.
 IDS = frozenset({str, bytes, bool, int, float, complex, Decimal, Fraction, UUID, np.longdouble})
@@ -29,6 +30,15 @@ def read_ids(groups: Any) -> Any:
     if kind in ("date", "other"):
         raise TableError(f"groups holds {shown}; ids of persons are numbers or text. Convert them.")
     return column
+
+
+def check_id_column(name: Any, given: list[str], schema: Schema, where: str = "the table") -> None:
+    """Raise ``TableError`` unless a table with these columns has one of this name that the schema does not use."""
+    if not isinstance(name, str):
+        raise TableError("Of a table that is not in memory, groups is the name of the column of ids.")
+    if name in schema.features or name == schema.target.name:
+        raise TableError(f"Column {name!r}, named by groups, is in the schema; an id of a person is no feature.")
+    require_columns(given, [name], where, "named by groups")
 
 
 @dataclass(frozen=True)
@@ -59,11 +69,7 @@ class People:
 
     def sample(self, ids: list[Any], share: Fraction) -> np.ndarray:
         """A mask of the rows ``(n_rows,)`` of the persons that a secret sample keeps; rows without an id are not in it."""
-        persons = person_indices(*ids)
-        is_kept = np.zeros(int(persons.max(initial=-1)) + 2, dtype=bool)  # the last place is for rows without an id
-        is_kept[draw_kept(len(is_kept) - 1, share, self.entropy)] = True
-        mask: np.ndarray = is_kept[persons]
-        return mask
+        return draw_persons(person_indices(*ids), share, self.entropy)
 
 
 def person_indices(*columns: Any) -> np.ndarray:
@@ -71,15 +77,27 @@ def person_indices(*columns: Any) -> np.ndarray:
 
     Each of the columns of ids continues the one before.
     """
-    persons: dict[Any, int] = {}
-    found = [np.empty(0, dtype=np.int64)]
+    return number_persons(*map(distinct_ids, columns))
+
+
+def distinct_ids(column: Any) -> tuple[list[Any], np.ndarray]:
+    """A list of the ids in a column, None for a missing one, and the index of each row's id in it, ``(n_rows,)``."""
+    values, inverse = distinct(column)
     read = asking(_to_id, None)
-    for column in columns:
-        values, inverse = distinct(column)
+    return [read(value) for value in values], inverse
+
+
+def number_persons(*parts: tuple[list[Any], np.ndarray], persons: dict[Any, int] | None = None) -> np.ndarray:
+    """A number for each row, as ``person_indices`` has them, of the ids of parts of a table; see ``distinct_ids``.
+
+    The number of each id is entered in ``persons``.
+    """
+    persons = {} if persons is None else persons
+    found = [np.empty(0, dtype=np.int64)]
+    for ids, inverse in parts:
         # Values that a library told apart are compared by Python's equality (0.0 equals -0.0), so that the person of a row
         # depends neither on the library nor on the type in its file.
-        keys = (read(value) for value in values)
-        indices = [-1 if key is None else persons.setdefault(key, len(persons)) for key in keys]
+        indices = [-1 if own is None else persons.setdefault(own, len(persons)) for own in ids]
         found.append(np.array(indices, dtype=np.int64)[inverse] if indices else np.empty(0, dtype=np.int64))
     return np.concatenate(found)
 
@@ -108,6 +126,14 @@ def draw_rows(persons: np.ndarray, most: int, entropy: Entropy) -> np.ndarray:
     kept = np.zeros(len(order), dtype=bool)
     kept[order[(ranks < most) & (sorted_persons >= 0)]] = True
     return kept
+
+
+def draw_persons(persons: np.ndarray, share: Fraction, entropy: Entropy) -> np.ndarray:
+    """Mask ``(n_rows,)`` of the rows of persons that a secret sample keeps; those of person -1 are left out."""
+    is_kept = np.zeros(int(persons.max(initial=-1)) + 2, dtype=bool)  # the last place is for rows without an id
+    is_kept[draw_kept(len(is_kept) - 1, share, entropy)] = True
+    mask: np.ndarray = is_kept[persons]
+    return mask
 
 
 @njit(cache=True, nogil=True)

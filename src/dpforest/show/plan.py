@@ -92,15 +92,17 @@ def explain(
     max_depth: int | None = None,
     columns: Sequence[str] | None = None,
     recipe: str | Recipe = "auto",
+    max_rows_per_person: int | None = None,
 ) -> Explanation:
     """The plan of a recipe for about ``n_rows`` rows; None takes the number that the schema declares.
 
-    ``columns`` are the names of the table's columns, which a schema with patterns needs.
+    ``columns`` are the names of the table's columns, which a schema with patterns needs. With ``max_rows_per_person``
+    epsilon and delta are those of a person, and ``n_rows`` is the number of rows that are used.
     """
-    ledger = Ledger(make_accountant(epsilon, delta))
-    for name, value in (("n_trees", n_trees), ("max_depth", max_depth)):
+    for name, value in (("n_trees", n_trees), ("max_depth", max_depth), ("max_rows_per_person", max_rows_per_person)):
         if value is not None and value < 1:
             raise ParameterError(f"{name} must be a whole number of at least 1, not {value}.")
+    ledger = Ledger(make_accountant(epsilon, delta, max_rows_per_person or 1))
     if columns is not None:
         schema = expanded(schema, lambda: columns)
     elif patterns_of(schema):
@@ -114,13 +116,14 @@ def explain(
     check_delta(schema, epsilon, delta)
     sketch = get_recipe(recipe) if isinstance(recipe, str) else recipe
     sketch.check(schema)
-    of_table = replace(public_facts(schema, sketch, epsilon, delta), n_rows=float(guess))
+    of_table = replace(public_facts(schema, sketch, ledger.accountant.record_epsilon, delta), n_rows=float(guess))
+    person = [] if max_rows_per_person is None else [_of_person(ledger, of_table.epsilon)]
     facts = sampled_facts(of_table, sketch.secret_sample.share(of_table), ledger)
     planned = replace(sketch.resolve(facts, n_trees, max_depth), secret_sample=ALL_ROWS)
     is_public, is_free = schema.n_rows is not None, schema.n_rows is not None or not sketch.needs_rows
     forest, ledger = _dry_run(schema, planned, facts, is_free)
     left = 1.0 if is_free or ledger.unit == "rho" else 1 - planned.n_rows_share
-    rows, unknown = _rows(of_table, facts, is_public, sketch.needs_rows), tuple(_unknown(schema, ledger, left))
+    rows, unknown = person + _rows(of_table, facts, is_public, sketch.needs_rows), tuple(_unknown(schema, ledger, left))
     if not (is_listed(sketch) and sketch.name == "auto"):
         choices, shares = map(Line.of, part_lines(planned)), map(Line.of, charge_lines(ledger, left))
         measured = [] if is_free else [_number_of_rows(planned)]
@@ -139,6 +142,11 @@ def _dry_run(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> t
     gate = Gate(Ledger(make_accountant(epsilon, facts.delta)), Entropy(None))
     empty = Vault.seal([], [], replace(schema, n_rows=round(facts.n_rows)))
     return fit_forest(empty, recipe, gate), gate.ledger
+
+
+def _of_person(ledger: Ledger, of_record: float) -> Line:
+    why = f"drawn by lot; noise is made for all of them at once, so a record may lose epsilon = {of_record:.3g}"
+    return Line("rows of a person", f"at most {ledger.rows}", why)
 
 
 def _rows(of_table: Facts, facts: Facts, is_public: bool, needs_rows: bool) -> list[Line]:

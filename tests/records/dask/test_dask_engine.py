@@ -30,11 +30,11 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.recipes.published.registry import get_published
 from dpforest.records.base import AllTrees, OneTree, Poisson
+from dpforest.records.dask import frames, replayed
 from dpforest.records.dask import partitions as partitioned
-from dpforest.records.dask import replayed
 from dpforest.records.dask import vault as dask_vault
+from dpforest.records.dask.frames import Codes
 from dpforest.records.dask.holders import Holder, tree
-from dpforest.records.dask.partitions import Codes
 from dpforest.records.dask.replayed import BEHIND, Operation, Partition, Question, answer, find_digests
 from dpforest.records.dask.tasks import Failure, Packed
 from dpforest.records.dask.vault import DaskCounter, DaskVault
@@ -367,7 +367,7 @@ def broken(*_):
 
 
 def test_what_fails_on_a_worker_shows_no_value_in_errors_or_logs(client, monkeypatch, caplog):
-    monkeypatch.setattr(partitioned, "encode", broken)
+    monkeypatch.setattr(frames, "encode", broken)
     vault = DaskVault.seal(frame_of([part.assign(city=SECRET) for part in parts_of(table())]), CLASSES, client)
     with pytest.raises(TableError, match=r"could not read or count a partition of the table \(ValueError\)") as caught:
         vault.encode(Domain.of(CLASSES, Grid(9)))
@@ -472,7 +472,7 @@ def test_a_partition_that_is_made_again_in_another_order_refuses():
 
 
 def test_a_worker_need_not_import_scikit_learn():
-    code = "import sys, dpforest.records.dask.partitions; print('sklearn' in sys.modules)"
+    code = "import sys, dpforest.records.dask.partitions, dpforest.records.dask.frames; print('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
 
 

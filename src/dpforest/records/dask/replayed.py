@@ -19,6 +19,7 @@ from dpforest.records.memory.counter import MemoryCounter
 N_DIGEST_BYTES = 32
 # The answer of a partition that was lost or has moved. The question is then asked again with the whole log.
 BEHIND = Failure("A partition does not know the log.")
+OTHER_ROWS = "The table gave other rows, or another order, when a lost part of it was computed again."
 # Methods that take coins as their last argument.
 DRAWING = ("deal", "deal_by_errors", "divide")
 
@@ -132,7 +133,7 @@ class Partition:
         """The counter after all operations of the log."""
         if self._n_done == 0 and question.digests is not None and (self.digest != question.digests[self._index]).any():
             # Its records would get the coins of others.
-            raise TableError("The table gave other rows, or another order, when a lost part of it was computed again.")
+            raise TableError(OTHER_ROWS)
         counter = self._counter or self._origin.counter()
         for operation in question.news[self._n_done - question.n_known :]:
             counter = operation.apply(counter, self._index)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,11 +25,13 @@ from dpforest.records.dask.holders import LOST, Branch, Holder, tree
 from dpforest.records.dask.replayed import BEHIND, Operation, Question, add, answer, find_digests, fork
 from dpforest.records.dask.tasks import Failure, Packed
 from dpforest.records.memory.counter import Guarded, MemoryCounter
+from dpforest.records.people import People
 from dpforest.schema import Bounded, Schema
 from dpforest.schema.domain import Domain
 
 if TYPE_CHECKING:  # needs the extra
-    from dpforest.records.dask.partitions import Folder, Frames
+    from dpforest.records.dask.frames import Frames
+    from dpforest.records.dask.partitions import Folder
 
 # The number of partial sums that one task adds up.
 ADDED_AT_ONCE = 8
@@ -50,26 +53,49 @@ class DaskVault(Guarded):
         Openable: "Rows stay on the workers of a cluster. Use variant='private', or fit a table in memory."
     }
 
-    def __init__(self, table: "Frames | Folder", client: Any) -> None:
+    def __init__(
+        self, table: "Frames | Folder", client: Any, groups: str | None = None, people: People | None = None
+    ) -> None:
         self.schema = table.schema
-        self._table = table
+        self._given = table
         self._client = client
+        self._groups, self._people = groups, people
 
     @classmethod
-    def seal(cls, table: Any, schema: Schema, client: Any = None, n_jobs: int = 1) -> "DaskVault":
+    def seal(
+        cls,
+        table: Any,
+        schema: Schema,
+        client: Any = None,
+        n_jobs: int = 1,
+        groups: Any = None,
+        people: People | None = None,
+    ) -> "DaskVault":
         """The vault of a table whose columns and types are checked; no row is read yet.
 
         ``client`` is by default the current one; ``n_jobs`` is the number of threads that count one partition, beside the
-        partitions that a worker counts at the same time.
+        partitions that a worker counts at the same time. ``groups`` is the name of the column of ids, if the unit of privacy
+        is a person.
         """
         client = _current_client() if client is None else client
-        from dpforest.records.dask.partitions import Folder, Frames
+        from dpforest.records.dask.frames import Frames
+        from dpforest.records.dask.partitions import Folder
 
         if isinstance(table, str | os.PathLike):
-            return cls(Folder.at(table, schema, n_jobs), client)
+            return cls(Folder.at(table, schema, n_jobs, groups), client, groups, people)
         if not all(hasattr(table, name) for name in ("to_delayed", "columns", "dtypes")):
             raise TableError(f"Expected a dask dataframe or the path of a Parquet folder, not {shown(table)}.")
-        return cls(Frames(table, schema, n_jobs), client)
+        return cls(Frames(table, schema, n_jobs, groups), client, groups, people)
+
+    @cached_property
+    def _table(self) -> "Frames | Folder":
+        """The table; of each person as many rows as are used, drawn once, so that all answers are about one set."""
+        if self._people is None or self._groups is None:
+            return self._given
+        from dpforest.records.dask.people import Draw
+
+        with _public_errors():
+            return self._given.drawn(Draw(self._groups, self._people.most, _draw_key(self._people.entropy)), self._client)
 
     @property
     def counter(self) -> "type[DaskCounter]":
@@ -101,7 +127,7 @@ class DaskVault(Guarded):
     @property
     def can_sample(self) -> bool:
         """Whether the rows of a partition are the same, in the same order, whenever they are read: those of files are."""
-        return self._table.can_sample
+        return self._given.can_sample
 
     def sampled(self, share: Fraction, entropy: Entropy) -> "DaskVault":
         """The vault of a secret sample of the records, which workers draw by a key; see ``Source``."""

@@ -30,9 +30,12 @@ def draw_key(entropy: Entropy) -> str:
     return (entropy.generator().bytes(KEY_BYTES) if entropy.seeded else os.urandom(KEY_BYTES)).hex()
 
 
-def word_of_row(key: str, engine: str) -> str:
-    """The random word of each record, by its row number in an order that the engine chooses; draw once and keep."""
-    return _word(key, ["ROW_NUMBER() OVER ()"], engine)
+def word_of_row(key: str, engine: str, number: str = "ROW_NUMBER() OVER ()") -> str:
+    """The random word of each record, by its row number in an order that the engine chooses; draw once and keep.
+
+    Records with the same ``number``, if another one is given, have the same word.
+    """
+    return _word(key, [number], engine)
 
 
 def word_of_values(key: str, columns: Sequence[str], engine: str) -> str:
@@ -40,10 +43,15 @@ def word_of_values(key: str, columns: Sequence[str], engine: str) -> str:
     return _word(key, columns, engine)
 
 
+def digest(key: str, values: Sequence[str]) -> str:
+    """The digest of some values, in hex digits."""
+    text = joined([f"'{key}'", *(f"CAST({value} AS VARCHAR) || ','" for value in values)])
+    return f"MD5({text})"
+
+
 def _word(key: str, numbers: Sequence[str], engine: str) -> str:
-    text = joined([f"'{key}'", *(f"CAST({number} AS VARCHAR) || ','" for number in numbers)])
     n_digits = BITS // 4
-    digits = f"SUBSTR(MD5({text}), 1, {n_digits})"
+    digits = f"SUBSTR({digest(key, numbers)}, 1, {n_digits})"
     if engine == "duckdb":
         return f"CAST('0x' || {digits} AS BIGINT)"
     if engine == "postgres":

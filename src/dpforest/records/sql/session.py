@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from ibis.expr.operations import SQLQueryResult
 
 from dpforest.errors import ParameterError, TableError
 from dpforest.records.memory.counter import Guarded
@@ -66,6 +67,7 @@ class Session(Guarded):
         self._n_made = 0
         self._made: dict[str, None] = {}
         self._sent: dict[tuple[str, ...], Relation] = {}
+        self._named: dict[str, tuple[Definition, ...]] = {}  # what queries that Ibis knows need, by their text
         self._snapshot = contextlib.ExitStack()
         self._owns_transactions = backend.name == "postgres" and _is_idle(backend.con)
         self._finalizer = weakref.finalize(self, _forget, backend, self._made, self._snapshot)
@@ -105,11 +107,15 @@ class Session(Guarded):
         name = self._new_name()
         # Each query reads the few columns that it needs anew: to keep them all could take more memory than there is.
         own = Definition(name, str(self.backend.compile(table)), "NOT MATERIALIZED")
-        return Relation(name, tuple(table.columns), (own,))
+        asked = [each.query for each in table.op().find(SQLQueryResult)]
+        needed = (definition for each in asked for definition in self._named.get(each, ()))
+        return Relation(name, tuple(table.columns), (*needed, own))
 
-    def table(self, kept: Relation, schema: Any) -> Any:
-        """A table that was kept, for Ibis; its columns have the types of ``schema``."""
-        return self.backend.sql(f"SELECT * FROM {kept.name}", schema=schema)
+    def table(self, known: Relation, schema: Any) -> Any:
+        """A table that was kept, or a query, for Ibis; its columns have the types of ``schema``."""
+        query = self.backend.sql(f"SELECT * FROM {known.name}", schema=schema)
+        self._named[query.op().query] = known.definitions
+        return query
 
     def define(self, select: str, columns: Sequence[str], source: Relation, hint: str = "") -> Relation:
         """A query about ``source`` that is part of later queries."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Openable, Scored, Weighted
 from dpforest.records.memory.counter import Guarded
+from dpforest.records.people import People
 from dpforest.schema import Bounded, Schema
 from dpforest.schema.domain import Domain
 from dpforest.schema.scales import N_BINS
@@ -19,7 +21,8 @@ from dpforest.schema.scales import N_BINS
 if TYPE_CHECKING:
     from dpforest.records.sql.codes import Coded, Codes
     from dpforest.records.sql.counter import SqlCounter
-    from dpforest.records.sql.session import Session
+    from dpforest.records.sql.people import Persons
+    from dpforest.records.sql.session import Relation, Session
 
 NOT_KEPT = (
     "This account may not make temporary tables (or temporary=False was asked for), so the database keeps nothing beside "
@@ -40,16 +43,28 @@ class SqlVault(Guarded):
     occurs does not depend on rows. Queries return sums over all records of a group, and only here and in ``Sealed``.
     """
 
-    def __init__(self, table: Any, schema: Schema, session: "Session") -> None:
+    def __init__(
+        self,
+        table: Any,
+        schema: Schema,
+        session: "Session",
+        persons: "Persons | None" = None,
+        entropy: Entropy | None = None,
+    ) -> None:
         self.schema = schema
-        self._table = table
+        self._given = table
         self._session = session
+        # Whose rows they are, if the unit of privacy is a person; ``entropy`` draws some of them, without it that is done.
+        self._persons, self._entropy = persons, entropy
 
     @classmethod
-    def seal(cls, table: Any, schema: Schema, temporary: bool | None = None) -> "SqlVault":
+    def seal(
+        cls, table: Any, schema: Schema, temporary: bool | None = None, groups: Any = None, people: People | None = None
+    ) -> "SqlVault":
         """The vault of a table of Ibis, whose columns and types are checked and taken as public; no row is read yet.
 
         ``temporary`` says whether records may be kept in temporary tables: by default if the account may make them.
+        ``groups`` is the name of the column of ids, if the unit of privacy is a person.
         """
         try:
             import ibis
@@ -57,6 +72,7 @@ class SqlVault(Guarded):
             raise MissingExtraError("A table in a database", "sql") from None
         from dpforest.records.sql.codes import check_columns, check_lists, check_names, check_reading
         from dpforest.records.sql.dates import check_dates
+        from dpforest.records.sql.people import Persons
         from dpforest.records.sql.session import Session
         from dpforest.records.sql.texts import check_md5
 
@@ -71,13 +87,34 @@ class SqlVault(Guarded):
         check_names(backend.name, schema)
         check_lists(schema)
         check_md5(backend, schema)
-        session = Session(backend, temporary)
+        session, persons = Session(backend, temporary), None if people is None else Persons(groups, people.most)
         try:
             check_reading(table, schema, session)
+            if persons is not None:
+                persons.check(table, schema, session)
         except TableError:
             session.close()
             raise
-        return cls(table, schema, session)
+        return cls(table, schema, session, persons, None if people is None else people.entropy)
+
+    @cached_property
+    def _table(self) -> Any:
+        """The table of Ibis; of each person as many rows as are used, drawn once, so that all answers are about one set."""
+        if self._persons is None or self._entropy is None:
+            return self._given
+        from dpforest.records.sql.coins import draw_key
+
+        persons, session = self._persons, self._session
+        drawn = persons.drawn(self._given, self.schema, session, draw_key(self._entropy))
+        if session.temporary:
+            drawn = session.let(f"SELECT * FROM {drawn.name}", drawn.columns, drawn)
+        return self._known(drawn, self._given, persons.names(self.schema))
+
+    def _known(self, drawn: "Relation", table: Any, names: Mapping[str, str]) -> Any:
+        """A relation with some rows of a table, for Ibis, under the names of the table."""
+        types = table.schema()
+        known = self._session.table(drawn, {short: types[name] for short, name in names.items()})
+        return known.rename({name: short for short, name in names.items()})
 
     @property
     def temporary(self) -> bool:
@@ -152,18 +189,23 @@ class SqlVault(Guarded):
         return self._session.temporary
 
     def sampled(self, share: Fraction, entropy: Entropy) -> "SqlVault":
-        """The vault of a secret sample of the records, which is a temporary table; see ``Source``."""
+        """The vault of a secret sample of the records, or persons, which is a temporary table; see ``Source``."""
         from dpforest.records.sql.coins import draw_key, draw_side, word_of_row
+        from dpforest.records.sql.people import number_of_person
 
         names = {f"f{k}": name for k, name in enumerate((*self.schema.features, self.schema.target.name))}
-        chosen = self._table.select(**{short: self._table[name] for short, name in names.items()})
-        source, columns = self._session.compiled(chosen), ", ".join(names)
+        engine, table, number = self._session.backend.name, self._table, "ROW_NUMBER() OVER ()"
+        asked = names
+        if self._persons is not None:
+            asked = self._persons.names(self.schema)
+            number = number_of_person([*asked][-1], table[self._persons.column], engine)
+        source = self._session.compiled(table.select(**{short: table[name] for short, name in asked.items()}))
         # The side that is drawn with a probability that is rounded up is that of those who are left out.
-        word = word_of_row(draw_key(entropy), self._session.backend.name)
+        word, columns = word_of_row(draw_key(entropy), engine, number), ", ".join(names)
         tossed = f"SELECT {columns}, {word} AS word FROM {source.name}"
         kept = f"SELECT {columns} FROM ({tossed}) AS tossed WHERE {draw_side(1 - share, 'word')} = 0"
-        sample = self._session.table(self._session.let(kept, tuple(names), source), chosen.schema())
-        return SqlVault(sample.rename({name: short for short, name in names.items()}), self.schema, self._session)
+        sample = self._session.let(kept, tuple(names), source)
+        return SqlVault(self._known(sample, table, names), self.schema, self._session)
 
     def count_texts(self, name: str) -> Sealed[dict[str, int]]:
         """The sealed number of records of each text of a column."""
