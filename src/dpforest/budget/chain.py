@@ -35,8 +35,14 @@ class DataSet:
 
 
 def losses_to_json(losses: Sequence[Loss]) -> list[list[str]]:
-    """Losses as pairs of texts, epsilon and rho, since the accounting reads floats as the decimals that are written."""
-    return [[repr(float(x)) for x in (loss.epsilon, loss.rho)] for loss in losses]
+    """Losses as texts, epsilon and rho, and a divergence if one is known.
+
+    They are texts since the accounting reads floats as the decimals that are written.
+    """
+    return [
+        [repr(float(x)) for x in (loss.epsilon, loss.rho, *([] if math.isinf(loss.divergence) else [loss.divergence]))]
+        for loss in losses
+    ]
 
 
 def losses_from_json(content: Any) -> tuple[Loss, ...]:
