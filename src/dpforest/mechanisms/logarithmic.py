@@ -15,7 +15,7 @@ STEPS = 1 << 40
 # More than the relative error of ``best_of_runs`` and ``divergence``: a few roundings of 2**-53 each.
 ROUNDING = 2.0**-40
 # Chances below gamma times exp(-FAR) are one cell of ``divergence``, all others are N_CELLS.
-FAR, N_CELLS = 12.0, 1 << 14
+FAR, N_CELLS = 12.0, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Logarithmic:
 
     def promising_order(self, rho: float, epsilon: float, orders: np.ndarray) -> float:
         """The order among these at which ``divergence`` gives about the least delta at epsilon; any is valid."""
-        log_u, log_other = self._logs(rho, N_CELLS >> 6)
+        log_u, log_other = self._logs(rho, N_CELLS >> 8)
         largest = np.max((orders[:, None] - 1) * log_other - orders[:, None] * log_u, axis=1)
         log_delta = (orders - 1) * (orders * rho - epsilon + np.log1p(-1 / orders)) - np.log(orders) + largest
         return float(orders[np.argmin(log_delta)])

@@ -43,9 +43,10 @@ def epsilon_of_one_run(law: Logarithmic, epsilon: float, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if log_delta_of_best(law, middle, epsilon) <= most else (low, middle)
     inside = min(zcdp_epsilon(low, delta), epsilon)
-    while log_delta_of_best(law, zcdp_rho(inside, delta), epsilon) > most:
+    while True:
         inside *= 1 - CLOSE
-    return inside
+        if log_delta_of_best(law, zcdp_rho(inside, delta), epsilon) <= most:
+            return inside
 
 
 def concentrated(law: Logarithmic, rho: float) -> float:
