@@ -62,7 +62,7 @@ def run(progress: Callable[[str], None], results: Path, most_splits: int) -> Ite
     rows = read_rows(results)
     known = {_key(row) for row in rows}
     for case in CASES:
-        wanted = [key for key in _keys(case, most_splits) if key not in known]
+        wanted = [key for key in keys(case, most_splits) if key not in known]
         X, y, schema = load_view(case.table) if wanted else (None, [], None)
         for _, _, system, epsilon, seed in wanted:
             progress(f"{case.table}, delta {case.delta:g}, split {seed + 1}, epsilon {epsilon:g}, {system}")
@@ -71,7 +71,8 @@ def run(progress: Callable[[str], None], results: Path, most_splits: int) -> Ite
             yield rows[-1]
 
 
-def _keys(case: Case, most_splits: int) -> list[Key]:
+def keys(case: Case, most_splits: int) -> list[Key]:
+    """What is measured of a case: its rows, by what tells them apart."""
     seeds = range(min(most_splits, case.n_splits))
     return [(case.table, case.delta, *key) for key in product(case.systems, case.epsilons, seeds)]
 
@@ -134,7 +135,8 @@ def write(results: Path, folder: Path) -> Path:
     """Write the page into a folder, from the rows of a results file."""
     lines = side_by_side(results)
     verdicts = [
-        f"* {line['table']}, δ = {line['delta']}, {line['system']}: {line['against auto']}, {'met' if _gap(line) >= -GOAL else 'not met'}.\n"
+        f"* {line['table']}, δ = {line['delta']}, {line['system']}: {line['against auto']}, "
+        f"{'met' if _gap(line) >= -GOAL else 'not met'}.\n"
         for line in lines
         if line["epsilon"] == "1" and line["system"] != "auto"
     ]

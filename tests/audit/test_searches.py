@@ -3,8 +3,6 @@
 Coins are seeded, so a test passes always or never; no seed was chosen by what it gives.
 """
 
-from dataclasses import replace
-
 import pytest
 from tests.support.chances import FAILURE, seed_coins
 
@@ -14,7 +12,7 @@ from dpforest.audit.fits import CANDIDATE, observe
 from dpforest.audit.lower_bound import lower_bound
 from dpforest.mechanisms import Logarithmic
 
-N_RUNS = 10
+N_RUNS = 6
 
 
 class OfManyRuns(Logarithmic):
@@ -51,9 +49,9 @@ def test_what_is_seen_of_a_search_is_its_model_its_candidate_and_its_score():
 
 @pytest.mark.slow
 def test_a_search_that_does_not_pay_for_its_runs_is_found():
-    """By arithmetic on the laws of noise, the event (a low score) has shares of about 0.3 and 0.005."""
+    """That the score is at most 0.78 happens in about 0.57 of searches with the record, and in 0.02 without: e**3.4."""
     subject = SearchSubject(epsilon=2.0, search=ForgetfulSearch)
-    found = lower_bound(subject, [RACE], 1_600, n_jobs=1)
+    found = lower_bound(subject, [RACE], 1_600, 0.99, n_jobs=1)
     assert found.exceeds, found
     assert "score of the best run" in found.event
 
@@ -63,5 +61,5 @@ def test_a_search_that_does_not_pay_for_its_runs_is_found():
 def test_nothing_is_found_in_a_sound_search(delta):
     """Each fails with a chance of at most ``FAILURE`` for another seed."""
     subject = SearchSubject(epsilon=2.0, delta=delta)
-    found = lower_bound(subject, [RACE, replace(RACE, rows=(), name="no record")], 1_000, 1 - FAILURE, n_jobs=1)
+    found = lower_bound(subject, [RACE], 400, 1 - FAILURE, n_jobs=1)
     assert not found.exceeds, found

@@ -4,13 +4,17 @@ A toy has few outcomes, so that its laws can be written down. Its rho is the lea
 """
 
 import math
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
 
+from dpforest.budget.fits import loss_of_search
+from dpforest.budget.totals import Cap
 from dpforest.mechanisms import Logarithmic
 from dpforest.privacy.accountants import log_of, zcdp_epsilon, zcdp_rho
 from dpforest.privacy.best_of_runs import concentrated, epsilon_of_one_run, log_delta_of_best
@@ -190,3 +194,27 @@ def test_one_run_is_zcdp_as_it_is():
     law = Logarithmic(Fraction(1))
     assert concentrated(law, 0.3) == pytest.approx(0.3, rel=1e-9)
     assert zcdp_epsilon(zcdp_rho(epsilon_of_one_run(law, 2.0, 1e-6), 1e-6), 1e-6) == pytest.approx(2.0, rel=1e-6)
+
+
+GUIDE = (Path(__file__).parents[2] / "docs/guide/search.md").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_the_table_of_the_guide_is_what_runs_get():
+    rows = re.findall(r"^\| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", GUIDE, re.MULTILINE)
+    assert len(rows) == 7
+    for mean, pure, with_delta, single in (map(float, row) for row in rows):
+        law = Logarithmic.with_mean(mean)
+        gamma = float(law.gamma)
+        found = law.of_one_run(1.0), epsilon_of_one_run(law, 1.0, 1e-6)
+        assert found == pytest.approx((pure, with_delta), abs=6e-4)
+        assert single == pytest.approx(1 if gamma == 1 else (1 - gamma) / -math.log(gamma), abs=6e-3)
+
+
+def test_so_many_searches_fit_into_a_cap_as_the_guide_says():
+    law = Logarithmic.with_mean(10)
+    for epsilon, n_searches in ((1.0, 0), (1.1, 1), (3.0, 3)):
+        cap = Cap(epsilon, 1e-6)
+        one = cap.sums(loss_of_search(law, 1.0, 1e-6, cap)).divergence
+        assert int(cap.divergence / one) == n_searches
+    assert "fits into a cap of (1.1, 10⁻⁶), three into (3, 10⁻⁶)" in GUIDE

@@ -13,7 +13,7 @@ HELD_OUT = 0.99
 # Most records are of one class, so the best runs are those that predict it, and the record is a miss of all of them.
 RACE = Pair(
     "one more miss",
-    "a record that all runs miss lowers every score: the best of a known number of runs tells of it, if each has all of epsilon",
+    "a record that all runs miss lowers every score: the best of several tells of it, if each of them had all of epsilon",
     Schema({"a": Categorical([0, 1])}, Classes([0, 1]), n_rows=25),
     (*[(0, 0)] * 20, *[(0, 1)] * 5),
     (0, 1),

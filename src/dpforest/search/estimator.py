@@ -38,6 +38,7 @@ from dpforest.search.candidates import Model, Space
 from dpforest.search.runs import Run, best_run, ledger_of, run
 
 MOST_RUNS = 10_000
+ELSEWHERE = ("dask", "ibis")  # libraries whose tables are not in memory
 NOT_COVERED = "how long the search took: it tells how many runs there were"
 FITTED = ("best_estimator_", "best_params_", "best_score_", "privacy_", "ledger_")
 
@@ -181,10 +182,10 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _seal(self, X: Any, y: Any, schema: Schema) -> Vault | ParquetVault:
         """The sealed rows; the number of rows that their schema declares is scaled to the part that trains."""
         is_file = isinstance(X, str | os.PathLike)
-        if not is_file and not hasattr(X, "__len__"):
+        if not is_file and (type(X).__module__.partition(".")[0] in ELSEWHERE or not hasattr(X, "__len__")):
             raise TableError(
                 f"A search needs a table in memory or the path of a Parquet file, not {shown(X)}. Rows of a database or a "
-                "cluster can be written to one."
+                "cluster can be written to such a file."
             )
         if is_file and y is not None:
             raise TableError("A file has its target in a column that the schema names; pass y with a table only.")
