@@ -186,7 +186,7 @@ def _unit(model: Any) -> str:
 
 def seal_table(model: Any, X: Any, y: Any, groups: Any, recipe: Recipe, people: People | None) -> tuple[Schema, Source]:
     """The checked schema and the sealed rows of a table or a Parquet file; sets what scikit-learn keeps of a table."""
-    if isinstance(X, Vault):
+    if isinstance(X, Vault | ParquetVault):
         return X.schema, X
     n_jobs = effective_n_jobs(model.n_jobs)
     if isinstance(X, str | os.PathLike):

@@ -59,7 +59,7 @@ def fit_forest(
     facts = sampled_facts(facts, share, ledger)
     recipe = recipe.resolve(facts, n_trees, max_depth)
     recipe.check(vault.schema)
-    pure, of_lists = recipe.without_delta, 0.0
+    pure, of_lists = recipe.without_delta and not vault.in_one_book, 0.0
     if vault.schema.learnt:
         pure = pure or isinstance(recipe.sample, PoissonBootstrap)  # which has no analysis with delta
         of_lists = threshold_delta(ledger.delta, pure)
@@ -130,9 +130,11 @@ def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[Estimate, floa
     """A released number of rows, for ``share`` of epsilon, and the amount that is left.
 
     With delta the number has a book of its own, in epsilon, so that it may decide what releases follow (see ``Ledger``).
+    Where all charges are in one book, it takes that share of rho.
     """
     ledger = gate.ledger
-    if ledger.delta > 0:
+    has_own = ledger.delta > 0 and not vault.in_one_book
+    if has_own:
         own, rest = divide(ledger.epsilon, [share, 1 - share])
         of_lists = threshold_delta(ledger.delta, pure=False) if vault.schema.learnt else 0.0
         make_accountant(rest, ledger.delta, ledger.rows, of_lists)  # refuses too small a budget before anything is charged
@@ -142,7 +144,7 @@ def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[Estimate, floa
         own, rest = divide(ledger.accountant.budget, [share, 1 - share])
     noisy, variance = gate.add_noise(vault.count(), Sensitivity(1, 1), own, "number of rows")
     measured = Estimate(float(noisy[0]), math.sqrt(variance))
-    return measured, rest if ledger.delta == 0 else _begin(ledger, ledger.delta)
+    return measured, _begin(ledger, ledger.delta) if has_own else rest
 
 
 def _begin(ledger: Ledger, delta: float, of_lists: float = 0.0, share: Fraction = WHOLE) -> float:

@@ -15,13 +15,13 @@ def test_the_page_is_what_its_rows_give(tmp_path):
 
 def test_every_kept_row_has_spent_its_epsilon_and_no_more():
     rows = read_rows(KEPT / "search.jsonl")
-    assert len(rows) == 10 * len(search.EPSILONS) * len(search.SPACES)
+    assert len(rows) == sum(len(search.keys(case, 10)) for case in search.CASES)
     assert all(0.98 * row["epsilon"] <= row["spent"] <= row["epsilon"] for row in rows)
 
 
 def test_figures_compare_a_search_with_auto_on_the_same_splits(tmp_path):
     rows = [
-        {"system": system, "epsilon": 1.0, "seed": seed, "accuracy": accuracy, "seconds": 1.0}
+        {"table": "adult", "system": system, "epsilon": 1.0, "seed": seed, "accuracy": accuracy, "seconds": 1.0}
         for system, seed, accuracy in (
             ("auto", 0, 0.8), ("auto", 1, 0.9), ("auto", 2, 0.1),
             ("search, shapes of auto", 0, 0.79), ("search, shapes of auto", 1, 0.87),
@@ -38,11 +38,11 @@ def test_what_is_kept_is_not_measured_again(tmp_path, monkeypatch):
     measured = []
     monkeypatch.setattr(search, "load_view", lambda name: (None, [], None))
 
-    def measure(X, y, schema, system, epsilon, seed):
+    def measure(X, y, schema, case, system, epsilon, seed):
         measured.append((system, epsilon, seed))
-        return {"system": system, "epsilon": epsilon, "seed": seed}
+        return {"table": case.table, "delta": case.delta, "system": system, "epsilon": epsilon, "seed": seed}
 
     monkeypatch.setattr(search, "_measure", measure)
     for _ in range(2):
         list(search.run(lambda step: None, tmp_path / "rows.jsonl", 1))
-    assert len(measured) == len(search.EPSILONS) * len(search.SPACES)
+    assert len(measured) == sum(len(search.keys(case, 1)) for case in search.CASES)

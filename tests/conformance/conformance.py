@@ -82,6 +82,8 @@ class TwinSource:
     def narrowed(self, target: Bounded) -> "TwinSource":
         return TwinSource(self._source.narrowed(target), self._reference.narrowed(target))
 
+    in_one_book = False
+
     @property
     def can_sample(self) -> bool:
         return self._source.can_sample

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpforest.fitting
-import dpforest.search
+import dpforest.search.estimator
 from dpforest import Classes, DPForestClassifier, DPSearchCV, Numeric, Schema, load_model
 from dpforest.model.file import model_digest, today
 
@@ -40,7 +40,7 @@ def test_the_day_is_that_on_which_the_fit_began(monkeypatch):
 
 
 def test_of_a_search_it_is_that_on_which_the_search_began(monkeypatch):
-    monkeypatch.setattr(dpforest.search, "today", lambda: "2026-07-25")
+    monkeypatch.setattr(dpforest.search.estimator, "today", lambda: "2026-07-25")
     monkeypatch.setattr(dpforest.fitting, "today", lambda: "2026-07-26")
     search = DPSearchCV(MODEL, {"max_depth": [1, 2]}, epsilon=1.0).fit(X, Y)
     assert search.best_estimator_.trained_on_ == "2026-07-25"

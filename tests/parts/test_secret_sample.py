@@ -302,7 +302,7 @@ def refused_search(budget=None):
     """A search among fits on samples, which was refused."""
     estimator = DPForestClassifier(schema_of(400), recipe_params={"sample_rows": 100}, n_trees=1)
     search = DPSearchCV(estimator, {"max_depth": [1, 2]}, epsilon=3.0, mean_runs=1.5, budget=budget)
-    with pytest.raises(ParameterError, match=r"^sample_rows asks for a secret sample\. Rows .* of a private search cannot"):
+    with pytest.raises(ParameterError, match=r"^Candidate .* sample_rows asks for .* of a private search cannot"):
         search.fit(X, Y)
     return search
 

@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.base import clone, is_classifier, is_regressor
 from tests.support.chances import at_least, at_most, seed_coins
 
-import dpforest.search as search_module
+import dpforest.search.estimator as search_module
 from dpforest import (
     Bounded,
     Budget,
@@ -32,10 +32,12 @@ from dpforest.parts.leaves import NoisyCounts
 from dpforest.records.memory.vault import Vault
 from dpforest.records.scoring import hits_and_misses
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
+from dpforest.search.candidates import Space
 
 FEATURES = {"x": Numeric(0, 1), "z": Categorical(["u", "v"])}
 SPACE = {"recipe": ["auto", "jagannathan-2009"], "max_depth": [2, 3]}
 SCHEMA = Schema(FEATURES, Classes(["a", "b"]))
+LISTED = Schema({"x": Numeric(0, 1), "z": Categorical(learn=True)}, Classes(["a", "b"]))
 NUMBERS = Schema(FEATURES, Bounded(-10, 10))
 
 
@@ -156,7 +158,9 @@ def test_the_better_candidate_is_found_if_it_was_tried(monkeypatch):
         ({"held_out": 1}, ParameterError),
         ({"budget": "budget.db"}, ParameterError),
         ({"estimator": "forest"}, ParameterError),
-        ({"estimator": DPForestClassifier(SCHEMA, delta=1e-6)}, ParameterError),
+        ({"estimator": DPForestClassifier(SCHEMA, delta=1.0)}, ParameterError),
+        ({"estimator": DPForestClassifier(SCHEMA, delta=1e-6)}, BudgetError),  # the budget below has no delta
+        ({"estimator": DPForestClassifier(LISTED, delta=1e-6)}, ParameterError),
         ({"estimator": DPForestClassifier(SCHEMA, random_state=0)}, ParameterError),
         ({"estimator": DPForestClassifier(SCHEMA, max_rows_per_person=2)}, ParameterError),
         ({"estimator": DPForestClassifier(SCHEMA, recipe="dong-2022", variant="published")}, ParameterError),
@@ -229,8 +233,9 @@ def test_the_store_does_not_tell_how_long_a_search_took(tmp_path, monkeypatch):
     X, y = table(100)
     budget = Budget.open(tmp_path / "budget.db", dataset="ward", epsilon=3.0)
     states = []
-    best = DPSearchCV._best
-    monkeypatch.setattr(DPSearchCV, "_best", lambda *given: (states.append(budget.history()[0]["state"]), best(*given))[1])
+    best = search_module.best_run
+    state = lambda: states.append(budget.history()[0]["state"])  # noqa: E731
+    monkeypatch.setattr(search_module, "best_run", lambda *given: (state(), best(*given))[1])
     make(budget=budget).fit(X, y)
     assert states == ["settled"]
     assert len(budget.export()["entries"]) == 3  # create, reserve, settle: all before the first run
@@ -248,8 +253,7 @@ class Counting:
 
 
 def test_a_distribution_that_remembers_its_draws_does_not_tell_the_number_of_runs():
-    search = make(param_distributions={"max_depth": Counting()})
-    drawn = search._draw_candidates([], 6, Entropy(None))
+    drawn = Space(None, {"max_depth": Counting()}).draw(6, Entropy(None))
     assert drawn == [{"max_depth": 1}] * 6
 
 
@@ -263,7 +267,7 @@ def test_a_schema_that_was_read_off_rows_is_refused():
 def test_a_search_that_fails_is_charged_in_full(tmp_path, monkeypatch):
     X, y = table(200)
     budget = Budget.open(tmp_path / "budget.db", dataset="ward", epsilon=3.0)
-    monkeypatch.setattr(DPSearchCV, "_run", lambda *_: 1 / 0)
+    monkeypatch.setattr(search_module, "run", lambda *_: 1 / 0)
     search = make(budget=budget)
     with pytest.raises(ZeroDivisionError):
         search.fit(X, y)
@@ -273,8 +277,8 @@ def test_a_search_that_fails_is_charged_in_full(tmp_path, monkeypatch):
 
 def test_runs_that_are_not_the_best_leave_no_warning(monkeypatch):
     X, y = table(100)
-    run = DPSearchCV._run
-    monkeypatch.setattr(DPSearchCV, "_run", lambda *arguments: (warnings.warn("a run", stacklevel=1), run(*arguments))[1])
+    run = search_module.run
+    monkeypatch.setattr(search_module, "run", lambda *arguments: (warnings.warn("a run", stacklevel=1), run(*arguments))[1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make().fit(X, y)
@@ -306,13 +310,13 @@ def test_a_record_that_is_added_changes_no_other_record_s_part():
 def test_a_run_trains_and_scores_on_its_own_part(monkeypatch):
     X, y = table(500)
     seen = []
-    run = DPSearchCV._run
+    run = search_module.run
 
-    def watched(self, training, held_out, *others):
+    def watched(training, held_out, *others):
         seen.append((training._target_codes >= 0, held_out._target_codes >= 0))
-        return run(self, training, held_out, *others)
+        return run(training, held_out, *others)
 
-    monkeypatch.setattr(DPSearchCV, "_run", watched)
+    monkeypatch.setattr(search_module, "run", watched)
     make(mean_runs=5).fit(X, y)
     for training, held_out in seen:
         assert (training ^ held_out).all()
@@ -350,13 +354,14 @@ def test_candidates_may_come_from_distributions_and_several_spaces():
     assert set(found) in ({"recipe", "max_depth"}, {"recipe", "n_trees"})
 
 
-def test_a_declared_number_of_rows_is_that_of_the_training_part():
+def test_a_declared_number_of_rows_is_that_of_the_training_part(monkeypatch):
     X, y = table(1000)
     schema = Schema(FEATURES, Classes(["a", "b"]), n_rows=1000)
     seen = []
     search = DPSearchCV(DPForestClassifier(schema), {"max_depth": [2]}, epsilon=1, held_out=0.25, mean_runs=1)
-    run = search._run
-    search._run = lambda training, *others: (seen.append(training.schema.n_rows), run(training, *others))[1]
+    run = search_module.run
+    declared = lambda training, *others: (seen.append(training.schema.n_rows), run(training, *others))[1]  # noqa: E731
+    monkeypatch.setattr(search_module, "run", declared)
     search.fit(X, y)
     assert seen == [750]
     assert search.best_estimator_.schema_ is search.estimator.schema or search.best_estimator_.schema_.n_rows == 1000

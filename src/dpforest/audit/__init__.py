@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpforest.audit.replay import Finding, replay_many
     from dpforest.audit.runner import Audit, audit, audit_recipe
+    from dpforest.audit.searches import RACE, SearchSubject
     from dpforest.audit.subject import Subject
 
 # Loaded when first used: pytest imports this package to find its plugin.
 _HOMES = {
-    "Audit": "runner", "Finding": "replay", "Subject": "subject", "audit": "runner", "audit_recipe": "runner",
-    "replay_many": "replay",
+    "Audit": "runner", "Finding": "replay", "RACE": "searches", "SearchSubject": "searches",
+    "Subject": "subject", "audit": "runner", "audit_recipe": "runner", "replay_many": "replay",
 }  # fmt: skip
 
 # ``pytest -p dpforest.audit`` loads this.
 pytest_plugins = ["dpforest.audit.plugin"]
 
-__all__ = ["Audit", "Finding", "Subject", "audit", "audit_recipe", "replay_many"]
+__all__ = [
+    "RACE", "Audit", "Finding", "SearchSubject", "Subject", "audit", "audit_recipe", "replay_many",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Fits a subject many times on two tables that the audit made, and reads off each model what an attacker would see of it."""
+"""Fits a subject many times on two tables that the audit made, and reads off each fit what an attacker would see of it."""
 
 import time
 import warnings
@@ -11,6 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from dpforest.audit.pairs import Pair
+from dpforest.audit.searches import SearchSubject
 from dpforest.audit.subject import Subject
 from dpforest.common.progress import Step
 from dpforest.errors import LeakWarning
@@ -29,6 +30,7 @@ MOST_CLASSES = 3
 SHARE_DIGITS = 6
 TREES = ("", " of the second tree")
 NO_ERROR, NO_SPLIT = 0.0, -1.0
+CANDIDATE = "candidate of the best run"
 # What steps of progress count: fits on several pairs, of which one is then chosen, and fits on one.
 PILOT, FITS = "pilot fits", "fits"
 
@@ -119,11 +121,11 @@ def _fits(subject: Subject, pair: Pair, larger: bool, n_fits: int) -> tuple[np.n
     rows = np.full((n_fits, len(reader.columns)), np.nan)
     for row in rows:
         try:
-            forest = fit(subject, pair, table).forest_
+            fitted = fit(subject, pair, table)
         except Exception as error:  # whether a fit fails, and how, is public too
             row[0] = reader.label("fit", type(error).__name__, "fails with " + type(error).__name__)
         else:
-            row[:] = reader.read(forest)
+            row[:] = reader.read(fitted)
     return rows, {name: labels for name, labels in reader.columns.items() if labels is not None}
 
 
@@ -158,6 +160,9 @@ class _Reader:
         self.columns |= {f"count of {part} at the record's leaves, summed": None for part in parts}
         self.columns |= {f"count of {part} at the record's leaf, less that at its twin": None for part in parts}
         self.columns |= {f"predicted share of {part}": None for part in parts}
+        self.is_search = isinstance(subject, SearchSubject)
+        if self.is_search:
+            self.columns |= {CANDIDATE: {}, "score of the best run": None}
 
     def label(self, column: str, value: str, words: str) -> float:
         """The number that stands for a value of a column, the same in all processes."""
@@ -167,7 +172,14 @@ class _Reader:
         labels[number] = words
         return number
 
-    def read(self, forest: Forest) -> np.ndarray:
+    def read(self, fitted: Any) -> np.ndarray:
+        """The numbers of all columns, of an estimator or of a search."""
+        if not self.is_search:
+            return self._read(fitted.forest_)
+        chosen = self.label(CANDIDATE, repr(fitted.best_params_), f"is {fitted.best_params_}")
+        return np.append(self._read(fitted.best_estimator_.forest_), [chosen, fitted.best_score_])
+
+    def _read(self, forest: Forest) -> np.ndarray:
         codes = encode(self.record, forest.domain)
         leaves = forest.leaves(codes)[:, 0].tolist()
         counts = forest.counts @ self.weights

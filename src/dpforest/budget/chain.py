@@ -61,8 +61,12 @@ class Asked(NamedTuple):
 
 
 def losses_to_json(losses: Sequence[Loss]) -> list[list[str]]:
-    """Losses as pairs of texts, epsilon and rho, since the accounting reads floats as the decimals that are written."""
-    return [[repr(float(x)) for x in (loss.epsilon, loss.rho)] for loss in losses]
+    """Losses as texts: epsilon and rho and, if one is known, a divergence and its order.
+
+    They are texts since the accounting reads floats as the decimals that are written.
+    """
+    known = ([] if math.isinf(loss.divergence) else [loss.divergence, loss.order] for loss in losses)
+    return [[repr(float(x)) for x in (loss.epsilon, loss.rho, *own)] for loss, own in zip(losses, known, strict=True)]
 
 
 def losses_from_json(content: Any) -> tuple[Loss, ...]:

@@ -8,9 +8,11 @@ from dpforest.budget.handle import Budget
 from dpforest.budget.totals import Loss
 from dpforest.errors import DPForestError, ParameterError, shown
 from dpforest.growing.target_range import with_range
+from dpforest.mechanisms import Logarithmic
 from dpforest.parts.recipe import Recipe
 from dpforest.privacy.accountants import zcdp_rho
 from dpforest.privacy.amounts import divide, exact, round_down
+from dpforest.privacy.best_of_runs import concentrated, epsilon_of_one_run
 from dpforest.privacy.ledger import Ledger
 from dpforest.schema import Schema
 
@@ -41,6 +43,17 @@ def what_a_fit_is(recipe: str, is_own: bool) -> str:
 def what_a_search_is(is_own: bool) -> str:
     """What the entries of a budget call a search, also one that may choose a recipe from outside the catalogue."""
     return "search with own recipes" if is_own else "search"
+
+
+def loss_of_search(law: Logarithmic, epsilon: float, delta: float, order: float) -> Loss:
+    """What a search of (epsilon, delta) costs; with delta by its Rényi divergence of an order (``Budget.order``).
+
+    Without a delta a cap adds up no divergences and has the order 0, so it refuses a search with one.
+    """
+    if delta == 0:
+        return Loss.pure(epsilon)
+    rho = zcdp_rho(epsilon_of_one_run(law, epsilon, delta), delta)
+    return Loss(math.inf, concentrated(law, rho), law.divergence(order, rho) if order else math.inf, order)
 
 
 def outcomes_of_fit(

@@ -108,6 +108,11 @@ class Budget:
         return self._read(lambda found: found.account.cap)
 
     @property
+    def order(self) -> float:
+        """The highest order of Rényi divergences that are added up for this data set, or for one that it belongs to."""
+        return self._read(lambda found: max(charged.account.cap.order for charged in found.line))
+
+    @property
     def unit(self) -> str:
         """Who is protected: "record" or "person"."""
         return self._read(lambda found: found.unit)

@@ -26,14 +26,18 @@ Exact = Fraction | float  # a fraction, or infinity
 class Loss:
     """What a release costs, both ways: ``epsilon`` (infinite if it is not pure) and ``rho`` of zCDP.
 
-    As everywhere in the accounting the floats stand for their decimals (``amounts.exact``).
+    ``divergence`` is its Rényi divergence of an ``order``, where that is known to be less than the others tell (of a private
+    search with delta), else infinite. As everywhere in the accounting the floats stand for their decimals
+    (``amounts.exact``).
     """
 
     epsilon: float
     rho: float
+    divergence: float = math.inf
+    order: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (self.epsilon >= 0 and self.rho >= 0):
+        if not (self.epsilon >= 0 and self.rho >= 0 and self.divergence >= 0):
             raise AccountingError(f"A loss is at least 0, not epsilon = {self.epsilon!r} and rho = {self.rho!r}.")
 
     @classmethod
@@ -49,7 +53,12 @@ class Loss:
 
     @classmethod
     def of_ledger(cls, ledger: Ledger) -> "Loss":
-        """The loss of everything that a ledger has charged: the sum over its books, for the unit that it protects."""
+        """The loss of everything that a ledger has charged: the sum over its books, for the unit that it protects.
+
+        That of a private search follows from its parameters instead, see ``fits.loss_of_search``.
+        """
+        if ledger.selection is not None:
+            raise AccountingError("The best of several runs is not zCDP with the rho that its ledger states at its delta.")
         total = cls(0.0, 0.0)
         for book in ledger.books:
             accountant = book.accountant
@@ -63,8 +72,9 @@ class Loss:
         return Loss(_sum(self.epsilon, other.epsilon), _sum(self.rho, other.rho))
 
     def within(self, other: "Loss") -> bool:
-        """Whether it is no larger than another loss, neither in epsilon nor in rho."""
-        return self.epsilon <= other.epsilon and self.rho <= other.rho
+        """Whether it is no larger than another loss, neither in epsilon nor in rho, nor in its divergence."""
+        known = self.divergence <= other.divergence and self.order >= other.order
+        return self.epsilon <= other.epsilon and self.rho <= other.rho and known
 
 
 def _sum(a: float, b: float) -> float:
@@ -102,8 +112,9 @@ class Cap:
             Rényi filter and has this divergence [feldman2021], hence is (epsilon, delta)-DP [canonne2020]. For a set S of
             transcripts, those of (1) in S have P <= e**epsilon Q, those of (2) P <= e**epsilon Q + delta; added up
             P(S) <= e**epsilon Q(S) + delta. A release that is rho-zCDP has divergence at most order * rho, one that is
-            e-DP at most e: the smaller counts. With the order that is best for rho-zCDP alone, (2) accepts all
-            that zCDP composition accepts. There is one rule with a delta, so delta counts once.
+            e-DP at most e, and of some it is known for this order or a higher one, which has no smaller divergence: the
+            least of these counts. With the order that is best for rho-zCDP alone,
+            (2) accepts all that zCDP composition accepts. There is one rule with a delta, so delta counts once.
             Losses, ``epsilon`` and ``delta`` are decimals (``amounts.exact``), added and compared as fractions; only
             ``divergence`` and ``order`` come out of arithmetic with floats, whose errors ``ROUNDING`` covers.
         Assumes: the losses of releases hold for whatever was released before them; all releases are in the sums.
@@ -134,9 +145,10 @@ class Cap:
 
     def sums(self, loss: Loss) -> Sums:
         """What a loss adds to each of the sums over releases."""
-        epsilon, rho = (amount if math.isinf(amount) else exact(amount) for amount in (loss.epsilon, loss.rho))
+        amounts = (loss.epsilon, loss.rho, loss.divergence if self.order <= loss.order else math.inf)
+        epsilon, rho, own = (amount if math.isinf(amount) else exact(amount) for amount in amounts)
         by_rho = rho if math.isinf(rho) else Fraction(self.order) * rho
-        return Sums(epsilon, rho, min(epsilon, by_rho))
+        return Sums(epsilon, rho, min(epsilon, by_rho, own))
 
     def admits(self, sums: Sums) -> bool:
         return sums.epsilon <= exact(self.epsilon) or (self.delta > 0 and sums.divergence <= self.divergence)

@@ -258,6 +258,8 @@ def _repair(repair: dict[str, Any]) -> str:
 
 
 def _cost(loss: Any) -> str:
+    if not math.isinf(loss.divergence):
+        return f"Rényi divergence = {loss.divergence:.4g}"
     return f"rho = {loss.rho:.4g}" if math.isinf(loss.epsilon) else f"epsilon = {loss.epsilon:.4g}"
 
 

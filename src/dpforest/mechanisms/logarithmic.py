@@ -12,8 +12,10 @@ from dpforest.mechanisms.exact import bernoulli, uniform_below
 
 # A gamma is a multiple of 1 / STEPS.
 STEPS = 1 << 40
-# More than the relative error of ``best_of_runs``: a few roundings of 2**-53 each.
+# More than the relative error of ``best_of_runs`` and ``divergence``: a few roundings of 2**-53 each.
 ROUNDING = 2.0**-40
+# Chances below gamma times exp(-FAR) are one cell of ``divergence``, all others are N_CELLS.
+FAR, N_CELLS = 12.0, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class Logarithmic:
             low, high = (middle, high) if _mean(middle) > mean_runs else (low, middle)
         return cls(Fraction(max(1, round(high * STEPS)), STEPS))
 
+    @property
+    def mean(self) -> float:
+        """The expected number of runs."""
+        return _mean(float(self.gamma))
+
     def draw(self, entropy: Entropy) -> int:
         """A number of runs, drawn by rejection on whole numbers."""
         number = np.empty(1, dtype=np.int64)
@@ -57,6 +64,45 @@ class Logarithmic:
         gamma, shrunk = float(self.gamma), math.exp(-epsilon)
         rise = math.log1p(-(1 - gamma) * math.expm1(-epsilon) / (shrunk + gamma))
         return (epsilon + rise) * (1 + ROUNDING)
+
+    def divergence(self, order: float, rho: float) -> float:
+        """The Rényi divergence of an order above 1 that releasing the best run costs, if a run is rho-zCDP; rounded up.
+
+        Privacy:
+            Claim: it is at most order rho + log(m gamma max u'**(order - 1) / u**order) / (order - 1) for the mean m of k,
+                u = gamma + (1 - gamma) t and u' = gamma + (1 - gamma) t', the largest over t in 0 .. 1 with t' = 1 if
+                log(1/t) < rho, else exp(-(sqrt(log(1/t)) - sqrt(rho))**2).
+            Because: as above P[y] is Q(y) times the mean of f' between F(< s) and F(<= s), with f' = m gamma / u. The map
+                (p, q) -> p**order q**(1 - order) is convex, so the sum over y of P[y]**order P'[y]**(1 - order) is at most
+                that of Q(y)**order Q'(y)**(1 - order), which is exp((order - 1) order rho), times the largest
+                f'(x)**order f'(x')**(1 - order). There t and t' are chances of one event (a better run, or one that ties
+                and wins by lot) by Q and Q'. Each order a > 1 bounds t'**a t**(1 - a) by exp((a - 1) a rho); the best of
+                these bounds on t' is that of the claim. It grows with t, so in a cell of t both u at its lower and u' at its
+                upper end are on the safe side. [papernot2022, Theorem 2] has m and 2 sqrt(rho log(1/gamma)) - rho for the
+                largest m gamma / u and log(u'/u), each taken alone.
+            Assumes: as above.
+        """
+        gamma, far = float(self.gamma), -math.log(self.gamma)
+        log_u, log_other = self._logs(rho, N_CELLS)
+        lower = np.append(-far, log_u[:-1])  # the first cell begins at t = 0
+        largest = float(np.max((order - 1) * log_other - order * lower))
+        terms = (order * rho, math.log(gamma * self.mean) / (order - 1), largest / (order - 1))
+        size = math.fsum(map(abs, terms)) + order * (1 + far) / (order - 1)
+        return math.fsum(terms) + ROUNDING * size
+
+    def promising_order(self, rho: float, epsilon: float, orders: np.ndarray) -> float:
+        """The order among these at which ``divergence`` gives about the least delta at epsilon; any is valid."""
+        log_u, log_other = self._logs(rho, N_CELLS >> 8)
+        largest = np.max((orders[:, None] - 1) * log_other - orders[:, None] * log_u, axis=1)
+        log_delta = (orders - 1) * (orders * rho - epsilon + np.log1p(-1 / orders)) - np.log(orders) + largest
+        return float(orders[np.argmin(log_delta)])
+
+    def _logs(self, rho: float, n_cells: int) -> tuple[np.ndarray, np.ndarray]:
+        """Logarithms of u and u' of ``divergence`` at the ends of cells of t, the least t first."""
+        gamma, root = float(self.gamma), math.sqrt(rho)
+        far = np.linspace((math.sqrt(FAR - math.log(gamma)) + root) ** 2, 0, n_cells + 1)  # log(1/t)
+        other = np.maximum(np.sqrt(far) - root, 0) ** 2
+        return np.log(gamma + (1 - gamma) * np.exp(-far)), np.log(gamma + (1 - gamma) * np.exp(-other))
 
     def of_one_run(self, epsilon: float) -> float:
         """The epsilon that a single run may cost, so that releasing the best costs ``epsilon``; rounded down."""

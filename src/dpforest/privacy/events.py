@@ -14,6 +14,8 @@ KINDS = ("sequential", "parallel", "bootstrap")
 SPLITS, COUNTS, LEAVES = "splits", "counts", "leaves"
 # The parameter of a mechanism that names frequent values: the part of delta that it takes.
 THRESHOLD_DELTA = "delta"
+# The mechanism that releases the best of several runs, and its parameter for the delta at which its rho holds.
+SELECTION, AT_DELTA = "private selection", "at_delta"
 # Before ``FORMAT`` 2 a ledger kept a purpose as one text. These are taken apart; any other text is a kind as it stands.
 FORMAT = 2
 OLD_LABELS = tuple(
@@ -95,7 +97,8 @@ class Mechanism:
     their bound and a ``rate``, geometric and K-norm noise ``l1`` and a ``rate``, Gaussian noise ``l2_squared`` and a
     ``variance``.
     Where noisy counts decide which values are named, also the ``threshold`` that they must reach, and the ``delta`` of the
-    protected unit for values that only its records have. Ledgers of earlier versions have no parameters.
+    protected unit for values that only its records have. The best of several runs has the ``gamma`` of their number, the
+    loss ``of_one_run``, and the delta ``at_delta`` for which its rho stands. Ledgers of earlier versions have no parameters.
     """
 
     name: str

@@ -30,6 +30,7 @@ from dpforest.privacy.amounts import exact, round_up
 from dpforest.privacy.events import (
     FORMAT,
     KINDS,
+    SELECTION,
     THRESHOLD_DELTA,
     Charge,
     Leak,
@@ -143,6 +144,12 @@ class Ledger:
     def sample_share(self) -> Fraction:
         """The share of the secret sample that the trees were grown from; 1 if they were grown from all records."""
         return min(book.accountant.share for book in self.books)
+
+    @property
+    def selection(self) -> Charge | None:
+        """The charge for releasing the best of several runs, which is the last one, if this is a search's ledger."""
+        last = self.root.children[-1:]
+        return next((entry for entry in last if isinstance(entry, Charge) and entry.mechanism.name == SELECTION), None)
 
     @property
     def leaks(self) -> list[Leak]:

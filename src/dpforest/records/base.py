@@ -249,6 +249,17 @@ class Judged(Protocol):
         """
 
 
+@runtime_checkable
+class Searched(Protocol):
+    """A source that can be parted into records to train on and records to score with, for a private search."""
+
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[Searched, Searched]":
+        """Two sources ``in_one_book``, of the records to train on and of those held out; see ``Counter.hold_out``."""
+
+    def hits(self, forest: Forest) -> Sealed[np.ndarray]:
+        """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``hits_and_misses``."""
+
+
 class Source(Protocol):
     """A vault: a table that was checked against its schema and is not yet encoded."""
 
@@ -281,6 +292,13 @@ class Source(Protocol):
         """The same records (also those that were drawn of each person), with the target read within another range.
 
         Close the source that it came from, not this one.
+        """
+
+    @property
+    def in_one_book(self) -> bool:
+        """Whether all that is asked of it is charged to one book of a ledger, as in a run of a private search.
+
+        It then gives no secret sample, which would have a book of its own.
         """
 
     @property

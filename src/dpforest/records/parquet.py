@@ -18,6 +18,7 @@ import pyarrow as pa
 from dpforest.common.progress import Step
 from dpforest.common.threads import Workers
 from dpforest.errors import TableError
+from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Openable, Rows
@@ -29,11 +30,13 @@ from dpforest.records.columns import (
     read_columns,
     read_numbers,
 )
+from dpforest.records.draws import draw_held_out
 from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.memory.vault import count_around, encode, sealed_rows
 from dpforest.records.parquet_rows import DAMAGED, File, check_ids, open_files, row_groups
 from dpforest.records.people import People, read_ids
 from dpforest.records.sample import draw_kept
+from dpforest.records.scoring import tally_hits
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.domain import Domain
 from dpforest.schema.scales import N_BINS
@@ -76,6 +79,7 @@ class ParquetVault(Guarded, Openable):
         self._workers = workers
         self._kept: np.ndarray | None = None
         self._values: np.ndarray | None = None
+        self.in_one_book = False
 
     @classmethod
     def seal(
@@ -96,7 +100,7 @@ class ParquetVault(Guarded, Openable):
 
     def tally(self) -> np.ndarray:
         """The number of records, ``(1,)``, not sealed: for workers of a cluster, where numbers are added up before that."""
-        if self._people is not None or self._among is not None:
+        if self._people is not None or self._among is not None or self._kept is not None:
             return np.array([np.count_nonzero(self._read_once()[1])])
         counts, lock = np.zeros(1, dtype=np.int64), Lock()
 
@@ -146,7 +150,34 @@ class ParquetVault(Guarded, Openable):
         other._values, other._kept = self._read_once()
         return other
 
-    can_sample: ClassVar[bool] = True
+    @property
+    def can_sample(self) -> bool:
+        return not self.in_one_book
+
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[ParquetVault, ParquetVault]":
+        """Two vaults, of the records to train on and of those held out; see ``Searched``."""
+        held = draw_held_out(len(self._read_once()[1]), share, entropy)
+        return self._part(~held), self._part(held)
+
+    def _part(self, own: np.ndarray) -> "ParquetVault":
+        """A vault of all rows in which those not in the mask are left out, as rows without a target are."""
+        part, (values, kept) = ParquetVault(self._files, self.schema, self._workers, sample=self._sample), self._read_once()
+        part._values, part._kept, part.in_one_book = values, kept & own, True
+        return part
+
+    def hits(self, forest: Forest) -> Sealed[np.ndarray]:
+        """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``Searched``."""
+        target_codes, totals, lock = self._target_codes(), np.zeros((1, 2), dtype=np.int64), Lock()
+
+        def add(first: int, batch: pa.Table, thread: int, workers: Workers) -> None:
+            own = target_codes[first : first + batch.num_rows]
+            codes = encode(read_columns(batch, self.schema), forest.domain, workers)[:, own >= 0]
+            sums = tally_hits(forest, np.ascontiguousarray(codes), own[own >= 0], self.schema.target)
+            with lock:
+                np.add(totals, sums, out=totals)
+
+        self._each_batch([*self.schema.features], add)
+        return Sealed(totals)
 
     def sampled(self, share: Fraction, entropy: Entropy) -> "ParquetVault":
         """The vault of a secret sample of the records, or persons, whose rows are kept in memory; see ``Source``."""

@@ -49,17 +49,22 @@ def sum_errors(y: Any, predicted: np.ndarray, target: Bounded) -> Sealed[np.ndar
     """
     values = true_values(y, target)
     kept = ~np.isnan(values)
-    return _steps_missed(np.abs(values - predicted)[kept] / target.span)
+    return Sealed(_steps_missed(np.abs(values - predicted)[kept] / target.span))
 
 
-def _steps_missed(shares: np.ndarray) -> Sealed[np.ndarray]:
-    """Sealed sums ``(1, 2)`` of steps hit and missed, from each record's error as a share of the target's range."""
+def _steps_missed(shares: np.ndarray) -> np.ndarray:
+    """Sums ``(1, 2)`` of steps hit and missed, from each record's error as a share of the target's range."""
     missed = np.rint(TARGET_STEPS * np.clip(shares, 0, 1)).astype(np.int64)
-    return Sealed(np.array([[(TARGET_STEPS - missed).sum(), missed.sum()]]))
+    return np.array([[(TARGET_STEPS - missed).sum(), missed.sum()]])
 
 
 def hits_and_misses(forest: Forest, codes: np.ndarray, target_codes: np.ndarray, target: Target) -> Sealed[np.ndarray]:
-    """Sealed sums ``(1, 2)`` of hits and misses of a forest on records, given as codes ``(n_features, n_records)``.
+    """The sums of ``tally_hits``, sealed."""
+    return Sealed(tally_hits(forest, codes, target_codes, target))
+
+
+def tally_hits(forest: Forest, codes: np.ndarray, target_codes: np.ndarray, target: Target) -> np.ndarray:
+    """Sums ``(1, 2)`` of hits and misses of a forest on records, given as codes ``(n_features, n_records)``.
 
     For classes each record is a hit or a miss; for a bounded target it has ``TARGET_STEPS`` steps over the range of
     ``target``, by which its codes are, some of which are missed.
@@ -72,6 +77,6 @@ def hits_and_misses(forest: Forest, codes: np.ndarray, target_codes: np.ndarray,
     shares = forest.predict(codes)
     if isinstance(forest.target, Classes) or isinstance(target, Classes):
         n_hits = int(np.count_nonzero(forest.decided(shares, codes) == target_codes))
-        return Sealed(np.array([[n_hits, len(target_codes) - n_hits]]))
+        return np.array([[n_hits, len(target_codes) - n_hits]])
     predicted = forest.target.mean_of(shares[:, 1])
     return _steps_missed(np.abs((predicted - target.range[0]) / target.span - target_codes / FINE_STEPS))

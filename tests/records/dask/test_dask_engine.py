@@ -162,7 +162,7 @@ def held_records(key, index, size, share):
 class BothVaults:
     """A table on the cluster and in memory."""
 
-    counter, gaps, can_sample = DaskCounter, DaskVault.gaps, False
+    counter, gaps, can_sample, in_one_book = DaskCounter, DaskVault.gaps, False, False
 
     def __init__(self, schema, client, given=None):
         whole = table(schema)

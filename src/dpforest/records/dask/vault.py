@@ -124,6 +124,8 @@ class DaskVault(Guarded):
         """The vault of the same records with the target read within another range."""
         return DaskVault(self._table.narrowed(target), self._client)
 
+    in_one_book = False
+
     @property
     def can_sample(self) -> bool:
         """Whether the rows of a partition are the same, in the same order, whenever they are read: those of files are."""

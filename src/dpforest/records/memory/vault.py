@@ -69,7 +69,7 @@ class Vault(Guarded, Openable):
         self._numbers = numbers  # (n_rows,) a bounded target as it was given, to be read again within another range
         self._workers = workers
         self._ids, self._people = ids, people
-        self.can_sample = True
+        self.in_one_book = False
 
     @classmethod
     def seal(
@@ -96,6 +96,10 @@ class Vault(Guarded, Openable):
     def _target_codes(self) -> np.ndarray:
         """The target code of each row, -1 for one that is left out; drawn once, so that all answers are about one set."""
         return self._given_codes if self._people is None else self._people.leave_out([self._ids], self._given_codes)
+
+    @property
+    def can_sample(self) -> bool:
+        return not self.in_one_book
 
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
@@ -145,7 +149,7 @@ class Vault(Guarded, Openable):
         return self.counter(codes, target_codes, domain, self.schema.target, self._workers)
 
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[Vault, Vault]":
-        """Two vaults, of the records to train on and of those held out; see ``Counter.hold_out``."""
+        """Two vaults, of the records to train on and of those held out; see ``Searched``."""
         held = draw_held_out(self._target_codes.size, share, entropy)
         return self._part(~held), self._part(held)
 
@@ -153,7 +157,7 @@ class Vault(Guarded, Openable):
         """A vault of all rows in which those not in the mask are left out, as rows without a target are."""
         codes = np.where(kept, self._target_codes, -1)
         part = Vault(self._columns, codes, self.schema, self._workers, numbers=self._numbers)
-        part.can_sample = False  # the ledger of a search has its parts side by side, and no book for a sample of one
+        part.in_one_book = True
         return part
 
     def hits(self, forest: Forest) -> Sealed[np.ndarray]:

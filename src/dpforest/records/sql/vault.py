@@ -183,6 +183,8 @@ class SqlVault(Guarded):
         """The vault of the same records with the target read within another range."""
         return SqlVault(self._table, replace(self.schema, target=target), self._session)
 
+    in_one_book = False
+
     @property
     def can_sample(self) -> bool:
         """Whether records can have coins of their own: they are drawn once, and kept in a temporary table."""

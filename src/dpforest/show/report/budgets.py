@@ -7,9 +7,10 @@ from datetime import date
 from typing import Any
 
 from dpforest.budget import Budget, Cap, Loss
-from dpforest.budget.fits import what_a_fit_is, what_a_search_is
+from dpforest.budget.fits import loss_of_search, what_a_fit_is, what_a_search_is
 from dpforest.budget.handle import MOST_CHARACTERS_OF_WHAT
 from dpforest.errors import ParameterError, shown
+from dpforest.mechanisms import Logarithmic
 
 
 def budget_content(budget: Budget | None, model: Any) -> dict[str, Any] | None:
@@ -18,7 +19,7 @@ def budget_content(budget: Budget | None, model: Any) -> dict[str, Any] | None:
         return None
     if not isinstance(budget, Budget):
         raise ParameterError(f"budget must be what Budget.open gives, or None, not {shown(budget)}.")
-    position, cap, charged = budget.position(), budget.cap, _charged(model)
+    position, cap, charged = budget.position(), budget.cap, _charged(model, budget.order)
     releases = [
         shown_release(release, cap)
         | {
@@ -38,6 +39,7 @@ def shown_release(release: dict[str, Any], cap: Cap) -> dict[str, Any]:
         "settled": loss is not None,
         "epsilon": None if loss is None else loss.epsilon,
         "rho": None if loss is None else loss.rho,
+        "divergence": None if loss is None else loss.divergence,
         "at_most": max(cap.stated(cap.sums(outcome)) for outcome in release["outcomes"]),
     }
 
@@ -50,9 +52,10 @@ def _is_of_the_day(release: dict[str, Any], began: str | None) -> bool:
     return 0 <= (date.fromisoformat(release["time"][:10]) - date.fromisoformat(began)).days <= 1
 
 
-def _charged(model: Any) -> tuple[str, Loss]:
-    """What a budget is charged for a model, as a fit or as a search does it."""
+def _charged(model: Any, order: float) -> tuple[str, Loss]:
+    """What a budget is charged for a model, as a fit or as a search does it; see ``Budget.order``."""
     statement, ledger = model.privacy_, model.ledger_
-    if any(entry["mechanism"] == "private selection" for entry in ledger.entries()):
-        return what_a_search_is(statement.own_recipe), Loss.pure(ledger.epsilon)
+    if ledger.selection is not None:
+        law = Logarithmic(ledger.selection.mechanism.parameters["gamma"])
+        return what_a_search_is(statement.own_recipe), loss_of_search(law, ledger.epsilon, ledger.delta, order)
     return what_a_fit_is(statement.recipe, statement.own_recipe)[:MOST_CHARACTERS_OF_WHAT], Loss.of_ledger(ledger)
