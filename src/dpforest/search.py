@@ -199,7 +199,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
                 raise ParameterError(f"{name} must be a number in {low} .. {high}, not {shown(value)}.")
         if estimator.delta != 0:
             raise ParameterError("The search is proved for delta = 0; set delta=0 on the estimator.")
-        for name in ("random_state", "budget", "max_rows_per_person", "class_weight"):
+        for name in ("random_state", "budget", "max_rows_per_person", "class_weight", "earlier_model"):
             if getattr(estimator, name, None) is not None:
                 hints = {"budget": "give it to the search", "class_weight": "set it on best_estimator_, after the search"}
                 hint = hints.get(name, "the search's promise does not cover it")

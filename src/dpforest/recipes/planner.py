@@ -23,6 +23,7 @@ from dpforest.recipes.plans.classes import (
     Shape,
     few_rows,
     is_numeric,
+    one_more_tree,
     one_tree,
     sequential,
     signal_of,
@@ -73,10 +74,13 @@ def _plan_for(product: float, kind: str, facts: Facts, n_trees: int | None, dept
     signal = signal_of(facts)
     is_by_numbers = kind == "more classes" and is_numeric(facts)
     least = ONE_TREE[f"{kind} by numbers" if is_by_numbers else kind]
-    if n_trees == 1 or not 1 < facts.n_classes <= MOST_CLASSES:
+    is_open = 1 < facts.n_classes <= MOST_CLASSES  # to trees that add up
+    if facts.n_earlier and is_open and (n_trees == 1 or (n_trees is None and not has_many and signal < least)):
+        return one_more_tree(product, facts, depth)
+    if n_trees == 1 or not is_open:
         return one_tree(product, facts)
     is_small = not has_many and product < FEW_ROWS and facts.n_features <= MOST_MARGINAL_TREES
-    if is_small and n_trees is depth is None:
+    if is_small and n_trees is depth is None and not facts.n_earlier:
         return few_rows(product, facts)
     if n_trees is None and not has_many and signal < least:
         return one_tree(product, facts)
