@@ -1,8 +1,8 @@
 """What a fit gains from an earlier model, and what a stale one costs it.
 
-``python -m benchmarks.earlier``, with ``DPFOREST_DATA`` set, prints a line for each table, budget and case: mean accuracy over
-splits ± its standard error and, of two classes, the area under the ROC curve. A quarter of the rows is for testing; one half of
-the others is the table of the earlier fit and one half that of the new one. Cases:
+``python -m benchmarks.earlier``, with ``DPFOREST_DATA`` set, prints a line for each table, budget and case: mean accuracy
+over splits ± its standard error and, of two classes, the area under the ROC curve. A quarter of the rows is for testing; one
+half of the others is the table of the earlier fit and one half that of the new one. Cases:
 
     fresh       a fit to the new half alone
     fresh, 2x   the same with twice epsilon, which is what a record in both tables loses by both fits
@@ -14,6 +14,7 @@ the others is the table of the earlier fit and one half that of the new one. Cas
 import sys
 from collections.abc import Iterator
 from itertools import product
+from math import isnan
 from statistics import mean, stdev
 from typing import Any
 
@@ -80,7 +81,7 @@ def lines(tables: list[str]) -> Iterator[str]:
 
 
 def _cell(found: tuple[float, ...]) -> str:
-    return f"{mean(found):.3f} ± {stdev(found) / len(found) ** 0.5:.3f}"
+    return "-" if isnan(found[0]) else f"{mean(found):.3f} ± {stdev(found) / len(found) ** 0.5:.3f}"
 
 
 if __name__ == "__main__":

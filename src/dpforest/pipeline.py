@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dpforest.errors import ParameterError, SchemaError
 from dpforest.forest.tree import Estimate, Forest
-from dpforest.growing.earlier import is_kept, starting
+from dpforest.growing.earlier import covers, is_better, share_of, starting
 from dpforest.growing.learnt_lists import learn_lists, threshold_delta
 from dpforest.growing.target_range import with_range
 from dpforest.growing.together import Together
@@ -15,7 +15,7 @@ from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.parts.shape import Facts
 from dpforest.privacy.accountants import WHOLE, make_accountant
-from dpforest.privacy.amounts import divide, exact, round_down
+from dpforest.privacy.amounts import add, divide, exact, round_down
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
@@ -44,8 +44,8 @@ def fit_forest(
 ) -> Forest:
     """The released forest of a recipe on the rows of a vault, within the budget of the gate's ledger.
 
-    ``earlier`` is a released forest of trees that add up, for a schema with the same features and target: if it is worth it on
-    these rows, its trees come first, and their cuts, lists of values and range of the target are used again.
+    ``earlier`` is a released forest of trees that add up, for a schema with the same features and target: if it is worth it
+    on these rows, its trees come first, and their cuts, lists of values and range of the target are used again.
 
     Privacy: all releases pass the gate; what this function returns is public.
     """
@@ -101,13 +101,16 @@ def _followed(
     vault: Source, earlier: Forest, facts: Facts, amount: float, gate: Gate, progress: Callable[[str], None]
 ) -> tuple[Counter | None, float]:
     """The records by the codes of an earlier model, or None if that is not worth keeping; and the amount that is left."""
-    if isinstance(earlier.target, Bounded) and earlier.target != vault.schema.target:
-        vault = vault.narrowed(earlier.target)
+    target, share = earlier.target, share_of(facts)
+    own, rest = divide(amount, [share, 1 - share])
+    if isinstance(target, Bounded) and target != vault.schema.target:
+        of_range, own = divide(own, [1, 1])
+        if not covers(vault, target, of_range, gate):
+            return None, add(own, rest)
+        vault = vault.narrowed(target)
     counter = vault.encode(earlier.domain, progress)
     progress("encoded")
-    kept, amount = is_kept(counter, earlier, facts, amount, gate)
-    progress(f"earlier model {'kept' if kept else 'left'}")
-    return counter if kept else None, amount
+    return counter if is_better(counter, earlier, own, gate) else None, rest
 
 
 def _encoded(
@@ -119,7 +122,7 @@ def _encoded(
     gate: Gate,
     progress: Callable[[str], None],
 ) -> tuple[Counter, float]:
-    """The records by codes of their own, which a range of the target and a grid may have to be released for; what is left."""
+    """The records by codes for which a range of the target and a grid may have to be released, and what is left."""
     if recipe.target_range is not None:
         target, amount = recipe.target_range.release(vault, amount, gate, facts)
         vault = vault.narrowed(target)

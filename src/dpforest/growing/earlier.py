@@ -14,16 +14,16 @@ import numpy as np
 
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS, Forest
+from dpforest.growing.target_scale import count_below, edges_within
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import Facts
 from dpforest.parts.voting import LogShares
-from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import MOST_WEIGHT, AllTrees, Counter, Scored, Valued
-from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Target
+from dpforest.records.base import MOST_WEIGHT, AllTrees, Counter, Scored, Source, Valued
+from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Classes, Target
 
 KEPT = "earlier model"  # the kind of purpose of the choice
 # The choice gets what makes its noise that of a hundredth of the records, as far as that is between these shares.
@@ -36,6 +36,8 @@ MOST_OVER = 2.4
 # How far from a bounded target a prediction counts as nothing but wrong, as a fraction of the range.
 HALF_WIDTH = 0.25
 MOST_NEAR = TARGET_STEPS // 2  # the score of a record that is predicted exactly
+HURDLE = 5  # by how much a record must be nearer to the model than to its mean, as scores count it
+OUTSIDE = 4  # a record outside of the earlier range of the target weighs as much as so many inside
 MOST_SCORE = 1 << 29  # of a record, in steps; see ``Scored``
 # Class shares of a leaf that stand for 0, so that it has log-odds.
 LEAST_LEAF_SHARE = 0.001
@@ -43,9 +45,10 @@ LEAST_LEAF_SHARE = 0.001
 
 def additive(forest: Forest) -> Forest:
     """The forest with votes that add up; raises for trees that vote otherwise, unless there is only one."""
-    known = {} if len(forest.released) else {"released": forest.is_leaf}
+    if not len(forest.released):  # a file does not keep which counts are sums
+        forest = replace(forest, released=forest.is_leaf)
     if forest.link != "shares":
-        return replace(forest, **known)
+        return forest
     if forest.n_trees > 1:
         raise ParameterError(
             f"The earlier model has {forest.n_trees} trees that vote each for itself; new trees can only follow trees that "
@@ -55,9 +58,9 @@ def additive(forest: Forest) -> Forest:
         shares = np.maximum(forest.shares, LEAST_LEAF_SHARE)
         shares /= shares.sum(axis=1, keepdims=True)
         vote = LogShares()
-        return replace(forest, **known, shares=shares, votes=vote.of_shares(shares), link=vote.link, draws=False)
+        return replace(forest, shares=shares, votes=vote.of_shares(shares), link=vote.link, draws=False)
     means = np.rint(FINE_STEPS * forest.shares[:, 1]) / FINE_STEPS
-    return replace(forest, **known, votes=np.stack([1 - means, means], axis=1), link="sum", draws=False)
+    return replace(forest, votes=np.stack([1 - means, means], axis=1), link="sum", draws=False)
 
 
 def starting(recipe: Recipe, forest: Forest | None) -> Recipe:
@@ -93,32 +96,54 @@ def follow(counter: Counter, forest: Forest, gate: Gate) -> None:
         cast(Scored, counter).add_scores(in_steps(tree))
 
 
-def is_kept(counter: Counter, forest: Forest, facts: Facts, amount: float, gate: Gate) -> tuple[bool, float]:
-    """Whether the earlier model is kept, by how well it does on the records, and what is left of ``amount``.
+def is_better(counter: Counter, forest: Forest, amount: float, gate: Gate) -> bool:
+    """Whether the earlier model does better on the records than knowing nothing or, of a bounded target, its own mean.
 
     Privacy:
-        Claim: costs at most the share of ``amount`` that it takes.
+        Claim: costs ``amount``.
         Because: the earlier model does not depend on the records (it is public, or was released and is charged elsewhere).
             Given it, each option scores the sum over records of a whole number in 0 .. w that follows from the record alone,
             with w = MOST_WEIGHT for classes and MOST_NEAR for a bounded target. An added record raises each score by 0 .. w:
             the choice is monotone, of width w.
-        Assumes: records count once; the share follows from public or released facts.
+        Assumes: records count once.
     """
-    own, rest = divide(amount, [share_of(facts), 1 - share_of(facts)])
     is_classes = isinstance(counter.target, Classes)
     scores = _class_scores(counter, forest, gate) if is_classes else _mean_scores(counter, forest, gate)
-    chosen = gate.select(scores, None, option_bound(counter.target), own, Purpose(KEPT))
-    return bool(chosen[0]), rest
+    return bool(gate.select(scores, None, option_bound(counter.target), amount, Purpose(KEPT))[0])
+
+
+def covers(source: Source, target: Bounded, amount: float, gate: Gate) -> bool:
+    """Whether most records have a target within the range that an earlier fit released, and so can be read by it.
+
+    Privacy:
+        Claim: costs ``amount``.
+        Because: the range does not depend on the records. One option scores the number of records within it, the other
+            OUTSIDE times the number of those beside it: an added record raises one of them, by 1 or by OUTSIDE. So the
+            choice is monotone, of width OUTSIDE.
+        Assumes: as ``is_better``.
+    """
+    public = source.schema.target
+    assert isinstance(public, Bounded)
+    ends = np.array([target.range[0], np.nextafter(target.range[1], np.inf)])
+    edges = edges_within(ends, public)
+    scores = source.count_targets(edges).map(partial(range_scores, edges, ends, public.range[0]))
+    return bool(gate.select(scores, None, Bound(0, OUTSIDE), amount, Purpose(KEPT, "range"))[0])
+
+
+def range_scores(edges: np.ndarray, ends: np.ndarray, low: float, counts: np.ndarray) -> np.ndarray:
+    """Scores ``(1, 2)`` of leaving the range and of keeping it, for records by the number of edges at or below them."""
+    below, up_to = count_below(edges, counts, ends, low)
+    return np.array([[OUTSIDE * (counts.sum() - (up_to - below)), up_to - below]])
 
 
 def share_of(facts: Facts) -> float:
-    """The share of the budget that the choice takes."""
+    """The share of the budget that the choices take."""
     product = facts.n_rows * facts.epsilon if facts.n_rows > 0 else 0.0
     return min(max(RECORDS / max(product, 1.0), LEAST_SHARE), MOST_SHARE)
 
 
 def option_bound(target: Target) -> Bound:
-    """The least and the greatest change of an option's score when a record is added; proved in ``is_kept``."""
+    """The least and the greatest change of an option's score when a record is added; proved in ``is_better``."""
     return Bound(0, MOST_WEIGHT if isinstance(target, Classes) else MOST_NEAR)
 
 
@@ -160,17 +185,18 @@ def _mean_scores(counter: Counter, forest: Forest, gate: Gate) -> Sealed[np.ndar
         else:
             scored.add_scores(np.array([[mean]], dtype=np.int32))
         scored.set_residual_window(round(HALF_WIDTH * FINE_STEPS))
-        found.append(cast(Valued, counter).count_values(0, 1).map(near_score))
+        hurdle = 0 if is_model else HURDLE
+        found.append(cast(Valued, counter).count_values(0, 1).map(partial(near_score, hurdle)))
     return Sealed.concatenate(found).map(_one_row)
 
 
-def near_score(counts: np.ndarray) -> np.ndarray:
-    """The score ``(1,)`` of predictions: by how many steps each record is nearer than HALF_WIDTH, summed.
+def near_score(hurdle: int, counts: np.ndarray) -> np.ndarray:
+    """The score ``(1,)`` of predictions: by how many steps each record is nearer than HALF_WIDTH, summed, and a hurdle each.
 
     ``counts`` ``(1, TARGET_STEPS + 1)`` are records by what is left of their target, which is 0 in the middle.
     """
     steps = np.arange(TARGET_STEPS + 1)
-    return counts @ (MOST_NEAR - np.abs(steps - MOST_NEAR))
+    return counts @ np.minimum(MOST_NEAR - np.abs(steps - MOST_NEAR) + hurdle, MOST_NEAR)
 
 
 def _one_row(values: np.ndarray) -> np.ndarray:

@@ -148,19 +148,19 @@ class Sequential(Stages):
     is grown on one batch, and may spend as many times more. Without delta that is the same signal, rows times epsilon, for a
     fraction of the counting.
 
-    With ``start``, a forest that was released before, its trees come first, and already the first new tree is about what they
-    get wrong.
+    With ``start``, a forest that was released before, its trees come first, and the first new tree is about what they get
+    wrong.
 
     Privacy:
         Claim: costs at most ``amount``.
-        Because: given the released trees, those of ``start`` among them, the weight of a record is a function of that record alone and at most
-            MOST_WEIGHT, so an added record changes no other record's weight and moves the counts of one node of a level by
-            at most that: each tree costs its budget (``grow``), each other step its own, and they add up (adaptive
-            sequential composition), whatever a step makes of released values. What a step leaves follows from released
-            values too, and is divided among those that come later. Given the draws, an added record is counted in one batch
-            only, and its draw depends on no other record: whatever the trees of a round release, those of other batches have
-            the same law with and without it, given what was released before. So a round costs what its dearest tree costs
-            (parallel composition, which may be adaptive), and rounds add up.
+        Because: given the released trees, those of ``start`` among them, the weight of a record is a function of that record
+            alone and at most MOST_WEIGHT, so an added record changes no other record's weight and moves the counts of one
+            node of a level by at most that: each tree costs its budget (``grow``), each other step its own, and they add up
+            (adaptive sequential composition), whatever a step makes of released values. What a step leaves follows from
+            released values too, and is divided among those that come later. Given the draws, an added record is counted in
+            one batch only, and its draw depends on no other record: whatever the trees of a round release, those of other
+            batches have the same law with and without it, given what was released before. So a round costs what its dearest
+            tree costs (parallel composition, which may be adaptive), and rounds add up.
         Assumes: the numbers of trees are public or follow from released values; so does the order of features.
     """
 
@@ -186,8 +186,8 @@ class Sequential(Stages):
             if not isinstance(phase, Phase):
                 if self.start is not None:
                     raise ParameterError(
-                        f"{type(phase).__name__} of recipe {recipe.name!r} looks at classes and not at what trees get wrong, so "
-                        "it cannot follow an earlier model."
+                        f"{type(phase).__name__} of recipe {recipe.name!r} cannot follow an earlier model: it does not look "
+                        "at what that gets wrong."
                     )
                 phase.check(recipe)
                 continue
@@ -230,8 +230,9 @@ class Sequential(Stages):
 class SequentialMeans(Stages):
     """One tree after the other, each on the residuals of a bounded target; the means of their leaves add up.
 
-    The first tree sees the target, unless it follows those of ``start``, a forest that was released before; each later one its distance from the prediction so far, clipped to ``half_width`` (a
-    fraction of the range) on both sides, of which it adds the share ``rate``.
+    The first tree sees the target, unless it follows those of ``start``, a forest that was released before; each later one
+    its distance from the prediction so far, clipped to ``half_width`` (a fraction of the range) on both sides, of which it
+    adds the share ``rate``.
 
     Privacy:
         Claim: costs at most ``amount``.

@@ -1,4 +1,4 @@
-"""The released model that a fit starts from: how it is given, what must agree, and what is said of it. Public values only."""
+"""The released model that a fit starts from: how it is given, what must agree, what is said of it. Public values only."""
 
 import os
 from collections.abc import Iterator
@@ -50,16 +50,10 @@ class Earlier:
             there = "here not" if missing else "only here"
             name = sorted(missing or schema.features.keys() - own.features.keys())[0]
             raise SchemaError(f"The earlier model has other columns: {name!r} is {there}. {SAME}")
-        for name, part in own.features.items():
-            if schema.features[name] != part:
-                raise SchemaError(
-                    f"Column {name!r} of the earlier model is {_words(part)}, and of this schema {_words(schema.features[name])}. "
-                    f"{SAME}"
-                )
-        if schema.target != own.target:
-            raise SchemaError(
-                f"The target of the earlier model is {_words(own.target)}, and of this schema {_words(schema.target)}. {SAME}"
-            )
+        parts = {f"column {name!r}": (part, schema.features[name]) for name, part in own.features.items()}
+        for what, (then, now) in {**parts, "the target": (own.target, schema.target)}.items():
+            if then != now:
+                raise SchemaError(f"In the earlier model {what} is {_words(then)}, and in this schema {_words(now)}. {SAME}")
         return replace(schema, features={name: schema.features[name] for name in own.features})
 
     @property
@@ -73,8 +67,8 @@ class Earlier:
         """Sentences of the statement of a fit from this model, which released ``forest``."""
         if forest.n_earlier:
             yield (
-                f"the first {counted(forest.n_earlier, 'tree')} are those of the earlier model, which a private choice found "
-                "worth keeping; its cuts, its lists of values and its range of the target are used again"
+                f"the first {counted(forest.n_earlier, 'tree')} are those of the earlier model, which a private choice "
+                "found worth keeping; its cuts, its lists of values and its range of the target are used again"
             )
         else:
             yield "a private choice found the earlier model no help on these records, so that all trees are new"

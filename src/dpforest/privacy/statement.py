@@ -28,7 +28,6 @@ LARGE_DELTA = "delta = {:.3g} is larger than 1 / (number of rows)"
 WEAKENING = (UNCOVERED.partition(";")[0], LARGE_DELTA.partition("{")[0])
 
 
-
 @dataclass(frozen=True)
 class Before:
     """What a statement says of an earlier model that the fit started from: its own loss, and which model it is."""
@@ -94,7 +93,8 @@ class Statement:
         if not self.holds:
             return "No privacy guarantee holds for this model: " + "; ".join(self.reasons) + "."
         if self.outside:
-            return f"Not proved by the library: {self.proof}. If what they declare is true, this model {self._promise}{self._since}"
+            promise = f"{self._promise}{self._since}"
+            return f"Not proved by the library: {self.proof}. If what they declare is true, this model {promise}"
         proof = f" {self.proof[0].upper()}{self.proof[1:]}." if self.own_recipe else ""
         return f"This model {self._promise}{proof}{self._since}"
 
@@ -134,7 +134,7 @@ class Statement:
                 loses no more than a person does who has it, so of persons and records the sum holds for records.
             Assumes: the guarantees of all of them hold.
         """
-        parts = (self, *self.earlier)
+        parts: list[Statement | Before] = [self, *self.earlier]
         epsilon, delta = (_sum_up([getattr(part, name) for part in parts]) for name in ("epsilon", "delta"))
         return epsilon, min(delta, 1.0), "person" if all(part.unit == "person" for part in parts) else "record"
 

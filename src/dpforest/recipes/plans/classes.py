@@ -141,10 +141,12 @@ def few_rows(product: float, facts: Facts) -> Recipe:
     return replace(recipe, stages=Sequential((_constant(0.03), score)), n_trees=1, depth=depth)
 
 
-def one_more_tree(product: float, facts: Facts, depth: int | None) -> Recipe:
-    """The recipe of a single tree that corrects an earlier model."""
-    shape = Shape(below=math.inf, n_trees=1, depth=one_tree(product, facts).depth, rate=1.0)
-    return sequential(shape, facts, None, depth)
+def one_more(product: float, facts: Facts) -> Shape:
+    """The shape of a single tree that corrects an earlier model, as deep as one that stands alone.
+
+    Of more classes the steps of leaves are in all directions at once, and in full they would go too far.
+    """
+    return Shape(below=math.inf, n_trees=1, depth=one_tree(product, facts).depth, rate=1.0 if facts.n_classes == 2 else 0.5)
 
 
 def _constant(share: float) -> Phase:
