@@ -158,13 +158,14 @@ def _class_scores(counter: Counter, forest: Forest, gate: Gate) -> Sealed[np.nda
 def lead_gains(n_classes: int) -> np.ndarray:
     """What a record adds to the score of either option, ``(2, n_bins)``, by how far the earlier score of its class leads.
 
-    The loss is log(1 + r exp(-lead)), where r stands for the other classes: 1 for one, and for more the root of their
+    It adds to one of them: by how much the log-loss of knowing nothing is smaller than that of the model, or larger. That of
+    the model is log(1 + r exp(-lead)), where r stands for the other classes: 1 for one, and for more the root of their
     number, between the best of them alone and all of them as strong as the best.
     """
     leads = (np.arange(N_BINS) - N_BINS // 2 + 0.5) * WIDTH / SCORE_STEPS
-    none, worst = math.log(n_classes), math.log(n_classes) + MOST_OVER
-    losses = np.minimum(np.log1p(math.sqrt(n_classes - 1) * np.exp(-leads)), worst)
-    return np.floor(MOST_WEIGHT * (1 - np.stack([np.full(N_BINS, none), losses]) / worst)).astype(np.int64)
+    over = np.log1p(math.sqrt(n_classes - 1) * np.exp(-leads)) - math.log(n_classes)
+    gains = np.clip(np.stack([over, -over]) / max(MOST_OVER, math.log(n_classes)), 0, 1)
+    return np.floor(MOST_WEIGHT * gains).astype(np.int64)
 
 
 def lead_scores(gains: np.ndarray, counts: np.ndarray) -> np.ndarray:
