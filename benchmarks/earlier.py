@@ -27,7 +27,7 @@ from dpforest.datasets import load_dataset
 from dpforest.estimators import DPForestClassifier
 from dpforest.schema import Schema
 
-TABLES = ("adult", "bank_additional", "covertype_93k", "nursery")
+TABLES = ("adult", "credit_default", "connect4")
 BUDGETS = tuple(product((0.1, 1.0), (0.0, 1e-5)))
 CASES = ("fresh", "fresh, 2x", "earlier", "moved", "stale")
 N_SEEDS = 5

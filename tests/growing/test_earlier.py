@@ -9,7 +9,17 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from tests.support.strategies import recipe_of
 
-from dpforest import Bounded, Budget, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
+from dpforest import (
+    Bounded,
+    Budget,
+    Categorical,
+    Classes,
+    DPForestClassifier,
+    DPForestRegressor,
+    Numeric,
+    Schema,
+    load_model,
+)
 from dpforest.errors import ModelFileError, ParameterError, SchemaError
 from dpforest.forest.tree import SCORE_STEPS
 from dpforest.growing.earlier import MOST_SCORE, additive, follow, in_steps
@@ -246,7 +256,11 @@ def _two():
     [
         ({"a": Numeric(0, 1)}, ["no", "yes"], "'b' is here not"),
         ({**FEATURES, "c": Numeric(0, 1)}, ["no", "yes"], "'c' is only here"),
-        ({**FEATURES, "a": Numeric(0, 2)}, ["no", "yes"], r"column 'a' is Numeric\(0, 1\), and in this schema Numeric\(0, 2\)"),
+        (
+            {**FEATURES, "a": Numeric(0, 2)},
+            ["no", "yes"],
+            r"column 'a' is Numeric\(0, 1\), and in this schema Numeric\(0, 2\)",
+        ),
         (FEATURES, ["yes", "no"], "the target is Classes"),
     ],
 )
@@ -261,7 +275,9 @@ def test_a_model_of_another_task_is_refused():
     refused(classifier(earlier_model=regressor().fit(rows, values)), SchemaError, "the target is Bounded")
 
 
-@pytest.mark.parametrize("given", [classifier(), "no such file.dpf", 3, SequentialMeans()], ids=lambda given: type(given).__name__)
+@pytest.mark.parametrize(
+    "given", [classifier(), "no such file.dpf", 3, SequentialMeans()], ids=lambda given: type(given).__name__
+)
 def test_what_is_no_fitted_model_is_refused(given):
     refused(classifier(earlier_model=given), (ParameterError, ModelFileError), "fitted model|cannot be read")
 
