@@ -9,6 +9,7 @@ from dpforest import Bounded, DPForestClassifier, DPForestRegressor, pipeline
 from dpforest.audit.cases import generate
 from dpforest.audit.replay import replay
 from dpforest.audit.subject import Subject
+from dpforest.errors import NothingLearntWarning
 from dpforest.growing import earlier
 from dpforest.privacy.base import Bound
 
@@ -43,7 +44,7 @@ def replays(folder, seeds):
         rows, target = case.tables()[0]
         STARTS.append(str(folder / f"{len(STARTS)}.dpf"))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore", NothingLearntWarning)
             kind(case.schema, epsilon=5.0, delta=0.1, random_state=seed).fit(rows[::2], target[::2]).save(STARTS[-1])
         (first, _), findings = replay(subject, case)
         if not first.failed:

@@ -12,10 +12,10 @@ from dpforest.errors import ModelFileError, SchemaError
 from dpforest.model.file import model_digest
 
 
-def fit(folder, out, *words, age=Numeric(0, 100)):
+def fit(folder, out, *words, oldest=100):
     ages = np.random.default_rng(0).uniform(0, 100, 2000)
     pd.DataFrame({"age": ages, "answer": np.where(ages > 50, "yes", "no")}).to_csv(folder / "t.csv", index=False)
-    Schema({"age": age}, Classes(["no", "yes"], name="answer")).to_file(folder / "s.json")
+    Schema({"age": Numeric(0, oldest)}, Classes(["no", "yes"], name="answer")).to_file(folder / "s.json")
     given = [str(folder / "t.csv"), "--schema", str(folder / "s.json"), "--epsilon", "5", "--out", str(folder / out)]
     return CliRunner().invoke(commands, ["fit", *given, *words])
 
@@ -36,6 +36,6 @@ def test_a_fit_starts_from_a_file_and_says_what_both_cost(tmp_path):
 def test_what_cannot_be_started_from_is_refused_before_anything_is_spent(tmp_path):
     assert fit(tmp_path, "first.dpf").exit_code == 0
     earlier = ("--earlier-model", str(tmp_path / "first.dpf"))
-    assert isinstance(fit(tmp_path, "second.dpf", *earlier, age=Numeric(0, 90)).exception, SchemaError)
+    assert isinstance(fit(tmp_path, "second.dpf", *earlier, oldest=90).exception, SchemaError)
     assert isinstance(fit(tmp_path, "second.dpf", "--earlier-model", str(tmp_path / "t.csv")).exception, ModelFileError)
     assert not (tmp_path / "second.dpf").exists()

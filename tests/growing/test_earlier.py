@@ -58,7 +58,10 @@ def classifier(n_classes=2, **parameters):
     return DPForestClassifier(Schema(FEATURES, Classes(LABELS[n_classes])), **parameters)
 
 
-def regressor(target=Bounded(0, 1), **parameters):
+UNIT = Bounded(0, 1)
+
+
+def regressor(target=UNIT, **parameters):
     return DPForestRegressor(Schema(FEATURES, target), **{"epsilon": math.inf, "n_trees": 5, "max_depth": 2} | parameters)
 
 
