@@ -97,11 +97,8 @@ def test_the_choices_of_toys_lose_what_is_charged_and_no_less():
         return np.array([worse, 1 - worse] if gap >= 0 else [1 - worse, worse])
 
     gains, width = lead_gains(2), option_bound(Classes([0, 1])).width
-    tables = [
-        np.array(bins, dtype=int)
-        for n in range(4)
-        for bins in itertools.combinations_with_replacement(range(0, N_BINS, 15), n)
-    ]
+    leads = range(0, N_BINS, 25)
+    tables = [np.array(own, dtype=int) for n in range(3) for own in itertools.combinations_with_replacement(leads, n)]
     losses = {}
     for smaller, table, new in itertools.product((1.0, 0.9), tables, range(0, N_BINS, 5)):
         one, two = gains[:, table].sum(axis=1), gains[:, [*table, new]].sum(axis=1)
