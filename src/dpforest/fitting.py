@@ -206,7 +206,7 @@ def seal_table(
     if y is None:
         raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None.")
     X, schema = resolve_schema(model, X, y)
-    schema = _checked(model, recipe, expanded(schema, partial(names_of, X)), earlier)
+    schema = _checked(model, recipe, expanded(schema, partial(names_of, X)), earlier, X)
     vault = Vault.seal(X, y, schema, n_jobs, groups, people)
     keep_names(model, X, schema)
     return schema, vault
@@ -228,7 +228,7 @@ def seal_elsewhere(
     if isinstance(model.schema, str):
         raise SchemaError(f"Rows that are not in memory need a Schema; schema={ASSUMED!r} cannot look at them.")
     _, schema = resolve_schema(model)
-    schema = _checked(model, recipe, expanded(schema, partial(names_of, table), besides=[groups]), earlier)
+    schema = _checked(model, recipe, expanded(schema, partial(names_of, table), besides=[groups]), earlier, table)
     vault = seal(schema, people)
     model.n_features_in_, model.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
     return schema, vault
@@ -238,13 +238,19 @@ def _seal_file(path: Any, n_jobs: int, groups: Any, schema: Schema, people: Peop
     return ParquetVault.seal(path, schema, n_jobs, groups, people)
 
 
-def _checked(model: Any, recipe: Recipe, schema: Schema, earlier: Earlier | None) -> Schema:
+def _checked(model: Any, recipe: Recipe, schema: Schema, earlier: Earlier | None, table: Any) -> Schema:
     """The schema, in the order of an earlier model if there is one; raises if the fit cannot use it."""
     recipe.check(schema)
-    if earlier is not None:
-        return earlier.agreed(schema)  # lists of values are those of the earlier model
-    _check_lists(model, recipe, schema)
-    return schema
+    if earlier is None:
+        _check_lists(model, recipe, schema)
+        return schema
+    agreed = earlier.agreed(schema)  # lists of values are those of the earlier model
+    if [*agreed.features] != [*schema.features] and names_of(table) is None:
+        raise SchemaError(
+            "The earlier model has its columns in another order than this schema, and an array has no names. "
+            "Give a table with names, or a schema in that order. Nothing was spent."
+        )
+    return agreed
 
 
 def _earlier_model(model: Any, recipe: Recipe) -> Earlier | None:

@@ -303,6 +303,8 @@ def test_columns_may_come_in_another_order():
     assert model.forest_.n_earlier == 5
     assert [*model.schema_.features] == ["a", "b"]
     assert (model.predict(frame) == labels_of(values, 2)).mean() > 0.9
+    # An array has no names, so that its columns would be taken for others.
+    refused(DPForestClassifier(schema, earlier_model=earlier), SchemaError, "another order", rows[:, ::-1])
 
 
 # --- what is said of it ---------------------------------------------------------------------------------------------
