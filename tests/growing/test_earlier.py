@@ -31,6 +31,7 @@ from dpforest.parts.voting import LogShares
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.statement import Statement
 from dpforest.records.memory.vault import Vault
 from dpforest.schema import FINE_STEPS
 
@@ -345,6 +346,22 @@ def test_a_model_without_guarantee_passes_that_on_and_no_budget_pays_for_it(tmp_
     sound = classifier(epsilon=1.0, earlier_model=fitted(epsilon=2.0), budget=budget).fit(*_two())
     assert sound.privacy_.holds
     assert budget.spent == sound.ledger_.spent
+
+
+@pytest.mark.parametrize("wrong", [{"epsilon": "nan"}, {"delta": 2}, {"unit": "year"}, {"holds": 1}, {"recipe": 3}, {"more": 0}])
+def test_a_statement_whose_earlier_models_no_fit_has_is_refused(wrong):
+    content = classifier(epsilon=1.0, earlier_model=fitted(epsilon=2.0)).fit(*_two()).privacy_.to_dict()
+    assert Statement.from_dict(content).earlier[0].epsilon == 2.0
+    content["earlier"][0] |= wrong
+    with pytest.raises((ValueError, TypeError)):
+        Statement.from_dict(content)
+
+
+def test_what_weakens_the_promise_of_the_earlier_model_weakens_this_one():
+    earlier = fitted(epsilon=2.0, delta=0.01)
+    model = classifier(epsilon=1.0, earlier_model=earlier).fit(*_two())
+    assert earlier.privacy_.cautions
+    assert model.privacy_.cautions == tuple(f"{each} (said of the earlier model)" for each in earlier.privacy_.cautions)
 
 
 def test_persons_and_records_add_up_for_records():

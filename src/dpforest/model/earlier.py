@@ -72,6 +72,7 @@ class Earlier:
             )
         else:
             yield "a private choice found the earlier model no help on these records, so that all trees are new"
+        yield from (f"{caution} (said of the earlier model)" for caution in self.privacy.cautions)
         if self.broken:
             yield f"a {unit} that is in the table of this fit alone loses at most epsilon = {epsilon:.4g} all the same"
 
