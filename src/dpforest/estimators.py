@@ -54,6 +54,7 @@ class _DPForest(BaseEstimator):
         n_jobs: int | None = None,
         max_rows_per_person: int | None = None,
         budget: Budget | None = None,
+        earlier_model: Any = None,
     ) -> None:
         self.schema = schema
         self.epsilon = epsilon
@@ -67,6 +68,7 @@ class _DPForest(BaseEstimator):
         self.n_jobs = n_jobs
         self.max_rows_per_person = max_rows_per_person
         self.budget = budget
+        self.earlier_model = earlier_model
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by their names; a name from elsewhere is refused with what it is called here."""
@@ -278,6 +280,11 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
         What each class counts when predicting: its released share is multiplied by its weight (1 for a label that is not
         given). ``"balanced"`` weighs by the released counts of the classes. Training, noise and ledger do not depend on it,
         and ``set_params`` changes it without a new fit.
+    earlier_model : fitted model, path or None
+        A released model of the same schema, such as last month's, or its file. New trees then correct what its trees get
+        wrong on these records, unless a private choice finds that it is no help; what it cost is not charged again. See
+        ``privacy_`` for records that are in both tables. (Not scikit-learn's ``warm_start``: ``fit`` never goes on from
+        an earlier call of itself.)
 
     Attributes
     ----------
@@ -311,11 +318,12 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
         max_rows_per_person: int | None = None,
         budget: Budget | None = None,
         class_weight: dict[Any, float] | str | None = None,
+        earlier_model: Any = None,
     ) -> None:
         self.class_weight = class_weight
         super().__init__(
             schema, epsilon, delta, recipe, variant, n_trees, max_depth, recipe_params, random_state, n_jobs,
-            max_rows_per_person, budget,
+            max_rows_per_person, budget, earlier_model,
         )  # fmt: skip
 
     @property

@@ -29,10 +29,12 @@ from dpforest.errors import (
     UncoveredWarning,
     shown,
 )
+from dpforest.growing.earlier import starting
 from dpforest.growing.learnt_lists import INSTEAD, check_delta
 from dpforest.mechanisms import Entropy
 from dpforest.model.class_weights import check_class_weight
 from dpforest.model.doubts import released_doubts, uncertain_range
+from dpforest.model.earlier import Earlier
 from dpforest.model.file import today, versions
 from dpforest.parts.recipe import COMMON_PARAMETERS, Recipe, outside_parts
 from dpforest.parts.secret_sample import ALL_ROWS
@@ -60,7 +62,7 @@ from dpforest.show.gaps import gaps
 ASSUMED = "assume-public"
 FITTED = ("forest_", "privacy_", "schema_", "classes_", "made_with_", "trained_on_")
 # Gives the schema of a table that a recipe accepts, and its sealed rows; of each person at most as many as ``People`` says.
-Seal = Callable[[Recipe, People | None], tuple[Schema, Source]]
+Seal = Callable[[Recipe, People | None, Earlier | None], tuple[Schema, Source]]
 
 
 def fit_estimator(
@@ -79,11 +81,15 @@ def fit_estimator(
     printed = _printed_form(model, recipe)
     # Also where a schema was read off rows before, and then kept.
     broken = _not_private(model, model.random_state is not None, getattr(model.schema, "source", model.schema))
+    earlier = _earlier_model(model, recipe)
+    broken += [] if earlier is None else earlier.broken
     check_budget(model.budget, _unit(model), [*broken, *(printed.leaks if printed else ())])
     ledger, whose = Ledger(_accountant(model)), whose_parts(model, recipe)
+    if earlier is not None:  # whose trees may be part of the model
+        whose["outside"] = tuple(sorted({*whose["outside"], *earlier.privacy.outside}))
     ledger.proof, parts = proof_in_words(recipe.name, model.variant, **whose), fingerprint(recipe, type(model))
     gate = make_gate(ledger, model.random_state)
-    schema, vault = seal(recipe, None if groups is None else People(ledger.rows, gate.entropy))
+    schema, vault = seal(recipe, None if groups is None else People(ledger.rows, gate.entropy), earlier)
     check_support(vault, recipe.needs if printed is None else [Openable], f"Recipe {recipe.name!r}")
     used = recipe
     if model.budget is not None and ledger.delta > 0:
@@ -98,11 +104,12 @@ def fit_estimator(
             vars(model).pop(name, None)
         model.ledger_ = ledger
         if printed is None:
-            forest = fit_forest(vault, used, gate, **shape, progress=progress or (lambda step: None))
+            start = None if earlier is None else earlier.forest
+            forest = fit_forest(vault, used, gate, **shape, progress=progress or (lambda step: None), earlier=start)
         else:
             forest = fit_published(vault, recipe, printed, gate, **shape)
     model.schema_, model.forest_, model.made_with_, model.trained_on_ = schema, forest, versions(), began
-    model.privacy_ = _state(model, recipe, gate.entropy, uncovered, fingerprint=parts, **whose)
+    model.privacy_ = _state(model, recipe, gate.entropy, uncovered, earlier, fingerprint=parts, **whose)
     if isinstance(schema.target, Classes):
         model.classes_ = forest.labels
     if ledger.leaks:
@@ -184,7 +191,9 @@ def _unit(model: Any) -> str:
     return "record" if model.max_rows_per_person is None else "person"
 
 
-def seal_table(model: Any, X: Any, y: Any, groups: Any, recipe: Recipe, people: People | None) -> tuple[Schema, Source]:
+def seal_table(
+    model: Any, X: Any, y: Any, groups: Any, recipe: Recipe, people: People | None, earlier: Earlier | None = None
+) -> tuple[Schema, Source]:
     """The checked schema and the sealed rows of a table or a Parquet file; sets what scikit-learn keeps of a table."""
     if isinstance(X, Vault | ParquetVault):
         return X.schema, X
@@ -192,15 +201,12 @@ def seal_table(model: Any, X: Any, y: Any, groups: Any, recipe: Recipe, people: 
     if isinstance(X, str | os.PathLike):
         if y is not None:
             raise TableError("A file has its target in a column that the schema names; pass y with a table only.")
-        return seal_elsewhere(
-            model, X, lambda schema, people: ParquetVault.seal(X, schema, n_jobs, groups, people), recipe, people, groups
-        )
+        seal = partial(_seal_file, X, n_jobs, groups)
+        return seal_elsewhere(model, X, seal, recipe, people, earlier, groups)
     if y is None:
         raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None.")
     X, schema = resolve_schema(model, X, y)
-    schema = expanded(schema, partial(names_of, X))
-    recipe.check(schema)
-    _check_lists(model, recipe, schema)
+    schema = _checked(model, recipe, expanded(schema, partial(names_of, X)), earlier, X)
     vault = Vault.seal(X, y, schema, n_jobs, groups, people)
     keep_names(model, X, schema)
     return schema, vault
@@ -212,6 +218,7 @@ def seal_elsewhere(
     seal: Callable[[Schema, People | None], Source],
     recipe: Recipe,
     people: People | None,
+    earlier: Earlier | None = None,
     groups: Any = None,
 ) -> tuple[Schema, Source]:
     """The checked schema and the sealed rows of a table that is not in memory; sets what scikit-learn keeps of a table.
@@ -221,12 +228,39 @@ def seal_elsewhere(
     if isinstance(model.schema, str):
         raise SchemaError(f"Rows that are not in memory need a Schema; schema={ASSUMED!r} cannot look at them.")
     _, schema = resolve_schema(model)
-    schema = expanded(schema, partial(names_of, table), besides=[groups])
-    recipe.check(schema)
-    _check_lists(model, recipe, schema)
+    schema = _checked(model, recipe, expanded(schema, partial(names_of, table), besides=[groups]), earlier, table)
     vault = seal(schema, people)
     model.n_features_in_, model.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
     return schema, vault
+
+
+def _seal_file(path: Any, n_jobs: int, groups: Any, schema: Schema, people: People | None) -> Source:
+    return ParquetVault.seal(path, schema, n_jobs, groups, people)
+
+
+def _checked(model: Any, recipe: Recipe, schema: Schema, earlier: Earlier | None, table: Any) -> Schema:
+    """The schema, in the order of an earlier model if there is one; raises if the fit cannot use it."""
+    recipe.check(schema)
+    if earlier is None:
+        _check_lists(model, recipe, schema)
+        return schema
+    agreed = earlier.agreed(schema)  # lists of values are those of the earlier model
+    if [*agreed.features] != [*schema.features] and names_of(table) is None:
+        raise SchemaError(
+            "The earlier model has its columns in another order than this schema, and an array has no names. "
+            "Give a table with names, or a schema in that order. Nothing was spent."
+        )
+    return agreed
+
+
+def _earlier_model(model: Any, recipe: Recipe) -> Earlier | None:
+    """The model that a fit starts from, if one is given; raises if the fit cannot start from any."""
+    earlier = Earlier.of(model.earlier_model)
+    if earlier is not None and model.variant == "published":
+        raise ParameterError(f"The printed form of {recipe.name!r} starts from no earlier model. Use variant='private'.")
+    if earlier is not None and recipe.planner is None:
+        starting(recipe, earlier.forest)
+    return earlier
 
 
 def _check_lists(model: Any, recipe: Recipe, schema: Schema) -> None:
@@ -289,13 +323,17 @@ def _not_private(model: Any, seeded: bool, source: Any) -> list[str]:
     return [reason for reason, applies in reasons.items() if applies]
 
 
-def _state(model: Any, recipe: Recipe, entropy: Entropy, uncovered: list[str], **parts: Any) -> Statement:
+def _state(
+    model: Any, recipe: Recipe, entropy: Entropy, uncovered: list[str], earlier: Earlier | None, **parts: Any
+) -> Statement:
     """The statement about a forest that was just released: what is promised, or why nothing is."""
     schema, ledger = model.schema_, model.ledger_
     reasons = _not_private(model, entropy.seeded, schema.source)
     reasons += [f"{leak.label}: {leak.reason}" for leak in ledger.leaks]
+    reasons += [] if earlier is None else earlier.broken
     public = ["names, bounds and categories of the features", "classes or bounds of the target"]
     public += ["number of rows"] if schema.n_rows is not None else []
+    public += [] if earlier is None else ["the earlier model that the fit started from"]
     return Statement(
         epsilon=ledger.spent,
         delta=ledger.delta,
@@ -304,15 +342,16 @@ def _state(model: Any, recipe: Recipe, entropy: Entropy, uncovered: list[str], *
         recipe=recipe.name,
         variant=model.variant,
         public=tuple(public),
-        notes=tuple(_notes(model, recipe, uncovered)),
+        notes=tuple(_notes(model, recipe, uncovered, earlier)),
         seeded=entropy.seeded,
         unit=_unit(model),
         rows=ledger.rows,
+        earlier=() if earlier is None else earlier.stated(),
         **parts,
     )
 
 
-def _notes(model: Any, recipe: Recipe, uncovered: list[str]) -> Iterator[str]:
+def _notes(model: Any, recipe: Recipe, uncovered: list[str], earlier: Earlier | None) -> Iterator[str]:
     """Sentences of the statement that weaken or explain the promise."""
     schema, ledger = model.schema_, model.ledger_
     if model.variant == "published" and not ledger.leaks:
@@ -320,6 +359,8 @@ def _notes(model: Any, recipe: Recipe, uncovered: list[str]) -> Iterator[str]:
     if ledger.delta > 0 and not any(book.accountant.delta for book in ledger.books):
         yield "for this number of rows the plan makes pure-epsilon releases only, so delta was not used"
     yield from uncertain_range(model.forest_, schema, ledger)
+    if earlier is not None:
+        yield from earlier.notes(model.forest_, ledger.spent, _unit(model))
     if any(child.purpose.kind in GRID for child in ledger.root.children):
         for gap in gaps(schema, ledger):
             if gap.unknown.paid_for == GRID:

@@ -1,12 +1,13 @@
 """The pipeline of one fit, from a vault to a released forest. Sees sealed values, by protocol. Read this first."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
 from dpforest.errors import ParameterError, SchemaError
 from dpforest.forest.tree import Estimate, Forest
+from dpforest.growing.earlier import covers, is_better, share_of, starting
 from dpforest.growing.learnt_lists import learn_lists, threshold_delta
 from dpforest.growing.target_range import with_range
 from dpforest.growing.together import Together
@@ -14,13 +15,13 @@ from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.parts.shape import Facts
 from dpforest.privacy.accountants import WHOLE, make_accountant
-from dpforest.privacy.amounts import divide, exact, round_down
+from dpforest.privacy.amounts import add, divide, exact, round_down
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.recipes.published.base import Published
 from dpforest.recipes.published.compiling import compile_forest
-from dpforest.records.base import Openable, Source, check_support
+from dpforest.records.base import Counter, Openable, Scored, Source, Valued, check_support
 from dpforest.schema import Bounded, Classes, Numeric, Schema
 from dpforest.schema.domain import MOST_TABLED, Domain, too_long
 
@@ -39,8 +40,12 @@ def fit_forest(
     n_trees: int | None = None,
     max_depth: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
+    earlier: Forest | None = None,
 ) -> Forest:
     """The released forest of a recipe on the rows of a vault, within the budget of the gate's ledger.
+
+    ``earlier`` is a released forest of trees that add up, for a schema with the same features and target: if it is worth it
+    on these rows, its trees come first, and their cuts, lists of values and range of the target are used again.
 
     Privacy: all releases pass the gate; what this function returns is public.
     """
@@ -51,16 +56,21 @@ def fit_forest(
         raise ParameterError(NO_COINS)
     # A plan weighs records against their noise, so by the epsilon that a record sees.
     facts = public_facts(vault.schema, recipe, ledger.accountant.record_epsilon, ledger.delta)
+    if earlier is not None:
+        facts = replace(facts, n_earlier=earlier.n_trees)
+        starting(recipe.resolve(facts, n_trees, max_depth), earlier).check(vault.schema)
+        check_support(vault, [Scored, Valued], "A fit from an earlier model")
     amount, measured = ledger.accountant.budget, None
     if vault.schema.n_rows is None and recipe.shaped(n_trees, max_depth).needs_rows:
         measured, amount = _noisy_rows(vault, recipe.n_rows_share, gate)
         facts = replace(facts, n_rows=measured.value)
     share = recipe.secret_sample.share(facts) if vault.can_sample else WHOLE
     facts = sampled_facts(facts, share, ledger)
-    recipe = recipe.resolve(facts, n_trees, max_depth)
+    sketch, recipe = recipe, starting(recipe.resolve(facts, n_trees, max_depth), earlier)
     recipe.check(vault.schema)
     pure, of_lists = recipe.without_delta and not vault.in_one_book, 0.0
-    if vault.schema.learnt:
+    learns = bool(vault.schema.learnt) and earlier is None
+    if learns:
         pure = pure or isinstance(recipe.sample, PoissonBootstrap)  # which has no analysis with delta
         of_lists = threshold_delta(ledger.delta, pure)
     if share < 1 or (ledger.delta > 0 and (pure or of_lists > 0)):
@@ -68,10 +78,52 @@ def fit_forest(
     if share < 1:
         vault = vault.sampled(share, gate.entropy)
         progress("sample drawn")
-    lists = dict[str, list[str]]()
-    if vault.schema.learnt:
+    lists = {} if earlier is None else earlier.domain.lists
+    if learns:
         lists, amount = learn_lists(vault, amount, gate, progress)
-    facts = replace(facts, n_trees=recipe.n_trees, delta=ledger.accountant.delta)
+    facts = replace(facts, delta=ledger.accountant.delta)
+    counter = None
+    if earlier is not None:
+        counter, amount = _followed(vault, earlier, facts, amount, gate, progress)
+        if counter is None:  # the rest is a fit as without an earlier model
+            facts, earlier = replace(facts, n_earlier=0), None
+            recipe = sketch.resolve(facts, n_trees, max_depth)
+    facts = replace(facts, n_trees=recipe.n_trees)
+    if counter is None:
+        counter, amount = _encoded(vault, recipe, lists, facts, amount, gate, progress)
+    if recipe.first_look is not None:
+        recipe, amount = recipe.first_look.release(counter, recipe, amount, gate)
+    stages = recipe.stages or Together()
+    forest = stages.train(counter, recipe, amount, gate, facts, progress)
+    return replace(forest, n_records=measured, n_earlier=0 if earlier is None else earlier.n_trees)
+
+
+def _followed(
+    vault: Source, earlier: Forest, facts: Facts, amount: float, gate: Gate, progress: Callable[[str], None]
+) -> tuple[Counter | None, float]:
+    """The records by the codes of an earlier model, or None if that is not worth keeping; and the amount that is left."""
+    target, share = earlier.target, share_of(facts)
+    own, rest = divide(amount, [share, 1 - share])
+    if isinstance(target, Bounded) and target != vault.schema.target:
+        of_range, own = divide(own, [1, 1])
+        if not covers(vault, target, of_range, gate):
+            return None, add(own, rest)
+        vault = vault.narrowed(target)
+    counter = vault.encode(earlier.domain, progress)
+    progress("encoded")
+    return counter if is_better(counter, earlier, own, gate) else None, rest
+
+
+def _encoded(
+    vault: Source,
+    recipe: Recipe,
+    lists: Mapping[str, list[str]],
+    facts: Facts,
+    amount: float,
+    gate: Gate,
+    progress: Callable[[str], None],
+) -> tuple[Counter, float]:
+    """The records by codes for which a range of the target and a grid may have to be released, and what is left."""
     if recipe.target_range is not None:
         target, amount = recipe.target_range.release(vault, amount, gate, facts)
         vault = vault.narrowed(target)
@@ -80,11 +132,7 @@ def fit_forest(
         domain, amount = recipe.learned_grid.release(vault, domain, recipe.grid.bins, facts.n_rows, amount, gate)
     counter = vault.encode(domain, progress)
     progress("encoded")
-    if recipe.first_look is not None:
-        recipe, amount = recipe.first_look.release(counter, recipe, amount, gate)
-    stages = recipe.stages or Together()
-    forest = stages.train(counter, recipe, amount, gate, facts, progress)
-    return replace(forest, n_records=measured)
+    return counter, amount
 
 
 def fit_published(

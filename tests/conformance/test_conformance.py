@@ -533,6 +533,23 @@ def test_the_same_seed_gives_the_same_forest_where_all_trees_see_all_records(bac
     assert gates[0].ledger.entries() == gates[1].ledger.entries()
 
 
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_fits_from_an_earlier_model_ask_and_answer_as_in_memory(backend, task, moved):
+    table, schema = easy(24, task == "classification")
+    earlier = fit_forest(in_memory(table, schema), get_recipe("auto"), a_gate(math.inf), n_trees=3, max_depth=2)
+    if moved:  # by votes for what is not so; it is left then
+        earlier = replace(earlier, votes=-earlier.votes if earlier.link == "softmax" else 1 - earlier.votes)
+    gate, source = a_gate(math.inf), twin_source(backend, table, schema)
+    if backend.gaps.intersection(get_recipe("auto").needs):
+        with pytest.raises(ParameterError, match="asks for"):
+            fit_forest(source, get_recipe("auto"), gate, n_trees=3, max_depth=2, earlier=earlier)
+        assert gate.ledger.entries() == []
+        return
+    forest = fit_forest(source, get_recipe("auto"), gate, n_trees=3, max_depth=2, earlier=earlier)
+    assert (forest.n_earlier, forest.n_trees) == ((0, 3) if moved else (3, 6))
+
+
 @pytest.mark.parametrize("classes", [True, False])
 def test_disjoint_trees_learn_as_much_as_in_memory(backend, classes):
     table, schema = easy(600, classes, named=False)

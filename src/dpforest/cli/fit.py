@@ -35,6 +35,13 @@ Groups = Annotated[
 RowsPerPerson = Annotated[
     int | None, typer.Option(help="With --groups: how many rows of a person are used at most.", show_default=False)
 ]
+EarlierModel = Annotated[
+    Path | None,
+    typer.Option(
+        help="A model of the same schema to start from, such as last month's; its own loss is not charged again.",
+        show_default=False,
+    ),
+]
 ClassWeight = Annotated[
     list[str] | None,
     typer.Option(
@@ -67,6 +74,7 @@ def fit(
     scheduler: Scheduler = None,
     budget: BudgetName = None,
     class_weight: ClassWeight = None,
+    earlier_model: EarlierModel = None,
     n_jobs: Threads = -1,
     as_json: StatementAsJson = False,
     *,
@@ -112,6 +120,7 @@ def fit(
         n_jobs=n_jobs,
         budget=open_budget(budget),
         max_rows_per_person=max_rows_per_person,
+        earlier_model=earlier_model,
         **_class_weight(class_weight, facts.target),
     )
     path = _train(model, table, groups, scheduler, out)

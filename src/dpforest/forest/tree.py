@@ -69,6 +69,7 @@ class Forest:
     # each vote; 0 where it is not known. Empty if there is no such tree.
     vote_noise: np.ndarray = field(default_factory=lambda: np.empty(0))
     n_records: Estimate | None = None  # the noisy number of records that the fit measured to plan by; None if it did not
+    n_earlier: int = 0  # how many of the trees, the first ones, are those of an earlier model
 
     @property
     def n_nodes(self) -> int:

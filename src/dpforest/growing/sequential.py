@@ -10,6 +10,7 @@ import numpy as np
 from dpforest.common import progress as progressing
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS, Forest
+from dpforest.growing.earlier import follow
 from dpforest.growing.grower import grow
 from dpforest.growing.together import refined
 from dpforest.parts.part import Part
@@ -39,6 +40,7 @@ class Run:
     progress: Callable[[str], None]
     trees: list[Forest] = field(default_factory=list)
     n_batches: int = 1
+    n_before: int = 0  # of ``trees``, those that were there before the run
 
     @property
     def scored(self) -> Scored:
@@ -84,7 +86,7 @@ class Run:
         """Add the votes of a tree to the scores of the records, which are at its leaves."""
         self.scored.add_scores(np.rint(SCORE_STEPS * tree.votes).astype(np.int32))
         self.trees.append(tree)
-        done = min(len(self.trees), self.n_planned)
+        done = min(len(self.trees) - self.n_before, self.n_planned)
         self.progress(progressing.Step(f"tree {done} of {self.n_planned}", done, self.n_planned))
 
 
@@ -146,23 +148,28 @@ class Sequential(Stages):
     is grown on one batch, and may spend as many times more. Without delta that is the same signal, rows times epsilon, for a
     fraction of the counting.
 
+    With ``start``, a forest that was released before, its trees come first, and the first new tree is about what they get
+    wrong.
+
     Privacy:
         Claim: costs at most ``amount``.
-        Because: given the released trees, the weight of a record is a function of that record alone and at most
-            MOST_WEIGHT, so an added record changes no other record's weight and moves the counts of one node of a level by
-            at most that: each tree costs its budget (``grow``), each other step its own, and they add up (adaptive
-            sequential composition), whatever a step makes of released values. What a step leaves follows from released
-            values too, and is divided among those that come later. Given the draws, an added record is counted in one batch
-            only, and its draw depends on no other record: whatever the trees of a round release, those of other batches have
-            the same law with and without it, given what was released before. So a round costs what its dearest tree costs
-            (parallel composition, which may be adaptive), and rounds add up.
+        Because: given the released trees, those of ``start`` among them, the weight of a record is a function of that record
+            alone and at most MOST_WEIGHT, so an added record changes no other record's weight and moves the counts of one
+            node of a level by at most that: each tree costs its budget (``grow``), each other step its own, and they add up
+            (adaptive sequential composition), whatever a step makes of released values. What a step leaves follows from
+            released values too, and is divided among those that come later. Given the draws, an added record is counted in
+            one batch only, and its draw depends on no other record: whatever the trees of a round release, those of other
+            batches have the same law with and without it, given what was released before. So a round costs what its dearest
+            tree costs (parallel composition, which may be adaptive), and rounds add up.
         Assumes: the numbers of trees are public or follow from released values; so does the order of features.
     """
 
     phases: tuple[Step, ...]
     batches: int = 1
+    start: Forest | None = None
     in_sequence: ClassVar[bool] = True
     by_residuals: ClassVar[bool] = True
+    can_start: ClassVar[bool] = True
     needs = (Scored,)
 
     def __post_init__(self) -> None:
@@ -177,6 +184,11 @@ class Sequential(Stages):
             )
         for index, phase in enumerate(self.phases):
             if not isinstance(phase, Phase):
+                if self.start is not None:
+                    raise ParameterError(
+                        f"{type(phase).__name__} of recipe {recipe.name!r} cannot follow an earlier model: it does not look "
+                        "at what that gets wrong."
+                    )
                 phase.check(recipe)
                 continue
             step = replace(recipe, **phase.parts, stages=replace(self, phases=()), n_trees=0)
@@ -185,7 +197,7 @@ class Sequential(Stages):
                 raise ParameterError(
                     f"{type(step.narrow).__name__} of recipe {recipe.name!r} needs records that count once."
                 )
-            if index or phase.n_trees > 1:
+            if index or phase.n_trees > 1 or self.start is not None:
                 step.criterion.bound(MOST_WEIGHT)  # refuses if it has no bound for weights
 
     @property
@@ -203,6 +215,9 @@ class Sequential(Stages):
         n_planned = sum(max(phase.n_trees, 1) for phase in self.phases)
         run = Run(counter, recipe, gate, facts, n_planned, progress, n_batches=self.batches)
         run.scored.start_scores()
+        if self.start is not None:
+            follow(counter, self.start, gate)
+            run.trees, run.n_before = [self.start], 1
         if self.batches > 1:
             run.scored.divide(self.batches, gate.entropy)
         for index, phase in enumerate(self.phases):
@@ -215,8 +230,9 @@ class Sequential(Stages):
 class SequentialMeans(Stages):
     """One tree after the other, each on the residuals of a bounded target; the means of their leaves add up.
 
-    The first tree sees the target; each later one its distance from the prediction so far, clipped to ``half_width`` (a
-    fraction of the range) on both sides, of which it adds the share ``rate``.
+    The first tree sees the target, unless it follows those of ``start``, a forest that was released before; each later one
+    its distance from the prediction so far, clipped to ``half_width`` (a fraction of the range) on both sides, of which it
+    adds the share ``rate``.
 
     Privacy:
         Claim: costs at most ``amount``.
@@ -227,7 +243,9 @@ class SequentialMeans(Stages):
 
     half_width: float = 0.25
     rate: float = 1.0
+    start: Forest | None = None
     in_sequence: ClassVar[bool] = True
+    can_start: ClassVar[bool] = True
     needs = (Scored,)
     targets = (Bounded,)
 
@@ -249,17 +267,21 @@ class SequentialMeans(Stages):
         assert isinstance(counter, Scored)
         counter.start_scores()
         trees: list[Forest] = []
+        n_before = 0
+        if self.start is not None:
+            follow(counter, self.start, gate)
+            trees, n_before = [self.start], self.start.n_trees
         for number in range(recipe.n_trees):
             counter.deal(AllTrees(1), gate.entropy)
-            if number:
+            if trees:
                 counter.set_residual_window(half)
-            with gate.ledger.scope(Purpose("tree", tree=number + 1)):
+            with gate.ledger.scope(Purpose("tree", tree=n_before + number + 1)):
                 tree = refined(grow(counter, step, budget, gate, facts), step)
-            votes = tree.votes if not number else self.rate * 2 * half / FINE_STEPS * (tree.votes - 0.5)
+            votes = tree.votes if not trees else self.rate * 2 * half / FINE_STEPS * (tree.votes - 0.5)
             steps = np.rint(FINE_STEPS * votes[:, 1:]).astype(np.int32)
             counter.add_scores(steps)
             exact = steps[:, 0] / FINE_STEPS
-            votes = np.stack([(1 - exact) if not number else -exact, exact], axis=1)
+            votes = np.stack([-exact if trees else 1 - exact, exact], axis=1)
             trees.append(replace(tree, votes=votes, link="sum"))
             progress(progressing.Step(f"tree {number + 1} of {recipe.n_trees}", number + 1, recipe.n_trees))
         return Forest.join(trees)

@@ -39,6 +39,8 @@ def check_header(header: dict[str, Any]) -> None:
         and _is_estimate(header["n_records"])
         and _is_date(header.get("trained_on"))
         and all(type(part) is float for part in header.get("vote_noise", []))
+        and _is_number(header.get("n_earlier", 0))
+        and isinstance(privacy.get("earlier", []), list)
         and _are_parameters(header["parameters"])
         and _is_amount(privacy["epsilon"])
         and _is_amount(privacy["delta"])
@@ -149,6 +151,7 @@ def _has_shapes(forest: Forest) -> bool:
         and forest.routes.shape[1] >= forest.domain.route_width
         and forest.noise.shape in ((0, 3), (forest.n_trees, 3))
         and forest.vote_noise.shape in ((0,), (forest.n_trees,))
+        and 0 <= forest.n_earlier < forest.n_trees
     )
 
 

@@ -44,6 +44,8 @@ NUMPY_HEAD = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '(<i8|<u2|<f8)', 'fortran_order': False, 'shape': "
     rb"\((\d{1,12}),(?: (\d{1,12}))?\), \} *\n", re.DOTALL,
 )  # fmt: skip
+# Parameters of an estimator that its file does not carry: the schema is there as it was fitted, the statement names models.
+NOT_KEPT = ("schema", "budget", "earlier_model")
 CHANGED = "the bytes of its file do not match their digest: it was damaged, or changed after it was saved"
 # Type and number of dimensions of each array.
 ARRAYS = {
@@ -118,6 +120,7 @@ def _content(model: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
         **({"trained_on": model.trained_on_} if model.trained_on_ else {}),
         **({"lists": forest.domain.lists} if model.schema_.learnt else {}),
         **({"vote_noise": forest.vote_noise.tolist()} if len(forest.vote_noise) else {}),
+        **({"n_earlier": forest.n_earlier} if forest.n_earlier else {}),
     }
     if isinstance(forest.target, Bounded) and forest.target != model.schema_.target:
         header["target_range"] = list(forest.target.range)
@@ -172,7 +175,7 @@ def _unpack(content: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str,
     is_canonical = text == _header_text(tagged) and is_packed(content, entries)
     digest = tagged.pop("digest", None)
     blobs = {name: blob for name, blob in entries.items() if name != HEADER}
-    return _untag(tagged), blobs, not is_canonical or digest != _digest(tagged, blobs)
+    return _untag(tagged) | {"digest": digest}, blobs, not is_canonical or digest != _digest(tagged, blobs)
 
 
 def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Forest:
@@ -199,6 +202,7 @@ def _understand(header: dict[str, Any], blobs: Mapping[str, memoryview]) -> Fore
         link=header["link"],
         n_records=None if measured is None else Estimate(**measured),
         vote_noise=np.array(header.get("vote_noise", []), dtype=np.float64),
+        n_earlier=header.get("n_earlier", 0),
         **arrays,
     )
     check_structure(forest)
@@ -240,7 +244,7 @@ def _split_cuts(cuts: np.ndarray, n_cuts: np.ndarray, features: tuple[Derived, .
 
 
 def _parameters(model: Any) -> dict[str, Any]:
-    parameters = {name: value for name, value in model.get_params(deep=False).items() if name not in ("schema", "budget")}
+    parameters = {name: value for name, value in model.get_params(deep=False).items() if name not in NOT_KEPT}
     if isinstance(parameters["recipe"], Recipe):
         parameters["recipe"] = parameters["recipe"].name
     # A seed may be a live generator; that the noise was seeded is in the statement.

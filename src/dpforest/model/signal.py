@@ -107,13 +107,13 @@ class Signal:
         }
 
     def balance(self) -> dict[str, Any] | None:
-        """Classes (or the mean) among the records that the trees hold together; None if no counts were released.
+        """Classes (or the mean) among the records that the trees hold together; None if no counts of them were released.
 
         Bands are None where the noise is not known; a share that may be anything has the band 0 .. 1.
         """
         held = self.forest.held
         size = float(held.sizes[0])
-        if self.release == "labels" or size <= 0:
+        if self.release == "labels" or size <= 0 or self.forest.n_earlier:
             return None
         content: dict[str, Any] = {"size": size, "size_band": None, "lead": None, "lead_band": None}
         if self.has_noise:

@@ -119,6 +119,7 @@ class Stages(Part, Protocol):
 
     in_sequence: ClassVar[bool] = False  # whether trees grow one at a time, each on all records
     by_residuals: ClassVar[bool] = False  # whether records also count by their residuals after the trees before
+    can_start: ClassVar[bool] = False  # whether they have a field ``start``: a released forest whose trees come first
 
     def train(
         self, counter: Counter, recipe: "Recipe", amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]

@@ -22,6 +22,7 @@ class Facts:
     mean_children: float  # mean number of children of a split, over features
     n_classes: int | None  # None for a bounded target
     n_trees: int = 1
+    n_earlier: int = 0  # the number of trees of an earlier model that the fit starts from
 
 
 @runtime_checkable

@@ -8,10 +8,11 @@ from typing import Any
 
 from dpforest.common.jsonable import jsonable
 from dpforest.common.pipelines import UNCOVERED
-from dpforest.common.text import roughly
+from dpforest.common.text import counted, roughly
 from dpforest.errors import shown_up
 from dpforest.forest.tree import Estimate
 from dpforest.privacy.accountants import is_whole
+from dpforest.privacy.amounts import exact, round_up
 from dpforest.privacy.page import statement_html
 
 UNITS = ("record", "person")
@@ -25,6 +26,29 @@ NOT_COVERED = (
 # The beginnings of notes that weaken the promise; other notes only explain it.
 LARGE_DELTA = "delta = {:.3g} is larger than 1 / (number of rows)"
 WEAKENING = (UNCOVERED.partition(";")[0], LARGE_DELTA.partition("{")[0])
+
+
+@dataclass(frozen=True)
+class Before:
+    """What a statement says of an earlier model that the fit started from: its own loss, and which model it is."""
+
+    epsilon: float
+    delta: float
+    unit: str
+    holds: bool
+    recipe: str
+    trained_on: str | None
+    digest: str | None  # the hash that its file carries
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> "Before":
+        """What ``asdict`` made of it; raises for values that no fit has."""
+        texts = content["unit"], content["recipe"], content["trained_on"] or "", content["digest"] or ""
+        epsilon, delta = float(content["epsilon"]), float(content["delta"])
+        sound = isinstance(content["holds"], bool) and content["unit"] in UNITS and epsilon >= 0 and 0 <= delta <= 1
+        if not sound or not all(isinstance(text, str) for text in texts):
+            raise ValueError("An earlier model has a loss, a unit and a name.")
+        return cls(**{**content, "epsilon": epsilon, "delta": delta})
 
 
 @dataclass(frozen=True)
@@ -50,6 +74,7 @@ class Statement:
     rows: int = 1  # the most records of one unit of privacy that were used
     own_recipe: bool = False  # whether the recipe is not one of the library's catalogue
     outside: tuple[str, ...] = ()  # names of types and functions that ran and are not the library's
+    earlier: tuple[Before, ...] = ()  # models that the fit started from, the oldest first
     fingerprint: str = ""  # a hash of the recipe's parts; empty if not known, as in files of earlier versions
 
     @property
@@ -68,9 +93,10 @@ class Statement:
         if not self.holds:
             return "No privacy guarantee holds for this model: " + "; ".join(self.reasons) + "."
         if self.outside:
-            return f"Not proved by the library: {self.proof}. If what they declare is true, this model {self._promise}"
+            promise = f"{self._promise}{self._since}"
+            return f"Not proved by the library: {self.proof}. If what they declare is true, this model {promise}"
         proof = f" {self.proof[0].upper()}{self.proof[1:]}." if self.own_recipe else ""
-        return f"This model {self._promise}{proof}"
+        return f"This model {self._promise}{proof}{self._since}"
 
     def __str__(self) -> str:
         cautions = self.cautions if self.holds else ()
@@ -98,6 +124,36 @@ class Statement:
             f"change by a factor of at most {odds}."
         )
 
+    @property
+    def in_all(self) -> tuple[float, float, str]:
+        """Epsilon and delta of this fit and all earlier models together, and the unit in all tables that they hold for.
+
+        Privacy:
+            Claim: what is said of a unit that was in the tables of all these fits.
+            Because: losses add up, whatever a later fit makes of earlier releases (basic composition). A record
+                loses no more than a person does who has it, so of persons and records the sum holds for records.
+            Assumes: the guarantees of all of them hold.
+        """
+        parts: list[Statement | Before] = [self, *self.earlier]
+        epsilon, delta = (_sum_up([getattr(part, name) for part in parts]) for name in ("epsilon", "delta"))
+        return epsilon, min(delta, 1.0), "person" if all(part.unit == "person" for part in parts) else "record"
+
+    @property
+    def _since(self) -> str:
+        """A sentence on the models that the fit started from; empty if there are none."""
+        if not self.earlier:
+            return ""
+        epsilon, delta, unit = self.in_all
+        whose = [
+            f"epsilon = {part.epsilon:.4g}" + (f", trained on {part.trained_on}" if part.trained_on else "")
+            for part in self.earlier
+        ]
+        loss = f"epsilon = {shown_up(epsilon, 4)}" + (f" and delta = {shown_up(delta, 3)}" if delta else "")
+        return (
+            f" This is about the table of this fit. The fit started from {counted(len(whose), 'earlier model')} "
+            f"({'; '.join(whose)}), taken as public: a {unit} that was in those tables too loses at most {loss} in all."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The statement as plain values, ready for JSON (an infinite epsilon is the text "inf")."""
         content = asdict(self) | {"proof": self.proof}
@@ -105,6 +161,11 @@ class Statement:
         replace = (2 * self.epsilon, self.delta * (1 + math.exp(min(self.epsilon, 700.0))))
         content["replace_one"] = {"epsilon": replace[0], "delta": min(1.0, replace[1]) if self.delta else 0.0}
         content["odds"] = _odds(self.epsilon)
+        if self.earlier:
+            epsilon, delta, unit = self.in_all
+            content["in_all"] = {"epsilon": epsilon, "delta": delta, "unit": unit}
+        else:
+            del content["earlier"]  # as in files of earlier versions
         return jsonable(content)
 
     @classmethod
@@ -127,6 +188,7 @@ class Statement:
             rows=rows,
             own_recipe=bool(content.get("own_recipe", False)),
             outside=tuple(content.get("outside", ())),
+            earlier=tuple(map(Before.from_dict, content.get("earlier", ()))),
             fingerprint=str(content.get("fingerprint", "")),
             **{name: content[name] for name in names},
         )
@@ -169,6 +231,11 @@ def sample_words(share: Fraction, declared: int | None, measured: Estimate | Non
         f"trained on a secret sample of about {roughly(float(share) * rows)} rows: each {unit} took part with probability "
         f"{float(share):.2g}; the sample is part of the guarantee, which holds as long as nobody learns who was in it"
     )
+
+
+def _sum_up(amounts: list[float]) -> float:
+    """The sum of amounts, rounded up."""
+    return math.inf if math.inf in amounts else round_up(sum(map(exact, amounts), Fraction(0)))
 
 
 def _odds(epsilon: float) -> float:

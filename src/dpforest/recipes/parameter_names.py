@@ -18,6 +18,8 @@ RENAMED = {
     "eps": "epsilon",
     "seed": "random_state",
     "n_threads": "n_jobs",
+    "init_model": "earlier_model",
+    "xgb_model": "earlier_model",
 }
 # What to know about a parameter before it is given a number from elsewhere.
 BEST = {"n_trees": ", and best left out: the default plans it, and each tree gets a part of the budget"}
@@ -40,7 +42,7 @@ INSTEAD = {
     "class_weight": "It weighs classes, and here a number is predicted.",
     "sample_weight": "A weight would change what a record can add to a count; all records count 1.",
     "oob_score": "A score on the rows of the fit is a release of its own: see dpforest evaluate.",
-    "warm_start": "Each fit is a release of its own, and starts anew.",
+    "warm_start": "Each fit is a release of its own. To start from a model that was released before, set earlier_model.",
     "verbose": "fit(..., progress=print) shows each step.",
     "accountant": "What all fits on a data set may cost together is a Budget: set budget.",
     "groups": "Pass it to fit, and set max_rows_per_person.",

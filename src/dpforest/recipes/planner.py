@@ -23,6 +23,7 @@ from dpforest.recipes.plans.classes import (
     Shape,
     few_rows,
     is_numeric,
+    one_more,
     one_tree,
     sequential,
     signal_of,
@@ -73,15 +74,20 @@ def _plan_for(product: float, kind: str, facts: Facts, n_trees: int | None, dept
     signal = signal_of(facts)
     is_by_numbers = kind == "more classes" and is_numeric(facts)
     least = ONE_TREE[f"{kind} by numbers" if is_by_numbers else kind]
-    if n_trees == 1 or not 1 < facts.n_classes <= MOST_CLASSES:
+    is_open = 1 < facts.n_classes <= MOST_CLASSES  # to trees that add up
+    if not is_open or (n_trees == 1 and not facts.n_earlier):
         return one_tree(product, facts)
     is_small = not has_many and product < FEW_ROWS and facts.n_features <= MOST_MARGINAL_TREES
-    if is_small and n_trees is depth is None:
+    if is_small and n_trees is depth is None and not facts.n_earlier:
         return few_rows(product, facts)
-    if n_trees is None and not has_many and signal < least:
+    is_one = n_trees == 1 or (n_trees is None and not has_many and signal < least)
+    if is_one and not facts.n_earlier:
         return one_tree(product, facts)
     lines = (WITHOUT_NOISE,) if math.isinf(facts.epsilon) else LINES[kind, facts.delta > 0]
-    return sequential(next(line for line in lines if signal < line.below), facts, n_trees, depth)
+    line = next(line for line in lines if signal < line.below)
+    # A deep tree that counts classes starts a sequence; after an earlier model it has to correct, as all others do.
+    shape = one_more(product, facts) if facts.n_earlier and (is_one or line.one_tree) else line
+    return sequential(shape, facts, n_trees, depth)
 
 
 def _has_room(recipe: Recipe, facts: Facts, n_trees: int) -> bool:

@@ -153,7 +153,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, numbers.Real) or not low <= float(value) <= high:
                 raise ParameterError(f"{name} must be a number in {low} .. {high}, not {shown(value)}.")
-        for name in ("random_state", "budget", "max_rows_per_person", "class_weight"):
+        for name in ("random_state", "budget", "max_rows_per_person", "class_weight", "earlier_model"):
             if getattr(estimator, name, None) is not None:
                 hints = {"budget": "give it to the search", "class_weight": "set it on best_estimator_, after the search"}
                 hint = hints.get(name, "the search's promise does not cover it")

@@ -141,6 +141,14 @@ def few_rows(product: float, facts: Facts) -> Recipe:
     return replace(recipe, stages=Sequential((_constant(0.03), score)), n_trees=1, depth=depth)
 
 
+def one_more(product: float, facts: Facts) -> Shape:
+    """The shape of a single tree that corrects an earlier model, as deep as one that stands alone.
+
+    Of more classes the steps of leaves are in all directions at once, and in full they would go too far.
+    """
+    return Shape(below=math.inf, n_trees=1, depth=one_tree(product, facts).depth, rate=1.0 if facts.n_classes == 2 else 0.5)
+
+
 def _constant(share: float) -> Phase:
     """One leaf with all records: how common the classes are."""
     parts = {"depth": 0, "allocate": LeavesOnly(), "refine": (EvenShrinkage(1.0),), "vote": LogShares(1.0)}
@@ -168,7 +176,8 @@ def sequential(shape: Shape, facts: Facts, n_trees: int | None, depth: int | Non
     phases = _phases_before(shape, facts, depth)
     before: tuple[Step, ...] = phases
     is_few = facts.n_classes == 2 and facts.n_features <= MOST_MARGINAL_TREES
-    if n_trees is depth is None and is_few and is_numeric(facts) and math.isfinite(facts.epsilon):
+    is_free = n_trees is depth is None and not facts.n_earlier
+    if is_free and is_few and is_numeric(facts) and math.isfinite(facts.epsilon):
         first = _linear(facts)
         room = 1 - sum(step.share for step in first)
         before = (*first, *(replace(phase, share=room * phase.share) for phase in phases))

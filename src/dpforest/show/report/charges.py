@@ -18,6 +18,8 @@ MOST_BLOCKS = 2000  # in the whole picture
 # What a charge was for, in words.
 PURPOSES = {
     Purpose("number of rows"): "How many rows there are",
+    Purpose("earlier model"): "Whether the earlier model helps",
+    Purpose("earlier model", "range"): "Whether the target still lies within the earlier range",
     Purpose("linear", "first look"): "Which way all features lean, together",
     Purpose("linear", "second look"): "Which way all features lean, once more",
     Purpose("linear", "order"): "Which way all features lean from the commonest class to the others",

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from dpforest.budget import Budget
@@ -96,6 +97,8 @@ def guarantee(statement: Statement) -> dict[str, Any]:
     content |= {
         "rows_of_unit": statement.rows,
         "replace_one": {"epsilon": 2 * epsilon, "delta": group_delta(delta, epsilon, 2)},
+        "earlier": [asdict(part) for part in statement.earlier],
+        "in_all": dict(zip(("epsilon", "delta", "unit"), statement.in_all, strict=True)),
         "odds": None,
         "certainty": [],
         "several": [],
@@ -221,6 +224,7 @@ def forest_content(model: Any, effects: Effects | None = None) -> dict[str, Any]
     signal = Signal.of(forest, model.ledger_)
     return {
         "n_trees": forest.n_trees,
+        "n_earlier": forest.n_earlier,
         "n_nodes": forest.n_nodes,
         "n_leaves": int(forest.is_leaf.sum()),
         "depth": forest.depth,
