@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from dpforest.common import text as texts
@@ -18,6 +18,7 @@ from dpforest.errors import shown_down, shown_up
 from dpforest.model.effect_values import Effects
 from dpforest.show.report import about
 from dpforest.show.report.effects import effects_section
+from dpforest.show.report.evaluations import evaluation_section
 
 # How much of a long list is on the page; the twin has all.
 MOST_FEATURES, MOST_CATEGORIES, MOST_CLASSES, MOST_LINES = 150, 12, 40, 40
@@ -31,6 +32,7 @@ SECTIONS = {
     "ledger": ("Where the loss went", "Where the loss went"),
     "making": ("How it was made", "How it was made"),
     "audit": ("Audit", "Audit"),
+    "evaluation": ("How good it is", "How good the model is"),
     "forest": ("The forest", "The forest"),
     "effects": ("What it learnt", "What the model learnt"),
     "twin": ("For programs", "For programs and registries"),
@@ -79,19 +81,41 @@ def page(content: dict[str, Any], drawing: dict[str, Any], effects: Effects, twi
     data: dict[str, Any] = {"ledger": _labelled(content["ledger"]["picture"]), "forest": drawing}
     data["bounded"] = math.isfinite(content["ledger"]["spent"])
     data["declared"] = bool(content["guarantee"]["outside"])
-    return _template().render(
-        content | effects_section(effects),
-        text=LabelWriter(),
-        short=_short,
-        style=Markup(style),
-        script=Markup(script),
-        policy=_policy(style, script),
-        data=script_json(data),
-        unsaid=about.unsaid(content["about"]),
-        drawing=drawing,
-        twin=twin,
-        ledger_words=_charge_words(content["ledger"]["groups"]),
-        histogram=_histogram(content["forest"]["reliability"]),
+    return (
+        _environment()
+        .get_template("template.html")
+        .render(
+            content | effects_section(effects) | evaluation_section(content["evaluation"]),
+            text=LabelWriter(),
+            short=_short,
+            style=Markup(style),
+            script=Markup(script),
+            policy=_policy(style, script),
+            data=script_json(data),
+            unsaid=about.unsaid(content["about"]),
+            drawing=drawing,
+            twin=twin,
+            ledger_words=_charge_words(content["ledger"]["groups"]),
+            histogram=_histogram(content["forest"]["reliability"]),
+        )
+    )
+
+
+def evaluation_page(content: dict[str, Any], twin: str) -> str:
+    """The HTML of the page of one evaluation, given as plain values; ``twin`` is the name of the file that has them."""
+    style, script = _part("style.css") + _part("effects.css"), _part("scrolling.js")
+    return (
+        _environment()
+        .get_template("evaluation_page.html")
+        .render(
+            evaluation_section(content),
+            evaluation=content,
+            text=LabelWriter(),
+            style=Markup(style),
+            script=Markup(script),
+            policy=_policy(style, script),
+            twin=twin,
+        )
     )
 
 
@@ -101,7 +125,7 @@ def _part(name: str) -> str:
 
 
 @cache
-def _template() -> Template:
+def _environment() -> Environment:
     environment = Environment(
         loader=FunctionLoader(_part), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -121,7 +145,7 @@ def _template() -> Template:
     }
     spoken = (texts.count_words, texts.counted, texts.in_brackets, texts.mean_words, texts.share_words)
     environment.globals |= {words.__name__: words for words in spoken}
-    return environment.get_template("template.html")
+    return environment
 
 
 def _short(value: Any, most: int = 15) -> str:
