@@ -96,7 +96,7 @@ def test_an_evaluation_of_another_model_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "spoil", ["format", "scores", "n_rows", "thresholds", "groups", "roc", "calibration", "confusion", "task"]
+    "spoil", ["format", "scores", "n_rows", "thresholds", "groups", "roc", "calibration", "confusion", "task", "labels"]
 )
 def test_what_is_no_evaluation_is_refused(spoil, tmp_path):
     content = copy.deepcopy(of_small(by="x0", compare=small_model()).to_dict())

@@ -40,11 +40,20 @@ def checked(evaluation: Any) -> dict[str, Any]:
         raise ParameterError(f"{WANTED}.")
     try:
         evaluation_section(content)
-        float(content["epsilon"])
-        content["model"], content["written"], content["task"], content["target"]
+        _check_named(content)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
         raise ParameterError(f"{WANTED}; some of its entries are missing or of another kind.") from None
     return dict(content)
+
+
+def _check_named(content: Mapping[str, Any]) -> None:
+    """Raise, as Python does, unless what the page names by itself is there."""
+    float(content["epsilon"])
+    _ = [content[name] for name in ("model", "written", "target", "public")]
+    if content["task"] == "classes":
+        _ = list(content["labels"])[1 if content.get("thresholds") else 0]
+    else:
+        _low, _high = map(float, content["range"])
 
 
 def score_words(score: Mapping[str, Any]) -> str:
