@@ -71,8 +71,8 @@ class Cells:
     def shape(self) -> tuple[int, int, int, int]:
         n_groups = 1 if self.by is None else len(self.by)
         if not self.is_classes:
-            return n_groups, N_MOMENTS if self.other else 1, N_MOMENTS, N_MOMENTS
-        return n_groups, 2 if self.other else 1, len(self.labels), self.hit.shape[1]
+            return n_groups, 1 if self.other is None else N_MOMENTS, N_MOMENTS, N_MOMENTS
+        return n_groups, 1 if self.other is None else 2, len(self.labels), self.hit.shape[1]
 
     @cached_property
     def says(self) -> np.ndarray | None:

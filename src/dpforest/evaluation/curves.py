@@ -15,8 +15,8 @@ def area(released: Released) -> Score:
     """The area under the ROC curve of counts ``(2, n_bins)``: the chance that a record of the second class has more share.
 
     Records in the same bin count half; whatever their order, the area would not move by more than ``binning``. The area is
-    linear in the counts of either class, whose noise is independent, so noise does not bias what it is divided from. The
-    band has the noise of each class and that of their products. ``sampling`` is the estimate of [delong1988].
+    linear in the counts of either class, whose noise is independent, so noise does not bias the number of pairs.
+    The band has the noise of each class and that of their products. ``sampling`` is the estimate of [delong1988].
     """
     (negatives, positives), variance = released.counts, released.deviation**2
     sizes = released.counts.sum(axis=1)
