@@ -222,17 +222,19 @@ class _DPForest(BaseEstimator):
         audit: dict[str, Any] | None = None,
         about: Mapping[str, Any] | None = None,
         budget: Budget | None = None,
+        evaluation: Any = None,
     ) -> None:
         """Write the privacy report: one HTML page, and a JSON file with the same content beside it.
 
         ``audit`` is what ``dpforest audit --json`` gives. ``about`` has what only people know of the release, such as
         ``{"dataset": …, "dataset_version": …, "purpose": …, "contact": …}``; an error lists all fields. ``budget`` is the
-        budget of the data set, whose position is then shown; nothing is charged to it.
+        budget of the data set, whose position is then shown; nothing is charged to it. ``evaluation`` is what
+        ``evaluate_privately`` or ``evaluate_public`` found of this very model.
         """
         from dpforest.show.report import write_report
 
         check_is_fitted(self, "forest_")
-        write_report(self, path, audit, about, budget)
+        write_report(self, path, audit, about, budget, evaluation)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")

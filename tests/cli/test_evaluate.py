@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +11,9 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest import Bounded, Budget, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.cli.main import commands
-from dpforest.errors import ParameterError, TableError
+from dpforest.errors import OutputError, ParameterError, TableError
 from dpforest.evaluation import evaluate_privately
 
 pytestmark = pytest.mark.slow
@@ -77,8 +78,10 @@ def test_a_table_without_the_target_is_refused(folder):
 
 def test_the_number_of_rows_has_a_band_and_scores_have_the_digits_of_theirs(folder):
     found = run("evaluate", "ill.dpf", "t.csv", "--epsilon", 1).stdout
-    assert re.search(r"^\s?[\d,.]+ ± 5\.3 rows +\n", found)  # 1.96 standard deviations of four counts
-    assert re.search(r"accuracy +│ 0\.\d{4} ± 0\.00\d\d |accuracy +│ 1\.0000 ± 0\.00\d\d ", found)
+    # 1.96 standard deviations, each that of one count, for two classes in 8 to 16 bins.
+    (band,) = re.findall(r"^\s?[\d,.]+ ± (\d+) rows +\n", found)
+    assert 10 <= int(band) <= 15
+    assert re.search(r"accuracy +│ [01]\.\d{3} ± 0\.0\d\d ", found)
     assert "recall of 'yes'" in found
     assert "The value without noise lies within its band (± or “a to b”) with a probability of about 95 %." in found
     assert re.search(r"accuracy +│ \d\.\d{4} ", run("evaluate", "ill.dpf", "t.csv", "--public").stdout)
@@ -92,3 +95,71 @@ def test_rows_of_many_classes_are_not_counted_up_by_noise():
     model = DPForestClassifier(Schema(FEATURES, Classes(labels, name="ill")), epsilon=20).fit(X, labels[:1] * 40)
     found = [evaluate_privately(model, [(X, labels[:1] * 40)], 1.0) for _ in range(200)]
     assert sum(abs(one.n_rows - 40) <= one.n_rows_margin for one in found) >= 160
+
+
+def evaluated(*arguments):
+    """What an evaluation printed as JSON."""
+    done = run("evaluate", *arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_subgroups_a_comparison_and_a_threshold_cost_no_more(folder):
+    asked = ["--epsilon", 2, "--by", "city", "--compare", "ill.dpf", "--threshold", 0.3]
+    found = evaluated("ill.dpf", "t.csv", *asked)
+    assert found["epsilon"] == 2
+    assert [row["group"] for row in found["groups"]["rows"]] == ["Oslo", "Rome", "(other values)", "(missing)"]
+    assert 0.3 in [row["threshold"] for row in found["thresholds"]]
+    names = {score["name"]: score["value"] for score in found["comparison"]["scores"]}
+    assert names["accuracy less that of the other model"] == pytest.approx(0, abs=0.3)
+    shown = run("evaluate", "ill.dpf", "t.csv", *asked).stdout
+    for words in ("by city", "(missing)", "'yes' predicted above 0.3", "only this model is right", "Spent epsilon = 2"):
+        assert words in shown
+    number = evaluated("cost.dpf", "t.parquet", "--public", "--by", "age=30,60")
+    assert [row["group"] for row in number["groups"]["rows"]][:2] == ["under 30", "30 to under 60"]
+    assert sum(row["n_rows"] for row in number["groups"]["rows"]) == 600
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--by", "nobody"],
+        ["--by", "age=60,30"],
+        ["--by", "city=1"],
+        ["--compare", "cost.dpf"],
+        ["--threshold", "2"],
+        ["--out", "page.txt"],
+        ["--out", "t.csv"],
+        ["--out", "nowhere/page.html"],
+    ],
+)
+def test_what_cannot_be_had_is_refused_before_anything_is_charged(folder, wrong):
+    Budget.open("b.db", "ward", epsilon=3.0)
+    refused = run("evaluate", "ill.dpf", "t.csv", "--epsilon", 1, "--budget", "b.db::ward", *wrong).exception
+    assert isinstance(refused, ParameterError | OutputError)
+    assert Budget.open("b.db", "ward").position()["spent"] == 0
+
+
+def test_a_page_and_its_twin_are_written_and_the_report_shows_it(folder):
+    done = run("evaluate", "ill.dpf", "t.csv", "--epsilon", 2, "--by", "city", "--out", "page.html")
+    assert done.exit_code == 0, done.output
+    assert "Page: page.html" in done.stdout
+    page, twin = Path("page.html").read_text("utf-8"), json.loads(Path("page.json").read_text("utf-8"))
+    assert "How good is the model?" in page
+    assert "http" not in re.sub(r'<meta http-equiv="[^"]*"', "", page)
+    assert twin["model"] in page
+    done = run("report", "ill.dpf", "--out", "r.html", "--evaluation", "page.json")
+    assert done.exit_code == 0, done.output
+    report = json.loads(Path("r.json").read_text("utf-8"))
+    assert report["evaluation"] == twin
+    assert report["deployment"]["evaluation"]["utility"]["scores"] == twin["scores"]
+    assert "ROC curve" in Path("r.html").read_text("utf-8")
+
+
+def test_the_evaluation_of_another_model_is_not_shown(folder):
+    run("evaluate", "ill.dpf", "t.csv", "--epsilon", 2, "--out", "page.html")
+    for file, words in (("page.json", "not of this model"), ("t.csv", "must be what"), ("missing.json", "cannot be read")):
+        refused = run("report", "cost.dpf", "--out", "r.html", "--evaluation", file).exception
+        assert isinstance(refused, ParameterError)
+        assert words in str(refused)
+    assert not Path("r.html").exists()

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from report_budgets import page_budgets
-from report_models import HOSTILE, SCRIPT, hostile_model, large_model, mean_model, small_model
+from report_models import HOSTILE, SCRIPT, hostile_model, large_model, mean_model, small_model, table
 
 from dpforest import Budget
 from dpforest.budget import Loss
-from dpforest.show.report import write_report
+from dpforest.evaluation import evaluate_privately
+from dpforest.show.report import write_evaluation, write_report
 from dpforest.show.report.about import FIELDS
 from dpforest.show.report.budget_page import write_budget_page
 
@@ -99,7 +100,10 @@ def reports(tmp_path_factory):
     budget.reserve("fit li-2020", outcomes=[Loss.pure(0.25)])
     names = [name for name in FIELDS if name != "release_date"]
     said = {name: f"{SCRIPT} {text}"[:5000] for name, text in zip(names, HOSTILE, strict=True)}
-    write_report(models["auto"], folder / "said.html", about=said, budget=budget)
+    X, y = table(1000, seed=5)
+    scored = evaluate_privately(models["auto"], [(X, y)], 1.0, by="x0", compare=models["auto"])
+    write_report(models["auto"], folder / "said.html", about=said, budget=budget, evaluation=scored)
+    write_evaluation(scored, folder / "scored.html")
     write_budget_page(page_budgets(folder / "page.db"), folder / "budget.html")
     return folder
 
@@ -327,8 +331,18 @@ def test_injected_scripts_would_be_stopped_by_the_page_itself(browser, reports):
     page.close()
 
 
+@pytest.mark.parametrize("name", ["said", "scored"])
+def test_curves_are_drawn_and_fit_a_narrow_screen(opened, name):
+    page = opened(name, width=400)
+    pictures = page.locator('svg[viewBox="0 0 340 300"]')
+    assert pictures.count() == 2
+    assert page.locator('svg[viewBox="0 0 340 300"] path.line.s0').count() == 1
+    assert pictures.first.bounding_box()["width"] <= 400
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["delta", "seeded", "said"])
+@pytest.mark.parametrize("name", ["delta", "seeded", "said", "scored"])
 def test_text_can_be_read_in_light_and_dark(opened, scheme, name):
     found = opened(name, color_scheme=scheme).evaluate(FAINT)
     assert found["looked"] > 100
@@ -379,7 +393,7 @@ def grave(page, axe):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["auto", "forest", "mean", "hostile", "seeded", "budget"])
+@pytest.mark.parametrize("name", ["auto", "forest", "mean", "hostile", "seeded", "budget", "scored"])
 def test_nobody_is_kept_from_using_the_page(opened, axe, name, scheme):
     assert grave(opened(name, color_scheme=scheme), axe) == []
 

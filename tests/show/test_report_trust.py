@@ -221,7 +221,7 @@ def test_small_words_of_the_page_are_right(tmp_path):
     assert "It is about: auto (the library's), li-2020 (own recipe), li-2020 (as printed)." in words.text
     words = written(small_model(), tmp_path)[0]
     assert "dpforest report MODEL --out PAGE --audit FILE" in words.text
-    assert "not declared; the fit measured it with noise (section 9)." in words.text
+    assert "not declared; the fit measured it with noise (section 10)." in words.text
     words = written(small_model("jagannathan-2009", max_depth=1), tmp_path)[0]
     assert "not declared; it stays protected." in words.text
     assert "at most 1 question deep" in words.text

@@ -1,13 +1,13 @@
 """dpforest evaluate: how good a model is on a table that is public, or at what price otherwise."""
 
-import math
 from itertools import chain
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from dpforest.cli.console import print_json, say, show_table, steps
-from dpforest.cli.options import TABLE, BudgetName, Model, ReadAs, takes_format
+from dpforest.cli.options import TABLE, BudgetName, Model, ReadAs, check_ending, takes_format
 from dpforest.common.text import shortened
 
 
@@ -19,25 +19,37 @@ def evaluate(
         bool, typer.Option("--public", help="The table is public, or exact scores on it are already paid for.")
     ] = False,
     epsilon: Annotated[
-        float | None, typer.Option(help="For a private table: the budget of a score with noise.", show_default=False)
+        float | None, typer.Option(help="For a private table: the budget of all scores, with noise.", show_default=False)
     ] = None,
     budget: BudgetName = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="Also by subgroups: a column with a list, or COLUMN=30,60 for a number.", show_default=False),
+    ] = None,
+    compare: Annotated[
+        Path | None, typer.Option(help="Also against another model, on the same rows.", show_default=False)
+    ] = None,
+    threshold: Annotated[float, typer.Option(help="For two classes: above it the second one is predicted.")] = 0.5,
+    out: Annotated[
+        Path | None, typer.Option(help="Write a page, .html, and the same as JSON beside it.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON, with the charge.")] = False,
     *,
     read_as: ReadAs,
 ) -> None:
     """Score a model on a table: exactly if you say that the table is public, else with noise that is charged.
 
-    Example: [bold]dpforest evaluate adult.dpf ward.csv --epsilon 0.1[/bold]
+    Example: [bold]dpforest evaluate adult.dpf ward.csv --epsilon 0.1 --by sex --out scores.html[/bold]
     """
+    from joblib import parallel_config
+
     from dpforest.cli.budget import open_budget
-    from dpforest.common.text import BAND_MEANS, count_words, figure, with_band
     from dpforest.errors import ParameterError
     from dpforest.estimators import load_model
     from dpforest.evaluation import evaluate_privately, evaluate_public
     from dpforest.records.reader import Asked
     from dpforest.records.tables import open_reader
-    from dpforest.schema import Bounded
+    from dpforest.show.report import write_evaluation
 
     if public == (epsilon is not None):
         raise ParameterError(
@@ -46,34 +58,92 @@ def evaluate(
         )
     if public and budget is not None:
         raise ParameterError("Exact scores of a public table are charged to no budget; leave --budget out.")
+    if out is not None:
+        _check_out(out, model, table, compare)
     charged_to = open_budget(budget)
-    forest = load_model(model)
-    forest.n_jobs = -1
-    with steps("Evaluating") as progress:
+    forest, other = load_model(model), None if compare is None else load_model(compare)
+    asked = {"by": _groups(by, forest), "compare": other, "threshold": threshold}
+    # Not by the parameter n_jobs: it is part of the model, whose hash the evaluation carries.
+    with steps("Evaluating") as progress, parallel_config(n_jobs=-1):
         reader = open_reader(table, read_as(forest.schema_.format), names_lines=public)
         read = reader.parts(Asked(forest.schema_, with_target=True), progress)
         # What a table lacks shows when its first rows are read, and nothing is charged then.
         parts = ((part.features, part.target) for part in chain([next(read)], read))
-        found = evaluate_public(forest, parts) if epsilon is None else evaluate_privately(forest, parts, epsilon, charged_to)
+        if epsilon is None:
+            found = evaluate_public(forest, parts, **asked)
+        else:
+            found = evaluate_privately(forest, parts, epsilon, charged_to, **asked)
+    if out is not None:
+        write_evaluation(found, out)
     if as_json:
         print_json(found.to_dict())
         return
-    title = count_words(found.n_rows, found.n_rows_margin if epsilon else None, "rows")
-    rows = []
-    for score in found.scores:
-        value = with_band(score.value, score.margin) if score.margin > 0 else f"{score.value:.4f}"
-        rows.append((shortened(score.name), "none" if math.isnan(score.value) else value))
-    show_table(title, ("score", "value"), rows)
-    if epsilon is None:
+    _show(found.to_dict(), forest)
+    if out is not None:
+        say(f"Page: {out}\nAs JSON: {out.with_suffix('.json')}")
+
+
+def _check_out(out: Path, *inputs: str | Path | None) -> None:
+    """Raise unless a page and its twin can be written: what is found out later would cost the records a second time."""
+    from dpforest.common.files import check_writable
+
+    check_ending(out, "A page is written", ".html", ".htm")
+    for path in (out, out.with_suffix(".json")):
+        check_writable(path, *(read for read in inputs if read is not None))
+
+
+def _groups(by: str | None, forest: Any) -> Any:
+    """What is asked for by ``--by``: a column, or a column and cuts; a column may have any name."""
+    if by is None or by in forest.schema_.features or "=" not in by:
+        return by
+    column, _, cuts = by.rpartition("=")
+    return column, cuts.split(",")
+
+
+def _show(content: dict[str, Any], forest: Any) -> None:
+    """Print an evaluation, given as plain values, in tables and words."""
+    from dpforest.common.text import BAND_MEANS, figure
+    from dpforest.show.report.evaluations import evaluation_section
+
+    scored = evaluation_section(content)["scored"]
+    heads = ("score", "value", *(("bins",) if scored["has_bins"] else ()), "other rows")
+    _table(scored["rows"], heads, scored["scores"])
+    if content.get("threshold", 0.5) != 0.5:
+        (row,) = (row for row in scored["thresholds"] if row["is_chosen"])
+        names = ("accuracy", "recall", "specificity", "precision")
+        title = f"{shortened(repr(content['labels'][1]))} predicted above {row['threshold']}"
+        show_table(title, names, [[row[name] for name in names]])
+    if groups := scored["groups"]:
+        rows = [
+            (shortened(row["group"]), row["rows"], *(row["words"] if row["enough"] else ["too few records to say"]))
+            for row in groups["rows"]
+        ]
+        heads = ("subgroup", "rows", *(shortened(name) for name in groups["names"]))
+        show_table(f"by {shortened(groups['column'])}", heads, _filled(rows, len(heads)))
+    if comparison := scored["comparison"]:
+        _table("against the other model", ("score", "value", "other rows"), comparison["scores"])
+        say(comparison["verdict"])
+    say("“Other rows”: how far the score may lie, in 95 of 100 cases, from that on many rows of the same kind.")
+    if content["public"]:
         say("These scores are exact: publish them only if the table is public or they are paid for.")
-    else:
-        if isinstance(ends := forest.forest_.target, Bounded):
-            lower, upper = (figure(end, 4) for end in ends.range)
-            say(f"Targets below {lower} or above {upper}, the range of the model, count as its ends: noise must hide each.")
-        promise = forest.privacy_
-        persons = "" if promise.unit == "record" else " Someone with several rows in this table spends it for each of them."
-        say(
-            f"Spent epsilon = {found.epsilon:.4g} of the records of this table. {BAND_MEANS} "
-            f"If these records also trained the model (epsilon = {promise.epsilon:.4g} for each {promise.unit}), the two "
-            f"add up.{persons}"
-        )
+        return
+    if content["task"] == "number":
+        lower, upper = (figure(end, 4) for end in content["range"])
+        say(f"Targets below {lower} or above {upper}, the range of the model, count as its ends: noise must hide each.")
+    promise = forest.privacy_
+    persons = "" if promise.unit == "record" else " Someone with several rows in this table spends it for each of them."
+    say(
+        f"Spent epsilon = {content['epsilon']:.4g} of the records of this table. {BAND_MEANS} "
+        f"If these records also trained the model (epsilon = {promise.epsilon:.4g} for each {promise.unit}), the two "
+        f"add up.{persons}"
+    )
+
+
+def _table(title: str, heads: tuple[str, ...], scores: list[dict[str, str]]) -> None:
+    kinds = {"score": "name", "value": "value", "bins": "binning", "other rows": "sampling"}
+    show_table(title, heads, [[shortened(score[kinds[head]]) for head in heads] for score in scores])
+
+
+def _filled(rows: list[tuple[str, ...]], width: int) -> list[list[str]]:
+    """The rows with empty cells at their ends, all of one width."""
+    return [[*row, *[""] * (width - len(row))] for row in rows]

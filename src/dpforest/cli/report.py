@@ -31,6 +31,10 @@ def report(
         typer.Option(help="Show the budget of the data set, FILE::DATASET; it stays as it is.", show_default=False),
     ] = None,
     audit: Annotated[Path | None, typer.Option(help="What 'dpforest audit --json' printed, to be shown too.")] = None,
+    evaluation: Annotated[
+        Path | None,
+        typer.Option(help="What 'dpforest evaluate' wrote beside its page, to be shown too."),
+    ] = None,
 ) -> None:
     """Write the privacy report of a model: one page that needs no network, and the same as JSON.
 
@@ -44,15 +48,16 @@ def report(
     check_ending(out, "A report is written", ".html", ".htm")
     twin = out.with_suffix(".json")
     for path in (out, twin):
-        check_writable(path, model, *(read for read in (audit, about) if read is not None))
+        check_writable(path, model, *(read for read in (audit, about, evaluation) if read is not None))
     options = {"dataset": dataset, "dataset_version": dataset_version, "purpose": purpose, "contact": contact}
     said = ({} if about is None else _about(about)) | {name: text for name, text in options.items() if text is not None}
     found, charged_to = None if audit is None else _audit(audit), open_budget(budget)
+    scores = None if evaluation is None else _read_json(evaluation, "evaluation")
     with steps("Report") as progress:
         progress("reading the model")
         forest = load_model(model)
         progress("writing the page")
-        forest.save_report(out, found, said, charged_to)
+        forest.save_report(out, found, said, charged_to, scores)
     say(f"Report: {out}\nAs JSON: {twin}")
 
 
@@ -70,12 +75,19 @@ def _about(path: Path) -> dict[str, Any]:
 def _audit(path: Path) -> dict[str, object]:
     from dpforest.errors import ParameterError
 
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ParameterError(f"The audit {path} cannot be read: {error.strerror}.") from None
-    except ValueError:
-        content = None
+    content = _read_json(path, "audit")
     if not isinstance(content, dict) or not isinstance(content.get("audits"), list):
         raise ParameterError(f"{path} is not what 'dpforest audit --json' prints.")
     return content
+
+
+def _read_json(path: Path, what: str) -> Any:
+    """What a file of JSON holds; an empty text if it is none, which no reader of it takes."""
+    from dpforest.errors import ParameterError
+
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ParameterError(f"The {what} {path} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        return ""

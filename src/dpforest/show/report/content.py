@@ -23,6 +23,7 @@ from dpforest.show.report.about import about_content
 from dpforest.show.report.audits import audit_content
 from dpforest.show.report.budgets import budget_content
 from dpforest.show.report.charges import grouped_charges, picture, ways_to_compose
+from dpforest.show.report.evaluations import evaluation_content
 
 # One sentence for each mechanism that a ledger may name.
 MECHANISMS = {
@@ -60,6 +61,7 @@ def report_content(
     about: Mapping[str, Any] | None = None,
     budget: Budget | None = None,
     effects: Effects | None = None,
+    evaluation: Any = None,
 ) -> dict[str, Any]:
     """Everything that both the page and its twin show beside effects; infinite numbers are still numbers."""
     return {
@@ -73,6 +75,7 @@ def report_content(
         "not_covered": [*model.privacy_.not_covered, *ALSO_NOT_COVERED, SEVERAL[model.privacy_.unit]],
         "notes": list(model.privacy_.notes),
         "audit": audit_content(audit, model.privacy_),
+        "evaluation": evaluation_content(evaluation, model),
         "forest": forest_content(model, effects),
     }
 

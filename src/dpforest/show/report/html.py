@@ -18,6 +18,7 @@ from dpforest.errors import shown_down, shown_up
 from dpforest.model.effect_values import Effects
 from dpforest.show.report import about
 from dpforest.show.report.effects import effects_section
+from dpforest.show.report.evaluations import evaluation_section
 
 # How much of a long list is on the page; the twin has all.
 MOST_FEATURES, MOST_CATEGORIES, MOST_CLASSES, MOST_LINES = 150, 12, 40, 40
@@ -31,6 +32,7 @@ SECTIONS = {
     "ledger": ("Where the loss went", "Where the loss went"),
     "making": ("How it was made", "How it was made"),
     "audit": ("Audit", "Audit"),
+    "evaluation": ("How good it is", "How good the model is"),
     "forest": ("The forest", "The forest"),
     "effects": ("What it learnt", "What the model learnt"),
     "twin": ("For programs", "For programs and registries"),
@@ -80,7 +82,7 @@ def page(content: dict[str, Any], drawing: dict[str, Any], effects: Effects, twi
     data["bounded"] = math.isfinite(content["ledger"]["spent"])
     data["declared"] = bool(content["guarantee"]["outside"])
     return template("template.html").render(
-        content | effects_section(effects),
+        content | effects_section(effects) | evaluation_section(content["evaluation"]),
         text=LabelWriter(),
         short=short_label,
         style=Markup(style),
@@ -92,6 +94,20 @@ def page(content: dict[str, Any], drawing: dict[str, Any], effects: Effects, twi
         twin=twin,
         ledger_words=_charge_words(content["ledger"]["groups"]),
         histogram=_histogram(content["forest"]["reliability"]),
+    )
+
+
+def evaluation_page(content: dict[str, Any], twin: str) -> str:
+    """The HTML of the page of one evaluation, given as plain values; ``twin`` is the name of the file that has them."""
+    style, script = part("style.css") + part("effects.css"), part("scrolling.js")
+    return template("evaluation_page.html").render(
+        evaluation_section(content),
+        evaluation=content,
+        text=LabelWriter(),
+        style=Markup(style),
+        script=Markup(script),
+        policy=policy(style, script),
+        twin=twin,
     )
 
 

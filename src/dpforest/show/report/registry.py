@@ -108,5 +108,12 @@ def _evaluation(content: dict[str, Any]) -> dict[str, Any]:
     return {
         "audit": content["audit"],
         "share_of_records_in_leaves_that_stand_out": None if reliability is None else reliability["standing_out"],
-        "utility": None,
+        "utility": _utility(content["evaluation"]),
     }
+
+
+def _utility(evaluation: dict[str, Any] | None) -> dict[str, Any] | None:
+    """How good the model is, and on which rows at which price; None if nobody evaluated it."""
+    if evaluation is None:
+        return None
+    return {name: evaluation[name] for name in ("scores", "n_rows", "n_rows_margin", "public", "epsilon")}

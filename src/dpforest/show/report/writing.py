@@ -14,7 +14,8 @@ from dpforest.show.export.json import forest_to_dict
 from dpforest.show.report.content import report_content
 from dpforest.show.report.drawing import Drawing
 from dpforest.show.report.effects import effects_content
-from dpforest.show.report.html import page
+from dpforest.show.report.evaluations import checked
+from dpforest.show.report.html import evaluation_page, page
 from dpforest.show.report.registry import deployment
 
 FORMAT, VERSION = "dpforest-report", 1
@@ -26,24 +27,42 @@ def write_report(
     audit: dict[str, Any] | None = None,
     about: Mapping[str, Any] | None = None,
     budget: Budget | None = None,
+    evaluation: Any = None,
 ) -> None:
     """Write the page to ``path`` and its twin beside it, with the ending ``.json``.
 
-    ``audit`` is what ``dpforest audit --json`` prints, ``about`` what people say of the release (see ``about.FIELDS``).
-    Both files are made before the first is written.
+    ``audit`` is what ``dpforest audit --json`` prints, ``about`` what people say of the release (see ``about.FIELDS``),
+    ``evaluation`` an ``Evaluation`` of this model, or what ``dpforest evaluate --json`` prints.
     """
     path = Path(path)
+    twin = twin_of(path)
+    effects = effects_of(model.forest_, model.ledger_)
+    content = report_content(model, audit, about, budget, effects, evaluation) | {"effects": effects_content(effects)}
+    drawing = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict()
+    _write({twin: twin_text(model, content), path: page(content, drawing, effects, twin.name)})
+
+
+def write_evaluation(evaluation: Any, path: str | Path) -> None:
+    """Write the page of an evaluation to ``path``, and beside it, with the ending ``.json``, what a report can show."""
+    path = Path(path)
+    twin, content = twin_of(path), checked(evaluation)
+    _write({twin: to_json(content, indent=1) + "\n", path: evaluation_page(content, twin.name)})
+
+
+def twin_of(path: Path) -> Path:
+    """Where the JSON twin of a page goes."""
     twin = path.with_suffix(".json")
     if twin == path:
-        raise OutputError(f"{path} is where the JSON twin of the report goes. Give the page another ending, such as .html.")
-    effects = effects_of(model.forest_, model.ledger_)
-    content = report_content(model, audit, about, budget, effects) | {"effects": effects_content(effects)}
-    drawing = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict()
-    files = {twin: twin_text(model, content).encode(), path: page(content, drawing, effects, twin.name).encode()}
+        raise OutputError(f"{path} is where the JSON twin of the page goes. Give the page another ending, such as .html.")
+    return twin
+
+
+def _write(files: dict[Path, str]) -> None:
+    """Write some files, each of which was made before the first is written."""
     for file in files:
         check_writable(file)
     for file, text in files.items():
-        write_whole(file, text)
+        write_whole(file, text.encode())
 
 
 def twin_text(model: Any, content: dict[str, Any]) -> str:

@@ -1,0 +1,61 @@
+"""What an evaluation gives: figures with their bands, curves, and what they cost. Public and released values only."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpforest.common.jsonable import jsonable
+from dpforest.errors import ParameterError
+from dpforest.privacy.ledger import Ledger
+
+FORMAT, VERSION = "dpforest-evaluation", 1
+
+
+@dataclass(frozen=True)
+class Score:
+    """A named figure and how far it may be off.
+
+    The figure without noise is within ``margin + binning`` with a probability of about 95 %: ``margin`` is what noise does,
+    0 if there is none, and ``binning`` the most that counting by bins can do. ``sampling`` is how far the figure of other
+    rows like these may lie from it, again in 95 of 100 cases; NaN if that is not known.
+    """
+
+    name: str
+    value: float
+    margin: float = 0.0
+    sampling: float = math.nan
+    binning: float = 0.0
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The scores of a model on a table, and the ledger of what they cost its records: None if the table is public.
+
+    ``details`` has what is more than a figure: curves, figures by threshold, the confusion matrix, subgroups, a comparison.
+    """
+
+    scores: tuple[Score, ...]
+    n_rows: float
+    ledger: Ledger | None = None
+    n_rows_margin: float = 0.0
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def epsilon(self) -> float:
+        """What the scores cost."""
+        return 0.0 if self.ledger is None else self.ledger.spent
+
+    def at(self, threshold: float) -> dict[str, Any]:
+        """The figures of two classes at the released threshold nearest to this one; it costs nothing more."""
+        rows = self.details.get("thresholds")
+        if not rows:
+            raise ParameterError("Thresholds are for two classes whose labels follow from shares; this model has others.")
+        return min(rows, key=lambda row: abs(row["threshold"] - threshold))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The evaluation as plain values, ready for JSON; a score that has no value is None."""
+        rows = {"n_rows": self.n_rows, "n_rows_margin": self.n_rows_margin, "public": self.ledger is None}
+        ledger = None if self.ledger is None else self.ledger.to_dict()
+        head = {"format": FORMAT, "version": VERSION, **rows, "epsilon": self.epsilon, "scores": self.scores}
+        return jsonable({**head, **self.details, "ledger": ledger})

@@ -1,0 +1,145 @@
+"""Evaluates a model on tables: exactly if they are public, or by one release with noise, which is charged.
+
+Hands tables on to ``records`` and never looks into them.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dpforest.budget import Budget, Loss
+from dpforest.budget.fits import charged, check_budget
+from dpforest.evaluation.bins import DECIDES
+from dpforest.evaluation.cells import Cells, shares_and_indices
+from dpforest.evaluation.classes import class_comparison, class_details, class_scores
+from dpforest.evaluation.exact import exact_of_errors, exact_of_shares, with_exact
+from dpforest.evaluation.numbers import number_comparison, number_scores
+from dpforest.evaluation.released import Released
+from dpforest.evaluation.result import Evaluation, Score
+from dpforest.mechanisms import Entropy
+from dpforest.model.file import model_digest, today
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
+from dpforest.records.scoring import group_codes, true_indices, true_values
+from dpforest.schema import Classes
+
+By = str | tuple[str, Sequence[float]] | None
+# A subgroup has too few records to say if its first figure may be off by more than this share of 1, or of an error.
+TOO_WIDE, TOO_WIDE_FOR_ERRORS = 0.1, 0.5
+
+
+def evaluate_privately(
+    model: Any,
+    parts: Iterable[tuple[Any, Any]],
+    epsilon: float,
+    budget: Budget | None = None,
+    *,
+    by: By = None,
+    compare: Any = None,
+    threshold: float = DECIDES,
+) -> Evaluation:
+    """Scores with noise on all tables ``(X, y)`` together; their records pay ``epsilon``, from ``budget`` if there is one.
+
+    ``by`` names a column for figures by subgroup, or a number and its cuts: ``("age", [30, 60])``. ``compare`` is another
+    model, which is scored on the same records. At ``threshold``, beside 0.5, figures of two classes are exact but for noise.
+    All of it costs ``epsilon`` once; but the more there is to count, the more noise is in each sum.
+
+    Privacy:
+        Claim: costs ``epsilon``, on top of what the records have lost before.
+        Because: one release of the counts of all cells with geometric noise, whose L1 sensitivity ``Cells.count`` states;
+            everything else follows from it and from the models. The range of a number is that of the model
+            (``forest_.target``): a record beyond it counts as one at its end.
+        Assumes: the models are released.
+    """
+    cells = Cells.of(model, by, compare, threshold)
+    ledger = Ledger(make_accountant(epsilon, 0.0))
+    check_budget(budget, "record", ["epsilon is infinite"] if math.isinf(epsilon) else [])
+    with charged(budget, "score", [] if budget is None else [Loss.pure(ledger.epsilon)], ledger):
+        released = _release(cells, parts, ledger)
+    return _evaluation(cells, released, ledger)
+
+
+def _release(cells: Cells, parts: Iterable[tuple[Any, Any]], ledger: Ledger) -> Released:
+    """The released counts, in records; they cost all of the ledger's budget."""
+    gate, amount = Gate(ledger, Entropy(None)), ledger.accountant.budget
+    counts, variance = gate.add_noise(cells.count(parts), cells.sensitivity, amount, "right and wrong predictions")
+    return Released(counts / cells.most, math.sqrt(variance) / cells.most)
+
+
+def evaluate_public(
+    model: Any, parts: Iterable[tuple[Any, Any]], *, by: By = None, compare: Any = None, threshold: float = DECIDES
+) -> Evaluation:
+    """Exact scores on all tables ``(X, y)`` together. NOT private: for tables that are public.
+
+    Options are those of ``evaluate_privately``.
+    """
+    cells = Cells.of(model, by, compare, threshold)
+    pieces = []
+
+    def kept() -> Iterator[tuple[Any, Any]]:
+        for X, y in parts:
+            if len(X):
+                pieces.append(_read(cells, X, y))
+                yield X, y
+
+    released = _release(cells, kept(), Ledger(make_accountant(math.inf, 0.0)))
+    exact = [np.concatenate(piece) for piece in zip(*pieces, strict=True)] if pieces else None
+    found = _evaluation(cells, released, None, exact)
+    return found if found.n_rows else replace(found, scores=())
+
+
+def _read(cells: Cells, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The predictions, targets and subgroups of public records whose target is known."""
+    target, by = cells.model.schema_.target, cells.by
+    is_classes = isinstance(target, Classes)
+    true = true_indices(y, target) if is_classes else true_values(y, target)
+    predicted = shares_and_indices(cells.model, X)[0] if is_classes else cells.model.predict(X)
+    groups = np.zeros(len(true)) if by is None else group_codes(X, cells.model.schema_, by.index, by.part, by.cuts)
+    kept = true >= 0 if is_classes else ~np.isnan(true)
+    return predicted[kept], true[kept], groups[kept]
+
+
+def _evaluation(cells: Cells, released: Released, ledger: Ledger | None, exact: Any = None) -> Evaluation:
+    """The figures that follow from released counts, with exact ones in their place where these are known."""
+    whole = released.over(0, 1)
+    details: dict[str, Any] = {"model": model_digest(cells.model), "written": today()}
+    details |= {"task": "classes" if cells.is_classes else "number", "target": cells.target.name}
+    if cells.is_classes:
+        details |= class_details(whole, cells)
+    else:
+        details["range"] = list(cells.target.range)
+    if cells.by is not None:
+        details["groups"] = {"column": cells.by.column, "rows": _groups(cells, released, exact)}
+    if cells.other is not None:
+        both = released.over(0)
+        found = class_comparison(both, cells) if cells.is_classes else number_comparison(both, cells.target.span)
+        details["comparison"] = found | {"model": model_digest(cells.other)}
+    n_rows = max(whole.total(), 0.0)
+    return Evaluation(_scores(cells, whole, exact), n_rows, ledger, whole.margin(), details)
+
+
+def _scores(cells: Cells, released: Released, exact: Any) -> tuple[Score, ...]:
+    scores = class_scores(released, cells) if cells.is_classes else number_scores(released, cells.target.span)
+    if exact is None:
+        return scores
+    return with_exact(scores, (exact_of_shares if cells.is_classes else exact_of_errors)(*exact[:2]))
+
+
+def _groups(cells: Cells, released: Released, exact: Any) -> list[dict[str, Any]]:
+    """The figures of each subgroup, and whether its records are enough to say anything, by released figures alone."""
+    assert cells.by is not None
+    rows = []
+    for index, name in enumerate(cells.by.names):
+        own = released.part(index).over(0)
+        known = None if exact is None else [each[exact[2] == index] for each in exact]
+        scores = _scores(cells, own, known)
+        first = scores[0]
+        limit = TOO_WIDE if cells.is_classes else TOO_WIDE_FOR_ERRORS * first.value
+        enough = bool(math.hypot(first.margin, first.sampling) <= limit)  # not if it has no value
+        row = {"group": name, "n_rows": max(own.total(), 0.0), "n_rows_margin": own.margin()}
+        rows.append(row | {"enough": enough, "scores": scores})
+    return rows

@@ -1,0 +1,192 @@
+"""What the report says of an evaluation that is attached to it, and the page of an evaluation. Released values only."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpforest.common.text import NOTHING, count_words, figure, with_band
+from dpforest.errors import ParameterError
+from dpforest.model.file import model_digest
+
+WANTED = "evaluation must be what `dpforest evaluate --json` prints, or what to_dict() of an Evaluation gives"
+TOO_FEW = "too few records to say"
+# The frame of a picture: left, right, top and bottom.
+LEFT, RIGHT, TOP, BOTTOM = 46.0, 326.0, 10.0, 262.0
+TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
+MOST_GROUPS, MOST_COLUMNS, MOST_SCORES = 60, 6, 60
+# Why a figure may be off, beside noise; and how figures begin that are not on the page for a subgroup.
+KINDS, LEFT_OUT = ("binning", "sampling"), ("F1 ", "precision ", "log ", "Brier ")
+
+
+def evaluation_content(evaluation: Any, model: Any) -> dict[str, Any] | None:
+    """What an evaluation says, if it is one of this model; None without one. Raises if it is of another model."""
+    if evaluation is None:
+        return None
+    content = checked(evaluation)
+    digest = model_digest(model)
+    if digest is None or content["model"] != digest:
+        raise ParameterError(
+            "The evaluation is not of this model: it carries the hash of another, or none. Evaluate the model that the "
+            "report is about, as 'dpforest evaluate MODEL TABLE --out PAGE' does."
+        )
+    return content
+
+
+def checked(evaluation: Any) -> dict[str, Any]:
+    """The evaluation as plain values, if it can be shown; else raises."""
+    content = evaluation.to_dict() if hasattr(evaluation, "to_dict") else evaluation
+    if not isinstance(content, Mapping) or content.get("format") != "dpforest-evaluation":
+        raise ParameterError(f"{WANTED}.")
+    try:
+        evaluation_section(content)
+        _check_named(content)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        raise ParameterError(f"{WANTED}; some of its entries are missing or of another kind.") from None
+    return dict(content)
+
+
+def _check_named(content: Mapping[str, Any]) -> None:
+    """Raise, as Python does, unless what the page names by itself is there."""
+    float(content["epsilon"])
+    _ = [content[name] for name in ("model", "written", "target", "public")]
+    if content["task"] == "classes":
+        _ = list(content["labels"])[1 if content.get("thresholds") else 0]
+    else:
+        _low, _high = map(float, content["range"])
+
+
+def score_words(score: Mapping[str, Any]) -> str:
+    """A figure with the band of its noise: ``0.852 ± 0.002``."""
+    value, margin = score["value"], score["margin"]
+    if value is None or np.isnan(value):
+        return TOO_FEW
+    return with_band(float(value), float(margin)) if margin else figure(float(value))
+
+
+def off_by(score: Mapping[str, Any], kind: str) -> str:
+    """How far a figure may be off for a reason, "sampling" or "binning", in words for a table."""
+    amount = score[kind]
+    known = amount is not None and score["value"] is not None and not np.isnan(amount) and float(amount) > 0
+    return f"± {figure(float(amount), 2)}" if known else NOTHING
+
+
+def evaluation_section(content: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the template of an evaluation is filled with, beside its content."""
+    if content is None:
+        return {"scored": None}
+    found: dict[str, Any] = {
+        "rows": count_words(float(content["n_rows"]), float(content["n_rows_margin"]) or None, "rows"),
+        "scores": _table(content["scores"]),
+        "has_bins": any(score["binning"] for score in content["scores"]),
+        "roc": _roc(content.get("roc") or []),
+        "calibration": _calibration(content.get("calibration") or []),
+        "thresholds": [_threshold(row, content["threshold"]) for row in content.get("thresholds") or []],
+        "confusion": _confusion(content),
+        "groups": _groups(content.get("groups")),
+        "comparison": None,
+    }
+    if comparison := content.get("comparison"):
+        found["comparison"] = {"scores": _table(comparison["scores"]), "verdict": _verdict(comparison, content["task"])}
+    return {"scored": found}
+
+
+def _table(scores: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    return [
+        {"name": str(each["name"]), "value": score_words(each), **{kind: off_by(each, kind) for kind in KINDS}}
+        for each in scores[:MOST_SCORES]
+    ]
+
+
+def _verdict(comparison: Mapping[str, Any], task: str) -> str:
+    """Which of two models is better, if the difference stands out of noise and luck, as a sentence."""
+    (score,) = (each for each in comparison["scores"] if each["name"] == comparison["difference"])
+    value, margin, sampling = score["value"], score["margin"], score["sampling"]
+    if value is None or abs(value) <= np.hypot(margin, sampling or 0.0):
+        return "Which of the two is better cannot be told: the difference is within its band."
+    better = (value > 0) == (task == "classes")
+    return f"{'This model' if better else 'The other model'} is better on such rows."
+
+
+def _threshold(row: Mapping[str, Any], chosen: float) -> dict[str, Any]:
+    words = {each["name"]: score_words(each) for each in row["scores"]}
+    return words | {"threshold": figure(float(row["threshold"]), 3), "is_chosen": row["threshold"] == chosen}
+
+
+def _confusion(content: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    if not content.get("confusion"):
+        return None
+    margins = [float(margin) for margin in content["confusion"]["margins"]]
+    return [
+        {"label": label, "cells": [count_words(float(n), margin or None) for n, margin in zip(row, margins, strict=True)]}
+        for label, row in zip(content["labels"], content["confusion"]["counts"], strict=True)
+    ]
+
+
+def _groups(groups: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The table of subgroups: for each its rows and figures, or that they are too few, and a bar for a share."""
+    if groups is None:
+        return None
+    names = [each["name"] for each in groups["rows"][0]["scores"] if not each["name"].startswith(LEFT_OUT)][:MOST_COLUMNS]
+    rows = [_group(row, names) for row in groups["rows"][:MOST_GROUPS]]
+    return {"column": groups["column"], "names": names, "rows": rows, "left": len(groups["rows"]) - len(rows)}
+
+
+def _group(row: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    scores = {each["name"]: each for each in row["scores"]}
+    rows = count_words(float(row["n_rows"]), float(row["n_rows_margin"]) or None)
+    return {
+        "group": str(row["group"]),
+        "rows": rows,
+        "enough": bool(row["enough"]),
+        "words": [score_words(scores[name]) if name in scores else NOTHING for name in names],
+        "sampling": off_by(scores[names[0]], "sampling") if names[0] in scores else NOTHING,
+    }
+
+
+def _x(share: float) -> float:
+    return round(LEFT + (RIGHT - LEFT) * min(max(share, 0.0), 1.0), 1)
+
+
+def _y(share: float) -> float:
+    return round(BOTTOM - (BOTTOM - TOP) * min(max(share, 0.0), 1.0), 1)
+
+
+def _frame() -> dict[str, Any]:
+    along = [(_x(at), f"{at:g}") for at in TICKS]
+    return {"along": along, "across": [(_y(at), f"{at:g}") for at in TICKS], "left": LEFT, "right": RIGHT, "bottom": BOTTOM}
+
+
+def _roc(points: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The curve as a path, and the outline of its band: points moved by their margins, up and to the left or back."""
+    if not points:
+        return None
+    names = ("false_positives", "true_positives", "false_positives_margin", "true_positives_margin")
+    false, true, left, up = (np.array([float(point[name]) for point in points]) for name in names)
+    line = [(0.0, 0.0), *zip(false, true, strict=True), (1.0, 1.0)]
+    band = ""
+    if left.any() or up.any():
+        sides = [(np.maximum.accumulate(false - sign * left), np.maximum.accumulate(true + sign * up)) for sign in (1, -1)]
+        above, below = ([(0.0, 0.0), *zip(*side, strict=True), (1.0, 1.0)] for side in sides)
+        band = f"{_path(above)}L{_path(below[::-1])[1:]}Z"
+    return _frame() | {"line": _path(line), "band": band, "marks": [(_x(x), _y(y)) for x, y in line[1:-1]]}
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{_x(x):g} {_y(y):g}" for x, y in points)
+
+
+def _calibration(points: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """A mark for each bin with enough records: its middle, the share of the second class, and the ends of its band."""
+    if not points:
+        return None
+    marks, rows = [], []
+    for point in points:
+        low, high, share = float(point["low"]), float(point["high"]), point["share"]
+        n = count_words(float(point["n_rows"]), float(point["n_rows_margin"]) or None)
+        value = {"value": share, "margin": point["margin"]}
+        rows.append({"bin": f"{figure(low, 3)} to {figure(high, 3)}", "n_rows": n, "share": score_words(value)})
+        if share is not None:
+            margin = float(np.hypot(point["margin"], point["sampling"] or 0.0))
+            marks.append((_x((low + high) / 2), _y(share), _y(share - margin), _y(share + margin)))
+    return _frame() | {"marks": marks, "rows": rows}

@@ -1,0 +1,263 @@
+"""Scores: exact ones are those of scikit-learn, released ones follow from the release and lie in their bands."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import (
+    accuracy_score,
+    brier_score_loss,
+    confusion_matrix,
+    f1_score,
+    log_loss,
+    mean_absolute_error,
+    precision_score,
+    r2_score,
+    recall_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
+from tests.support.chances import at_least, seed_coins
+from tests.support.encoded import opened
+from tests.support.scored import FEATURES, LABELS, classifier, classifier_of_two, regressor, two
+
+from dpforest import Classes, DPForestClassifier, Schema
+from dpforest.errors import ParameterError
+from dpforest.evaluation import evaluate_privately, evaluate_public, scoring
+from dpforest.evaluation.cells import Cells
+from dpforest.evaluation.scoring import _evaluation, _release
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.sealed import Sealed
+
+__all__ = ["classifier", "classifier_of_two", "regressor"]
+KINDS = ["classifier", "classifier_of_two", "regressor"]
+
+
+def parts(X, y):
+    """In two parts, one of them empty in the middle."""
+    return [(X[:1000], y[:1000]), (X[:0], y[:0]), (X[1000:], y[1000:])]
+
+
+def named(scores):
+    return {score.name: score for score in scores}
+
+
+def test_exact_scores_of_classes_are_those_of_scikit_learn(classifier):
+    model, X, y = classifier
+    evaluation = evaluate_public(model, parts(X, y))
+    found = {name: score.value for name, score in named(evaluation.scores).items()}
+    kept = pd.notna(y)
+    true, X = y[kept].astype(str), X[kept]
+    predicted = model.predict(X)
+    assert found["accuracy"] == pytest.approx(accuracy_score(true, predicted))
+    assert found["log loss"] == pytest.approx(log_loss(true, np.clip(model.predict_proba(X), 2.0**-53, 1)), rel=1e-6)
+    for label in LABELS:
+        for name, score in (("recall", recall_score), ("precision", precision_score), ("F1", f1_score)):
+            exact = score(true, predicted, labels=[label], average="macro", zero_division=np.nan)
+            assert found[f"{name} of '{label}'"] == pytest.approx(exact, nan_ok=True)
+    assert np.array_equal(evaluation.details["confusion"]["counts"], confusion_matrix(true, predicted, labels=LABELS))
+
+
+def test_exact_scores_of_two_classes_are_those_of_scikit_learn(classifier_of_two):
+    model, X, y = classifier_of_two
+    found = named(evaluate_public(model, parts(X, y)).scores)
+    kept = pd.notna(y)
+    shares, true = model.predict_proba(X[kept])[:, 1], y[kept] == "b"
+    assert found["area under the curve"].value == pytest.approx(roc_auc_score(true, shares))
+    assert found["Brier score"].value == pytest.approx(brier_score_loss(true, shares))
+    assert found["accuracy"].value == pytest.approx(accuracy_score(y[kept].astype(str), model.predict(X[kept])))
+    assert {score.margin for score in found.values()} == {score.binning for score in found.values()} == {0.0}
+
+
+def test_exact_scores_of_a_number_are_those_of_scikit_learn(regressor):
+    model, X, y = regressor
+    found = {score.name: score.value for score in evaluate_public(model, parts(X, y)).scores}
+    kept = ~np.isnan(y)
+    true, predicted = np.clip(y[kept], 0, 10), model.predict(X[kept])
+    assert found["mean absolute error"] == pytest.approx(mean_absolute_error(true, predicted), abs=1e-3)
+    assert found["root mean square error"] == pytest.approx(root_mean_squared_error(true, predicted), abs=1e-3)
+    assert found["R2"] == pytest.approx(r2_score(true, predicted), abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_without_noise_are_the_exact_ones_but_for_bins(kind, request):
+    model, X, y = request.getfixturevalue(kind)
+    exact = named(evaluate_public(model, parts(X, y)).scores)
+    released = evaluate_privately(model, parts(X, y), math.inf).scores
+    assert {score.name for score in released} - {"log loss of rounded shares"} <= exact.keys()
+    for score in released:
+        if score.name in exact:
+            assert score.value == pytest.approx(exact[score.name].value, abs=score.binning + 1e-3, nan_ok=True)
+            assert score.margin == 0 or math.isnan(score.value)
+
+
+def test_what_bins_do_to_a_score_is_less_than_what_is_said(classifier_of_two):
+    model, X, y = classifier_of_two
+    exact = named(evaluate_public(model, [(X, y)]).scores)
+    for score in evaluate_privately(model, [(X, y)], math.inf).scores:
+        if score.binning:
+            assert 0 < abs(score.value - exact[score.name].value) <= score.binning < 0.1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_private_score_is_charged_once_whatever_is_asked(kind, request):
+    model, X, y = request.getfixturevalue(kind)
+    found = evaluate_privately(model, parts(X, y), 0.5, by="z", compare=model)
+    assert found.epsilon == 0.5
+    (entry,) = found.ledger.entries()
+    assert (entry["mechanism"], entry["epsilon"]) == ("geometric", 0.5)
+
+
+@dataclass(frozen=True)
+class Counted(Cells):
+    """Cells of records that were counted before, so that many releases of them take little time."""
+
+    exact: np.ndarray | None = None
+
+    def count(self, parts):
+        return Sealed(self.exact)
+
+
+@pytest.fixture
+def undigested(monkeypatch):
+    """Evaluations do not hash their models, which takes longer than the rest of them."""
+    monkeypatch.setattr(scoring, "model_digest", lambda model: None)
+
+
+def counted(model, X, y, by="z", compare=None):
+    cells = Cells.of(model, by, compare, 0.5)
+    return Counted(cells.model, cells.other, cells.by, exact=opened(cells.count([(X, y)])))
+
+
+def released(cells, epsilon):
+    return _release(cells, (), Ledger(make_accountant(epsilon, 0.0)))
+
+
+def is_calibrated(cells, epsilon, charged):
+    """Whether the noise of some releases is as wide as the charge asks for, within 5.5 standard errors of a variance.
+
+    The fourth moment of two-sided geometric noise is at most 6 times the squared variance, or little more where the
+    variance is small, so the variance of n draws varies by 5 / n of its square: the chance to be further off is below 1e-6.
+    """
+    exact = released(cells, math.inf).counts
+    n_runs = -(-20_000 // exact.size)
+    noise = [released(cells, epsilon).counts - exact for _ in range(n_runs)]
+    wanted = 2 * math.exp(-charged / cells.most) / math.expm1(-charged / cells.most) ** 2 / cells.most**2
+    return abs(np.var(noise) / wanted - 1) < 5.5 * math.sqrt(5 / (n_runs * exact.size))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_noise_is_as_wide_as_the_charge_says_and_10_percent_less_is_found(kind, request, monkeypatch):
+    seed_coins(monkeypatch)
+    model, X, y = request.getfixturevalue(kind)
+    cells = counted(model, X[:300], y[:300], compare=model)
+    assert is_calibrated(cells, 0.5, 0.5)
+    assert not is_calibrated(cells, 0.5 / 0.9, 0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_figures_without_noise_lie_in_their_bands(kind, request, undigested):
+    # 95 in 100 if noise were normal; noise that is near Laplace's lies within 1.96 deviations at least 93 times in 100.
+    model, X, y = request.getfixturevalue(kind)
+    cells, inside, n_runs = counted(model, X, y, compare=model), {}, 300
+    exact = _evaluation(cells, released(cells, math.inf), None)
+    for _ in range(n_runs):
+        found = _evaluation(cells, released(cells, 0.5), None)
+        for name, score, truth in every_score(found, exact):
+            if not math.isnan(truth.value):
+                inside.setdefault(name, []).append(abs(score.value - truth.value) <= score.margin + 1e-9)
+    assert len(inside) >= 9
+    for name, hits in inside.items():
+        assert len(hits) == n_runs, name
+        assert sum(hits) >= at_least(n_runs, 0.93), name
+
+
+def every_score(found, exact):
+    """The scores of two evaluations side by side: of all rows, of the larger subgroups, and of the comparison."""
+    yield from ((score.name, score, truth) for score, truth in zip(found.scores, exact.scores, strict=True))
+    for one, other in zip(found.details["groups"]["rows"][:2], exact.details["groups"]["rows"][:2], strict=True):
+        yield f"first of {one['group']}", one["scores"][0], other["scores"][0]
+    scores = zip(found.details["comparison"]["scores"], exact.details["comparison"]["scores"], strict=True)
+    yield from ((f"compared: {score.name}", score, truth) for score, truth in scores)
+
+
+@pytest.mark.slow
+def test_bands_of_a_doubtful_divisor_are_wide_enough(undigested):
+    """Where the rows are barely more than their noise: 60 rows at epsilon 0.5 in some 26 counts."""
+    model, X, y = two(n_rows=60, epsilon=50.0)
+    cells, inside = counted(model, X, y, by=None), []
+    (exact, *_) = _evaluation(cells, released(cells, math.inf), None).scores
+    for _ in range(600):
+        (score, *_) = _evaluation(cells, released(cells, 0.5), None).scores
+        if not math.isnan(score.value):
+            inside.append(abs(score.value - exact.value) <= score.margin)
+    assert 100 < len(inside) < 600
+    assert sum(inside) >= at_least(len(inside), 0.93)
+
+
+@pytest.mark.slow
+def test_figures_of_other_rows_lie_within_what_is_said_of_them(undigested):
+    # Rows of one kind, 600 at a time: the figure on all of them lies within ``sampling`` 95 times in 100, if roughly.
+    model, X, y = two(n_rows=60_000)
+    whole, inside = named(evaluate_public(model, [(X, y)]).scores), {}
+    for start in range(0, 60_000, 300):
+        part = slice(start, start + 300)
+        for score in evaluate_public(model, [(X[part], y[part])]).scores:
+            if not math.isnan(score.sampling):
+                inside.setdefault(score.name, []).append(abs(score.value - whole[score.name].value) <= score.sampling)
+    assert {"accuracy", "area under the curve", "Brier score", "recall of 'b'"} <= inside.keys()
+    for name, hits in inside.items():
+        assert sum(hits) >= at_least(200, 0.93), name
+
+
+def test_the_margin_of_a_small_budget_is_ten_times_as_wide(classifier):
+    model, X, y = classifier
+    wide, narrow = (evaluate_privately(model, [(X, y)], epsilon).scores[0].margin for epsilon in (0.05, 0.5))
+    assert 8 < wide / narrow < 12
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_without_rows_has_scores_or_none_but_no_error(kind, request):
+    model, X, y = request.getfixturevalue(kind)
+    assert evaluate_public(model, [(X[:0], y[:0])], by="z").scores == ()
+    content = evaluate_privately(model, [(X[:0], y[:0])], 1.0, by="z", compare=model).to_dict()
+    assert content["epsilon"] == 1.0
+    assert content["scores"]
+    assert [row["enough"] for row in content["groups"]["rows"]] == [False] * 4
+
+
+def test_many_classes_have_hits_and_misses_and_no_matrix():
+    labels = [f"label {place}" for place in range(13)]
+    X = pd.DataFrame({"x": np.full(60, 0.5), "z": ["u"] * 60})
+    model = DPForestClassifier(Schema(FEATURES, Classes(labels)), epsilon=20).fit(X, labels[:1] * 60)
+    found = evaluate_privately(model, [(X, labels[:2] * 30)], math.inf)
+    assert "confusion" not in found.details
+    assert named(found.scores)["accuracy"].value == 0.5
+    assert named(found.scores)["recall of 'label 0'"].value == 1
+    assert len(found.scores) == 14
+
+
+def test_labels_that_are_drawn_are_counted_as_labels():
+    model, X, y = two(recipe="bojarski-2015", n_rows=500)
+    drawn = evaluate_privately(model, [(X, y)], math.inf)
+    assert "roc" in drawn.details
+    object.__setattr__(model.forest_, "draws", True)
+    drawn = evaluate_privately(model, [(X, y)], math.inf)
+    assert "roc" not in drawn.details
+    kept = pd.notna(y)
+    assert named(drawn.scores)["accuracy"].value == pytest.approx(
+        accuracy_score(y[kept].astype(str), model.predict(X[kept]))
+    )
+    with pytest.raises(ParameterError, match="A threshold is for two classes"):
+        evaluate_privately(model, [(X, y)], 1.0, threshold=0.3)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan])
+def test_a_budget_that_is_none_is_refused(classifier, epsilon):
+    model, X, y = classifier
+    with pytest.raises(ParameterError):
+        evaluate_privately(model, [(X, y)], epsilon)

@@ -1,0 +1,134 @@
+"""An evaluation in the report and on a page of its own: of this model only, the same in both, with any names."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+from report_models import HOSTILE, SCRIPT, hostile_model, mean_model, small_model, table
+from test_report_content import Words
+
+from dpforest.errors import OutputError, ParameterError
+from dpforest.evaluation import evaluate_privately, evaluate_public
+from dpforest.show.report import write_evaluation, write_report
+from dpforest.show.report.evaluations import _verdict
+
+
+def of_small(epsilon=1.0, **asked):
+    X, y = table(2000, seed=5)
+    return evaluate_privately(small_model(), [(X, y)], epsilon, **asked)
+
+
+def report_of(model, evaluation, folder):
+    """The words and the twin of a report with an evaluation."""
+    write_report(model, folder / "r.html", evaluation=evaluation)
+    text = Words((folder / "r.html").read_text("utf-8")).text
+    return text.split("9. How good the model is")[1].split("10. The forest")[0], json.loads((folder / "r.json").read_text())
+
+
+def test_the_report_shows_what_was_evaluated_and_its_twin_has_the_same(tmp_path):
+    evaluation = of_small(by="x0", compare=small_model())
+    words, twin = report_of(small_model(), evaluation, tmp_path)
+    assert twin["evaluation"] == evaluation.to_dict()
+    assert twin["evaluation"]["ledger"]["spent"] == 1
+    for part in (
+        "that are private",
+        "ε = 1",
+        "ROC curve of 1",
+        "Calibration",
+        "By x0",
+        "under 2",
+        "(missing)",
+        "recall of '1'",
+    ):
+        assert part in words
+    assert "cannot be told" in words or "is better on such rows" in words
+    # The same file can be read back.
+    again, _ = report_of(small_model(), json.loads(json.dumps(twin["evaluation"])), tmp_path)
+    assert again == words
+
+
+@pytest.mark.parametrize(
+    ("value", "task", "said"),
+    [
+        (0.02, "classes", "This model is better"),
+        (-0.02, "classes", "The other model is better"),
+        (-0.02, "number", "This model is better"),
+        (0.01, "classes", "cannot be told"),
+        (None, "number", "cannot be told"),
+    ],
+)
+def test_which_model_is_better_is_said_if_noise_and_luck_allow_it(value, task, said):
+    score = {"name": "difference", "value": value, "margin": 0.008, "sampling": 0.008}
+    assert said in _verdict({"scores": [score], "difference": "difference"}, task)
+
+
+def test_a_report_without_an_evaluation_says_how_to_make_one(tmp_path):
+    words, twin = report_of(small_model(), None, tmp_path)
+    assert "No evaluation was attached." in words
+    assert twin["evaluation"] is None
+    assert twin["deployment"]["evaluation"]["utility"] is None
+
+
+def test_a_number_and_public_rows_have_a_section_too(tmp_path):
+    X, _ = table(500, seed=6)
+    found = evaluate_public(mean_model(), [(X[:, :2], X[:, 2])], by="x1", compare=mean_model("consul-2020"))
+    words, _ = report_of(mean_model(), found, tmp_path)
+    for part in (
+        "said to be public",
+        "These figures are exact",
+        "R2",
+        "By x1",
+        "mean absolute error less that of the other",
+    ):
+        assert part in words
+    assert "ROC" not in words
+
+
+def test_an_evaluation_of_another_model_is_refused(tmp_path):
+    for other in (mean_model(), small_model(epsilon=2.0)):
+        with pytest.raises(ParameterError, match="not of this model"):
+            report_of(other, of_small(), tmp_path)
+    content = of_small().to_dict() | {"model": None}
+    with pytest.raises(ParameterError, match="not of this model"):
+        report_of(small_model(), content, tmp_path)
+    assert not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize(
+    "spoil", ["format", "scores", "n_rows", "thresholds", "groups", "roc", "calibration", "confusion", "task", "labels"]
+)
+def test_what_is_no_evaluation_is_refused(spoil, tmp_path):
+    content = copy.deepcopy(of_small(by="x0", compare=small_model()).to_dict())
+    content[spoil] = (
+        {"a": 1} if isinstance(content[spoil], list) else None if spoil in ("task", "format") else [{"b": SCRIPT}]
+    )
+    if spoil == "task":
+        del content["task"]
+    for evaluation in (content, [], "text", {}):
+        with pytest.raises(ParameterError, match="evaluation must be what"):
+            write_evaluation(evaluation, tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_page_has_any_names_and_nothing_active(tmp_path):
+    model = hostile_model()
+    X = np.empty((50, 4), dtype=object)
+    X[:, 0], X[:, 1], X[:, 2], X[:, 3] = HOSTILE[1], 0.5, 1, "other"
+    y = np.empty(50, dtype=object)
+    y[:] = [HOSTILE[0]] * 50
+    write_evaluation(evaluate_privately(model, [(X, y)], 5.0, by=HOSTILE[0], compare=model), tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    words = Words(page)
+    assert words.elements.count("script") == 1
+    assert "img" not in words.elements
+    assert not [name for name, _ in words.attributes if name.startswith("on")]
+    assert SCRIPT in words.text
+    for mark in ("\u202e", "\u2028", "\0"):
+        assert mark not in page
+    assert len(page) < 300_000
+
+
+def test_the_twin_does_not_take_the_place_of_the_page(tmp_path):
+    with pytest.raises(OutputError):
+        write_evaluation(of_small(), tmp_path / "page.json")
