@@ -92,7 +92,10 @@ def persons_of_rows():
     return {name: int(value) for name, value in known.items() if int(name[1:]) % 30 % 6 != 3}
 
 
-@pytest.mark.parametrize(("most", "n_threads"), [(1, 3), (10, 1), (10, 100), (1000, 3)])
+@pytest.mark.parametrize(
+    ("most", "n_threads"),
+    [(10, 3), *(pytest.param(*case, marks=pytest.mark.slow) for case in [(1, 1), (10, 100), (1000, 3)])],
+)
 def test_of_each_person_as_many_rows_are_used_as_may_be_wherever_they_lie(folder, most, n_threads):
     used, persons = names_in(folder.drawn(Draw("person", most, KEY), Pretended(n_threads))), persons_of_rows()
     assert len(used) == len({*used})
