@@ -19,8 +19,10 @@ import pytest
 from tests.conformance.conformance import times_in_trees
 from tests.neighbours.odd_values import HOSTILE
 from tests.support.columns import objects
+from typer.testing import CliRunner
 
-from dpforest import DPForestClassifier
+from dpforest import DPForestClassifier, load_model
+from dpforest.cli.main import commands
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees
@@ -90,7 +92,10 @@ def persons_of_rows():
     return {name: int(value) for name, value in known.items() if int(name[1:]) % 30 % 6 != 3}
 
 
-@pytest.mark.parametrize(("most", "n_threads"), [(1, 3), (10, 1), (10, 100), (1000, 3)])
+@pytest.mark.parametrize(
+    ("most", "n_threads"),
+    [(10, 3), *(pytest.param(*case, marks=pytest.mark.slow) for case in [(1, 1), (10, 100), (1000, 3)])],
+)
 def test_of_each_person_as_many_rows_are_used_as_may_be_wherever_they_lie(folder, most, n_threads):
     used, persons = names_in(folder.drawn(Draw("person", most, KEY), Pretended(n_threads))), persons_of_rows()
     assert len(used) == len({*used})
@@ -226,6 +231,21 @@ def test_the_same_rows_are_used_after_a_worker_is_lost(folder, tmp_path, client,
     model = DPForestClassifier(SCHEMA, **exact, max_rows_per_person=10).fit_dask(table, client, groups="person")
     assert model.forest_.counts[0].sum() == before.sum()
     assert (model.privacy_.unit, model.privacy_.rows) == ("person", 10)
+
+
+@pytest.mark.slow
+def test_the_command_protects_persons_on_a_cluster(folder, tmp_path, client):
+    schema, out = tmp_path / "s.json", tmp_path / "m.dpf"
+    SCHEMA.to_file(schema)
+    table = tmp_path / "table"
+    table.mkdir()
+    for file in tmp_path.glob("*.parquet"):
+        file.rename(table / file.name)
+    words = ["fit", table, "--schema", schema, "--epsilon", 1, "--out", out, "--scheduler", client.scheduler.address]
+    persons = ["--groups", "person", "--max-rows-per-person", 10]
+    run = CliRunner().invoke(commands, [str(word) for word in [*words, *persons]])
+    assert run.exit_code == 0, run.output
+    assert load_model(out).privacy_.rows == 10
 
 
 def times_used(vault):
