@@ -89,6 +89,22 @@ def test_a_folder_more_does_not_change_how_others_are_read(folders, client, odd,
         table.get_backend().disconnect()
 
 
+@pytest.mark.parametrize("column", ["listed", "bucket", "ill", "beside"])
+def test_a_text_that_is_not_utf_8_concerns_its_own_record(tmp_path, column):
+    texts = pa.array([b"2021", b"2022", b"no", b"yes", b"\xff\xfe secret"])
+    odd = pa.Array.from_buffers(pa.string(), len(texts), texts.buffers())
+    columns = {"listed": odd[:4], "bucket": odd[:4], "beside": odd[:4], "ill": ["no", "yes", "no", "yes"]}
+    more = {name: pa.chunked_array([values, odd[4:] if name == column else values[:1]]) for name, values in columns.items()}
+    pq.write_table(pa.table(columns), tmp_path / "less.parquet")
+    pq.write_table(pa.table(more), tmp_path / "more.parquet")
+    schema = Schema({name: FEATURES[name] for name in ("listed", "bucket")}, Classes(["no", "yes"], name="ill"))
+    opened = [open_table(f"duckdb:///{tmp_path}/{name}.parquet", None, schema) for name in ("more", "less")]
+    with SqlVault.seal(opened[0], schema) as with_record, SqlVault.seal(opened[1], schema) as without:
+        assert_others_are_read_as_before(with_record, without)
+    for table in opened:
+        table.get_backend().disconnect()
+
+
 def test_a_name_that_is_no_text_is_refused_and_not_repeated(folders):
     less, _ = folders
     os.rename(less / "number=2021", os.fsencode(less) + b"/number=\xff\xfesecret")

@@ -32,7 +32,9 @@ def open_parquet(path: str, columns: Iterable[str] | None, schema: Schema | None
     keys = [*folders[found[0]]]
     try:
         backend = ibis.duckdb.connect()
-        table = backend.read_parquet([*map(escape, found)], hive_partitioning=False, filename=FILE)
+        # A text that is not UTF-8 concerns its own record: by default DuckDB would stop there.
+        read_as = {"hive_partitioning": False, "filename": FILE, "utf8_validation": "replace"}
+        table = backend.read_parquet([*map(escape, found)], **read_as)
         types = {file: backend.read_parquet(escape(file), hive_partitioning=False).schema() for file in found}
     except Exception:  # the engine's own message could quote what it stumbled over
         raise TableError(f"{path} cannot be read as Parquet.") from None
