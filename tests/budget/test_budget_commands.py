@@ -97,9 +97,30 @@ def test_export_holds_every_entry_and_the_head(folder):
     assert content["entries"][0]["dataset"] == "ward-7"
 
 
+def test_a_part_is_made_and_shown_with_what_it_belongs_to(folder):
+    made = run("budget", "create", "budget.db::bed-1", "--epsilon", 1, "--belongs-to", "ward-7", cwd=folder)
+    assert (made.returncode, "It belongs to 'ward-7'" in made.stdout) == (0, True)
+    budget = Budget.open(folder / "budget.db", dataset="bed-1")
+    budget.settle(budget.reserve("fit", outcomes=[Loss.pure(0.5)]), Loss.pure(0.5))
+    for words in (["show", "budget.db::bed-1"], ["verify", "budget.db"]):
+        assert (
+            "belongs to ward-7, where 0.5 of epsilon = 2 at delta = 1e-06 is spent"
+            in run("budget", *words, cwd=folder).stdout
+        )
+    assert "fit (bed-1)" in run("budget", "history", "budget.db::ward-7", cwd=folder).stdout
+    _, facts = json.loads(run("budget", "show", "budget.db", "--json", cwd=folder).stdout)
+    assert (facts["belongs_to"]["dataset"], facts["belongs_to"]["spent"], facts["left"]) == ("ward-7", 0.5, 0.5)
+
+
 @pytest.mark.parametrize(
     "words",
     [
+        ["create", "budget.db::bed-1", "--epsilon", 2, "--belongs-to", "ward-8"],
+        ["create", "budget.db::bed-1", "--epsilon", 2, "--belongs-to", "ward-7", "--unit", "person"],
+        ["repair-clock", "budget.db", "--by", "Ana"],
+        ["repair-clock", "budget.db", "--by", "Ana", "--confirm", "0" * 12],
+        ["report", "budget.db", "--out", "budget.json"],
+        ["report", "none.db", "--out", "page.html"],
         ["create", "budget.db::ward-7", "--epsilon", 2, "--delta", 1e-6],
         ["create", "budget.db", "--epsilon", 2],
         ["create", "other.db::a", "--epsilon", "inf"],

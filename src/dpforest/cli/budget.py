@@ -149,7 +149,11 @@ def verify(
         f"All entries are as they were written, for {counted(len(found), 'data set')}."
         + (" The anchor is there." if anchor else "")
     )
-    for repair in found[0].position()["repairs"] if found else ():
+    positions = [item.position() for item in found]
+    for position in positions:
+        if (above := position["belongs_to"]) is not None:
+            say(f"{shortened(position['dataset'])} belongs to {shortened(above['dataset'])}, where {_spent(above)}.")
+    for repair in positions[0]["repairs"] if positions else ():
         say(f"Entry {repair['number']}: {_repair(repair)}.")
     for head in heads:
         say(f"Head: {head}")
