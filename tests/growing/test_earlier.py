@@ -72,7 +72,9 @@ def fitted(n_classes=2, shift=0, **parameters):
 
 
 def first_trees(forest):
-    return forest.only(np.arange(forest.n_trees) < forest.n_earlier)
+    first = forest.only(np.arange(forest.n_trees) < forest.n_earlier)
+    assert first.n_earlier == first.n_trees == forest.n_earlier
+    return first
 
 
 # --- trees come first, and records have their scores ----------------------------------------------------------------
@@ -348,7 +350,9 @@ def test_a_model_without_guarantee_passes_that_on_and_no_budget_pays_for_it(tmp_
     assert budget.spent == sound.ledger_.spent
 
 
-@pytest.mark.parametrize("wrong", [{"epsilon": "nan"}, {"delta": 2}, {"unit": "year"}, {"holds": 1}, {"recipe": 3}, {"more": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"epsilon": "nan"}, {"delta": 2}, {"unit": "year"}, {"holds": 1}, {"recipe": 3}, {"more": 0}]
+)
 def test_a_statement_whose_earlier_models_no_fit_has_is_refused(wrong):
     content = classifier(epsilon=1.0, earlier_model=fitted(epsilon=2.0)).fit(*_two()).privacy_.to_dict()
     assert Statement.from_dict(content).earlier[0].epsilon == 2.0
