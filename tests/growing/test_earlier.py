@@ -72,7 +72,9 @@ def fitted(n_classes=2, shift=0, **parameters):
 
 
 def first_trees(forest):
-    return forest.only(np.arange(forest.n_trees) < forest.n_earlier)
+    first = forest.only(np.arange(forest.n_trees) < forest.n_earlier)
+    assert first.n_earlier == first.n_trees == forest.n_earlier
+    return first
 
 
 # --- trees come first, and records have their scores ----------------------------------------------------------------

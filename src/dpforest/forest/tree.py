@@ -162,7 +162,8 @@ class Forest:
         """A copy of the forest with some of its trees, given as a mask ``(n_trees,)``."""
         kept = trees[self.trees]
         some = self._kept(kept, kept & ~self.is_leaf, (np.cumsum(trees) - 1)[self.trees[kept]])
-        return replace(some, noise=self.factors[trees], vote_noise=self.noise_of_votes[trees])
+        n_earlier = int(np.count_nonzero(trees[: self.n_earlier]))
+        return replace(some, noise=self.factors[trees], vote_noise=self.noise_of_votes[trees], n_earlier=n_earlier)
 
     @property
     def factors(self) -> np.ndarray:
