@@ -42,6 +42,7 @@ def test_every_benchmark_has_its_own_options():
         "engines",
         "search",
         "bounds",
+        "accounting",
     }
     assert options["foundation"] == {"--json"}
     assert options["interactions"] == {"--rows", "--json"}
@@ -52,7 +53,7 @@ def test_every_benchmark_has_its_own_options():
         "--parquet-rows": {"speed"},
         "--rows": {"engines", "interactions", "large"},
         "--only": {"speed", "engines"},
-        "--render": {"speed", "engines", "search", "bounds"},
+        "--render": {"speed", "engines", "search", "bounds", "accounting"},
     }.items():
         assert {name for name, own in options.items() if option in own} == owners
 
