@@ -77,8 +77,9 @@ class Logarithmic:
                 that of Q(y)**order Q'(y)**(1 - order), which is exp((order - 1) order rho), times the largest
                 f'(x)**order f'(x')**(1 - order). There t and t' are chances of one event (a better run, or one that ties
                 and wins by lot) by Q and Q'. Each order a > 1 bounds t'**a t**(1 - a) by exp((a - 1) a rho); the best of
-                these bounds on t' is that of the claim. ``_largest`` bounds the rest in cells of t. In its place [papernot2022,
-                Theorem 2] has m and 2 sqrt(rho log(1/gamma)) - rho for the largest m gamma / u and log(u'/u), taken alone.
+                these bounds on t' is that of the claim. ``_largest`` bounds the rest in cells of t. Instead of that
+                [papernot2022, Theorem 2] has m and 2 sqrt(rho log(1/gamma)) - rho, for the largest m gamma / u and the
+                largest log(u'/u), each taken alone.
             Assumes: as above.
         """
         terms = (order * rho, self._largest(order, rho))
