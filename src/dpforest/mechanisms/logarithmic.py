@@ -14,8 +14,8 @@ from dpforest.mechanisms.exact import bernoulli, uniform_below
 STEPS = 1 << 40
 # More than the relative error of ``best_of_runs`` and ``divergence``: a few roundings of 2**-53 each.
 ROUNDING = 2.0**-40
-# Chances below gamma times exp(-FAR) are one cell of ``divergence``, all others are N_CELLS.
-FAR, N_CELLS = 12.0, 1 << 16
+# Cells of log(1/t) in ``divergence``: so many for chances t above about gamma exp(-FAR), and one for all others.
+FAR, N_CELLS = 30.0, 1 << 15
 
 
 @dataclass(frozen=True)
@@ -77,31 +77,60 @@ class Logarithmic:
                 that of Q(y)**order Q'(y)**(1 - order), which is exp((order - 1) order rho), times the largest
                 f'(x)**order f'(x')**(1 - order). There t and t' are chances of one event (a better run, or one that ties
                 and wins by lot) by Q and Q'. Each order a > 1 bounds t'**a t**(1 - a) by exp((a - 1) a rho); the best of
-                these bounds on t' is that of the claim. It grows with t, so in a cell of t both u at its lower and u' at its
-                upper end are on the safe side. [papernot2022, Theorem 2] has m and 2 sqrt(rho log(1/gamma)) - rho for the
-                largest m gamma / u and log(u'/u), each taken alone.
+                these bounds on t' is that of the claim. ``_largest`` bounds the rest in cells of t. Instead of that
+                [papernot2022, Theorem 2] has m and 2 sqrt(rho log(1/gamma)) - rho, for the largest m gamma / u and the
+                largest log(u'/u), each taken alone.
             Assumes: as above.
         """
-        gamma, far = float(self.gamma), -math.log(self.gamma)
-        log_u, log_other = self._logs(rho, N_CELLS)
-        lower = np.append(-far, log_u[:-1])  # the first cell begins at t = 0
-        largest = float(np.max((order - 1) * log_other - order * lower))
-        terms = (order * rho, math.log(gamma * self.mean) / (order - 1), largest / (order - 1))
-        size = math.fsum(map(abs, terms)) + order * (1 + far) / (order - 1)
+        terms = (order * rho, self._largest(order, rho))
+        size = math.fsum(map(abs, terms)) + (1 - math.log(self.gamma)) * order / (order - 1)
         return math.fsum(terms) + ROUNDING * size
+
+    def _largest(self, order: float, rho: float) -> float:
+        """A close bound of the largest log(u'/u) + log(m gamma / u) / (order - 1) over t; see ``divergence``.
+
+        Privacy:
+            Claim: it is not below the largest, but for rounding.
+            Because: let a = log(1/t) and b = log(1/t'), so b <= a, and let c = log(u'/u). In a cell of a, u is least at its
+                far end and u' largest at its near end. Also c <= a - b, which is at most a and 2 sqrt(a rho). And with
+                p = (1 - gamma) t / u, of which the slope in a is at most 1/4, where a > rho the slope of c is
+                p(a) - p(b) + p(b) sqrt(rho/a), between -(a - b) / 4 and sqrt(rho/a); half a cell of the steepest slope
+                is as much as c passes the larger of its values at both ends.
+            Assumes: nothing.
+        """
+        ends = self._ends(rho, N_CELLS)
+        near, far = ends[:-1], ends[1:]
+        log_u, log_other = self._logs(ends, rho)
+        rises = log_other - log_u
+        slopes = np.maximum(np.sqrt(far * rho) / 2, np.sqrt(rho / np.maximum(near, rho)))
+        smooth = np.maximum(rises[:-1], rises[1:]) + slopes * (far - near) / 2
+        bounds = np.minimum(log_other[:-1] - log_u[1:], np.minimum(far, 2 * np.sqrt(far * rho)))
+        bounds = np.where(near >= rho, np.minimum(bounds, smooth), bounds)
+        # The last cell has no end: u tends to gamma.
+        log_gamma = math.log(self.gamma)
+        bounds, least = np.append(bounds, log_other[-1] - log_gamma), np.append(log_u[1:], log_gamma)
+        return float(np.max(bounds + (self._log_factor - least) / (order - 1)))
 
     def promising_order(self, rho: float, epsilon: float, orders: np.ndarray) -> float:
         """The order among these at which ``divergence`` gives about the least delta at epsilon; any is valid."""
-        log_u, log_other = self._logs(rho, N_CELLS >> 8)
-        largest = np.max((orders[:, None] - 1) * log_other - orders[:, None] * log_u, axis=1)
+        log_u, log_other = self._logs(self._ends(rho, N_CELLS >> 7), rho)
+        above = orders[:, None] - 1
+        largest = np.max(above * (log_other - log_u) + self._log_factor - log_u, axis=1)
         log_delta = (orders - 1) * (orders * rho - epsilon + np.log1p(-1 / orders)) - np.log(orders) + largest
         return float(orders[np.argmin(log_delta)])
 
-    def _logs(self, rho: float, n_cells: int) -> tuple[np.ndarray, np.ndarray]:
-        """Logarithms of u and u' of ``divergence`` at the ends of cells of t, the least t first."""
-        gamma, root = float(self.gamma), math.sqrt(rho)
-        far = np.linspace((math.sqrt(FAR - math.log(gamma)) + root) ** 2, 0, n_cells + 1)  # log(1/t)
-        other = np.maximum(np.sqrt(far) - root, 0) ** 2
+    @property
+    def _log_factor(self) -> float:
+        """log(m gamma) for the mean m of k."""
+        return math.log(float(self.gamma) * self.mean)
+
+    def _ends(self, rho: float, n_cells: int) -> np.ndarray:
+        """The ends of cells of log(1/t), from 0 on; the cell after them has no end."""
+        return np.linspace(0, (math.sqrt(FAR - math.log(self.gamma)) + math.sqrt(rho)) ** 2, n_cells + 1)
+
+    def _logs(self, far: np.ndarray, rho: float) -> tuple[np.ndarray, np.ndarray]:
+        """Logarithms of u and u' of ``divergence`` where log(1/t) is ``far``."""
+        gamma, other = float(self.gamma), np.maximum(np.sqrt(far) - math.sqrt(rho), 0) ** 2
         return np.log(gamma + (1 - gamma) * np.exp(-far)), np.log(gamma + (1 - gamma) * np.exp(-other))
 
     def of_one_run(self, epsilon: float) -> float:

@@ -13,8 +13,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from dpforest.errors import ParameterError
 from dpforest.mechanisms import Logarithmic
-from dpforest.privacy.accountants import best_orders, log_delta_at, log_of, zcdp_epsilon, zcdp_rho
+from dpforest.privacy.accountants import SMALLEST, best_orders, log_delta_at, log_of, zcdp_epsilon, zcdp_rho
 from dpforest.privacy.amounts import exact, round_down
 from dpforest.privacy.events import AT_DELTA, SELECTION, Mechanism
 from dpforest.privacy.ledger import Ledger
@@ -42,9 +43,14 @@ def epsilon_of_one_run(law: Logarithmic, epsilon: float, delta: float) -> float:
     for _ in range(N_HALVES):
         middle = (low + high) / 2
         low, high = (middle, high) if log_delta_of_best(law, middle, epsilon) <= most else (low, middle)
-    inside = min(zcdp_epsilon(low, delta), epsilon)
+    if low <= zcdp_rho(SMALLEST["epsilon"], delta):
+        raise ParameterError(
+            f"epsilon = {epsilon:.3g} at delta = {delta:.3g} leaves a run of {law.mean:.3g} nothing to spend at that delta. "
+            "Lower delta, raise epsilon, or make fewer runs."
+        )
+    inside, less = min(zcdp_epsilon(low, delta), epsilon), CLOSE
     while True:
-        inside *= 1 - CLOSE
+        inside, less = inside * (1 - less), 2 * less
         if log_delta_of_best(law, zcdp_rho(inside, delta), epsilon) <= most:
             return inside
 

@@ -4,6 +4,7 @@ Entries of a budget name no model. Which of them is that of a model is told by w
 """
 
 from datetime import date
+from fractions import Fraction
 from typing import Any
 
 from dpforest.budget import Budget, Cap, Loss
@@ -56,6 +57,7 @@ def _charged(model: Any, order: float) -> tuple[str, Loss]:
     """What a budget is charged for a model, as a fit or as a search does it; see ``Budget.order``."""
     statement, ledger = model.privacy_, model.ledger_
     if ledger.selection is not None:
-        law = Logarithmic(ledger.selection.mechanism.parameters["gamma"])
+        # Ledgers of earlier versions have no gamma, and no delta, without which the loss does not depend on it.
+        law = Logarithmic(ledger.selection.mechanism.parameters.get("gamma", Fraction(1)))
         return what_a_search_is(statement.own_recipe), loss_of_search(law, ledger.epsilon, ledger.delta, order)
     return what_a_fit_is(statement.recipe, statement.own_recipe)[:MOST_CHARACTERS_OF_WHAT], Loss.of_ledger(ledger)
