@@ -31,7 +31,7 @@ def exact_model():
         (np.True_, True),
         ((1, "a", None), [1, "a", None]),
         ({1: (np.float32(0.5),)}, {"1": [0.5]}),
-        (Loss(math.inf, 0.5), {"epsilon": "inf", "rho": 0.5}),
+        (Loss(math.inf, 0.5), {"epsilon": "inf", "rho": 0.5, "divergence": "inf", "order": 0.0}),
         (complex(1, 2), "(1+2j)"),
     ],
 )
