@@ -23,7 +23,7 @@ from tests.support.chances import at_least, seed_coins
 from tests.support.encoded import opened
 from tests.support.scored import FEATURES, LABELS, classifier, classifier_of_two, regressor, two
 
-from dpforest import Classes, DPForestClassifier, Schema
+from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Schema
 from dpforest.errors import ParameterError
 from dpforest.evaluation import evaluate_privately, evaluate_public, scoring
 from dpforest.evaluation.cells import Cells
@@ -80,6 +80,23 @@ def test_exact_scores_of_a_number_are_those_of_scikit_learn(regressor):
     assert found["mean absolute error"] == pytest.approx(mean_absolute_error(true, predicted), abs=1e-3)
     assert found["root mean square error"] == pytest.approx(root_mean_squared_error(true, predicted), abs=1e-3)
     assert found["R2"] == pytest.approx(r2_score(true, predicted), abs=1e-3)
+
+
+def test_exact_figures_of_two_models_take_targets_as_they_are(regressor):
+    model, X, y = regressor
+    kept = ~np.isnan(y)
+    # The model knows a narrow range, and all else lies beyond it.
+    narrow = DPForestRegressor(Schema(FEATURES, Bounded(0, 2)), epsilon=math.inf).fit(X[kept], np.clip(y[kept], 0, 2))
+    far = DPForestRegressor(Schema(FEATURES, Bounded(0, 100)), epsilon=math.inf).fit(X[kept], y[kept])
+    true = y[kept].clip(0, 100)
+    far.schema_ = narrow.schema_ = far.schema_
+    found = evaluate_public(narrow, [(X[kept], y[kept])], compare=far)
+    errors = [np.abs(each.predict(X[kept]) - true) for each in (narrow, far)]
+    own, compared = named(found.scores)["mean absolute error"], named(found.details["comparison"]["scores"])
+    assert own.value == pytest.approx(errors[0].mean())
+    assert own.sampling == pytest.approx(1.96 * errors[0].std() / math.sqrt(len(true)), rel=1e-3)
+    assert compared["mean absolute error of the other model"].value == pytest.approx(errors[1].mean())
+    assert compared[found.details["comparison"]["difference"]].value == pytest.approx((errors[0] - errors[1]).mean())
 
 
 @pytest.mark.parametrize("kind", KINDS)
