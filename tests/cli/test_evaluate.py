@@ -55,7 +55,8 @@ def test_public_and_charged_scores(folder, table, model, first):
     assert noisy["epsilon"] == 2
     assert noisy["ledger"]["spent"] == 2
     assert exact["scores"][0]["name"] == noisy["scores"][0]["name"] == first
-    # Noise of epsilon 2 moves two sums of 600 records by 60 in all with a chance below 4 exp(-2 * 30) < 1e-25.
+    # By Chernoff's bound the noise of at most 32 counts, of scale 1/2 each, adds up to 30 with a chance below
+    # 2 * (1 - 0.64)**-32 * exp(-1.6 * 30) < 1e-6; no less moves a score of 600 records by a tenth.
     scale = 1 if model == "ill.dpf" else 50
     assert abs(exact["scores"][0]["value"] - noisy["scores"][0]["value"]) < 0.1 * scale
     shown = run("evaluate", model, table, "--epsilon", 2)

@@ -222,9 +222,9 @@ def test_a_score_is_exact_in_public_and_charged_otherwise(said, home):
     truth = records(home).column("ill").to_pylist()
     exact = np.mean([guess == true for guess, true in zip(predictions(home)["prediction"], truth, strict=True)])
     assert (public["epsilon"], public["ledger"]) == (0, None)
-    assert public["scores"][0] == {"name": "accuracy", "value": pytest.approx(exact), "margin": 0}
+    assert public["scores"][0].items() >= {"name": "accuracy", "value": pytest.approx(exact), "margin": 0}.items()
     assert charged["epsilon"] == pytest.approx(0.5)
-    # Noise of scale 2 on four counts that sum to 2,000: a tenth is more than 30 standard deviations.
+    # Noise of scale 2 on at most 32 counts that sum to 2,000: a tenth is more than 12 standard deviations of their sum.
     assert charged["scores"][0]["value"] == pytest.approx(exact, abs=0.1)
     assert charged["scores"][0]["margin"] > 0
 

@@ -31,7 +31,7 @@ def exact_model():
         (np.True_, True),
         ((1, "a", None), [1, "a", None]),
         ({1: (np.float32(0.5),)}, {"1": [0.5]}),
-        (Loss(math.inf, 0.5), {"epsilon": "inf", "rho": 0.5}),
+        (Loss(math.inf, 0.5), {"epsilon": "inf", "rho": 0.5, "divergence": "inf", "order": 0.0}),
         (complex(1, 2), "(1+2j)"),
     ],
 )
@@ -64,5 +64,5 @@ def test_every_output_of_a_model_without_privacy_spells_infinity_alike():
 
 def test_a_score_without_a_value_is_null():
     assert Evaluation((Score("a", math.nan, math.nan),), 0.0).to_dict()["scores"] == [
-        {"name": "a", "value": None, "margin": None}
+        {"name": "a", "value": None, "margin": None, "sampling": None, "binning": 0.0}
     ]

@@ -173,7 +173,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         if schema.learnt:
             raise ParameterError(
                 f"Column {schema.learnt[0]!r} is declared Categorical(learn=True). A list has a delta of its own, which a "
-                f"private search cannot add up. {INSTEAD}"
+                f"private search cannot add up: fit without one. {INSTEAD}"
             )
         Space(estimator, self.param_distributions).check()
         check_budget(self.budget, "record", [])

@@ -64,7 +64,7 @@ def score_words(score: Mapping[str, Any]) -> str:
     value, margin = score["value"], score["margin"]
     if value is None or np.isnan(value):
         return TOO_FEW
-    return with_band(float(value), float(margin)) if margin else figure(float(value))
+    return with_band(float(value), float(margin)) if margin else f"{float(value):,.4f}"
 
 
 def off_by(score: Mapping[str, Any], kind: str) -> str:
