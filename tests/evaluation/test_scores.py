@@ -21,7 +21,7 @@ from sklearn.metrics import (
 )
 from tests.support.chances import at_least, seed_coins
 from tests.support.encoded import opened
-from tests.support.scored import FEATURES, LABELS, classifier, classifier_of_two, regressor, two
+from tests.support.scored import FEATURES, LABELS, classifier, classifier_of_two, regressor, rows, two
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Schema
 from dpforest.errors import ParameterError
@@ -82,21 +82,22 @@ def test_exact_scores_of_a_number_are_those_of_scikit_learn(regressor):
     assert found["R2"] == pytest.approx(r2_score(true, predicted), abs=1e-3)
 
 
-def test_exact_figures_of_two_models_take_targets_as_they_are(regressor):
-    model, X, y = regressor
-    kept = ~np.isnan(y)
-    # The model knows a narrow range, and all else lies beyond it.
-    narrow = DPForestRegressor(Schema(FEATURES, Bounded(0, 2)), epsilon=math.inf).fit(X[kept], np.clip(y[kept], 0, 2))
-    far = DPForestRegressor(Schema(FEATURES, Bounded(0, 100)), epsilon=math.inf).fit(X[kept], y[kept])
-    true = y[kept].clip(0, 100)
-    far.schema_ = narrow.schema_ = far.schema_
-    found = evaluate_public(narrow, [(X[kept], y[kept])], compare=far)
-    errors = [np.abs(each.predict(X[kept]) - true) for each in (narrow, far)]
-    own, compared = named(found.scores)["mean absolute error"], named(found.details["comparison"]["scores"])
+def test_exact_figures_of_two_models_take_targets_as_they_are():
+    rng, X = rows(4)
+    y = 10 * X["x"].to_numpy() + rng.normal(0, 1, len(X))
+    y[::300] = 1000.0  # beyond the range that a fit finds
+    schema = Schema(FEATURES, Bounded(0, 1000))
+    model, other = (DPForestRegressor(schema, epsilon=epsilon).fit(X, y) for epsilon in (20.0, 10.0))
+    assert model.forest_.target.range[1] < 1000
+    found = evaluate_public(model, parts(X, y), compare=other)
+    errors = [np.abs(each.predict(X) - np.maximum(y, 0)) for each in (model, other)]
+    own, compared = found.scores[0], named(found.details["comparison"]["scores"])
     assert own.value == pytest.approx(errors[0].mean())
-    assert own.sampling == pytest.approx(1.96 * errors[0].std() / math.sqrt(len(true)), rel=1e-3)
+    assert own.sampling == pytest.approx(1.96 * errors[0].std() / math.sqrt(len(y)), rel=1e-3)
     assert compared["mean absolute error of the other model"].value == pytest.approx(errors[1].mean())
-    assert compared[found.details["comparison"]["difference"]].value == pytest.approx((errors[0] - errors[1]).mean())
+    difference = compared[found.details["comparison"]["difference"]]
+    assert difference.value == pytest.approx((errors[0] - errors[1]).mean())
+    assert difference.sampling == pytest.approx(1.96 * (errors[0] - errors[1]).std() / math.sqrt(len(y)), rel=1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
