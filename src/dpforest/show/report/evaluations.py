@@ -10,8 +10,8 @@ from dpforest.errors import ParameterError
 from dpforest.model.file import model_digest
 
 WANTED = (
-    "evaluation must be the JSON file that `dpforest evaluate --out PAGE.html` writes beside its page, what its --json prints, "
-    "or what to_dict() of an Evaluation gives"
+    "evaluation must be the JSON file that `dpforest evaluate --out PAGE.html` writes beside its page, what its --json "
+    "prints, or what to_dict() of an Evaluation gives"
 )
 TOO_FEW = "too few records to say"
 # The frame of a picture: left, right, top and bottom.
