@@ -82,7 +82,9 @@ def test_exact_scores_of_a_number_are_those_of_scikit_learn(regressor):
     assert found["R2"] == pytest.approx(r2_score(true, predicted), abs=1e-3)
 
 
-def test_exact_figures_of_two_models_take_targets_as_they_are():
+@pytest.mark.slow
+def test_exact_figures_of_two_models_take_targets_as_they_are(monkeypatch):
+    seed_coins(monkeypatch)
     rng, X = rows(4)
     y = 10 * X["x"].to_numpy() + rng.normal(0, 1, len(X))
     y[::300] = 1000.0  # beyond the range that a fit finds
