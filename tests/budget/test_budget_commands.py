@@ -60,6 +60,11 @@ def test_fit_and_evaluate_are_charged_until_the_cap(folder):
     assert (facts["spent"], facts["left"], facts["releases"], facts["reserved"]) == (1.5, 0.5, 2, 0)
 
 
+def test_a_history_without_releases_says_so(folder):
+    told = run("budget", "history", "budget.db::ward-7", cwd=folder).stdout
+    assert told == "No release was charged to the budget of ward-7 so far.\n"
+
+
 def test_show_and_history_tell_of_what_is_reserved(folder):
     budget = Budget.open(folder / "budget.db", dataset="ward-7")
     budget.settle(budget.reserve("fit [bold]x", outcomes=[Loss.pure(1.0)]), Loss.pure(0.5))

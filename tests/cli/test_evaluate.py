@@ -62,6 +62,7 @@ def test_public_and_charged_scores(folder, table, model, first):
     shown = run("evaluate", model, table, "--epsilon", 2)
     assert shown.exit_code == 0, shown.output
     assert "Spent epsilon = 2" in shown.output
+    assert "Spent epsilon = inf" in run("evaluate", model, table, "--epsilon", "inf").stdout
 
 
 @pytest.mark.parametrize("options", [[], ["--public", "--epsilon", "1"]])
@@ -127,6 +128,7 @@ def test_subgroups_a_comparison_and_a_threshold_cost_no_more(folder):
         ["--by", "nobody"],
         ["--by", "age=60,30"],
         ["--by", "city=1"],
+        ["--by", "city", "--by", "age=30"],
         ["--compare", "cost.dpf"],
         ["--threshold", "2"],
         ["--out", "page.txt"],
@@ -159,7 +161,12 @@ def test_a_page_and_its_twin_are_written_and_the_report_shows_it(folder):
 
 def test_the_evaluation_of_another_model_is_not_shown(folder):
     run("evaluate", "ill.dpf", "t.csv", "--epsilon", 2, "--out", "page.html")
-    for file, words in (("page.json", "not of this model"), ("t.csv", "must be what"), ("missing.json", "cannot be read")):
+    for file, words in (
+        ("page.json", "not of this model"),
+        ("t.csv", "must be the JSON file"),
+        ("page.html", "beside its page"),
+        ("missing.json", "cannot be read"),
+    ):
         refused = run("report", "cost.dpf", "--out", "r.html", "--evaluation", file).exception
         assert isinstance(refused, ParameterError)
         assert words in str(refused)

@@ -21,9 +21,9 @@ from sklearn.metrics import (
 )
 from tests.support.chances import at_least, seed_coins
 from tests.support.encoded import opened
-from tests.support.scored import FEATURES, LABELS, classifier, classifier_of_two, regressor, two
+from tests.support.scored import FEATURES, LABELS, classifier, classifier_of_two, regressor, rows, two
 
-from dpforest import Classes, DPForestClassifier, Schema
+from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Schema
 from dpforest.errors import ParameterError
 from dpforest.evaluation import evaluate_privately, evaluate_public, scoring
 from dpforest.evaluation.cells import Cells
@@ -80,6 +80,26 @@ def test_exact_scores_of_a_number_are_those_of_scikit_learn(regressor):
     assert found["mean absolute error"] == pytest.approx(mean_absolute_error(true, predicted), abs=1e-3)
     assert found["root mean square error"] == pytest.approx(root_mean_squared_error(true, predicted), abs=1e-3)
     assert found["R2"] == pytest.approx(r2_score(true, predicted), abs=1e-3)
+
+
+@pytest.mark.slow
+def test_exact_figures_of_two_models_take_targets_as_they_are(monkeypatch):
+    seed_coins(monkeypatch)
+    rng, X = rows(4)
+    y = 10 * X["x"].to_numpy() + rng.normal(0, 1, len(X))
+    y[::300] = 1000.0  # beyond the range that a fit finds
+    schema = Schema(FEATURES, Bounded(0, 1000))
+    model, other = (DPForestRegressor(schema, epsilon=epsilon).fit(X, y) for epsilon in (20.0, 10.0))
+    assert model.forest_.target.range[1] < 1000
+    found = evaluate_public(model, parts(X, y), compare=other)
+    errors = [np.abs(each.predict(X) - np.maximum(y, 0)) for each in (model, other)]
+    own, compared = found.scores[0], named(found.details["comparison"]["scores"])
+    assert own.value == pytest.approx(errors[0].mean())
+    assert own.sampling == pytest.approx(1.96 * errors[0].std() / math.sqrt(len(y)), rel=1e-3)
+    assert compared["mean absolute error of the other model"].value == pytest.approx(errors[1].mean())
+    difference = compared[found.details["comparison"]["difference"]]
+    assert difference.value == pytest.approx((errors[0] - errors[1]).mean())
+    assert difference.sampling == pytest.approx(1.96 * (errors[0] - errors[1]).std() / math.sqrt(len(y)), rel=1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -34,7 +34,7 @@ def test_the_report_shows_what_was_evaluated_and_its_twin_has_the_same(tmp_path)
     for part in (
         "that are private",
         "ε = 1",
-        "ROC curve of 1",
+        "ROC curve of '1'",
         "Calibration",
         "By x0",
         "under 2",
@@ -106,7 +106,7 @@ def test_what_is_no_evaluation_is_refused(spoil, tmp_path):
     if spoil == "task":
         del content["task"]
     for evaluation in (content, [], "text", {}):
-        with pytest.raises(ParameterError, match="evaluation must be what"):
+        with pytest.raises(ParameterError, match="evaluation must be the JSON file"):
             write_evaluation(evaluation, tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
 

@@ -124,7 +124,10 @@ def history(
             of = "" if entry["dataset"] == found.dataset else f" ({shortened(entry['dataset'])})"
             what, spent = shortened(entry["what"]) + of, f"{entry['spent']:.4g}"
             cost = "not settled" if entry["loss"] is None else _cost(entry["loss"])
-        rows.append((str(entry["number"]), entry["time"][:19], what, cost, spent))
+        rows.append((str(entry["number"]), entry["time"][:19].replace("T", " "), what, cost, spent))
+    if not rows:
+        say(f"No release was charged to the budget of {shortened(found.dataset)} so far.")
+        return
     heads = ("entry", "time (UTC)", "release", "cost", "spent so far")
     show_table(f"Budget of {shortened(found.dataset)}", heads, rows)
 

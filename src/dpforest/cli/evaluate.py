@@ -23,8 +23,8 @@ def evaluate(
     ] = None,
     budget: BudgetName = None,
     by: Annotated[
-        str | None,
-        typer.Option(help="Also by subgroups: a column with a list, or COLUMN=30,60 for a number.", show_default=False),
+        list[str] | None,
+        typer.Option(help="Also by subgroups of one column: a column with a list, or COLUMN=30,60 for a number."),
     ] = None,
     compare: Annotated[
         Path | None, typer.Option(help="Also against another model, on the same rows.", show_default=False)
@@ -92,8 +92,14 @@ def _check_out(out: Path, *inputs: str | Path | None) -> None:
         check_writable(path, *(read for read in inputs if read is not None))
 
 
-def _groups(by: str | None, forest: Any) -> Any:
+def _groups(asked: list[str] | None, forest: Any) -> Any:
     """What is asked for by ``--by``: a column, or a column and cuts; a column may have any name."""
+    from dpforest.errors import ParameterError
+
+    if asked is not None and len(asked) > 1:
+        # A repeated option would otherwise be forgotten, but for its last value, and found out after the charge.
+        raise ParameterError("Subgroups are by one column: give --by once. Nothing was spent.")
+    by = asked[0] if asked else None
     if by is None or by in forest.schema_.features or "=" not in by:
         return by
     column, _, cuts = by.rpartition("=")
@@ -111,7 +117,7 @@ def _show(content: dict[str, Any], forest: Any) -> None:
     if content.get("threshold", 0.5) != 0.5:
         (row,) = (row for row in scored["thresholds"] if row["is_chosen"])
         names = ("accuracy", "recall", "specificity", "precision")
-        title = f"{shortened(repr(content['labels'][1]))} predicted above {row['threshold']}"
+        title = f"{shortened(repr(content['labels'][1]))} predicted above {row['threshold']} (in the table above: 0.5)"
         show_table(title, names, [[row[name] for name in names]])
     if groups := scored["groups"]:
         rows = [
@@ -123,6 +129,8 @@ def _show(content: dict[str, Any], forest: Any) -> None:
     if comparison := scored["comparison"]:
         _table("against the other model", ("score", "value", "other rows"), comparison["scores"])
         say(comparison["verdict"])
+    if scored["has_bins"]:
+        say("“Bins”: the most that counting by bins of the predicted share may change.")
     say("“Other rows”: how far the score may lie, in 95 of 100 cases, from that on many rows of the same kind.")
     if content["public"]:
         say("These scores are exact: publish them only if the table is public or they are paid for.")
@@ -132,9 +140,10 @@ def _show(content: dict[str, Any], forest: Any) -> None:
         say(f"Targets below {lower} or above {upper}, the range of the model, count as its ends: noise must hide each.")
     promise = forest.privacy_
     persons = "" if promise.unit == "record" else " Someone with several rows in this table spends it for each of them."
+    delta = f", delta = {promise.delta:.4g}" if promise.delta else ""
     say(
-        f"Spent epsilon = {content['epsilon']:.4g} of the records of this table. {BAND_MEANS} "
-        f"If these records also trained the model (epsilon = {promise.epsilon:.4g} for each {promise.unit}), the two "
+        f"Spent epsilon = {float(content['epsilon']):.4g} of the records of this table. {BAND_MEANS} "
+        f"If these records also trained the model (epsilon = {promise.epsilon:.4g}{delta} for each {promise.unit}), the two "
         f"add up.{persons}"
     )
 

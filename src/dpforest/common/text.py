@@ -105,7 +105,7 @@ def decimals(band: float) -> int:
 def with_band(value: float, band: float) -> str:
     """A figure with half the width of its band: ``1,046 ± 300``, ``0.726 ± 0.011``."""
     n_decimals = decimals(band)
-    return f"{value:,.{n_decimals}f} ± {band:,.{n_decimals}f}"
+    return f"{value:,.{n_decimals}f} ± {band:,.{n_decimals}f}".replace("-", MINUS)
 
 
 def count_words(value: float, band: float | None, what: str = "") -> str:

@@ -3,13 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from dpforest.evaluation.classes import ROUNDED
 from dpforest.evaluation.curves import AREA
-from dpforest.evaluation.numbers import ABSOLUTE, EXPLAINED, SQUARE
+from dpforest.evaluation.numbers import ABSOLUTE, EXPLAINED, LESS, SQUARE, compared
 from dpforest.evaluation.result import Score
+from dpforest.forest.bands import NORMAL_95
 
 LEAST_SHARE = 2.0**-53  # taken in a log loss for a share of 0
 
@@ -29,17 +31,26 @@ def exact_of_shares(shares: np.ndarray, true: np.ndarray) -> dict[str, float]:
     return found
 
 
-def exact_of_errors(predicted: np.ndarray, true: np.ndarray) -> dict[str, float]:
-    """Errors and R2 of predicted numbers."""
+def exact_of_errors(predicted: np.ndarray, true: np.ndarray) -> tuple[Score, ...]:
+    """The errors and R2 of predicted numbers, of one record or more, wherever their targets lie."""
     missed = predicted - true
-    if not len(missed):
-        return {}
     spread = float(np.square(true - true.mean()).sum())
-    return {
-        ABSOLUTE: float(np.abs(missed).mean()),
-        SQUARE: float(np.sqrt(np.square(missed).mean())),
-        EXPLAINED: 1 - float(np.square(missed).sum()) / spread if spread else math.nan,
-    }
+    return (
+        _mean(ABSOLUTE, np.abs(missed)),
+        Score(SQUARE, float(np.sqrt(np.square(missed).mean()))),
+        Score(EXPLAINED, 1 - float(np.square(missed).sum()) / spread if spread else math.nan),
+    )
+
+
+def exact_comparison(predicted: np.ndarray, true: np.ndarray, others: np.ndarray) -> dict[str, Any]:
+    """Two models' predicted numbers for the same records, as ``number_comparison`` gives it of released sums."""
+    less = np.abs(predicted - true) - np.abs(others - true)
+    return compared(exact_of_errors(others, true), _mean(LESS, less))
+
+
+def _mean(name: str, values: np.ndarray) -> Score:
+    """The mean of values, and how far that of other records may lie from it."""
+    return Score(name, float(values.mean()), sampling=NORMAL_95 * float(values.std()) / math.sqrt(len(values)))
 
 
 def with_exact(scores: Sequence[Score], exact: dict[str, float]) -> tuple[Score, ...]:

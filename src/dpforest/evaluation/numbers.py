@@ -1,6 +1,8 @@
 """Figures of a predicted number from released sums of moments (see ``records.scoring``). Released values only."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from dpforest.evaluation.result import Score
 from dpforest.forest.bands import NORMAL_95, STANDS_OUT
 
 ABSOLUTE, SQUARE, EXPLAINED = "mean absolute error", "root mean square error", "R2"
+LESS = f"{ABSOLUTE} less that of the other model"
 # What x and x**2 are as sums over the three moments.
 FIRST, SECOND = np.array([1.0, 0.5, 0.0]), np.array([1.0, 0.0, 0.0])
 
@@ -58,8 +61,12 @@ def number_comparison(released: Released, span: float) -> dict[str, Any]:
     found = both.ratio("difference", less, ends=(-1.0, 1.0), in_cells=False)
     squares = SECOND[None, :] - 2 * np.outer(FIRST, FIRST) + SECOND[:, None]  # (error - other error)**2
     sampling = _sampling(both.total(squares) / max(both.total(), 1.0) - found.value**2, both)
-    name = f"{ABSOLUTE} less that of the other model"
     theirs = released.over(2)
     others = number_scores(Released(theirs.counts.T, theirs.deviation), span)
-    scores = [Score(f"{each.name} of the other model", each.value, each.margin, each.sampling) for each in others]
-    return {"scores": (*scores, Score(name, span * found.value, span * found.margin, span * sampling)), "difference": name}
+    return compared(others, Score(LESS, span * found.value, span * found.margin, span * sampling))
+
+
+def compared(others: Sequence[Score], difference: Score) -> dict[str, Any]:
+    """The figures of another model and by how much they differ, as a comparison has them."""
+    scores = (replace(each, name=f"{each.name} of the other model") for each in others)
+    return {"scores": (*scores, difference), "difference": difference.name}

@@ -15,7 +15,7 @@ from dpforest.budget.fits import charged, check_budget
 from dpforest.evaluation.bins import DECIDES
 from dpforest.evaluation.cells import Cells, shares_and_indices
 from dpforest.evaluation.classes import class_comparison, class_details, class_scores
-from dpforest.evaluation.exact import exact_of_errors, exact_of_shares, with_exact
+from dpforest.evaluation.exact import exact_comparison, exact_of_errors, exact_of_shares, with_exact
 from dpforest.evaluation.numbers import number_comparison, number_scores
 from dpforest.evaluation.released import Released
 from dpforest.evaluation.result import Evaluation, Score
@@ -92,15 +92,16 @@ def evaluate_public(
     return found if found.n_rows else replace(found, scores=())
 
 
-def _read(cells: Cells, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The predictions, targets and subgroups of public records whose target is known."""
+def _read(cells: Cells, X: Any, y: Any) -> tuple[np.ndarray, ...]:
+    """The predictions, targets, subgroups and, for numbers, other predictions of public records whose target is known."""
     target, by = cells.model.schema_.target, cells.by
     is_classes = isinstance(target, Classes)
     true = true_indices(y, target) if is_classes else true_values(y, target)
     predicted = shares_and_indices(cells.model, X)[0] if is_classes else cells.model.predict(X)
     groups = np.zeros(len(true)) if by is None else group_codes(X, cells.model.schema_, by.index, by.part, by.cuts)
     kept = true >= 0 if is_classes else ~np.isnan(true)
-    return predicted[kept], true[kept], groups[kept]
+    others = predicted if is_classes or cells.other is None else cells.other.predict(X)
+    return predicted[kept], true[kept], groups[kept], others[kept]
 
 
 def _evaluation(cells: Cells, released: Released, ledger: Ledger | None, exact: Any = None) -> Evaluation:
@@ -115,18 +116,29 @@ def _evaluation(cells: Cells, released: Released, ledger: Ledger | None, exact: 
     if cells.by is not None:
         details["groups"] = {"column": cells.by.column, "rows": _groups(cells, released, exact)}
     if cells.other is not None:
-        both = released.over(0)
-        found = class_comparison(both, cells) if cells.is_classes else number_comparison(both, cells.target.span)
-        details["comparison"] = found | {"model": model_digest(cells.other)}
+        details["comparison"] = _comparison(cells, released.over(0), exact) | {"model": model_digest(cells.other)}
     n_rows = max(whole.total(), 0.0)
     return Evaluation(_scores(cells, whole, exact), n_rows, ledger, whole.margin(), details)
 
 
 def _scores(cells: Cells, released: Released, exact: Any) -> tuple[Score, ...]:
-    scores = class_scores(released, cells) if cells.is_classes else number_scores(released, cells.target.span)
-    if exact is None:
-        return scores
-    return with_exact(scores, (exact_of_shares if cells.is_classes else exact_of_errors)(*exact[:2]))
+    if cells.is_classes:
+        scores = class_scores(released, cells)
+        return scores if exact is None else with_exact(scores, exact_of_shares(*exact[:2]))
+    return exact_of_errors(*exact[:2]) if _has_rows(exact) else number_scores(released, cells.target.span)
+
+
+def _comparison(cells: Cells, released: Released, exact: Any) -> dict[str, Any]:
+    if cells.is_classes:  # whose counts are exact where there is no noise
+        return class_comparison(released, cells)
+    if _has_rows(exact):
+        predicted, true, _groups, others = exact
+        return exact_comparison(predicted, true, others)
+    return number_comparison(released, cells.target.span)
+
+
+def _has_rows(exact: Any) -> bool:
+    return exact is not None and len(exact[0]) > 0
 
 
 def _groups(cells: Cells, released: Released, exact: Any) -> list[dict[str, Any]]:

@@ -112,7 +112,9 @@ def explain(
         )
     guess = schema.n_rows if n_rows is None else n_rows
     if guess is None:
-        raise ParameterError("The schema does not declare the number of rows; say how many you expect, roughly.")
+        raise ParameterError(
+            "The schema does not declare the number of rows; say how many you expect, roughly, by --rows (in Python n_rows)."
+        )
     check_delta(schema, epsilon, delta)
     sketch = get_recipe(recipe) if isinstance(recipe, str) else recipe
     sketch.check(schema)

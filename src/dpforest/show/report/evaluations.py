@@ -9,7 +9,10 @@ from dpforest.common.text import NOTHING, count_words, figure, with_band
 from dpforest.errors import ParameterError
 from dpforest.model.file import model_digest
 
-WANTED = "evaluation must be what `dpforest evaluate --json` prints, or what to_dict() of an Evaluation gives"
+WANTED = (
+    "evaluation must be the JSON file that `dpforest evaluate --out PAGE.html` writes beside its page, what its --json "
+    "prints, or what to_dict() of an Evaluation gives"
+)
 TOO_FEW = "too few records to say"
 # The frame of a picture: left, right, top and bottom.
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 326.0, 10.0, 262.0
