@@ -41,7 +41,7 @@ def checked(evaluation: Any) -> dict[str, Any]:
     try:
         evaluation_section(content)
         _check_named(content)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
         raise ParameterError(f"{WANTED}; some of its entries are missing or of another kind.") from None
     return dict(content)
 
