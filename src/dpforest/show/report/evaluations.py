@@ -17,6 +17,8 @@ TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 MOST_GROUPS, MOST_COLUMNS, MOST_SCORES = 60, 6, 60
 # Why a figure may be off, beside noise; and how figures begin that are not on the page for a subgroup.
 KINDS, LEFT_OUT = ("binning", "sampling"), ("F1 ", "precision ", "log ", "Brier ")
+# The figures at a threshold that the page has a column for.
+AT_THRESHOLD = ("accuracy", "recall", "specificity", "precision", "predicted")
 
 
 def evaluation_content(evaluation: Any, model: Any) -> dict[str, Any] | None:
@@ -110,7 +112,8 @@ def _verdict(comparison: Mapping[str, Any], task: str) -> str:
 
 def _threshold(row: Mapping[str, Any], chosen: float) -> dict[str, Any]:
     words = {each["name"]: score_words(each) for each in row["scores"]}
-    return words | {"threshold": figure(float(row["threshold"]), 3), "is_chosen": row["threshold"] == chosen}
+    named = {name: words[name] for name in AT_THRESHOLD}
+    return named | {"threshold": figure(float(row["threshold"]), 3), "is_chosen": row["threshold"] == chosen}
 
 
 def _confusion(content: Mapping[str, Any]) -> list[dict[str, Any]] | None:
