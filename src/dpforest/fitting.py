@@ -369,7 +369,10 @@ def _notes(model: Any, recipe: Recipe, uncovered: list[str], earlier: Earlier | 
         yield sample_words(ledger.sample_share, schema.n_rows, model.forest_.n_records, _unit(model))
     if schema.learnt:
         names = ", ".join(map(repr, schema.learnt))
-        yield f"the categories of {names} were learnt from the rows, for a part of epsilon and delta"
+        if earlier is None:
+            yield f"the categories of {names} were learnt from the rows, for a part of epsilon and delta"
+        else:  # whether or not its trees were kept
+            yield f"the categories of {names} are those of the earlier model, and were not learnt from these rows"
     yield from large_delta(ledger.delta, schema.n_rows, model.forest_.n_records)
     yield from uncovered
     if model.max_rows_per_person is not None:

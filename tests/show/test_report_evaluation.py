@@ -105,7 +105,10 @@ def test_what_is_no_evaluation_is_refused(spoil, tmp_path):
     )
     if spoil == "task":
         del content["task"]
-    for evaluation in (content, [], "text", {}):
+    huge = of_small().to_dict() | {"n_rows": 10**400}  # which JSON can hold, and no float
+    unnamed = copy.deepcopy(of_small().to_dict())
+    unnamed["thresholds"][0]["scores"][0]["name"] = "none"
+    for evaluation in (content, huge, unnamed, [], "text", {}):
         with pytest.raises(ParameterError, match="evaluation must be the JSON file"):
             write_evaluation(evaluation, tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()

@@ -119,7 +119,9 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Search on a table in memory and its target, or on a Parquet file or folder, whose target the schema names.
 
-        A file is read anew by each run, and need not fit in memory. Everything is checked before anything is spent.
+        A file is read anew by each run, and need not fit in memory. What parameters decide is checked before
+        anything is spent. Below an epsilon of about 0.01, what a run has left for a release may be less than noise can be
+        made for: the search then ends with an error, and stays charged.
         """
         began, (law, schema) = today(), self._check_parameters()
         schema = expanded(schema, lambda: names_of(X))

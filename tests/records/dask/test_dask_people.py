@@ -179,7 +179,9 @@ def test_there_are_no_more_messages_than_a_scheduler_can_bear():
 
 def rows_by_name(column, n_homes=4):
     """The rows that are used of a column of ids whose rows have targets, if of each person one is."""
-    parts = Found.of([column], np.ones(len(column), dtype=bool)).divided(n_homes)
+    found = Found.of([column], np.ones(len(column), dtype=bool))
+    assert found.digest() != Found([*found.ids, 0], found.index, found.usable).digest()
+    parts = found.divided(n_homes)
     pickle.dumps(parts)
     tasks = drawn([parts], Draw("person", 1, KEY), n_homes)
     return sorted(int(row) for rows in computed(tasks[0]) for row in rows)
@@ -187,7 +189,8 @@ def rows_by_name(column, n_homes=4):
 
 ODD = HOSTILE | {
     "none": None, "nan": float("nan"), "list": [1], "tuple": ("a", float("nan")), "long": "x" * 10**6, "half": "\ud800",
-    "bytes": b"\xff", "large": 2**4000, "signalling": Decimal("sNaN"),
+    "bytes": b"\xff", "large": 2**4000, "signalling": Decimal("sNaN"), "unwritable": 10**5000,
+    "unwritable fraction": Fraction(10**5000, 7),
 }  # fmt: skip
 
 

@@ -69,9 +69,14 @@ class Found:
 
     def digest(self) -> bytes:
         """A hash that tells these ids and targets, in this order, from others."""
-        found = hashlib.blake2b(repr(self.ids).encode("utf-8", "surrogatepass"))
+        found = hashlib.blake2b(repr([*map(_written, self.ids)]).encode("utf-8", "surrogatepass"))
         found.update(self.index.tobytes() + self.usable.tobytes())
         return found.digest()
+
+
+def _written(own: Any) -> Any:
+    """An id as values that Python can write: it refuses whole numbers of many decimal digits, but none in hexadecimal."""
+    return (hex(own.numerator), hex(own.denominator)) if isinstance(own, int | Fraction) else own
 
 
 def home_of(own: Any, n_homes: int) -> int:

@@ -20,6 +20,8 @@ TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 MOST_GROUPS, MOST_COLUMNS, MOST_SCORES = 60, 6, 60
 # Why a figure may be off, beside noise; and how figures begin that are not on the page for a subgroup.
 KINDS, LEFT_OUT = ("binning", "sampling"), ("F1 ", "precision ", "log ", "Brier ")
+# The figures at a threshold that the page has a column for.
+AT_THRESHOLD = ("accuracy", "recall", "specificity", "precision", "predicted")
 
 
 def evaluation_content(evaluation: Any, model: Any) -> dict[str, Any] | None:
@@ -44,7 +46,7 @@ def checked(evaluation: Any) -> dict[str, Any]:
     try:
         evaluation_section(content)
         _check_named(content)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
         raise ParameterError(f"{WANTED}; some of its entries are missing or of another kind.") from None
     return dict(content)
 
@@ -106,14 +108,15 @@ def _verdict(comparison: Mapping[str, Any], task: str) -> str:
     (score,) = (each for each in comparison["scores"] if each["name"] == comparison["difference"])
     value, margin, sampling = score["value"], score["margin"], score["sampling"]
     if value is None or abs(value) <= np.hypot(margin, sampling or 0.0):
-        return "Which of the two is better cannot be told: the difference is within its band."
+        return "Which of the two is better cannot be told: the difference is within what noise and other rows can do."
     better = (value > 0) == (task == "classes")
     return f"{'This model' if better else 'The other model'} is better on such rows."
 
 
 def _threshold(row: Mapping[str, Any], chosen: float) -> dict[str, Any]:
     words = {each["name"]: score_words(each) for each in row["scores"]}
-    return words | {"threshold": figure(float(row["threshold"]), 3), "is_chosen": row["threshold"] == chosen}
+    named = {name: words[name] for name in AT_THRESHOLD}
+    return named | {"threshold": figure(float(row["threshold"]), 3), "is_chosen": row["threshold"] == chosen}
 
 
 def _confusion(content: Mapping[str, Any]) -> list[dict[str, Any]] | None:
