@@ -25,7 +25,7 @@ def test_a_fit_starts_from_a_file_and_says_what_both_cost(tmp_path):
     done = fit(tmp_path, "second.dpf", "--earlier-model", str(tmp_path / "first.dpf"))
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
-    assert "a record that was in those tables too loses at most epsilon = 10 in all." in said
+    assert "a record that was used there too loses at most epsilon = 10 in all." in said
     model, first = load_model(tmp_path / "second.dpf"), load_model(tmp_path / "first.dpf")
     assert model.forest_.n_earlier == first.forest_.n_trees
     assert model.privacy_.earlier[0].digest == model_digest(first)

@@ -325,7 +325,7 @@ def test_the_statement_says_what_a_record_in_both_tables_loses(tmp_path):
     epsilon, delta, unit = privacy.in_all
     assert (epsilon, unit) == (pytest.approx(2.0 + 3.0 + 0.5, abs=1e-3), "record")
     assert delta == pytest.approx(sum(each.privacy_.delta for each in (first, second, third)))
-    assert "a record that was in those tables too loses at most epsilon = 5.5" in privacy.sentence
+    assert "a record that was used there too loses at most epsilon = 5.5" in privacy.sentence
     assert "the earlier model that the fit started from" in privacy.public
     third.save(tmp_path / "third.dpf")
     loaded = load_model(tmp_path / "third.dpf")
@@ -376,7 +376,7 @@ def test_persons_and_records_add_up_for_records():
     assert record.privacy_.in_all[2] == "record"
     both = classifier(epsilon=1.0, max_rows_per_person=3, earlier_model=person).fit(rows, labels_of(values, 2), **people)
     assert both.privacy_.in_all[2] == "person"
-    assert "a person that was in those tables too" in both.privacy_.sentence
+    assert "a person that was used there too" in both.privacy_.sentence
 
 
 def test_a_learnt_list_is_that_of_the_earlier_model_and_needs_no_delta():

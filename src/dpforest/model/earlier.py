@@ -11,7 +11,7 @@ from dpforest.forest.tree import Forest
 from dpforest.growing.earlier import additive
 from dpforest.model.file import model_digest, read_model
 from dpforest.privacy.statement import Before, Statement
-from dpforest.schema import Schema
+from dpforest.schema import Bounded, Schema
 
 SAME = "New trees follow the earlier ones on the same codes, so both need the same columns and target. Nothing was spent."
 
@@ -66,9 +66,10 @@ class Earlier:
     def notes(self, forest: Forest, epsilon: float, unit: str) -> Iterator[str]:
         """Sentences of the statement of a fit from this model, which released ``forest``."""
         if forest.n_earlier:
+            of_target = ", and its range of the target," if isinstance(forest.target, Bounded) else ""
             yield (
                 f"the first {counted(forest.n_earlier, 'tree')} are those of the earlier model, which a private choice "
-                "found worth keeping; its cuts, its lists of values and its range of the target are used again"
+                f"found worth keeping; its cuts and its lists of values{of_target} are used again"
             )
         else:
             yield "a private choice found the earlier model no help on these records, so that all trees are new"

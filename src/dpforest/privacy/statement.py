@@ -151,7 +151,7 @@ class Statement:
         loss = f"epsilon = {shown_up(epsilon, 4)}" + (f" and delta = {shown_up(delta, 3)}" if delta else "")
         return (
             f" This is about the table of this fit. The fit started from {counted(len(whose), 'earlier model')} "
-            f"({'; '.join(whose)}), taken as public: a {unit} that was in those tables too loses at most {loss} in all."
+            f"({'; '.join(whose)}), taken as public: a {unit} that was used there too loses at most {loss} in all."
         )
 
     def to_dict(self) -> dict[str, Any]:
