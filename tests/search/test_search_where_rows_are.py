@@ -98,6 +98,7 @@ TOYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*TOYS])
 def test_whatever_record_is_added_hits_and_misses_move_by_their_unit_and_no_more(duck, kind):
     estimator, schema, targets = TOYS[kind]
@@ -217,6 +218,19 @@ def test_a_search_in_a_database_finds_what_there_is_and_leaves_nothing(duck, kin
     # A tree of depth 1 or 2 with a part of 4 has next to no noise for 600 rows: a guess scores 0.5, or -0.25.
     assert found.best_score_ > (0.8 if kind == "classes" else -0.2)
     assert found.predict(ROWS).shape == (N_ROWS,)
+
+
+@pytest.mark.slow
+def test_a_part_is_there_for_one_run_after_the_other(duck):
+    with SqlVault.seal(duck.create_table("t", ROWS.assign(y=LABELS)), CLASSES) as vault:
+        training, held_out = vault.hold_out(0.5, Entropy())
+        for _ in range(2):
+            # Trees in sequence, whose weights are looked up in a table that is sent once for each fit.
+            model = DPForestClassifier(CLASSES, epsilon=50, n_trees=3).fit(training)
+            assert duck.con.execute(LEFT).fetchone() == (2,)
+            ((hits, _),) = held_out.hits(model.forest_)._value
+            assert hits > 0.8 * held_out.count()._value[0]
+            assert duck.con.execute(LEFT).fetchone() == (2,)
 
 
 def test_an_error_inside_a_run_ends_the_search_charged_and_leaves_no_table(duck, monkeypatch, tmp_path):
