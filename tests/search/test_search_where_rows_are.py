@@ -10,10 +10,12 @@ from functools import partial
 import ibis
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from tests.conformance.conformance import NAME, in_memory
 from tests.conformance.conformance_backends import opened as backend_of
 from tests.conformance.conformance_tables import easy, nasty
+from tests.conformance.postgres_server import KEEPER, READER, as_root, connect, write_table
 from tests.support.chances import FAILURE, at_least, at_most
 
 import dpforest.search.estimator as search_module
@@ -182,6 +184,7 @@ RNG = np.random.default_rng(1)
 ROWS = pd.DataFrame({"x": RNG.random(N_ROWS), "z": RNG.choice(["u", "v"], N_ROWS)})
 LABELS = np.where(RNG.random(N_ROWS) < 0.05, None, np.where(ROWS["x"] > 0.5, "a", "b"))  # some are missing
 SPACE = {"max_depth": [1, 2]}
+TEXTS = pa.schema({"x": pa.float64(), "z": pa.string(), "y": pa.string()})
 search = partial(DPSearchCV, epsilon=4.0, mean_runs=4, param_distributions=SPACE)
 
 
@@ -271,6 +274,25 @@ def test_what_a_database_cannot_search_is_refused_uncharged(duck, given, space, 
         )
     assert budget.history() == []
     assert duck.con.execute(LEFT).fetchone() == (0,)
+
+
+@pytest.mark.server
+def test_an_account_of_a_server_searches_if_it_may_make_temporary_tables(server, tmp_path):
+    rows = pa.table({"x": ROWS["x"], "z": ROWS["z"], "y": pa.array(LABELS, pa.string())}).cast(TEXTS)
+    with as_root(server) as root:
+        write_table(root, "searched", rows)
+    budget = Budget.open(tmp_path / "b.db", dataset="ward", epsilon=9.0)
+    asked = search(DPForestClassifier(CLASSES, n_trees=2), budget=budget)
+    connections = [connect(server, user) for user in (READER, KEEPER)]
+    refused, used = (connection.table("searched") for connection in connections)
+    with pytest.raises(ParameterError, match="Use an account that may make temporary tables"):
+        asked.fit_table(refused)
+    assert budget.history() == []
+    assert asked.fit_table(used).best_score_ > 0.8
+    left = "SELECT count(*) FROM pg_class WHERE relname LIKE 'dpforest%'"
+    assert connections[1].con.execute(left).fetchone()[0] == 0
+    for connection in connections:
+        connection.disconnect()
 
 
 # --- a cluster ----------------------------------------------------------------------------------------------------------
