@@ -226,6 +226,8 @@ class SqlVault(Guarded):
         """Two vaults, of the records to train on and of those held out, which are temporary tables; see ``Searched``.
 
         Close this one last. To close a part drops what a fit on it has made; the part can then be used for another fit.
+
+        Privacy: as ``Counter.hold_out``; for the coins see ``coins``.
         """
         tossed, names, source = self._tossed(Fraction(round(share * COIN_SIDES), COIN_SIDES), entropy)
         # Kept before it is parted: a coin that was drawn again could put a record into both parts, or into none.
