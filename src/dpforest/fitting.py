@@ -50,6 +50,7 @@ from dpforest.recipes.published.base import Published
 from dpforest.recipes.published.registry import get_published
 from dpforest.records.assume import assume_public
 from dpforest.records.base import Openable, Source, check_support
+from dpforest.records.memory.counter import Guarded
 from dpforest.records.memory.vault import Vault
 from dpforest.records.names import header_of, names_of
 from dpforest.records.parquet import ParquetVault
@@ -195,8 +196,9 @@ def seal_table(
     model: Any, X: Any, y: Any, groups: Any, recipe: Recipe, people: People | None, earlier: Earlier | None = None
 ) -> tuple[Schema, Source]:
     """The checked schema and the sealed rows of a table or a Parquet file; sets what scikit-learn keeps of a table."""
-    if isinstance(X, Vault | ParquetVault):
-        return X.schema, X
+    if isinstance(X, Guarded):  # the part of a search that trains, which a caller cannot make
+        vault: Any = X
+        return vault.schema, vault
     n_jobs = effective_n_jobs(model.n_jobs)
     if isinstance(X, str | os.PathLike):
         if y is not None:

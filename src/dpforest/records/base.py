@@ -249,17 +249,6 @@ class Judged(Protocol):
         """
 
 
-@runtime_checkable
-class Searched(Protocol):
-    """A source that can be parted into records to train on and records to score with, for a private search."""
-
-    def hold_out(self, share: float, entropy: Entropy) -> "tuple[Searched, Searched]":
-        """Two sources ``in_one_book``, of the records to train on and of those held out; see ``Counter.hold_out``."""
-
-    def hits(self, forest: Forest) -> Sealed[np.ndarray]:
-        """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``hits_and_misses``."""
-
-
 class Source(Protocol):
     """A vault: a table that was checked against its schema and is not yet encoded."""
 
@@ -325,6 +314,19 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Remove what a fit has made where the rows are, such as temporary tables, however the fit ended."""
+
+
+class Searched(Source, Protocol):
+    """A source that can be parted into records to train on and records to score with, for a private search."""
+
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[Searched, Searched]":
+        """Two sources ``in_one_book``, of the records to train on and of those held out; see ``Counter.hold_out``.
+
+        It needs a source that ``can_sample``. Close the source that they came from after them.
+        """
+
+    def hits(self, forest: Forest) -> Sealed[np.ndarray]:
+        """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``hits_and_misses``."""
 
 
 @runtime_checkable

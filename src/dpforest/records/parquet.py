@@ -167,6 +167,10 @@ class ParquetVault(Guarded, Openable):
 
     def hits(self, forest: Forest) -> Sealed[np.ndarray]:
         """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``Searched``."""
+        return Sealed(self.tally_hits(forest))
+
+    def tally_hits(self, forest: Forest) -> np.ndarray:
+        """The same sums, not sealed, for workers of a cluster."""
         target_codes, totals, lock = self._target_codes(), np.zeros((1, 2), dtype=np.int64), Lock()
 
         def add(first: int, batch: pa.Table, thread: int, workers: Workers) -> None:
@@ -177,7 +181,7 @@ class ParquetVault(Guarded, Openable):
                 np.add(totals, sums, out=totals)
 
         self._each_batch([*self.schema.features], add)
-        return Sealed(totals)
+        return totals
 
     def sampled(self, share: Fraction, entropy: Entropy) -> "ParquetVault":
         """The vault of a secret sample of the records, or persons, whose rows are kept in memory; see ``Source``."""

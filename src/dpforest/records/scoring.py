@@ -144,5 +144,11 @@ def tally_hits(forest: Forest, codes: np.ndarray, target_codes: np.ndarray, targ
     if isinstance(forest.target, Classes) or isinstance(target, Classes):
         n_hits = int(np.count_nonzero(forest.decided(shares, codes) == target_codes))
         return np.array([[n_hits, len(target_codes) - n_hits]])
-    predicted = forest.target.mean_of(shares[:, 1])
-    return _steps_missed(np.abs((predicted - target.range[0]) / target.span - target_codes / FINE_STEPS))
+    start, width = place_within(target, forest.target)
+    return _steps_missed(np.abs(start + width * shares[:, 1] - target_codes / FINE_STEPS))
+
+
+def place_within(outer: Bounded, inner: Target) -> tuple[float, float]:
+    """Where the range of a target starts, and how wide it is, as parts of the range of another."""
+    assert isinstance(inner, Bounded)
+    return (inner.range[0] - outer.range[0]) / outer.span, inner.span / outer.span

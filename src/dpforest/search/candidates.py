@@ -74,14 +74,19 @@ class Space:
         """An unfitted copy of the estimator with the settings of a candidate and the epsilon of one run."""
         return clone(self.estimator).set_params(**candidate, epsilon=epsilon)
 
-    def checked(self, candidate: Candidate, epsilon: float, schema: Schema) -> Model:
-        """The unfitted model of a candidate; raises, with the settings of the candidate, if it cannot run."""
+    def checked(self, candidate: Candidate, epsilon: float, schema: Schema, no_draws: str = "") -> Model:
+        """The unfitted model of a candidate; raises, with the settings of the candidate, if it cannot run.
+
+        ``no_draws`` is the error for a vote that draws labels, where that cannot be scored.
+        """
         model = self.model(candidate, epsilon)
         try:
             recipe = check_parameters(model)
             recipe.check(schema)
             if recipe.secret_sample.is_asked:
                 raise ParameterError(NO_COINS)
+            if no_draws and recipe.vote.draws:
+                raise ParameterError(no_draws)
             if isinstance(recipe.sample, PoissonBootstrap):
                 make_accountant(model.epsilon, model.delta).bootstrap(0.0)  # which refuses it with delta
         except DPForestError as error:

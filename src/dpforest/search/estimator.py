@@ -4,6 +4,8 @@ import math
 import numbers
 import os
 import warnings
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -29,13 +31,14 @@ from dpforest.privacy.best_of_runs import epsilon_of_one_run
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.recipes.parameter_names import OF_SEARCH, named_here
+from dpforest.records.base import Searched
 from dpforest.records.memory.vault import Vault
 from dpforest.records.names import names_of
 from dpforest.records.parquet import ParquetVault
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded
 from dpforest.search.candidates import Model, Space
-from dpforest.search.runs import Run, best_run, ledger_of, run
+from dpforest.search.runs import NO_PARTS, Run, best_run, ledger_of, run
 
 MOST_RUNS = 10_000
 ELSEWHERE = ("dask", "ibis")  # libraries whose tables are not in memory
@@ -123,23 +126,48 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         anything is spent. Below an epsilon of about 0.01, what a run has left for a release may be less than noise can be
         made for: the search then ends with an error, and stays charged.
         """
+        return self._search(X, partial(self._seal, X, y))
+
+    def fit_table(self, table: Any) -> Self:
+        """Search inside a database, on a table of Ibis (extra ``sql``): rows stay there, in temporary tables until the end.
+
+        The target is the column that the schema names. The account must be one that may make temporary tables.
+        """
+        from dpforest.records.sql.vault import NO_DRAWS, SqlVault
+
+        return self._search(table, partial(self._seal_elsewhere, partial(SqlVault.seal, table)), no_draws=NO_DRAWS)
+
+    def fit_dask(self, table: Any, client: Any = None) -> Self:
+        """Search on a Dask cluster (extra ``dask``), on the path of a Parquet file or folder; rows stay on the workers.
+
+        ``client`` is by default the current one. The target is the column that the schema names.
+        """
+        from dpforest.records.dask.vault import DaskVault
+
+        return self._search(table, partial(self._seal_elsewhere, partial(DaskVault.seal, table, client=client)))
+
+    def _search(self, table: Any, seal: Callable[[Schema], Searched], no_draws: str = "") -> Self:
+        """Search on the rows that ``seal`` gives; ``no_draws`` says why votes that draw labels are refused, if they are."""
         began, (law, schema) = today(), self._check_parameters()
-        schema = expanded(schema, lambda: names_of(X))
+        schema = expanded(schema, partial(names_of, table))
         for note in learnt_before():
-            warnings.warn(note, UncoveredWarning, stacklevel=2)
+            warnings.warn(note, UncoveredWarning, stacklevel=3)
         entropy, space = Entropy(None), Space(self.estimator, self.param_distributions)
         budget = make_accountant(self.epsilon, self.estimator.delta)
         epsilon = epsilon_of_one_run(law, budget.epsilon, budget.delta)
         # The number of runs and their candidates do not depend on the records: all are drawn and checked first.
         listed, candidates = space.listed(), space.draw(law.draw(entropy), entropy)
-        checked = [space.checked(candidate, epsilon, schema) for candidate in listed or candidates]
+        checked = [space.checked(candidate, epsilon, schema, no_draws) for candidate in listed or candidates]
         whose = space.whose(checked if listed else [])
-        vault = self._seal(X, y, schema)
-        self._charge(law, whose["own_recipe"])
-        for name in FITTED:
-            self.__dict__.pop(name, None)
-        training, held_out = vault.hold_out(float(self.held_out), entropy)
-        best = best_run(candidates, lambda each: run(training, held_out, each, space.model(each, epsilon), entropy))
+        n_rows = None if schema.n_rows is None else max(1, round((1 - self.held_out) * schema.n_rows))
+        with closing(seal(replace(schema, n_rows=n_rows))) as vault:
+            if not vault.can_sample:
+                raise ParameterError(NO_PARTS)
+            self._charge(law, whose["own_recipe"])
+            for name in FITTED:
+                self.__dict__.pop(name, None)
+            training, held_out = vault.hold_out(float(self.held_out), entropy)
+            best = best_run(candidates, lambda each: run(training, held_out, each, space.model(each, epsilon), entropy))
         self._keep(best, law, schema, began, whose)
         return self
 
@@ -182,26 +210,28 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         return Logarithmic.with_mean(float(self.mean_runs)), schema
 
     def _seal(self, X: Any, y: Any, schema: Schema) -> Vault | ParquetVault:
-        """The sealed rows; the number of rows that their schema declares is scaled to the part that trains."""
+        """The sealed rows of a table in memory or a file."""
         is_file = isinstance(X, str | os.PathLike)
         if not is_file and (type(X).__module__.partition(".")[0] in ELSEWHERE or not hasattr(X, "__len__")):
             raise TableError(
-                f"A search needs a table in memory or the path of a Parquet file, not {shown(X)}. Rows of a database or a "
-                "cluster can be written to such a file."
+                f"fit needs a table in memory or the path of a Parquet file, not {shown(X)}. Use fit_table for a table of "
+                "Ibis, fit_dask for a folder of Parquet files that a Dask cluster reads."
             )
         if is_file and y is not None:
             raise TableError("A file has its target in a column that the schema names; pass y with a table only.")
         if not is_file and y is None:
             raise ValueError("DPSearchCV requires y to be passed, but the target y is None.")
-        if schema.n_rows is not None:
-            schema = replace(schema, n_rows=max(1, round((1 - self.held_out) * schema.n_rows)))
         n_jobs = effective_n_jobs(self.estimator.n_jobs)
         if is_file:
-            vault: Vault | ParquetVault = ParquetVault.seal(X, schema, n_jobs)
-            self.n_features_in_, self.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
-        else:
-            vault = Vault.seal(X, y, schema, n_jobs)
-            keep_names(self, X, schema)
+            return self._seal_elsewhere(partial(ParquetVault.seal, X, n_jobs=n_jobs), schema)
+        vault = Vault.seal(X, y, schema, n_jobs)
+        keep_names(self, X, schema)
+        return vault
+
+    def _seal_elsewhere(self, seal: Callable[..., Any], schema: Schema) -> Any:
+        """The sealed rows of a table that is not in memory; its columns have the names of the schema."""
+        vault = seal(schema=schema)
+        self.n_features_in_, self.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
         return vault
 
     def _charge(self, law: Logarithmic, is_own: bool) -> None:
@@ -221,9 +251,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         model.ledger_ = ledger_of(best, law, self.epsilon)
         # When the best run began would tell how many there were before it.
         model.schema_, model.trained_on_ = schema, began
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                setattr(model, name, getattr(self, name))
+        for name in {"n_features_in_", "feature_names_in_"} & vars(self).keys():
+            setattr(model, name, vars(self)[name])
         covers = "epsilon and delta cover" if model.ledger_.delta else "epsilon covers"
         notes = [f"chosen by a private search; {covers} all of its runs and their scores"]
         notes += [] if self.budget is None else [f"this search was charged to the budget of {self.budget.dataset!r}"]
@@ -235,10 +264,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         )
         self.best_estimator_, self.best_params_ = model, best.candidate
         self.ledger_, self.privacy_ = model.ledger_, model.privacy_
-        hits, misses = max(best.hits, 0.0), max(best.misses, 0.0)
-        share = hits / (hits + misses) if hits + misses > 0 else math.nan
         target = schema.target
-        self.best_score_ = share if isinstance(target, Classes) else target.span * (share - 1)
+        self.best_score_ = best.share if isinstance(target, Classes) else target.span * (best.share - 1)
 
     @property
     def classes_(self) -> np.ndarray:

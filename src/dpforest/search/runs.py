@@ -1,5 +1,6 @@
 """The runs of a private search: each trains on one part of the records and scores on the other. Sees sealed sums."""
 
+import math
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,6 +16,11 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.records.base import Searched
 from dpforest.schema import TARGET_STEPS, Classes, Schema
 from dpforest.search.candidates import Candidate, Model
+
+NO_PARTS = (
+    "A search holds records out by coins of their own. A database without temporary tables and a dask dataframe cannot keep "
+    "them. Use an account that may make temporary tables, or write the rows to Parquet files. Nothing was spent."
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,12 @@ class Run:
         """The figure by which runs are compared; larger is better."""
         # Both sums have their own noise, and one falls as the other rises: their difference says more than either.
         return self.hits - self.misses
+
+    @property
+    def share(self) -> float:
+        """The noisy share of hits."""
+        hits, misses = max(self.hits, 0.0), max(self.misses, 0.0)
+        return hits / (hits + misses) if hits + misses > 0 else math.nan
 
 
 def run(training: Searched, held_out: Searched, candidate: Candidate, model: Any, entropy: Entropy) -> Run:

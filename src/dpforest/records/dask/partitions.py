@@ -16,6 +16,7 @@ from dask import delayed
 
 from dpforest.common.threads import Workers
 from dpforest.errors import TableError
+from dpforest.forest.tree import Forest
 from dpforest.mechanisms.entropy import KeyedEntropy
 from dpforest.records.categories import add_texts
 from dpforest.records.dask.people import Draw, Found, Part, drawn, mark, n_homes_for
@@ -42,6 +43,7 @@ class Files:
     stamps: tuple[Any, ...]  # size and time of change of each file when the table was sealed
     sample: tuple[Fraction, bytes, int] | None = None  # a share, a secret key and the number of these row groups
     mask: np.ndarray | None = None  # the rows that are used, as the bits of bytes; None if all are
+    part: tuple[float, bytes, int, int] | None = None  # a share, a key and a number as for ``sample``, and 1 for held out
 
     @staticmethod
     def stamp_of(file: File) -> tuple[Any, ...]:
@@ -62,6 +64,9 @@ class Files:
             share, key, number = self.sample
             # The same rows each time: as long as the stamps are the same, so are rows and their order.
             vault = vault.sampled(share, KeyedEntropy(key, number))
+        if self.part is not None:
+            held_out, key, number, side = self.part
+            vault = vault.hold_out(held_out, KeyedEntropy(key, number))[side]
         found = read(vault)
         if not before == self._stamps_now() == self.stamps:
             raise TableError("A Parquet file was changed while a forest was trained on it.")
@@ -234,6 +239,19 @@ class Folder:
             for piece, own in zip(whole, groups, strict=True)
         ]
         return Folder(self.schema, whole, client.compute(tasks))
+
+    def part(self, share: float, key: bytes, side: int) -> "Folder":
+        """The same files with the records that train, or for side 1 those held out: all others that the same key gives.
+
+        Privacy: as ``Operation``, the number being that of the piece.
+        """
+        assert (self._kept, self._draw) == (None, None)
+        pieces = [replace(piece, part=(share, key, number, side)) for number, piece in enumerate(self._pieces)]
+        return Folder(self.schema, pieces)
+
+    def hits(self, forest: Forest) -> list[Any]:
+        """A task for each piece that gives the hits and misses of a forest on its records."""
+        return self._asked("tally_hits", forest)
 
     def counts(self) -> list[Any]:
         """A task for each piece that gives its number of records."""

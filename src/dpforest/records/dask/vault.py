@@ -60,6 +60,7 @@ class DaskVault(Guarded):
         self._given = table
         self._client = client
         self._groups, self._people = groups, people
+        self.in_one_book = False
 
     @classmethod
     def seal(
@@ -124,20 +125,37 @@ class DaskVault(Guarded):
         """The vault of the same records with the target read within another range."""
         return DaskVault(self._table.narrowed(target), self._client)
 
-    in_one_book = False
-
     @property
     def can_sample(self) -> bool:
         """Whether the rows of a partition are the same, in the same order, whenever they are read: those of files are."""
-        return self._given.can_sample
+        return self._given.can_sample and not self.in_one_book
 
     def sampled(self, share: Fraction, entropy: Entropy) -> "DaskVault":
         """The vault of a secret sample of the records, which workers draw by a key; see ``Source``."""
+        with _public_errors():
+            return DaskVault(self._folder.sampled(share, _draw_key(entropy), self._client), self._client)
+
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[DaskVault, DaskVault]":
+        """Two vaults, of the records to train on and of those held out, which workers tell by one key; see ``Searched``."""
+        key = _draw_key(entropy)
+        return self._part(share, key, 0), self._part(share, key, 1)
+
+    def _part(self, share: float, key: bytes, side: int) -> "DaskVault":
+        part = DaskVault(self._folder.part(share, key, side), self._client)
+        part.in_one_book = True
+        return part
+
+    def hits(self, forest: Forest) -> Sealed[np.ndarray]:
+        """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``tally_hits``."""
+        return self._total(self._folder.hits(forest))
+
+    @property
+    def _folder(self) -> "Folder":
+        """The table, if it is one of files."""
         from dpforest.records.dask.partitions import Folder
 
         assert isinstance(self._table, Folder)
-        with _public_errors():
-            return DaskVault(self._table.sampled(share, _draw_key(entropy), self._client), self._client)
+        return self._table
 
     def count_texts(self, name: str) -> Sealed[dict[str, int]]:
         """The sealed number of records of each text of a column, which workers have added up."""

@@ -30,21 +30,21 @@ def count_wrong(session: Session, votes: Relation, ensembles: np.ndarray, n_clas
             for c in range(n_classes)
         )
         wrong = ", ".join(
-            f"CAST(COALESCE(SUM({cases((_is_right(index, n_classes), '0'), otherwise='1')}), 0) AS BIGINT) AS a{index}"
-            for index in range(len(some))
+            f"CAST(COALESCE(SUM({cases((is_right(own), '0'), otherwise='1')}), 0) AS BIGINT) AS a{index}"
+            for index, own in enumerate([f"k{index}_{c}" for c in range(n_classes)] for index in range(len(some)))
         )
         found = session.fetch(f"SELECT {wrong} FROM (SELECT y, {counted} FROM {votes.name}) AS counted", votes)
         errors += [int(found[f"a{index}"][0]) for index in range(len(some))]
     return np.array(errors, dtype=np.int64)
 
 
-def _is_right(index: int, n_classes: int) -> str:
-    """A condition for records whose label is the class with the most votes, the first of several."""
-    of_class = [f"k{index}_{c}" for c in range(n_classes)]
+def is_right(of_class: Sequence[str]) -> str:
+    """A condition for records whose label ``y`` is the class with the most votes, the first of several.
+
+    ``of_class`` has the column of each class's votes.
+    """
     conditions = []
-    for c in range(n_classes):
-        beaten = (
-            f"{of_class[other]} {'<' if other < c else '<='} {of_class[c]}" for other in range(n_classes) if other != c
-        )
+    for c, own in enumerate(of_class):
+        beaten = (f"{votes} {'<' if other < c else '<='} {own}" for other, votes in enumerate(of_class) if other != c)
         conditions.append(" AND ".join([f"y = {c}", *beaten]))
     return " OR ".join(f"({condition})" for condition in conditions)

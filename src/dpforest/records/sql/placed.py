@@ -85,7 +85,7 @@ class Placed:
         node = self.at_node(copy, first, [index if is_asked else None for index, is_asked in enumerate(asked)])
         return (f"{node} IS NOT NULL" if "NULL" in node else "TRUE"), node
 
-    def _node(self, copy: int) -> str:
+    def node(self, copy: int) -> str:
         """An expression for the node that a copy of each record has reached."""
         column = f"n{copy}"
         return node_of(self._moves, self.roots[copy], column, number, partial(str, column))
@@ -94,7 +94,7 @@ class Placed:
         """Write all columns that are expressions, and the nodes that records have reached, to a temporary table."""
         nodes = {}
         if self._moves:
-            nodes = {f"n{copy}": cast(self._node(copy), "INTEGER") for copy in range(self.n_copies)}
+            nodes = {f"n{copy}": cast(self.node(copy), "INTEGER") for copy in range(self.n_copies)}
             self.start([None] * self.n_copies)
         if self.derived or nodes:
             self.change(nodes, join)
@@ -158,7 +158,7 @@ class Placed:
 
     def add_scores(self, values: np.ndarray) -> None:
         """Add the released ``values`` ``(n_nodes, n_scores)`` of the node that each record has reached to its scores."""
-        self._add([(self._node(0), values)])
+        self._add([(self.node(0), values)])
 
     def catch_up(self, trees: Sequence[tuple[list[Moves], np.ndarray]]) -> None:
         """Let all records follow trees, given by their splits and the values of their nodes, which are added to scores."""

@@ -70,7 +70,7 @@ class Session(Guarded):
         self._named: dict[str, tuple[Definition, ...]] = {}  # what queries that Ibis knows need, by their text
         self._snapshot = contextlib.ExitStack()
         self._owns_transactions = backend.name == "postgres" and _is_idle(backend.con)
-        self._finalizer = weakref.finalize(self, _forget, backend, self._made, self._snapshot)
+        weakref.finalize(self, _forget, backend, self._made, self._snapshot)
         if temporary and backend.name not in KEEPERS:
             raise ParameterError(
                 f"Temporary tables of {backend.name!r} are not known to hold rows; leave out temporary=True."
@@ -241,8 +241,12 @@ class Session(Guarded):
         return sqlglot.transpile(text, read="postgres", write=self.backend.dialect, identify=True)[0]
 
     def close(self) -> None:
-        """Drop all temporary tables that are left; those that cannot be dropped end with the connection."""
-        self._finalizer()
+        """Drop all temporary tables that are left; those that cannot be dropped end with the connection.
+
+        The session can make others afterwards, as a vault does on which several models are fitted.
+        """
+        _forget(self.backend, self._made, self._snapshot)
+        self._sent.clear()
 
 
 def names(columns: Sequence[str], changed: dict[str, str]) -> tuple[str, ...]:

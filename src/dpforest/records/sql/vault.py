@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpforest.errors import MissingExtraError, TableError
+from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Openable, Scored, Weighted
+from dpforest.records.draws import COIN_SIDES
 from dpforest.records.memory.counter import Guarded
 from dpforest.records.people import People
 from dpforest.schema import Bounded, Schema
@@ -31,6 +33,10 @@ NOT_KEPT = (
 TOO_DEEP = (
     "Without temporary tables all splits are part of every query, and there are too many of them. Use fewer trees or "
     "levels, or an account that may make temporary tables."
+)
+NO_DRAWS = (
+    "The vote of this recipe draws labels by coins that databases cannot compute. Take another vote, or search a table in "
+    "memory or a Parquet file."
 )
 
 
@@ -56,6 +62,7 @@ class SqlVault(Guarded):
         self._session = session
         # Whose rows they are, if the unit of privacy is a person; ``entropy`` draws some of them, without it that is done.
         self._persons, self._entropy = persons, entropy
+        self.in_one_book = False
 
     @classmethod
     def seal(
@@ -183,15 +190,24 @@ class SqlVault(Guarded):
         """The vault of the same records with the target read within another range."""
         return SqlVault(self._table, replace(self.schema, target=target), self._session)
 
-    in_one_book = False
-
     @property
     def can_sample(self) -> bool:
         """Whether records can have coins of their own: they are drawn once, and kept in a temporary table."""
-        return self._session.temporary
+        return self._session.temporary and not self.in_one_book
 
     def sampled(self, share: Fraction, entropy: Entropy) -> "SqlVault":
         """The vault of a secret sample of the records, or persons, which is a temporary table; see ``Source``."""
+        # The side that is drawn with a probability that is rounded up is that of those who are left out.
+        tossed, names, source = self._tossed(1 - share, entropy)
+        kept = f"SELECT {', '.join(names)} FROM ({tossed}) AS tossed WHERE side = 0"
+        sample = self._session.let(kept, tuple(names), source)
+        return SqlVault(self._known(sample, self._table, names), self.schema, self._session)
+
+    def _tossed(self, share: Fraction, entropy: Entropy) -> "tuple[str, dict[str, str], Relation]":
+        """A query for all rows with a ``side``: 1 with this probability, by the coin of each record, or person, and else 0.
+
+        Beside it: names of the table's columns by those in the query, and what the query is about.
+        """
         from dpforest.records.sql.coins import draw_key, draw_side, word_of_row
         from dpforest.records.sql.people import number_of_person
 
@@ -202,12 +218,41 @@ class SqlVault(Guarded):
             asked = self._persons.names(self.schema)
             number = number_of_person([*asked][-1], table[self._persons.column], engine)
         source = self._session.compiled(table.select(**{short: table[name] for short, name in asked.items()}))
-        # The side that is drawn with a probability that is rounded up is that of those who are left out.
         word, columns = word_of_row(draw_key(entropy), engine, number), ", ".join(names)
-        tossed = f"SELECT {columns}, {word} AS word FROM {source.name}"
-        kept = f"SELECT {columns} FROM ({tossed}) AS tossed WHERE {draw_side(1 - share, 'word')} = 0"
-        sample = self._session.let(kept, tuple(names), source)
-        return SqlVault(self._known(sample, table, names), self.schema, self._session)
+        words = f"SELECT {columns}, {word} AS word FROM {source.name}"
+        return f"SELECT {columns}, {draw_side(share, 'word')} AS side FROM ({words}) AS words", names, source
+
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[SqlVault, SqlVault]":
+        """Two vaults, of the records to train on and of those held out, which are temporary tables; see ``Searched``.
+
+        Close this one last. To close a part drops what a fit on it has made; the part can then be used for another fit.
+
+        Privacy: as ``Counter.hold_out``; for the coins see ``coins``.
+        """
+        tossed, names, source = self._tossed(Fraction(round(share * COIN_SIDES), COIN_SIDES), entropy)
+        # Kept before it is parted: a coin that was drawn again could put a record into both parts, or into none.
+        whole = self._session.let(tossed, (*names, "side"), source)
+        parts = self._part(whole, names, 0), self._part(whole, names, 1)
+        self._session.drop(whole)
+        return parts
+
+    def _part(self, whole: "Relation", names: dict[str, str], side: int) -> "SqlVault":
+        """A vault, with a session of its own, of the rows on one side."""
+        from dpforest.records.sql.session import Session
+
+        own = f"SELECT {', '.join(names)} FROM {whole.name} WHERE side = {side}"
+        known = self._known(self._session.let(own, tuple(names), whole), self._table, names)
+        part = SqlVault(known, self.schema, Session(self._session.backend, temporary=True))
+        part.in_one_book = True
+        return part
+
+    def hits(self, forest: Forest) -> Sealed[np.ndarray]:
+        """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``records.sql.hits``."""
+        from dpforest.records.sql.hits import count_hits
+        from dpforest.records.sql.session import Session
+
+        with SqlVault(self._table, self.schema, Session(self._session.backend, temporary=True)) as apart:
+            return count_hits(apart._encoded(forest.domain), apart._session, forest, self.schema.target)
 
     def count_texts(self, name: str) -> Sealed[dict[str, int]]:
         """The sealed number of records of each text of a column."""
@@ -223,6 +268,10 @@ class SqlVault(Guarded):
 
     def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "SqlCounter":
         """A counter of the encoded records (a temporary table or a query), without those whose target is left out."""
+        return self.counter(self._encoded(domain), self._session, domain, self.schema.target)
+
+    def _encoded(self, domain: Domain) -> "Relation":
+        """The table of the encoded records; for its columns see ``placed``."""
         from dpforest.records.sql.codes import feature_codes
         from dpforest.records.sql.session import listed
 
@@ -230,10 +279,9 @@ class SqlVault(Guarded):
         query, target = self._codes(codes), "fine" if isinstance(self.schema.target, Bounded) else "y"
         # The column of nodes is there from the start: it will change, and then the table need not be copied to add it.
         columns = {name: name for name in codes} | {target: "y", "n0": "CAST(0 AS INTEGER)"}
-        table = self._session.let(
+        return self._session.let(
             f"SELECT {listed((), columns)} FROM ({query.select}) AS t WHERE y >= 0", tuple(columns), query.source
         )
-        return self.counter(table, self._session, domain, self.schema.target)
 
     def close(self) -> None:
         """Drop all temporary tables of this fit."""
