@@ -60,6 +60,7 @@ def test_parameters_are_kept_as_given_and_survive_a_clone(make):
         "n_jobs": 2,
         "max_rows_per_person": 3,
         "budget": None,
+        "earlier_model": None,
         **({"class_weight": {"no": 2.0}} if make is DPForestClassifier else {}),
     }
     model = make(**given)

@@ -158,7 +158,7 @@ def test_a_vault_of_a_file_cannot_be_copied_or_saved(vault, copier):
 def test_a_vault_of_a_file_prints_nothing_of_it(vault):
     assert f"{vault}" == repr(vault) == "ParquetVault(...)"
     public = {name for name in vars(vault) if not name.startswith("_")}
-    assert public == {"schema"}
+    assert public == {"schema", "in_one_book"}
 
 
 def test_a_model_of_a_file_holds_no_value_of_it(tmp_path):
