@@ -150,8 +150,13 @@ def test_tables_that_are_wider_than_a_phone_say_so_and_scroll_by_keyboard(opened
     page = opened("said", width=400)
     wide = page.locator(".scroll.wider")
     wide.first.wait_for()
-    boxes = "[...document.querySelectorAll('.scroll')]"
-    _until(page, f"{boxes}.every(e => e.classList.contains('wider') === e.scrollWidth > e.clientWidth + 1)")
+    boxes = "[...document.querySelectorAll('.scroll')].filter(e => e.checkVisibility())"
+    marked = f"{boxes}.every(e => e.classList.contains('wider') === e.scrollWidth > e.clientWidth + 1)"
+    _until(page, marked)
+    n_seen = page.evaluate(f"{boxes}.length")
+    page.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
+    assert page.evaluate(f"{boxes}.length") > n_seen
+    _until(page, marked)
     hint = "getComputedStyle(document.querySelector('.scroll.wider'), '::before').content"
     assert "scroll →" in page.evaluate(hint)
     table = page.locator("#ledger .scroll")
