@@ -348,6 +348,7 @@ def _state(
         seeded=entropy.seeded,
         unit=_unit(model),
         rows=ledger.rows,
+        row_epsilon=None if model.max_rows_per_person is None else ledger.spent_by_row,
         earlier=() if earlier is None else earlier.stated(),
         **parts,
     )

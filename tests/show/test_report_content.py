@@ -22,10 +22,11 @@ from dpforest.parts.leaves import NoisyCounts
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.statement import group_loss
 from dpforest.schema import Format
 from dpforest.show.report import write_report
 from dpforest.show.report.charges import MOST_BLOCKS, grouped_charges, picture
-from dpforest.show.report.content import certainty, group_delta, guarantee, report_content
+from dpforest.show.report.content import certainty, guarantee, report_content
 from dpforest.show.report.drawing import Drawing
 from dpforest.show.report.html import LabelWriter, script_json
 
@@ -161,8 +162,8 @@ def test_several_rows_lose_as_groups_do(tmp_path):
     assert rows[1]["delta"] == pytest.approx(statement.delta)
     assert rows[10]["epsilon"] == pytest.approx(10 * statement.epsilon)
     assert rows[2]["delta"] == pytest.approx(statement.to_dict()["replace_one"]["delta"])
-    assert group_delta(0.01, 5.0, 10) == 1.0
-    assert group_delta(0.0, 5.0, 10) == 0.0
+    assert group_loss(5.0, 0.01, 10) == (50.0, 1.0)
+    assert group_loss(5.0, 0.0, 10) == (50.0, 0.0)
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ def ledger(
         output.print(table)
     of_unit = f" of a person with at most {charges.rows} rows" if charges.rows > 1 else ""
     at = f" at delta = {charges.delta:.3g}" if charges.delta else ""
-    say(f"Spent{of_unit}: epsilon = {charges.spent:.6g}{at}. Amounts in the table are those of one record.")
+    say(f"Spent{of_unit}: epsilon = {charges.spent:.6g}{at}. Amounts in the table are for one of the records that are used.")
     say(f"Hash of the model, as its report has it: {model_digest(loaded)}")
 
 

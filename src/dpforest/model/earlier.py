@@ -80,8 +80,8 @@ class Earlier:
     def stated(self) -> tuple[Before, ...]:
         """What the statement of a later fit says of this model, and of those before it, the oldest first."""
         own = self.privacy
-        last = Before(own.epsilon, own.delta, own.unit, own.holds, own.recipe, self.trained_on, self.digest)
-        return (*own.earlier, last)
+        said = own.epsilon, own.delta, own.unit, own.holds, own.recipe, self.trained_on, self.digest, own.row_epsilon
+        return (*own.earlier, Before(*said))
 
 
 def _words(part: Any) -> str:

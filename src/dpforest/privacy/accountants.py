@@ -3,8 +3,9 @@
 An accountant knows one unit of loss (epsilon, or rho of zCDP), the mechanisms that have a proof in
 that unit, and how the total is stated as (epsilon, delta). It refuses whatever it does not know.
 
-Mechanisms and amounts are about one record. What is stated is about one protected unit: a record, or a person with at most
-``rows`` records. Between the two stands group privacy, here and in the thresholds of lists, and nowhere else.
+Mechanisms and amounts are about adding or removing one of the records that are used. What is stated is about one protected
+unit: a record, or a person of whom at most ``rows`` records are used. Between the two stands group privacy, here and in the
+thresholds of lists, and nowhere else. docs/neighbours.md has all units, with proofs.
 
 A book may be about a secret sample of the units, each of which takes part with probability ``share``. Then mechanisms and
 amounts are about a record of the sample, and what is stated is about the table (``amplification``).
@@ -160,6 +161,13 @@ class Pure:
         loss = outside_sample(round_up_short(exact(amount) * self.rows), self.share)
         return min(loss, self.epsilon) if amount <= self.budget else loss
 
+    def epsilon_of_row(self, amount: float) -> float:
+        """The epsilon of one row of a person more or less when a record loses ``amount``; see ``People``.
+
+        On a sample it is also at most that of two persons, one removed and one added.
+        """
+        return amount if math.isinf(amount) else round_up_short(2 * exact(min(amount, self.of_unit(amount))))
+
     def strength(self, mechanism: str, amount: float) -> Fraction:
         """How strongly a mechanism may run at a cost of ``amount``.
 
@@ -246,6 +254,10 @@ class ZCDP:
     def of_unit(self, amount: float) -> float:
         """The rho that the protected unit loses, on the sample, when a record loses ``amount``; rounded up."""
         return amount if math.isinf(amount) else round_up(exact(amount) * self.rows**2)
+
+    def epsilon_of_row(self, amount: float) -> float:
+        """The epsilon, at ``delta``, of one row of a person more or less when a record loses ``amount``; see ``People``."""
+        return amount if math.isinf(amount) else zcdp_epsilon(round_up(4 * exact(amount)), self.noise_delta)
 
     def strength(self, mechanism: str, amount: float) -> Fraction:
         """How strongly a mechanism may run at a cost of ``amount``.

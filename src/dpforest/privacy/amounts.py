@@ -37,6 +37,11 @@ def round_up(value: Fraction) -> float:
     return -round_down(-value) + 0.0  # no minus zero
 
 
+def sum_up(amounts: Sequence[float]) -> float:
+    """The sum of amounts, rounded up."""
+    return math.inf if math.inf in amounts else round_up(sum(map(exact, amounts), Fraction(0)))
+
+
 def round_up_short(value: Fraction) -> float:
     """The smallest decimal of ``DIGITS`` digits that is not below ``value``.
 

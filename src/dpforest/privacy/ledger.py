@@ -10,8 +10,8 @@ inside it add up:
 
 and all of it times its ``copies`` (equal steps on the same records); see ``walk``.
 
-Charges are what one record loses. ``epsilon`` and ``spent`` are about the protected unit, which has at most ``rows``
-records.
+Charges are for adding or removing one of the records that are used. ``epsilon`` and ``spent`` are about the protected unit,
+of which at most ``rows`` records are used.
 """
 
 import json
@@ -26,7 +26,7 @@ from dpforest.common.jsonable import jsonable
 from dpforest.errors import AccountingError, BudgetError
 from dpforest.privacy import walk
 from dpforest.privacy.accountants import Accountant, make_accountant
-from dpforest.privacy.amounts import exact, round_up
+from dpforest.privacy.amounts import exact, sum_up
 from dpforest.privacy.events import (
     FORMAT,
     KINDS,
@@ -137,8 +137,12 @@ class Ledger:
     @property
     def spent(self) -> float:
         """The total loss of the protected unit as epsilon, at the ledger's delta; rounded up."""
-        losses = [book.accountant.epsilon_of(book.total) for book in self.books]
-        return math.inf if math.inf in losses else round_up(sum(map(exact, losses), Fraction(0)))
+        return sum_up([book.accountant.epsilon_of(book.total) for book in self.books])
+
+    @property
+    def spent_by_row(self) -> float:
+        """The loss of one row of a person, more or less, where persons are protected: epsilon at the ledger's delta."""
+        return sum_up([book.accountant.epsilon_of_row(book.total) for book in self.books])
 
     @property
     def sample_share(self) -> Fraction:

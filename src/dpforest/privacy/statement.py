@@ -12,10 +12,12 @@ from dpforest.common.text import counted, roughly
 from dpforest.errors import shown_up
 from dpforest.forest.tree import Estimate
 from dpforest.privacy.accountants import is_whole
-from dpforest.privacy.amounts import exact, round_up
+from dpforest.privacy.amounts import sum_up
 from dpforest.privacy.page import statement_html
 
 UNITS = ("record", "person")
+# The page that says what is promised for which two tables; every statement leads to it.
+NEIGHBOURS = "docs/neighbours.md"
 # Said with every statement, because no model can promise it.
 NOT_COVERED = (
     "copies of the raw table, and whoever may read them",
@@ -39,6 +41,7 @@ class Before:
     recipe: str
     trained_on: str | None
     digest: str | None  # the hash that its file carries
+    row_epsilon: float | None = None  # as of a statement
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> "Before":
@@ -48,7 +51,7 @@ class Before:
         sound = isinstance(content["holds"], bool) and content["unit"] in UNITS and epsilon >= 0 and 0 <= delta <= 1
         if not sound or not all(isinstance(text, str) for text in texts):
             raise ValueError("An earlier model has a loss, a unit and a name.")
-        return cls(**{**content, "epsilon": epsilon, "delta": delta})
+        return cls(**{**content, "epsilon": epsilon, "delta": delta, "row_epsilon": _row_epsilon(content)})
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Statement:
     outside: tuple[str, ...] = ()  # names of types and functions that ran and are not the library's
     earlier: tuple[Before, ...] = ()  # models that the fit started from, the oldest first
     fingerprint: str = ""  # a hash of the recipe's parts; empty if not known, as in files of earlier versions
+    row_epsilon: float | None = None  # of persons: the loss of one row more or less, at ``delta``; None if not known
 
     @property
     def proof(self) -> str:
@@ -100,7 +104,8 @@ class Statement:
 
     def __str__(self) -> str:
         cautions = self.cautions if self.holds else ()
-        return " ".join([self.sentence, *(f"Note: {note.removesuffix('.')}." for note in cautions)])
+        notes = (f"Note: {note.removesuffix('.')}." for note in cautions)
+        return " ".join([self.sentence, *notes, f"What other tables count as neighbours: {NEIGHBOURS}."])
 
     def _repr_html_(self) -> str:
         """The statement with its figures, for notebooks."""
@@ -130,13 +135,15 @@ class Statement:
 
         Privacy:
             Claim: what is said of a unit that was in the tables of all these fits.
-            Because: losses add up, whatever a later fit makes of earlier releases (basic composition). A record
-                loses no more than a person does who has it, so of persons and records the sum holds for records.
+            Because: losses add up, whatever a later fit makes of earlier releases (basic composition). If some of them
+                protect persons and others records, the sum is that of a record: ``row_loss`` of each.
             Assumes: the guarantees of all of them hold.
         """
         parts: list[Statement | Before] = [self, *self.earlier]
-        epsilon, delta = (_sum_up([getattr(part, name) for part in parts]) for name in ("epsilon", "delta"))
-        return epsilon, min(delta, 1.0), "person" if all(part.unit == "person" for part in parts) else "record"
+        of_persons = all(part.unit == "person" for part in parts)
+        losses = [(part.epsilon, part.delta) if of_persons else row_loss(part) for part in parts]
+        epsilon, delta = (sum_up(amounts) for amounts in zip(*losses, strict=True))
+        return epsilon, min(delta, 1.0), "person" if of_persons else "record"
 
     @property
     def _since(self) -> str:
@@ -156,11 +163,12 @@ class Statement:
 
     def to_dict(self) -> dict[str, Any]:
         """The statement as plain values, ready for JSON (an infinite epsilon is the text "inf")."""
-        content = asdict(self) | {"proof": self.proof}
-        # A group of two records (or persons), the standard step to replace-one neighbours.
-        replace = (2 * self.epsilon, self.delta * (1 + math.exp(min(self.epsilon, 700.0))))
-        content["replace_one"] = {"epsilon": replace[0], "delta": min(1.0, replace[1]) if self.delta else 0.0}
+        epsilon, delta = group_loss(self.epsilon, self.delta, 2)
+        content = asdict(self) | {"proof": self.proof, "replace_one": {"epsilon": epsilon, "delta": delta}}
         content["odds"] = _odds(self.epsilon)
+        for part in (content, *content["earlier"]):
+            if part["row_epsilon"] is None:  # as in files of earlier versions, whose digest stays as it was
+                del part["row_epsilon"]
         if self.earlier:
             epsilon, delta, unit = self.in_all
             content["in_all"] = {"epsilon": epsilon, "delta": delta, "unit": unit}
@@ -190,8 +198,34 @@ class Statement:
             outside=tuple(content.get("outside", ())),
             earlier=tuple(map(Before.from_dict, content.get("earlier", ()))),
             fingerprint=str(content.get("fingerprint", "")),
+            row_epsilon=_row_epsilon(content),
             **{name: content[name] for name in names},
         )
+
+
+def group_loss(epsilon: float, delta: float, units: int) -> tuple[float, float]:
+    """Epsilon and delta for several units at once, each of them a step to a neighbour; two, if one is replaced."""
+    grown = delta * math.fsum(math.exp(min(step * epsilon, 700.0)) for step in range(units)) if delta else 0.0
+    return units * epsilon, min(1.0, grown)
+
+
+def row_loss(part: Statement | Before) -> tuple[float, float]:
+    """Epsilon and delta for one row more or less, whatever unit is protected.
+
+    Where persons are, and only their loss is known, the person with the row takes the place of the one without.
+    """
+    if part.unit == "record":
+        return part.epsilon, part.delta
+    return group_loss(part.epsilon, part.delta, 2) if part.row_epsilon is None else (part.row_epsilon, part.delta)
+
+
+def _row_epsilon(content: dict[str, Any]) -> float | None:
+    """The entry of that name, if there is one; raises unless it is a loss of persons."""
+    if content.get("row_epsilon") is None:
+        return None
+    if not float(content["row_epsilon"]) >= 0 or content["unit"] != "person":
+        raise ValueError("The loss of one row of a person is at least 0.")
+    return float(content["row_epsilon"])
 
 
 def proof_in_words(recipe: str, variant: str, own_recipe: bool, outside: Sequence[str]) -> str:
@@ -231,11 +265,6 @@ def sample_words(share: Fraction, declared: int | None, measured: Estimate | Non
         f"trained on a secret sample of about {roughly(float(share) * rows)} rows: each {unit} took part with probability "
         f"{float(share):.2g}; the sample is part of the guarantee, which holds as long as nobody learns who was in it"
     )
-
-
-def _sum_up(amounts: list[float]) -> float:
-    """The sum of amounts, rounded up."""
-    return math.inf if math.inf in amounts else round_up(sum(map(exact, amounts), Fraction(0)))
 
 
 def _odds(epsilon: float) -> float:

@@ -52,6 +52,9 @@ class People:
             law of the others' rows is the same with and without the person. For each outcome of all coins the tables
             differ by at most ``most`` records, and mixing over coins raises neither bound (both are quasi-convex).
             A row without an id could be anybody's, so it is left out: then nobody has more than ``most`` rows.
+        Claim: one row more of a person who stays costs at most 2e (4 rho), not e: it may take the place of another.
+        Because: a new row is drawn or not. If it is, the others are a uniform subset of the old rows with one place less, so
+            coins can be paired such that the drawn rows are equal or differ in one; see docs/neighbours.md.
         Assumes: one person has one id; ``most`` is public; the coins stay secret.
     """
 

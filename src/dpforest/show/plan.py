@@ -147,7 +147,7 @@ def _dry_run(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> t
 
 
 def _of_person(ledger: Ledger, of_record: float) -> Line:
-    why = f"drawn by lot; noise is made for all of them at once, so a record may lose epsilon = {of_record:.3g}"
+    why = f"drawn by lot; noise is made for all of them at once, so each of them is worth epsilon = {of_record:.3g}"
     return Line("rows of a person", f"at most {ledger.rows}", why)
 
 

@@ -14,7 +14,7 @@ from dpforest.model.file import model_digest, today
 from dpforest.model.importances import importance_rows
 from dpforest.model.signal import Signal
 from dpforest.parts.recipe import Recipe
-from dpforest.privacy.statement import Statement
+from dpforest.privacy.statement import NEIGHBOURS, Statement, group_loss, row_loss
 from dpforest.recipes import get_recipe
 from dpforest.schema import Categorical, Classes, Date, Feature, Schema
 from dpforest.schema.words import format_words, in_words
@@ -86,20 +86,15 @@ def certainty(before: float, epsilon: float) -> float:
     return min(share, math.nextafter(1, 0))
 
 
-def group_delta(delta: float, epsilon: float, rows: int) -> float:
-    """The delta that holds for several rows (or persons): each step to a neighbour multiplies by exp(epsilon)."""
-    if not delta:
-        return 0.0
-    return min(1.0, delta * math.fsum(math.exp(min(step * epsilon, 700.0)) for step in range(rows)))
-
-
 def guarantee(statement: Statement) -> dict[str, Any]:
     """What the report says of the guarantee: the promise, its proof and, only where it holds, what it means as odds."""
     epsilon, delta = statement.epsilon, statement.delta
     content: dict[str, Any] = {name: getattr(statement, name) for name in STATED}
     content |= {
         "rows_of_unit": statement.rows,
-        "replace_one": {"epsilon": 2 * epsilon, "delta": group_delta(delta, epsilon, 2)},
+        "replace_one": _amounts(group_loss(epsilon, delta, 2)),
+        "one_row": _amounts(row_loss(statement)),
+        "neighbours": NEIGHBOURS,
         "earlier": [asdict(part) for part in statement.earlier],
         "in_all": dict(zip(("epsilon", "delta", "unit"), statement.in_all, strict=True)),
         "odds": None,
@@ -112,15 +107,14 @@ def guarantee(statement: Statement) -> dict[str, Any]:
             {"before": before, "least": certainty(before, -epsilon), "most": certainty(before, epsilon)} for before in BEFORE
         ]
         content["several"] = [
-            {
-                "units": rows,
-                "epsilon": rows * epsilon,
-                "delta": group_delta(delta, epsilon, rows),
-                "most": certainty(0.5, rows * epsilon),
-            }
+            {"units": rows, **_amounts(group_loss(epsilon, delta, rows)), "most": certainty(0.5, rows * epsilon)}
             for rows in GROUP_SIZES
         ]
     return content
+
+
+def _amounts(loss: tuple[float, float]) -> dict[str, float]:
+    return dict(zip(("epsilon", "delta"), loss, strict=True))
 
 
 def _ledger(model: Any) -> dict[str, Any]:

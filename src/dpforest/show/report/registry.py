@@ -61,6 +61,8 @@ def _promise(content: dict[str, Any]) -> dict[str, Any]:
         "most_rows_of_a_unit": promise["rows_of_unit"],
         "neighbours": promise["adjacency"],
         "if_one_is_replaced": promise["replace_one"],
+        "if_one_row_is_added_or_removed": promise["one_row"],
+        "proofs_for_all_neighbours": promise["neighbours"],
         "model": "central",
         "trust": "whoever trains the model sees the table and is trusted; whoever sees the model is not",
         "release": "one model, released once; losses of further releases from the same records add up",

@@ -1,0 +1,157 @@
+"""What each kind of neighbour loses, by brute force: docs/neighbours.md row by row, on exact laws of small tables."""
+
+import math
+from fractions import Fraction
+from itertools import combinations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpforest.privacy.accountants import make_accountant, zcdp_epsilon, zcdp_log_delta
+from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.statement import Before, Statement, group_loss, row_loss
+
+POINTS = np.arange(-400, 401) / 8
+PAGE = (Path(__file__).parents[2] / "docs" / "neighbours.md").read_text("utf-8")
+# A row of class 1 or -1 adds that to the released lead of one class, as leaves of two classes release it.
+PERSONS = [rows for n_rows in range(5) for rows in product((-1, 1), repeat=n_rows)]
+
+
+def drawn(table, most):
+    """The law of the lead that is counted, as shares by value, if of each person ``most`` rows are drawn."""
+    law = {0: 1.0}
+    for rows in table:
+        subsets = list(combinations(rows, min(most, len(rows))))
+        sums = [(lead + sum(kept), share / len(subsets)) for lead, share in law.items() for kept in subsets]
+        law = {lead: math.fsum(share for found, share in sums if found == lead) for lead, _ in sums}
+    return law
+
+
+def noisy(table, most, loss):
+    """The logarithm of the law of the lead with noise, of which ``loss(distance)`` is minus the logarithm."""
+    parts = [math.log(share) - loss(abs(POINTS - lead)) for lead, share in drawn(table, most).items()]
+    return np.logaddexp.reduce(parts, axis=0)
+
+
+def pure_loss(pairs, most, rate):
+    """The largest log-ratio of the laws of two tables with geometric noise, over pairs of tables."""
+    laws = (([noisy(table, most, lambda x: rate * x) for table in pair]) for pair in pairs)
+    return max(float(abs(one - other).max()) for one, other in laws)
+
+
+def one_row_more():
+    """Pairs of tables in which one person has a row more; another person is beside them."""
+    others = [(), (-1, 1)]
+    return [([rows, other], [(*rows, new), other]) for rows in PERSONS for new in (-1, 1) for other in others]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 12.0])
+def test_one_row_more_of_a_person_loses_two_steps_of_a_used_row_and_nearly_all_of_it(most, epsilon):
+    accountant = make_accountant(epsilon, 0.0, most)
+    worst = pure_loss(one_row_more(), most, accountant.budget)
+    stated = accountant.epsilon_of_row(accountant.budget)
+    assert stated == pytest.approx(2 * epsilon / most)
+    # The page also has the exact value, which a person with as many rows as are used attains.
+    assert worst == pytest.approx(math.log1p(most / (most + 1) * math.expm1(2 * epsilon / most)), rel=1e-9)
+    assert worst <= stated
+    if epsilon == 12.0:
+        assert worst > 0.9 * stated
+
+
+def test_of_persons_with_one_used_row_a_row_loses_more_than_the_person():
+    assert pure_loss(one_row_more(), 1, 1.0) == pytest.approx(1.4338, abs=1e-4)
+    assert pure_loss([([rows], [()]) for rows in PERSONS], 1, 1.0) <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_a_person_loses_epsilon_and_one_that_is_replaced_twice_that(most):
+    rate = make_accountant(1.0, 0.0, most).budget
+    removed = [([rows, (-1, 1)], [(), (-1, 1)]) for rows in PERSONS]
+    assert 0.999 < pure_loss(removed, most, rate) <= 1 + 1e-9
+    replaced = [([one], [other]) for one, other in combinations(PERSONS, 2)]
+    assert 1.999 < pure_loss(replaced, most, rate) <= group_loss(1.0, 0.0, 2)[0] + 1e-9
+
+
+def test_of_records_one_loses_epsilon_one_that_is_replaced_two_and_k_together_k():
+    """Where records are protected all rows are used; persons are not known."""
+    everything = 99
+    assert 0.999 < pure_loss(one_row_more(), everything, 1.0) <= 1 + 1e-9
+    replaced = [([(-1, *rows)], [(1, *rows)]) for rows in PERSONS]
+    assert 1.999 < pure_loss(replaced, everything, 1.0) <= group_loss(1.0, 0.0, 2)[0] + 1e-9
+    for k in (2, 3, 4):
+        together = [([rows, (-1, 1)], [(), (-1, 1)]) for rows in PERSONS if len(rows) == k]
+        assert k - 0.001 < pure_loss(together, everything, 1.0) <= group_loss(1.0, 0.0, k)[0] + 1e-9
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize("order", [1.5, 6.0])
+def test_with_delta_one_row_more_of_a_person_loses_four_times_the_rho_of_a_used_row_and_nearly_all_of_it(most, order):
+    """Rényi divergences of leads with Gaussian noise of variance 1/2, so that a used row has rho = 1, on a fine grid."""
+    worst = 0.0
+    for both in one_row_more():
+        laws = [noisy(table, most, np.square) for table in both]
+        laws = [law - np.logaddexp.reduce(law) for law in laws]
+        for one, other in (laws, laws[::-1]):
+            worst = max(worst, float(np.logaddexp.reduce(order * one + (1 - order) * other)) / (order - 1))
+    assert worst <= 4 * order * (1 + 1e-9)
+    if order == 6.0:
+        assert worst > 0.9 * 4 * order
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_the_epsilon_of_a_row_is_that_of_four_times_its_rho_at_the_same_delta(most):
+    accountant = make_accountant(1.0, 1e-6, most)
+    stated = accountant.epsilon_of_row(accountant.budget)
+    assert stated == pytest.approx(zcdp_epsilon(4 * accountant.budget, 1e-6), rel=1e-9)
+    # With 10 % less it would be another delta.
+    assert zcdp_log_delta(4 * accountant.budget, 0.9 * stated) > math.log(1e-6)
+
+
+def test_a_sample_makes_the_loss_of_a_row_no_larger_than_that_of_two_persons():
+    share = Fraction(1, 16)
+    sampled, whole = make_accountant(1.0, 0.0, 1, share=share), make_accountant(1.0, 0.0, 1)
+    assert sampled.budget > 2 * whole.budget
+    assert sampled.epsilon_of_row(sampled.budget) == pytest.approx(2.0)
+    # By brute force: the person with the row, or without it, takes part by a coin.
+    absent, with_one, with_two = (noisy([rows], 1, lambda x: sampled.budget * x) for rows in ((), (-1,), (-1, 1)))
+    laws = [np.logaddexp(math.log(share) + law, math.log1p(-share) + absent) for law in (with_one, with_two)]
+    assert abs(laws[0] - laws[1]).max() <= 2.0
+
+
+def test_books_of_persons_add_up_for_a_row_too():
+    ledger = Ledger(make_accountant(1.0, 1e-6, 2))
+    ledger.begin(make_accountant(0.25, 0.0, 2))
+    ledger.charge("number of rows", "geometric", 0.125)
+    ledger.begin(make_accountant(0.75, 1e-6, 2))
+    ledger.charge("leaves", "gaussian", ledger.accountant.budget)
+    assert ledger.spent_by_row == pytest.approx(0.25 + zcdp_epsilon(4 * ledger.accountant.budget, 1e-6))
+
+
+def test_a_record_in_fits_of_records_and_of_persons_loses_what_a_row_loses_in_each():
+    """With one used row a person a row can lose 1.434 at epsilon = 1, so that 1 + 1 would not cover both fits."""
+    before = Before(1.0, 0.0, "person", True, "auto", None, None, 2.0)
+    assert Statement(1.0, 0.0, holds=True, earlier=(before,)).in_all == (3.0, 0.0, "record")
+    assert Statement(1.0, 0.0, holds=True, unit="person", earlier=(before,)).in_all == (2.0, 0.0, "person")
+    # Files of earlier versions have the loss of the person only: one person with the row for one without it.
+    unknown = Before(1.0, 1e-6, "person", True, "auto", None, None)
+    assert row_loss(unknown) == (2.0, pytest.approx(1e-6 * (1 + math.e)))
+    epsilon, delta, unit = Statement(1.0, 0.0, holds=True, earlier=(unknown,)).in_all
+    assert (epsilon, delta, unit) == (3.0, pytest.approx(1e-6 * (1 + math.e)), "record")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"row_epsilon": -1}, {"row_epsilon": "x"}, {"row_epsilon": 2.0, "unit": "record", "rows": 1}]
+)
+def test_a_loss_of_a_row_survives_a_file_and_one_that_makes_no_sense_is_refused(wrong):
+    statement = Statement(1.0, 0.0, holds=True, unit="person", rows=3, row_epsilon=2 / 3)
+    assert Statement.from_dict(statement.to_dict()) == statement
+    with pytest.raises(ValueError):
+        Statement.from_dict(statement.to_dict() | wrong)
+
+
+def test_every_statement_leads_to_the_page_of_neighbours():
+    assert str(Statement(1.0, 0.0, holds=True)).endswith("docs/neighbours.md.")
+    for words in ("one row more", "is replaced", "2ε/k", "**not promised**"):
+        assert words in PAGE
