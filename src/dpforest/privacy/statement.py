@@ -105,7 +105,7 @@ class Statement:
     def __str__(self) -> str:
         cautions = self.cautions if self.holds else ()
         notes = (f"Note: {note.removesuffix('.')}." for note in cautions)
-        return " ".join([self.sentence, *notes, f"What other tables count as neighbours: {NEIGHBOURS}."])
+        return " ".join([self.sentence, *notes, f"For other pairs of tables see {NEIGHBOURS}."])
 
     def _repr_html_(self) -> str:
         """The statement with its figures, for notebooks."""
