@@ -205,7 +205,7 @@ def test_what_a_parameter_could_be_set_to_has_not_run():
 def test_an_own_recipe_of_proved_parts_is_said_to_be_not_reviewed():
     model = fitted(OF_THE_LIBRARY)
     assert model.privacy_.holds
-    assert str(model.privacy_).endswith(
+    assert model.privacy_.sentence.endswith(
         "Own recipe 'mine' made of the library's parts: each part is proved there, the combination was composed by its "
         "rules and was not reviewed."
     )

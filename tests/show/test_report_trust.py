@@ -202,7 +202,7 @@ def test_notes_that_weaken_the_promise_are_said_with_it(tmp_path):
         "delta = 0.1 is larger than 1 / (number of rows), 1 / 40: so large a delta would also allow whole records, drawn by "
         "lot, to be published; choose delta well below 1 / rows"
     )
-    assert str(last.privacy_).endswith(f" Note: {large}. Note: {warned}")
+    assert f" Note: {large}. Note: {warned}" in str(last.privacy_)
     assert "rows without an id" not in str(last.privacy_)
     words = written(last, tmp_path)[0]
     assert large in words.text.split("How sure someone can become")[0]

@@ -399,16 +399,16 @@ class Menu:
 @njit(cache=True, nogil=True)
 def _fill_children(starts, stops, rows, tables, routes, children):
     for index, route in enumerate(routes):
-        if route >= 0 and rows[route] >= 0:
-            children[index] = tables[rows[route]]
-        elif route >= 0:
-            children[index] = 1
-            children[index, starts[route] : stops[route]] = 0
+        if route < 0:
+            continue
+        for code in range(children.shape[1]):
+            is_outside = code < starts[route] or code >= stops[route]
+            children[index, code] = tables[rows[route], code] if rows[route] >= 0 else is_outside
 
 
 @njit(cache=True, nogil=True)
 def _divides(reach, offsets, features, rows, tables, starts, stops, ends, indices, allowed, valid):
-    below = np.zeros(np.diff(offsets).max() + 1, dtype=np.int64)  # codes of a feature that are held before each
+    below = np.zeros(reach.shape[1] + 1, dtype=np.int64)  # codes of a feature that are held before each
     for node in range(indices.shape[0]):
         summed = -1  # the feature that ``below`` is about; candidates of a feature come one after the other
         for candidate in range(indices.shape[1]):
@@ -453,7 +453,10 @@ def _pick(valid, indices, features, n_features, coins, picked):
         for candidate in range(indices.shape[1]):
             if valid[node, candidate]:
                 n_routes[features[indices[node, candidate]]] += 1
-        index = int(coins[node, 0] * (n_routes > 0).sum())
+        n_dividing = 0
+        for feature in range(n_features):
+            n_dividing += n_routes[feature] > 0
+        index = int(coins[node, 0] * n_dividing)
         chosen = 0
         for feature in range(n_features):
             if n_routes[feature] > 0:

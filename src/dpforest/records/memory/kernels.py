@@ -274,9 +274,13 @@ def largest_children(counts, offsets, features, routes, first_children, first, n
         for code in range(offsets[feature + 1] - offsets[feature]):
             child = routes[parent, code]
             n_children = max(n_children, child + 1)
-            sizes[child] += counts[parent, offsets[feature] + code].sum()
+            for w in range(counts.shape[2]):
+                sizes[child] += counts[parent, offsets[feature] + code, w]
         if begin + n_children <= n_nodes:
-            derived[n_found], parents[n_found] = begin + sizes[:n_children].argmax(), parent
+            largest = 0
+            for child in range(1, n_children):
+                largest = child if sizes[child] > sizes[largest] else largest
+            derived[n_found], parents[n_found] = begin + largest, parent
             families[n_found, 0], families[n_found, 1] = begin, begin + n_children
             n_found += 1
     return derived[:n_found], parents[:n_found], families[:n_found]
@@ -286,11 +290,16 @@ def largest_children(counts, offsets, features, routes, first_children, first, n
 def subtract_siblings(counts, derived, parents, families, kept):
     """Set ``counts[derived[k]]`` to ``kept[parents[k]]`` less the other children, ``families[k, 0] : families[k, 1]``."""
     for k in range(derived.size):
-        own = counts[derived[k]]
-        own[:] = kept[parents[k]]
+        own, all_codes = counts[derived[k]], kept[parents[k]]
+        for code in range(own.shape[0]):
+            for w in range(own.shape[1]):
+                own[code, w] = all_codes[code, w]
         for sibling in range(families[k, 0], families[k, 1]):
             if sibling != derived[k]:
-                own -= counts[sibling]
+                other = counts[sibling]
+                for code in range(own.shape[0]):
+                    for w in range(own.shape[1]):
+                        own[code, w] -= other[code, w]
 
 
 @njit(cache=True, nogil=True)
