@@ -274,6 +274,11 @@ class Candidates:
         return self.indices.shape[1]
 
     @property
+    def rows(self) -> np.ndarray:
+        """``indices``, or their one row if all nodes share it: contiguous, or kernels would be compiled twice."""
+        return self.indices[:1] if self.indices.strides[0] == 0 else self.indices
+
+    @property
     def features(self) -> np.ndarray:
         """The feature of each candidate, ``(n_nodes, n_candidates)``."""
         return self.routes.features[self.indices]
@@ -281,7 +286,7 @@ class Candidates:
     def wanted(self, n_features: int) -> np.ndarray:
         """A mask ``(n_nodes, n_features)`` of the features that some valid candidate of a node splits on."""
         wanted = np.zeros((len(self.indices), n_features), dtype=bool)
-        _mark_features(self.valid, self.indices, self.routes.features, wanted)
+        _mark_features(self.valid, self.rows, self.routes.features, wanted)
         return wanted
 
     def block(self, start: int, stop: int) -> "Candidates":
@@ -292,7 +297,7 @@ class Candidates:
         """One valid candidate for each node, drawn: first a feature that divides the node, then a route of that feature."""
         nodes = np.arange(len(self.indices))
         picked = np.empty(len(nodes), dtype=np.int64)
-        _pick(self.valid, self.indices, self.routes.features, n_features, rng.random((len(nodes), 2)), picked)
+        _pick(self.valid, self.rows, self.routes.features, n_features, rng.random((len(nodes), 2)), picked)
         return Candidates(self.routes.take(self.indices[nodes, picked]), nodes[:, None], self.valid[nodes, picked][:, None])
 
 
@@ -375,11 +380,11 @@ class Menu:
             allowed = self._draw_features(domain.n_features, n_nodes, rng)
         if self.only is not None:
             allowed = allowed & np.isin(np.arange(domain.n_features), self.only)
+        candidates = Candidates(routes, joined, valid)
         _divides(
             reach, domain.offsets, routes.features, routes.rows, routes.tables, routes.starts, routes.stops, routes.ends,
-            joined, allowed, valid,
+            candidates.rows, allowed, valid,
         )  # fmt: skip
-        candidates = Candidates(routes, joined, valid)
         return candidates.one_at_random(domain.n_features, rng) if self.random else candidates
 
     def n_drawn(self, n_features: int) -> int:
@@ -409,10 +414,10 @@ def _fill_children(starts, stops, rows, tables, routes, children):
 @njit(cache=True, nogil=True)
 def _divides(reach, offsets, features, rows, tables, starts, stops, ends, indices, allowed, valid):
     below = np.zeros(reach.shape[1] + 1, dtype=np.int64)  # codes of a feature that are held before each
-    for node in range(indices.shape[0]):
+    for node in range(valid.shape[0]):
         summed = -1  # the feature that ``below`` is about; candidates of a feature come one after the other
         for candidate in range(indices.shape[1]):
-            route = indices[node, candidate]
+            route = indices[min(node, indices.shape[0] - 1), candidate]
             feature = features[route]
             valid[node, candidate] = False
             if not allowed[node, feature]:
@@ -438,21 +443,22 @@ def _divides(reach, offsets, features, rows, tables, starts, stops, ends, indice
 
 @njit(cache=True, nogil=True)
 def _mark_features(valid, indices, features, wanted):
-    for node in range(indices.shape[0]):
+    for node in range(valid.shape[0]):
         for candidate in range(indices.shape[1]):
             if valid[node, candidate]:
-                wanted[node, features[indices[node, candidate]]] = True
+                wanted[node, features[indices[min(node, indices.shape[0] - 1), candidate]]] = True
 
 
 @njit(cache=True, nogil=True)
 def _pick(valid, indices, features, n_features, coins, picked):
     """Set ``picked`` to the candidate of a random feature that divides the node and a random route of it; 0 if none does."""
     n_routes = np.empty(n_features, dtype=np.int64)
-    for node in range(indices.shape[0]):
+    for node in range(valid.shape[0]):
+        row = min(node, indices.shape[0] - 1)
         n_routes[:] = 0
         for candidate in range(indices.shape[1]):
             if valid[node, candidate]:
-                n_routes[features[indices[node, candidate]]] += 1
+                n_routes[features[indices[row, candidate]]] += 1
         n_dividing = 0
         for feature in range(n_features):
             n_dividing += n_routes[feature] > 0
@@ -467,7 +473,7 @@ def _pick(valid, indices, features, n_features, coins, picked):
         index = int(coins[node, 1] * n_routes[chosen])
         picked[node] = 0
         for candidate in range(indices.shape[1]):
-            if valid[node, candidate] and features[indices[node, candidate]] == chosen:
+            if valid[node, candidate] and features[indices[row, candidate]] == chosen:
                 if index == 0:
                     picked[node] = candidate
                     break

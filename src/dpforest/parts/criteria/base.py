@@ -74,7 +74,7 @@ def children_in_blocks(
     end = 0
     while end < n_nodes * n_candidates:
         first = end
-        end, n_found = _add_up(*known, candidates.indices, candidates.valid, first, *rest)
+        end, n_found = _add_up(*known, candidates.rows, candidates.valid, first, *rest)
         yield first, end, children[:n_found]
 
 
@@ -85,7 +85,7 @@ def _add_up(counts, offsets, features, rows, tables, starts, stops, indices, val
     ``below`` has the sums of the statistics of a feature's codes before each, and ``summed`` says of which node and feature:
     candidates of a feature come one after the other, so they are summed once.
     """
-    (n_nodes, n_candidates), width, n_found = indices.shape, counts.shape[2], 0
+    (n_nodes, n_candidates), width, n_found = valid.shape, counts.shape[2], 0
     size = children.size // max(most, 1)
     for node in range(first // n_candidates, n_nodes):
         for candidate in range(max(first - node * n_candidates, 0), n_candidates):
@@ -93,7 +93,7 @@ def _add_up(counts, offsets, features, rows, tables, starts, stops, indices, val
                 continue
             if n_found == most:
                 return node * n_candidates + candidate, n_found
-            route, own = indices[node, candidate], n_found * size
+            route, own = indices[min(node, indices.shape[0] - 1), candidate], n_found * size
             feature = features[route]
             begin, end = offsets[feature], offsets[feature + 1]
             if starts[route] >= 0:

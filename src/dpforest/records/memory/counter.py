@@ -29,7 +29,8 @@ MOST_COPIES = 15  # the most times that a bootstrap draws a record
 # First node, features, routes, first children and runs of wide features of splits that records follow; see ``descend``.
 Moves = tuple[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 NONE = np.empty(0, dtype=np.int64)
-NO_MOVES: Moves = (0, NONE, np.empty((0, 0), dtype=np.uint16), NONE, NONE.reshape(0, 2))
+# Of the types that splits have, or kernels would be compiled for others too.
+NO_MOVES: Moves = (0, NONE.astype(np.int32), np.empty((0, 0), dtype=np.uint16), NONE, NONE.reshape(0, 2))
 
 
 class Guarded:
