@@ -233,13 +233,13 @@ def test_a_saved_model_does_not_name_the_store(tmp_path, budget):
 
 def test_a_private_score_is_charged(budget):
     model = DPForestClassifier(SCHEMA, epsilon=1.0, budget=budget).fit(X, Y)
-    evaluate_privately(model, [(X, Y)], 0.5, budget)
+    evaluate_privately(model, X, Y, 0.5, budget=budget)
     assert budget.spent == 1.5
     assert [release["what"] for release in budget.history()] == ["fit auto", "score"]
     with pytest.raises(BudgetError):
-        evaluate_privately(model, [(X, Y)], 2.0, budget)
+        evaluate_privately(model, X, Y, 2.0, budget=budget)
     with pytest.raises(ParameterError):
-        evaluate_privately(model, [(X, Y)], math.inf, budget)
+        evaluate_privately(model, X, Y, math.inf, budget=budget)
 
 
 def test_fits_of_both_kinds_add_up_by_the_smaller_of_the_ways(path):
