@@ -37,10 +37,10 @@ def main() -> None:
         model = DPForestClassifier(schema, epsilon=1, delta=1e-5, random_state=0).fit(taken(X, train), taken(y, train))
         cells, columns = Cells.of(model, None, None, 0.5), []
         for n in SIZES:
-            rows = [(taken(X, test[:n]), taken(y, test[:n]))]
-            truth = {score.name: score.value for score in evaluate_public(model, rows).scores}[AREA]
+            rows = taken(X, test[:n]), taken(y, test[:n])
+            truth = {score.name: score.value for score in evaluate_public(model, *rows).scores}[AREA]
             counts = []
-            cells.count(rows).map(counts.append)
+            cells.count([(*rows, None)]).map(counts.append)
             whole = counts[0].sum(axis=(0, 1))
             binned = area(Released(whole, 0.0)).value
             columns += [error(whole, truth, epsilon) for epsilon in EPSILONS]

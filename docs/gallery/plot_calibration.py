@@ -14,4 +14,4 @@ from dpforest.plots import calibration
 X, y, schema = load_survey()
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 model = DPForestClassifier(schema, epsilon=1).fit(X_train, y_train)
-figure = calibration(evaluate_privately(model, [(X_test, y_test)], epsilon=0.5)).figure
+figure = calibration(evaluate_privately(model, X_test, y_test, epsilon=0.5)).figure

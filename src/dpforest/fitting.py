@@ -54,7 +54,7 @@ from dpforest.records.memory.counter import Guarded
 from dpforest.records.memory.vault import Vault
 from dpforest.records.names import header_of, names_of
 from dpforest.records.parquet import ParquetVault
-from dpforest.records.people import People
+from dpforest.records.people import People, check_groups
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded
 from dpforest.schema.words import GRID
@@ -78,7 +78,7 @@ def fit_estimator(
     began, recipe, uncovered = today(), check_parameters(model), learnt_before()
     for note in uncovered:
         warnings.warn(note, UncoveredWarning, stacklevel=3)
-    _check_groups(model, groups)
+    check_groups(groups, model.max_rows_per_person)
     printed = _printed_form(model, recipe)
     # Also where a schema was read off rows before, and then kept.
     broken = _not_private(model, model.random_state is not None, getattr(model.schema, "source", model.schema))
@@ -156,19 +156,6 @@ def check_parameters(model: Any) -> Recipe:
 def _accountant(model: Any) -> Any:
     """The accountant for the epsilon, delta and rows of a person of an estimator; raises if they cannot be used."""
     return make_accountant(model.epsilon, model.delta, model.max_rows_per_person or 1)
-
-
-def _check_groups(model: Any, groups: Any) -> None:
-    """Raise unless ids of persons and ``max_rows_per_person`` are both given, or neither."""
-    if groups is not None and model.max_rows_per_person is None:
-        raise ParameterError(
-            "groups says whose rows they are; set max_rows_per_person to how many rows of one person may be used."
-        )
-    if groups is None and model.max_rows_per_person is not None:
-        raise ParameterError(
-            f"max_rows_per_person = {model.max_rows_per_person} protects persons, so a fit needs groups: the id of each "
-            "row's person or, for a file, a database or a cluster, the name of the column of ids."
-        )
 
 
 def whose_parts(model: Any, recipe: Recipe) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from dpforest.budget import Loss
 from dpforest.errors import AccountingError, BudgetError, BudgetStoreError, ParameterError
 from dpforest.evaluation import evaluate_privately
 from dpforest.recipes import get_recipe, list_recipes
+from dpforest.search import DPSearchCV
 
 pytestmark = pytest.mark.slow
 
@@ -115,6 +116,8 @@ def test_units_must_agree(path, budget):
         DPForestClassifier(SCHEMA, budget=of_people).fit(X, Y)
     DPForestClassifier(SCHEMA, max_rows_per_person=2, budget=of_people).fit(X, Y, groups=people)
     assert 0.99 < of_people.spent <= 1.0
+    with pytest.raises(ParameterError, match="It cannot protect persons: charge it to a budget for the unit 'record'"):
+        DPSearchCV(DPForestClassifier(SCHEMA), {"n_trees": [1, 2]}, epsilon=1.0, budget=of_people).fit(X, Y)
 
 
 @pytest.mark.parametrize("rows", [2, 3, 7])
@@ -233,13 +236,13 @@ def test_a_saved_model_does_not_name_the_store(tmp_path, budget):
 
 def test_a_private_score_is_charged(budget):
     model = DPForestClassifier(SCHEMA, epsilon=1.0, budget=budget).fit(X, Y)
-    evaluate_privately(model, [(X, Y)], 0.5, budget)
+    evaluate_privately(model, X, Y, 0.5, budget=budget)
     assert budget.spent == 1.5
     assert [release["what"] for release in budget.history()] == ["fit auto", "score"]
     with pytest.raises(BudgetError):
-        evaluate_privately(model, [(X, Y)], 2.0, budget)
+        evaluate_privately(model, X, Y, 2.0, budget=budget)
     with pytest.raises(ParameterError):
-        evaluate_privately(model, [(X, Y)], math.inf, budget)
+        evaluate_privately(model, X, Y, math.inf, budget=budget)
 
 
 def test_fits_of_both_kinds_add_up_by_the_smaller_of_the_ways(path):

@@ -295,6 +295,21 @@ def test_a_score_with_noise_is_charged_once_the_table_is_known_to_do(database, f
     assert spent() == 0.5
 
 
+def test_a_score_of_persons_counts_k_rows_of_each_by_ids_of_any_type(database, folder):
+    """A UUID, and a decimal that PostgreSQL writes as 7.0 and as 7.00."""
+    address, run = database
+    trained(address)
+    times = [f"SELECT patients.*, id * CAST('{one}' AS NUMERIC) AS code FROM patients" for one in ("1.0", "1.00", "1.000")]
+    run(f"CREATE TABLE visits AS {' UNION ALL '.join(times)}")
+    n_known = sum(label in ("no", "yes") for label in in_memory().column("ill").to_pylist())
+    asked = ["evaluate", "m.dpf", f"{address}::visits", "--epsilon", "inf", "--max-rows-per-person", 2, "--json"]
+    for ids in ("key", "code"):
+        done = run_command(*asked, "--groups", ids)
+        assert done.exit_code == 0, done.exception
+        assert json.loads(done.output)["n_rows"] == 2 * n_known
+    assert "numbers or text" in str(run_command(*asked, "--groups", "day").exception)
+
+
 def test_a_fit_of_persons_uses_k_rows_of_each_and_is_charged_to_a_budget_of_persons(database, folder):
     """Of columns of every type, by ids that are UUIDs: with an infinite epsilon a tree has the exact number of records."""
     address, run = database

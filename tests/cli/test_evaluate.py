@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -15,6 +16,7 @@ from dpforest import Bounded, Budget, Categorical, Classes, DPForestClassifier, 
 from dpforest.cli.main import commands
 from dpforest.errors import OutputError, ParameterError, TableError
 from dpforest.evaluation import evaluate_privately
+from dpforest.records.files import parquet_files
 
 pytestmark = pytest.mark.slow
 
@@ -36,6 +38,7 @@ def folder(tmp_path, monkeypatch):
             "city": rng.choice(["Oslo", "Rome", "Lima"], 600),
             "ill": np.where(age > 50, "yes", "no"),
             "cost": age / 2,
+            "person": [f"p{place // 3}" for place in range(600)],
         }
     )
     pyarrow.csv.write_csv(table, "t.csv")
@@ -61,8 +64,8 @@ def test_public_and_charged_scores(folder, table, model, first):
     assert abs(exact["scores"][0]["value"] - noisy["scores"][0]["value"]) < 0.1 * scale
     shown = run("evaluate", model, table, "--epsilon", 2)
     assert shown.exit_code == 0, shown.output
-    assert "Spent epsilon = 2" in shown.output
-    assert "Spent epsilon = inf" in run("evaluate", model, table, "--epsilon", "inf").stdout
+    assert "loses ε = 2 by" in " ".join(shown.output.split())
+    assert "loses ε = ∞" in run("evaluate", model, table, "--epsilon", "inf").stdout
 
 
 @pytest.mark.parametrize("options", [[], ["--public", "--epsilon", "1"]])
@@ -95,7 +98,7 @@ def test_rows_of_many_classes_are_not_counted_up_by_noise():
     labels = [f"label {place}" for place in range(100)]
     X = pa.table({"age": [50.0] * 40, "city": ["Oslo"] * 40})
     model = DPForestClassifier(Schema(FEATURES, Classes(labels, name="ill")), epsilon=20).fit(X, labels[:1] * 40)
-    found = [evaluate_privately(model, [(X, labels[:1] * 40)], 1.0) for _ in range(200)]
+    found = [evaluate_privately(model, X, labels[:1] * 40, 1.0) for _ in range(200)]
     assert sum(abs(one.n_rows - 40) <= one.n_rows_margin for one in found) >= 160
 
 
@@ -115,7 +118,7 @@ def test_subgroups_a_comparison_and_a_threshold_cost_no_more(folder):
     names = {score["name"]: score["value"] for score in found["comparison"]["scores"]}
     assert names["accuracy less that of the other model"] == pytest.approx(0, abs=0.3)
     shown = run("evaluate", "ill.dpf", "t.csv", *asked).stdout
-    for words in ("by city", "(missing)", "'yes' predicted above 0.3", "only this model is right", "Spent epsilon = 2"):
+    for words in ("by city", "(missing)", "'yes' predicted above 0.3", "only this model is right", "loses ε = 2"):
         assert words in shown
     number = evaluated("cost.dpf", "t.parquet", "--public", "--by", "age=30,60")
     assert [row["group"] for row in number["groups"]["rows"]][:2] == ["under 30", "30 to under 60"]
@@ -134,6 +137,8 @@ def test_subgroups_a_comparison_and_a_threshold_cost_no_more(folder):
         ["--out", "page.txt"],
         ["--out", "t.csv"],
         ["--out", "nowhere/page.html"],
+        ["--groups", "person"],
+        ["--max-rows-per-person", "2"],
     ],
 )
 def test_what_cannot_be_had_is_refused_before_anything_is_charged(folder, wrong):
@@ -141,6 +146,26 @@ def test_what_cannot_be_had_is_refused_before_anything_is_charged(folder, wrong)
     refused = run("evaluate", "ill.dpf", "t.csv", "--epsilon", 1, "--budget", "b.db::ward", *wrong).exception
     assert isinstance(refused, ParameterError | OutputError)
     assert Budget.open("b.db", "ward").position()["spent"] == 0
+
+
+@pytest.mark.parametrize("table", ["t.csv", "t.parquet", "duckdb:///t.ddb::visits"])
+def test_of_each_person_at_most_so_many_rows_are_counted_and_persons_pay(folder, monkeypatch, table):
+    monkeypatch.setattr(parquet_files, "PART_ROWS", 16)
+    with duckdb.connect("t.ddb") as connection:
+        connection.execute("CREATE TABLE visits AS SELECT * FROM 't.parquet'")
+    people = ["--groups", "person", "--max-rows-per-person", 2]
+    assert evaluated("ill.dpf", table, "--epsilon", "inf", *people)["n_rows"] == 400
+    Budget.open("b.db", "ward", epsilon=3.0, unit="person")
+    done = run("evaluate", "ill.dpf", table, "--epsilon", 2, *people, "--budget", "b.db::ward")
+    assert done.exit_code == 0, done.output
+    assert Budget.open("b.db", "ward").spent == 2
+    assert "Each person in this table loses ε = 2 by these scores" in " ".join(done.stdout.split())
+    refused = run("evaluate", "ill.dpf", table, "--epsilon", 1, "--budget", "b.db::ward").exception
+    assert "To protect persons, set groups and max_rows_per_person" in str(refused)
+    for wrong in (["--public", *people], ["--epsilon", 1, "--groups", "age", "--max-rows-per-person", 2]):
+        assert isinstance(run("evaluate", "ill.dpf", table, *wrong).exception, ParameterError | TableError)
+    missing = run("evaluate", "ill.dpf", table, "--epsilon", 1, "--groups", "nobody", "--max-rows-per-person", 2)
+    assert "Column 'nobody' named by groups is missing" in str(missing.exception)
 
 
 def test_a_page_and_its_twin_are_written_and_the_report_shows_it(folder):

@@ -60,8 +60,8 @@ def test_no_table_of_targets_is_an_error_and_predictions_are_finite(values):
 def test_scores_of_a_target_without_bounds_are_in_its_unit():
     X, y = table()
     model = DPForestRegressor(Schema(FEATURES, Bounded()), epsilon=50.0).fit(X, y)
-    public = {score.name: score.value for score in evaluate_public(model, [(X, y)]).scores}
-    (private, *_) = evaluate_privately(model, [(X, y)], 5.0).scores
+    public = {score.name: score.value for score in evaluate_public(model, X, y).scores}
+    (private, *_) = evaluate_privately(model, X, y, 5.0).scores
     assert 0 < public["mean absolute error"] < 5
     assert public["R2"] == pytest.approx(model.score(X, y))
     assert abs(private.value - public["mean absolute error"]) < 1

@@ -91,7 +91,7 @@ def test_bins_say_which_label_is_predicted(recipe):
 
 def test_any_threshold_that_was_released_is_free_afterwards(classifier_of_two):
     model, X, y = classifier_of_two
-    found = evaluate_public(model, [(X, y)], threshold=0.3)
+    found = evaluate_public(model, X, y, threshold=0.3)
     shares = model.predict_proba(X)[:, 1]
     for asked, threshold in ((0.3, 0.3), (0.5, 0.5), (0.301, 0.3)):
         row = found.at(asked)
@@ -106,23 +106,18 @@ def test_any_threshold_that_was_released_is_free_afterwards(classifier_of_two):
 def test_a_threshold_is_between_0_and_1_and_for_two_classes(classifier, classifier_of_two):
     for wrong in (0, 1, -0.2, math.nan, "half"):
         with pytest.raises(ParameterError, match="threshold must be"):
-            evaluate_privately(*unpacked(classifier_of_two), 1.0, threshold=wrong)
+            evaluate_privately(*classifier_of_two, 1.0, threshold=wrong)
     with pytest.raises(ParameterError, match="A threshold is for two classes"):
-        evaluate_privately(*unpacked(classifier), 1.0, threshold=0.3)
+        evaluate_privately(*classifier, 1.0, threshold=0.3)
     with pytest.raises(ParameterError, match="Thresholds are for two classes"):
-        evaluate_privately(*unpacked(classifier), 1.0).at(0.5)
-
-
-def unpacked(fixture):
-    model, X, y = fixture
-    return model, [(X, y)]
+        evaluate_privately(*classifier, 1.0).at(0.5)
 
 
 def test_calibration_has_every_bin_and_its_share(classifier_of_two):
     model, X, y = classifier_of_two
     shares = model.predict_proba(X)[:, 1]
     kept = np.isin(y, ["a", "b"])
-    points = evaluate_public(model, [(X, y)]).details["calibration"]
+    points = evaluate_public(model, X, y).details["calibration"]
     assert (points[0]["low"], points[-1]["high"]) == (0.0, 1.0)
     for point in points:
         inside = kept & (shares > point["low"]) & (shares <= point["high"])

@@ -9,20 +9,24 @@ from tests.support.scored import classifier, classifier_of_two, regressor
 
 from dpforest.audit.replay import Fit, differences, flattened, unpaid_moves
 from dpforest.audit.tape import Diverged, Tape
-from dpforest.evaluation import cells as cells_module
-from dpforest.evaluation import evaluate_privately, scoring
+from dpforest.evaluation import scoring
+from dpforest.evaluation.cells import Cells
+from dpforest.evaluation.scoring import score_privately
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
+from dpforest.records.scoring import Tally
 from dpforest.show.report.html import evaluation_page
 
 __all__ = ["classifier", "classifier_of_two", "regressor"]
 
 
-def evaluated(model, X, y, monkeypatch, script=None):
+def evaluated(model, X, y, monkeypatch, script=None, ids=None):
     """One evaluation under the tape of the audit; with the questions of another as its script, it has its release."""
     tape = Tape(7, extra_first=False, script=script, has_extra=script is not None)
     monkeypatch.setattr(scoring, "Gate", lambda ledger, entropy: tape.watch(Gate(ledger, entropy)))
-    found = evaluate_privately(model, [(X[:100], y[:100]), (X[100:], y[100:])], 1.0, by="z", compare=model)
+    cells = Cells.of(model, "z", model, 0.5)
+    parts = [(X[part], y[part], None if ids is None else ids[part]) for part in (slice(100), slice(100, None))]
+    found = score_privately(cells, parts, 1.0, None if ids is None else 2)
     content = found.to_dict()
     return Fit(tape, dict(flattened("", content)) | {"page": evaluation_page(content, "twin.json")})
 
@@ -44,28 +48,39 @@ def test_one_record_moves_what_was_paid_for_alone(kind, request, monkeypatch):
     assert list(findings(model, X[:200], y[:200], monkeypatch)) == []
 
 
+@pytest.mark.parametrize("kind", ["classifier_of_two", "regressor"])
+def test_one_person_with_any_id_and_rows_changes_nothing_that_is_shown(kind, request, monkeypatch):
+    model, X, y = request.getfixturevalue(kind)
+    ids = np.array([*np.arange(200) // 3, *[None] * 5], dtype=object)
+    first = evaluated(model, X[:200], y[:200], monkeypatch, ids=ids[:200])
+    for odd in (7777, "text", None, math.nan, ("a", 1), b"\xff", 10**5000):
+        ids[200:] = [odd] * 5
+        second = evaluated(model, X[:205], y[:205], monkeypatch, first.tape.queries, ids)
+        assert differences(first, second) == []
+
+
 def test_a_record_that_is_counted_twice_is_found(classifier_of_two, monkeypatch):
     model, X, y = classifier_of_two
 
-    def twice(*arguments):
-        return count(*arguments).map(lambda counts: counts + np.roll(counts, 1, axis=2))
+    def twice(self):
+        return sealed(self).map(lambda counts: counts + np.roll(counts, 1, axis=2))
 
-    count = cells_module.count_outcomes
-    monkeypatch.setattr(cells_module, "count_outcomes", twice)
+    sealed = Tally.sealed
+    monkeypatch.setattr(Tally, "sealed", twice)
     assert {finding.kind for finding in findings(model, X[:200], y[:200], monkeypatch)} >= {"bound", "charge"}
 
 
 def test_subgroups_that_are_shown_only_if_they_occur_are_found(classifier_of_two, monkeypatch):
     model, X, y = classifier_of_two
 
-    def occurring(self, parts):
+    def occurring(self, parts, people):
         seen = []
-        whole = count(self, parts)
+        whole = count(self, parts, people)
         whole.map(lambda counts: seen.append(np.flatnonzero(counts.any(axis=(1, 2, 3)))))
         object.__setattr__(self, "by", None if len(seen[0]) < 4 else self.by)
         return whole if self.by else Sealed(np.zeros(self.shape, dtype=np.int64))
 
-    count = cells_module.Cells.count
-    monkeypatch.setattr(cells_module.Cells, "count", occurring)
+    count = Cells.count
+    monkeypatch.setattr(Cells, "count", occurring)
     with pytest.raises(Diverged):
         list(findings(model, X[:200], y[:200], monkeypatch))

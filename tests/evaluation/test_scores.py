@@ -27,7 +27,7 @@ from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Sc
 from dpforest.errors import ParameterError
 from dpforest.evaluation import evaluate_privately, evaluate_public, scoring
 from dpforest.evaluation.cells import Cells
-from dpforest.evaluation.scoring import _evaluation, _release
+from dpforest.evaluation.scoring import _evaluation, _release, score_exactly
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
@@ -38,7 +38,7 @@ KINDS = ["classifier", "classifier_of_two", "regressor"]
 
 def parts(X, y):
     """In two parts, one of them empty in the middle."""
-    return [(X[:1000], y[:1000]), (X[:0], y[:0]), (X[1000:], y[1000:])]
+    return [(X[:1000], y[:1000], None), (X[:0], y[:0], None), (X[1000:], y[1000:], None)]
 
 
 def named(scores):
@@ -47,7 +47,7 @@ def named(scores):
 
 def test_exact_scores_of_classes_are_those_of_scikit_learn(classifier):
     model, X, y = classifier
-    evaluation = evaluate_public(model, parts(X, y))
+    evaluation = evaluate_public(model, X, y)
     found = {name: score.value for name, score in named(evaluation.scores).items()}
     kept = pd.notna(y)
     true, X = y[kept].astype(str), X[kept]
@@ -63,7 +63,7 @@ def test_exact_scores_of_classes_are_those_of_scikit_learn(classifier):
 
 def test_exact_scores_of_two_classes_are_those_of_scikit_learn(classifier_of_two):
     model, X, y = classifier_of_two
-    found = named(evaluate_public(model, parts(X, y)).scores)
+    found = named(evaluate_public(model, X, y).scores)
     kept = pd.notna(y)
     shares, true = model.predict_proba(X[kept])[:, 1], y[kept] == "b"
     assert found["area under the curve"].value == pytest.approx(roc_auc_score(true, shares))
@@ -74,7 +74,7 @@ def test_exact_scores_of_two_classes_are_those_of_scikit_learn(classifier_of_two
 
 def test_exact_scores_of_a_number_are_those_of_scikit_learn(regressor):
     model, X, y = regressor
-    found = {score.name: score.value for score in evaluate_public(model, parts(X, y)).scores}
+    found = {score.name: score.value for score in evaluate_public(model, X, y).scores}
     kept = ~np.isnan(y)
     true, predicted = np.clip(y[kept], 0, 10), model.predict(X[kept])
     assert found["mean absolute error"] == pytest.approx(mean_absolute_error(true, predicted), abs=1e-3)
@@ -91,7 +91,7 @@ def test_exact_figures_of_two_models_take_targets_as_they_are(monkeypatch):
     schema = Schema(FEATURES, Bounded(0, 1000))
     model, other = (DPForestRegressor(schema, epsilon=epsilon).fit(X, y) for epsilon in (20.0, 10.0))
     assert model.forest_.target.range[1] < 1000
-    found = evaluate_public(model, parts(X, y), compare=other)
+    found = evaluate_public(model, X, y, compare=other)
     errors = [np.abs(each.predict(X) - np.maximum(y, 0)) for each in (model, other)]
     own, compared = found.scores[0], named(found.details["comparison"]["scores"])
     assert own.value == pytest.approx(errors[0].mean())
@@ -105,8 +105,8 @@ def test_exact_figures_of_two_models_take_targets_as_they_are(monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_scores_without_noise_are_the_exact_ones_but_for_bins(kind, request):
     model, X, y = request.getfixturevalue(kind)
-    exact = named(evaluate_public(model, parts(X, y)).scores)
-    released = evaluate_privately(model, parts(X, y), math.inf).scores
+    exact = named(score_exactly(Cells.of(model, None, None, 0.5), parts(X, y)).scores)
+    released = evaluate_privately(model, X, y, math.inf).scores
     assert {score.name for score in released} - {"log loss of rounded shares"} <= exact.keys()
     for score in released:
         if score.name in exact:
@@ -116,8 +116,8 @@ def test_scores_without_noise_are_the_exact_ones_but_for_bins(kind, request):
 
 def test_what_bins_do_to_a_score_is_less_than_what_is_said(classifier_of_two):
     model, X, y = classifier_of_two
-    exact = named(evaluate_public(model, [(X, y)]).scores)
-    for score in evaluate_privately(model, [(X, y)], math.inf).scores:
+    exact = named(evaluate_public(model, X, y).scores)
+    for score in evaluate_privately(model, X, y, math.inf).scores:
         if score.binning:
             assert 0 < abs(score.value - exact[score.name].value) <= score.binning < 0.1
 
@@ -125,7 +125,7 @@ def test_what_bins_do_to_a_score_is_less_than_what_is_said(classifier_of_two):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_private_score_is_charged_once_whatever_is_asked(kind, request):
     model, X, y = request.getfixturevalue(kind)
-    found = evaluate_privately(model, parts(X, y), 0.5, by="z", compare=model)
+    found = evaluate_privately(model, X, y, 0.5, by="z", compare=model)
     assert found.epsilon == 0.5
     (entry,) = found.ledger.entries()
     assert (entry["mechanism"], entry["epsilon"]) == ("geometric", 0.5)
@@ -137,7 +137,7 @@ class Counted(Cells):
 
     exact: np.ndarray | None = None
 
-    def count(self, parts):
+    def count(self, parts, people=None):
         return Sealed(self.exact)
 
 
@@ -149,7 +149,7 @@ def undigested(monkeypatch):
 
 def counted(model, X, y, by="z", compare=None):
     cells = Cells.of(model, by, compare, 0.5)
-    return Counted(cells.model, cells.other, cells.by, exact=opened(cells.count([(X, y)])))
+    return Counted(cells.model, cells.other, cells.by, exact=opened(cells.count([(X, y, None)])))
 
 
 def released(cells, epsilon):
@@ -223,10 +223,10 @@ def test_bands_of_a_doubtful_divisor_are_wide_enough(undigested):
 def test_figures_of_other_rows_lie_within_what_is_said_of_them(undigested):
     # Rows of one kind, 600 at a time: the figure on all of them lies within ``sampling`` 95 times in 100, if roughly.
     model, X, y = two(n_rows=60_000)
-    whole, inside = named(evaluate_public(model, [(X, y)]).scores), {}
+    whole, inside = named(evaluate_public(model, X, y).scores), {}
     for start in range(0, 60_000, 300):
         part = slice(start, start + 300)
-        for score in evaluate_public(model, [(X[part], y[part])]).scores:
+        for score in evaluate_public(model, X[part], y[part]).scores:
             if not math.isnan(score.sampling):
                 inside.setdefault(score.name, []).append(abs(score.value - whole[score.name].value) <= score.sampling)
     assert {"accuracy", "area under the curve", "Brier score", "recall of 'b'"} <= inside.keys()
@@ -236,15 +236,15 @@ def test_figures_of_other_rows_lie_within_what_is_said_of_them(undigested):
 
 def test_the_margin_of_a_small_budget_is_ten_times_as_wide(classifier):
     model, X, y = classifier
-    wide, narrow = (evaluate_privately(model, [(X, y)], epsilon).scores[0].margin for epsilon in (0.05, 0.5))
+    wide, narrow = (evaluate_privately(model, X, y, epsilon).scores[0].margin for epsilon in (0.05, 0.5))
     assert 8 < wide / narrow < 12
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_without_rows_has_scores_or_none_but_no_error(kind, request):
     model, X, y = request.getfixturevalue(kind)
-    assert evaluate_public(model, [(X[:0], y[:0])], by="z").scores == ()
-    content = evaluate_privately(model, [(X[:0], y[:0])], 1.0, by="z", compare=model).to_dict()
+    assert evaluate_public(model, X[:0], y[:0], by="z").scores == ()
+    content = evaluate_privately(model, X[:0], y[:0], 1.0, by="z", compare=model).to_dict()
     assert content["epsilon"] == 1.0
     assert content["scores"]
     assert [row["enough"] for row in content["groups"]["rows"]] == [False] * 4
@@ -254,7 +254,7 @@ def test_many_classes_have_hits_and_misses_and_no_matrix():
     labels = [f"label {place}" for place in range(13)]
     X = pd.DataFrame({"x": np.full(60, 0.5), "z": ["u"] * 60})
     model = DPForestClassifier(Schema(FEATURES, Classes(labels)), epsilon=20).fit(X, labels[:1] * 60)
-    found = evaluate_privately(model, [(X, labels[:2] * 30)], math.inf)
+    found = evaluate_privately(model, X, labels[:2] * 30, math.inf)
     assert "confusion" not in found.details
     assert named(found.scores)["accuracy"].value == 0.5
     assert named(found.scores)["recall of 'label 0'"].value == 1
@@ -263,21 +263,21 @@ def test_many_classes_have_hits_and_misses_and_no_matrix():
 
 def test_labels_that_are_drawn_are_counted_as_labels():
     model, X, y = two(recipe="bojarski-2015", n_rows=500)
-    drawn = evaluate_privately(model, [(X, y)], math.inf)
+    drawn = evaluate_privately(model, X, y, math.inf)
     assert "roc" in drawn.details
     object.__setattr__(model.forest_, "draws", True)
-    drawn = evaluate_privately(model, [(X, y)], math.inf)
+    drawn = evaluate_privately(model, X, y, math.inf)
     assert "roc" not in drawn.details
     kept = pd.notna(y)
     assert named(drawn.scores)["accuracy"].value == pytest.approx(
         accuracy_score(y[kept].astype(str), model.predict(X[kept]))
     )
     with pytest.raises(ParameterError, match="A threshold is for two classes"):
-        evaluate_privately(model, [(X, y)], 1.0, threshold=0.3)
+        evaluate_privately(model, X, y, 1.0, threshold=0.3)
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan])
 def test_a_budget_that_is_none_is_refused(classifier, epsilon):
     model, X, y = classifier
     with pytest.raises(ParameterError):
-        evaluate_privately(model, [(X, y)], epsilon)
+        evaluate_privately(model, X, y, epsilon)

@@ -26,7 +26,7 @@ def groups_of(evaluation):
 
 def test_exact_figures_of_subgroups_are_those_of_their_rows(classifier_of_two):
     model, X, y = classifier_of_two
-    found = groups_of(evaluate_public(model, [(X[:900], y[:900]), (X[900:], y[900:])], by="z"))
+    found = groups_of(evaluate_public(model, X, y, by="z"))
     assert [*found] == ["u", "v", "(other values)", "(missing)"]
     shares, kept = model.predict_proba(X)[:, 1], np.isin(y, ["a", "b"])
     for name, own in (("u", X["z"] == "u"), ("(other values)", X["z"] == "w")):
@@ -41,30 +41,30 @@ def test_exact_figures_of_subgroups_are_those_of_their_rows(classifier_of_two):
 
 def test_a_number_has_parts_by_cuts_or_by_its_bounds(regressor):
     model, X, y = regressor
-    found = groups_of(evaluate_public(model, [(X, y)], by=("x", CUTS)))
+    found = groups_of(evaluate_public(model, X, y, by=("x", CUTS)))
     assert [*found] == ["under 0.5", "0.5 to under 0.75", "0.75 and above", "(missing)"]
     own = (X["x"] >= 0.75).to_numpy() & ~np.isnan(y)
     exact = mean_absolute_error(np.clip(y[own], 0, 10), model.predict(X[own]))
     assert found["0.75 and above"]["scores"][0].value == pytest.approx(exact)
-    assert next(iter(groups_of(evaluate_public(model, [(X, y)], by="x")))) == "under 0.25"
+    assert next(iter(groups_of(evaluate_public(model, X, y, by="x")))) == "under 0.25"
 
 
 def test_a_subgroup_with_too_few_records_says_so(classifier_of_two):
     model, X, y = classifier_of_two
     rare = X.copy()
     rare.loc[X.index[:40], "z"] = None
-    found = groups_of(evaluate_privately(model, [(rare, y)], 20.0, by="z"))
+    found = groups_of(evaluate_privately(model, rare, y, 20.0, by="z"))
     assert found["u"]["enough"]
     assert not found["(missing)"]["enough"]  # 40 records: the luck of the draw alone is more than 0.1
     # Noise of epsilon 0.02 has a deviation of 70 in each of more than 20 counts: 1,000 records are too few.
-    found = groups_of(evaluate_privately(model, [(X, y)], 0.02, by="z"))
+    found = groups_of(evaluate_privately(model, X, y, 0.02, by="z"))
     assert not any(row["enough"] for row in found.values())
 
 
 def test_a_comparison_is_about_the_same_records(classifier_of_two):
     model, X, y = classifier_of_two
     other, _, _ = two(seed=9, n_rows=400, epsilon=3.0)
-    found = {score.name: score for score in evaluate_public(model, [(X, y)], compare=other).details["comparison"]["scores"]}
+    found = {score.name: score for score in evaluate_public(model, X, y, compare=other).details["comparison"]["scores"]}
     kept = np.isin(y, ["a", "b"])
     ours, theirs = (each.predict(X[kept]) == y[kept] for each in (model, other))
     difference = found["accuracy less that of the other model"]
@@ -89,7 +89,7 @@ def test_a_comparison_of_numbers_pairs_their_errors(regressor):
     kept = ~np.isnan(y)
     ours, theirs = (np.abs(np.clip(y[kept], 0, 10) - predicted) for predicted in (model.predict(X[kept]), 5.0))
     cells = Cells.of(model, None, Constant(), 0.5)
-    released = _release(cells, [(X, y)], Ledger(make_accountant(math.inf, 0.0)))
+    released = _release(cells, [(X, y, None)], Ledger(make_accountant(math.inf, 0.0)))
     found = number_comparison(released.over(0), 10.0)
     scores = {score.name: score for score in found["scores"]}
     assert scores["mean absolute error of the other model"].value == pytest.approx(theirs.mean(), abs=1e-3)
@@ -106,30 +106,25 @@ def test_what_cannot_be_a_subgroup_is_refused_before_anything_is_spent():
     features = {**FEATURES, "many": Categorical(range(300)), "day": Date(), "free": Numeric(), "text": Categorical()}
     X = pd.DataFrame({"x": [0.5] * 20, "z": "u", "many": 3, "day": pd.Timestamp("2024-01-01"), "free": 2.0, "text": "a"})
     model = DPForestClassifier(Schema(features, Classes(["a", "b"])), epsilon=5).fit(X, ["a", "b"] * 10)
-
-    def rows():
-        raise AssertionError("nothing is read")
-        yield
-
     for by in BY:
         with pytest.raises(ParameterError):
-            evaluate_privately(model, rows(), 1.0, by=by)
+            evaluate_privately(model, None, None, 1.0, by=by)  # nothing is read
 
 
 def test_models_that_cannot_be_compared_are_refused(classifier, classifier_of_two, regressor):
     model, X, y = classifier_of_two
     for other in (classifier[0], regressor[0]):
         with pytest.raises(ParameterError, match="different targets"):
-            evaluate_privately(model, [(X, y)], 1.0, compare=other)
+            evaluate_privately(model, X, y, 1.0, compare=other)
     fewer = DPForestClassifier(Schema({"x": Numeric(0, 1)}, Classes(["a", "b"])), epsilon=5).fit(X[["x"]], y)
     with pytest.raises(ParameterError, match="different columns"):
-        evaluate_privately(model, [(X, y)], 1.0, compare=fewer)
+        evaluate_privately(model, X, y, 1.0, compare=fewer)
 
 
 def test_a_learnt_list_has_the_subgroups_that_were_released():
     X = pd.DataFrame({"x": [0.5] * 400, "z": ["often"] * 399 + ["once"]})
     schema = Schema({"x": Numeric(0, 1), "z": Categorical(learn=True)}, Classes(["a", "b"]), n_rows=400)
     model = DPForestClassifier(schema, epsilon=20, delta=1e-6).fit(X, ["a", "b"] * 200)
-    found = groups_of(evaluate_public(model, [(X, ["a", "b"] * 200)], by="z"))
+    found = groups_of(evaluate_public(model, X, ["a", "b"] * 200, by="z"))
     assert [*found] == ["often", "(other values)", "(missing)"]
     assert [row["n_rows"] for row in found.values()] == [399, 1, 0]

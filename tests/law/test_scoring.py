@@ -11,35 +11,37 @@ from tests.support.scored import CUTS, LABELS, classifier, classifier_of_two, re
 
 from dpforest import Bounded, Classes
 from dpforest.evaluation.cells import Cells
-from dpforest.records.scoring import MASS, count_outcomes, group_codes, sum_errors
+from dpforest.records.scoring import MASS, Tally, group_codes
 
 __all__ = ["classifier", "classifier_of_two", "regressor"]
 
 SHAPE = (2, 2, 3, 4)  # subgroups, right or wrong of another model, classes, bins
 
 
-def outcomes(y, predicted, found, others, groups, count=count_outcomes):
-    return opened(count(y, predicted, Classes(LABELS), found, others, groups, SHAPE))
+def counted(y, predicted, found, others, groups):
+    tally = Tally(SHAPE)
+    tally.add_outcomes(y, predicted, Classes(LABELS), found, others, groups)
+    return opened(tally.sealed())
 
 
-def moves(count=count_outcomes):
+def moves(count=counted):
     """The L1 and squared L2 moves of the counts by each possible record."""
     y, places = (
         np.array(["a", "b", "c"], dtype=object),
         [np.array(each) for each in ([0, 0, 2], [0, 1, 3], [1, 0, 2], [0, 1, 1])],
     )
-    before = outcomes(y, *places, count=count)
+    before = count(y, *places)
     for label in (*LABELS, "unlisted", None):
         for place in itertools.product(range(3), range(4), range(3), range(2)):
             more = [np.append(each, value) for each, value in zip(places, place, strict=True)]
-            change = outcomes(np.append(y, [label]), *more, count=count) - before
+            change = count(np.append(y, [label]), *more) - before
             yield int(np.abs(change).sum()), int(np.square(change).sum())
 
 
-def in_two_cells(y, predicted, target, found, others, groups, shape):
+def in_two_cells(*given):
     """A broken twin: the first subgroup also holds all records, as a table with a line of totals would."""
-    counts = count_outcomes(y, predicted, target, found, others, groups, shape)
-    return counts.map(lambda exact: np.concatenate([exact.sum(axis=0, keepdims=True), exact[1:]]))
+    exact = counted(*given)
+    return np.concatenate([exact.sum(axis=0, keepdims=True), exact[1:]])
 
 
 def test_a_record_moves_one_cell_of_outcomes_by_one():
@@ -51,7 +53,9 @@ def test_a_record_in_two_cells_is_found():
 
 
 def sums(target, values, predicted, others, groups):
-    return opened(sum_errors(np.array(values, dtype=float), np.array(predicted), target, others, groups, (2, 3, 3, 3)))
+    tally = Tally((2, 3, 3, 3))
+    tally.add_errors(np.array(values, dtype=float), np.array(predicted), target, others, groups)
+    return opened(tally.sealed())
 
 
 def test_a_record_moves_the_sums_of_a_number_by_its_mass():
@@ -96,11 +100,11 @@ def test_whole_evaluations_move_by_no_more_than_they_state(kind, by, request):
     rows, labels = X[:20], y[:20]
     for other in (None, model):
         cells, largest = Cells.of(model, by, other, 0.5), 0
-        before = opened(cells.count([(rows, labels)]))
+        before = opened(cells.count([(rows, labels, None)]))
         assert before.shape == cells.shape
         for x, z, label in records(model):
             one = pd.DataFrame({"x": [x], "z": np.array([z], dtype=object)})
-            change = opened(cells.count([(rows, labels), (one, np.array([label], dtype=y.dtype))])) - before
+            change = opened(cells.count([(rows, labels, None), (one, np.array([label], dtype=y.dtype), None)])) - before
             assert (change >= 0).all()
             largest = max(largest, int(change.sum()))
         assert largest == cells.most == cells.sensitivity.l1

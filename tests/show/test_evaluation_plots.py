@@ -24,7 +24,7 @@ def _closed():
 
 def scored(epsilon):
     X, y = table(1500, seed=4)
-    return evaluate_privately(small_model(), [(X, y)], epsilon)
+    return evaluate_privately(small_model(), X, y, epsilon)
 
 
 def test_a_curve_is_drawn_with_its_area_and_band():
@@ -54,6 +54,6 @@ def test_calibration_leaves_out_bins_with_too_few_records():
 @pytest.mark.parametrize("draw", [plots.roc, plots.calibration])
 def test_an_evaluation_without_curves_is_refused(draw):
     X, _ = table(200, seed=4)
-    for wrong in (evaluate_privately(mean_model(), [(X[:, :2], X[:, 2])], 1.0), small_model(), {}, None):
+    for wrong in (evaluate_privately(mean_model(), X[:, :2], X[:, 2], 1.0), small_model(), {}, None):
         with pytest.raises(ParameterError, match="There is no such curve"):
             draw(wrong)

@@ -16,7 +16,7 @@ from dpforest.show.report.evaluations import _verdict
 
 def of_small(epsilon=1.0, **asked):
     X, y = table(2000, seed=5)
-    return evaluate_privately(small_model(), [(X, y)], epsilon, **asked)
+    return evaluate_privately(small_model(), X, y, epsilon, **asked)
 
 
 def report_of(model, evaluation, folder):
@@ -48,6 +48,42 @@ def test_the_report_shows_what_was_evaluated_and_its_twin_has_the_same(tmp_path)
     assert again == words
 
 
+def test_who_loses_how_much_is_said_on_the_page_in_the_report_and_in_both_files(tmp_path):
+    X, _ = table(2000, seed=5)
+    people = {"groups": np.arange(len(X)) // 4, "max_rows_per_person": 2}
+    for asked, said, wider in (
+        ({}, "Each record of this table loses ε = 0.3 by these scores. Somebody with several rows loses that for each of "
+         "them: with five rows 1.5.", "if people have several rows, it may lie further"),
+        (people, "Each person in this table loses ε = 0.3 by these scores", "It allows for rows of one person"),
+    ):  # fmt: skip
+        evaluation = of_small(0.3, **asked)
+        words, twin = report_of(small_model(), evaluation, tmp_path)
+        write_evaluation(evaluation, tmp_path / "page.html")
+        page = Words((tmp_path / "page.html").read_text("utf-8")).text
+        for text in (words, page):
+            assert said in text
+            assert wider in text
+        of_page, utility = json.loads((tmp_path / "page.json").read_text()), twin["deployment"]["evaluation"]["utility"]
+        unit = "person" if asked else "record"
+        for content in (of_page, twin["evaluation"], utility):
+            assert said in content["loss"]
+            assert (content["unit"], content["rows"]) == (unit, 2 if asked else 1)
+        assert f"Cost to each {unit}" in page
+
+
+def test_a_file_from_before_persons_is_about_records_and_its_words_are_the_librarys_own(tmp_path):
+    content = of_small(0.3).to_dict()
+    for name in ("unit", "rows"):
+        del content[name]
+    words, twin = report_of(small_model(), content | {"version": 1, "loss": "It costs nothing."}, tmp_path)
+    assert "with five rows 1.5" in words
+    assert "It costs nothing" not in words
+    assert twin["evaluation"]["unit"] == "record"
+    for wrong in ({"unit": "village"}, {"rows": 2}, {"unit": "person", "rows": 0}):
+        with pytest.raises(ParameterError, match="evaluation must be the JSON file"):
+            report_of(small_model(), content | wrong, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("value", "task", "said"),
     [
@@ -72,7 +108,7 @@ def test_a_report_without_an_evaluation_says_how_to_make_one(tmp_path):
 
 def test_a_number_and_public_rows_have_a_section_too(tmp_path):
     X, _ = table(500, seed=6)
-    found = evaluate_public(mean_model(), [(X[:, :2], X[:, 2])], by="x1", compare=mean_model("consul-2020"))
+    found = evaluate_public(mean_model(), X[:, :2], X[:, 2], by="x1", compare=mean_model("consul-2020"))
     words, _ = report_of(mean_model(), found, tmp_path)
     for part in (
         "said to be public",
@@ -120,7 +156,7 @@ def test_a_page_has_any_names_and_nothing_active(tmp_path):
     X[:, 0], X[:, 1], X[:, 2], X[:, 3] = HOSTILE[1], 0.5, 1, "other"
     y = np.empty(50, dtype=object)
     y[:] = [HOSTILE[0]] * 50
-    write_evaluation(evaluate_privately(model, [(X, y)], 5.0, by=HOSTILE[0], compare=model), tmp_path / "page.html")
+    write_evaluation(evaluate_privately(model, X, y, 5.0, by=HOSTILE[0], compare=model), tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text("utf-8")
     words = Words(page)
     assert words.elements.count("script") == 1

@@ -101,7 +101,7 @@ def reports(tmp_path_factory):
     names = [name for name in FIELDS if name != "release_date"]
     said = {name: f"{SCRIPT} {text}"[:5000] for name, text in zip(names, HOSTILE, strict=True)}
     X, y = table(1000, seed=5)
-    scored = evaluate_privately(models["auto"], [(X, y)], 1.0, by="x0", compare=models["auto"])
+    scored = evaluate_privately(models["auto"], X, y, 1.0, by="x0", compare=models["auto"])
     write_report(models["auto"], folder / "said.html", about=said, budget=budget, evaluation=scored)
     write_evaluation(scored, folder / "scored.html")
     write_budget_page(page_budgets(folder / "page.db"), folder / "budget.html")

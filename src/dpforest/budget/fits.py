@@ -20,8 +20,11 @@ from dpforest.schema import Schema
 MARGIN = 2.0**-40
 
 
-def check_budget(budget: Budget | None, unit: str, broken: Sequence[str]) -> None:
-    """Raise unless a release for this unit can be charged to the budget; ``broken`` says why it would not be private."""
+def check_budget(budget: Budget | None, unit: str, broken: Sequence[str], takes_groups: bool = True) -> None:
+    """Raise unless a release for this unit can be charged to the budget; ``broken`` says why it would not be private.
+
+    ``takes_groups`` says whether a release of its kind can protect persons.
+    """
     if budget is None:
         return
     if not isinstance(budget, Budget):
@@ -29,9 +32,13 @@ def check_budget(budget: Budget | None, unit: str, broken: Sequence[str]) -> Non
     if broken:
         raise ParameterError(f"A budget is for private releases only, and this one is not: {'; '.join(broken)}.")
     if budget.unit != unit:
+        instead = "It cannot protect persons: "
+        if takes_groups:
+            remedy = "Leave out" if unit == "person" else "To protect persons, set"
+            instead = f"{remedy} groups and max_rows_per_person, or "
         raise ParameterError(
-            f"The budget is for the unit {budget.unit!r}, and this release protects a {unit}. Persons are protected with "
-            "max_rows_per_person and groups."
+            f"The budget is for the unit {budget.unit!r}, and this release protects a {unit}. {instead}charge it to a "
+            f"budget for the unit {unit!r}."
         )
 
 

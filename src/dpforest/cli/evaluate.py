@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dpforest.cli.console import print_json, say, show_table, steps
-from dpforest.cli.options import TABLE, BudgetName, Model, ReadAs, check_ending, takes_format
+from dpforest.cli.options import TABLE, BudgetName, Groups, Model, ReadAs, RowsPerPerson, check_ending, takes_format
 from dpforest.common.text import shortened
 
 
@@ -21,6 +21,8 @@ def evaluate(
     epsilon: Annotated[
         float | None, typer.Option(help="For a private table: the budget of all scores, with noise.", show_default=False)
     ] = None,
+    groups: Groups = None,
+    max_rows_per_person: RowsPerPerson = None,
     budget: BudgetName = None,
     by: Annotated[
         list[str] | None,
@@ -46,9 +48,11 @@ def evaluate(
     from dpforest.cli.budget import open_budget
     from dpforest.errors import ParameterError
     from dpforest.estimators import load_model
-    from dpforest.evaluation import evaluate_privately, evaluate_public
+    from dpforest.evaluation.cells import Cells
+    from dpforest.evaluation.scoring import score_exactly, score_privately
+    from dpforest.records.people import check_groups, check_id_column, ids_beside
     from dpforest.records.reader import Asked
-    from dpforest.records.tables import open_reader
+    from dpforest.records.tables import open_reader, public_names, shown_address
     from dpforest.show.report import write_evaluation
 
     if public == (epsilon is not None):
@@ -56,23 +60,31 @@ def evaluate(
             "A score is a release about the records that it is computed from. Say --public if the table is public or its "
             "exact scores are already paid for, or --epsilon for a score with noise; one of the two."
         )
-    if public and budget is not None:
-        raise ParameterError("Exact scores of a public table are charged to no budget; leave --budget out.")
+    if public and (budget, groups, max_rows_per_person) != (None, None, None):
+        raise ParameterError(
+            "Exact scores of a public table are charged to nobody; leave --budget, --groups and --max-rows-per-person out."
+        )
+    check_groups(groups, max_rows_per_person)
     if out is not None:
         _check_out(out, model, table, compare)
     charged_to = open_budget(budget)
     forest, other = load_model(model), None if compare is None else load_model(compare)
-    asked = {"by": _groups(by, forest), "compare": other, "threshold": threshold}
+    cells, ids = Cells.of(forest, _subgroups(by, forest), other, threshold), [] if groups is None else [groups]
     # Not by the parameter n_jobs: it is part of the model, whose hash the evaluation carries.
     with steps("Evaluating") as progress, parallel_config(n_jobs=-1):
         reader = open_reader(table, read_as(forest.schema_.format), names_lines=public)
-        read = reader.parts(Asked(forest.schema_, with_target=True), progress)
+        if groups is not None:
+            check_id_column(groups, public_names(reader) or ids, forest.schema_, shown_address(table))
+        read = (
+            (part.features, part.target, ids_beside(part.besides, groups) if groups is not None else None)
+            for part in reader.parts(Asked(forest.schema_, with_target=True, besides=ids), progress)
+        )
         # What a table lacks shows when its first rows are read, and nothing is charged then.
-        parts = ((part.features, part.target) for part in chain([next(read)], read))
+        parts = chain([next(read)], read)
         if epsilon is None:
-            found = evaluate_public(forest, parts, **asked)
+            found = score_exactly(cells, parts)
         else:
-            found = evaluate_privately(forest, parts, epsilon, charged_to, **asked)
+            found = score_privately(cells, parts, epsilon, max_rows_per_person, charged_to)
     if out is not None:
         write_evaluation(found, out)
     if as_json:
@@ -92,7 +104,7 @@ def _check_out(out: Path, *inputs: str | Path | None) -> None:
         check_writable(path, *(read for read in inputs if read is not None))
 
 
-def _groups(asked: list[str] | None, forest: Any) -> Any:
+def _subgroups(asked: list[str] | None, forest: Any) -> Any:
     """What is asked for by ``--by``: a column, or a column and cuts; a column may have any name."""
     from dpforest.errors import ParameterError
 
@@ -108,7 +120,7 @@ def _groups(asked: list[str] | None, forest: Any) -> Any:
 
 def _show(content: dict[str, Any], forest: Any) -> None:
     """Print an evaluation, given as plain values, in tables and words."""
-    from dpforest.common.text import BAND_MEANS, figure
+    from dpforest.common.text import BAND_MEANS, BINS_MEAN, figure, other_rows_words
     from dpforest.show.report.evaluations import evaluation_section
 
     scored = evaluation_section(content)["scored"]
@@ -130,8 +142,8 @@ def _show(content: dict[str, Any], forest: Any) -> None:
         _table("against the other model", ("score", "value", "other rows"), comparison["scores"])
         say(comparison["verdict"])
     if scored["has_bins"]:
-        say("“Bins”: the most that counting by bins of the predicted share may change.")
-    say("“Other rows”: how far the score may lie, in 95 of 100 cases, from that on many rows of the same kind.")
+        say(BINS_MEAN)
+    say(other_rows_words(content["unit"]))
     if content["public"]:
         say("These scores are exact: publish them only if the table is public or they are paid for.")
         return
@@ -139,12 +151,11 @@ def _show(content: dict[str, Any], forest: Any) -> None:
         lower, upper = (figure(end, 4) for end in content["range"])
         say(f"Targets below {lower} or above {upper}, the range of the model, count as its ends: noise must hide each.")
     promise = forest.privacy_
-    persons = "" if promise.unit == "record" else " Someone with several rows in this table spends it for each of them."
-    delta = f", delta = {promise.delta:.4g}" if promise.delta else ""
+    delta = f", δ = {figure(promise.delta)}" if promise.delta else ""
+    both = "the two" if content["unit"] == promise.unit else "the losses of each person"
     say(
-        f"Spent epsilon = {float(content['epsilon']):.4g} of the records of this table. {BAND_MEANS} "
-        f"If these records also trained the model (epsilon = {promise.epsilon:.4g}{delta} for each {promise.unit}), the two "
-        f"add up.{persons}"
+        f"{content['loss']} If these rows also trained the model (ε = {figure(promise.epsilon)}{delta} for each "
+        f"{promise.unit}), {both} add up. {BAND_MEANS}"
     )
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dpforest.cli.console import errors, print_json, say, steps
-from dpforest.cli.options import TABLE, BudgetName, Delta, ReadAs, SchemaFile, takes_format
+from dpforest.cli.options import TABLE, BudgetName, Delta, Groups, ReadAs, RowsPerPerson, SchemaFile, takes_format
 from dpforest.cli.own_recipes import RecipeName, named_recipe
 from dpforest.common.text import shortened
 
@@ -29,12 +29,6 @@ Params = Annotated[
 ]
 Trees = Annotated[int | None, typer.Option(help="Number of trees; by default what the recipe says.")]
 Depth = Annotated[int | None, typer.Option(help="Levels of splits; by default what the recipe says.")]
-Groups = Annotated[
-    str | None, typer.Option(help="Column with the id of each row's person, to protect persons.", show_default=False)
-]
-RowsPerPerson = Annotated[
-    int | None, typer.Option(help="With --groups: how many rows of a person are used at most.", show_default=False)
-]
 EarlierModel = Annotated[
     Path | None,
     typer.Option(

@@ -18,6 +18,12 @@ Delta = Annotated[float, typer.Option(help="Delta of the guarantee; 0 means pure
 BudgetName = Annotated[
     str | None, typer.Option(help="Charge what is spent to this budget, FILE::DATASET.", show_default=False)
 ]
+Groups = Annotated[
+    str | None, typer.Option(help="Column with the id of each row's person, to protect persons.", show_default=False)
+]
+RowsPerPerson = Annotated[
+    int | None, typer.Option(help="With --groups: how many rows of a person are used at most.", show_default=False)
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 
 # The format of a text file, given what the schema says about it.

@@ -3,14 +3,17 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 # Characters that are not seen: controls, direction marks, invisible signs, single surrogates. The two joiners (U+200C,
 # U+200D) are not among them, since scripts and emoji are written with them.
 HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+UP = Context(4, ROUND_CEILING)  # so that a loss is not shown as less than it is
 MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
 # The sentence that explains bands wherever they are shown.
 BAND_MEANS = "The value without noise lies within its band (± or “a to b”) with a probability of about 95 %."
+BINS_MEAN = "“Bins”: the most that counting by bins of the predicted share may change."
 BY_WEIGHT = "Trees after the first count a record by weight: the worse the trees before predict it, the more it counts."
 MOST_NAME_BYTES = 63  # of a column in PostgreSQL
 TIMES = "\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}"
@@ -145,6 +148,29 @@ def percent(share: float | None) -> str:
     if 0.999 < share < 1:
         return "over 99.9 %"
     return f"{share:.1%}".replace(".0%", "%").replace("%", " %")
+
+
+def loss_words(epsilon: float, unit: str, rows: int) -> str:
+    """What scores cost, and whom, as sentences: each record, or each person of whose rows at most some were counted."""
+    once, five_times = (figure(float(UP.multiply(Decimal(repr(float(epsilon))), times))) for times in (1, 5))
+    if unit == "person":
+        return (
+            f"Each person in this table loses ε = {once} by these scores, however many rows they have: of each person at "
+            f"most {counted(rows, 'row')}, drawn by lot, were counted, and rows without an id were left out."
+        )
+    return (
+        f"Each record of this table loses ε = {once} by these scores. Somebody with several rows loses that for each of "
+        f"them: with five rows {five_times}."
+    )
+
+
+def other_rows_words(unit: str) -> str:
+    """What the column "other rows" of scores is, as sentences."""
+    return "“Other rows”: how far a score may lie, in 95 of 100 cases, from that on many rows of the same kind. " + (
+        "It allows for rows of one person that are all alike."
+        if unit == "person"
+        else "Rows are taken as independent of each other: if people have several rows, it may lie further."
+    )
 
 
 def unlike(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:

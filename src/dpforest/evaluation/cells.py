@@ -15,9 +15,11 @@ from dpforest.evaluation.bins import DECIDES, edges_of
 from dpforest.evaluation.subgroups import Subgroups, subgroups_of
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.scoring import MASS, N_MOMENTS, count_outcomes, group_codes, sum_errors
+from dpforest.records.people import People
+from dpforest.records.scoring import MASS, N_MOMENTS, Tally, group_codes
 from dpforest.schema import Classes
 
+Rows = tuple[Any, Any, Any]  # features, targets, and the ids of persons or None
 # With more classes the cells of a confusion matrix would hold mostly noise: then hits and misses of each class are counted.
 MOST_CONFUSED = 12
 
@@ -96,31 +98,31 @@ class Cells:
     def sensitivity(self) -> Sensitivity:
         return Sensitivity(self.most, self.most**2)
 
-    def count(self, parts: Iterable[tuple[Any, Any]]) -> Sealed[np.ndarray]:
-        """The sealed counts of all tables ``(X, y)`` together, of the shape of the cells.
+    def count(self, parts: Iterable[Rows], people: People | None = None) -> Sealed[np.ndarray]:
+        """The sealed counts of all tables together, of the shape of the cells; of each person as many rows as allowed.
 
         Privacy:
-            Claim: L1 sensitivity is ``most`` and L2**2 at most its square.
-            Because: tables are counted one after the other, so a record is in one of them, and adds ``most`` to its counts,
-                all in all (``count_outcomes``, ``sum_errors``).
-            Assumes: the models were released before.
+            Claim: L1 sensitivity is ``most`` and L2**2 at most its square for a record; a person is ``people.most`` of them.
+            Because: a record is in one of the tables, and adds ``most`` to its counts, all in all (``Tally``).
+            Assumes: the models were released before; with ``people`` what that assumes.
         """
-        sums = [Sealed(np.zeros((1, *self.shape), dtype=np.int64))]
-        for X, y in parts:
+        tally = Tally(self.shape, people)
+        for X, y, ids in parts:
             if len(X):
-                sums.append(self._count(X, y).map(lambda counts: counts[None]))
-        return Sealed.concatenate(sums).map(lambda counts: counts.sum(axis=0))
+                self._add(tally, X, y, ids)
+        return tally.sealed()
 
-    def _count(self, X: Any, y: Any) -> Sealed[np.ndarray]:
+    def _add(self, tally: Tally, X: Any, y: Any, ids: Any) -> None:
         by = self.by
-        groups = None if by is None else group_codes(X, self.model.schema_, by.index, by.part, by.cuts)
+        subgroups = None if by is None else group_codes(X, self.model.schema_, by.index, by.part, by.cuts)
         if not self.is_classes:
             others = None if self.other is None else self.other.predict(X)
-            return sum_errors(y, self.model.predict(X), self.target, others, groups, self.shape)
+            tally.add_errors(y, self.model.predict(X), self.target, others, subgroups, ids)
+            return
         shares, predicted = shares_and_indices(self.model, X)
         others = None if self.other is None else shares_and_indices(self.other, X)[1]
         found = predicted if self.edges is None else self._bins(shares[:, 1], predicted)
-        return count_outcomes(y, predicted, self.target, None if self.says is None else found, others, groups, self.shape)
+        tally.add_outcomes(y, predicted, self.target, None if self.says is None else found, others, subgroups, ids)
 
     def _bins(self, shares: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         """The bin of each share, on the side of 0.5 that the predicted label is on, also where the share is rounded."""

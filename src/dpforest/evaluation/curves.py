@@ -1,5 +1,6 @@
 """The curve of two classes, the area under it, and calibration, from counts by bins of shares. Released values only."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def area(released: Released) -> Score:
     ties = float(np.maximum(negatives, 0) @ np.maximum(positives, 0) / sizes.prod() / 2)
     widened = 1 - (NORMAL_95 * noise / sizes.min()) ** 2
     margin = NORMAL_95 * float(np.sqrt(spread)) / widened
-    return Score(AREA, value, margin, NORMAL_95 * float(np.sqrt(max(drawn, 0.0) + 1 / sizes.min() ** 2)), ties)
+    return Score(AREA, value, margin, released.sampling(max(drawn, 0.0) + 1 / sizes.min() ** 2), ties)
 
 
 def roc(released: Released, edges: np.ndarray) -> list[dict[str, Any]]:
@@ -71,7 +72,7 @@ def calibration(released: Released, edges: np.ndarray) -> list[dict[str, Any]]:
     lows, highs = np.append(0.0, edges), np.append(edges, 1.0)
     points = []
     for index, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):
-        own = Released(released.counts[:, index], released.deviation)
+        own = replace(released, counts=released.counts[:, index])
         score = own.ratio("share", np.array([0.0, 1.0]))
         point = {"low": low, "high": high, "n_rows": own.total(), "n_rows_margin": own.margin()}
         points.append(point | {"share": score.value, "margin": score.margin, "sampling": score.sampling})

@@ -35,7 +35,7 @@ def number_scores(released: Released, span: float) -> tuple[Score, ...]:
 
 def _sampling(variance: float, released: Released) -> float:
     """How far the mean over other records may lie from that over these, if single records vary so much."""
-    return NORMAL_95 * math.sqrt(max(variance, 0.0) / max(released.total(), 1.0))
+    return released.sampling(variance / max(released.total(), 1.0))
 
 
 def _explained(released: Released) -> Score:
@@ -62,7 +62,7 @@ def number_comparison(released: Released, span: float) -> dict[str, Any]:
     squares = SECOND[None, :] - 2 * np.outer(FIRST, FIRST) + SECOND[:, None]  # (error - other error)**2
     sampling = _sampling(both.total(squares) / max(both.total(), 1.0) - found.value**2, both)
     theirs = released.over(2)
-    others = number_scores(Released(theirs.counts.T, theirs.deviation), span)
+    others = number_scores(replace(theirs, counts=theirs.counts.T), span)
     return compared(others, Score(LESS, span * found.value, span * found.margin, span * sampling))
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpforest.common.jsonable import jsonable
+from dpforest.common.text import loss_words
 from dpforest.errors import ParameterError
 from dpforest.privacy.ledger import Ledger
 
-FORMAT, VERSION = "dpforest-evaluation", 1
+FORMAT, VERSION = "dpforest-evaluation", 2
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,9 @@ class Score:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of a model on a table, and the ledger of what they cost its records: None if the table is public.
+    """The scores of a model on a table, and the ledger of what they cost: None if the table is public.
 
+    ``unit`` is who pays: each record or, of whose rows at most ``rows`` were counted, each person.
     ``details`` has what is more than a figure: curves, figures by threshold, the confusion matrix, subgroups, a comparison.
     """
 
@@ -40,6 +42,12 @@ class Evaluation:
     ledger: Ledger | None = None
     n_rows_margin: float = 0.0
     details: Mapping[str, Any] = field(default_factory=dict)
+    unit: str = "record"
+
+    @property
+    def rows(self) -> int:
+        """The most rows of one unit that were counted."""
+        return 1 if self.ledger is None else self.ledger.rows
 
     @property
     def epsilon(self) -> float:
@@ -57,5 +65,7 @@ class Evaluation:
         """The evaluation as plain values, ready for JSON; a score that has no value is None."""
         rows = {"n_rows": self.n_rows, "n_rows_margin": self.n_rows_margin, "public": self.ledger is None}
         ledger = None if self.ledger is None else self.ledger.to_dict()
-        head = {"format": FORMAT, "version": VERSION, **rows, "epsilon": self.epsilon, "scores": self.scores}
+        loss = None if ledger is None else loss_words(self.epsilon, self.unit, self.rows)
+        cost = {"epsilon": self.epsilon, "unit": self.unit, "rows": self.rows, "loss": loss}
+        head = {"format": FORMAT, "version": VERSION, **rows, **cost, "scores": self.scores}
         return jsonable({**head, **self.details, "ledger": ledger})

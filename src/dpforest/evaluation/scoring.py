@@ -13,7 +13,7 @@ import numpy as np
 from dpforest.budget import Budget, Loss
 from dpforest.budget.fits import charged, check_budget
 from dpforest.evaluation.bins import DECIDES
-from dpforest.evaluation.cells import Cells, shares_and_indices
+from dpforest.evaluation.cells import Cells, Rows, shares_and_indices
 from dpforest.evaluation.classes import class_comparison, class_details, class_scores
 from dpforest.evaluation.exact import exact_comparison, exact_of_errors, exact_of_shares, with_exact
 from dpforest.evaluation.numbers import number_comparison, number_scores
@@ -24,6 +24,7 @@ from dpforest.model.file import model_digest, today
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
+from dpforest.records.people import People, check_groups, read_ids
 from dpforest.records.scoring import group_codes, true_indices, true_values
 from dpforest.schema import Classes
 
@@ -34,61 +35,79 @@ TOO_WIDE, TOO_WIDE_FOR_ERRORS = 0.1, 0.5
 
 def evaluate_privately(
     model: Any,
-    parts: Iterable[tuple[Any, Any]],
+    X: Any,
+    y: Any,
     epsilon: float,
-    budget: Budget | None = None,
     *,
+    groups: Any = None,
+    max_rows_per_person: int | None = None,
+    budget: Budget | None = None,
     by: By = None,
     compare: Any = None,
     threshold: float = DECIDES,
 ) -> Evaluation:
-    """Scores with noise on all tables ``(X, y)`` together; their records pay ``epsilon``, from ``budget`` if there is one.
+    """Scores with noise on a table; each of its records pays ``epsilon``, from ``budget`` if there is one.
 
-    ``by`` names a column for figures by subgroup, or a number and its cuts: ``("age", [30, 60])``. ``compare`` is another
-    model, which is scored on the same records. At ``threshold``, beside 0.5, figures of two classes are exact but for noise.
-    All of it costs ``epsilon`` once; but the more there is to count, the more noise is in each sum.
+    With ``groups``, the id of each row's person, and ``max_rows_per_person`` it is each person who pays ``epsilon``: of
+    their rows at most so many are counted, drawn by lot. ``by`` names a column for figures by subgroup, or a number and its
+    cuts: ``("age", [30, 60])``. ``compare`` is another model, which is scored on the same records. At ``threshold``, beside
+    0.5, figures of two classes are exact but for noise. All of it costs ``epsilon`` once; but the more there is to count,
+    the more noise is in each sum.
+    """
+    check_groups(groups, max_rows_per_person)
+    cells, ids = Cells.of(model, by, compare, threshold), None if groups is None else read_ids(groups)
+    return score_privately(cells, [(X, y, ids)], epsilon, max_rows_per_person, budget)
+
+
+def score_privately(
+    cells: Cells, parts: Iterable[Rows], epsilon: float, rows_per_person: int | None = None, budget: Budget | None = None
+) -> Evaluation:
+    """Scores with noise on all tables together, for ``epsilon`` of a record, or of a person with at most so many rows.
 
     Privacy:
-        Claim: costs ``epsilon``, on top of what the records have lost before.
-        Because: one release of the counts of all cells with geometric noise, whose L1 sensitivity ``Cells.count`` states;
-            everything else follows from it and from the models. The range of a number is that of the model
-            (``forest_.target``): a record beyond it counts as one at its end.
-        Assumes: the models are released.
+        Claim: costs a record ``epsilon`` or, with ``rows_per_person``, a person, on top of what was lost before.
+        Because: one release of the counts of all cells with geometric noise, whose L1 sensitivity for a record
+            ``Cells.count`` states; everything else follows from it and from the models. The range of a number is that of the
+            model (``forest_.target``): a record beyond it counts as one at its end. A person moves the counts by that of
+            ``rows_per_person`` records (``People``), and the accountant makes noise for so many (``Pure``).
+        Assumes: the models are released; with ``rows_per_person`` what ``People`` assumes.
     """
-    cells = Cells.of(model, by, compare, threshold)
-    ledger = Ledger(make_accountant(epsilon, 0.0))
-    check_budget(budget, "record", ["epsilon is infinite"] if math.isinf(epsilon) else [])
+    unit = "record" if rows_per_person is None else "person"
+    ledger = Ledger(make_accountant(epsilon, 0.0, 1 if rows_per_person is None else rows_per_person))
+    check_budget(budget, unit, ["epsilon is infinite"] if math.isinf(epsilon) else [])
     with charged(budget, "score", [] if budget is None else [Loss.pure(ledger.epsilon)], ledger):
-        released = _release(cells, parts, ledger)
-    return _evaluation(cells, released, ledger)
+        released = _release(cells, parts, ledger, unit)
+    return _evaluation(cells, released, ledger, unit)
 
 
-def _release(cells: Cells, parts: Iterable[tuple[Any, Any]], ledger: Ledger) -> Released:
+def _release(cells: Cells, parts: Iterable[Rows], ledger: Ledger, unit: str = "record") -> Released:
     """The released counts, in records; they cost all of the ledger's budget."""
     gate, amount = Gate(ledger, Entropy(None)), ledger.accountant.budget
-    counts, variance = gate.add_noise(cells.count(parts), cells.sensitivity, amount, "right and wrong predictions")
-    return Released(counts / cells.most, math.sqrt(variance) / cells.most)
+    sealed = cells.count(parts, People(ledger.rows, gate.entropy) if unit == "person" else None)
+    counts, variance = gate.add_noise(sealed, cells.sensitivity, amount, "right and wrong predictions")
+    return Released(counts / cells.most, math.sqrt(variance) / cells.most, ledger.rows)
 
 
 def evaluate_public(
-    model: Any, parts: Iterable[tuple[Any, Any]], *, by: By = None, compare: Any = None, threshold: float = DECIDES
+    model: Any, X: Any, y: Any, *, by: By = None, compare: Any = None, threshold: float = DECIDES
 ) -> Evaluation:
-    """Exact scores on all tables ``(X, y)`` together. NOT private: for tables that are public.
+    """Exact scores on a table. NOT private: for tables that are public. Options are those of ``evaluate_privately``."""
+    return score_exactly(Cells.of(model, by, compare, threshold), [(X, y, None)])
 
-    Options are those of ``evaluate_privately``.
-    """
-    cells = Cells.of(model, by, compare, threshold)
+
+def score_exactly(cells: Cells, parts: Iterable[Rows]) -> Evaluation:
+    """Exact scores on all tables together. NOT private: for tables that are public."""
     pieces = []
 
-    def kept() -> Iterator[tuple[Any, Any]]:
-        for X, y in parts:
+    def kept() -> Iterator[Rows]:
+        for X, y, _ids in parts:
             if len(X):
                 pieces.append(_read(cells, X, y))
-                yield X, y
+                yield X, y, None
 
     released = _release(cells, kept(), Ledger(make_accountant(math.inf, 0.0)))
     exact = [np.concatenate(piece) for piece in zip(*pieces, strict=True)] if pieces else None
-    found = _evaluation(cells, released, None, exact)
+    found = _evaluation(cells, released, None, exact=exact)
     return found if found.n_rows else replace(found, scores=())
 
 
@@ -104,7 +123,9 @@ def _read(cells: Cells, X: Any, y: Any) -> tuple[np.ndarray, ...]:
     return predicted[kept], true[kept], groups[kept], others[kept]
 
 
-def _evaluation(cells: Cells, released: Released, ledger: Ledger | None, exact: Any = None) -> Evaluation:
+def _evaluation(
+    cells: Cells, released: Released, ledger: Ledger | None, unit: str = "record", exact: Any = None
+) -> Evaluation:
     """The figures that follow from released counts, with exact ones in their place where these are known."""
     whole = released.over(0, 1)
     details: dict[str, Any] = {"model": model_digest(cells.model), "written": today()}
@@ -118,7 +139,7 @@ def _evaluation(cells: Cells, released: Released, ledger: Ledger | None, exact: 
     if cells.other is not None:
         details["comparison"] = _comparison(cells, released.over(0), exact) | {"model": model_digest(cells.other)}
     n_rows = max(whole.total(), 0.0)
-    return Evaluation(_scores(cells, whole, exact), n_rows, ledger, whole.margin(), details)
+    return Evaluation(_scores(cells, whole, exact), n_rows, ledger, whole.margin(), details, unit)
 
 
 def _scores(cells: Cells, released: Released, exact: Any) -> tuple[Score, ...]:

@@ -71,6 +71,12 @@ def require_columns(given: list[str], wanted: Iterable[str], where: str, asked_b
             raise TableError(f"Column {name!r} {asked_by} is {there} {where}; it has {_listed(given)}.{hint}")
 
 
+def check_length(name: str, given: Any, rows: Any) -> None:
+    """Raise ``TableError`` unless there is a value for each row."""
+    if len(given) != len(rows):
+        raise TableError(f"Found input variables with inconsistent numbers of samples: X and {name} differ in length.")
+
+
 def near_names(given: list[str], wanted: Iterable[str]) -> str:
     """For each wanted column that is not given a line that asks whether another one is it, if one is named much like it."""
     wanted = list(wanted)

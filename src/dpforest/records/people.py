@@ -9,11 +9,11 @@ from uuid import UUID
 import numpy as np
 from numba import njit
 
-from dpforest.errors import TableError
+from dpforest.errors import ParameterError, TableError, shown
 from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import uniform_below
 from dpforest.records.columns import asking, column_kind, distinct, require_columns
-from dpforest.records.given import given_column
+from dpforest.records.given import given_column, to_objects
 from dpforest.records.sample import draw_kept
 from dpforest.schema import Schema
 
@@ -26,10 +26,35 @@ NUMPY_IDS = frozenset(kind for kind in np.sctypeDict.values() if issubclass(kind
 def read_ids(groups: Any) -> Any:
     """The ids of rows as one array or series; its type is checked, values are not."""
     column = given_column(groups, "groups", "groups")
-    kind, shown = column_kind(column)
+    kind, name = column_kind(column)
     if kind in ("date", "other"):
-        raise TableError(f"groups holds {shown}; ids of persons are numbers or text. Convert them.")
+        raise TableError(f"groups holds {name}; ids of persons are numbers or text. Convert them.")
     return column
+
+
+def check_groups(groups: Any, max_rows_per_person: Any) -> None:
+    """Raise unless ids of persons and ``max_rows_per_person`` are both given, or neither."""
+    if groups is not None and max_rows_per_person is None:
+        raise ParameterError(
+            "groups says whose rows they are; set max_rows_per_person to how many rows of one person may be used."
+        )
+    if groups is None and max_rows_per_person is not None:
+        raise ParameterError(
+            f"max_rows_per_person = {shown(max_rows_per_person)} protects persons, so groups is needed: the id of each "
+            "row's person or, for a file, a database or a cluster, the name of the column of ids."
+        )
+
+
+def ids_beside(columns: Any, name: str) -> Any:
+    """The ids in a column that a reader gave beside those of a schema; decimals of a database, read as text, as numbers."""
+    noted, column = columns.schema.field(name).metadata or {}, columns.column(name)
+    kind = b"".join(noted.get(engine, b"") for engine in (b"duckdb", b"postgres")).decode().lower()
+    if kind.startswith(("date", "time", "interval")):
+        raise TableError(f"groups holds {kind}; ids of persons are numbers or text. Convert them.")
+    if not kind.startswith(("decimal", "numeric", "hugeint", "uhugeint")):
+        return read_ids(column)
+    # 1.0 and 1.00 are one id and two texts.
+    return to_objects([asking(Decimal, None)(text) for text in column.to_pylist()])
 
 
 def check_id_column(name: Any, given: list[str], schema: Schema, where: str = "the table") -> None:

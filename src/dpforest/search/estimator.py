@@ -206,7 +206,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
                 f"private search cannot add up: fit without one. {INSTEAD}"
             )
         Space(estimator, self.param_distributions).check()
-        check_budget(self.budget, "record", [])
+        check_budget(self.budget, "record", [], takes_groups=False)
         return Logarithmic.with_mean(float(self.mean_runs)), schema
 
     def _seal(self, X: Any, y: Any, schema: Schema) -> Vault | ParquetVault:

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from dpforest.common.threads import COLUMNS_FOR_THREADS, Workers
-from dpforest.errors import TableError
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import Openable, Rows
 from dpforest.records.categories import category_codes, tally_texts
 from dpforest.records.columns import (
+    check_length,
     count_by_edges,
     fine_steps,
     read_classes,
@@ -85,11 +85,10 @@ class Vault(Guarded, Openable):
         else:
             numbers = read_numbers(y, target)
             target_codes = fine_steps(numbers, target)
-        if len(columns[0]) != len(target_codes):
-            raise TableError("Found input variables with inconsistent numbers of samples: X and y differ in length.")
+        check_length("y", target_codes, columns[0])
         ids = None if people is None else read_ids(groups)
-        if ids is not None and len(ids) != len(target_codes):
-            raise TableError("Found input variables with inconsistent numbers of samples: X and groups differ in length.")
+        if ids is not None:
+            check_length("groups", ids, target_codes)
         return cls(columns, target_codes, schema, Workers(n_jobs), ids, people, numbers)
 
     @cached_property

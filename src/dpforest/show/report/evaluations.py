@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.common.text import NOTHING, count_words, figure, with_band
+from dpforest.common.text import NOTHING, count_words, figure, loss_words, other_rows_words, with_band
 from dpforest.errors import ParameterError
 from dpforest.model.file import model_digest
+from dpforest.privacy.accountants import is_whole
+from dpforest.privacy.statement import UNITS
 
 WANTED = (
     "evaluation must be the JSON file that `dpforest evaluate --out PAGE.html` writes beside its page, what its --json "
@@ -44,17 +46,25 @@ def checked(evaluation: Any) -> dict[str, Any]:
     if not isinstance(content, Mapping) or content.get("format") != "dpforest-evaluation":
         raise ParameterError(f"{WANTED}.")
     try:
+        content = {**content, **_cost(content)}
         evaluation_section(content)
         _check_named(content)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
         raise ParameterError(f"{WANTED}; some of its entries are missing or of another kind.") from None
-    return dict(content)
+    return content
+
+
+def _cost(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Who pays, of how many rows at most, and the sentences on it; files from before persons are about records."""
+    epsilon, unit, rows = float(content["epsilon"]), content.get("unit", "record"), content.get("rows", 1)
+    if unit not in UNITS or not is_whole(rows) or rows < 1 or (rows > 1 and unit == "record"):
+        raise ValueError("A record is one row; a person has at least one.")
+    return {"unit": unit, "rows": rows, "loss": None if content["public"] else loss_words(epsilon, unit, rows)}
 
 
 def _check_named(content: Mapping[str, Any]) -> None:
     """Raise, as Python does, unless what the page names by itself is there."""
-    float(content["epsilon"])
-    _ = [content[name] for name in ("model", "written", "target", "public")]
+    _ = [content[name] for name in ("model", "written", "target")]
     if content["task"] == "classes":
         _ = list(content["labels"])[1 if content.get("thresholds") else 0]
     else:
@@ -83,6 +93,7 @@ def evaluation_section(content: Mapping[str, Any] | None) -> dict[str, Any]:
     found: dict[str, Any] = {
         "rows": count_words(float(content["n_rows"]), float(content["n_rows_margin"]) or None, "rows"),
         "scores": _table(content["scores"]),
+        "other_rows": other_rows_words(content["unit"]),
         "has_bins": any(score["binning"] for score in content["scores"]),
         "roc": _roc(content.get("roc") or []),
         "calibration": _calibration(content.get("calibration") or []),

@@ -135,6 +135,7 @@ def template(name: str) -> Template:
         "about_fields": about.FIELDS,
         "about_options": about.OPTIONS,
         "band_means": texts.BAND_MEANS,
+        "bins_mean": texts.BINS_MEAN,
         "by_weight": texts.BY_WEIGHT,
     }
     spoken = (texts.count_words, texts.counted, texts.in_brackets, texts.mean_words, texts.share_words)

@@ -118,4 +118,5 @@ def _utility(evaluation: dict[str, Any] | None) -> dict[str, Any] | None:
     """How good the model is, and on which rows at which price; None if nobody evaluated it."""
     if evaluation is None:
         return None
-    return {name: evaluation[name] for name in ("scores", "n_rows", "n_rows_margin", "public", "epsilon")}
+    names = ("scores", "n_rows", "n_rows_margin", "public", "epsilon", "unit", "rows", "loss")
+    return {name: evaluation[name] for name in names}
