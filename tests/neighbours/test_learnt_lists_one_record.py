@@ -51,7 +51,7 @@ def test_no_list_is_learnt_where_a_collation_could_name_all_texts_after_that_of_
     connection.con.execute("CREATE TABLE t (town TEXT COLLATE NOCASE, target INTEGER)")
     connection.con.executemany("INSERT INTO t VALUES (?, ?)", [("ROME", 0), *[("rome", 1)] * 39])
     model = DPForestClassifier(SCHEMA, epsilon=8.0, delta=0.01, n_trees=1, max_depth=1, recipe="jagannathan-2009")
-    with pytest.raises(TableError, match="'town' .* lists are learnt in DuckDB and PostgreSQL only, not in 'sqlite'"):
+    with pytest.raises(TableError, match=r"'town' .* lists are learnt in DuckDB and PostgreSQL only, not in 'sqlite'"):
         model.fit_table(connection.table("t"))
     assert not hasattr(model, "ledger_")
     connection.disconnect()

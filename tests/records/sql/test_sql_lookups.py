@@ -147,7 +147,7 @@ PLACES = ["A", "a", "B", "W3", "q", "Å", None]
 
 
 def codes_and_texts(rows):
-    """The codes of a column that takes letters of both cases for the same, by a long list, a short one and none; and its texts."""
+    """The codes of a column that folds cases, by a long list, a short one and none; and its texts."""
     schema = Schema({"x": Categorical(FOLDED)}, Classes(["0", "1"], name="y"))
     others = (Schema({"x": part}, schema.target) for part in (Categorical(FOLDED[:3]), Categorical()))
     session, found = Session(rows.get_backend(), None), []

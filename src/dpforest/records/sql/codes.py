@@ -118,9 +118,9 @@ def check_lists(engine: str, schema: Schema) -> None:
     """Raise ``TableError`` for a list that no query can hold, or that an engine is not known to learn by characters."""
     if schema.learnt and engine not in READERS:
         raise TableError(
-            f"Column {schema.learnt[0]!r} is declared Categorical(learn=True), and lists are learnt in DuckDB and PostgreSQL "
-            f"only, not in {engine!r}, which may take texts for the same that are not, and name all after the text of one "
-            "record. List the categories, if they are public, or fit a Parquet file of the table."
+            f"Column {schema.learnt[0]!r} is declared Categorical(learn=True), and lists are learnt in DuckDB and "
+            f"PostgreSQL only, not in {engine!r}, which may take texts for the same that are not, and name them all after "
+            "one record. List the categories, if they are public, or fit a Parquet file of the table."
         )
     if name := too_long(schema):
         raise TableError(

@@ -11,7 +11,7 @@ import ibis
 from dpforest.errors import TableError
 from dpforest.records.categories import LEAST_WHOLE, MOST_WHOLE, bucket_finder
 from dpforest.records.sql.numbers import real, to_real
-from dpforest.schema import Categorical, Schema
+from dpforest.schema import LONGEST_TEXT, Categorical, Schema
 
 # Texts whose buckets an engine must know: of one, two, three and four bytes for a character, and none.
 KNOWN = ("17", "é", "東京", "😀", "")
@@ -30,7 +30,7 @@ def text_of(column: Any) -> Any:
     """The text of each value; null where it has none, be it missing or "other"."""
     dtype = column.type()
     if dtype.is_string():
-        return column
+        return column.left(LONGEST_TEXT)
     if dtype.is_boolean():
         column = column.cast("int32")
     elif dtype.is_decimal():
