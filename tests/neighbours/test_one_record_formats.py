@@ -153,6 +153,28 @@ def test_a_cell_of_a_workbook_as_no_program_writes_it(tmp_path, cells):
     check(*(partial(seal, path, SCHEMAS["numbered classes"]) for path in (more, less)))
 
 
+ODD_STYLES = {
+    "a control character": (b'formatCode="0"', b'formatCode="0&quot;\x01&quot;"'),
+    "not a character": (b'formatCode="0"', 'formatCode="0\ufffe"'.encode()),
+    "a reference to none": (b'formatCode="0"', b'formatCode="0&#1;"'),
+    "no text": (b'formatCode="0"', b'formatCode="0\xff"'),
+    "no number": (b'numFmtId="164" fontId', b'numFmtId="abc" fontId'),
+    "an endless number": (b'numFmtId="164" fontId', b'numFmtId="' + b"9" * 9000 + b'" fontId'),
+}
+
+
+@pytest.mark.parametrize(("given", "odd"), ODD_STYLES.values(), ids=ODD_STYLES)
+def test_how_a_number_of_a_workbook_is_shown_as_no_program_says_it(tmp_path, given, odd):
+    less = workbook_of(tmp_path / "less.xlsx", ROWS)
+    made, more = workbook_of(tmp_path / "made.xlsx", [*ROWS, [(1, "0000"), *ROWS[0][1:]]]), tmp_path / "more.xlsx"
+    with zipfile.ZipFile(made) as archive, zipfile.ZipFile(more, "w") as changed:
+        for name in archive.namelist():
+            content = archive.read(name).replace(b'formatCode="0000"', b'formatCode="0"')
+            assert given in content or name != "xl/styles.xml"
+            changed.writestr(name, content.replace(given, odd))
+    check(*(partial(seal, path, SCHEMAS["numbered classes"]) for path in (more, less)))
+
+
 def test_a_record_far_below_the_others_is_one_record(tmp_path):
     less, more = workbook_of(tmp_path / "less.xlsx", ROWS), workbook_of(tmp_path / "more.xlsx", ROWS)
     made = openpyxl.load_workbook(more)
