@@ -290,6 +290,23 @@ def test_a_file_of_a_statistics_program(tmp_path, monkeypatch, kind, schema, col
     check(*(partial(seal, path, with_day) for path in (more, less)))
 
 
+@pytest.mark.parametrize(("release", "order"), [(117, "<"), (118, "<"), (118, ">"), (119, "<")])
+def test_a_long_text_of_stata(tmp_path, monkeypatch, release, order):
+    monkeypatch.setattr(statistics, "PART_ROWS", 5)
+    word = "é" if release > 117 else "e"
+    rows = [[1.0, word * (place % 3), 1.0, "yes"] for place in range(2 * N_ROWS)]
+    paths = [tmp_path / f"{name}.dta" for name in ("more", "less")]
+    for path, own in zip(paths, ([*rows[:7], [1.0, "zzzz", 1.0, "yes"], *rows[7:]], rows), strict=True):
+        frame = pd.DataFrame(own, columns=["x", "c", "k", "target"])
+        frame.to_stata(path, version=release, byteorder=order, convert_strl=["c", "target"], write_index=False)
+    made = paths[0].read_bytes()
+    for odd in (b"\x81\xff\xfe\xc3", b"\0\xff\xfe\xc3"):
+        paths[0].write_bytes(made.replace(b"zzzz", odd))
+        check(*(partial(seal, path, SCHEMAS["buckets"]) for path in paths))
+    read = joined(tables.open_reader(paths[1]).parts(Asked(SCHEMAS["buckets"])))
+    assert read.features.column("c").to_pylist() == [row[1] for row in rows]
+
+
 def test_a_line_that_is_to_blame_is_not_named_by_a_fit(tmp_path):
     """Whichever row has a cell too many, the words are the same."""
     said = []
