@@ -150,6 +150,10 @@ def test_texts_of_every_column_are_counted_as_in_memory(backend, size, kind):
 def test_lists_are_learnt_as_in_memory(backend, delta):
     table, schema = easy(300)
     learnt = replace(schema, features={**schema.features, "city": Categorical(learn=True)})
+    if backend.name == "spark":
+        with pytest.raises(TableError, match="lists are learnt in DuckDB and PostgreSQL only, not in 'pyspark'"):
+            backend.seal(table, learnt)
+        return
     gate = Gate(Ledger(make_accountant(8.0, delta)), Entropy(1))
     forest = fit_forest(twin_source(backend, table, learnt), get_recipe("jagannathan-2009"), gate, n_trees=1, max_depth=1)
     assert sorted(forest.domain.lists["city"]) == ["a", "b", "c"]

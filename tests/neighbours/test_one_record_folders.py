@@ -5,6 +5,7 @@ Types that follow from the names of all folders, as readers of such tables like 
 
 import os
 import shutil
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from tests.neighbours.one_record import Outcome, assert_others_are_read_as_befor
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.records.dask.vault import DaskVault
 from dpforest.records.parquet import ParquetVault
+from dpforest.records.reader import Asked, joined
 from dpforest.records.sql.addresses import open_table
 from dpforest.records.sql.vault import SqlVault
 from dpforest.records.tables import open_reader
@@ -41,7 +43,7 @@ SCHEMAS = {
 KEYS = [*FEATURES][1:]
 USUAL = ("2021", "2022", "2023")
 ODD = ("soon", "1e999", "-1", "nan", "2021-13-01", "2021-12-31", "%FF%FE", "%00", "__HIVE_DEFAULT_PARTITION__", "", "0x10",
-       "é", "2021 ", "NA", "'; DROP TABLE x; --", "1_0", "true", "w" * 30)  # fmt: skip
+       "é", "2021 ", "NA", "'; DROP TABLE x; --", "1_0", "true", "w" * 30, "x.parquet", "[a]*?", "a=b\nc")  # fmt: skip
 
 
 def place_of(value):
@@ -87,6 +89,12 @@ def test_a_folder_more_does_not_change_how_others_are_read(folders, client, odd,
         assert_others_are_read_as_before(with_record, without)
     for table in opened:
         table.get_backend().disconnect()
+    asked = Asked(schema, with_target=True)
+    for address in ("{}", "duckdb:///{}/**/*.parquet"):
+        read = [joined(open_reader(address.format(path)).parts(asked)) for path in (more, less)]
+        with_record, without = (Counter(map(str, zip(*part.features, part.target, strict=True))) for part in read)
+        assert without <= with_record
+        assert with_record.total() == without.total() + 1
 
 
 @pytest.mark.parametrize("column", ["listed", "bucket", "ill", "beside"])

@@ -153,6 +153,28 @@ def test_a_cell_of_a_workbook_as_no_program_writes_it(tmp_path, cells):
     check(*(partial(seal, path, SCHEMAS["numbered classes"]) for path in (more, less)))
 
 
+ODD_STYLES = {
+    "a control character": (b'formatCode="0"', b'formatCode="0&quot;\x01&quot;"'),
+    "not a character": (b'formatCode="0"', 'formatCode="0\ufffe"'.encode()),
+    "a reference to none": (b'formatCode="0"', b'formatCode="0&#1;"'),
+    "no text": (b'formatCode="0"', b'formatCode="0\xff"'),
+    "no number": (b'numFmtId="164" fontId', b'numFmtId="abc" fontId'),
+    "an endless number": (b'numFmtId="164" fontId', b'numFmtId="' + b"9" * 9000 + b'" fontId'),
+}
+
+
+@pytest.mark.parametrize(("given", "odd"), ODD_STYLES.values(), ids=ODD_STYLES)
+def test_how_a_number_of_a_workbook_is_shown_as_no_program_says_it(tmp_path, given, odd):
+    less = workbook_of(tmp_path / "less.xlsx", ROWS)
+    made, more = workbook_of(tmp_path / "made.xlsx", [*ROWS, [(1, "0000"), *ROWS[0][1:]]]), tmp_path / "more.xlsx"
+    with zipfile.ZipFile(made) as archive, zipfile.ZipFile(more, "w") as changed:
+        for name in archive.namelist():
+            content = archive.read(name).replace(b'formatCode="0000"', b'formatCode="0"')
+            assert given in content or name != "xl/styles.xml"
+            changed.writestr(name, content.replace(given, odd))
+    check(*(partial(seal, path, SCHEMAS["numbered classes"]) for path in (more, less)))
+
+
 def test_a_record_far_below_the_others_is_one_record(tmp_path):
     less, more = workbook_of(tmp_path / "less.xlsx", ROWS), workbook_of(tmp_path / "more.xlsx", ROWS)
     made = openpyxl.load_workbook(more)
@@ -266,6 +288,23 @@ def test_a_file_of_a_statistics_program(tmp_path, monkeypatch, kind, schema, col
     more = statistics_of(tmp_path / f"more{kind}", [*rows[:7], odd, *rows[7:]], b"\xff\xfeab")
     less = statistics_of(tmp_path / f"less{kind}", rows, b"")
     check(*(partial(seal, path, with_day) for path in (more, less)))
+
+
+@pytest.mark.parametrize(("release", "order"), [(117, "<"), (118, "<"), (118, ">"), (119, "<")])
+def test_a_long_text_of_stata(tmp_path, monkeypatch, release, order):
+    monkeypatch.setattr(statistics, "PART_ROWS", 5)
+    word = "é" if release > 117 else "e"
+    rows = [[1.0, word * (place % 3), 1.0, "yes"] for place in range(2 * N_ROWS)]
+    paths = [tmp_path / f"{name}.dta" for name in ("more", "less")]
+    for path, own in zip(paths, ([*rows[:7], [1.0, "zzzz", 1.0, "yes"], *rows[7:]], rows), strict=True):
+        frame = pd.DataFrame(own, columns=["x", "c", "k", "target"])
+        frame.to_stata(path, version=release, byteorder=order, convert_strl=["c", "target"], write_index=False)
+    made = paths[0].read_bytes()
+    for odd in (b"\x81\xff\xfe\xc3", b"\0\xff\xfe\xc3"):
+        paths[0].write_bytes(made.replace(b"zzzz", odd))
+        check(*(partial(seal, path, SCHEMAS["buckets"]) for path in paths))
+    read = joined(tables.open_reader(paths[1]).parts(Asked(SCHEMAS["buckets"])))
+    assert read.features.column("c").to_pylist() == [row[1] for row in rows]
 
 
 def test_a_line_that_is_to_blame_is_not_named_by_a_fit(tmp_path):

@@ -1,10 +1,10 @@
 """The codes of categories that are compared as texts: buckets by a public hash, and the index in a learnt list. Sees rows.
 
-One rule gives the text of a value in every backend. Text is itself. A whole number of 64 bits, with a sign or without, is
-its decimal digits: 17, 17.0 and Decimal("17.00") are "17", a minus zero is "0", truth values are "1" and "0". So a column
-of whole numbers is read alike with and without a missing value, for which many libraries turn it into floats. None, NaN and
-the missing values of pandas are missing. Anything else has no text and counts as "other": 3.5, bytes, lists, text that
-UTF-8 cannot hold, and whatever cannot be read.
+One rule gives the text of a value in every backend. Text is itself, up to ``LONGEST_TEXT`` characters. A whole number of 64
+bits, with a sign or without, is its decimal digits: 17, 17.0 and Decimal("17.00") are "17", a minus zero is "0", truth
+values are "1" and "0". So a column of whole numbers is read alike with and without a missing value, for which many libraries
+turn it into floats. None, NaN and the missing values of pandas are missing. Anything else has no text and counts as "other":
+3.5, bytes, lists, text that UTF-8 cannot hold, and whatever cannot be read.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ import numpy as np
 from narwhals.dependencies import get_pandas
 
 from dpforest.records.columns import asking, distinct, to_indices
-from dpforest.schema import Categorical
+from dpforest.schema import LONGEST_TEXT, Categorical
 
 # Whole numbers that have a text: those that 64 bits hold, with or without a sign.
 LEAST_WHOLE, MOST_WHOLE = -(1 << 63), (1 << 64) - 1
@@ -110,7 +110,7 @@ def to_text(value: Any) -> Any:
         value, kind = np.longdouble.__float__(value), float
     if issubclass(kind, str):
         str.encode(value)  # raises if UTF-8 cannot hold it
-        return str.__str__(value)
+        return str.__str__(value)[:LONGEST_TEXT]
     if issubclass(kind, int):
         return _digits(int.__int__(value))
     if issubclass(kind, float):

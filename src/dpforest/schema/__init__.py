@@ -4,6 +4,7 @@ from dpforest.schema.format import ALWAYS_MISSING, Format
 from dpforest.schema.kinds import (
     BUCKETS,
     FINE_STEPS,
+    LONGEST_TEXT,
     MOST_NUMBER,
     SECONDS_OF_DAY,
     TARGET_STEPS,
@@ -29,6 +30,7 @@ __all__ = [
     "ALWAYS_MISSING",
     "BUCKETS",
     "FINE_STEPS",
+    "LONGEST_TEXT",
     "MOST_FILE_BYTES",
     "MOST_NUMBER",
     "SECONDS_OF_DAY",

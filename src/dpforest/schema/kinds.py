@@ -19,6 +19,9 @@ FINE_STEPS = 1 << 16
 MOST_NUMBER = 2.0**63
 # The number of buckets of a categorical feature without a list, and what it may be: a byte of the hash is divided evenly.
 BUCKETS = 64
+# Texts of categories without a list are told apart by so many characters: no batch of them is longer than Arrow or a driver
+# can hold, whatever a single record has.
+LONGEST_TEXT = 4_000
 BUCKET_NUMBERS = (2, 4, 8, 16, 32, 64, 128, 256)
 # A date without bounds lies between these; dates beyond count as these.
 FIRST_DATE, LAST_DATE = "1900-01-01", "2100-01-01"

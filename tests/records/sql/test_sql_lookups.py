@@ -10,7 +10,8 @@ from tests.support.coded import fetched
 from dpforest import Categorical, Classes, Numeric, Schema
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees
-from dpforest.records.columns import read_columns, read_target
+from dpforest.records.categories import text_codes
+from dpforest.records.columns import read_columns, read_target, to_objects
 from dpforest.records.memory.vault import Vault, encode
 from dpforest.records.sql import scales as sql_scales
 from dpforest.records.sql.codes import LONG_LIST, feature_codes, target_code
@@ -146,11 +147,11 @@ PLACES = ["A", "a", "B", "W3", "q", "Å", None]
 
 
 def codes_and_texts(rows):
-    """The codes of a column that takes letters of both cases for the same, by a long list and a short one; and its texts."""
+    """The codes of a column that folds cases, by a long list, a short one and none; and its texts."""
     schema = Schema({"x": Categorical(FOLDED)}, Classes(["0", "1"], name="y"))
-    short = Schema({"x": Categorical(FOLDED[:3])}, schema.target)
+    others = (Schema({"x": part}, schema.target) for part in (Categorical(FOLDED[:3]), Categorical()))
     session, found = Session(rows.get_backend(), None), []
-    for each in (schema, short):
+    for each in (schema, *others):
         codes = feature_codes(rows, Domain.of(each, Grid()), session.backend.name)
         assert bool(codes["c0"].joined) == (each is schema)
         found.append(fetched(session, rows, codes, "at")["c0"].tolist())
@@ -160,9 +161,10 @@ def codes_and_texts(rows):
 
 
 def assert_characters_decide(rows):
-    long, short, texts = codes_and_texts(rows)
+    long, short, buckets, texts = codes_and_texts(rows)
     assert long == [1, 0, *[len(FOLDED)] * 4, len(FOLDED) + 1]
     assert short == [1, 0, 3, 3, 3, 3, 4]
+    assert buckets == text_codes(to_objects(PLACES), Categorical()).tolist()
     assert texts == dict.fromkeys(PLACES[:-1], 1)
 
 

@@ -6,6 +6,7 @@ missing. Dates are counted here: a date that is beyond what Python can hold must
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from dpforest.common.progress import Step
 from dpforest.errors import MissingExtraError, TableError
 from dpforest.records.files.cell_text import NO_TEXT, cell_text
+from dpforest.records.files.long_texts import LongTexts
 from dpforest.records.reader import Progress
 from dpforest.records.text import is_number
 from dpforest.schema import Date, Schema
@@ -60,9 +62,14 @@ class Statistics:
     def batches(self, types: pa.Schema, progress: Progress) -> Iterator[pa.Table]:
         names = {self._raw(name): name for name in types.names}
         n_rows, n_done = self._head.number_rows, 0
+        long = {raw: name for raw, name in names.items() if name in self._long.columns}
+        short = [raw for raw in names if raw not in long]
         while True:
-            found = self._read(row_offset=n_done, row_limit=PART_ROWS, usecols=list(names), **self._as_bytes)[0]
-            columns = {name: self._column(np.asarray(found[raw]), types.field(name)) for raw, name in names.items()}
+            found = self._read(row_offset=n_done, row_limit=PART_ROWS, usecols=short, **self._as_bytes)[0] if short else {}
+            with self._damaged():
+                n_left = min(PART_ROWS, (n_rows or 0) - n_done)
+                found |= {raw: self._long.column(name, n_done, n_left) for raw, name in long.items()}
+            columns = {name: self._column(found[raw], types.field(name)) for raw, name in names.items()}
             n_read = len(next(iter(columns.values())))
             if n_read:
                 yield pa.table(columns).select(types.names)
@@ -75,6 +82,20 @@ class Statistics:
     def _head(self) -> Any:
         return self._read(metadataonly=True)[1]
 
+    @cached_property
+    def _long(self) -> LongTexts:
+        with self._damaged():
+            return LongTexts.of(self.path, self._head.column_names)
+
+    @contextmanager
+    def _damaged(self) -> Iterator[None]:
+        """Turn whatever a reader raises into a ``TableError``: its own message could quote a value."""
+        try:
+            yield
+        except Exception:
+            kind = self.path.suffix.lower()
+            raise TableError(f"{self.path} cannot be read as a file of the kind {kind}: it is damaged.") from None
+
     def _read(self, **settings: Any) -> tuple[dict[str, Any], Any]:
         try:
             import pyreadstat
@@ -83,14 +104,13 @@ class Statistics:
         if not self.path.is_file():
             raise TableError(f"There is no file {self.path}.")
         read: Callable[..., Any] = getattr(pyreadstat, READERS[self.path.suffix.lower()])
-        try:
+        with self._damaged():
             return read(str(self.path), output_format="dict", disable_datetime_conversion=True, **settings)
-        except Exception:  # whose own message could quote a value
-            kind = self.path.suffix.lower()
-            raise TableError(f"{self.path} cannot be read as a file of the kind {kind}: it is damaged.") from None
 
     def _type(self, name: str, schema: Schema | None) -> pa.DataType:
-        if self._is_labelled(name, schema) or self._head.readstat_variable_types[name] == "string":
+        if self._head.readstat_variable_types[name] == "string":
+            return pa.large_string()  # some rows may hold more than 2 GiB
+        if self._is_labelled(name, schema):
             return pa.string()
         unit, is_moment = self._unit(name)
         if unit is not None:
@@ -112,20 +132,20 @@ class Statistics:
         begins = next((each for each in formats if form.startswith(each)), None)
         return (None if begins is None else formats[begins]), begins in MOMENTS
 
-    def _column(self, values: np.ndarray, field: pa.Field) -> pa.Array:
+    def _column(self, values: list[Any], field: pa.Field) -> pa.Array:
         if self._head.readstat_variable_types[field.name] == "string":
             return self._texts(values, field.name)
-        numbers = values.astype(np.float64)
+        numbers = np.asarray(values).astype(np.float64)
         if pa.types.is_string(field.type):
             return self._labels(numbers, field.name)
         if pa.types.is_temporal(field.type):
             return self._dates(numbers, field)
         return pa.array(numbers, from_pandas=True).cast(field.type, safe=False)
 
-    def _texts(self, values: np.ndarray, name: str) -> pa.Array:
+    def _texts(self, values: list[Any], name: str) -> pa.Array:
         """Texts, or their labels; ``NO_TEXT`` where bytes are no text of the file's encoding."""
         labels = self._head.variable_value_labels.get(name, {})
-        coded = pa.array(values, pa.string(), from_pandas=True).dictionary_encode()
+        coded = pa.array(values, pa.large_string()).dictionary_encode()
 
         def read(raw: str) -> bytes:
             try:
@@ -134,7 +154,7 @@ class Statistics:
                 return NO_TEXT
             return labels.get(text, text).encode()
 
-        words = pa.array([read(raw) for raw in coded.dictionary.to_pylist()], pa.binary()).view(pa.string())
+        words = pa.array([read(raw) for raw in coded.dictionary.to_pylist()], pa.large_binary()).view(pa.large_string())
         return pc.take(words, coded.indices)
 
     def _labels(self, numbers: np.ndarray, name: str) -> pa.Array:

@@ -18,8 +18,8 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 # Numbers of the formats of dates and times that need not be declared, and of the one of durations.
-DATES = {*range(14, 23), *range(27, 37), 45, 47, *range(50, 59)}
-DURATIONS = {46}
+DATES = {*map(str, (*range(14, 23), *range(27, 37), 45, 47, *range(50, 59)))}
+DURATIONS = {"46"}
 # In a declared format: what is shown as it stands, parts that count hours or so on beyond a day, and other brackets.
 SHOWN = re.compile(r'"[^"]*"|\\.|_.|\*.')
 COUNTING = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
@@ -138,7 +138,7 @@ def _entry(archive: zipfile.ZipFile, place: str) -> Any:
 
 def _parsed(archive: zipfile.ZipFile, place: str) -> Element:
     with _entry(archive, place) as stream:
-        return ElementTree.parse(stream).getroot()
+        return ElementTree.parse(_Allowed(stream)).getroot()
 
 
 def _related(archive: zipfile.ZipFile, place: str) -> dict[str, tuple[str, str]]:
@@ -203,10 +203,10 @@ def _kinds(styles: Element) -> list[str]:
     """What the numbers of cells of each style stand for."""
     declared = {each.get("numFmtId"): each.get("formatCode", "") for each in styles.iter() if _name(each) == "numFmt"}
     used = [xf.get("numFmtId", "0") for each in styles if _name(each) == "cellXfs" for xf in each]
-    return [_kind(declared[number]) if number in declared else _known_kind(int(number)) for number in used]
+    return [_kind(declared[number]) if number in declared else _known_kind(number) for number in used]
 
 
-def _known_kind(number: int) -> str:
+def _known_kind(number: str) -> str:
     return "date" if number in DATES else "duration" if number in DURATIONS else "number"
 
 

@@ -150,7 +150,7 @@ def _open_postgres(where: Address) -> Any:
     import ibis
 
     with no_connection(where):
-        return ibis.postgres.connect(**where.account, database=where.database)
+        return ibis.postgres.connect(**where.account, database=where.database, client_encoding="UTF8")
 
 
 @contextmanager

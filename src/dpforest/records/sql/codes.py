@@ -114,8 +114,14 @@ def check_names(engine: str, schema: Schema) -> None:
             raise TableError(f"Spark would replace a part of {shown(name)} in queries. Rename it, for example in a view.")
 
 
-def check_lists(schema: Schema) -> None:
-    """Raise ``TableError`` for a list of categories that no query can hold."""
+def check_lists(engine: str, schema: Schema) -> None:
+    """Raise ``TableError`` for a list that no query can hold, or that an engine is not known to learn by characters."""
+    if schema.learnt and engine not in READERS:
+        raise TableError(
+            f"Column {schema.learnt[0]!r} is declared Categorical(learn=True), and lists are learnt in DuckDB and "
+            f"PostgreSQL only, not in {engine!r}, which may take texts for the same that are not, and name them all after "
+            "one record. List the categories, if they are public, or fit a Parquet file of the table."
+        )
     if name := too_long(schema):
         raise TableError(
             f"The list of categories of column {name!r} is too long: in a database the most is {MOST_TABLED - 2}. Give the "

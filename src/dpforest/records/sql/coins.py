@@ -19,7 +19,6 @@ from fractions import Fraction
 from dpforest.mechanisms import Entropy
 from dpforest.records.draws import poisson_shares
 from dpforest.records.sql.expressions import joined, steps
-from dpforest.records.sql.texts import HEX
 
 BITS = 60  # of a word, which a whole number of 64 bits with a sign holds
 KEY_BYTES = 32
@@ -56,7 +55,7 @@ def _word(key: str, numbers: Sequence[str], engine: str) -> str:
         return f"CAST('0x' || {digits} AS BIGINT)"
     if engine == "postgres":
         return f"CAST(CAST('x' || {digits} AS BIT({BITS})) AS BIGINT)"
-    places = (f"(POSITION(SUBSTR({digits}, {n}, 1) IN '{HEX}') - 1)" for n in range(1, n_digits + 1))
+    places = (f"(POSITION(SUBSTR({digits}, {n}, 1) IN '0123456789abcdef') - 1)" for n in range(1, n_digits + 1))
     return " + ".join(f"CAST({place} AS BIGINT) * {16 ** (n_digits - 1 - n)}" for n, place in enumerate(places))
 
 

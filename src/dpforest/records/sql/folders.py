@@ -56,8 +56,8 @@ def folder_texts(path: str) -> dict[str, pa.ChunkedArray]:
 
 def _values_of_files(path: str) -> dict[str, dict[str, str | None]]:
     """The values that the folders of each file are named after, by the absolute path of the file."""
-    # Ibis makes paths absolute, and files are found again by theirs.
-    found = sorted(map(os.path.abspath, glob(path, recursive=True)))
+    # Ibis makes paths absolute, and files are found again by theirs. A folder may be named after a value with any ending.
+    found = sorted(os.path.abspath(each) for each in glob(path, recursive=True) if os.path.isfile(each))
     if not found:
         raise TableError(f"There is no file {path}.")
     return {file: values_of(_folders(path, file)) for file in found}

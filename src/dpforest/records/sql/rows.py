@@ -24,9 +24,9 @@ from dpforest.records.sql.dates import check_dates, in_utc
 from dpforest.records.sql.folders import folder_texts
 from dpforest.records.sql.numbers import is_missing, to_real
 from dpforest.records.sql.session import Session, refusing
-from dpforest.records.sql.streams import stream, types_in
+from dpforest.records.sql.streams import check_encoding, stream, types_in
 from dpforest.records.sql.texts import text_of
-from dpforest.schema import Categorical, Feature, Target
+from dpforest.schema import LONGEST_TEXT, Categorical, Classes, Feature, Target
 
 LOST = "The database could not answer a query, or the connection was lost."
 
@@ -71,6 +71,7 @@ class DatabaseTable:
             require_columns(list(table.columns), asked.besides, "the table", "that was asked for")
             empty_columns(table, asked.declared) if asked.any_type else check_columns(table, schema, asked.with_target)
             check_dates(table.get_backend().name, table, schema)
+            check_encoding(table.get_backend())
             session = Session(table.get_backend(), temporary=False)
             if not asked.any_type:
                 check_reading(table, schema, session, asked.with_target)
@@ -107,6 +108,14 @@ class _Chosen:
             found["t0"] = _as_read(self.table[self.asked.schema.target.name], self.asked.schema.target)
         return found | {f"b{index}": self.table[name] for index, name in enumerate(self.asked.besides)}
 
+    @property
+    def longest(self) -> int:
+        """The number of characters that tell a text from all that are listed, and from others in buckets."""
+        schema = self.asked.schema
+        parts = [each.categories for each in schema.features.values() if isinstance(each, Categorical)]
+        listed = [*parts, schema.target.labels if isinstance(schema.target, Classes) else ()]
+        return max(LONGEST_TEXT, *(len(value) for values in listed for value in values if isinstance(value, str)), 0)
+
     def part(self, rows: pa.Table, types: Mapping[str, str]) -> Part:
         """Rows by short names as a part; the types of other columns in the database are noted with their fields."""
         engine = self.table.get_backend().name
@@ -128,12 +137,9 @@ def _parts(chosen: _Chosen, session: Session, progress: Progress) -> Iterator[Pa
             columns = chosen.table.select(**chosen.values())
             text = str(session.backend.compile(columns))
             types = types_in(session.backend, text)
-        # Texts of any type, such as an enumeration or one that is filled up with blanks, as plain text.
         read = {name: _arrow_type(name, dtype) for name, dtype in columns.schema().items()}
-        fetched = [f"CAST({name} AS TEXT) AS {name}" if kind == pa.string() else name for name, kind in read.items()]
-        query = f"SELECT {', '.join(fetched)} FROM ({text}) AS rows"
         n_done = 0
-        with closing(stream(session.backend, query, read)) as batches:
+        with closing(stream(session.backend, text, read, chosen.longest)) as batches:
             while True:
                 with refusing(LOST):
                     rows = next(batches, None)

@@ -16,8 +16,10 @@ import numpy as np
 from ibis.expr.operations import SQLQueryResult
 
 from dpforest.errors import ParameterError, TableError
+from dpforest.records.files.cell_text import NO_TEXT
 from dpforest.records.memory.counter import Guarded
 from dpforest.records.sql.expressions import READERS
+from dpforest.records.sql.streams import as_bytes, decoder
 
 # Engines whose temporary tables hold rows. Those of others may be views, in which every query would draw anew.
 KEEPERS = ("duckdb", "postgres")
@@ -188,8 +190,12 @@ class Session(Guarded):
     def fetch_texts(self, select: str, source: Relation) -> dict[str, int]:
         """The result of a query about ``source`` that gives a number ``n`` for each ``text``."""
         with refusing("The database could not answer a query, or the connection was lost."):
-            found = self._answer(select, source)
-            return dict(zip(map(str, found["text"]), map(int, found["n"]), strict=True))
+            if self.backend.name != "postgres":
+                found = self._answer(select, source)
+                return dict(zip(map(str, found["text"]), map(int, found["n"]), strict=True))
+            found = self._answer(f"SELECT {as_bytes('text')} AS text, n FROM ({select}) AS counted", source)
+            texts = map(decoder(self.backend.con), found["text"])
+            return {text.decode(): int(n) for text, n in zip(texts, found["n"], strict=True) if text not in (None, NO_TEXT)}
 
     def _answer(self, select: str, source: Relation) -> dict[str, Any]:
         """The columns of a query's result."""

@@ -11,9 +11,8 @@ import ibis
 from dpforest.errors import TableError
 from dpforest.records.categories import LEAST_WHOLE, MOST_WHOLE, bucket_finder
 from dpforest.records.sql.numbers import real, to_real
-from dpforest.schema import Categorical, Schema
+from dpforest.schema import LONGEST_TEXT, Categorical, Schema
 
-HEX = "0123456789abcdef"
 # Texts whose buckets an engine must know: of one, two, three and four bytes for a character, and none.
 KNOWN = ("17", "é", "東京", "😀", "")
 # The least float that a whole number of 64 bits with a sign cannot be.
@@ -31,7 +30,7 @@ def text_of(column: Any) -> Any:
     """The text of each value; null where it has none, be it missing or "other"."""
     dtype = column.type()
     if dtype.is_string():
-        return column
+        return column.left(LONGEST_TEXT)
     if dtype.is_boolean():
         column = column.cast("int32")
     elif dtype.is_decimal():
@@ -73,8 +72,10 @@ def _text_of_decimal(value: Any) -> Any:
 
 def bucket_of(text: Any, n_buckets: int) -> Any:
     """The bucket of each text, as ``categories.bucket_finder`` finds it."""
-    digits = [ibis.literal(HEX).find(md5(text).substr(index, 1)) for index in (0, 1)]
-    return (digits[0] * 16 + digits[1]) % n_buckets
+    # By the numbers of letters: where a collation is not deterministic, PostgreSQL stops at a search for a letter.
+    letters = [md5(text).substr(index, 1).ascii_str() for index in (0, 1)]
+    first, second = (letter % 16 + (letter > ord("9")).ifelse(9, 0) for letter in letters)
+    return (first * 16 + second) % n_buckets
 
 
 def check_md5(backend: Any, schema: Schema) -> None:

@@ -92,7 +92,7 @@ class SqlVault(Guarded):
         check_columns(table, schema)
         check_dates(backend.name, table, schema)
         check_names(backend.name, schema)
-        check_lists(schema)
+        check_lists(backend.name, schema)
         check_md5(backend, schema)
         session, persons = Session(backend, temporary), None if people is None else Persons(groups, people.most)
         try:

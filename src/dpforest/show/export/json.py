@@ -6,7 +6,7 @@ import numpy as np
 
 from dpforest.common.jsonable import to_json
 from dpforest.forest.tree import Forest
-from dpforest.schema import Categorical, Date
+from dpforest.schema import LONGEST_TEXT, Categorical, Date
 from dpforest.schema.domain import Domain
 from dpforest.show.export.listed import json_value
 from dpforest.show.export.splits import Split, Splits
@@ -15,8 +15,9 @@ FORMAT = "dpforest-release"
 VERSION = 1
 # How a stranger finds the code of a value whose categories are compared as texts.
 TEXT_RULE = (
-    "The text of a value: text is itself; a whole number from -2**63 to 2**64 - 1, of any type, is its decimal digits (17 "
-    "and 17.0 are '17', true is '1', minus zero is '0'); null and NaN are missing; anything else has no text."
+    f"The text of a value: text is itself, up to {LONGEST_TEXT} characters; a whole number from -2**63 to 2**64 - 1, of any "
+    "type, is its decimal digits (17 and 17.0 are '17', true is '1', minus zero is '0'); null and NaN are missing; anything "
+    "else has no text."
 )
 BUCKET_RULE = (
     f"{TEXT_RULE} The code of a text is its bucket: the first two hex digits of the MD5 of its UTF-8 bytes, read as a "

@@ -13,7 +13,7 @@ import numpy as np
 from dpforest.common.text import unlike
 from dpforest.errors import ParameterError, shown
 from dpforest.forest.tree import Forest
-from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Date
+from dpforest.schema import LONGEST_TEXT, SECONDS_OF_DAY, Bounded, Categorical, Date
 from dpforest.schema.calendar import FIRST_SECOND, LAST_SECOND
 from dpforest.schema.domain import Derived, Domain
 from dpforest.show.export.listed import is_number, kind_of, none_code, texts_of, valid_text
@@ -157,7 +157,8 @@ def _text(value: str, column: str) -> str:
 
 def _bucket(text: str, n_buckets: int) -> str:
     """The expression for the bucket of a text: a number below 256 in two hex digits, modulo the number of buckets."""
-    high, low = (f"(POSITION(SUBSTRING(MD5({text}), {place}, 1) IN '0123456789abcdef') - 1)" for place in (1, 2))
+    digits = f"MD5(LEFT({text}, {LONGEST_TEXT}))"
+    high, low = (f"(POSITION(SUBSTRING({digits}, {place}, 1) IN '0123456789abcdef') - 1)" for place in (1, 2))
     return f"({high} * 16 + {low}) % {n_buckets}"
 
 
