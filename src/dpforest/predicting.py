@@ -19,8 +19,7 @@ CHUNK_ROWS = 1 << 14
 
 def predict_shares(model: Any, forest: Forest, X: Any) -> np.ndarray:
     """Shares ``(n_records, n_values)`` that the forest of a fitted estimator gives records, each row summing to 1."""
-    if len(getattr(X, "shape", ())) == 2:
-        _check_names(model, X)
+    check_names(model, X)
     columns = read_columns(X, model.schema_)
     n_records = len(columns[0])
     if n_records == 0:
@@ -44,11 +43,13 @@ def decide_labels(model: Any, forest: Forest, X: Any) -> np.ndarray:
     return forest.decide(shares, codes)
 
 
-def _check_names(model: Any, X: Any) -> None:
+def check_names(model: Any, X: Any) -> None:
     """Raise unless a table has the columns that a model was fitted with, in their order, as scikit-learn checks it.
 
     A missing column for which the table has one of much the same name is an error that asks whether that is meant.
     """
+    if len(getattr(X, "shape", ())) != 2:  # a list, which has no names
+        return
     try:
         validate_data(model, header_of(X, model.schema_), reset=False, skip_check_array=True)
     except ValueError as error:

@@ -23,7 +23,7 @@ from tests.support.chances import at_least, seed_coins
 from tests.support.encoded import opened
 from tests.support.scored import FEATURES, LABELS, classifier, classifier_of_two, regressor, rows, two
 
-from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Schema
+from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import ParameterError
 from dpforest.evaluation import evaluate_privately, evaluate_public, scoring
 from dpforest.evaluation.cells import Cells
@@ -281,3 +281,16 @@ def test_a_budget_that_is_none_is_refused(classifier, epsilon):
     model, X, y = classifier
     with pytest.raises(ParameterError):
         evaluate_privately(model, X, y, epsilon)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1])
+def test_what_is_said_of_names_does_not_depend_on_whether_there_are_rows(n_rows):
+    model = DPForestClassifier(Schema({"x": Numeric(0, 1)}, Classes([0, 1])), epsilon=20).fit(np.eye(1), [1])
+    with pytest.warns(UserWarning, match="fitted without feature names") as said:
+        evaluate_privately(model, pd.DataFrame({"x": [0.5] * n_rows}), [1] * n_rows, epsilon=1.0)
+    assert len(said) == 1
+    with pytest.raises(ValueError, match="z"):
+        evaluate_privately(
+            DPForestClassifier(model.schema, epsilon=20).fit(pd.DataFrame({"x": [0.5]}), [1]),
+            pd.DataFrame({"z": [0.5] * n_rows}), [1] * n_rows, epsilon=1.0,
+        )  # fmt: skip

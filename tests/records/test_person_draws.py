@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import subprocess
+import sys
 from collections import Counter
 from uuid import UUID
 
@@ -149,3 +151,10 @@ def test_rows_without_a_target_take_nobodys_place():
     kept = People(2, Entropy()).leave_out([read_ids(["a"] * 5)], target)
     assert kept.tolist() == target.tolist()
     assert kept.dtype == target.dtype
+
+
+def test_bytes_are_no_text_and_are_never_compared_with_one():
+    """Python can be told to stop at such a comparison, so that one id would end a fit."""
+    code = "from dpforest.records.people import person_indices, read_ids; print(person_indices(read_ids(['p', b'p', b'p'])))"
+    done = subprocess.run([sys.executable, "-bb", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[0", "1", "1]"]

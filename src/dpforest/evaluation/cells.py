@@ -3,6 +3,7 @@
 Hands tables on to ``records`` and never looks into them.
 """
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ import numpy as np
 from dpforest.errors import ParameterError, shown
 from dpforest.evaluation.bins import DECIDES, edges_of
 from dpforest.evaluation.subgroups import Subgroups, subgroups_of
+from dpforest.predicting import check_names
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.people import People
@@ -107,9 +109,14 @@ class Cells:
             Assumes: the models were released before; with ``people`` what that assumes.
         """
         tally = Tally(self.shape, people)
-        for X, y, ids in parts:
+        for number, (X, y, ids) in enumerate(parts):
+            for model in (self.model, self.other) if number == 0 else ():
+                if model is not None:
+                    check_names(model, X)
             if len(X):
-                self._add(tally, X, y, ids)
+                with warnings.catch_warnings():  # whether there are rows may show by no warning of theirs
+                    warnings.simplefilter("ignore")
+                    self._add(tally, X, y, ids)
         return tally.sealed()
 
     def _add(self, tally: Tally, X: Any, y: Any, ids: Any) -> None:

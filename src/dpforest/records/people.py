@@ -134,6 +134,8 @@ def _to_id(value: Any) -> Any:
     """The id as a value of Python; None if it is missing or of a type that an id cannot have."""
     if type(value) in NUMPY_IDS:
         value = value.item()
+    if type(value) is bytes:  # in a tuple: Python can be told to warn when bytes are compared with text, or to stop
+        return ("bytes", value.hex())
     # NaN is not equal to itself. A tuple may hold it, and be its own person in each row.
     return value if type(value) in IDS and value == value else None
 

@@ -81,8 +81,8 @@ def _written(own: Any) -> Any:
 
 def home_of(own: Any, n_homes: int) -> int:
     """The home of an id, the same for equal ids on all workers: Python hashes equal numbers alike, and text by a secret."""
-    if isinstance(own, str | bytes):
-        text = own.encode("utf-8", "surrogatepass") if isinstance(own, str) else own
+    if isinstance(own, str | tuple):
+        text = own.encode("utf-8", "surrogatepass") if isinstance(own, str) else bytes.fromhex(own[1])
         return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") % n_homes
     return hash(own) % n_homes
 
