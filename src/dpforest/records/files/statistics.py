@@ -5,6 +5,7 @@ digits of values that have none; it is the codes where the schema declares numbe
 missing. Dates are counted here: a date that is beyond what Python can hold must not become an error.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpforest.common.progress import Step
+from dpforest.common.progress import in_parts
 from dpforest.errors import MissingExtraError, TableError
 from dpforest.records.files.cell_text import NO_TEXT, cell_text
 from dpforest.records.reader import Progress
@@ -59,7 +60,7 @@ class Statistics:
 
     def batches(self, types: pa.Schema, progress: Progress) -> Iterator[pa.Table]:
         names = {self._raw(name): name for name in types.names}
-        n_rows, n_done = self._head.number_rows, 0
+        show, n_done = in_parts("reading the table", self._head.number_rows or math.inf, progress), 0
         while True:
             found = self._read(row_offset=n_done, row_limit=PART_ROWS, usecols=list(names), **self._as_bytes)[0]
             columns = {name: self._column(np.asarray(found[raw]), types.field(name)) for raw, name in names.items()}
@@ -67,7 +68,7 @@ class Statistics:
             if n_read:
                 yield pa.table(columns).select(types.names)
             n_done += n_read
-            progress(Step("reading the table", n_done, n_rows or 0, "rows"))
+            show(n_done)
             if n_read < PART_ROWS:
                 return
 
