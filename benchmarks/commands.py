@@ -1,5 +1,6 @@
 """The commands of ``dpforest bench``, one for each benchmark, with its own options."""
 
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from dpforest.cli.console import errors, output, print_json, steps
+from dpforest.errors import RepeatedFitWarning
+
+warnings.simplefilter("ignore", RepeatedFitWarning)  # all tables are public
 
 # Columns of a row on the papers that the table's title and first column say, or that only the page has room for.
 SHORT = {"no privacy, same system": "ε = ∞", "no privacy, random forest": "forest", "always the same answer": "guess"}

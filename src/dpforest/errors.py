@@ -121,11 +121,15 @@ class MissingExtraError(DPForestError, ImportError):
 
 
 class LeakWarning(UserWarning):
-    """An algorithm opened exact values, so the model is not private."""
+    """Exact values were opened, or noise can be undone, so the model is not private."""
 
 
 class UncoveredWarning(UserWarning):
     """Something was learnt from the same rows before the fit, which the guarantee does not cover."""
+
+
+class RepeatedFitWarning(UncoveredWarning):
+    """Fits without a budget were made on one table, or by clones of one estimator, and their losses add up."""
 
 
 class ChangedModelWarning(UserWarning):

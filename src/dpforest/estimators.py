@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpforest.budget import Budget
+from dpforest.common.spending import Spending
 from dpforest.errors import ModelFileError, ParameterError
 from dpforest.fitting import fit_estimator, seal_elsewhere, seal_table
 from dpforest.forest.tree import Forest
@@ -29,7 +30,7 @@ from dpforest.records.people import People
 from dpforest.schema import Bounded, Classes, Schema
 
 
-class _DPForest(BaseEstimator):
+class _DPForest(Spending):
     """All that the classifier and the regressor have in common."""
 
     ledger_: Ledger
@@ -88,7 +89,7 @@ class _DPForest(BaseEstimator):
 
         ``X`` may be the path of a Parquet file or folder, which need not fit in memory; the target is then the column that
         the schema names. Everything is checked before anything is spent; ``progress`` is called with the name of each
-        finished step, and while a file is read with its rows so far: these are for whoever holds the file, not to be logged.
+        finished step, and with each twentieth of a file that was read.
 
         With ``max_rows_per_person`` it is persons that are protected: ``groups`` has the id of each row's person (for a
         file, the name of the column of ids). Rows without an id are left out.
@@ -101,7 +102,7 @@ class _DPForest(BaseEstimator):
             )
         if others:
             raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {next(iter(others))!r}")
-        fit_estimator(self, partial(seal_table, self, X, y, groups), self._make_gate, progress, groups)
+        fit_estimator(self, partial(seal_table, self, X, y, groups), self._make_gate, progress, groups, X)
         return self
 
     def fit_table(self, table: Any, *, groups: str | None = None, progress: Callable[[str], None] | None = None) -> Self:
@@ -114,7 +115,8 @@ class _DPForest(BaseEstimator):
         def seal(schema: Schema, people: People | None) -> SqlVault:
             return SqlVault.seal(table, schema, groups=groups, people=people)
 
-        fit_estimator(self, partial(seal_elsewhere, self, table, seal, groups=groups), self._make_gate, progress, groups)
+        sealed = partial(seal_elsewhere, self, table, seal, groups=groups)
+        fit_estimator(self, sealed, self._make_gate, progress, groups, table)
         return self
 
     def fit_dask(
@@ -135,7 +137,8 @@ class _DPForest(BaseEstimator):
         def seal(schema: Schema, people: People | None) -> DaskVault:
             return DaskVault.seal(table, schema, client, groups=groups, people=people)
 
-        fit_estimator(self, partial(seal_elsewhere, self, table, seal, groups=groups), self._make_gate, progress, groups)
+        sealed = partial(seal_elsewhere, self, table, seal, groups=groups)
+        fit_estimator(self, sealed, self._make_gate, progress, groups, table)
         return self
 
     @staticmethod
@@ -253,7 +256,8 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
     Parameters
     ----------
     schema : Schema or "assume-public"
-        Public facts about the table. Nothing is inferred from the rows, unless ``"assume-public"`` asks for it.
+        Public facts about the table. Nothing is inferred from the rows, unless ``"assume-public"`` asks for it
+        (``fit`` warns).
     epsilon : float
         Budget of one call of ``fit`` for adding or removing one record (or person, see ``max_rows_per_person``); ``inf``
         trains the same forest without privacy.
@@ -269,7 +273,7 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
     recipe_params : dict or None
         Parameters of the recipe.
     random_state : int, RandomState or None
-        For experiments only: a known seed undoes the noise, and ``privacy_.holds`` is False.
+        For experiments only: a known seed undoes the noise; ``fit`` warns, and ``privacy_.holds`` is False.
     n_jobs : int or None
         Threads that count; results do not depend on it.
     max_rows_per_person : int or None

@@ -19,11 +19,13 @@ from sklearn.utils.validation import validate_data
 
 from dpforest.budget.fits import charged, check_budget, outcomes_of_fit, what_a_fit_is
 from dpforest.common.pipelines import learnt_before
+from dpforest.common.spending import added_up
 from dpforest.common.text import percent
 from dpforest.errors import (
     LeakWarning,
     NothingLearntWarning,
     ParameterError,
+    RepeatedFitWarning,
     SchemaError,
     TableError,
     UncoveredWarning,
@@ -72,8 +74,9 @@ def fit_estimator(
     make_gate: Callable[[Ledger, Any], Gate],
     progress: Callable[[str], None] | None,
     groups: Any = None,
+    table: Any = None,
 ) -> None:
-    """Train an estimator on the rows that ``seal`` gives; afterwards it has its fitted attributes."""
+    """Train an estimator on the rows that ``seal`` gives of a table; afterwards it has its fitted attributes."""
     # The day is taken before any row is seen: when a fit ends tells how long it took, and that tells of its rows.
     began, recipe, uncovered = today(), check_parameters(model), learnt_before()
     for note in uncovered:
@@ -100,6 +103,10 @@ def fit_estimator(
     outcomes = [] if model.budget is None else outcomes_of_fit(used, schema, ledger.epsilon, ledger.delta, **shape)
     what = what_a_fit_is(recipe.name, whose["own_recipe"])
     with closing(vault), charged(model.budget, what, outcomes, ledger):
+        # Runs of a search are not counted: how many there were is secret.
+        if model.budget is None and not broken and printed is None and not isinstance(table, Guarded):
+            for note in added_up(model, table, ledger.epsilon, ledger.delta, _unit(model)):
+                warnings.warn(note, RepeatedFitWarning, stacklevel=3)
         # From here on charges are made. They stay on the estimator even if the fit fails, and no older model does.
         for name in FITTED:
             vars(model).pop(name, None)
@@ -113,11 +120,8 @@ def fit_estimator(
     model.privacy_ = _state(model, recipe, gate.entropy, uncovered, earlier, fingerprint=parts, **whose)
     if isinstance(schema.target, Classes):
         model.classes_ = forest.labels
-    if ledger.leaks:
-        reasons = "; ".join(leak.reason for leak in ledger.leaks)
-        warnings.warn(
-            f"The model is not private: {recipe.name!r} opened exact values ({reasons}).", LeakWarning, stacklevel=3
-        )
+    if model.privacy_.reasons and not math.isinf(model.epsilon):  # which says by itself that nothing is protected
+        warnings.warn(f"The model is not private: {'; '.join(model.privacy_.reasons)}.", LeakWarning, stacklevel=3)
     for doubt in released_doubts(forest, schema, ledger):
         warnings.warn(doubt, NothingLearntWarning, stacklevel=3)
 

@@ -1,6 +1,7 @@
 """Tables that are not read as a whole: the same models and predictions, and files that are there complete or not at all."""
 
 import io
+import re
 import time
 
 import numpy as np
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.cli import console
 from dpforest.cli.main import commands
-from dpforest.common.progress import Step
+from dpforest.common.progress import in_parts
 from dpforest.errors import DPForestError
 from dpforest.estimators import _DPForest
 from dpforest.privacy.ledger import Ledger
@@ -282,15 +283,15 @@ def test_compiling_is_shown_while_it_lasts(monkeypatch):
     assert "compiling" not in shown.getvalue().rsplit("level 1 of 3", 1)[1]
 
 
-def test_a_bar_shows_rows_per_second_while_rows_are_read_and_then_vanishes(monkeypatch):
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_progress_shows_no_number_of_rows_and_a_log_no_progress(monkeypatch, is_terminal):
     shown = io.StringIO()
-    monkeypatch.setattr(console, "errors", Console(file=shown, force_terminal=True, width=120, color_system=None))
+    monkeypatch.setattr(console, "errors", Console(file=shown, force_terminal=is_terminal, width=120, color_system=None))
     with console.steps("Training") as progress:
-        for done in (10, 20, 30):
-            progress(Step("rows encoded", done, 30, "rows"))
+        show = in_parts("rows encoded", 7_654_321, progress)
+        for done in (1_000_003, 4_000_037, 7_654_321):
+            show(done)
             time.sleep(0.15)  # for the bar to be drawn
-        progress("level 1 of 3")
-        time.sleep(0.15)
-    assert "Training: rows encoded" in shown.getvalue()
-    assert "rows/s" in shown.getvalue()
-    assert "rows/s" not in shown.getvalue().rsplit("level 1 of 3", 1)[1]
+    assert ("Training: rows encoded: 50 %" in shown.getvalue()) == is_terminal
+    assert not re.search(r"\d{4}|\d,\d|rows/s", shown.getvalue())
+    assert is_terminal or not shown.getvalue()

@@ -8,7 +8,7 @@ import pytest
 from tests.support import naive
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.errors import NothingLearntWarning
+from dpforest.errors import LeakWarning, NothingLearntWarning
 from dpforest.model.doubts import released_doubts, uncertain_range
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
@@ -29,6 +29,7 @@ def fitted(X, y, epsilon=1.0, n_rows=None, make=DPForestClassifier, target=None,
     schema = Schema(FEATURES, target or Classes(["no", "yes"]), n_rows=n_rows)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", LeakWarning)
         model = make(schema, epsilon, **{"random_state": 1, **settings}).fit(X, y)
     assert all(warning.category is NothingLearntWarning for warning in told)
     return model, [str(warning.message) for warning in told]

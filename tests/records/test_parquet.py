@@ -5,7 +5,7 @@ import os
 import tempfile
 from dataclasses import fields
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from threading import current_thread
 
@@ -18,7 +18,6 @@ import pytest
 from tests.support.strategies import MIXED, mixed_table, recipe_of
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.common.progress import Step
 from dpforest.errors import LeakWarning, SchemaError, TableError
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
@@ -377,7 +376,7 @@ def test_codes_are_spilled_to_a_file_without_a_name_and_are_gone_afterwards(tmp_
         assert str(spill) not in maps.read_text()
 
 
-@pytest.mark.parametrize("when", ["rows encoded", "encoded", "level 2 of 3"])
+@pytest.mark.parametrize("when", ["rows encoded: 5 %", "encoded", "level 2 of 3"])
 def test_a_fit_that_fails_in_the_middle_leaves_no_file(tmp_path, spill, when):
     path = written(tmp_path, plain())
 
@@ -407,23 +406,17 @@ def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path, spill, monkeypat
     assert not list(spill.iterdir())
 
 
-@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
-def test_progress_ends_when_all_rows_are_encoded(tmp_path, write):
-    told = []
-    model_of().fit(written(tmp_path, TABLES["unlisted labels"](), write), progress=told.append)
-    steps = [step for step in told if isinstance(step, Step) and step.unit == "rows"]
-    assert {str(step) for step in steps} == {"rows encoded"}
-    assert {step.total for step in steps} == {N_ROWS}
-    done = [step.done for step in steps]
-    assert done == sorted(set(done))
-    assert done[-1] == N_ROWS
-    assert [str(step) for step in told[len(steps) :]] == ["encoded", *(f"level {k} of 3" for k in (1, 2, 3)), "leaves"]
-
-
-def test_a_table_without_rows_tells_no_progress_of_rows(tmp_path):
-    told = []
-    model_of().fit(written(tmp_path, TABLES["no rows"]()), progress=told.append)
-    assert not any(isinstance(step, Step) and step.unit == "rows" for step in told)
+@pytest.mark.parametrize("share", [1, Fraction(1, 3)], ids=["all rows", "a sample"])
+def test_steps_of_progress_tell_neither_the_number_of_rows_nor_of_pieces(tmp_path, share):
+    told = set()
+    for number, (table, write) in enumerate(product(("plain", "unlisted labels", "no rows"), WRITERS.values())):
+        path, steps = tmp_path / str(number), []
+        path.mkdir()
+        vault = ParquetVault.seal(written(path, TABLES[table](), write), CLASSES)
+        vault = vault if share == 1 else vault.sampled(share, Entropy(5))
+        vault.encode(Domain.of(CLASSES, Grid(9)), steps.append)
+        told.add(tuple((str(step), step.done, step.total, step.unit) for step in steps))
+    assert told == {tuple((f"rows encoded: {5 * k} %", k, 20, "rows encoded") for k in range(1, 21))}
 
 
 @pytest.mark.parametrize("n_codes", [256, 257])
@@ -468,17 +461,14 @@ def test_rows_are_counted_without_keeping_anything_of_them(tmp_path):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
-def test_progress_comes_from_the_thread_of_the_caller_and_ends_with_all_rows(tmp_path, n_jobs):
-    steps, threads = [], set()
+def test_progress_comes_from_the_thread_of_the_caller(tmp_path, n_jobs):
+    threads = []
 
     def note(step):
-        steps.append((step.done, step.total))
-        threads.add(current_thread())
+        threads.append(current_thread())
 
     ParquetVault.seal(written(tmp_path, plain()), CLASSES, n_jobs).encode(Domain.of(CLASSES, Grid(9)), note)
-    assert threads == {current_thread()}
-    assert steps == sorted(steps)
-    assert steps[-1] == (N_ROWS, N_ROWS)
+    assert threads == 20 * [current_thread()]
 
 
 @pytest.mark.parametrize("declared", [N_ROWS - 1, N_ROWS + 1])

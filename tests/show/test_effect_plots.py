@@ -9,7 +9,7 @@ from report_models import hostile_model, mean_model, small_model
 
 from dpforest import Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, list_recipes, plots
 from dpforest.common.text import BAND_MEANS, TIMES, brief, percent
-from dpforest.errors import ParameterError
+from dpforest.errors import LeakWarning, ParameterError
 from dpforest.model.effect_values import Effect, Effects, Part
 from dpforest.show.effect_axis import axis_of, band_words, labelled, short_words
 from dpforest.show.plots.canvas import COLOURS, GREY, tinted
@@ -22,9 +22,10 @@ plt = pytest.importorskip("matplotlib.pyplot")
 
 @pytest.fixture(autouse=True)
 def _strict():
-    """Every warning is an error, and figures do not outlive a test."""
+    """Every warning is an error but those of fits, and figures do not outlive a test."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", LeakWarning)
         yield
     plt.close("all")
 

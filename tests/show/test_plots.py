@@ -50,9 +50,10 @@ HOSTILE = [
 
 @pytest.fixture(autouse=True)
 def _strict():
-    """Every warning is an error, and figures do not outlive a test."""
+    """Every warning is an error but those of fits, and figures do not outlive a test."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", LeakWarning)
         yield
     plt.close("all")
 
@@ -336,9 +337,7 @@ def test_the_plot_and_the_report_say_the_same_about_leaves(name, bounded):
     ],
 )
 def test_where_no_noise_is_known_neither_the_plot_nor_the_report_gives_a_share(name, release, settings):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LeakWarning)
-        model = fitted(name, **settings)
+    model = fitted(name, **settings)
     content = report_content(model)["forest"]
     assert content["release"] == Signal.of(model.forest_, model.ledger_).release == release
     assert content["reliability"] is None

@@ -64,7 +64,6 @@ def steps(title: str) -> Iterator[Callable[[str], None]]:
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         _Bar(),
-        _RowsPerSecond(),
         _Elapsed(),
         _TimeLeft(),
     )
@@ -79,7 +78,7 @@ def steps(title: str) -> Iterator[Callable[[str], None]]:
             if counts != counted[0]:
                 # Another kind of work begins: its speed is not that of the one before.
                 counted[0] = counts
-                progress.reset(task, total=counts[1] or None, unit=counts[2])
+                progress.reset(task, total=counts[1] or None)
             if isinstance(step, Step):
                 progress.update(task, completed=step.done)
 
@@ -116,11 +115,6 @@ class _Bar(BarColumn):
 
     def render(self, task: Task) -> Any:
         return super().render(task) if task.total else ""
-
-
-class _RowsPerSecond(ProgressColumn):
-    def render(self, task: Task) -> str:
-        return f"{task.speed:,.0f} rows/s" if task.speed and task.fields.get("unit") == "rows" else ""
 
 
 class _Elapsed(ProgressColumn):

@@ -1,4 +1,8 @@
-"""Progress of long work. It may show numbers of rows, so it is for whoever holds the rows, and never logged or saved."""
+"""Progress of long work. Steps tell no number of rows or bytes, so they may be logged; when they come is another matter."""
+
+from collections.abc import Callable
+
+PARTS = 20
 
 
 class Step(str):
@@ -6,9 +10,29 @@ class Step(str):
 
     done: int
     total: int
-    unit: str  # what is counted, such as "rows"; empty if it need not be said
+    unit: str  # what is counted; a bar begins anew where it changes
 
     def __new__(cls, name: str, done: int, total: int, unit: str = "") -> "Step":
         step = super().__new__(cls, name)
         step.done, step.total, step.unit = done, total, unit
         return step
+
+
+def in_parts(name: str, total: float, progress: Callable[[str], None]) -> Callable[[int], None]:
+    """A function that is told how much of a private ``total`` is done, and shows each twentieth of it once.
+
+    Privacy:
+        Claim: the steps that are shown until all is done are the same, one by one, for every total.
+        Because: each part is shown once and in order, also those that are passed in one stride, and of nothing all is done.
+        Assumes: it ends with a call that says that all is done; the moments of steps are not covered.
+    """
+    n_shown = 0
+
+    def show(n_done: int) -> None:
+        nonlocal n_shown
+        reached = PARTS if n_done >= total else int(PARTS * n_done / total)
+        while n_shown < reached:
+            n_shown += 1
+            progress(Step(f"{name}: {100 * n_shown // PARTS} %", n_shown, PARTS, name))
+
+    return show

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from dpforest.common.progress import Step
+from dpforest.common.progress import in_parts
 from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.forest.tree import Forest
@@ -271,7 +271,7 @@ class ParquetVault(Guarded, Openable):
         codes, n_done = _spilled((domain.n_features, n_kept), domain.dtype), [0] * self._workers.n_jobs
         firsts = [piece.first for piece in self._pieces]
         n_before = (int(np.count_nonzero(kept[first:end])) for first, end in pairwise([*firsts, n_rows]))
-        places = list(accumulate(n_before, initial=0))
+        places, show = list(accumulate(n_before, initial=0)), in_parts("rows encoded", n_rows, progress)
 
         def write(first: int, batch: pa.Table, thread: int, workers: Workers) -> None:
             own, stays = encode(read_columns(batch, self.schema), domain, workers), kept[first : first + batch.num_rows]
@@ -280,11 +280,10 @@ class ParquetVault(Guarded, Openable):
             codes[:, place : place + own.shape[1]] = own
             n_done[thread] += batch.num_rows
             if thread == 0:
-                progress(Step("rows encoded", sum(n_done), n_rows, "rows"))
+                show(sum(n_done))
 
         self._each_batch([*self.schema.features], write)
-        if n_done[0] < n_rows:
-            progress(Step("rows encoded", n_rows, n_rows, "rows"))
+        show(n_rows)
         pa.default_memory_pool().release_unused()  # what batches took is of no more use
         target_codes = target_codes if n_kept == n_rows else target_codes[kept]
         return self.counter(codes, target_codes, domain, self.schema.target, self._workers)

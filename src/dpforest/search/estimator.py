@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.base import MetaEstimatorMixin
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -20,7 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 from dpforest.budget import Budget
 from dpforest.budget.fits import check_budget, loss_of_search, what_a_search_is
 from dpforest.common.pipelines import learnt_before
-from dpforest.errors import ParameterError, SchemaError, TableError, UncoveredWarning, shown
+from dpforest.common.spending import Spending, added_up
+from dpforest.errors import ParameterError, RepeatedFitWarning, SchemaError, TableError, UncoveredWarning, shown
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.fitting import keep_names, resolve_schema
 from dpforest.growing.learnt_lists import INSTEAD
@@ -46,7 +47,7 @@ NOT_COVERED = "how long the search took: it tells how many runs there were"
 FITTED = ("best_estimator_", "best_params_", "best_score_", "privacy_", "ledger_")
 
 
-class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
+class DPSearchCV(MetaEstimatorMixin, Spending):
     """The best of a random number of differentially private forests, for one ``epsilon`` and the ``delta`` of the estimator.
 
     Each run draws a candidate, trains it on one part of the records and scores it, with noise, on the part that is held out.
@@ -163,6 +164,9 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         with closing(seal(replace(schema, n_rows=n_rows))) as vault:
             if not vault.can_sample:
                 raise ParameterError(NO_PARTS)
+            if self.budget is None:
+                for note in added_up(self, table, budget.epsilon, budget.delta, "record"):
+                    warnings.warn(note, RepeatedFitWarning, stacklevel=3)
             self._charge(law, whose["own_recipe"])
             for name in FITTED:
                 self.__dict__.pop(name, None)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpforest.common.progress import Step
+from dpforest.common.progress import in_parts
 from dpforest.errors import MissingExtraError, ParameterError, TableError, shown
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
@@ -171,8 +171,10 @@ class DaskVault(Guarded):
 
         with _public_errors():
             partitions = self._client.compute(self._table.partitions(domain))
+        show = in_parts("partitions encoded", len(partitions), progress)
         for n_done, _ in enumerate(as_completed(partitions), 1):
-            progress(Step("partitions encoded", n_done, len(partitions), "partitions"))
+            show(n_done)
+        show(len(partitions))
         no_codes, no_targets = np.empty((domain.n_features, 0), dtype=domain.dtype), np.empty(0, dtype=np.int32)
         empty = MemoryCounter(no_codes, no_targets, domain, self.schema.target)
         counter = DaskCounter(partitions, empty, self._client)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpforest.common.progress import Step
+from dpforest.common.progress import in_parts
 from dpforest.errors import TableError
 from dpforest.records.reader import Progress
 from dpforest.schema import Schema
@@ -27,13 +27,13 @@ class ArrowFile:
             return reader.schema
 
     def batches(self, types: pa.Schema, progress: Progress) -> Iterator[pa.Table]:
-        n_bytes = self.path.stat().st_size if self.path.is_file() else 0
         with self._opened() as (reader, file):
+            show = in_parts("reading the table", self.path.stat().st_size, progress)
             is_file = isinstance(reader, pa.ipc.RecordBatchFileReader)
             for batch in map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader:
                 batch.validate()  # that places of values are within the file; values are not looked at
                 yield pa.Table.from_batches([batch]).select(types.names)
-                progress(Step("reading the table", file.tell(), n_bytes))
+                show(file.tell())
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, pa.NativeFile]]:

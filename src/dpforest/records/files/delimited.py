@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from dpforest.common.progress import Step
+from dpforest.common.progress import in_parts
 from dpforest.errors import TableError
 from dpforest.records.files.packed import unpacked
 from dpforest.records.files.transcoded import in_utf_8
@@ -105,12 +105,12 @@ class Delimited:
                         raise
 
     def _blocks(self, wanted: list[str], block_size: int, progress: Progress) -> Iterator[pa.RecordBatch]:
-        n_bytes = self.path.stat().st_size
+        show = in_parts("reading the table", self.path.stat().st_size, progress)
         with self._stream() as (stream, file):
             options = pyarrow.csv.ReadOptions(block_size=block_size)
             with pyarrow.csv.open_csv(_LineEnds(stream), options, self._parsing(), _as_text(wanted)) as reader:
                 for batch in reader:
-                    progress(Step("reading the table", file.tell(), n_bytes))
+                    show(file.tell())
                     yield batch
 
     def _parsing(self) -> pyarrow.csv.ParseOptions:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpforest.common.progress import Step
+from dpforest.common.progress import in_parts
 from dpforest.errors import TableError
 from dpforest.records.files.cell_text import text_column
 from dpforest.records.files.packed import unpacked
@@ -68,7 +68,7 @@ class JsonLines:
     def _lines(self, progress: Progress) -> Iterator[bytes]:
         """The lines that are not empty, each with at most ``MOST_BYTES``."""
         try:
-            n_bytes = self.path.stat().st_size
+            show = in_parts("reading the table", self.path.stat().st_size, progress)
             with unpacked(self.path) as (stream, file):
                 content, is_new = io.BufferedReader(in_utf_8(stream, self.format.encoding)), True
                 for number, line in enumerate(iter(lambda: content.readline(MOST_BYTES), b"")):
@@ -76,7 +76,7 @@ class JsonLines:
                         yield line
                     is_new = line.endswith(b"\n")
                     if number % PART_ROWS == 0:
-                        progress(Step("reading the table", file.tell(), n_bytes))
+                        show(file.tell())
         except FileNotFoundError:
             raise TableError(f"There is no file {self.path}.") from None
         except (OSError, pa.ArrowException):

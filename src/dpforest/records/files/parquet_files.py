@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpforest.common.progress import Step
+from dpforest.common.progress import in_parts
 from dpforest.errors import TableError
 from dpforest.records.guess import kind_of_type, kinds_of_folders
 from dpforest.records.parquet_rows import folder_texts, open_files, read_batches, types_of
@@ -48,10 +48,12 @@ class ParquetTable:
             self.path, asked.schema, with_target=asked.with_target, any_type=asked.any_type, besides=asked.besides
         )
         n_done, n_rows = 0, sum(file.n_rows for file in files)
+        show = in_parts("reading the table", n_rows, progress)
         for rows in read_batches(files, wanted, PART_ROWS):
             yield asked.part(rows)
             n_done += rows.num_rows
-            progress(Step("reading the table", n_done, n_rows, "rows"))
+            show(n_done)
+        show(n_rows)
         if n_done == 0:
             yield asked.part(files[0].empty(wanted))
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpforest.common.progress import Step
 from dpforest.errors import DPForestError, MissingExtraError, TableError
 from dpforest.records.files.cell_text import cell_text, text_column
 from dpforest.records.files.xlsx import Row, Xlsx
@@ -47,14 +46,13 @@ class Workbook:
 
     def batches(self, wanted: list[str], progress: Progress) -> Iterator[pa.RecordBatch]:
         with self._opened() as sheet:
-            places, rows, n_done = self._places(sheet), sheet.rows(), 0
+            places, rows = self._places(sheet), sheet.rows()
             next(rows, None)
+            progress("reading the table")
             while part := list(islice(rows, PART_ROWS)):
                 cells = ([row.get(places[name]) for row in part] for name in wanted)
                 columns = [text_column(column, self.format.decimal) for column in cells]
                 yield pa.RecordBatch.from_arrays(columns, wanted)
-                n_done += len(part)
-                progress(Step("reading the table", n_done, 0, "rows"))
 
     def _places(self, sheet: "_Sheet") -> dict[str, int]:
         """The place of each column that has a name, by its name."""

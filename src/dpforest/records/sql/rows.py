@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import ibis
 import pyarrow as pa
 
-from dpforest.common.progress import Step
 from dpforest.errors import TableError
 from dpforest.records.columns import require_columns
 from dpforest.records.guess import kinds_of_folders
@@ -138,16 +137,14 @@ def _parts(chosen: _Chosen, session: Session, progress: Progress) -> Iterator[Pa
             text = str(session.backend.compile(columns))
             types = types_in(session.backend, text)
         read = {name: _arrow_type(name, dtype) for name, dtype in columns.schema().items()}
-        n_done = 0
+        progress("reading the table")
         with closing(stream(session.backend, text, read, chosen.longest)) as batches:
             while True:
                 with refusing(LOST):
                     rows = next(batches, None)
                 if rows is None:
                     break
-                n_done += rows.num_rows
                 yield chosen.part(rows, types)
-                progress(Step("reading the table", n_done, 0, "rows"))
     finally:
         _close(chosen.table, session)
 

@@ -1,0 +1,91 @@
+"""What estimators with an epsilon have in common: it is always shown, and fits without a budget are added up.
+
+Nobody tells an estimator which other fits there were. Within one process two things do: a table that is fitted again is the
+same object, and folds and candidates are fitted by clones. Both are known by identity; no value is compared, since a warning
+about values would tell of them. Fits in other processes, and of copies of a table, are not seen.
+"""
+
+import weakref
+from collections import defaultdict
+from contextlib import suppress
+from threading import Lock
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+
+from dpforest.errors import shown_up
+
+TABLE = "With this one, {} fits were made on this very table without a budget, and cost each {} up to {} in all."
+CLONES = (
+    "With this one, {} fits were made of this estimator and its clones without a budget, as cross_val_score makes one for "
+    "each fold and GridSearchCV for each candidate. They cost each {} that all of them saw up to {} in all, and every "
+    "further one adds its own loss."
+)
+INSTEAD = (
+    " What is chosen among such fits, be it epsilon or another setting, is no private choice. Charge them to one Budget, or "
+    "choose with DPSearchCV, of which one epsilon covers all runs."
+)
+
+
+class _Total:
+    """What fits cost together: their number, epsilon and delta by the unit of privacy, and whether that was said."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, tuple[int, float, float]] = defaultdict(lambda: (0, 0.0, 0.0))
+        self.was_said = False
+
+
+_LOCK = Lock()
+# By the identity of a table or an estimator, and only while it lives. A callback takes no lock: it may come at any time.
+_TOTALS: dict[int, tuple[weakref.ref[Any], _Total]] = {}
+
+
+def _keep(thing: Any, total: _Total) -> _Total:
+    key = id(thing)
+
+    def forget(_: object) -> None:
+        _TOTALS.pop(key, None)
+
+    with suppress(TypeError):  # a list or a path cannot be known again without being kept alive
+        _TOTALS[key] = weakref.ref(thing, forget), total
+    return total
+
+
+def _total(thing: Any) -> _Total:
+    known = _TOTALS.get(id(thing))
+    return _keep(thing, _Total()) if known is None else known[1]
+
+
+def added_up(estimator: Any, table: Any, epsilon: float, delta: float, unit: str) -> list[str]:
+    """A note in a list if this is not the first fit of a table or of the clones of an estimator; once for each."""
+    with _LOCK:
+        totals, words = (_total(table), _total(estimator)), ""
+        for total, text in zip(totals, (TABLE, CLONES), strict=True):
+            n_fits, *spent = total.sums[unit]
+            total.sums[unit] = n_fits + 1, spent[0] + epsilon, spent[1] + delta
+            if n_fits and not total.was_said and not words:
+                loss = f"epsilon = {shown_up(spent[0] + epsilon)}"
+                loss += f" and delta = {shown_up(spent[1] + delta)}" if spent[1] + delta else ""
+                words = text.format(n_fits + 1, unit, loss) + INSTEAD
+        if words:
+            for total in totals:
+                total.was_said = True
+        return [words] if words else []
+
+
+class Spending(BaseEstimator):
+    """An estimator with a parameter ``epsilon``."""
+
+    epsilon: float
+
+    def __sklearn_clone__(self) -> Self:
+        clone = super().__sklearn_clone__()
+        with _LOCK:
+            _keep(clone, _total(self))
+        return clone
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The parameters that are not at their defaults, as scikit-learn shows them, and ``epsilon`` in any case."""
+        text, own = super().__repr__(N_CHAR_MAX), f"epsilon={self.epsilon!r}"
+        name, _, rest = text.partition("(")
+        return text if own in rest else f"{name}({own}{'' if rest == ')' else ', '}{rest}"

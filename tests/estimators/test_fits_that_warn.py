@@ -1,0 +1,153 @@
+"""A fit says where its guarantee fails, and what fits without a budget cost together; known by identity, never by values."""
+
+import gc
+import math
+import pickle
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline
+
+from dpforest import Budget, Classes, DPForestClassifier, DPSearchCV, Numeric, Schema
+from dpforest.common import spending
+from dpforest.errors import LeakWarning, RepeatedFitWarning
+
+SCHEMA = Schema({"age": Numeric(0, 100)}, Classes(["no", "yes"]), n_rows=40)
+Y = np.array(["no", "yes"] * 20)
+
+
+def table():
+    return np.arange(40.0).reshape(-1, 1)
+
+
+def forest(schema=SCHEMA, **parameters):
+    return DPForestClassifier(schema, **{"recipe": "jagannathan-2009", "n_trees": 1, "max_depth": 1, **parameters})
+
+
+def told(work, kind):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        work()
+    return [str(warning.message) for warning in caught if warning.category is kind]
+
+
+SEED, READ = "a random_state was given", "were read off the rows"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reasons"),
+    [
+        ({"random_state": 1}, [SEED]),
+        ({"schema": "assume-public"}, [READ]),
+        ({"schema": "assume-public", "random_state": 1}, [SEED, READ]),
+        ({"schema": "assume-public", "random_state": 1, "epsilon": math.inf}, []),
+        ({}, []),
+    ],
+    ids=["seed", "schema", "both", "no privacy asked for", "neither"],
+)
+def test_a_fit_without_a_guarantee_says_why_once(parameters, reasons):
+    words = told(lambda: forest(**parameters).fit(table(), Y), LeakWarning)
+    assert len(words) == bool(reasons)
+    assert all(reason in words[0] for reason in reasons)
+
+
+def test_the_second_fit_of_a_table_says_once_what_all_fits_cost():
+    X = pd.DataFrame({"age": table()[:, 0]})
+    assert told(lambda: forest(epsilon=0.3).fit(X, Y), RepeatedFitWarning) == []
+    (words,) = told(lambda: forest(epsilon=0.4, delta=1e-6).fit(X, Y), RepeatedFitWarning)
+    assert "2 fits were made on this very table" in words
+    assert "each record up to epsilon = 0.7 and delta = 1e-06 in all" in words
+    assert told(lambda: forest().fit(X, Y), RepeatedFitWarning) == []
+
+
+def test_equal_tables_are_not_the_same_table():
+    assert told(lambda: [forest().fit(table(), Y) for _ in range(3)], RepeatedFitWarning) == []
+
+
+def test_records_and_persons_are_not_added_up():
+    X, persons = table(), {"max_rows_per_person": 1, "schema": Schema(SCHEMA.features, SCHEMA.target)}
+    ids = np.arange(40)
+    assert told(lambda: forest().fit(X, Y), RepeatedFitWarning) == []
+    assert told(lambda: forest(**persons).fit(X, Y, groups=ids), RepeatedFitWarning) == []
+    (words,) = told(lambda: forest(**persons).fit(X, Y, groups=ids), RepeatedFitWarning)
+    assert "2 fits were made on this very table without a budget, and cost each person up to epsilon = 2 in all" in words
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda model: cross_val_score(model, table(), Y, cv=3),
+        lambda model: GridSearchCV(Pipeline([("m", model)]), {"m__epsilon": [0.5, 2.0]}).fit(table(), Y),
+        lambda model: [clone(model).fit(table(), Y) for _ in range(3)],
+        lambda model: [model.fit(table(), Y) for _ in range(3)],
+    ],
+    ids=["cross_val_score", "GridSearchCV", "clones", "again"],
+)
+@pytest.mark.parametrize("is_search", [False, True], ids=["forest", "search"])
+def test_folds_and_candidates_say_once_that_they_add_up(fit, is_search):
+    model = forest(epsilon=0.5)
+    if is_search:
+        model = DPSearchCV(model, {"max_depth": [1]}, epsilon=0.5, mean_runs=1)
+    (words,) = told(lambda: fit(model), RepeatedFitWarning)
+    assert "2 fits were made of this estimator and its clones" in words
+    assert "up to epsilon = 1 in all" in words
+    assert "no private choice" in words
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"epsilon": math.inf}, {"random_state": 1}, {"schema": "assume-public"}, {"budget": True}], ids=str
+)
+def test_fits_that_are_charged_elsewhere_or_promise_nothing_are_not_added_up(parameters, tmp_path):
+    if "budget" in parameters:
+        parameters = {"budget": Budget.open(tmp_path / "budget.db", dataset="ward-7", epsilon=9.0)}
+    X, model = table(), forest(**parameters)
+    assert told(lambda: [model.fit(X, Y) for _ in range(3)], RepeatedFitWarning) == []
+
+
+def test_runs_of_a_search_are_neither_said_nor_counted():
+    X, model = table(), forest()
+    search = DPSearchCV(model, {"max_depth": [1, 2]}, mean_runs=5)
+    assert told(lambda: search.fit(X, Y), RepeatedFitWarning) == []
+    assert [spending._total(thing).sums["record"][0] for thing in (X, search, model, search.best_estimator_)] == [1, 1, 0, 0]
+
+
+def test_a_warning_that_is_an_error_comes_before_the_second_fit_spends():
+    X, model = table(), forest()
+    forest().fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RepeatedFitWarning)
+        with pytest.raises(RepeatedFitWarning):
+            model.fit(X, Y)
+    assert not hasattr(model, "ledger_")
+
+
+def test_what_is_remembered_keeps_nothing_alive_and_is_not_pickled():
+    gc.collect()
+    before, X, model = set(spending._TOTALS), table(), forest().fit(table(), Y)
+    clone(model).fit(X, Y)
+    assert id(X) in set(spending._TOTALS) - before
+    other = pickle.loads(pickle.dumps(model))
+    assert id(other) not in spending._TOTALS
+    del X, model
+    gc.collect()
+    assert set(spending._TOTALS) <= before
+
+
+def test_threads_lose_no_fit():
+    X, model = table(), forest()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: spending.added_up(model, X, 1.0, 0.0, "record"), range(200)))
+    assert spending._total(X).sums["record"] == spending._total(model).sums["record"] == (200, 200.0, 0.0)
+
+
+def test_epsilon_is_shown_also_at_its_default():
+    assert repr(DPForestClassifier()) == "DPForestClassifier(epsilon=1.0)"
+    assert repr(DPForestClassifier(n_trees=3)) == "DPForestClassifier(epsilon=1.0, n_trees=3)"
+    assert repr(DPForestClassifier(epsilon=0.5)) == "DPForestClassifier(epsilon=0.5)"
+    assert repr(DPSearchCV(None, {})).startswith("DPSearchCV(epsilon=1.0, ")
+    assert "epsilon" in DPForestClassifier()._repr_html_()
