@@ -59,8 +59,8 @@ def test_a_noisy_curve_rises_from_0_to_1():
     assert all(point["true_positives_margin"] > 0 for point in points)
 
 
-def test_bins_follow_from_the_released_model_alone(classifier_of_two):
-    model, X, _ = classifier_of_two
+def test_bins_follow_from_the_released_model_alone():
+    model, X, _ = two(random_state=0)
     edges = edges_of(model.forest_)
     assert np.array_equal(edges, edges_of(model.forest_))
     assert 0.5 in edges

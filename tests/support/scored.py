@@ -27,12 +27,12 @@ def classifier():
     return DPForestClassifier(Schema(FEATURES, Classes(LABELS)), epsilon=math.inf).fit(X, y), X, y
 
 
-def two(seed=3, n_rows=3000, recipe="auto", epsilon=5.0):
+def two(seed=3, n_rows=3000, epsilon=5.0, **parameters):
     """A model of two classes whose labels are drawn, and the table that it was fitted on."""
     rng, X = rows(seed, n_rows)
     y = np.where(rng.random(n_rows) < X["x"] ** 2, "b", "a").astype(object)
     y[::50] = None
-    return DPForestClassifier(Schema(FEATURES, Classes(["a", "b"])), epsilon=epsilon, recipe=recipe).fit(X, y), X, y
+    return DPForestClassifier(Schema(FEATURES, Classes(["a", "b"])), epsilon=epsilon, **parameters).fit(X, y), X, y
 
 
 @pytest.fixture(scope="module")
