@@ -102,7 +102,7 @@ def test_groups_are_routed_to_the_fit(wrap, routing):
     forest = model(max_rows_per_person=2).set_fit_request(groups=True)
     fitted = wrap(forest).fit(X, Y, groups=PEOPLE)
     assert (fitted if fitted is forest else fitted[-1]).privacy_.unit == "person"
-    with pytest.raises(ParameterError, match="fit needs groups"):
+    with pytest.raises(ParameterError, match="groups is needed"):
         wrap(forest).fit(X, Y)
 
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.metrics import mean_absolute_error, roc_auc_score
 from tests.support.scored import CUTS, FEATURES, classifier, classifier_of_two, regressor, two
 
@@ -78,10 +79,11 @@ def test_a_comparison_is_about_the_same_records(classifier_of_two):
 def test_a_comparison_of_numbers_pairs_their_errors(regressor):
     model, X, y = regressor
 
-    class Constant:
+    class Constant(BaseEstimator):
         """A model that always predicts 5."""
 
-        schema_, forest_, get_params = model.schema_, model.forest_, model.get_params
+        schema_, forest_ = model.schema_, model.forest_
+        n_features_in_, feature_names_in_ = model.n_features_in_, model.feature_names_in_
 
         def predict(self, X):
             return np.full(len(X), 5.0)

@@ -73,7 +73,7 @@ def test_a_schema_is_shown_as_the_code_that_makes_it_without_defaults(n_columns)
 def test_a_small_schema_and_its_estimator_are_short():
     schema = Schema({"age": Numeric(0, 120)}, Classes([0, 1]))
     assert repr(schema) == "Schema(features={'age': Numeric(0, 120)}, target=Classes([0, 1]))"
-    assert repr(DPForestClassifier(schema)) == f"DPForestClassifier(schema={schema!r})"
+    assert repr(DPForestClassifier(schema)) == f"DPForestClassifier(epsilon=1.0, schema={schema!r})"
 
 
 @pytest.mark.parametrize(("make", "given"), [(Categorical, ("sun", "rain")), (Classes, ("no", "yes"))])
