@@ -128,6 +128,10 @@ class UncoveredWarning(UserWarning):
     """Something was learnt from the same rows before the fit, which the guarantee does not cover."""
 
 
+class UnitWarning(UserWarning):
+    """Nobody stated whether one row is one person, or columns look like ids by their names. Follows from public facts."""
+
+
 class ChangedModelWarning(UserWarning):
     """A model was read from a file whose bytes are not those that were saved, so nothing that it says is guaranteed."""
 

@@ -212,7 +212,7 @@ def test_a_text_file_says_the_same_as_parquet(made, model, monkeypatch, part_byt
 
 @pytest.mark.parametrize("written", [("true", "false"), ("True", "False")], ids="/".join)
 def test_truth_values_of_a_text_file_are_the_categories_of_a_schema(written):
-    schema = Schema({"smokes": Categorical([True, False])}, Classes(["no", "yes"], name="ill"))
+    schema = Schema({"smokes": Categorical([True, False])}, Classes(["no", "yes"], name="ill"), one_row_per_person=True)
     schema.to_file("s.toml")
     with open("t.csv", "w") as file:
         file.write("smokes,ill\n" + f"{written[0]},yes\n{written[1]},no\n" * 200)
