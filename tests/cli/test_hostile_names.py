@@ -340,7 +340,7 @@ def test_names_that_differ_in_case_only_are_two_columns():
 @pytest.mark.parametrize("command", ["fit", "check"])
 def test_columns_outside_the_schema_are_told_in_one_line(made, model, command):
     number = hostile.TEXTS[0]
-    Schema({number: model.schema_.features[number]}, model.schema_.target).to_file("s.toml")
+    Schema({number: model.schema_.features[number]}, model.schema_.target, one_row_per_person=True).to_file("s.toml")
     if command == "fit":
         shown = done("fit", made / "t.parquet", "--schema", "s.toml", "--epsilon", 1, "--out", "n.dpf")
     else:

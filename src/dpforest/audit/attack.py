@@ -23,7 +23,7 @@ from dpforest.audit.subject import Subject
 from dpforest.common.jsonable import jsonable
 from dpforest.common.progress import Step
 from dpforest.datasets import load_dataset, load_survey
-from dpforest.errors import LeakWarning, ParameterError, shown
+from dpforest.errors import LeakWarning, ParameterError, UnitWarning, shown
 from dpforest.forest.tree import Forest
 from dpforest.parts.sampling import Disjoint
 from dpforest.records.base import MOST_WEIGHT
@@ -358,6 +358,7 @@ def look_often(world: World, n_pairs: int) -> np.ndarray:
     """The statistics of so many new fits without and with the canary, ``(n_pairs, 2, n_statistics)``."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeakWarning)
+        warnings.simplefilter("ignore", UnitWarning)
         return np.array([[world.look(planted) for planted in (False, True)] for _ in range(n_pairs)])
 
 

@@ -14,7 +14,7 @@ from dpforest.audit.pairs import Pair
 from dpforest.audit.searches import SearchSubject
 from dpforest.audit.subject import Subject
 from dpforest.common.progress import Step
-from dpforest.errors import LeakWarning
+from dpforest.errors import LeakWarning, UnitWarning
 from dpforest.forest.tree import Forest
 from dpforest.records.columns import read_columns
 from dpforest.records.memory.vault import encode
@@ -96,8 +96,9 @@ def fit(subject: Subject, pair: Pair, table: tuple[np.ndarray, np.ndarray]) -> A
     """An estimator that was fitted to one table of a pair, for the claim at which the pair is used."""
     claim = subject if pair.epsilon is None else subject.claiming(pair.epsilon, subject.delta)
     with warnings.catch_warnings():
-        # A printed algorithm says each time that it leaks. That is what is being measured.
+        # A printed algorithm says each time that it leaks. That is what is being measured, for one row.
         warnings.simplefilter("ignore", LeakWarning)
+        warnings.simplefilter("ignore", UnitWarning)
         return claim.estimator(pair.schema, pair.n_trees, pair.max_depth).fit(*table)
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from dpforest.common.text import listed_names
+from dpforest.common.text import listed_names, shortened
 from dpforest.schema.schema import Schema
 
 # Words that are ids wherever they stand in a name; people, whose bare name is that of a column of ids; and more of whom or
@@ -35,7 +35,7 @@ def unit_words(schema: Schema) -> str:
     """What a schema states about rows and persons, as a sentence without its full stop."""
     if schema.one_row_per_person is None:
         return "Nobody has stated whether a person may have several rows"
-    return f"The column {schema.id_column!r} says whose row it is" if schema.id_column else "One row is one person"
+    return f"The column {shortened(schema.id_column)!r} says whose row it is" if schema.id_column else "One row is one person"
 
 
 def unit_doubts(schema: Schema, unit: str, is_promised: bool) -> Iterator[str]:
