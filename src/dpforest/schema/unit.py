@@ -35,7 +35,9 @@ def unit_words(schema: Schema) -> str:
     """What a schema states about rows and persons, as a sentence without its full stop."""
     if schema.one_row_per_person is None:
         return "Nobody has stated whether a person may have several rows"
-    return f"The column {shortened(schema.id_column)!r} says whose row it is" if schema.id_column else "One row is one person"
+    if schema.id_column is None:
+        return "One row is one person"
+    return f"The column {shortened(schema.id_column)!r} says whose row it is"
 
 
 def unit_doubts(schema: Schema, unit: str, is_promised: bool) -> Iterator[str]:
