@@ -58,6 +58,7 @@ def load_survey() -> tuple[Any, Any, Schema]:
             "occupation_husb": Categorical([1, 2, 3, 4, 5, 6]),
         },
         target=Classes(["no", "yes"], name="affair"),
+        one_row_per_person=True,
     )
     data = fair.load_pandas().data
     return data[list(schema.features)], data["affairs"].gt(0).map({True: "yes", False: "no"}), schema

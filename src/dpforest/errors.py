@@ -132,6 +132,10 @@ class RepeatedFitWarning(UncoveredWarning):
     """Fits without a budget were made on one table, or by clones of one estimator, and their losses add up."""
 
 
+class UnitWarning(UserWarning):
+    """Nobody stated whether one row is one person, or columns look like ids by their names. Follows from public facts."""
+
+
 class ChangedModelWarning(UserWarning):
     """A model was read from a file whose bytes are not those that were saved, so nothing that it says is guaranteed."""
 

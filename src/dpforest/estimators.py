@@ -1,5 +1,6 @@
 """The scikit-learn estimators, and how they are saved and loaded. Hands tables on to ``records``; the rest is released."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpforest.budget import Budget
 from dpforest.common.spending import Spending
 from dpforest.errors import ModelFileError, ParameterError
-from dpforest.fitting import fit_estimator, seal_elsewhere, seal_table
+from dpforest.fitting import fit_estimator, named_ids, seal_elsewhere, seal_table
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.model.class_weights import weighted
@@ -92,7 +93,7 @@ class _DPForest(Spending):
         finished step, and with each twentieth of a file that was read.
 
         With ``max_rows_per_person`` it is persons that are protected: ``groups`` has the id of each row's person (for a
-        file, the name of the column of ids). Rows without an id are left out.
+        file, the name of the column of ids; by default the one that the schema states). Rows without an id are left out.
         """
         # By **others: a named parameter would tell scikit-learn that weights are supported.
         if others.pop("sample_weight", None) is not None:
@@ -102,6 +103,7 @@ class _DPForest(Spending):
             )
         if others:
             raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {next(iter(others))!r}")
+        groups = named_ids(self, groups) if isinstance(X, str | os.PathLike) else groups
         fit_estimator(self, partial(seal_table, self, X, y, groups), self._make_gate, progress, groups, X)
         return self
 
@@ -111,6 +113,8 @@ class _DPForest(Spending):
         The target is the column that the schema names. With ``max_rows_per_person``, ``groups`` names the column of ids.
         """
         from dpforest.records.sql.vault import SqlVault
+
+        groups = named_ids(self, groups)
 
         def seal(schema: Schema, people: People | None) -> SqlVault:
             return SqlVault.seal(table, schema, groups=groups, people=people)
@@ -133,6 +137,8 @@ class _DPForest(Spending):
         ``client`` is by default the current one. With ``max_rows_per_person``, ``groups`` names the column of ids.
         """
         from dpforest.records.dask.vault import DaskVault
+
+        groups = named_ids(self, groups)
 
         def seal(schema: Schema, people: People | None) -> DaskVault:
             return DaskVault.seal(table, schema, client, groups=groups, people=people)

@@ -29,6 +29,7 @@ from dpforest.errors import (
     SchemaError,
     TableError,
     UncoveredWarning,
+    UnitWarning,
     shown,
 )
 from dpforest.growing.earlier import starting
@@ -56,9 +57,10 @@ from dpforest.records.memory.counter import Guarded
 from dpforest.records.memory.vault import Vault
 from dpforest.records.names import header_of, names_of
 from dpforest.records.parquet import ParquetVault
-from dpforest.records.people import People, check_groups
+from dpforest.records.people import People, check_groups, check_no_feature, name_of_ids
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded
+from dpforest.schema.unit import unit_doubts
 from dpforest.schema.words import GRID
 from dpforest.show.gaps import gaps
 
@@ -87,7 +89,8 @@ def fit_estimator(
     broken = _not_private(model, model.random_state is not None, getattr(model.schema, "source", model.schema))
     earlier = _earlier_model(model, recipe)
     broken += [] if earlier is None else earlier.broken
-    check_budget(model.budget, _unit(model), [*broken, *(printed.leaks if printed else ())])
+    leaks = [*broken, *(printed.leaks if printed else ())]
+    check_budget(model.budget, _unit(model), leaks)
     ledger, whose = Ledger(_accountant(model)), whose_parts(model, recipe)
     if earlier is not None:  # whose trees may be part of the model
         whose["outside"] = tuple(sorted({*whose["outside"], *earlier.privacy.outside}))
@@ -95,6 +98,8 @@ def fit_estimator(
     gate = make_gate(ledger, model.random_state)
     schema, vault = seal(recipe, None if groups is None else People(ledger.rows, gate.entropy), earlier)
     check_support(vault, recipe.needs if printed is None else [Openable], f"Recipe {recipe.name!r}")
+    for doubt in unit_doubts(schema, _unit(model), is_promised=not leaks):
+        warnings.warn(doubt, UnitWarning, stacklevel=3)
     used = recipe
     if model.budget is not None and ledger.delta > 0:
         # What a sample makes of zCDP is an epsilon with a delta of its own, which a budget cannot add up.
@@ -162,6 +167,12 @@ def _accountant(model: Any) -> Any:
     return make_accountant(model.epsilon, model.delta, model.max_rows_per_person or 1)
 
 
+def named_ids(model: Any, groups: Any) -> Any:
+    """The name of the column of ids of a table that is not in memory: ``groups``, or else what the schema names."""
+    is_asked = groups is None and model.max_rows_per_person is not None
+    return getattr(model.schema, "id_column", None) if is_asked else groups
+
+
 def whose_parts(model: Any, recipe: Recipe) -> dict[str, Any]:
     """Two fields of the statement: whether the recipe is the caller's own, and which code from outside the library runs."""
     facts = model.schema if isinstance(model.schema, Schema) else None
@@ -199,7 +210,9 @@ def seal_table(
     if y is None:
         raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None.")
     X, schema = resolve_schema(model, X, y)
-    schema = _checked(model, recipe, expanded(schema, partial(names_of, X)), earlier, X)
+    id_name = name_of_ids(groups)
+    check_no_feature(id_name, schema)
+    schema = _checked(model, recipe, expanded(schema, partial(names_of, X), besides=[id_name]), earlier, X)
     vault = Vault.seal(X, y, schema, n_jobs, groups, people)
     keep_names(model, X, schema)
     return schema, vault

@@ -54,7 +54,7 @@ def schema(target):
     """Every text is the name of a column: numbers and hostile categories in turn."""
     features = {name: Categorical(VALUES) if place % 2 else Numeric(-1, 1) for place, name in enumerate(TEXTS)}
     features |= {name: Categorical(values) for name, values in LISTS.items()}
-    return Schema(features, target, vouched_by="O'Brien <b>[red]\n\x1b[31m")
+    return Schema(features, target, vouched_by="O'Brien <b>[red]\n\x1b[31m", one_row_per_person=True)
 
 
 def classes():

@@ -56,7 +56,8 @@ def made(tmp_path_factory):
     table = pa.table(columns)
     pyarrow.csv.write_csv(table, folder / "t.csv")
     pyarrow.parquet.write_table(table, folder / "t.parquet")
-    schema = Schema({"age": Numeric(0, 100), "city": Categorical(["Oslo", "Rome"])}, Classes(["no", "yes"], name="ill"))
+    features = {"age": Numeric(0, 100), "city": Categorical(["Oslo", "Rome"])}
+    schema = Schema(features, Classes(["no", "yes"], name="ill"), one_row_per_person=True)
     schema.to_file(folder / "s.json")
     DPForestClassifier(schema, epsilon=4).fit(table.select(["age", "city"]), table.column("ill")).save(folder / "m.dpf")
     Budget.open(folder / "b.db", dataset="ward", epsilon=100.0)

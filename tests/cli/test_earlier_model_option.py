@@ -30,7 +30,7 @@ def test_a_fit_starts_from_a_file_and_says_what_both_cost(tmp_path):
     assert model.forest_.n_earlier == first.forest_.n_trees
     assert model.privacy_.earlier[0].digest == model_digest(first)
     done = fit(tmp_path, "third.dpf", "--earlier-model", str(tmp_path / "second.dpf"), "--json")
-    assert json.loads(done.output)["privacy"]["in_all"]["epsilon"] == 15
+    assert json.loads(done.stdout)["privacy"]["in_all"]["epsilon"] == 15
 
 
 def test_what_cannot_be_started_from_is_refused_before_anything_is_spent(tmp_path):

@@ -212,7 +212,7 @@ def test_a_text_file_says_the_same_as_parquet(made, model, monkeypatch, part_byt
 
 @pytest.mark.parametrize("written", [("true", "false"), ("True", "False")], ids="/".join)
 def test_truth_values_of_a_text_file_are_the_categories_of_a_schema(written):
-    schema = Schema({"smokes": Categorical([True, False])}, Classes(["no", "yes"], name="ill"))
+    schema = Schema({"smokes": Categorical([True, False])}, Classes(["no", "yes"], name="ill"), one_row_per_person=True)
     schema.to_file("s.toml")
     with open("t.csv", "w") as file:
         file.write("smokes,ill\n" + f"{written[0]},yes\n{written[1]},no\n" * 200)
@@ -340,7 +340,7 @@ def test_names_that_differ_in_case_only_are_two_columns():
 @pytest.mark.parametrize("command", ["fit", "check"])
 def test_columns_outside_the_schema_are_told_in_one_line(made, model, command):
     number = hostile.TEXTS[0]
-    Schema({number: model.schema_.features[number]}, model.schema_.target).to_file("s.toml")
+    Schema({number: model.schema_.features[number]}, model.schema_.target, one_row_per_person=True).to_file("s.toml")
     if command == "fit":
         shown = done("fit", made / "t.parquet", "--schema", "s.toml", "--epsilon", 1, "--out", "n.dpf")
     else:

@@ -56,7 +56,8 @@ def folder(tmp_path, monkeypatch):
     age, city = generator.integers(0, 100, N_ROWS), generator.choice(["Oslo", "Rome"], N_ROWS)
     table = pa.table({"age": age, "city": city, "ill": np.where(age > 50, "yes", "no")})
     pyarrow.csv.write_csv(table, "t.csv")
-    schema = Schema({"age": Numeric(0, 100), "city": Categorical(["Oslo", "Rome"])}, Classes(["no", "yes"], name="ill"))
+    features = {"age": Numeric(0, 100), "city": Categorical(["Oslo", "Rome"])}
+    schema = Schema(features, Classes(["no", "yes"], name="ill"), one_row_per_person=True)
     schema.to_file("s.json")
     DPForestClassifier(schema, epsilon=4).fit(table.select(["age", "city"]), table.column("ill")).save("m.dpf")
     return tmp_path
@@ -176,7 +177,9 @@ def test_a_fit_that_is_stopped_keeps_the_books(folder, monkeypatch, target, char
     from dpforest.privacy.gate import Gate
 
     if target == "means":
-        Schema({"city": Categorical(["Oslo", "Rome"])}, Bounded(0, 100, name="age")).to_file("s.json")
+        Schema({"city": Categorical(["Oslo", "Rome"])}, Bounded(0, 100, name="age"), one_row_per_person=True).to_file(
+            "s.json"
+        )
     add_noise, calls = Gate.add_noise, []
 
     def stopped(*arguments, **named):

@@ -44,7 +44,8 @@ def folder(tmp_path, monkeypatch):
 
 def filled_in(draft, labels):
     """A draft after the two edits that it asks for."""
-    return draft.replace('vouched_by = "?"', 'vouched_by = "me"').replace('labels = "?"', f"labels = {labels}")
+    draft = draft.replace('vouched_by = "?"', 'vouched_by = "me"').replace('person = "?"', "person = true")
+    return draft.replace('labels = "?"', f"labels = {labels}")
 
 
 def messy_rows(n_rows=400, seed=0):
@@ -81,7 +82,7 @@ def write_messy(path, encoding="windows-1252", rows=None):
 def test_an_export_with_every_trouble_takes_two_edits_and_gives_a_model(folder, name, encoding):
     write_messy(folder / name, encoding)
     said = done("schema", "draft", name, "--target", "krank", "--out", "s.toml")
-    assert "To fill in, where there is a '?': vouched_by, target.labels." in said
+    assert "To fill in, where there is a '?': vouched_by, one_row_per_person, target.labels." in said
     draft = (folder / "s.toml").read_text("utf-8")
     (folder / "s.toml").write_text(filled_in(draft, '["ja", "nein"]'), "utf-8")
     schema = Schema.from_file("s.toml")
@@ -355,7 +356,7 @@ def test_a_draft_points_at_what_numbers_the_rows_and_at_a_misspelt_target(folder
     rows = "".join(f"{n},p{n},{n % 7}.5,2020-01-{n % 28 + 1:02},{'ab'[n % 2]}\n" for n in range(100))
     (folder / "t.csv").write_text(f"row,name,x,day,Label\n{rows}")
     said = done("schema", "draft", "t.csv", "--target", "Label")
-    assert "it may be what has no value twice: row, name\n" in said
+    assert "these may be ids: row, name. " in said
     assert str(run("schema", "draft", "t.csv", "--target", "label", "--out", "s.toml").exception).endswith("Is it 'Label'?")
 
 

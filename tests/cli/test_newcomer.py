@@ -26,7 +26,7 @@ WARDS = ["Northern", "Southern", "Eastern"]
 # What pip says on standard error where there is no way to the index; all else is a fault of the package.
 NO_INDEX = ("NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ReadTimeoutError", "ProxyError", "SSLError")
 # What a person has to fill in, entry by entry of the draft; and one entry that is known beside, which makes it sharper.
-FILLED = {"vouched_by": "T. Officer: the form of 2024", "target.labels": ["no", "yes"]}
+FILLED = {"vouched_by": "T. Officer: the form of 2024", "one_row_per_person": True, "target.labels": ["no", "yes"]}
 SHARPER = {"features.ward.categories": WARDS}
 WALK = {
     "draft": "schema draft visits.csv --target ill",

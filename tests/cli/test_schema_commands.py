@@ -52,14 +52,15 @@ def read_draft(path):
 
 @pytest.mark.parametrize("out", ["d.toml", "d.json"])
 @pytest.mark.parametrize("table", ["t.csv", "t.parquet"])
-def test_a_draft_leaves_open_who_vouches_and_the_labels_alone(folder, table, out):
+def test_a_draft_leaves_open_who_vouches_the_unit_and_the_labels_alone(folder, table, out):
     done = run("schema", "draft", table, "--target", "ill", "--out", out)
     assert done.exit_code == 0, done.output
-    assert "To fill in, where there is a '?': vouched_by, target.labels." in done.output
+    assert "To fill in, where there is a '?': vouched_by, one_row_per_person, target.labels." in done.output
     # A type of Parquet says that numbers are whole, a CSV does not.
     whole = {"integer": True} if table == "t.parquet" else {}
     assert read_draft(folder / out) == {
         "vouched_by": UNFILLED,
+        "one_row_per_person": UNFILLED,
         "target": {"name": "ill", "kind": "classes", "labels": UNFILLED},
         "features": {"age": {"kind": "numeric", **whole}, "weight": {"kind": "numeric"}, "city": {"kind": "categorical"}},
     }
@@ -114,10 +115,10 @@ def test_a_check_lists_all_that_is_open_and_a_fit_is_refused(folder):
     run("schema", "draft", "t.csv", "--target", "ill")
     done = run("schema", "check", "t.schema.toml", "--json")
     assert done.exit_code == 1
-    assert json.loads(done.stdout)["to_fill_in"] == ["vouched_by", "target.labels"]
+    assert json.loads(done.stdout)["to_fill_in"] == ["vouched_by", "one_row_per_person", "target.labels"]
     fit = run("fit", "t.csv", "--schema", "t.schema.toml", "--epsilon", 1, "--out", "m.dpf")
     assert isinstance(fit.exception, SchemaError)
-    assert "2 of its entries are still '?'" in str(fit.exception)
+    assert "3 of its entries are still '?'" in str(fit.exception)
 
 
 def test_a_check_of_a_draft_says_how_columns_will_be_read_and_what_could_be_sharper(folder, monkeypatch):
@@ -133,7 +134,7 @@ def test_a_check_of_a_draft_says_how_columns_will_be_read_and_what_could_be_shar
     ):
         assert words in done.stdout
     assert done.stderr.splitlines()[1:] == [
-        "  vouched_by", "  target.labels", "Take them from what is public, not from the rows.",
+        "  vouched_by", "  one_row_per_person", "  target.labels", "Take them from what is public, not from the rows.",
     ]  # fmt: skip
 
 
@@ -156,7 +157,7 @@ def test_a_check_of_a_broken_draft_says_what_is_open(folder, text):
 def filled(path, **entries):
     """Write a draft again with each "?" replaced, and nothing else."""
     text = path.read_text("utf-8")
-    for name, value in {"vouched_by": "somebody", **entries}.items():
+    for name, value in {"vouched_by": "somebody", "one_row_per_person": True, **entries}.items():
         text = text.replace(f'{name} = "?"', f"{name} = {json.dumps(value)}")
     path.write_text(text, "utf-8")
 
@@ -409,7 +410,7 @@ def test_types_of_parquet_say_more_than_text(folder):
     draft = read_draft(folder / "k.schema.toml")
     assert draft["target"] == {"name": "sick", "kind": "classes", "labels": [False, True]}
     assert draft["features"] == {"price": {"kind": "numeric"}, "n": {"kind": "numeric", "integer": True}}
-    assert unfilled(draft) == ["vouched_by"]
+    assert unfilled(draft) == ["vouched_by", "one_row_per_person"]
     run("schema", "draft", "k.parquet", "--target", "n", "--out", "n.toml")
     draft = read_draft(folder / "n.toml")
     assert draft["target"] == {"name": "n", "kind": "bounded"}

@@ -28,8 +28,8 @@ SECRET_NUMBER = 987654.321
 SECRET_WORD = "zebra-secret-category"
 SECRET_LABEL = "walrus-secret-label"
 FEATURES = {"age": Numeric(0, 100), "sex": Categorical(["m", "f"]), "kind": Categorical([1, 2, 3])}
-CLASSES = Schema(FEATURES, Classes(["no", "yes"]), n_rows=100)
-BOUNDED = Schema(FEATURES, Bounded(0, 1), n_rows=100)
+CLASSES = Schema(FEATURES, Classes(["no", "yes"]), n_rows=100, one_row_per_person=True)
+BOUNDED = Schema(FEATURES, Bounded(0, 1), n_rows=100, one_row_per_person=True)
 NAN, INF = float("nan"), float("inf")
 
 # What one more person may bring: age, sex, kind, label (or target).

@@ -36,7 +36,7 @@ from dpforest.search.candidates import Space
 
 FEATURES = {"x": Numeric(0, 1), "z": Categorical(["u", "v"])}
 SPACE = {"recipe": ["auto", "jagannathan-2009"], "max_depth": [2, 3]}
-SCHEMA = Schema(FEATURES, Classes(["a", "b"]))
+SCHEMA = Schema(FEATURES, Classes(["a", "b"]), one_row_per_person=True)
 LISTED = Schema({"x": Numeric(0, 1), "z": Categorical(learn=True)}, Classes(["a", "b"]))
 NUMBERS = Schema(FEATURES, Bounded(-10, 10))
 

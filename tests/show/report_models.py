@@ -30,14 +30,19 @@ def table(n_rows=400, n_features=3, seed=0):
 @cache
 def small_model(recipe="auto", variant="private", **changed):
     X, y = table()
-    schema = Schema({f"x{index}": Numeric(0, 7, integer=True) for index in range(3)}, Classes([0, 1], name="outcome"))
+    features = {f"x{index}": Numeric(0, 7, integer=True) for index in range(3)}
+    schema = Schema(features, Classes([0, 1], name="outcome"), one_row_per_person=True)
     return DPForestClassifier(schema, recipe=recipe, variant=variant, **{"epsilon": 1.0, **changed}).fit(X, y)
 
 
 @cache
 def mean_model(recipe="auto", **changed):
     X, _ = table()
-    schema = Schema({"x0": Numeric(0, 7), "x1": Numeric(0, 7)}, Bounded(0, 7, name="amount"), vouched_by="The registrar")
+    features, stated = (
+        {"x0": Numeric(0, 7), "x1": Numeric(0, 7)},
+        {"vouched_by": "The registrar", "one_row_per_person": True},
+    )
+    schema = Schema(features, Bounded(0, 7, name="amount"), **stated)
     return DPForestRegressor(schema, recipe=recipe, **{"epsilon": 2.0, **changed}).fit(X[:, :2], X[:, 2])
 
 
@@ -45,7 +50,9 @@ def hostile_model(recipe="jagannathan-2009", **changed):
     generator = np.random.default_rng(1)
     features = {HOSTILE[0]: Categorical(HOSTILE), HOSTILE[1]: Numeric(0, 1), HOSTILE[5]: Categorical([1, False, ("a", 1)])}
     features |= {HOSTILE[7]: Categorical([None, "other", "missing"])}
-    schema = Schema(features, Classes([*HOSTILE, ("tuple", 1), 3.5], name=HOSTILE[3]), vouched_by=SCRIPT)
+    schema = Schema(
+        features, Classes([*HOSTILE, ("tuple", 1), 3.5], name=HOSTILE[3]), vouched_by=SCRIPT, one_row_per_person="<b>\u202e"
+    )
     X = np.empty((300, 4), dtype=object)
     X[:, 0], X[:, 1] = generator.choice(HOSTILE, 300), generator.random(300)
     X[:, 2], X[:, 3] = 1, "other"

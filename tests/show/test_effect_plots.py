@@ -42,7 +42,7 @@ def city_model(recipe="consul-2020", epsilon=8.0, **settings):
     X[:, 2] = rng.choice(np.arange("2024-01-01", "2024-12-31", dtype="datetime64[D]"), 800).astype(str)
     y = np.where((X[:, 1] == "Oslo") | (X[:, 0] > 0.7), "yes", "no")
     features = {"x": Numeric(0, 1), "city": Categorical(["Oslo", "Rome", "Lima"]), "day": Date("2024-01-01", "2024-12-31")}
-    schema = Schema(features, Classes(["no", "yes"]))
+    schema = Schema(features, Classes(["no", "yes"]), one_row_per_person=True)
     return DPForestClassifier(schema, epsilon, recipe=recipe, random_state=0, **settings).fit(X, y)
 
 
@@ -220,7 +220,7 @@ def test_nodes_that_stand_for_what_is_below_them_have_its_colour_and_there_is_no
 
 def test_more_classes_than_colours_share_grey():
     labels = list(range(9))
-    schema = Schema({"k": Categorical(labels)}, Classes(labels))
+    schema = Schema({"k": Categorical(labels)}, Classes(labels), one_row_per_person=True)
     y = np.repeat(labels, 50)
     model = DPForestClassifier(schema, 200.0, recipe="jagannathan-2009", n_trees=1, max_depth=1, random_state=0)
     tree = model.fit(y[:, None], y).forest_

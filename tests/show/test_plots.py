@@ -65,9 +65,9 @@ def fitted(recipe="auto", epsilon=2.0, delta=0.0, n_rows=400, bounded=False, **s
     )
     features = {"x": Numeric(0, 1), "whole": Numeric(0, 9, integer=True), "city": Categorical(["Oslo", "Rome", "Lima"])}
     if bounded:
-        schema = Schema(features, Bounded(-1, 3))
+        schema = Schema(features, Bounded(-1, 3), one_row_per_person=True)
         return DPForestRegressor(schema, epsilon, delta, recipe=recipe, **settings).fit(X, 2 * X["x"])
-    schema = Schema(features, Classes(["no", "yes"]))
+    schema = Schema(features, Classes(["no", "yes"]), one_row_per_person=True)
     y = np.where(X["x"] > 0.5, "yes", "no")
     return DPForestClassifier(schema, epsilon, delta, recipe=recipe, **settings).fit(X, y)
 
@@ -81,7 +81,8 @@ def with_hostile_names(recipe):
     X = pd.DataFrame({name: numbers.get(name, rng.choice(words, 500)) for name in HOSTILE})
     y = np.empty(500, dtype=object)
     y[:] = [labels[index] for index in rng.integers(0, 5, 500)]
-    return DPForestClassifier(Schema(features, Classes(labels)), epsilon=5.0, recipe=recipe).fit(X, y)
+    schema = Schema(features, Classes(labels), one_row_per_person=True)
+    return DPForestClassifier(schema, epsilon=5.0, recipe=recipe).fit(X, y)
 
 
 def texts(ax):
@@ -416,7 +417,7 @@ def test_of_many_children_the_largest_are_shown():
     sizes = [5] * 9 + [300, 200, 100]
     X = pd.DataFrame({"word": np.repeat(words, sizes)})
     model = DPForestClassifier(
-        Schema({"word": Categorical(words)}, Classes([0, 1])),
+        Schema({"word": Categorical(words)}, Classes([0, 1]), one_row_per_person=True),
         epsilon=20.0,
         recipe="jagannathan-2009",
         n_trees=1,

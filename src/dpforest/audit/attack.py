@@ -23,7 +23,7 @@ from dpforest.audit.subject import Subject
 from dpforest.common.jsonable import jsonable
 from dpforest.common.progress import Step
 from dpforest.datasets import load_dataset, load_survey
-from dpforest.errors import LeakWarning, ParameterError, RepeatedFitWarning, shown
+from dpforest.errors import LeakWarning, ParameterError, RepeatedFitWarning, UnitWarning, shown
 from dpforest.forest.tree import Forest
 from dpforest.parts.sampling import Disjoint
 from dpforest.records.base import MOST_WEIGHT
@@ -357,7 +357,7 @@ def _collect(world: World, n_pairs: int, n_jobs: int, progress: Callable[[str], 
 def look_often(world: World, n_pairs: int) -> np.ndarray:
     """The statistics of so many new fits without and with the canary, ``(n_pairs, 2, n_statistics)``."""
     with warnings.catch_warnings():
-        for own in (LeakWarning, RepeatedFitWarning):
+        for own in (LeakWarning, RepeatedFitWarning, UnitWarning):
             warnings.simplefilter("ignore", own)
         return np.array([[world.look(planted) for planted in (False, True)] for _ in range(n_pairs)])
 

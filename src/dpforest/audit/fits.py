@@ -14,7 +14,7 @@ from dpforest.audit.pairs import Pair
 from dpforest.audit.searches import SearchSubject
 from dpforest.audit.subject import Subject
 from dpforest.common.progress import Step
-from dpforest.errors import LeakWarning, RepeatedFitWarning
+from dpforest.errors import LeakWarning, RepeatedFitWarning, UnitWarning
 from dpforest.forest.tree import Forest
 from dpforest.records.columns import read_columns
 from dpforest.records.memory.vault import encode
@@ -96,8 +96,8 @@ def fit(subject: Subject, pair: Pair, table: tuple[np.ndarray, np.ndarray]) -> A
     """An estimator that was fitted to one table of a pair, for the claim at which the pair is used."""
     claim = subject if pair.epsilon is None else subject.claiming(pair.epsilon, subject.delta)
     with warnings.catch_warnings():
-        # A printed algorithm says each time that it leaks, and a table is fitted often. That is what is being measured.
-        for own in (LeakWarning, RepeatedFitWarning):
+        # A printed algorithm says each time that it leaks, and a table is fitted often. That is what is measured, for one row.
+        for own in (LeakWarning, RepeatedFitWarning, UnitWarning):
             warnings.simplefilter("ignore", own)
         return claim.estimator(pair.schema, pair.n_trees, pair.max_depth).fit(*table)
 

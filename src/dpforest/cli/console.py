@@ -39,6 +39,12 @@ def refuse(text: object) -> None:
     say(one_line(text), errors)
 
 
+def warn(text: object) -> None:
+    """Print a warning as one clear line on standard error."""
+    errors.print("[bold]Warning.[/bold]", end=" ")
+    say(one_line(text), errors)
+
+
 def print_json(content: Any) -> None:
     """Print what a program reads: ASCII alone, so that a terminal shows it as it is."""
     say(to_json(content, indent=2))

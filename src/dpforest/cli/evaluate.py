@@ -64,11 +64,13 @@ def evaluate(
         raise ParameterError(
             "Exact scores of a public table are charged to nobody; leave --budget, --groups and --max-rows-per-person out."
         )
-    check_groups(groups, max_rows_per_person)
     if out is not None:
         _check_out(out, model, table, compare)
     charged_to = open_budget(budget)
     forest, other = load_model(model), None if compare is None else load_model(compare)
+    if groups is None and max_rows_per_person is not None:
+        groups = forest.schema_.id_column
+    check_groups(groups, max_rows_per_person)
     cells, ids = Cells.of(forest, _subgroups(by, forest), other, threshold), [] if groups is None else [groups]
     # Not by the parameter n_jobs: it is part of the model, whose hash the evaluation carries.
     with steps("Evaluating") as progress, parallel_config(n_jobs=-1):

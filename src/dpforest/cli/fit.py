@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpforest.cli.console import errors, print_json, say, steps
+from dpforest.cli.console import errors, print_json, say, steps, warn
 from dpforest.cli.options import TABLE, BudgetName, Delta, Groups, ReadAs, RowsPerPerson, SchemaFile, takes_format
 from dpforest.cli.own_recipes import RecipeName, named_recipe
 from dpforest.common.text import shortened
@@ -82,6 +82,7 @@ def fit(
     from dpforest.common.files import check_writable
     from dpforest.errors import ParameterError
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
+    from dpforest.records.people import check_id_column
     from dpforest.records.tables import is_database, open_reader, public_names
     from dpforest.schema import Classes, Schema
     from dpforest.schema.patterns import expanded
@@ -96,9 +97,13 @@ def fit(
             "others would be left out. List all that are possible. Nothing was spent."
         )
     facts = replace(facts, format=read_as(facts.format))
+    if groups is None and max_rows_per_person is not None:
+        groups = facts.id_column
     ignored: list[str] = []
     if not is_database(table):
         names = public_names(open_reader(table, facts.format))
+        if groups is not None:
+            check_id_column(groups, [groups] if names is None else names, facts, table)
         facts = expanded(facts, lambda: names, table, besides=[groups])
         ignored = [name for name in names or [] if name not in {*facts.features, facts.target.name, groups}]
     kind = DPForestClassifier if isinstance(facts.target, Classes) else DPForestRegressor
@@ -133,6 +138,7 @@ def _train(model: Any, table: str, groups: str | None, scheduler: str | None, ou
     with steps("Training") as progress, _keeping_charges(model, out), warnings.catch_warnings():
         for said_below in (LeakWarning, NothingLearntWarning):
             warnings.simplefilter("ignore", said_below)
+        warnings.showwarning = lambda message, *where: warn(message)
         if is_database(table):
             read = [*facts.features, facts.target.name, *ids]
             model.fit_table(open_table(table, read, facts), groups=groups, progress=progress)

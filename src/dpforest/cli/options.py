@@ -22,7 +22,11 @@ Groups = Annotated[
     str | None, typer.Option(help="Column with the id of each row's person, to protect persons.", show_default=False)
 ]
 RowsPerPerson = Annotated[
-    int | None, typer.Option(help="With --groups: how many rows of a person are used at most.", show_default=False)
+    int | None,
+    typer.Option(
+        help="How many rows of a person are used at most; needs --groups, unless the schema names the ids.",
+        show_default=False,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 

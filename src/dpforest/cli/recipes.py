@@ -164,7 +164,7 @@ def _ledger(recipe: "Recipe", epsilon: float) -> Any:
     listed = {f"category {index}": Categorical(("a", "b", "c")) for index in (1, 2)}
     is_classifier = "classification" in recipe.tasks
     target, kind = (Classes((0, 1)), DPForestClassifier) if is_classifier else (Bounded(0, 1), DPForestRegressor)
-    schema = Schema({**numeric, **listed}, target, n_rows=10_000)
+    schema = Schema({**numeric, **listed}, target, n_rows=10_000, one_row_per_person=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingLearntWarning)  # there is nothing to learn
         return kind(schema, epsilon=epsilon, recipe=recipe).fit([], []).ledger_

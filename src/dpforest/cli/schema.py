@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from dpforest.cli.console import add_row, errors, output, print_json, refuse, say, show_table, steps
+from dpforest.cli.console import add_row, errors, output, print_json, refuse, say, show_table, steps, warn
 from dpforest.cli.options import TABLE, AsJson, ReadAs, check_ending, takes_format
 from dpforest.common.text import counted, listed_names, shortened
 
@@ -35,7 +35,7 @@ def draft(
     from dpforest.common.files import write_whole
     from dpforest.errors import ParameterError
     from dpforest.records.columns import near_name
-    from dpforest.records.recognise import ids_of_rows, recognise
+    from dpforest.records.recognise import like_ids, recognise
     from dpforest.records.tables import open_reader, public_names, short_name, shown_address
     from dpforest.schema import draft as drafting
     from dpforest.schema import unfilled
@@ -77,9 +77,7 @@ def draft(
         )
     if "format" in content:
         say(f"How the file is written, under [format], is a guess as well: {format_words(content['format'])}.")
-    if suspects := [name for name in ids_of_rows(reader, kinds) if name != target]:
-        columns = ", ".join(map(shortened, suspects))
-        say(f"Delete what only names or numbers the rows; it may be what has no value twice: {columns}")
+    _show_like_ids([name for name in like_ids(reader, kinds) if name != target])
     unusable = [name for name, kind in kinds.items() if kind == drafting.UNUSABLE]
     if unusable:
         say(f"Left out, since their type holds neither numbers nor text nor dates: {', '.join(map(shortened, unusable))}.")
@@ -104,8 +102,10 @@ def check(
 
     Example: [bold]dpforest schema check adult.schema.toml --table adult.csv[/bold]
     """
+    from dpforest.records.recognise import like_ids
     from dpforest.records.tables import hint, open_reader
     from dpforest.schema import Schema, read_schema_file, unfilled
+    from dpforest.schema.unit import is_id_name
 
     content = read_schema_file(schema)
     open_entries = unfilled(content)
@@ -116,9 +116,11 @@ def check(
     reader = None if table is None else open_reader(table, read_as(written.format), names_lines=True)
     facts, patterns, missing, unused = (written, {}, [], []) if reader is None else _meet(written, reader)
     seen = None if reader is None or missing else _count(facts, reader)
+    by_value = [] if reader is None or seen is None else like_ids(reader, reader.kinds())
+    suspects = [name for name in facts.features if name in by_value or is_id_name(name)]
     if as_json:
-        found = {"to_fill_in": [], "missing_columns": missing, "unused_columns": unused, "schema": written.to_dict()}
-        print_json(found | {"patterns": patterns, "table": seen})
+        entries = {"to_fill_in": [], "missing_columns": missing, "unused_columns": unused, "schema": written.to_dict()}
+        print_json(entries | {"patterns": patterns, "like_ids": suspects, "table": seen})
     else:
         _show(written, patterns)
         _show_who(written)
@@ -131,6 +133,7 @@ def check(
             say(f"Not in the schema, so not read: {', '.join(map(shortened, unused))}")
         if seen is not None:
             _show_counts(seen, facts)
+        _show_like_ids(suspects)
     if missing or any(column["problem"] for column in (seen or {"columns": []})["columns"]):
         sys.exit(1)
 
@@ -139,7 +142,7 @@ def _refuse_open(content: Any, open_entries: list[str], as_json: bool) -> None:
     """Say what is still to be filled in, and how columns will be read, as far as that is known."""
     if as_json:
         found = {"to_fill_in": open_entries, "missing_columns": [], "unused_columns": [], "schema": None}
-        print_json(found | {"patterns": {}, "table": None})
+        print_json(found | {"patterns": {}, "like_ids": [], "table": None})
         return
     drafted = _without_target(content, open_entries)
     if drafted is not None:
@@ -150,6 +153,14 @@ def _refuse_open(content: Any, open_entries: list[str], as_json: bool) -> None:
         where, dot, name = entry.rpartition(".")
         say(f"  {shortened(where)}{dot}{name}", errors)
     say("Take them from what is public, not from the rows.", errors)
+
+
+def _show_like_ids(names: list[str]) -> None:
+    if names:
+        say(
+            f"By name, or since no value comes twice, these may be ids: {', '.join(map(shortened, names))}. Delete what "
+            "only names or numbers rows or persons; one_row_per_person is for the column that says whose row it is."
+        )
 
 
 def _is_open(open_entries: list[str]) -> bool:
@@ -177,9 +188,10 @@ def _meet(written: Any, reader: Any) -> tuple[Any, dict[str, int], list[str], li
     given = reader.names()
     found = columns_of_patterns(written, given)
     # A pattern that stands for nothing is a column that the table lacks.
-    missing = [name for name in (*written.features, written.target.name) if name not in given and not found.get(name)]
+    named = [*written.features, written.target.name, *filter(None, [written.id_column])]
+    missing = [name for name in named if name not in given and not found.get(name)]
     facts = written if missing else expanded(written, lambda: given)
-    wanted = {*facts.features, facts.target.name, *(name for own in found.values() for name in own)}
+    wanted = {*facts.features, *named, *(name for own in found.values() for name in own)}
     patterns = {pattern: len(own) for pattern, own in found.items()}
     return facts, patterns, missing, [name for name in given if name not in wanted]
 
@@ -223,12 +235,10 @@ def _show_counts(seen: dict[str, Any], facts: Any) -> None:
         say(f"The schema declares {facts.n_rows:,} rows; the table has {seen['rows']:,}.")
     *_, target = seen["columns"]
     if target["problem"] is None and target.get("listed") == 0 and facts.target.other is None:
-        errors.print("[bold]Warning.[/bold]", end=" ")
-        say(f"No label of {shortened(target['name'])!r} is listed: a fit would learn nothing.", errors)
+        warn(f"No label of {shortened(target['name'])!r} is listed: a fit would learn nothing.")
     elif target["problem"] is None and target.get("other") and facts.target.other is None:
-        errors.print("[bold]Warning.[/bold]", end=" ")
         rows = counted(target["other"], "row has a label that is", "rows have labels that are")
-        say(f"{rows} not listed. A fit leaves such rows out, and so does a score.", errors)
+        warn(f"{rows} not listed. A fit leaves such rows out, and so does a score.")
 
 
 def _show(facts: Any, patterns: dict[str, int], is_open: bool = False) -> None:
@@ -251,10 +261,12 @@ def _show(facts: Any, patterns: dict[str, int], is_open: bool = False) -> None:
 
 
 def _show_who(facts: Any) -> None:
+    from dpforest.schema.unit import unit_words
     from dpforest.schema.words import format_words
 
     if entries := facts.format.to_dict():
         say(f"Text files are read with {format_words(entries)}.")
+    say(f"{unit_words(facts)}.")
     n_rows = "measured with noise by a fit" if facts.n_rows is None else f"{facts.n_rows:,}, declared public"
     say(f"Number of rows: {n_rows}.")
     vouched_by = shortened(facts.vouched_by) if facts.vouched_by else "nobody; add vouched_by to the file"

@@ -13,7 +13,7 @@ from dpforest.errors import ParameterError, TableError, shown
 from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import uniform_below
 from dpforest.records.columns import asking, column_kind, distinct, require_columns
-from dpforest.records.given import given_column, to_objects
+from dpforest.records.given import given_column, given_frame, to_objects
 from dpforest.records.sample import draw_kept
 from dpforest.schema import Schema
 
@@ -57,12 +57,32 @@ def ids_beside(columns: Any, name: str) -> Any:
     return to_objects([asking(Decimal, None)(text) for text in column.to_pylist()])
 
 
+def name_of_ids(groups: Any) -> str | None:
+    """The name of a column of ids that is in memory; None if it has none. No id is read."""
+    frame = given_frame(groups)
+    name = getattr(groups, "name", None) if frame is None else frame.columns[0] if len(frame.columns) == 1 else None
+    return None if name is None else str(name) or None
+
+
+def check_no_feature(name: str | None, schema: Schema) -> None:
+    """Raise ``TableError`` if the schema uses the column of ids of this name."""
+    if name in (*schema.features, schema.target.name):
+        raise TableError(
+            f"Column {name!r}, named by groups, is in the schema; an id of a person is no feature. Delete it there. Nothing "
+            "was spent."
+        )
+
+
 def check_id_column(name: Any, given: list[str], schema: Schema, where: str = "the table") -> None:
     """Raise ``TableError`` unless a table with these columns has one of this name that the schema does not use."""
     if not isinstance(name, str):
         raise TableError("Of a table that is not in memory, groups is the name of the column of ids.")
-    if name in schema.features or name == schema.target.name:
-        raise TableError(f"Column {name!r}, named by groups, is in the schema; an id of a person is no feature.")
+    check_no_feature(name, schema)
+    if schema.id_column not in (None, name):
+        raise TableError(
+            f"groups names the column {name!r}, and one_row_per_person in the schema the column {schema.id_column!r}. Make "
+            "them agree. Nothing was spent."
+        )
     require_columns(given, [name], where, "named by groups")
 
 

@@ -25,6 +25,7 @@ from dpforest.records.reader import Reader
 from dpforest.records.tables import open_reader
 from dpforest.records.text import read_numbers, without_words
 from dpforest.schema import ALWAYS_MISSING, Format
+from dpforest.schema.unit import is_id_name
 
 # So many bytes show the encoding, and so many rows the separator.
 SAMPLE_BYTES, SAMPLE_ROWS = 1 << 24, 200
@@ -70,10 +71,16 @@ def recognise(address: str | Path, settle: Settle = lambda format: format) -> Fo
     return settle(replace(format, missing_in=_codes(readable, format)))
 
 
-def ids_of_rows(reader: Reader, kinds: Mapping[str, str]) -> list[str]:
-    """The columns of a file of text that seem to name or number rows: texts of which none comes twice, or rising numbers."""
-    if not isinstance(reader, TextTable):
-        return []
+def like_ids(reader: Reader, kinds: Mapping[str, str]) -> list[str]:
+    """The columns that seem to be ids of rows or persons, by their names or, in a file of text, by values.
+
+    These are texts of which none comes twice, or rising numbers. For whoever holds the table; a fit goes by names alone.
+    """
+    found = _ids_of_rows(reader, kinds) if isinstance(reader, TextTable) else []
+    return [name for name in kinds if name in found or is_id_name(name)]
+
+
+def _ids_of_rows(reader: TextTable, kinds: Mapping[str, str]) -> list[str]:
     rows, found = reader.first_rows(), []
     for name, kind in kinds.items():
         known = without_words(rows.column(name), ALWAYS_MISSING).drop_null()

@@ -46,6 +46,7 @@ STAR = """\
 #
 # A name with * stands for all columns with such names that are not named otherwise.
 """
+UNIT = "true; or, if a person may have several rows, the name of the column that says whose they are"
 BOUNDS = ("# lower = ...", "# upper = ...")
 LABELS = '# every label that is possible, as ["no", "yes"]; records with others are left out'
 WHOLE = "# integer = true  # if only whole numbers are possible"
@@ -77,7 +78,12 @@ def draft(
     """The entries of a schema file, for columns by name with their kind; what a person has to fill in is ``UNFILLED``."""
     columns = {name: kind for name, kind in kinds.items() if name != target and kind != UNUSABLE}
     features = {name: ENTRIES[kind] for name, kind in (_by_patterns(columns) if with_patterns else columns).items()}
-    content = {"vouched_by": UNFILLED, "target": _target(kinds, target), "features": features}
+    content = {
+        "vouched_by": UNFILLED,
+        "one_row_per_person": UNFILLED,
+        "target": _target(kinds, target),
+        "features": features,
+    }
     entries = {} if format is None else format.to_dict()
     return content | {"format": entries} if entries else content
 
@@ -120,6 +126,7 @@ def toml_draft(content: Mapping[str, Any]) -> str:
     lines = [
         WHY + (STAR if has_pattern else ""),
         f"vouched_by = {toml_value(content['vouched_by'])}  # who says that these facts are public, and why",
+        f"one_row_per_person = {toml_value(content['one_row_per_person'])}  # {UNIT}",
         "# n_rows = ...  # only if the number of rows is public",
         *_format_lines(content.get("format", {})),
         *toml_tables({name: part for name, part in content.items() if name != "format"}, _comments),

@@ -3,6 +3,7 @@
 from dpforest.common.html import panel, paragraph, table
 from dpforest.schema.kinds import Categorical, Classes, Date, Feature, Target
 from dpforest.schema.schema import Schema
+from dpforest.schema.unit import unit_words
 from dpforest.schema.words import in_words
 
 MOST_LISTED = 8
@@ -17,7 +18,7 @@ def schema_html(schema: Schema) -> str:
     is_read = schema.source == "assume-public"
     title = "Schema: what is public about the table"
     title = "Schema: read off the rows themselves, and only assumed to be public; NO guarantee holds" if is_read else title
-    facts = [paragraph(f"Number of rows: {rows}."), *vouched]
+    facts = [paragraph(f"Number of rows: {rows}."), paragraph(f"{unit_words(schema)}."), *vouched]
     return panel(title, table(("Column", "Kind", "Values"), [target, *features]), *facts, is_alarm=is_read)
 
 

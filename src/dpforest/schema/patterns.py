@@ -41,11 +41,12 @@ def matches(pattern: str, name: str) -> bool:
 def columns_of_patterns(schema: Schema, names: Sequence[str], besides: Collection[str | None] = ()) -> dict[str, list[str]]:
     """The columns that each pattern of a schema stands for, in the order of the table, which has columns of these names.
 
-    Columns in ``besides``, such as ids of persons, match none.
+    Columns of ids match none: the one that the schema names, and those in ``besides``.
     """
     found: dict[str, list[str]] = {name: [] for name in patterns_of(schema) if name not in names}
+    taken = {*schema.features, schema.target.name, schema.id_column, *besides}
     for name in dict.fromkeys(names):
-        if name not in schema.features and name != schema.target.name and name not in besides:
+        if name not in taken:
             pattern = next((each for each in found if matches(each, name)), None)
             if pattern is not None:
                 found[pattern].append(name)

@@ -21,6 +21,8 @@ from dpforest.schema.format import ALWAYS_MISSING, Format
 from dpforest.schema.in_python import call
 from dpforest.schema.kinds import KINDS, Categorical, Feature, Target
 
+# Entries of a schema file beside its columns and its format.
+FACTS = ("n_rows", "source", "vouched_by", "one_row_per_person")
 # Stands in a draft for what a person has to fill in.
 UNFILLED = "?"
 # A list of a million names; as objects of Python it takes some thirty times the memory.
@@ -37,7 +39,8 @@ class Schema:
     """The public facts about a table: its features, its target and, if it is public, its number of rows.
 
     ``vouched_by`` names who says that these facts are public, and why; the privacy report shows it. ``format`` says how text
-    files of such tables write their cells.
+    files of such tables write their cells. ``one_row_per_person`` is True, or the name of the column that says whose row it
+    is; None if nobody has stated it.
 
     Example
     -------
@@ -56,6 +59,7 @@ class Schema:
     source: str = "declared"
     vouched_by: str | None = None
     format: Format = field(default_factory=Format)
+    one_row_per_person: bool | str | None = None
     __repr__ = call
 
     def __post_init__(self) -> None:
@@ -87,7 +91,30 @@ class Schema:
             raise SchemaError(f"Schema(vouched_by=...) must be text or None, not {shown(self.vouched_by)}.")
         if not isinstance(self.format, Format):
             raise SchemaError(f"Schema(format=...) must be Format(...), not {shown(self.format)}.")
+        self._check_unit()
         object.__setattr__(self, "features", MappingProxyType(dict(self.features)))
+
+    def _check_unit(self) -> None:
+        stated = self.one_row_per_person
+        if stated is False:
+            raise SchemaError(
+                "one_row_per_person = false does not say whose rows they are. Name the column that does; if there is none, "
+                "leave the entry out: then epsilon is for one row."
+            )
+        if stated is not None and stated is not True and not (isinstance(stated, str) and stated):
+            raise SchemaError(
+                f"Schema(one_row_per_person=...) must be True, the name of the column of ids, or None, not {shown(stated)}."
+            )
+        if self.id_column in (*self.features, self.target.name):
+            raise SchemaError(
+                f"Column {self.id_column!r} says whose row it is (one_row_per_person), so it is neither a feature nor the "
+                "target. Delete it there."
+            )
+
+    @property
+    def id_column(self) -> str | None:
+        """The name of the column that says whose row it is, if the schema states one."""
+        return self.one_row_per_person if isinstance(self.one_row_per_person, str) else None
 
     @property
     def n_features(self) -> int:
@@ -128,7 +155,8 @@ class Schema:
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Schema, (dict(self.features), self.target, self.n_rows, self.source, self.vouched_by, self.format))
+        facts = (self.n_rows, self.source, self.vouched_by, self.format, self.one_row_per_person)
+        return (Schema, (dict(self.features), self.target, *facts))
 
     def _repr_html_(self) -> str:
         """The schema as a table, for notebooks."""
@@ -148,6 +176,8 @@ class Schema:
             content["source"] = self.source
         if self.vouched_by is not None:
             content["vouched_by"] = self.vouched_by
+        if self.one_row_per_person is not None:
+            content["one_row_per_person"] = self.one_row_per_person
         if entries := self.format.to_dict():
             content["format"] = entries
         return content
@@ -157,14 +187,14 @@ class Schema:
         """The schema with the entries of a schema file; raises ``SchemaError`` if they are not complete."""
         if not isinstance(content, Mapping) or not {"features", "target"} <= set(content):
             raise SchemaError("A schema file needs the entries 'features' and 'target'.")
-        unknown = set(content) - {"features", "target", "n_rows", "source", "vouched_by", "format"}
+        unknown = set(content) - {"features", "target", "format", *FACTS}
         if unknown:
             raise SchemaError(f"A schema file has no entry {sorted(unknown)[0]!r}.")
         if not isinstance(content["features"], Mapping):
             raise SchemaError("The entry 'features' of a schema file maps column names to their kind.")
         features = {str(name): _part(f"feature {name!r}", part) for name, part in content["features"].items()}
         target = _part("the target", content["target"])
-        rest = {name: content[name] for name in ("n_rows", "source", "vouched_by") if name in content}
+        rest = {name: content[name] for name in FACTS if name in content}
         return cls(features, target, **rest, format=Format.from_dict(content.get("format", {})))
 
     @classmethod
@@ -208,7 +238,7 @@ def unfilled(content: Any) -> list[str]:
     features = content.get("features")
     parts = {"target": content.get("target")}
     parts |= {f"features.{name}": part for name, part in features.items()} if isinstance(features, Mapping) else {}
-    found = ["vouched_by"] if content.get("vouched_by") == UNFILLED else []
+    found = [name for name in ("vouched_by", "one_row_per_person") if content.get(name) == UNFILLED]
     for where, part in parts.items():
         if isinstance(part, Mapping):
             names = ("name", *_OPEN) if part.get("kind") == UNFILLED else _OPEN
@@ -278,5 +308,5 @@ def toml_tables(
 
 def _toml_text(content: dict[str, Any]) -> str:
     _check_storable(content)
-    lines = [f"{name} = {toml_value(content[name])}" for name in ("n_rows", "source", "vouched_by") if name in content]
+    lines = [f"{name} = {toml_value(content[name])}" for name in FACTS if name in content]
     return "\n".join(lines + toml_tables(content)).lstrip("\n") + "\n"

@@ -21,7 +21,15 @@ from dpforest.budget import Budget
 from dpforest.budget.fits import check_budget, loss_of_search, what_a_search_is
 from dpforest.common.pipelines import learnt_before
 from dpforest.common.spending import Spending, added_up
-from dpforest.errors import ParameterError, RepeatedFitWarning, SchemaError, TableError, UncoveredWarning, shown
+from dpforest.errors import (
+    ParameterError,
+    RepeatedFitWarning,
+    SchemaError,
+    TableError,
+    UncoveredWarning,
+    UnitWarning,
+    shown,
+)
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.fitting import keep_names, resolve_schema
 from dpforest.growing.learnt_lists import INSTEAD
@@ -38,6 +46,7 @@ from dpforest.records.names import names_of
 from dpforest.records.parquet import ParquetVault
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded
+from dpforest.schema.unit import unit_doubts
 from dpforest.search.candidates import Model, Space
 from dpforest.search.runs import NO_PARTS, Run, best_run, ledger_of, run
 
@@ -153,6 +162,8 @@ class DPSearchCV(MetaEstimatorMixin, Spending):
         schema = expanded(schema, partial(names_of, table))
         for note in learnt_before():
             warnings.warn(note, UncoveredWarning, stacklevel=3)
+        for doubt in unit_doubts(schema, "record", is_promised=True):
+            warnings.warn(doubt, UnitWarning, stacklevel=3)
         entropy, space = Entropy(None), Space(self.estimator, self.param_distributions)
         budget = make_accountant(self.epsilon, self.estimator.delta)
         epsilon = epsilon_of_one_run(law, budget.epsilon, budget.delta)

@@ -38,7 +38,7 @@ TARGETS = {"2 classes": Classes(["no", "yes"]), "4 classes": Classes([*"wxyz"]),
 def table(features, target, seed=0):
     """Features, target and schema; the target depends on the first feature, so that there is something to learn."""
     rng = np.random.default_rng(seed)
-    columns, schema = {}, Schema(FEATURES[features], TARGETS[target])
+    columns, schema = {}, Schema(FEATURES[features], TARGETS[target], one_row_per_person=True)
     for name, part in schema.features.items():
         drawn = rng.integers(len(part.categories), size=N_ROWS) if isinstance(part, Categorical) else rng.random(N_ROWS)
         if isinstance(part, Categorical):

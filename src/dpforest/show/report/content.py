@@ -17,6 +17,7 @@ from dpforest.parts.recipe import Recipe
 from dpforest.privacy.statement import NEIGHBOURS, Statement, group_loss, row_loss
 from dpforest.recipes import get_recipe
 from dpforest.schema import Categorical, Classes, Date, Feature, Schema
+from dpforest.schema.unit import unit_words
 from dpforest.schema.words import format_words, in_words
 from dpforest.show.gaps import gaps
 from dpforest.show.report.about import about_content
@@ -151,6 +152,8 @@ def inputs(schema: Schema) -> dict[str, Any]:
             "words": in_words(target, _six_digits),
         },
         "n_rows": None if schema.n_rows is None else int(schema.n_rows),
+        "one_row_per_person": schema.one_row_per_person,
+        "unit_words": unit_words(schema),
         "vouched_by": schema.vouched_by,
         "format": format_words(schema.format.to_dict()) or None,
         "read_off_the_rows": schema.source == "assume-public",
