@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import tempfile
 from dataclasses import fields
 from fractions import Fraction
@@ -352,6 +353,52 @@ def test_a_damaged_page_is_an_error_without_values_and_what_was_charged_stays(tm
     assert SECRET not in str(caught.value)
     assert not hasattr(model, "forest_")
     assert model.ledger_.n_entries == (1 if column == 0 else 0)  # the number of rows comes from the target alone
+
+
+def touched(path):
+    """Have a file seem written a second later, as it would after a second."""
+    os.utime(path / "part-1.parquet", ns=(0, (path / "part-1.parquet").stat().st_mtime_ns + 10**9))
+
+
+def turned(path):
+    """Write the rows of a file in another order."""
+    pq.write_table(pq.read_table(path / "part-1.parquet")[::-1], path / "part-1.parquet", row_group_size=41)
+    touched(path)
+
+
+def replaced(path):
+    """Put another file in the place of one, of the same size and time."""
+    shutil.copy2(path / "part-1.parquet", path.parent / "other")
+    os.replace(path.parent / "other", path / "part-1.parquet")
+
+
+def added(path):
+    shutil.copy(path / "part-1.parquet", path / "part-9.parquet")
+
+
+def taken(path):
+    (path / "part-0.parquet").unlink()
+
+
+@pytest.mark.parametrize("change", [turned, replaced, added, taken])
+def test_a_table_that_changes_between_two_passes_ends_the_fit_and_what_was_charged_stays(tmp_path, monkeypatch, change):
+    path, model, encode = written(tmp_path, secret(), folder), model_of(recipe="auto"), ParquetVault.encode
+
+    def late(vault, *arguments):
+        change(path)
+        return encode(vault, *arguments)
+
+    monkeypatch.setattr(ParquetVault, "encode", late)
+    with pytest.raises(TableError, match=r"was changed while .* What was charged stays charged") as caught:
+        model.fit(path)
+    assert SECRET not in str(caught.value)
+    assert model.ledger_.n_entries == 1
+
+
+def test_a_table_that_changes_while_it_is_read_ends_the_fit(tmp_path):
+    path = written(tmp_path, plain(), folder)
+    with pytest.raises(TableError, match="was changed while"):
+        model_of().fit(path, progress=lambda step: touched(path) if step == "rows encoded" else None)
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """A search on a Parquet file is the search on the same table in memory, and its parts hold each record once."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,6 +44,18 @@ def write(tmp_path, monkeypatch):
         return path
 
     return written
+
+
+def test_a_file_that_changes_during_a_search_ends_it(write, monkeypatch):
+    path, encode = write(LABELS), ParquetVault.encode
+
+    def late(vault, *arguments):
+        os.utime(path, ns=(0, path.stat().st_mtime_ns + 10**9))
+        return encode(vault, *arguments)
+
+    monkeypatch.setattr(ParquetVault, "encode", late)
+    with pytest.raises(TableError, match="was changed while"):
+        DPSearchCV(DPForestClassifier(CLASSES), {"max_depth": [1]}, epsilon=1.0, mean_runs=3).fit(path)
 
 
 @pytest.mark.slow

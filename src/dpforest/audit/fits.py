@@ -96,7 +96,7 @@ def fit(subject: Subject, pair: Pair, table: tuple[np.ndarray, np.ndarray]) -> A
     """An estimator that was fitted to one table of a pair, for the claim at which the pair is used."""
     claim = subject if pair.epsilon is None else subject.claiming(pair.epsilon, subject.delta)
     with warnings.catch_warnings():
-        # A printed algorithm says each time that it leaks, and a table is fitted often. That is what is measured, for one row.
+        # A printed algorithm says each time that it leaks, and a table is fitted often. Both are meant here.
         for own in (LeakWarning, RepeatedFitWarning, UnitWarning):
             warnings.simplefilter("ignore", own)
         return claim.estimator(pair.schema, pair.n_trees, pair.max_depth).fit(*table)

@@ -4,6 +4,7 @@ import os
 import tempfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -33,7 +34,7 @@ from dpforest.records.columns import (
 from dpforest.records.draws import draw_held_out
 from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.memory.vault import count_around, encode, sealed_rows
-from dpforest.records.parquet_rows import DAMAGED, File, check_ids, open_files, row_groups
+from dpforest.records.parquet_rows import DAMAGED, File, check_ids, check_unchanged, open_files, row_groups
 from dpforest.records.people import People, read_ids
 from dpforest.records.sample import draw_kept
 from dpforest.records.scoring import tally_hits
@@ -55,7 +56,8 @@ class ParquetVault(Guarded, Openable):
     has room for. The file vanishes with the process, however that ends.
 
     Privacy: as ``Vault``; records have the same codes in the same order, so answers are the same to the last unit. Each file
-    is read with its own types, so the codes of a record do not depend on what other files hold.
+    is read with its own types, so the codes of a record do not depend on what other files hold. What several passes read is
+    matched by place, so a pass gives nothing unless the files are those that were sealed, by their stamps.
     """
 
     counter: ClassVar[type[MemoryCounter]] = MemoryCounter
@@ -70,10 +72,11 @@ class ParquetVault(Guarded, Openable):
         people: People | None = None,
         sample: list[pa.Table] | None = None,
         among: np.ndarray | None = None,
+        path: str | Path | None = None,
     ) -> None:
         self.schema = schema
         self._id_column, self._people = id_column, people
-        self._files = files
+        self._files, self._path = files, path  # without a path nobody looks for other files
         self._sample = sample  # the rows that are kept, in tables of one file each; None if all are
         self._among = among  # a mask of the rows that may be used; None if all may
         self._workers = workers
@@ -92,7 +95,7 @@ class ParquetVault(Guarded, Openable):
         files = open_files(path, schema)
         if people is not None:
             check_ids(groups, files, schema)
-        return cls(files, schema, Workers(n_jobs), groups, people)
+        return cls(files, schema, Workers(n_jobs), groups, people, path=path)
 
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
@@ -146,9 +149,7 @@ class ParquetVault(Guarded, Openable):
 
     def narrowed(self, target: Bounded) -> "ParquetVault":
         """The vault of the same records with the target read within another range."""
-        other = ParquetVault(self._files, replace(self.schema, target=target), self._workers, sample=self._sample)
-        other._values, other._kept = self._read_once()
-        return other
+        return self._again(replace(self.schema, target=target), *self._read_once())
 
     @property
     def can_sample(self) -> bool:
@@ -161,9 +162,16 @@ class ParquetVault(Guarded, Openable):
 
     def _part(self, own: np.ndarray) -> "ParquetVault":
         """A vault of all rows in which those not in the mask are left out, as rows without a target are."""
-        part, (values, kept) = ParquetVault(self._files, self.schema, self._workers, sample=self._sample), self._read_once()
-        part._values, part._kept, part.in_one_book = values, kept & own, True
+        values, kept = self._read_once()
+        part = self._again(self.schema, values, kept & own)
+        part.in_one_book = True
         return part
+
+    def _again(self, schema: Schema, values: np.ndarray, kept: np.ndarray) -> "ParquetVault":
+        """A vault of all rows, of which it is known what ``_read_once`` gives."""
+        other = ParquetVault(self._files, schema, self._workers, sample=self._sample, path=self._path)
+        other._values, other._kept = values, kept
+        return other
 
     def hits(self, forest: Forest) -> Sealed[np.ndarray]:
         """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``Searched``."""
@@ -232,11 +240,21 @@ class ParquetVault(Guarded, Openable):
             for first, batch in self._pieces[item].batches(names, use_threads=not is_divided):
                 work(first, batch, thread, within)
 
-        reading.share(read, len(self._pieces))
+        with self._unchanged():
+            reading.share(read, len(self._pieces))
+
+    @contextmanager
+    def _unchanged(self) -> Iterator[None]:
+        """Raise ``TableError`` if files that are read were changed since they were sealed, before or after a pass."""
+        files, path = (self._files, self._path) if self._sample is None else ([], None)
+        check_unchanged(files, path)
+        yield
+        check_unchanged(files, path)
 
     def _batches(self, names: list[str]) -> Iterator[pa.Table]:
         """Tables of some columns of the records, one after the other."""
-        return (batch for piece in self._pieces for _, batch in piece.batches(names))
+        with self._unchanged():
+            yield from (batch for piece in self._pieces for _, batch in piece.batches(names))
 
     def _ids(self) -> list[Any]:
         """The columns of ids, one after the other."""

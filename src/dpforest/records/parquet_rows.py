@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 from pyarrow import dataset
+from pyarrow.fs import LocalFileSystem
 
 from dpforest.errors import TableError
 from dpforest.records.columns import read_columns, read_target, require_columns
@@ -22,6 +23,10 @@ from dpforest.records.text import is_number, read_cells
 from dpforest.schema import Format, Schema
 
 DAMAGED = "The Parquet file is damaged, or was changed while it was read."
+CHANGED = (
+    "The Parquet file or folder was changed while a forest was trained on it. What was charged stays charged. Train on "
+    "files that stay as they are, such as a copy."
+)
 # Stands for a missing value in the name of a folder; an empty text does, too.
 NOTHING = "__HIVE_DEFAULT_PARTITION__"
 
@@ -33,6 +38,7 @@ class File:
     fragment: dataset.ParquetFileFragment
     shown: str  # the path, without values
     cells: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    stamp: tuple[Any, ...] = ()  # when it was opened; see ``stamp_of``
 
     @property
     def names(self) -> list[str]:
@@ -118,15 +124,37 @@ def find_files(path: str | Path) -> Iterator[File]:
     is_empty = True
     try:
         for fragment in dataset.dataset(path, format="parquet").get_fragments():
+            stamp = stamp_of(fragment)
             fragment.ensure_complete_metadata()
             is_empty = False
-            yield _with_folders(fragment, path)
+            yield replace(_with_folders(fragment, path), stamp=stamp)
     except UnicodeError:
         raise TableError(f"A folder or a file in {path} has a name that is no text in UTF-8. Rename it.") from None
     except (OSError, pa.ArrowException):
         raise TableError(f"{path} cannot be read as a Parquet file or folder.") from None
     if is_empty:
         raise TableError(f"There is no Parquet file in {path}.")
+
+
+def stamp_of(fragment: dataset.ParquetFileFragment) -> tuple[Any, ...]:
+    """The size of a file, the time of its last change and, last, its number on the disk, as they are now."""
+    info = fragment.filesystem.get_file_info(fragment.path)
+    is_local = isinstance(fragment.filesystem, LocalFileSystem)
+    return info.size, info.mtime_ns, os.stat(fragment.path).st_ino if is_local else None
+
+
+def check_unchanged(files: list[File], path: str | Path | None = None) -> None:
+    """Raise ``TableError`` if a file is not as it was when it was opened, or if there are others now at ``path``."""
+    try:
+        same = all(stamp_of(file.fragment)[: len(file.stamp)] == file.stamp for file in files)
+        if path is not None:
+            # With a schema no file is opened for one.
+            found = dataset.dataset(path, schema=pa.schema([]), format="parquet").files
+            same = same and found == [file.fragment.path for file in files]
+    except (OSError, UnicodeError, pa.ArrowException):
+        same = False
+    if not same:
+        raise TableError(CHANGED)
 
 
 def types_of(path: str | Path) -> pa.Schema:

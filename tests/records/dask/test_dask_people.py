@@ -4,9 +4,11 @@ import math
 import os
 import pickle
 import signal
+import time
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
+from types import SimpleNamespace
 from uuid import UUID
 
 import dask
@@ -27,7 +29,7 @@ from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees
 from dpforest.records.dask import partitions
-from dpforest.records.dask.frames import Frames, keep_rows
+from dpforest.records.dask.frames import Frames, divide_frame, keep_rows, known
 from dpforest.records.dask.partitions import Folder, encode_files
 from dpforest.records.dask.people import Draw, Found, drawn, home_of, n_homes_for
 from dpforest.records.dask.replayed import OTHER_ROWS
@@ -53,7 +55,7 @@ class Pretended:
         return {"here": self.n_threads}
 
     def compute(self, tasks):
-        return computed(tasks)
+        return computed(tasks) if isinstance(tasks, list) else SimpleNamespace(result=lambda: computed([tasks])[0])
 
 
 def computed(tasks):
@@ -154,6 +156,7 @@ def test_a_partition_of_a_dataframe_in_another_order_is_refused():
     assert keep_rows(frames._reading, "person", frame, digest, places)["record"].tolist() == ["r0", "r2"]
     for other in (frame[::-1], frame[:2], frame.assign(y=[0, 2, 1]), frame.assign(person=[0, 1, 2])):
         assert keep_rows(frames._reading, "person", other, digest, places) == Failure(OTHER_ROWS)
+        assert known(divide_frame(frames._reading, "person", 2, other), digest) == Failure(OTHER_ROWS)
 
 
 @pytest.mark.parametrize("groups", ["nobody", "record", "y", 3, "since"])
@@ -234,6 +237,23 @@ def test_the_same_rows_are_used_after_a_worker_is_lost(folder, tmp_path, client,
     model = DPForestClassifier(SCHEMA, **exact, max_rows_per_person=10).fit_dask(table, client, groups="person")
     assert model.forest_.counts[0].sum() == before.sum()
     assert (model.privacy_.unit, model.privacy_.rows) == ("person", 10)
+
+
+@pytest.mark.slow
+def test_rows_in_another_order_after_a_worker_is_lost_end_a_fit_of_persons(client):
+    def shuffled(y):
+        order = np.random.default_rng().permutation(120)
+        return pd.DataFrame({"person": order, "record": [f"r{row}" for row in order], "y": y})
+
+    table = dd.from_delayed([dask.delayed(shuffled)(y) for y in (0, 1)], meta=shuffled(0)[:0])
+    vault = DaskVault.seal(table, SCHEMA, client, 1, "person", People(1, Entropy()))
+    assert vault.count()._value == [120]
+    (home,) = client.who_has(vault._table._kept[1:])[vault._table._kept[1].key]
+    os.kill(client.run(os.getpid)[home], signal.SIGKILL)
+    while home in client.nthreads():
+        time.sleep(0.1)
+    with pytest.raises(TableError, match=r"another order.* What was charged stays charged"):
+        times_used(vault)
 
 
 @pytest.mark.slow

@@ -161,6 +161,14 @@ def divide_frame(reading: Reading, id_column: str, n_homes: int, frame: Any) -> 
 
 
 @reporting
+def known(parts: list[Any], digest: bytes) -> list[Any]:
+    """What ``divide_frame`` gave, if it is of the rows that the trainer has the digest of."""
+    if parts[-1] != digest:
+        raise TableError(OTHER_ROWS)
+    return parts
+
+
+@reporting
 def keep_rows(reading: Reading, id_column: str, frame: Any, digest: bytes, *places: np.ndarray) -> Any:
     """A partition of a dataframe without the rows that are not used; to be kept on the worker."""
     if reading.persons(frame, id_column).digest() != digest:
@@ -209,13 +217,23 @@ class Frames:
         return Frames(self._table, schema, self._reading.n_jobs, self._id_column, self._kept)
 
     def drawn(self, draw: Draw, client: Any) -> "Frames":
-        """The same dataframe with the rows of persons that are drawn, which workers keep in memory."""
-        frames = self._frames([*self._names])
+        """The same dataframe with the rows of persons that are drawn, which workers keep in memory.
+
+        Privacy:
+            Claim: no more than ``draw.most`` rows of a person are used, whatever is lost and computed again.
+            Because: the trainer has the digest of each partition before a row is drawn, and sends it as a value. Ids and
+                rows of a partition that differs from it are refused, so all places are those of one draw.
+            Assumes: as ``Draw``; workers and scheduler may see digests.
+        """
+        # Held until tasks that need them are sent: rows that are computed twice may come in another order, and be refused.
+        frames = client.compute(self._frames([*self._names]))
         n_homes = n_homes_for(len(frames), sum(client.nthreads().values()))
         divide = Packed(divide_frame, self._reading, draw.column, n_homes)
-        divided = [delayed(divide, pure=False)(frame) for frame in frames]
-        digests = [delayed(Packed(take, n_homes), pure=False)(parts) for parts in divided]
-        chosen, task = drawn(divided, draw, n_homes), Packed(keep_rows, self._reading, draw.column)
+        divided = client.compute([delayed(divide, pure=False)(frame) for frame in frames])
+        given = [delayed(Packed(take, n_homes), pure=False)(parts) for parts in divided]
+        digests = client.compute(delayed(given, pure=False)).result()
+        same = [delayed(Packed(known), pure=False)(*pair) for pair in zip(divided, digests, strict=True)]
+        chosen, task = drawn(same, draw, n_homes), Packed(keep_rows, self._reading, draw.column)
         kept = [
             delayed(task, pure=False)(frame, digest, *own)
             for frame, digest, own in zip(frames, digests, chosen, strict=True)

@@ -19,7 +19,10 @@ from dpforest.records.memory.counter import MemoryCounter
 N_DIGEST_BYTES = 32
 # The answer of a partition that was lost or has moved. The question is then asked again with the whole log.
 BEHIND = Failure("A partition does not know the log.")
-OTHER_ROWS = "The table gave other rows, or another order, when a lost part of it was computed again."
+OTHER_ROWS = (
+    "The table gave other rows, or another order, when a lost part of it was computed again. What was charged stays "
+    "charged. Write the table to Parquet files, and train on these."
+)
 # Methods that take coins as their last argument.
 DRAWING = ("deal", "deal_by_errors", "divide")
 
