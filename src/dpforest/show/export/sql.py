@@ -27,6 +27,7 @@ TEXT_TYPES = (
     "text", "character", "character varying", "varchar", "smallint", "integer", "bigint", "tinyint", "utinyint", "usmallint",
     "uinteger", "ubigint",
 )  # fmt: skip
+UNSURE = re.compile(r"[\x01-\x1f\x7f\\]")
 # Long sums are written as sums of sums of at most so many, so that parsers do not nest too deeply.
 MOST_TERMS = 32
 # Its exponential is too small to matter, and still large enough for PostgreSQL, which takes underflow as an error.
@@ -113,7 +114,9 @@ def _literal(value: Hashable, text: str, kind: str) -> str:
         return str(value)
     if kind == "number":
         return _number(float(value))  # type: ignore[arg-type]
-    return "'" + text.replace("'", "''") + "'"
+    # By number, whatever a setting or another database takes a backslash for, and a program does to ends of lines.
+    quoted, n_unsure = UNSURE.subn(lambda found: f"' || CHR({ord(found[0])}) || '", text.replace("'", "''"))
+    return f"('{quoted}')" if n_unsure else f"'{quoted}'"
 
 
 def _named(prefix: str, expressions: Sequence[str]) -> list[str]:
