@@ -19,6 +19,14 @@ BudgetName = Annotated[
     str | None, typer.Option(help="Charge what is spent to this budget, FILE::DATASET.", show_default=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
+RawText = Annotated[
+    bool,
+    typer.Option(
+        "--raw-text",
+        help="Write text to .csv as it is. Else text that a spreadsheet would run, as it begins with =, +, -, @, a tab or a "
+        "line break, has a ' before it; numbers have none.",
+    ),
+]
 
 # The format of a text file, given what the schema says about it.
 ReadAs = Callable[[Any], Any]

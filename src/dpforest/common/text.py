@@ -8,6 +8,9 @@ from typing import Any
 # Characters that are not seen: controls, direction marks, invisible signs, single surrogates. The two joiners (U+200C,
 # U+200D) are not among them, since scripts and emoji are written with them.
 HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+# How a cell begins that a spreadsheet takes for a formula, or for one with quotes before it; and what is only a number.
+FORMULA = "^'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+PLAIN_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
 # The sentence that explains bands wherever they are shown.
 BAND_MEANS = "The value without noise lies within its band (± or “a to b”) with a probability of about 95 %."
@@ -34,6 +37,11 @@ def shortened(text: object, most: int = 60, clean: Callable[[object], str] = one
     """The text without hidden characters, cut to at most ``most`` characters, the last then being an ellipsis."""
     name = str(text)
     return clean(name) if len(name) <= most else f"{clean(name[: most - 1])}…"
+
+
+def cell(text: str) -> str:
+    """The text as a cell of a CSV file that no spreadsheet runs: one that begins as a formula has a ``'`` before it."""
+    return f"'{text}" if re.match(FORMULA, text) and not re.fullmatch(PLAIN_NUMBER, text) else text
 
 
 def counted(number: int, one: str, many: str = "") -> str:
