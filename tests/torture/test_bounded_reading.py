@@ -1,6 +1,5 @@
 """Reading a file takes no more time and memory than its size allows, and never waits for what is no file."""
 
-import json
 import os
 import subprocess
 import sys
@@ -8,26 +7,40 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from tests.torture.mutations import entries_of
+from tests.torture.forged import chain_file, chain_of_nodes, forge
 from tests.torture.samples import classifier
 
 from dpforest import Categorical, Classes, Schema, load_model
-from dpforest.common.archive import packed
+from dpforest.cli.report import report
 from dpforest.errors import ModelFileError, ParameterError, SchemaError
 from dpforest.forest import tree
 from dpforest.model import checks as model_checks
 from dpforest.model import file as model_file
-from dpforest.model.file import _array_bytes, _digest
 from dpforest.privacy import ledger
 from dpforest.privacy.accountants import make_accountant
 from dpforest.schema import MOST_FILE_BYTES
 
 pytestmark = pytest.mark.slow
 
+
+def of_report(option):
+    """A function that reads a file which the report of a model is told of."""
+
+    def read(path):
+        model = path.parent / "model.dpf"
+        classifier(max_depth=1, n_trees=1, recipe="jagannathan-2009").save(model)
+        report(model, path.parent / "r.html", **{option: path})
+
+    return read
+
+
 READERS = {
     "m.dpf": (load_model, ModelFileError),
     "s.toml": (Schema.from_file, SchemaError),
     "s.json": (Schema.from_file, SchemaError),
+    "audit": (of_report("audit"), ParameterError),
+    "evaluation": (of_report("evaluation"), ParameterError),
+    "about.json": (of_report("about"), ParameterError),
 }
 
 
@@ -70,6 +83,17 @@ def test_a_file_beyond_the_limit_is_refused_unread(name, tmp_path):
     assert peak_of(refused) < 10 << 20
 
 
+@pytest.mark.parametrize("name", ["audit", "evaluation", "about.json", "s.json", "m.dpf"])
+@pytest.mark.parametrize("levels", [100, 900, 100_000])
+def test_a_file_of_lists_in_lists_is_refused(name, levels, tmp_path):
+    read, error = READERS[name]
+    deep = "[" * levels + "]" * levels
+    (tmp_path / name).write_text(f'{{"format": "dpforest-evaluation", "audits": [{deep}], "features": {deep}, "target": 1}}')
+    with pytest.raises(error):
+        read(tmp_path / name)
+    assert not (tmp_path / "r.html").exists()
+
+
 def test_a_schema_of_a_hundred_thousand_names_is_within_the_limit(tmp_path):
     names = [f"a name of some length, number {place}" for place in range(100_000)]
     schema = Schema({"x": Categorical(names)}, Classes(["no", "yes"]))
@@ -90,38 +114,6 @@ def test_a_header_beyond_its_limit_is_neither_read_nor_written(tmp_path, monkeyp
     assert not (tmp_path / "again.dpf").exists()
 
 
-def chain_of_nodes(n_nodes, n_codes):
-    """A forged model: a long chain of nodes that all share one wide route, small in the file."""
-    model = classifier(max_depth=1, n_trees=1, recipe="jagannathan-2009")
-    inner = np.arange(n_nodes - 1) // 2 * 2
-    arrays = {
-        "trees": np.zeros(n_nodes, dtype="<i8"),
-        "parents": np.concatenate([[-1], inner]).astype("<i8"),
-        "levels": np.concatenate([[0], inner // 2 + 1]).astype("<i8"),
-        "first_children": np.where(np.arange(n_nodes) % 2, -1, np.arange(n_nodes) + 1).astype("<i8"),
-        "features": np.where(np.arange(n_nodes) % 2, -1, 0).astype("<i8"),
-        "splits": np.where(np.arange(n_nodes) % 2, -1, 0).astype("<i8"),
-        "routes": np.zeros((1, n_codes), dtype="<u2"),
-        "variances": np.zeros(n_nodes),
-    }
-    for name in ("first_children", "features", "splits"):
-        arrays[name][-1] = -1
-    for name in ("counts", "shares", "votes"):
-        arrays[name] = np.full((n_nodes, 2), 0.5)
-    return model, arrays
-
-
-def forge(path, arrays, change=lambda facts: None):
-    """Put other arrays, and a changed header, in the file of a model, with a digest that fits."""
-    entries = entries_of(path.read_bytes())
-    facts = json.loads(entries.pop("model.json"))
-    facts.pop("digest")
-    change(facts)
-    entries |= {f"{name}.npy": _array_bytes(array) for name, array in arrays.items()}
-    facts["digest"] = _digest(facts, entries)
-    path.write_bytes(b"".join(packed({"model.json": json.dumps(facts, indent=1).encode(), **entries})))
-
-
 def test_nodes_that_share_a_wide_route_are_refused_without_a_copy_for_each(tmp_path):
     model, arrays = chain_of_nodes(4001, 60_000)
     model.save(tmp_path / "m.dpf")
@@ -133,17 +125,6 @@ def test_nodes_that_share_a_wide_route_are_refused_without_a_copy_for_each(tmp_p
 
     # Each node with a copy of its route would take 240 MB.
     assert peak_of(read) < 10 * (tmp_path / "m.dpf").stat().st_size
-
-
-def chain_file(path, n_nodes, n_codes=200):
-    """A model file with a chain of nodes, each with a route of its own."""
-    model, arrays = chain_of_nodes(n_nodes, n_codes)
-    n_inner = int((arrays["features"] >= 0).sum())
-    arrays["routes"] = np.zeros((n_inner, n_codes), dtype="<u2")
-    arrays["splits"][arrays["features"] >= 0] = np.arange(n_inner)
-    model.save(path)
-    forge(path, arrays)
-    return path
 
 
 # What is made of a model, in a process that may take so much memory for it.
