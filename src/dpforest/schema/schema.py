@@ -16,6 +16,7 @@ from typing import Any
 from dpforest.common.entries import read_entries
 from dpforest.common.files import write_whole
 from dpforest.common.jsonable import to_json
+from dpforest.common.text import without_hidden
 from dpforest.errors import OutputError, SchemaError, shown
 from dpforest.schema.format import ALWAYS_MISSING, Format
 from dpforest.schema.in_python import call
@@ -182,10 +183,12 @@ class Schema:
     def to_file(self, path: str | Path) -> None:
         """Write the schema to a ``.json`` or ``.toml`` file."""
         path = Path(path)
-        writers = {".json": _json_text, ".toml": _toml_text}
+        writers = {".json": json_text, ".toml": _toml_text}
         if path.suffix not in writers:
             raise SchemaError(f"A schema file ends in .json or .toml, not {path.suffix!r} ({path}).")
-        text = writers[path.suffix](self.to_dict())
+        content = self.to_dict()
+        _check_storable(content)
+        text = writers[path.suffix](content)
         try:
             write_whole(path, text.encode("utf-8"))
         except (OutputError, UnicodeEncodeError) as error:
@@ -244,9 +247,10 @@ def _check_storable(values: Any) -> None:
         raise SchemaError("Only text, finite numbers and booleans can be categories or labels in a schema file.")
 
 
-def _json_text(content: dict[str, Any]) -> str:
-    _check_storable(content)
-    return to_json(content, indent=1, ensure_ascii=False) + "\n"
+def json_text(content: Mapping[str, Any]) -> str:
+    """The entries of a schema file as JSON, in which somebody who signs it sees every character."""
+    text = to_json(content, indent=1, ensure_ascii=False) + "\n"
+    return without_hidden(text, lambda character: character if character == "\n" else _escape(character))
 
 
 def toml_value(value: Any) -> str:
@@ -258,9 +262,19 @@ def toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        # A JSON string is a TOML basic string, but for one control character that JSON may leave bare.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        # A JSON string is a TOML basic string, but for halves of characters, and for how it writes those beyond 16 bits.
+        return without_hidden(json.dumps(value, ensure_ascii=False), _toml_escape)
     return repr(value)
+
+
+def _escape(character: str) -> str:
+    return f"\\u{ord(character):04x}" if ord(character) < 1 << 16 else json.dumps(character)[1:-1]
+
+
+def _toml_escape(character: str) -> str:
+    if "\ud800" <= character <= "\udfff":
+        return character  # TOML has none, so the file is refused
+    return _escape(character) if ord(character) < 1 << 16 else f"\\U{ord(character):08x}"
 
 
 def toml_tables(
@@ -277,6 +291,5 @@ def toml_tables(
 
 
 def _toml_text(content: dict[str, Any]) -> str:
-    _check_storable(content)
     lines = [f"{name} = {toml_value(content[name])}" for name in ("n_rows", "source", "vouched_by") if name in content]
     return "\n".join(lines + toml_tables(content)).lstrip("\n") + "\n"
