@@ -46,8 +46,40 @@ def chain_file(path, n_nodes, n_codes=200):
     """A model file with a chain of nodes, each with a route of its own."""
     model, arrays = chain_of_nodes(n_nodes, n_codes)
     n_inner = int((arrays["features"] >= 0).sum())
-    arrays["routes"] = np.zeros((n_inner, n_codes), dtype="<u2")
+    # Codes go left and right in turn, but for one in each node, so that no two conditions are the same or short.
+    arrays["routes"] = np.tile(np.arange(n_codes, dtype="<u2") % 2, (n_inner, 1))
+    arrays["routes"][np.arange(n_inner), np.arange(n_inner) % n_codes] ^= 1
     arrays["splits"][arrays["features"] >= 0] = np.arange(n_inner)
     model.save(path)
     forge(path, arrays)
+    return path
+
+
+def star_file(path, n_children):
+    """A model file with one split, which sends each of many categories to a child of its own."""
+    model = classifier(max_depth=1, n_trees=1, recipe="jagannathan-2009")
+    model.save(path)
+    place = [*model.schema_.features].index("sex")
+    is_root = np.arange(n_children + 1) == 0
+    arrays = {
+        **{name: np.where(is_root, root, leaf).astype("<i8") for name, (root, leaf) in {
+            "trees": (0, 0), "parents": (-1, 0), "levels": (0, 1), "first_children": (1, -1), "features": (place, -1),
+            "splits": (0, -1)}.items()},
+        "routes": np.arange(n_children, dtype="<u2")[None],
+        "variances": np.ones(n_children + 1),
+        **dict.fromkeys(("counts", "shares", "votes"), np.full((n_children + 1, 2), 0.5)),
+    }  # fmt: skip
+    names = [f"c{number}" for number in range(n_children - 2)]
+    forge(path, arrays, lambda facts: facts["schema"]["features"]["sex"].update(categories=names))
+    return path
+
+
+def leaf_file(path, n_labels):
+    """A model file with a single leaf, which has many labels."""
+    model, arrays = chain_of_nodes(1, 200)
+    model.save(path)
+    arrays |= {"routes": arrays["routes"][:0], "variances": np.ones(1)}
+    arrays |= dict.fromkeys(("counts", "shares", "votes"), np.full((1, n_labels), 1 / n_labels))
+    names = [f"label {number}" for number in range(n_labels)]
+    forge(path, arrays, lambda facts: facts["schema"]["target"].update(labels=names))
     return path

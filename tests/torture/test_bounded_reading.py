@@ -7,7 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from tests.torture.forged import chain_file, chain_of_nodes, forge
+from tests.torture.forged import chain_file, chain_of_nodes, forge, leaf_file, star_file
 from tests.torture.samples import classifier
 
 from dpforest import Categorical, Classes, Schema, load_model
@@ -127,16 +127,19 @@ def test_nodes_that_share_a_wide_route_are_refused_without_a_copy_for_each(tmp_p
     assert peak_of(read) < 10 * (tmp_path / "m.dpf").stat().st_size
 
 
-# What is made of a model, in a process that may take so much memory for it.
+# What is made of a model, in a process that may take a gigabyte for it.
 GIGABYTE = """
-import resource, sys
+import resource, sys, warnings
 from dpforest import load_model
 from dpforest.errors import DPForestError
-import dpforest.plots, matplotlib, onnx, dpforest.show.report, dpforest.show.export.onnx, dpforest.show.export.sql
+from dpforest.evaluation import evaluate_privately
+import dpforest.plots, matplotlib, onnx, dpforest.show.report, dpforest.show.export.onnx, dpforest.show.export.sql, pandas
 matplotlib.use("Agg")
+warnings.simplefilter("ignore")
 model = load_model(sys.argv[1])
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30),) * 2)
+rows = pandas.DataFrame({"age": [1.0], "pay": [1.0], "sex": ["m"]})
 works = {
     "rules": lambda: model.forest_.rules(),
     "text": lambda: model.forest_.rules_text(),
@@ -145,30 +148,36 @@ works = {
     "json": lambda: model.to_json(),
     "onnx": lambda: model.to_onnx(),
     "sklearn": lambda: model.to_sklearn(),
+    "html": lambda: [part._repr_html_() for part in (model, model.schema_, model.privacy_, model.ledger_)],
+    "effects": lambda: dpforest.plots.effects(model),
     "plots": lambda: [plot(model) for plot in (dpforest.plots.tree, dpforest.plots.importances, dpforest.plots.leaf_noise)],
+    "evaluation": lambda: evaluate_privately(model, [(rows, [model.classes_[0]])], 1.0).to_dict(),
 }
-try:
-    works[sys.argv[2]]()
-    print("made")
-except DPForestError as error:
-    print("refused:", error)
+for name, work in works.items():
+    try:
+        work()
+        print(name, "made")
+    except DPForestError as error:
+        print(name, "refused", error)
+    except MemoryError:
+        print(name, "too large")
 """
+REFUSED = {"rules refused", "text refused"}  # a chain of so many nodes tells each path again
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="measured where the system tells")
 @pytest.mark.parametrize(
-    ("work", "n_nodes"),
-    [
-        *((work, 40_001) for work in ("rules", "text", "report", "sql", "json", "onnx", "sklearn", "plots")),
-        *((work, 5_001) for work in ("rules", "report")),  # whose rules can just be printed
-    ],
+    ("make", "size", "refused"),
+    [(chain_file, 40_001, REFUSED), (chain_file, 401, set()), (star_file, 30_000, set()), (leaf_file, 20_000, set())],
+    ids=["a long chain", "a chain whose rules can be printed", "a star", "a leaf"],
 )
-def test_what_is_made_of_a_chain_of_nodes_takes_a_gigabyte_at_most_or_is_refused(tmp_path, work, n_nodes):
-    path = chain_file(tmp_path / "m.dpf", n_nodes)
-    ended = subprocess.run([sys.executable, "-c", GIGABYTE, str(path), work], capture_output=True, text=True, timeout=600)
+def test_what_is_made_of_a_forged_file_takes_a_gigabyte_at_most_or_is_refused(tmp_path, make, size, refused):
+    path = make(tmp_path / "m.dpf", size)
+    ended = subprocess.run([sys.executable, "-c", GIGABYTE, str(path)], capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr[-500:]
-    is_long = work in ("rules", "text") and n_nodes > 10_000
-    assert ended.stdout.startswith("refused: The rules of this forest" if is_long else "made")
+    found = {" ".join(line.split()[:2]) for line in ended.stdout.splitlines()}
+    assert len(found) == 11
+    assert {each for each in found if not each.endswith(" made")} == refused
 
 
 def test_rules_of_some_trees_of_a_large_forest_can_be_had(monkeypatch):

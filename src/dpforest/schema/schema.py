@@ -249,8 +249,7 @@ def _check_storable(values: Any) -> None:
 
 def json_text(content: Mapping[str, Any]) -> str:
     """The entries of a schema file as JSON, in which somebody who signs it sees every character."""
-    text = to_json(content, indent=1, ensure_ascii=False) + "\n"
-    return without_hidden(text, lambda character: character if character == "\n" else _escape(character))
+    return without_hidden(to_json(content, indent=1, ensure_ascii=False) + "\n", _json_escape)
 
 
 def toml_value(value: Any) -> str:
@@ -262,19 +261,20 @@ def toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        # A JSON string is a TOML basic string, but for halves of characters, and for how it writes those beyond 16 bits.
+        # A JSON string is a TOML basic string, but for how it writes characters beyond 16 bits.
         return without_hidden(json.dumps(value, ensure_ascii=False), _toml_escape)
     return repr(value)
 
 
-def _escape(character: str) -> str:
+def _json_escape(character: str) -> str:
+    # A line break is one between entries. Half a character stays, so that the file is refused: TOML has none.
+    if character == "\n" or "\ud800" <= character <= "\udfff":
+        return character
     return f"\\u{ord(character):04x}" if ord(character) < 1 << 16 else json.dumps(character)[1:-1]
 
 
 def _toml_escape(character: str) -> str:
-    if "\ud800" <= character <= "\udfff":
-        return character  # TOML has none, so the file is refused
-    return _escape(character) if ord(character) < 1 << 16 else f"\\U{ord(character):08x}"
+    return _json_escape(character) if ord(character) < 1 << 16 else f"\\U{ord(character):08x}"
 
 
 def toml_tables(

@@ -7,6 +7,7 @@ import numpy as np
 
 from dpforest.common.text import NOTHING, count_words, figure, with_band
 from dpforest.errors import ParameterError
+from dpforest.evaluation.cells import MOST_CONFUSED
 from dpforest.model.file import model_digest
 
 WANTED = (
@@ -122,6 +123,8 @@ def _threshold(row: Mapping[str, Any], chosen: float) -> dict[str, Any]:
 def _confusion(content: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     if not content.get("confusion"):
         return None
+    if len(content["labels"]) > MOST_CONFUSED:
+        raise ValueError("No evaluation has so many.")
     margins = [float(margin) for margin in content["confusion"]["margins"]]
     return [
         {"label": label, "cells": [count_words(float(n), margin or None) for n, margin in zip(row, margins, strict=True)]}
