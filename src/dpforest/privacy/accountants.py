@@ -39,6 +39,7 @@ MOST_DELTA = 0.01  # on a sample: delta over its share could come near 1, where 
 SMALLEST = {"epsilon": 2.0**-30, "rho": 2.0**-26}
 MOST_ORDER = 1e150  # its square is a float; any order gives a valid delta
 LARGEST = 1e100  # beyond it a finite epsilon is none, and sums and squares on the way to its rho could overflow
+MOST_WHOLE = 1 << 20  # trees, levels, or rows of a person: beyond it no memory holds what is planned for each
 # More than the relative error of a term of the conversion: a few roundings of 2**-53 each, one of them since a float stands
 # for its decimal.
 ROUNDING = 2.0**-48
@@ -331,3 +332,9 @@ def _as_written(value: Any) -> float:
 def is_whole(value: Any) -> bool:
     """Whether a value is a whole number, of Python or numpy."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def check_whole(name: str, value: Any, or_what: str = "", least: int = 1, most: int = MOST_WHOLE) -> None:
+    """Raise unless a parameter is None or a whole number from ``least`` to ``most``."""
+    if value is not None and (not is_whole(value) or not least <= value <= most):
+        raise ParameterError(f"{name} must be a whole number from {least} to {most:,}{or_what}, not {shown(value)}.")

@@ -79,10 +79,10 @@ class Schema:
         if self.target.name in self.features:
             raise SchemaError(f"Column {self.target.name!r} is declared both as a feature and as the target.")
         if self.n_rows is not None and (
-            isinstance(self.n_rows, bool) or not isinstance(self.n_rows, numbers.Integral) or self.n_rows < 0
+            isinstance(self.n_rows, bool) or not isinstance(self.n_rows, numbers.Integral) or not 0 <= self.n_rows < 1 << 63
         ):
             raise SchemaError(
-                f"Schema(n_rows=...) must be a whole number that is public, or None, not {shown(self.n_rows)}."
+                f"Schema(n_rows=...) must be a whole number of 64 bits that is public, or None, not {shown(self.n_rows)}."
             )
         if self.vouched_by is not None and not isinstance(self.vouched_by, str):
             raise SchemaError(f"Schema(vouched_by=...) must be text or None, not {shown(self.vouched_by)}.")

@@ -50,7 +50,7 @@ def sql_query(forest: Forest, table: str, ids: Sequence[str] = ()) -> str:
     names = added_names(forest, ids)
     for layer in [*layers[1:], *_answer(forest, names)]:
         query = f"SELECT {', '.join(layer)}\nFROM (\n{query}\nOFFSET 0) AS layer"
-    keys = [f"{ROWS}.{_quoted(name)}" for name in ids]
+    keys = [f"{ROWS}.{_quoted(valid_text(name))}" for name in ids]
     order = f"\nORDER BY {', '.join(keys)}" if keys else ""
     return (
         f"SELECT {', '.join(keys) or f'{ROWS}.*'}, {SCORES}.*\nFROM {_table_name(table)} AS {ROWS}\n"

@@ -65,7 +65,7 @@ def _check_named(content: Mapping[str, Any]) -> None:
 def score_words(score: Mapping[str, Any]) -> str:
     """A figure with the band of its noise: ``0.852 ± 0.002``."""
     value, margin = score["value"], score["margin"]
-    if value is None or np.isnan(value):
+    if value is None or np.isnan(float(value)):
         return TOO_FEW
     return with_band(float(value), float(margin)) if margin else f"{float(value):,.4f}"
 
@@ -73,7 +73,7 @@ def score_words(score: Mapping[str, Any]) -> str:
 def off_by(score: Mapping[str, Any], kind: str) -> str:
     """How far a figure may be off for a reason, "sampling" or "binning", in words for a table."""
     amount = score[kind]
-    known = amount is not None and score["value"] is not None and not np.isnan(amount) and float(amount) > 0
+    known = amount is not None and score["value"] is not None and float(amount) > 0
     return f"± {figure(float(amount), 2)}" if known else NOTHING
 
 
