@@ -42,7 +42,7 @@ from dpforest.model.file import today, versions
 from dpforest.parts.recipe import COMMON_PARAMETERS, Recipe, outside_parts
 from dpforest.parts.secret_sample import ALL_ROWS
 from dpforest.pipeline import fit_forest, fit_published
-from dpforest.privacy.accountants import is_whole, make_accountant
+from dpforest.privacy.accountants import check_whole, is_whole, make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement, large_delta, proof_in_words, sample_words
@@ -134,9 +134,9 @@ def fit_estimator(
 def check_parameters(model: Any) -> Recipe:
     """The recipe of an estimator, with ``recipe_params`` set; raises if any parameter of the estimator cannot be used."""
     for name in ("n_trees", "max_depth", "max_rows_per_person"):
-        value = getattr(model, name)
-        if value is not None and (not is_whole(value) or value < 1):
-            raise ParameterError(f"{name} must be a whole number of at least 1, or None, not {shown(value)}.")
+        check_whole(name, getattr(model, name), ", or None")
+    if model.n_jobs is not None and (not is_whole(model.n_jobs) or not 0 < abs(model.n_jobs) < 1 << 31):
+        raise ParameterError(f"n_jobs must be a whole number other than 0, or None, not {shown(model.n_jobs)}.")
     _accountant(model)
     if model.variant not in ("private", "published"):
         raise ParameterError(f"variant must be 'private' or 'published', not {shown(model.variant)}.")

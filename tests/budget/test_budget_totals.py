@@ -289,3 +289,21 @@ def test_a_loss_is_not_negative_and_a_number(pair):
 def test_a_cap_is_a_finite_positive_number(epsilon):
     with pytest.raises(ParameterError):
         Cap(epsilon, 0.0)
+
+
+EXTREMES = (5e-324, 1e-300, 1e-9, 0.5, 1 - 2**-53, 1e15, 1e99, 1e100, 1e101, 1e308, math.inf, math.nan, -1.0, 10**400)
+
+
+@pytest.mark.parametrize("epsilon", EXTREMES, ids=lambda value: f"{value:.0e}" if value != 10**400 else "10**400")
+def test_a_cap_of_any_number_adds_up_or_is_refused(epsilon):
+    for delta in (0.0, *EXTREMES):
+        try:
+            cap = Cap(epsilon, delta)
+        except ParameterError:
+            continue
+        account = Account(cap)
+        account.reserve(1, [Loss.pure(cap.epsilon / 3)])
+        account.settle(1, Loss.pure(cap.epsilon / 4))
+        assert 0 <= account.spent <= cap.epsilon
+        assert 0 <= account.left <= cap.epsilon
+        assert account.rho_left >= 0

@@ -511,7 +511,7 @@ def test_numbers_are_written_for_people():
 
 
 def test_text_for_scripts_and_pages_is_inert():
-    assert script_json("</script>&\u2028") == r'"\u003c/script\u003e\u0026\u2028"'
+    assert script_json("</script>&\u2028") == '"\\u003c/script\\u003e\\u0026⟨U+2028⟩"'
     assert visible("a\u202eb\nc") == "a⟨U+202E⟩b↵c"
     assert LabelWriter()("<b>") == "<bdi>&lt;b&gt;</bdi>"
     assert "<details" in LabelWriter()("x" * 100)

@@ -1,12 +1,16 @@
-"""The query gives in DuckDB what the model predicts."""
+"""The query gives in a database what the model predicts."""
+
+import re
 
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from tests.conformance.postgres_server import as_root, write_table
 from tests.show.export_cases import HOSTILE, RECIPES, chain_forest, fitted, hostile_model, mixed_table
 
-from dpforest import Bounded, Classes, DPForestClassifier, Numeric, Schema
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.errors import ParameterError
 from dpforest.records.columns import read_columns
 from dpforest.records.memory.vault import encode
@@ -108,6 +112,39 @@ def test_hostile_names_are_quoted():
     lowered = [name.lower() for name in [*names.values(), *added]]
     assert len(set(lowered)) == len(lowered)
     assert all(len(name.encode()) <= 63 for name in added)
+
+
+# In a text as MySQL and some settings of PostgreSQL read it, the quote is the backslash's, and what follows a statement.
+HOOK = "\\'); DROP TABLE victim; --"
+UNSURE = [HOOK, "\\", "a\\\\b'", "line\r\nbreak\t\x7f", "plain"]
+
+
+def model_of_hooks():
+    """A model whose column, categories and labels hold backslashes, and rows with all of them."""
+    table = pd.DataFrame({HOOK: pd.Series(UNSURE * 8, dtype="str"), 'x\\"; DROP TABLE victim; --': np.arange(40.0)})
+    schema = Schema(dict(zip(table, (Categorical(UNSURE), Numeric(0, 40)), strict=True)), Classes(UNSURE))
+    model = DPForestClassifier(schema, recipe="jagannathan-2009", epsilon=50, random_state=0).fit(table, UNSURE * 8)
+    return model, table
+
+
+def test_a_backslash_in_a_category_label_or_name_is_one_in_duckdb():
+    model, table = model_of_hooks()
+    check_classes(model, table, scored(model.to_sql("people"), table))
+    assert "\\" not in re.sub('"(?:[^"]|"")*"', "", model.to_sql("people"))  # outside of the names of columns
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("setting", ["on", "off"])
+def test_a_backslash_is_one_in_postgresql_whatever_its_setting_takes_it_for(server, setting):
+    model, table = model_of_hooks()
+    with as_root(server) as root:
+        root.execute("DROP TABLE IF EXISTS people; DROP TABLE IF EXISTS victim; CREATE TABLE victim (x int)")
+        write_table(root, "people", pa.table(table.assign(place=range(len(table))).to_dict("list")))
+        root.execute(f"SET standard_conforming_strings = {setting}")
+        rows = root.execute(model.to_sql("people") + " ORDER BY place")
+        found = pd.DataFrame(rows.fetchall(), columns=[column.name for column in rows.description])
+        root.execute("TABLE victim")
+    check_classes(model, table, found)
 
 
 def test_a_query_with_ids_gives_these_columns_and_orders_by_them():

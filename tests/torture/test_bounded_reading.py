@@ -1,6 +1,5 @@
 """Reading a file takes no more time and memory than its size allows, and never waits for what is no file."""
 
-import json
 import os
 import subprocess
 import sys
@@ -8,26 +7,40 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from tests.torture.mutations import entries_of
+from tests.torture.forged import chain_file, chain_of_nodes, forge, leaf_file, star_file
 from tests.torture.samples import classifier
 
 from dpforest import Categorical, Classes, Schema, load_model
-from dpforest.common.archive import packed
+from dpforest.cli.report import report
 from dpforest.errors import ModelFileError, ParameterError, SchemaError
 from dpforest.forest import tree
 from dpforest.model import checks as model_checks
 from dpforest.model import file as model_file
-from dpforest.model.file import _array_bytes, _digest
 from dpforest.privacy import ledger
 from dpforest.privacy.accountants import make_accountant
 from dpforest.schema import MOST_FILE_BYTES
 
 pytestmark = pytest.mark.slow
 
+
+def of_report(option):
+    """A function that reads a file which the report of a model is told of."""
+
+    def read(path):
+        model = path.parent / "model.dpf"
+        classifier(max_depth=1, n_trees=1, recipe="jagannathan-2009").save(model)
+        report(model, path.parent / "r.html", **{option: path})
+
+    return read
+
+
 READERS = {
     "m.dpf": (load_model, ModelFileError),
     "s.toml": (Schema.from_file, SchemaError),
     "s.json": (Schema.from_file, SchemaError),
+    "audit": (of_report("audit"), ParameterError),
+    "evaluation": (of_report("evaluation"), ParameterError),
+    "about.json": (of_report("about"), ParameterError),
 }
 
 
@@ -70,6 +83,17 @@ def test_a_file_beyond_the_limit_is_refused_unread(name, tmp_path):
     assert peak_of(refused) < 10 << 20
 
 
+@pytest.mark.parametrize("name", ["audit", "evaluation", "about.json", "s.json", "m.dpf"])
+@pytest.mark.parametrize("levels", [100, 900, 100_000])
+def test_a_file_of_lists_in_lists_is_refused(name, levels, tmp_path):
+    read, error = READERS[name]
+    deep = "[" * levels + "]" * levels
+    (tmp_path / name).write_text(f'{{"format": "dpforest-evaluation", "audits": [{deep}], "features": {deep}, "target": 1}}')
+    with pytest.raises(error):
+        read(tmp_path / name)
+    assert not (tmp_path / "r.html").exists()
+
+
 def test_a_schema_of_a_hundred_thousand_names_is_within_the_limit(tmp_path):
     names = [f"a name of some length, number {place}" for place in range(100_000)]
     schema = Schema({"x": Categorical(names)}, Classes(["no", "yes"]))
@@ -90,38 +114,6 @@ def test_a_header_beyond_its_limit_is_neither_read_nor_written(tmp_path, monkeyp
     assert not (tmp_path / "again.dpf").exists()
 
 
-def chain_of_nodes(n_nodes, n_codes):
-    """A forged model: a long chain of nodes that all share one wide route, small in the file."""
-    model = classifier(max_depth=1, n_trees=1, recipe="jagannathan-2009")
-    inner = np.arange(n_nodes - 1) // 2 * 2
-    arrays = {
-        "trees": np.zeros(n_nodes, dtype="<i8"),
-        "parents": np.concatenate([[-1], inner]).astype("<i8"),
-        "levels": np.concatenate([[0], inner // 2 + 1]).astype("<i8"),
-        "first_children": np.where(np.arange(n_nodes) % 2, -1, np.arange(n_nodes) + 1).astype("<i8"),
-        "features": np.where(np.arange(n_nodes) % 2, -1, 0).astype("<i8"),
-        "splits": np.where(np.arange(n_nodes) % 2, -1, 0).astype("<i8"),
-        "routes": np.zeros((1, n_codes), dtype="<u2"),
-        "variances": np.zeros(n_nodes),
-    }
-    for name in ("first_children", "features", "splits"):
-        arrays[name][-1] = -1
-    for name in ("counts", "shares", "votes"):
-        arrays[name] = np.full((n_nodes, 2), 0.5)
-    return model, arrays
-
-
-def forge(path, arrays, change=lambda facts: None):
-    """Put other arrays, and a changed header, in the file of a model, with a digest that fits."""
-    entries = entries_of(path.read_bytes())
-    facts = json.loads(entries.pop("model.json"))
-    facts.pop("digest")
-    change(facts)
-    entries |= {f"{name}.npy": _array_bytes(array) for name, array in arrays.items()}
-    facts["digest"] = _digest(facts, entries)
-    path.write_bytes(b"".join(packed({"model.json": json.dumps(facts, indent=1).encode(), **entries})))
-
-
 def test_nodes_that_share_a_wide_route_are_refused_without_a_copy_for_each(tmp_path):
     model, arrays = chain_of_nodes(4001, 60_000)
     model.save(tmp_path / "m.dpf")
@@ -135,27 +127,19 @@ def test_nodes_that_share_a_wide_route_are_refused_without_a_copy_for_each(tmp_p
     assert peak_of(read) < 10 * (tmp_path / "m.dpf").stat().st_size
 
 
-def chain_file(path, n_nodes, n_codes=200):
-    """A model file with a chain of nodes, each with a route of its own."""
-    model, arrays = chain_of_nodes(n_nodes, n_codes)
-    n_inner = int((arrays["features"] >= 0).sum())
-    arrays["routes"] = np.zeros((n_inner, n_codes), dtype="<u2")
-    arrays["splits"][arrays["features"] >= 0] = np.arange(n_inner)
-    model.save(path)
-    forge(path, arrays)
-    return path
-
-
-# What is made of a model, in a process that may take so much memory for it.
+# What is made of a model, in a process that may take a gigabyte for it.
 GIGABYTE = """
-import resource, sys
+import resource, sys, warnings
 from dpforest import load_model
 from dpforest.errors import DPForestError
-import dpforest.plots, matplotlib, onnx, dpforest.show.report, dpforest.show.export.onnx, dpforest.show.export.sql
+from dpforest.evaluation import evaluate_privately
+import dpforest.plots, matplotlib, onnx, dpforest.show.report, dpforest.show.export.onnx, dpforest.show.export.sql, pandas
 matplotlib.use("Agg")
+warnings.simplefilter("ignore")
 model = load_model(sys.argv[1])
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30),) * 2)
+rows = pandas.DataFrame({"age": [1.0], "pay": [1.0], "sex": ["m"]})
 works = {
     "rules": lambda: model.forest_.rules(),
     "text": lambda: model.forest_.rules_text(),
@@ -164,30 +148,36 @@ works = {
     "json": lambda: model.to_json(),
     "onnx": lambda: model.to_onnx(),
     "sklearn": lambda: model.to_sklearn(),
+    "html": lambda: [part._repr_html_() for part in (model, model.schema_, model.privacy_, model.ledger_)],
+    "effects": lambda: dpforest.plots.effects(model),
     "plots": lambda: [plot(model) for plot in (dpforest.plots.tree, dpforest.plots.importances, dpforest.plots.leaf_noise)],
+    "evaluation": lambda: evaluate_privately(model, [(rows, [model.classes_[0]])], 1.0).to_dict(),
 }
-try:
-    works[sys.argv[2]]()
-    print("made")
-except DPForestError as error:
-    print("refused:", error)
+for name, work in works.items():
+    try:
+        work()
+        print(name, "made")
+    except DPForestError as error:
+        print(name, "refused", error)
+    except MemoryError:
+        print(name, "too large")
 """
+REFUSED = {"rules refused", "text refused"}  # a chain of so many nodes tells each path again
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="measured where the system tells")
 @pytest.mark.parametrize(
-    ("work", "n_nodes"),
-    [
-        *((work, 40_001) for work in ("rules", "text", "report", "sql", "json", "onnx", "sklearn", "plots")),
-        *((work, 5_001) for work in ("rules", "report")),  # whose rules can just be printed
-    ],
+    ("make", "size", "refused"),
+    [(chain_file, 40_001, REFUSED), (chain_file, 401, set()), (star_file, 30_000, set()), (leaf_file, 20_000, set())],
+    ids=["a long chain", "a chain whose rules can be printed", "a star", "a leaf"],
 )
-def test_what_is_made_of_a_chain_of_nodes_takes_a_gigabyte_at_most_or_is_refused(tmp_path, work, n_nodes):
-    path = chain_file(tmp_path / "m.dpf", n_nodes)
-    ended = subprocess.run([sys.executable, "-c", GIGABYTE, str(path), work], capture_output=True, text=True, timeout=600)
+def test_what_is_made_of_a_forged_file_takes_a_gigabyte_at_most_or_is_refused(tmp_path, make, size, refused):
+    path = make(tmp_path / "m.dpf", size)
+    ended = subprocess.run([sys.executable, "-c", GIGABYTE, str(path)], capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr[-500:]
-    is_long = work in ("rules", "text") and n_nodes > 10_000
-    assert ended.stdout.startswith("refused: The rules of this forest" if is_long else "made")
+    found = {" ".join(line.split()[:2]) for line in ended.stdout.splitlines()}
+    assert len(found) == 11
+    assert {each for each in found if not each.endswith(" made")} == refused
 
 
 def test_rules_of_some_trees_of_a_large_forest_can_be_had(monkeypatch):

@@ -29,6 +29,14 @@ RowsPerPerson = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
+RawText = Annotated[
+    bool,
+    typer.Option(
+        "--raw-text",
+        help="Write text to .csv as it is. Else text that a spreadsheet would run, as it begins with =, +, -, @, a tab or a "
+        "line break, has a ' before it; numbers have none.",
+    ),
+]
 
 # The format of a text file, given what the schema says about it.
 ReadAs = Callable[[Any], Any]

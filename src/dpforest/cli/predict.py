@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from dpforest.cli.console import errors, say, steps
-from dpforest.cli.options import TABLE, Model, ReadAs, takes_format
+from dpforest.cli.options import TABLE, Model, RawText, ReadAs, takes_format
 from dpforest.common.text import shortened
 
 PREDICTION, PROBABILITY = "prediction", "probability_"
@@ -29,6 +29,7 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    raw_text: RawText = False,
     *,
     read_as: ReadAs,
 ) -> None:
@@ -46,7 +47,7 @@ def predict(
     ids = _checked(id or [], table, out)
     forest = load_model(model)
     forest.n_jobs = -1
-    with steps("Predicting") as progress, written_to(out, len(ids)) as write:
+    with steps("Predicting") as progress, written_to(out, len(ids), raw_text) as write:
         reader = open_reader(table, read_as(forest.schema_.format), names_lines=True)
         as_before, n_rows, known = Ids(), 0, set[str]()
         for part in reader.parts(Asked(forest.schema_, besides=ids), progress):

@@ -10,7 +10,7 @@ from dpforest.cli.budget import open_budget
 from dpforest.cli.console import say, steps
 from dpforest.cli.options import Model, check_ending
 
-MOST_BYTES_ABOUT = 1 << 20
+MOST_BYTES_ABOUT, MOST_BYTES, MOST_LEVELS = 1 << 20, 1 << 25, 32
 
 
 def report(
@@ -82,12 +82,21 @@ def _audit(path: Path) -> dict[str, object]:
 
 
 def _read_json(path: Path, what: str) -> Any:
-    """What a file of JSON holds; an empty text if it is none, which no reader of it takes."""
-    from dpforest.errors import ParameterError
+    """What a file of JSON holds; an empty text if it is none, or too deep, which no reader of it takes."""
+    from dpforest.common.files import read_whole
+    from dpforest.errors import OutputError, ParameterError
 
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_whole(path, MOST_BYTES).decode("utf-8"))
     except OSError as error:
         raise ParameterError(f"The {what} {path} cannot be read: {error.strerror}.") from None
-    except ValueError:
+    except OutputError as error:
+        raise ParameterError(f"The {what} cannot be read: {error}") from None
+    except (ValueError, RecursionError):
         return ""
+    return content if _is_within(content, MOST_LEVELS) else ""
+
+
+def _is_within(value: Any, levels: int) -> bool:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_is_within(item, levels - 1) for item in inside)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dpforest.cli.console import say, steps
-from dpforest.cli.options import AsJson, Model, check_ending
+from dpforest.cli.options import AsJson, Model, RawText, check_ending
 from dpforest.common.jsonable import to_json
 
 
@@ -21,6 +21,7 @@ def rules(
     ] = None,
     min_support: Annotated[float | None, typer.Option(help="Only rules about at least so many records.")] = None,
     as_json: AsJson = False,
+    raw_text: RawText = False,
 ) -> None:
     """Print every root-to-node rule with its class, released confidence and support.
 
@@ -44,7 +45,7 @@ def rules(
         chosen = [rule for rule in forest.rules(min_confidence, min_support) if rule["leaf"] or not leaves]
         if kind in (".csv", ".json"):
             rows = [rule | {"tree": rule["tree"] + 1, "class": rule.get("class")} for rule in chosen]
-            text = _csv(rows) if kind == ".csv" else to_json(rows, indent=1 if out else 2)
+            text = _csv(rows, raw_text) if kind == ".csv" else to_json(rows, indent=1 if out else 2)
         elif out is not None:
             text = "\n".join(map(forest.rule_line, chosen))
         else:
@@ -89,13 +90,17 @@ def _score_line(rules: list[dict[str, Any]]) -> str:
     return one_line(f"tree {rules[0]['tree'] + 1}: {len(rules)} rules without counts; the strongest: {words}")
 
 
-def _csv(rows: list[dict[str, Any]]) -> str:
+def _csv(rows: list[dict[str, Any]], raw_text: bool) -> str:
     """Rules as CSV, with the class distribution as JSON in one column, since labels that differ may look alike as names."""
     import csv
+
+    from dpforest.common.text import cell
 
     names = [name for name in dict.fromkeys(name for row in rows for name in row) if name != "conditions"]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, names or ["tree", "node", "leaf", "rule", "support"], extrasaction="ignore")
     writer.writeheader()
-    writer.writerows(row | {"distribution": to_json(row.get("distribution"))} for row in rows)
+    for row in rows:
+        written = row | {"distribution": to_json(row.get("distribution"))}
+        writer.writerow({name: cell(x) if isinstance(x, str) and not raw_text else x for name, x in written.items()})
     return stream.getvalue()

@@ -39,10 +39,11 @@ def draft(
     from dpforest.records.tables import open_reader, public_names, short_name, shown_address
     from dpforest.schema import draft as drafting
     from dpforest.schema import unfilled
+    from dpforest.schema.schema import json_text
     from dpforest.schema.words import format_words
 
     out = out or Path(f"{short_name(table)}.schema.toml")
-    writers = {".toml": drafting.toml_draft, ".json": drafting.json_draft}
+    writers = {".toml": drafting.toml_draft, ".json": json_text}
     check_ending(out, "A draft is written", *writers)
     if out.exists():
         raise ParameterError(f"{out} is there already, perhaps filled in. Move it away, or choose another --out.")

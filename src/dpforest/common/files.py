@@ -34,12 +34,17 @@ def check_writable(path: str | Path, *inputs: str | Path, over_models: bool = Fa
         kept = _kept_at(path)
         if kept == "budget" or (kept == "model" and not over_models):
             raise OutputError(f"{path} is a {kept}, which nothing else makes again. Move it away, or choose another file.")
-        # A name that is too long raises only when it is looked up.
+        # A name that is too long, or none, raises only when it is looked up.
         path.exists()
+        path.resolve()
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpforest-"):
             pass
     except OSError as error:
         raise OutputError(f"Nothing can be written to {path}: {error.strerror}. Choose another place.") from None
+    except ValueError as error:  # half a character, or one of no name
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"{str(path)!r} is no name that a file can have. Choose another place.") from None
     return path
 
 
@@ -56,7 +61,8 @@ def _kept_at(path: Path) -> str | None:
 
 def read_whole(path: str | Path, most_bytes: int) -> bytes:
     """The bytes of an ordinary file of at most ``most_bytes``; raises ``OutputError`` for any other, or ``OSError``."""
-    with open(path, "rb", opener=_open_at_once) as file:
+    # As a path: a number would name a file that the process has open already.
+    with open(Path(path), "rb", opener=_open_at_once) as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode):
             raise OutputError(f"{path} is no ordinary file.")

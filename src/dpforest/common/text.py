@@ -2,14 +2,17 @@
 
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
-# Characters that are not seen: controls, direction marks, invisible signs, single surrogates. The two joiners (U+200C,
-# U+200D) are not among them, since scripts and emoji are written with them.
-HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 UP = Context(4, ROUND_CEILING)  # so that a loss is not shown as less than it is
+NOT_PLAIN = re.compile("[^ -~]")
+JOINERS = "\u200c\u200d"  # scripts and emoji are written with them, so pages have them as they are
+# How a cell begins that a spreadsheet takes for a formula, or for one with quotes before it; and what is only a number.
+FORMULA = "^'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+PLAIN_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
 # The sentence that explains bands wherever they are shown.
 BAND_MEANS = "The value without noise lies within its band (± or “a to b”) with a probability of about 95 %."
@@ -19,24 +22,39 @@ MOST_NAME_BYTES = 63  # of a column in PostgreSQL
 TIMES = "\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}"
 
 
+def without_hidden(text: object, sign: Callable[[str], str]) -> str:
+    """The text with ``sign`` of each character that nobody sees: controls, direction marks, halves, unknown ones."""
+    return NOT_PLAIN.sub(lambda found: found[0] if _is_seen(found[0]) else sign(found[0]), str(text))
+
+
+def _is_seen(character: str) -> bool:
+    return character.isprintable() or unicodedata.category(character) == "Zs"  # a space, such as one that breaks no line
+
+
 def one_line(text: object) -> str:
     """The text on one line, for a terminal or a file: without characters that move the cursor or turn the writing."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in str(text))
+    return without_hidden(text, lambda character: "\ufffd")
 
 
 def visible(text: object) -> str:
     """The text for a page, with hidden characters made visible: a line break as an arrow, a direction mark as its number."""
-    return HIDDEN.sub(_sign, str(text))
+    return without_hidden(text, _sign)
 
 
-def _sign(found: re.Match[str]) -> str:
-    return {"\n": "↵", "\t": "⇥"}.get(found[0], f"⟨U+{ord(found[0]):04X}⟩")
+def _sign(character: str) -> str:
+    signs = {"\n": "↵", "\t": "⇥"} | dict(zip(JOINERS, JOINERS, strict=True))
+    return signs.get(character, f"⟨U+{ord(character):04X}⟩")
 
 
 def shortened(text: object, most: int = 60, clean: Callable[[object], str] = one_line) -> str:
     """The text without hidden characters, cut to at most ``most`` characters, the last then being an ellipsis."""
     name = str(text)
     return clean(name) if len(name) <= most else f"{clean(name[: most - 1])}…"
+
+
+def cell(text: str) -> str:
+    """The text as a cell of a CSV file that no spreadsheet runs: one that begins as a formula has a ``'`` before it."""
+    return f"'{text}" if re.match(FORMULA, text) and not re.fullmatch(PLAIN_NUMBER, text) else text
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -71,11 +89,10 @@ def brief(value: float) -> str:
 def figure(value: Any, digits: int = 4, large: float = 1e15) -> str:
     """A number as text, with decimals as far as ``digits`` significant digits need them, as a power from ``large`` on.
 
-    A dash stands for None.
+    A dash stands for None and for what is no number.
     """
-    if value is None:
+    if value is None or math.isnan(value := float(value)):
         return NOTHING
-    value = float(value)
     if math.isinf(value):
         return "∞" if value > 0 else MINUS + "∞"
     if value == 0:

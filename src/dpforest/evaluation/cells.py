@@ -157,6 +157,8 @@ def predicted_indices(model: Any, X: Any, shares: np.ndarray) -> np.ndarray:
 
 def _check_alike(model: Any, other: Any) -> None:
     """Raise unless two models predict the same target from the same columns."""
+    if not hasattr(other, "forest_"):
+        raise ParameterError(f"The model to compare with must be a fitted one, not {shown(other)}.")
     ours, theirs = ([(name, part.kind) for name, part in each.schema_.features.items()] for each in (model, other))
     if ours != theirs:
         raise ParameterError("The models to compare have different columns; both are to be predicted from the same rows.")

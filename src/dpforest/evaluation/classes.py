@@ -20,7 +20,7 @@ def class_scores(released: Released, cells: Cells) -> tuple[Score, ...]:
     if cells.edges is not None:
         scores += [area(released), *_of_shares(released, cells.edges)]
     for index, label in enumerate(cells.labels):
-        name, true = f"{str(label)!r}", np.eye(len(cells.labels))[:, [index]]
+        name, true = f"{str(label)!r}", (np.arange(len(cells.labels)) == index)[:, None].astype(float)
         scores.append(released.ratio(f"recall of {name}", true * cells.hit, true))
         if cells.says is not None:
             says = cells.says[[index]]

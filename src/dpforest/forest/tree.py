@@ -318,7 +318,7 @@ class Forest:
             # Shares are pulled by a hair to those of the parent, so that 3 of 4 records are a little less or more.
             chosen &= self.shares.max(axis=1) >= min_confidence - 1e-9
         if min_support is not None:
-            if not _is_number(min_support) or not 0 <= min_support < np.inf:
+            if not _is_number(min_support) or not 0 <= min_support <= 1e300:
                 raise ParameterError(f"min_support must be a number of records of at least 0, not {shown(min_support)}.")
             chosen &= np.maximum(self.bands.sizes, 0) >= min_support
         return chosen

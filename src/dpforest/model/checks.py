@@ -77,6 +77,7 @@ def _are_parameters(parameters: dict[str, Any]) -> bool:
         and isinstance(parameters["recipe_params"], dict | None)
         and _is_amount(parameters["epsilon"])
         and _is_amount(parameters["delta"])
+        and parameters["delta"] != "inf"
         and parameters["random_state"] is None
         and isinstance(parameters.get("class_weight"), list | str | None)
         and all(isinstance(value, int) and not isinstance(value, bool) and 0 < abs(value) < 1 << 63 for value in whole)

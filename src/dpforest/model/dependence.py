@@ -14,7 +14,7 @@ import numpy as np
 from dpforest.forest.tree import Forest
 from dpforest.parts.postprocess import held_counts
 from dpforest.schema import Categorical
-from dpforest.schema.domain import Domain
+from dpforest.schema.domain import DIGITS, Domain
 
 # The weight of "other" and of missing beside a usual bin or category, where no split has told them apart.
 RARE = 1e-3
@@ -137,12 +137,11 @@ class Dependence:
         for feature, codes in zip(given.features, given.codes, strict=True):
             children = np.flatnonzero(asked == feature)
             above = forest.parents[children]
-            routes = forest.routes[forest.splits[above]]
             if forest.domain.is_wide[feature]:
-                starts, stops = forest.domain.runs(forest.features[above], routes).T
+                starts, stops = forest.domain.runs(forest.features[above], forest.routes[forest.splits[above], :DIGITS]).T
                 taken = (codes[:, None] < starts) | (codes[:, None] >= stops)
             else:
-                taken = routes[:, codes].T
+                taken = forest.routes[forest.splits[above], codes[:, None]]  # a node may have many children
             steps[:, children] = taken == children - forest.first_children[above]
         return steps
 

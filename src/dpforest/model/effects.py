@@ -8,6 +8,7 @@ less that on each of them. Effects cost nothing: they are a function of the rele
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +27,8 @@ from dpforest.schema.domain import Domain
 # Public caps: classes with a curve of their own, groups of codes at which an effect is worked out, features that get a band,
 # pairs of features whose interaction is worked out, and groups of each of the two.
 MOST_CLASSES, MOST_GROUPS, MOST_BANDS, MOST_PAIRS, MOST_CELLS = 6, 2_000, 40, 16, 16
+# In a large tree fewer groups get an effect: as many as make so many numbers, one for each value of each node.
+MOST_NUMBERS = 1 << 24
 # In a large forest fewer pairs are tried: as many as make so many nodes in all.
 MOST_WORK = 1 << 20
 # Levels of trees that are looked through: no plan makes so many, but a file may hold them, and each takes a step.
@@ -75,7 +78,7 @@ def _outputs(forest: Forest, mean: np.ndarray) -> tuple[list[int], np.ndarray, n
     total = float(mean.sum()) or 1.0
     common = np.argsort(-mean, kind="stable")[:MOST_CLASSES].tolist()
     shown = [n_values - 1] if n_values <= 2 else sorted(common)
-    mixture, shift = np.eye(n_values)[:, shown], np.zeros(len(shown))
+    mixture, shift = np.equal.outer(np.arange(n_values), shown).astype(float), np.zeros(len(shown))
     if forest.link == "shares":
         mixture, shift = (mixture - mean[shown] / total) / total, mean[shown] / total
     elif n_values == 2 and not isinstance(target, Bounded):
@@ -123,14 +126,21 @@ class _Maker:
     def domain(self) -> Domain:
         return self.dependence.forest.domain
 
+    @cached_property
+    def most_groups(self) -> int:
+        """The most groups of codes of a feature at which its effect is worked out."""
+        forest = self.dependence.forest
+        largest = int(np.bincount(forest.trees).max()) * forest.target.n_values
+        return max(min(MOST_GROUPS, MOST_NUMBERS // largest), 1)
+
     def curve(self, feature: int) -> _Curve:
         groups = Groups.of(self.dependence.forest, feature)
         prior = groups.prior(self.domain)
-        weights = self.dependence.weights(groups) if self.counted and len(groups) <= MOST_GROUPS else prior
+        weights = self.dependence.weights(groups) if self.counted and len(groups) <= self.most_groups else prior
         chosen = np.arange(len(groups))
-        if len(groups) > MOST_GROUPS:  # the first ones, and those of "other" and of missing
+        if len(groups) > self.most_groups:  # the first ones, and those of "other" and of missing
             ends = np.unique(groups.of_code[int(self.domain.n_values[feature]) :])
-            chosen = np.union1d(chosen[:MOST_GROUPS], ends)
+            chosen = np.union1d(chosen[: self.most_groups], ends)
         weights = weights[chosen] / weights[chosen].sum()
         values = self.dependence.at(Given((feature,), (groups.codes[chosen],)))
         values -= weights @ values
@@ -155,7 +165,7 @@ class _Maker:
         n_codes = np.bincount(curve.groups.of_code, minlength=len(curve.groups))[curve.chosen]
         n_bins = int(self.domain.n_values[feature]) if self.domain.is_numeric[feature] else 0
         for start, stop in _runs(of_code, n_bins, curve.values):
-            if n_bins == 0 and MOST_GROUPS <= start < int(self.domain.n_values[feature]):
+            if n_bins == 0 and self.most_groups <= start < int(self.domain.n_values[feature]):
                 continue
             groups, weights = of_code[start:stop], (curve.weights / n_codes)[of_code[start:stop]]
             if groups[0] < 0:

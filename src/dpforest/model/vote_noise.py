@@ -120,8 +120,9 @@ def deviations(dependence: Dependence, response: Response, terms: Sequence[Term]
         for output in range(n_outputs):
             moved = [np.tensordot(by, _coefficients(part, own, given, output, noisy), 1) for given, by in terms]
             found[:, output] += part.forest.bands.variances_of(np.sum(moved, axis=0))[:, noisy].sum(axis=1)
-    uncounted = asking & (forest.noise_of_votes > 0)
-    return np.sqrt(found + (_of_votes(dependence.only(uncounted), terms) if uncounted.any() else 0))
+        if (uncounted := trees & (forest.noise_of_votes > 0)).any():
+            found += _of_votes(dependence.only(uncounted), terms)
+    return np.sqrt(found)
 
 
 def _of_votes(dependence: Dependence, terms: Sequence[Term]) -> np.ndarray:

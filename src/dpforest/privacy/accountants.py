@@ -38,6 +38,9 @@ WHOLE = Fraction(1)  # the share of a sample that is the table
 MOST_DELTA = 0.01  # on a sample: delta over its share could come near 1, where it would promise nothing
 # Below these budgets no sampler could run: noise would not fit 64-bit integers once levels and trees have had their shares.
 SMALLEST = {"epsilon": 2.0**-30, "rho": 2.0**-26}
+MOST_ORDER = 1e150  # its square is a float; any order gives a valid delta
+LARGEST = 1e100  # beyond it a finite epsilon is none, and sums and squares on the way to its rho could overflow
+MOST_WHOLE = 1 << 20  # trees, levels, or rows of a person: beyond it no memory holds what is planned for each
 # More than the relative error of a term of the conversion: a few roundings of 2**-53 each, one of them since a float stands
 # for its decimal.
 ROUNDING = 2.0**-48
@@ -63,7 +66,7 @@ def log_delta_at(alpha: float, rho: float, epsilon: float) -> float:
 
 def best_orders(rho: float, epsilon: float) -> tuple[float, float]:
     """Two neighbouring floats; between them lies the order alpha that gives the least delta for rho-zCDP at epsilon."""
-    low, high = 1 + 1e-9, (epsilon + 1) / (2 * rho) + 2
+    low, high = 1 + 1e-9, min((epsilon + 1) / (2 * rho) + 2, MOST_ORDER)
     for _ in range(200):
         middle = (low + high) / 2
         # Sign of the derivative in alpha.
@@ -302,8 +305,10 @@ def make_accountant(
     An infinite epsilon means no privacy at all. Raises ``ParameterError`` for numbers that are no budget.
     """
     loss, failure = _as_written(epsilon), _as_written(delta)
-    if not loss > 0:
-        raise ParameterError(f"epsilon must be a positive number (or inf for no privacy), not {shown(epsilon)}.")
+    if not (0 < loss <= LARGEST or loss == math.inf):
+        raise ParameterError(
+            f"epsilon must be a positive number of at most {LARGEST:g} (or inf for no privacy), not {shown(epsilon)}."
+        )
     if not 0 <= failure < 1:
         raise ParameterError(f"delta must be a number in [0, 1), not {shown(delta)}.")
     if not is_whole(rows) or rows < 1:
@@ -339,3 +344,9 @@ def _as_written(value: Any) -> float:
 def is_whole(value: Any) -> bool:
     """Whether a value is a whole number, of Python or numpy."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def check_whole(name: str, value: Any, or_what: str = "", least: int = 1, most: int = MOST_WHOLE) -> None:
+    """Raise unless a parameter is None or a whole number from ``least`` to ``most``."""
+    if value is not None and (not is_whole(value) or not least <= value <= most):
+        raise ParameterError(f"{name} must be a whole number from {least} to {most:,}{or_what}, not {shown(value)}.")

@@ -34,6 +34,10 @@ def open_reader(address: str | Path, format: Format | None = None, *, names_line
         return DatabaseTable(str(address))
     name, _, sheet = str(address).partition("::")
     path, kind = Path(name), ending(Path(name))
+    try:
+        path.resolve().exists()
+    except (OSError, ValueError):  # too long, half a character, or one of no name
+        raise TableError(f"{name[:60]!r} is no name that a file can have.") from None
     if kind in DUCKDB:
         raise TableError(f"A table in a database is named as duckdb:///{path}::{sheet or 'TABLE'}, not as {address}.")
     if is_parquet(path):

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from dpforest.common.jsonable import to_json
 from dpforest.schema.format import Format
 from dpforest.schema.patterns import ANY, matches
 from dpforest.schema.schema import UNFILLED, toml_tables, toml_value
@@ -150,8 +149,3 @@ def _comments(part: Mapping[str, Any]) -> tuple[str, ...]:
     if part["kind"] == "bounded":
         return (*BOUNDS, *CLASSES)
     return BOUNDS if part["kind"] == "date" or "integer" in part else (*BOUNDS, WHOLE)
-
-
-def json_draft(content: Mapping[str, Any]) -> str:
-    """The draft as JSON text, without comments since JSON has none."""
-    return to_json(content, indent=1, ensure_ascii=False) + "\n"

@@ -16,6 +16,7 @@ from typing import Any
 from dpforest.common.entries import read_entries
 from dpforest.common.files import write_whole
 from dpforest.common.jsonable import to_json
+from dpforest.common.text import without_hidden
 from dpforest.errors import OutputError, SchemaError, shown
 from dpforest.schema.format import ALWAYS_MISSING, Format
 from dpforest.schema.in_python import call
@@ -82,10 +83,10 @@ class Schema:
         if self.target.name in self.features:
             raise SchemaError(f"Column {self.target.name!r} is declared both as a feature and as the target.")
         if self.n_rows is not None and (
-            isinstance(self.n_rows, bool) or not isinstance(self.n_rows, numbers.Integral) or self.n_rows < 0
+            isinstance(self.n_rows, bool) or not isinstance(self.n_rows, numbers.Integral) or not 0 <= self.n_rows < 1 << 63
         ):
             raise SchemaError(
-                f"Schema(n_rows=...) must be a whole number that is public, or None, not {shown(self.n_rows)}."
+                f"Schema(n_rows=...) must be a whole number of 64 bits that is public, or None, not {shown(self.n_rows)}."
             )
         if self.vouched_by is not None and not isinstance(self.vouched_by, str):
             raise SchemaError(f"Schema(vouched_by=...) must be text or None, not {shown(self.vouched_by)}.")
@@ -212,10 +213,12 @@ class Schema:
     def to_file(self, path: str | Path) -> None:
         """Write the schema to a ``.json`` or ``.toml`` file."""
         path = Path(path)
-        writers = {".json": _json_text, ".toml": _toml_text}
+        writers = {".json": json_text, ".toml": _toml_text}
         if path.suffix not in writers:
             raise SchemaError(f"A schema file ends in .json or .toml, not {path.suffix!r} ({path}).")
-        text = writers[path.suffix](self.to_dict())
+        content = self.to_dict()
+        _check_storable(content)
+        text = writers[path.suffix](content)
         try:
             write_whole(path, text.encode("utf-8"))
         except (OutputError, UnicodeEncodeError) as error:
@@ -274,9 +277,9 @@ def _check_storable(values: Any) -> None:
         raise SchemaError("Only text, finite numbers and booleans can be categories or labels in a schema file.")
 
 
-def _json_text(content: dict[str, Any]) -> str:
-    _check_storable(content)
-    return to_json(content, indent=1, ensure_ascii=False) + "\n"
+def json_text(content: Mapping[str, Any]) -> str:
+    """The entries of a schema file as JSON, in which somebody who signs it sees every character."""
+    return without_hidden(to_json(content, indent=1, ensure_ascii=False) + "\n", _json_escape)
 
 
 def toml_value(value: Any) -> str:
@@ -288,9 +291,20 @@ def toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        # A JSON string is a TOML basic string, but for one control character that JSON may leave bare.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        # A JSON string is a TOML basic string, but for how it writes characters beyond 16 bits.
+        return without_hidden(json.dumps(value, ensure_ascii=False), _toml_escape)
     return repr(value)
+
+
+def _json_escape(character: str) -> str:
+    # A line break is one between entries. Half a character stays, so that the file is refused: TOML has none.
+    if character == "\n" or "\ud800" <= character <= "\udfff":
+        return character
+    return f"\\u{ord(character):04x}" if ord(character) < 1 << 16 else json.dumps(character)[1:-1]
+
+
+def _toml_escape(character: str) -> str:
+    return _json_escape(character) if ord(character) < 1 << 16 else f"\\U{ord(character):08x}"
 
 
 def toml_tables(
@@ -307,6 +321,5 @@ def toml_tables(
 
 
 def _toml_text(content: dict[str, Any]) -> str:
-    _check_storable(content)
     lines = [f"{name} = {toml_value(content[name])}" for name in FACTS if name in content]
     return "\n".join(lines + toml_tables(content)).lstrip("\n") + "\n"

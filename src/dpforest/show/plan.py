@@ -23,7 +23,7 @@ from dpforest.parts.recipe import Recipe
 from dpforest.parts.secret_sample import ALL_ROWS
 from dpforest.parts.shape import Facts
 from dpforest.pipeline import fit_forest, public_facts, sampled_facts
-from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.accountants import check_whole, make_accountant
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.events import Mechanism
 from dpforest.privacy.gate import Gate
@@ -100,8 +100,7 @@ def explain(
     epsilon and delta are those of a person, and ``n_rows`` is the number of rows that are used.
     """
     for name, value in (("n_trees", n_trees), ("max_depth", max_depth), ("max_rows_per_person", max_rows_per_person)):
-        if value is not None and value < 1:
-            raise ParameterError(f"{name} must be a whole number of at least 1, not {value}.")
+        check_whole(name, value)
     ledger = Ledger(make_accountant(epsilon, delta, max_rows_per_person or 1))
     if columns is not None:
         schema = expanded(schema, lambda: columns)
@@ -110,6 +109,7 @@ def explain(
             f"The schema has the pattern {patterns_of(schema)[0]!r}: how many columns it stands for decides the plan. Name "
             "them, by columns=[...] or dpforest plan --table TABLE, which reads no row."
         )
+    check_whole("n_rows", n_rows, least=0, most=(1 << 63) - 1)
     guess = schema.n_rows if n_rows is None else n_rows
     if guess is None:
         raise ParameterError(

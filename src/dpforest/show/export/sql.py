@@ -19,6 +19,7 @@ from dpforest.schema.domain import Derived, Domain
 from dpforest.show.export.listed import is_number, kind_of, none_code, texts_of, valid_text
 from dpforest.show.export.splits import Split, Splits, met_cuts
 
+Cases = tuple[list[tuple[int, str]], int]
 ROWS, SCORES = '"dpforest_rows"', '"dpforest_scores"'
 _PART = r'(?:[^."\0]+|"(?:[^"\0]|"")+")'
 _TABLE = re.compile(rf"{_PART}(?:\.{_PART})*")
@@ -27,6 +28,7 @@ TEXT_TYPES = (
     "text", "character", "character varying", "varchar", "smallint", "integer", "bigint", "tinyint", "utinyint", "usmallint",
     "uinteger", "ubigint",
 )  # fmt: skip
+UNSURE = re.compile(r"[\x01-\x1f\x7f\\]")
 # Long sums are written as sums of sums of at most so many, so that parsers do not nest too deeply.
 MOST_TERMS = 32
 # Its exponential is too small to matter, and still large enough for PostgreSQL, which takes underflow as an error.
@@ -48,7 +50,7 @@ def sql_query(forest: Forest, table: str, ids: Sequence[str] = ()) -> str:
     names = added_names(forest, ids)
     for layer in [*layers[1:], *_answer(forest, names)]:
         query = f"SELECT {', '.join(layer)}\nFROM (\n{query}\nOFFSET 0) AS layer"
-    keys = [f"{ROWS}.{_quoted(name)}" for name in ids]
+    keys = [f"{ROWS}.{_quoted(valid_text(name))}" for name in ids]
     order = f"\nORDER BY {', '.join(keys)}" if keys else ""
     return (
         f"SELECT {', '.join(keys) or f'{ROWS}.*'}, {SCORES}.*\nFROM {_table_name(table)} AS {ROWS}\n"
@@ -113,7 +115,9 @@ def _literal(value: Hashable, text: str, kind: str) -> str:
         return str(value)
     if kind == "number":
         return _number(float(value))  # type: ignore[arg-type]
-    return "'" + text.replace("'", "''") + "'"
+    # By number, whatever a setting or another database takes a backslash for, and a program does to ends of lines.
+    quoted, n_unsure = UNSURE.subn(lambda found: f"' || CHR({ord(found[0])}) || '", text.replace("'", "''"))
+    return f"('{quoted}')" if n_unsure else f"'{quoted}'"
 
 
 def _named(prefix: str, expressions: Sequence[str]) -> list[str]:
@@ -216,20 +220,29 @@ def _leaves(forest: Forest) -> list[str]:
     """For each tree, the expression for the number of the leaf that a record reaches."""
     splits = Splits.of(forest)
     cases = [_cases(split) for split in splits.distinct]
-    leaves = [""] * forest.n_nodes
-    # Children have larger numbers, so from the last node on all children of a node are there before it.
-    for node in reversed(range(forest.n_nodes)):
-        if forest.is_leaf[node]:
-            leaves[node] = str(node)
-            continue
-        first, (conditions, otherwise) = forest.first_children[node], cases[splits.of_node[node]]
-        whens = [f"WHEN {condition} THEN {leaves[first + child]}" for child, condition in conditions]
-        rest = leaves[first + otherwise]
-        leaves[node] = f"CASE {' '.join(whens)} ELSE {rest} END" if whens else rest
-    return leaves[: forest.n_trees]
+    return [_nested(forest, splits, cases, root) for root in range(forest.n_trees)]
 
 
-def _cases(split: Split) -> tuple[list[tuple[int, str]], int]:
+def _nested(forest: Forest, splits: Splits, cases: list[Cases], root: int) -> str:
+    """The expression for the leaf below a node, written piece by piece: of a deep tree no part is written twice."""
+    written: list[str] = []
+    left: list[str | int] = [root]  # what is still to be written, the last first: text, or a node
+    while left:
+        node = left.pop()
+        if isinstance(node, str):
+            written.append(node)
+        elif forest.is_leaf[node]:
+            written.append(str(node))
+        else:
+            first, (conditions, otherwise) = int(forest.first_children[node]), cases[splits.of_node[node]]
+            left += [" END", first + otherwise, " ELSE "] if conditions else [first + otherwise]
+            for child, condition in reversed(conditions):
+                left += [first + child, f" WHEN {condition} THEN "]
+            left += ["CASE"] if conditions else []
+    return "".join(written)
+
+
+def _cases(split: Split) -> Cases:
     """Children with the condition that leads to each, and the one for all other codes: that with the longest condition."""
     conditions = {
         child: _condition(split.routes == child, f"c{split.feature}") for child in np.unique(split.routes).tolist()

@@ -41,7 +41,7 @@ def audit_content(audit: dict[str, Any] | None, statement: Statement) -> dict[st
                 other = {"recipe": str(entry["recipe"]), "variant": str(entry["variant"])}
                 content["others"].append(other | {"which": _which(entry, statement)})
         content["attacks"] = [_attack(attack) for attack in audit.get("attacks") or [] if _is_about(attack, statement)]
-    except (KeyError, TypeError, AttributeError, ValueError):
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
         raise ParameterError(f"{WANTED}; an entry of this one is incomplete.") from None
     content["broken"] = any(entry["broken"] for entry in content["entries"])
     content["found"] = _in_words(content)

@@ -7,6 +7,7 @@ import numpy as np
 
 from dpforest.common.text import NOTHING, count_words, figure, loss_words, other_rows_words, with_band
 from dpforest.errors import ParameterError
+from dpforest.evaluation.cells import MOST_CONFUSED
 from dpforest.model.file import model_digest
 from dpforest.privacy.accountants import is_whole
 from dpforest.privacy.statement import UNITS
@@ -74,7 +75,7 @@ def _check_named(content: Mapping[str, Any]) -> None:
 def score_words(score: Mapping[str, Any]) -> str:
     """A figure with the band of its noise: ``0.852 ± 0.002``."""
     value, margin = score["value"], score["margin"]
-    if value is None or np.isnan(value):
+    if value is None or np.isnan(float(value)):
         return TOO_FEW
     return with_band(float(value), float(margin)) if margin else f"{float(value):,.4f}"
 
@@ -82,7 +83,7 @@ def score_words(score: Mapping[str, Any]) -> str:
 def off_by(score: Mapping[str, Any], kind: str) -> str:
     """How far a figure may be off for a reason, "sampling" or "binning", in words for a table."""
     amount = score[kind]
-    known = amount is not None and score["value"] is not None and not np.isnan(amount) and float(amount) > 0
+    known = amount is not None and score["value"] is not None and float(amount) > 0
     return f"± {figure(float(amount), 2)}" if known else NOTHING
 
 
@@ -133,6 +134,8 @@ def _threshold(row: Mapping[str, Any], chosen: float) -> dict[str, Any]:
 def _confusion(content: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     if not content.get("confusion"):
         return None
+    if len(content["labels"]) > MOST_CONFUSED:
+        raise ValueError("No evaluation has so many.")
     margins = [float(margin) for margin in content["confusion"]["margins"]]
     return [
         {"label": label, "cells": [count_words(float(n), margin or None) for n, margin in zip(row, margins, strict=True)]}

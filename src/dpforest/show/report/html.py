@@ -38,15 +38,15 @@ SECTIONS = {
     "twin": ("For programs", "For programs and registries"),
 }
 SHORTEST = 16  # characters of a label on a page that is full
-# What a parser of HTML could act on inside a script element; U+2028 and U+2029 end lines in old JavaScript.
-ACTIVE = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+# What a parser of HTML could act on inside a script element.
+ACTIVE = {character: f"\\u{ord(character):04x}" for character in "<>&"}
 UNITS = {"epsilon": "ε", "rho": "\N{GREEK SMALL LETTER RHO}"}
 
 
 def script_json(value: Any) -> Markup:
-    """A value as JSON that can stand inside a script element."""
-    text = to_json(value, ensure_ascii=False, separators=(",", ":"))
-    return Markup(re.sub("[<>&\u2028\u2029]", lambda found: ACTIVE[found[0]], text))
+    """A value as JSON that can stand inside a script element, with hidden characters made visible: its script draws it."""
+    text = visible(to_json(value, ensure_ascii=False, separators=(",", ":")))
+    return Markup(re.sub("[<>&]", lambda found: ACTIVE[found[0]], text))
 
 
 class LabelWriter:
@@ -121,8 +121,9 @@ def part(name: str) -> str:
 def template(name: str) -> Template:
     """A page of the report or of budgets, with the words and numbers that all of them use."""
     environment = Environment(
-        loader=FunctionLoader(part), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+        loader=FunctionLoader(part), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,  # whatever a file calls it, it is seen
+    )  # fmt: skip
     environment.filters |= {"figure": figure, "figure_up": _figure_up, "figure_down": _figure_down}
     environment.filters |= {"percent": percent, "share": share_figure}
     environment.globals |= {
@@ -170,13 +171,9 @@ def _hash(text: str) -> str:
 
 def _labelled(block: dict[str, Any]) -> dict[str, Any]:
     """A block of the ledger as the script gets it: labels cut, amounts as text."""
-    names = ("kind", "count", "copies", "share", "mechanism", "purpose")
-    kept: dict[str, Any] = {name: block[name] for name in names if name in block}
-    kept["label"] = shortened(block["label"], 60, visible)
-    if "last" in block:
-        kept["last"] = shortened(block["last"], 60, visible)
-    if "reason" in block:
-        kept["reason"] = shortened(block["reason"], 400, visible)
+    kept: dict[str, Any] = {name: block[name] for name in ("kind", "count", "copies", "share", "purpose") if name in block}
+    longest = {"label": 60, "last": 60, "mechanism": 60, "reason": 400}
+    kept |= {name: shortened(block[name], most, visible) for name, most in longest.items() if name in block}
     kept["amount"] = f"{UNITS[block['unit']]} = {figure(float(block['cost']))}"
     return kept | {"children": [_labelled(part) for part in block["children"]]}
 

@@ -1,0 +1,85 @@
+"""Pages, terminals and files that somebody signs show every character, or its number where nobody would see it."""
+
+import json
+import tomllib
+import unicodedata
+from pathlib import Path
+
+import pytest
+from tests.torture.forged import forge
+from tests.torture.samples import classifier
+from typer.testing import CliRunner
+
+from dpforest import Bounded, Numeric, Schema, load_model
+from dpforest.cli.main import commands
+from dpforest.common.text import TIMES, figure, one_line, visible
+from dpforest.errors import ModelFileError
+from dpforest.schema.draft import draft, toml_draft
+from dpforest.schema.schema import json_text
+
+UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+MARK = "\u202e\u2066\x1b[31m\x85\u061c\u00ad\U000e0041\ufff9"
+
+
+def unseen(text):
+    return {letter for letter in text if unicodedata.category(letter) in UNSEEN and letter not in "\n\u200c\u200d"}
+
+
+def texts_in(value, path=()):
+    """Where a header has texts: the keys and places that lead to each."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path] if isinstance(value, str) else [found for key, item in inside for found in texts_in(item, (*path, key))]
+
+
+def marked(facts, path):
+    for key in path[:-1]:
+        facts = facts[key]
+    facts[path[-1]] += MARK
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::dpforest.errors.LeakWarning")
+@pytest.mark.parametrize("variant", ["private", "published"])
+def test_no_text_of_a_forged_model_reaches_a_page_or_a_terminal_unseen(tmp_path, variant):
+    path, paths = tmp_path / "m.dpf", []
+    classifier(max_depth=1, n_trees=1, recipe="fletcher-islam-2017", variant=variant).save(path)
+    forge(path, {}, lambda facts: paths.extend(texts_in(facts)))
+    n_marked = 0
+    for place in paths:
+        before = path.read_bytes()
+        try:
+            forge(path, {}, lambda facts, place=place: marked(facts, place))
+            load_model(path)
+            n_marked += 1
+        except ModelFileError:
+            path.write_bytes(before)
+    assert n_marked > 20
+    for words in (
+        ["report", path, "--out", tmp_path / "r.html"],
+        ["ledger", path],
+        ["rules", path],
+        ["ledger", path, "--json"],
+    ):
+        found = CliRunner().invoke(commands, [*map(str, words)])
+        assert (found.exit_code, unseen(found.output)) == (0, set())
+    assert unseen(Path(tmp_path, "r.html").read_text("utf-8")) == set()
+    model = load_model(path)
+    assert all(unseen(part._repr_html_()) == set() for part in (model.schema_, model.privacy_, model.ledger_, model))
+
+
+@pytest.mark.parametrize(("write", "read"), [(toml_draft, tomllib.loads), (json_text, json.loads)])
+def test_a_draft_shows_every_character_of_a_name_and_keeps_it(write, read, tmp_path):
+    content = draft({f"a{MARK}\x7f\u200d": "text", "é \u3000": "number"}, None)
+    assert unseen(write(content)) == set()
+    assert "é \u3000" in write(content)
+    assert read(write(content)) == content
+    schema = Schema({f"a{MARK}": Numeric()}, Bounded(name=MARK), vouched_by=MARK)
+    path = tmp_path / ("s.toml" if write is toml_draft else "s.json")
+    schema.to_file(path)
+    assert unseen(path.read_text("utf-8")) == set()
+    assert Schema.from_file(path) == schema
+
+
+def test_spaces_that_break_no_line_are_shown_as_they_are():
+    assert one_line(f"± {figure(5.8e-4)}") == f"± 5.8{TIMES}10⁻⁴"
+    assert unseen(visible(MARK) + one_line(MARK)) == set()
