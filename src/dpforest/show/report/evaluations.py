@@ -7,7 +7,6 @@ import numpy as np
 
 from dpforest.common.text import NOTHING, count_words, figure, loss_words, other_rows_words, with_band
 from dpforest.errors import ParameterError
-from dpforest.evaluation.cells import MOST_CONFUSED
 from dpforest.model.file import model_digest
 from dpforest.privacy.accountants import is_whole
 from dpforest.privacy.statement import UNITS
@@ -134,7 +133,7 @@ def _threshold(row: Mapping[str, Any], chosen: float) -> dict[str, Any]:
 def _confusion(content: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     if not content.get("confusion"):
         return None
-    if len(content["labels"]) > MOST_CONFUSED:
+    if len(content["labels"]) > MOST_SCORES:
         raise ValueError("No evaluation has so many.")
     margins = [float(margin) for margin in content["confusion"]["margins"]]
     return [
