@@ -20,7 +20,7 @@ from sklearn.utils.validation import validate_data
 from dpforest.budget.fits import charged, check_budget, outcomes_of_fit, what_a_fit_is
 from dpforest.common.pipelines import learnt_before
 from dpforest.common.spending import added_up
-from dpforest.common.text import percent
+from dpforest.common.text import counted, percent
 from dpforest.errors import (
     LeakWarning,
     NothingLearntWarning,
@@ -385,8 +385,8 @@ def _notes(model: Any, recipe: Recipe, uncovered: list[str], earlier: Earlier | 
     yield from uncovered
     if model.max_rows_per_person is not None:
         yield (
-            f"a person is all rows with one id; at most {ledger.rows} of them were drawn by lot, and rows without an id "
-            "were left out"
+            f"a person is all rows with one id; of these at most {counted(ledger.rows, 'row')}, drawn by lot, took part, "
+            "and rows without an id were left out"
         )
     if model.budget is not None:
         yield f"this fit was charged to the budget of {model.budget.dataset!r}"

@@ -159,6 +159,7 @@ def _train(model: Any, table: str, groups: str | None, scheduler: str | None, ou
 def _show(model: Any, path: Path, ignored: list[str], as_json: bool) -> None:
     """Print what the fit spent and promises, and what looks odd about it."""
     from dpforest.model.doubts import measured_words, released_doubts
+    from dpforest.privacy.statement import OTHER_PAIRS
 
     for doubt in released_doubts(model.forest_, model.schema_, model.ledger_):
         say(f"This looks odd: {doubt}", errors)
@@ -171,7 +172,7 @@ def _show(model: Any, path: Path, ignored: list[str], as_json: bool) -> None:
     say(f"Spent {loss}. Model: {path}")
     if model.forest_.n_records is not None:
         say(measured_words(model.forest_.n_records))
-    say(model.privacy_.sentence)
+    say(f"{model.privacy_.sentence} {OTHER_PAIRS}")
     for note in model.privacy_.notes:
         say(f"Note: {note.removesuffix('.')}.")
 

@@ -172,8 +172,9 @@ def loss_words(epsilon: float, unit: str, rows: int) -> str:
     once, five_times = (figure(float(UP.multiply(Decimal(repr(float(epsilon))), times))) for times in (1, 5))
     if unit == "person":
         return (
-            f"Each person in this table loses ε = {once} by these scores, however many rows they have: of each person at "
-            f"most {counted(rows, 'row')}, drawn by lot, were counted, and rows without an id were left out."
+            f"Each person in this table loses ε = {once} by these scores, however many rows they have: at most "
+            f"{counted(rows, 'row')} of each, drawn by lot, {'was' if rows == 1 else 'were'} counted. Rows without an id "
+            "were left out."
         )
     return (
         f"Each record of this table loses ε = {once} by these scores. Somebody with several rows loses that for each of "

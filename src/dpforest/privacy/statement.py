@@ -18,6 +18,7 @@ from dpforest.privacy.page import statement_html
 UNITS = ("record", "person")
 # The page that says what is promised for which two tables; every statement leads to it.
 NEIGHBOURS = "docs/neighbours.md"
+OTHER_PAIRS = f"For other pairs of tables see {NEIGHBOURS}."
 # Said with every statement, because no model can promise it.
 NOT_COVERED = (
     "copies of the raw table, and whoever may read them",
@@ -105,7 +106,7 @@ class Statement:
     def __str__(self) -> str:
         cautions = self.cautions if self.holds else ()
         notes = (f"Note: {note.removesuffix('.')}." for note in cautions)
-        return " ".join([self.sentence, *notes, f"For other pairs of tables see {NEIGHBOURS}."])
+        return " ".join([self.sentence, *notes, OTHER_PAIRS])
 
     def _repr_html_(self) -> str:
         """The statement with its figures, for notebooks."""
