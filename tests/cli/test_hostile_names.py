@@ -162,7 +162,7 @@ def test_each_rule_is_one_line(made, model):
 
 @pytest.mark.parametrize("ending", ["csv", "json", "txt"])
 def test_rules_in_a_file_can_be_read_back(made, model, ending):
-    done("rules", made / "m.dpf", "--out", f"rules.{ending}")
+    done("rules", made / "m.dpf", "--out", f"rules.{ending}", "--raw-text")
     rules = model.forest_.rules()
     with open(f"rules.{ending}", encoding="utf-8", newline="") as file:
         text = file.read()
@@ -177,7 +177,7 @@ def test_rules_in_a_file_can_be_read_back(made, model, ending):
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_predictions_can_be_read_back_with_the_exact_labels(made, model, ending):
-    done("predict", made / "m.dpf", made / "t.parquet", "--out", f"p.{ending}")
+    done("predict", made / "m.dpf", made / "t.parquet", "--out", f"p.{ending}", "--raw-text")
     if ending == "parquet":
         found = pyarrow.parquet.read_table("p.parquet")
     else:

@@ -96,7 +96,6 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_parameter_of_any_value_gives_a_result_or_a_refusal(model, name):
     for value in VALUES:
@@ -128,7 +127,6 @@ WORDS = {
 TYPED = ["nan", "inf", "-1", "0", "1e308", "5e-324", "1" + "0" * 400, HALF, "a\0b", "", f"b.db::{HALF}", f"a={HALF}"]
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", WORDS)
 def test_an_option_of_any_text_gives_a_result_or_a_refusal(name):
     command = typer.main.get_command(commands)

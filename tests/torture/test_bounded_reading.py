@@ -129,13 +129,12 @@ def test_nodes_that_share_a_wide_route_are_refused_without_a_copy_for_each(tmp_p
 
 # What is made of a model, in a process that may take a gigabyte for it.
 GIGABYTE = """
-import resource, sys, warnings
+import resource, sys
 from dpforest import load_model
 from dpforest.errors import DPForestError
 from dpforest.evaluation import evaluate_privately
 import dpforest.plots, matplotlib, onnx, dpforest.show.report, dpforest.show.export.onnx, dpforest.show.export.sql, pandas
 matplotlib.use("Agg")
-warnings.simplefilter("ignore")
 model = load_model(sys.argv[1])
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30),) * 2)

@@ -34,7 +34,6 @@ def put(content, path, value):
     content[path[-1]] = value
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("what", ["audit", "evaluation", "header"])
 def test_any_number_of_a_file_is_shown_or_refused(tmp_path, what):
     path, page = tmp_path / "m.dpf", tmp_path / "r.html"

@@ -19,7 +19,7 @@ TOO_FEW = "too few records to say"
 # The frame of a picture: left, right, top and bottom.
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 326.0, 10.0, 262.0
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
-MOST_GROUPS, MOST_COLUMNS, MOST_SCORES = 60, 6, 60
+MOST_GROUPS, MOST_COLUMNS, MOST_SCORES, MOST_CONFUSED = 60, 6, 60, 12
 # Why a figure may be off, beside noise; and how figures begin that are not on the page for a subgroup.
 KINDS, LEFT_OUT = ("binning", "sampling"), ("F1 ", "precision ", "log ", "Brier ")
 # The figures at a threshold that the page has a column for.
