@@ -133,7 +133,7 @@ def _threshold(row: Mapping[str, Any], chosen: float) -> dict[str, Any]:
 def _confusion(content: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     if not content.get("confusion"):
         return None
-    if len(content["labels"]) > MOST_SCORES:
+    if len(content["labels"]) > MOST_CONFUSED:
         raise ValueError("No evaluation has so many.")
     margins = [float(margin) for margin in content["confusion"]["margins"]]
     return [
