@@ -1,5 +1,6 @@
 """What tests of several rooms are handed: one PostgreSQL server for all of them, a new budget for each."""
 
+import os
 import re
 
 import pytest
@@ -7,9 +8,11 @@ from hypothesis import HealthCheck, settings
 
 from dpforest import Budget
 
-# How long examples take to draw says something of the machine, not of the code.
-settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")
+# How long examples take to draw says something of the machine, not of the code. A landing tries the same examples each
+# time; new ones are for the night (HYPOTHESIS_PROFILE=night), and those that found something are written into the test.
+settings.register_profile("landing", derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("night", suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "landing"))
 
 ALL_MARKED = re.compile(r"^pytestmark = .*\b(slow|site|server)\b", re.MULTILINE)
 

@@ -107,7 +107,7 @@ def test_total_is_the_smallest_of_the_ways_to_add_and_never_below_a_part(items):
     pure = sum((exact(loss.epsilon) for loss in items), Fraction(0)) if all(x.epsilon < 9e9 for x in items) else math.inf
     rho = sum((exact(loss.rho) for loss in items), Fraction(0))
     assert stated <= math.nextafter(float(pure), math.inf)
-    assert stated <= zcdp_epsilon(math.nextafter(float(rho), math.inf), 1e-6)
+    assert stated <= zcdp_epsilon(math.nextafter(float(rho), math.inf), 1e-6) * (1 + 1e-12)  # which is itself a search
     assert stated >= max(CAP.stated(CAP.sums(loss)) for loss in items) * (1 - 1e-12)
     assert CAP.admits(sums) == (stated <= 3.0 or (CAP.admits(sums) and stated == 3.0))
 
