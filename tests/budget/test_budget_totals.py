@@ -302,8 +302,8 @@ def test_a_cap_of_any_number_adds_up_or_is_refused(epsilon):
         except ParameterError:
             continue
         account = Account(cap)
-        account.reserve(1, [Loss.pure(cap.epsilon / 3)])
-        account.settle(1, Loss.pure(cap.epsilon / 4))
+        account.reserve(1, [Loss.pure(cap.epsilon / 1000)])
+        account.settle(1, Loss.pure(cap.epsilon / 2000))
         assert 0 <= account.spent <= cap.epsilon
         assert 0 <= account.left <= cap.epsilon
         assert account.rho_left >= 0
