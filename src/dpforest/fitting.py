@@ -17,7 +17,7 @@ from joblib import effective_n_jobs
 from sklearn.base import is_classifier
 from sklearn.utils.validation import validate_data
 
-from dpforest.budget.fits import charged, check_budget, outcomes_of_fit, what_a_fit_is
+from dpforest.budget.fits import charged, check_budget, outcomes_of_fit, row_epsilon, what_a_fit_is
 from dpforest.common.pipelines import learnt_before
 from dpforest.common.spending import added_up
 from dpforest.common.text import counted, percent
@@ -41,7 +41,7 @@ from dpforest.model.earlier import Earlier
 from dpforest.model.file import today, versions
 from dpforest.parts.recipe import COMMON_PARAMETERS, Recipe, outside_parts
 from dpforest.parts.secret_sample import ALL_ROWS
-from dpforest.pipeline import fit_forest, fit_published
+from dpforest.pipeline import fit_forest, fit_published, public_facts
 from dpforest.privacy.accountants import check_whole, is_whole, make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
@@ -105,7 +105,10 @@ def fit_estimator(
         # What a sample makes of zCDP is an epsilon with a delta of its own, which a budget cannot add up.
         used = replace(recipe, secret_sample=ALL_ROWS)
     shape = {"n_trees": model.n_trees, "max_depth": model.max_depth}
-    outcomes = [] if model.budget is None else outcomes_of_fit(used, schema, ledger.epsilon, ledger.delta, **shape)
+    outcomes = outcomes_of_fit(used, schema, ledger.epsilon, ledger.delta, **shape)
+    if groups is not None and not schema.learnt:  # with lists nothing is proved of a row but what follows for two persons
+        may_sample = vault.can_sample and used.secret_sample.needs_rows and _may_sample(used, schema, ledger)
+        whose["row_epsilon"] = row_epsilon(outcomes, ledger.delta, ledger.rows, may_sample)
     what = what_a_fit_is(recipe.name, whose["own_recipe"])
     with closing(vault), charged(model.budget, what, outcomes, ledger):
         # Runs of a search are not counted: how many there were is secret.
@@ -129,6 +132,11 @@ def fit_estimator(
         warnings.warn(f"The model is not private: {'; '.join(model.privacy_.reasons)}.", LeakWarning, stacklevel=3)
     for doubt in released_doubts(forest, schema, ledger):
         warnings.warn(doubt, NothingLearntWarning, stacklevel=3)
+
+
+def _may_sample(recipe: Recipe, schema: Schema, ledger: Ledger) -> bool:
+    """Whether a fit may be made from a secret sample, as far as public facts tell."""
+    return schema.n_rows is None or recipe.secret_sample.share(public_facts(schema, recipe, ledger.epsilon, 0.0)) < 1
 
 
 def check_parameters(model: Any) -> Recipe:
@@ -352,8 +360,6 @@ def _state(
         seeded=entropy.seeded,
         unit=_unit(model),
         rows=ledger.rows,
-        # Of learnt lists no loss of a row is proved but that of two persons, which follows from the rest.
-        row_epsilon=None if model.max_rows_per_person is None or schema.learnt else ledger.spent_by_row,
         earlier=() if earlier is None else earlier.stated(),
         **parts,
     )

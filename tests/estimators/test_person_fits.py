@@ -337,3 +337,30 @@ def test_a_person_with_an_odd_id_changes_no_error_warning_or_note(recwarn):
     statements = {fitted(table, 2, recipe="jagannathan-2009").privacy_ for table in odd_tables()}
     assert len(statements) == 1
     assert not recwarn
+
+
+@pytest.mark.parametrize("door", ["memory", "parquet", "duckdb"])
+def test_a_text_of_blanks_is_no_id(tmp_path, door):
+    """Programs of statistics write a missing text so; as one person they would be one more."""
+    ids = [*map(str, range(10)), *["", " ", "\t "] * 10]
+    rows = pd.DataFrame({"x": np.linspace(0, 1, 40), "who": ids, "y": [0, 1] * 20})
+    schema = Schema({"x": Numeric(0, 1)}, Classes([0, 1], name="y"))
+    model = DPForestClassifier(schema, epsilon=1e6, max_rows_per_person=1)
+    if door == "memory":
+        model.fit(rows[["x"]], rows["y"], groups=rows["who"])
+    elif door == "parquet":
+        rows.to_parquet(tmp_path / "rows.parquet")
+        model.fit(tmp_path / "rows.parquet", groups="who")
+    else:
+        ibis = pytest.importorskip("ibis")
+        model.fit_table(ibis.duckdb.connect().create_table("t", rows), groups="who")
+    assert model.forest_.n_records.value == 10
+
+
+def test_ids_of_another_column_than_the_schema_names_are_refused():
+    rows = pd.DataFrame({"x": [0.5] * 4, "who": [1, 1, 2, 2], "visit": range(4)})
+    schema = Schema({"x": Numeric(0, 1)}, Classes([0, 1]), one_row_per_person="who")
+    model = DPForestClassifier(schema, max_rows_per_person=1)
+    with pytest.raises(TableError, match="Make them agree"):
+        model.fit(rows[["x"]], [0, 1, 0, 1], groups=rows["visit"])
+    model.fit(rows[["x"]], [0, 1, 0, 1], groups=rows["who"])

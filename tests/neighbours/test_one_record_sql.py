@@ -507,3 +507,20 @@ def test_a_column_that_some_parquet_files_lack_is_refused(tmp_path):
     pq.write_table(pa.table({"y": WHOLES}), tmp_path / "b.parquet")
     with pytest.raises(TableError, match=r"Column 'x' .* is missing from b"):
         open_table(f"duckdb:///{tmp_path}/*.parquet", ["x", "y"])
+
+
+@pytest.mark.parametrize("unit", ["s", "ms"])
+def test_a_point_in_time_beyond_microseconds_is_its_records_own_matter(unit):
+    """DuckDB keeps seconds and milliseconds of such points, and cannot turn them into microseconds."""
+    schema = Schema({"v": Date("1970-01-01", "2100-01-01", time=True)}, Classes([0, 1], name="y"), n_rows=50)
+    domain, found = Domain.of(schema, Grid()), []
+    for odd in ([], [1 << 62], [-(1 << 62)]):
+        rows = pa.table({"v": pa.array([10**9, None, *odd]).view(pa.timestamp(unit)), "y": [0, 1, *odd]})
+        connection = ibis.duckdb.connect()
+        table = connection.create_table("t", rows)
+        DPForestClassifier(schema, epsilon=1.0, recipe="jagannathan-2009", n_trees=1).fit_table(table)
+        session = Session(connection, True)
+        numbered = table.mutate(record=ibis.row_number())
+        found.append([*fetched(session, numbered, feature_codes(table, domain, "duckdb"), "record").values()])
+    assert found[1][:2] == found[2][:2] == found[0]
+    assert [found[1][2], found[2][2]] == [len(domain.cuts[0]), 0]

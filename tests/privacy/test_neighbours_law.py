@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpforest.privacy.accountants import make_accountant, zcdp_epsilon, zcdp_log_delta
-from dpforest.privacy.ledger import Ledger
+from dpforest import Classes, DPForestClassifier, Numeric, Schema
+from dpforest.budget import Loss
+from dpforest.budget.fits import row_epsilon
+from dpforest.privacy.accountants import make_accountant, zcdp_epsilon, zcdp_log_delta, zcdp_rho
 from dpforest.privacy.statement import Before, Statement, group_loss, row_loss
 
 POINTS = np.arange(-400, 401) / 8
@@ -49,9 +51,8 @@ def one_row_more():
 @pytest.mark.parametrize("most", [1, 2, 3])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 12.0])
 def test_one_row_more_of_a_person_loses_two_steps_of_a_used_row_and_nearly_all_of_it(most, epsilon):
-    accountant = make_accountant(epsilon, 0.0, most)
-    worst = pure_loss(one_row_more(), most, accountant.budget)
-    stated = accountant.epsilon_of_row(accountant.budget)
+    worst = pure_loss(one_row_more(), most, make_accountant(epsilon, 0.0, most).budget)
+    stated = row_epsilon([Loss.pure(epsilon)], 0.0, most, may_sample=False)
     assert stated == pytest.approx(2 * epsilon / most)
     # The page also has the exact value, which a person with as many rows as are used attains.
     assert worst == pytest.approx(math.log1p(most / (most + 1) * math.expm1(2 * epsilon / most)), rel=1e-9)
@@ -102,31 +103,38 @@ def test_with_delta_one_row_more_of_a_person_loses_four_times_the_rho_of_a_used_
 
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_the_epsilon_of_a_row_is_that_of_four_times_its_rho_at_the_same_delta(most):
-    accountant = make_accountant(1.0, 1e-6, most)
-    stated = accountant.epsilon_of_row(accountant.budget)
-    assert stated == pytest.approx(zcdp_epsilon(4 * accountant.budget, 1e-6), rel=1e-9)
+    rho, outcomes = zcdp_rho(1.0, 1e-6), [Loss.pure(1.0), Loss(math.inf, zcdp_rho(1.0, 1e-6))]
+    stated = row_epsilon(outcomes[1:], 1e-6, most, may_sample=False)
+    assert stated == pytest.approx(zcdp_epsilon(4 * rho / most**2, 1e-6), rel=1e-9)
     # With 10 % less it would be another delta.
-    assert zcdp_log_delta(4 * accountant.budget, 0.9 * stated) > math.log(1e-6)
+    assert zcdp_log_delta(4 * rho / most**2, 0.9 * stated) > math.log(1e-6)
+    # A fit that may end without delta loses the larger of both, whichever way it ends.
+    assert row_epsilon(outcomes, 1e-6, most, may_sample=False) == max(stated, 2.0 / most)
 
 
-def test_a_sample_makes_the_loss_of_a_row_no_larger_than_that_of_two_persons():
-    share = Fraction(1, 16)
-    sampled, whole = make_accountant(1.0, 0.0, 1, share=share), make_accountant(1.0, 0.0, 1)
-    assert sampled.budget > 2 * whole.budget
-    assert sampled.epsilon_of_row(sampled.budget) == pytest.approx(2.0)
-    # By brute force: the person with the row, or without it, takes part by a coin.
-    absent, with_one, with_two = (noisy([rows], 1, lambda x: sampled.budget * x) for rows in ((), (-1,), (-1, 1)))
-    laws = [np.logaddexp(math.log(share) + law, math.log1p(-share) + absent) for law in (with_one, with_two)]
-    assert abs(laws[0] - laws[1]).max() <= 2.0
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize("share", [Fraction(1, 64), Fraction(1, 4), Fraction(1)])
+def test_on_a_sample_a_row_loses_at_most_what_the_person_does_or_of_one_row_twice_that(most, share):
+    """The person takes part by a coin, and then k rows are drawn; by brute force for persons of up to four rows."""
+    rate, worst = make_accountant(1.0, 0.0, most, share=share).budget, 0.0
+    absent = noisy([()], most, lambda x: rate * x)
+    for pair in one_row_more()[::2]:  # nobody is beside them
+        laws = [noisy(table, most, lambda x: rate * x) for table in pair]
+        if share < 1:
+            laws = [np.logaddexp(math.log(share) + law, math.log1p(-share) + absent) for law in laws]
+        worst = max(worst, float(abs(laws[0] - laws[1]).max()))
+    assert worst <= row_epsilon([Loss.pure(1.0)], 0.0, most, may_sample=True) + 1e-9
+    assert row_epsilon([Loss.pure(1.0)], 1e-6, most, may_sample=True) is None
 
 
-def test_books_of_persons_add_up_for_a_row_too():
-    ledger = Ledger(make_accountant(1.0, 1e-6, 2))
-    ledger.begin(make_accountant(0.25, 0.0, 2))
-    ledger.charge("number of rows", "geometric", 0.125)
-    ledger.begin(make_accountant(0.75, 1e-6, 2))
-    ledger.charge("leaves", "gaussian", ledger.accountant.budget)
-    assert ledger.spent_by_row == pytest.approx(0.25 + zcdp_epsilon(4 * ledger.accountant.budget, 1e-6))
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_loss_of_a_row_is_the_same_for_every_outcome_of_a_fit(delta):
+    schema = Schema({"x": Numeric(0, 1)}, Classes([0, 1]), n_rows=60)
+    rows, ids = np.random.default_rng(0).random((60, 1)), np.arange(60) // 3
+    model = DPForestClassifier(schema, epsilon=1.0, delta=delta, max_rows_per_person=1)
+    found = {model.fit(rows, rows[:, 0] > 0.5, groups=ids).privacy_.row_epsilon for _ in range(3)}
+    assert len(found) == 1
+    assert found.pop() == pytest.approx(2.0 if not delta else 2.11, abs=0.01)
 
 
 def test_a_record_in_fits_of_records_and_of_persons_loses_what_a_row_loses_in_each():

@@ -5,6 +5,8 @@ import math
 import subprocess
 import sys
 from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
 from uuid import UUID
 
 import numpy as np
@@ -158,3 +160,9 @@ def test_bytes_are_no_text_and_are_never_compared_with_one():
     code = "from dpforest.records.people import person_indices, read_ids; print(person_indices(read_ids(['p', b'p', b'p'])))"
     done = subprocess.run([sys.executable, "-bb", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[0", "1", "1]"]
+
+
+def test_equal_numbers_are_one_id_whatever_their_types_and_whoever_comes_first():
+    halves = [0.5, Decimal("0.5"), Fraction(1, 2), np.longdouble("0.5"), complex(0.5)]
+    for first in range(len(halves)):
+        assert set(person_indices(read_ids([*halves[first:], *halves[:first]])).tolist()) == {0}

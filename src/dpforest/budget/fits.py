@@ -10,8 +10,8 @@ from dpforest.errors import DPForestError, ParameterError, shown
 from dpforest.growing.target_range import with_range
 from dpforest.mechanisms import Logarithmic
 from dpforest.parts.recipe import Recipe
-from dpforest.privacy.accountants import zcdp_rho
-from dpforest.privacy.amounts import divide, exact, round_down
+from dpforest.privacy.accountants import zcdp_epsilon, zcdp_rho
+from dpforest.privacy.amounts import divide, exact, round_down, round_up
 from dpforest.privacy.best_of_runs import concentrated, epsilon_of_one_run
 from dpforest.privacy.ledger import Ledger
 from dpforest.schema import Schema
@@ -80,6 +80,28 @@ def outcomes_of_fit(
     with_delta = Loss.pure(own) + Loss(math.inf, rho)
     may_be_pure = recipe.planner is not None or recipe.without_delta
     return [Loss.pure(epsilon), with_delta] if may_be_pure else [with_delta]
+
+
+def row_epsilon(outcomes: Sequence[Loss], delta: float, rows: int, may_sample: bool) -> float | None:
+    """The epsilon, at delta, of one row more or less of a person in a fit that protects persons; None if it is not known.
+
+    Privacy:
+        Claim: holds for a fit that may end with any of ``outcomes``, losses of a person of whom ``rows`` rows are used.
+        Because: a used row has 1 / rows of an epsilon, and 1 / rows**2 of a rho; a row of a person who stays is two of these
+            (``People``). On a secret sample, of share s, two rows or more cost at most epsilon = log(1 - s + sE): P is
+            (1-s)P0 + sP' and Q is (1-s)P0 + sP'', where P0 is without the person, and P' is at most E times P0 and P''.
+            Then e**epsilon Q - P is at least s(1-s)(E-1)(P0 - P'/E), which is not below 0. One row costs two persons.
+        Assumes: rows are drawn as ``People`` does; no list of values is learnt.
+    """
+    if may_sample:
+        return None if delta else max(loss.epsilon for loss in outcomes) * (2 if rows == 1 else 1)
+
+    def of_row(loss: Loss) -> float:
+        if math.isfinite(loss.epsilon):
+            return round_up(2 * exact(loss.epsilon) / rows)
+        return zcdp_epsilon(round_up(4 * exact(loss.rho) / rows**2), delta) if math.isfinite(loss.rho) else math.inf
+
+    return max(map(of_row, outcomes))
 
 
 @contextmanager

@@ -28,11 +28,11 @@ INSTEAD = (
 
 
 class _Total:
-    """What fits cost together: their number, epsilon and delta by the unit of privacy, and whether that was said."""
+    """What fits cost together: their number, epsilon and delta by the unit of privacy, and of which that was said."""
 
     def __init__(self) -> None:
         self.sums: dict[str, tuple[int, float, float]] = defaultdict(lambda: (0, 0.0, 0.0))
-        self.was_said = False
+        self.said: set[str] = set()
 
 
 _LOCK = Lock()
@@ -63,13 +63,12 @@ def added_up(estimator: Any, table: Any, epsilon: float, delta: float, unit: str
         for total, text in zip(totals, (TABLE, CLONES), strict=True):
             n_fits, *spent = total.sums[unit]
             total.sums[unit] = n_fits + 1, spent[0] + epsilon, spent[1] + delta
-            if n_fits and not total.was_said and not words:
+            if n_fits and unit not in total.said and not words:
+                for told in totals if total is totals[0] else [total]:  # of a table, its estimator needs not be told again
+                    told.said.add(unit)
                 loss = f"epsilon = {shown_up(spent[0] + epsilon)}"
                 loss += f" and delta = {shown_up(spent[1] + delta)}" if spent[1] + delta else ""
                 words = text.format(n_fits + 1, unit, loss) + INSTEAD
-        if words:
-            for total in totals:
-                total.was_said = True
         return [words] if words else []
 
 

@@ -24,7 +24,7 @@ from dpforest.model.file import model_digest, today
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.people import People, check_groups, read_ids
+from dpforest.records.people import People, check_groups, check_no_feature, name_of_ids, read_ids
 from dpforest.records.scoring import group_codes, true_indices, true_values
 from dpforest.schema import Classes
 
@@ -55,6 +55,7 @@ def evaluate_privately(
     the more noise is in each sum.
     """
     check_groups(groups, max_rows_per_person)
+    check_no_feature(name_of_ids(groups), model.schema_)
     cells, ids = Cells.of(model, by, compare, threshold), None if groups is None else read_ids(groups)
     return score_privately(cells, [(X, y, ids)], epsilon, max_rows_per_person, budget)
 

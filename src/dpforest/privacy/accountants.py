@@ -164,13 +164,6 @@ class Pure:
         loss = outside_sample(round_up_short(exact(amount) * self.rows), self.share)
         return min(loss, self.epsilon) if amount <= self.budget else loss
 
-    def epsilon_of_row(self, amount: float) -> float:
-        """The epsilon of one row of a person more or less when a record loses ``amount``; see ``People``.
-
-        On a sample it is also at most that of two persons, one removed and one added.
-        """
-        return amount if math.isinf(amount) else round_up_short(2 * exact(min(amount, self.of_unit(amount))))
-
     def strength(self, mechanism: str, amount: float) -> Fraction:
         """How strongly a mechanism may run at a cost of ``amount``.
 
@@ -257,10 +250,6 @@ class ZCDP:
     def of_unit(self, amount: float) -> float:
         """The rho that the protected unit loses, on the sample, when a record loses ``amount``; rounded up."""
         return amount if math.isinf(amount) else round_up(exact(amount) * self.rows**2)
-
-    def epsilon_of_row(self, amount: float) -> float:
-        """The epsilon, at ``delta``, of one row of a person more or less when a record loses ``amount``; see ``People``."""
-        return amount if math.isinf(amount) else zcdp_epsilon(round_up(4 * exact(amount)), self.noise_delta)
 
     def strength(self, mechanism: str, amount: float) -> Fraction:
         """How strongly a mechanism may run at a cost of ``amount``.

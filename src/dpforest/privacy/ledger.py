@@ -140,11 +140,6 @@ class Ledger:
         return sum_up([book.accountant.epsilon_of(book.total) for book in self.books])
 
     @property
-    def spent_by_row(self) -> float:
-        """The loss of one row of a person, more or less, where persons are protected: epsilon at the ledger's delta."""
-        return sum_up([book.accountant.epsilon_of_row(book.total) for book in self.books])
-
-    @property
     def sample_share(self) -> Fraction:
         """The share of the secret sample that the trees were grown from; 1 if they were grown from all records."""
         return min(book.accountant.share for book in self.books)

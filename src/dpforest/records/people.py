@@ -19,6 +19,7 @@ from dpforest.schema import Schema
 
 # Types that an id may have, subclasses excluded: of values of other types it is not known when two are the same id.
 IDS = frozenset({str, bytes, bool, int, float, complex, Decimal, Fraction, UUID, np.longdouble})
+BLANKS = " \t\n\r\v\f"
 PLAIN = (np.number, np.bool_, np.str_, np.bytes_)
 NUMPY_IDS = frozenset(kind for kind in np.sctypeDict.values() if issubclass(kind, PLAIN))
 
@@ -65,7 +66,12 @@ def name_of_ids(groups: Any) -> str | None:
 
 
 def check_no_feature(name: str | None, schema: Schema) -> None:
-    """Raise ``TableError`` if the schema uses the column of ids of this name."""
+    """Raise ``TableError`` if the schema uses the column of ids of this name, or names another for them."""
+    if name is not None and schema.id_column not in (None, name):
+        raise TableError(
+            f"groups names the column {name!r}, and one_row_per_person in the schema the column {schema.id_column!r}. Make "
+            "them agree. Nothing was spent."
+        )
     if name in (*schema.features, schema.target.name):
         raise TableError(
             f"Column {name!r}, named by groups, is in the schema; an id of a person is no feature. Delete it there. Nothing "
@@ -78,11 +84,6 @@ def check_id_column(name: Any, given: list[str], schema: Schema, where: str = "t
     if not isinstance(name, str):
         raise TableError("Of a table that is not in memory, groups is the name of the column of ids.")
     check_no_feature(name, schema)
-    if schema.id_column not in (None, name):
-        raise TableError(
-            f"groups names the column {name!r}, and one_row_per_person in the schema the column {schema.id_column!r}. Make "
-            "them agree. Nothing was spent."
-        )
     require_columns(given, [name], where, "named by groups")
 
 
@@ -154,6 +155,10 @@ def _to_id(value: Any) -> Any:
     """The id as a value of Python; None if it is missing or of a type that an id cannot have."""
     if type(value) in NUMPY_IDS:
         value = value.item()
+    if type(value) is np.longdouble:  # which equals floats, and not the decimals that equal these
+        value = Fraction(*value.as_integer_ratio()) if np.isfinite(value) else float(value)
+    if type(value) is str and not value.strip(BLANKS):  # how statistics programs write a missing text
+        return None
     if type(value) is bytes:  # in a tuple: Python can be told to warn when bytes are compared with text, or to stop
         return ("bytes", value.hex())
     # NaN is not equal to itself. A tuple may hold it, and be its own person in each row.

@@ -40,15 +40,15 @@ def unit_words(schema: Schema) -> str:
     return f"The column {shortened(schema.id_column)!r} says whose row it is"
 
 
-def unit_doubts(schema: Schema, unit: str, is_promised: bool) -> Iterator[str]:
+def unit_doubts(schema: Schema, unit: str, is_promised: bool, protect: str = f"give {TO_PROTECT}") -> Iterator[str]:
     """Warnings before a fit that protects a ``unit``: of ids among the features and, if it promises anything, of the unit.
 
-    They follow from the names of columns and the schema, and from no row.
+    They follow from the names of columns and the schema, and from no row. ``protect`` says how to protect persons.
     """
     if names := [name for name in schema.features if is_id_name(name)]:
         yield (
             f"By their names these features may be ids of rows or persons: {listed_names(names)}. If they are, delete them "
-            f"from the schema; to protect the persons whose ids they are, give {TO_PROTECT}."
+            f"from the schema; to protect the persons whose ids they are, {protect}."
         )
     if unit == "person" or not is_promised or schema.one_row_per_person is True:
         return
@@ -56,7 +56,7 @@ def unit_doubts(schema: Schema, unit: str, is_promised: bool) -> Iterator[str]:
     if schema.id_column is None:
         yield (
             f"{unit_words(schema)}: {loses}. If all have one row, state one_row_per_person = true in the schema; else name "
-            f"the column of ids there, and give {TO_PROTECT}."
+            f"the column of ids there, and {protect}."
         )
     else:
-        yield f"{unit_words(schema)}, and this fit protects rows: {loses}. To protect persons, give {TO_PROTECT}."
+        yield f"{unit_words(schema)}, and this fit protects rows: {loses}. To protect persons, {protect}."

@@ -162,7 +162,7 @@ class DPSearchCV(MetaEstimatorMixin, Spending):
         schema = expanded(schema, partial(names_of, table))
         for note in learnt_before():
             warnings.warn(note, UncoveredWarning, stacklevel=3)
-        for doubt in unit_doubts(schema, "record", is_promised=True):
+        for doubt in unit_doubts(schema, "record", True, "fit one estimator, since a search protects rows only"):
             warnings.warn(doubt, UnitWarning, stacklevel=3)
         entropy, space = Entropy(None), Space(self.estimator, self.param_distributions)
         budget = make_accountant(self.epsilon, self.estimator.delta)

@@ -16,6 +16,12 @@ from dpforest.schema import Schema
 ARROW = (".feather", ".arrow", ".ipc", ".arrows")
 
 
+# Texts, and what has the same layout whatever its bytes are.
+AS_BYTES = {
+    pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view(),
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class ArrowFile:
     """The columns of a file of Arrow, with the types that it declares; also of a stream that was written to a file."""
@@ -31,7 +37,9 @@ class ArrowFile:
             show = in_parts("reading the table", self.path.stat().st_size, progress)
             is_file = isinstance(reader, pa.ipc.RecordBatchFileReader)
             for batch in map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader:
-                batch.validate()  # that places of values are within the file; values are not looked at
+                batch.validate()  # that arrays lie within the file; texts may be no UTF-8
+                for column in batch.columns:
+                    _check_places(column)
                 yield pa.Table.from_batches([batch]).select(types.names)
                 show(file.tell())
 
@@ -52,3 +60,12 @@ class ArrowFile:
             raise TableError(
                 f"{self.path} cannot be read as a file of Arrow (Feather): it is damaged, or of version 1."
             ) from None
+
+
+def _check_places(column: pa.Array) -> None:
+    """Raise unless a column has its values where it says: to read another place could end the process."""
+    if pa.types.is_dictionary(column.type):
+        pa.DictionaryArray.from_arrays(column.indices, column.dictionary)  # which compares indices with their number
+        _check_places(column.dictionary)
+    elif column.type in AS_BYTES:
+        column.view(AS_BYTES[column.type]).validate(full=True)

@@ -18,6 +18,8 @@ from dpforest.schema.calendar import FIRST_SECOND, LAST_SECOND
 
 # The engines whose dates are known to be read to the last second.
 ENGINES = {"duckdb": "DuckDB", "postgres": "PostgreSQL"}
+# Points in time of DuckDB to the second or millisecond may lie beyond those to the microsecond, and fail to become such.
+COARSE = (0, 3)
 # DuckDB has points in time to the nanosecond, from 1677 to 2262, and rounds them where it asks for anything but that.
 NANOSECONDS, FIRST_OF_THESE, LAST_OF_THESE = 9, -9_223_372_036, 9_223_372_036
 
@@ -65,6 +67,8 @@ def in_utc(column: Any) -> Any:
     """An expression for dates, or for points in time without a zone, that lie in the years 1 .. 9999; null where missing."""
     # Engines have endless dates, of which they know neither month nor seconds.
     dtype, (first, last) = column.type(), (literal(end, column.type()) for end in ends(column.type()))
+    if dtype.is_timestamp() and dtype.scale in COARSE:
+        first, last = first.cast(dtype), last.cast(dtype)
     clipped = ibis.cases((column < first, first), (column > last, last), else_=column)
     if dtype.is_date() or (dtype.timezone is None and dtype.scale != NANOSECONDS):
         return clipped
@@ -103,7 +107,8 @@ def _written(seconds: int, dtype: Any) -> str:
     if dtype.is_date():
         return f"CAST('{np.datetime64(-(-seconds // SECONDS_OF_DAY), 'D')}' AS DATE)"
     if dtype.timezone is None:
-        return f"CAST('{str(np.datetime64(seconds, 's')).replace('T', ' ')}' AS TIMESTAMP)"
+        scale = f"({dtype.scale})" if dtype.scale in COARSE else ""
+        return f"CAST('{str(np.datetime64(seconds, 's')).replace('T', ' ')}' AS TIMESTAMP{scale})"
     return f"TO_TIMESTAMP({expressions.real(seconds)})"
 
 

@@ -12,7 +12,7 @@ Privacy:
         alike by every later query, so whichever of them is kept, its answers are the same: what is kept is a function of
         the person's rows and the key, also when a query is asked again. Numbers of one person differ, so their digests are
         as good as independent words, and every order of them is as likely as any other.
-        A row without an id (null, NaN) could be anybody's and is left out.
+        A row without an id (null, NaN, a text of blanks) could be anybody's and is left out.
     Assumes: one person has one id; ``most`` is public; the key stays secret. Texts are compared by their characters and
         numbers by their value, so engines of which that is not known are refused.
 """
@@ -105,7 +105,9 @@ def _id(column: Any) -> Any:
 
 
 def _is_nobody(column: Any) -> Any:
-    """Whether each row is without an id; decimals of PostgreSQL may be NaN."""
+    """Whether each row is without an id; decimals of PostgreSQL may be NaN, and a text of blanks is none."""
+    if column.type().is_string():
+        return is_missing(column) | (column.strip().length() == 0)
     return is_missing(to_real(column) if column.type().is_decimal() else column)
 
 
