@@ -128,7 +128,8 @@ def fit_estimator(
     model.privacy_ = _state(model, recipe, gate.entropy, uncovered, earlier, fingerprint=parts, **whose)
     if isinstance(schema.target, Classes):
         model.classes_ = forest.labels
-    if model.privacy_.reasons and not math.isinf(model.epsilon):  # which says by itself that nothing is protected
+    # An infinite epsilon says by itself that nothing is protected, a printed form does not.
+    if ledger.leaks or (model.privacy_.reasons and not math.isinf(model.epsilon)):
         warnings.warn(f"The model is not private: {'; '.join(model.privacy_.reasons)}.", LeakWarning, stacklevel=3)
     for doubt in released_doubts(forest, schema, ledger):
         warnings.warn(doubt, NothingLearntWarning, stacklevel=3)

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 N_ROWS = 80
 INF, NAN = float("inf"), float("nan")
 FEATURES = {"age": Numeric(0, 100), "city": Categorical(["Oslo", "Rome"])}
-CLASSES = Schema(FEATURES, Classes(["no", "yes"], name="ill"))
+CLASSES = Schema(FEATURES, Classes(["no", "yes"], name="ill"), one_row_per_person=True)
 NUMBERS = Schema(FEATURES, Bounded(0, 100, name="cost"))
 
 

@@ -34,10 +34,12 @@ FEATURES = {
     "moment": Date("2020-01-01", "2030-01-01", time=True),
 }
 SCHEMAS = {
-    "classes": Schema(FEATURES, Classes(["no", "yes"], name="ill")),
-    "a folder for a class": Schema(FEATURES, Classes([2021, 2022, 2023], name="label")),
+    "classes": Schema(FEATURES, Classes(["no", "yes"], name="ill"), one_row_per_person=True),
+    "a folder for a class": Schema(FEATURES, Classes([2021, 2022, 2023], name="label"), one_row_per_person=True),
     "a folder for a number": Schema(
-        {name: part for name, part in FEATURES.items() if not isinstance(part, Date)}, Bounded(0, 3000, name="label")
+        {name: part for name, part in FEATURES.items() if not isinstance(part, Date)},
+        Bounded(0, 3000, name="label"),
+        one_row_per_person=True,
     ),
 }
 KEYS = [*FEATURES][1:]

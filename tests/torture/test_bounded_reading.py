@@ -150,7 +150,7 @@ works = {
     "html": lambda: [part._repr_html_() for part in (model, model.schema_, model.privacy_, model.ledger_)],
     "effects": lambda: dpforest.plots.effects(model),
     "plots": lambda: [plot(model) for plot in (dpforest.plots.tree, dpforest.plots.importances, dpforest.plots.leaf_noise)],
-    "evaluation": lambda: evaluate_privately(model, [(rows, [model.classes_[0]])], 1.0).to_dict(),
+    "evaluation": lambda: evaluate_privately(model, rows, [model.classes_[0]], 1.0).to_dict(),
 }
 for name, work in works.items():
     try:

@@ -41,7 +41,7 @@ def test_any_number_of_a_file_is_shown_or_refused(tmp_path, what):
     model.save(path)
     content, saved = {"audits": [ENTRY]}, path.read_bytes()
     if what == "evaluation":
-        content = json.loads(to_json(evaluate_privately(model, [(rows(), ["no", "yes"] * 25)], 1.0).to_dict()))
+        content = json.loads(to_json(evaluate_privately(model, rows(), ["no", "yes"] * 25, 1.0).to_dict()))
     elif what == "header":
         forge(path, {}, lambda facts: content.update(facts))
         del content["audits"]
