@@ -17,6 +17,7 @@ import python_calamine
 from dpforest import Bounded, Categorical, Date, Numeric, Schema
 from dpforest.errors import MissingExtraError, TableError
 from dpforest.records.files import json_lines, statistics, workbook
+from dpforest.records.files.arrow_file import ArrowFile
 from dpforest.records.files.cell_text import cell_text
 from dpforest.records.reader import Asked, joined
 from dpforest.records.tables import open_reader
@@ -325,3 +326,20 @@ def test_a_package_that_is_not_there_is_named_by_its_extra(tmp_path, monkeypatch
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(MissingExtraError, match=rf"dpforest\[{extra}\]"):
         open_reader(tmp_path / name).names()
+
+
+def test_an_arrow_file_whose_values_lie_nowhere_is_refused_in_words_and_one_with_odd_text_is_read(tmp_path):
+    beyond = pa.DictionaryArray.from_arrays(pa.array([0, 1000], pa.int32()), pa.array(["u", "v"]), safe=False)
+    offsets = pa.py_buffer(np.array([0, 1, 1 << 30], np.int32).tobytes())
+    nowhere = pa.StringArray.from_buffers(2, offsets, pa.py_buffer(b"uv"))
+    odd = pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 1, 2], np.int32).tobytes()), pa.py_buffer(b"u\xff"))
+    for number, column in enumerate((beyond, nowhere, odd)):
+        path = tmp_path / f"{number}.arrow"
+        table = pa.table({"a": column})
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+        if column is odd:
+            assert [*ArrowFile(path).batches(table.schema, lambda step: None)][0].num_rows == 2
+            continue
+        with pytest.raises(TableError, match="damaged"):
+            list(ArrowFile(path).batches(table.schema, lambda step: None))
