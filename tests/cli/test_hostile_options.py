@@ -144,3 +144,15 @@ def test_an_option_of_any_text_gives_a_result_or_a_refusal(name):
                 given += [each.opts[0], value]
             found = CliRunner().invoke(commands, [*name.split(), *given])
             assert isinstance(found.exception, SystemExit | DPForestError | None), (each.name, value[:20], found.exception)
+
+
+def test_half_a_character_in_a_label_is_written_as_an_escape(tmp_path):
+    schema = Schema({"x": Numeric(0, 1)}, Classes(["no", "\ud800x"], name="y"), n_rows=20)
+    rows = pd.DataFrame({"x": np.linspace(0, 1, 20)})
+    model = DPForestClassifier(schema, epsilon=50.0, recipe="jagannathan-2009").fit(rows, ["no"] * 10 + ["\ud800x"] * 10)
+    model.save(tmp_path / "m.dpf")
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    for words in (["predict", "m.dpf", "t.csv", "--out", "p.csv"], ["rules", "m.dpf", "--out", "r.csv"]):
+        given = [str(tmp_path / word) if "." in word else word for word in words]
+        assert CliRunner().invoke(commands, given).exit_code == 0
+        assert "\\ud800x" in (tmp_path / words[-1]).read_text("utf-8")

@@ -96,6 +96,7 @@ def _predicted(forest: Any, part: Any) -> Any:
     import pyarrow as pa
 
     from dpforest.evaluation import predicted_indices
+    from dpforest.show.export.listed import valid_text
 
     if not hasattr(forest, "classes_"):
         return pa.table({PREDICTION: forest.predict(part)})
@@ -103,10 +104,13 @@ def _predicted(forest: Any, part: Any) -> Any:
     labels = pa.array(_written(classes)).take(pa.array(predicted_indices(forest, part, shares)))
     arrays = [labels, *map(pa.array, np.ascontiguousarray(shares.T))]
     # As lists: labels may look the same, such as 1 and "1".
-    return pa.Table.from_arrays(arrays, [PREDICTION, *(f"{PROBABILITY}{label}" for label in classes)])
+    return pa.Table.from_arrays(arrays, [PREDICTION, *(valid_text(f"{PROBABILITY}{label}") for label in classes)])
 
 
 def _written(labels: list[Any]) -> list[Any]:
     """Labels as a column of a file can hold them: as they are if they are of one plain kind, else as text."""
+    from dpforest.show.export.listed import valid_text
+
     kinds = {type(label) for label in labels}
-    return labels if len(kinds) == 1 and kinds <= {str, int, float, bool} else [str(label) for label in labels]
+    is_plain = len(kinds) == 1 and kinds <= {int, float, bool}
+    return labels if is_plain else [valid_text(str(label)) for label in labels]

@@ -51,7 +51,7 @@ def rules(
         else:
             text = "\n".join(_folded(chosen, forest.rule_line))
     if out is not None:
-        write_whole(out, text.encode("utf-8"))
+        write_whole(out, text.encode("utf-8", "backslashreplace"))  # half a character has no UTF-8
         say(f"Rules: {out}")
     else:
         say(text or "No rule has that confidence and support.")
