@@ -159,6 +159,11 @@ def test_a_loss_of_a_row_survives_a_file_and_one_that_makes_no_sense_is_refused(
         Statement.from_dict(statement.to_dict() | wrong)
 
 
+def test_the_factor_of_odds_in_a_statement_is_rounded_up():
+    assert math.exp(0.4) < 1.495
+    assert "at most 1.5 (e^epsilon) times" in str(Statement(0.4, 0.0, holds=True))
+
+
 def test_every_statement_leads_to_the_page_of_neighbours():
     assert str(Statement(1.0, 0.0, holds=True)).endswith("docs/neighbours.md.")
     for words in ("one row more", "is replaced", "2ε/k", "**not promised**"):

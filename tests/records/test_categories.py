@@ -13,7 +13,7 @@ from tests.support.columns import objects
 
 from dpforest import Categorical, Classes, Schema
 from dpforest.errors import TableError
-from dpforest.records.categories import bucket_finder, text_codes, to_texts
+from dpforest.records.categories import bucket_finder, category_codes, text_codes, to_texts
 from dpforest.records.columns import read_columns
 from dpforest.schema.kinds import BUCKETS
 
@@ -120,6 +120,12 @@ def test_the_same_values_have_the_same_buckets_in_every_library(column):
 def test_a_learnt_list_is_a_list_of_texts(column):
     # 17 and 0 are in the list, 3 is not.
     assert text_codes(held(column), Categorical(["0", "17"], learn=True)).tolist() == [1, 3, 0, 2]
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_a_category_is_its_whole_text_in_its_own_case(learn):
+    column = held(objects(["rome", "Rome", "romeo", "rom", "rome ", " rome", "oslo"]))
+    assert category_codes(column, Categorical(["rome", "oslo"], learn=learn)).tolist() == [0, 2, 2, 2, 2, 2, 1]
 
 
 def test_truth_values_are_one_and_zero():

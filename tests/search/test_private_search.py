@@ -309,18 +309,31 @@ def test_a_record_that_is_added_changes_no_other_record_s_part():
 
 def test_a_run_trains_and_scores_on_its_own_part(monkeypatch):
     X, y = table(500)
-    seen = []
+    seen = {"parts": [], "encode": [], "hits": []}
     run = search_module.run
 
     def watched(training, held_out, *others):
-        seen.append((training._target_codes >= 0, held_out._target_codes >= 0))
+        seen["parts"].append((training._target_codes >= 0, held_out._target_codes >= 0))
         return run(training, held_out, *others)
 
+    def watch(name):
+        ask = getattr(Vault, name)
+
+        def asked(vault, *others):
+            seen[name].append(vault._target_codes >= 0)
+            return ask(vault, *others)
+
+        monkeypatch.setattr(Vault, name, asked)
+
     monkeypatch.setattr(search_module, "run", watched)
+    watch("encode")
+    watch("hits")
     make(mean_runs=5).fit(X, y)
-    for training, held_out in seen:
+    for (training, held_out), trained, scored in zip(*seen.values(), strict=True):
         assert (training ^ held_out).all()
-        assert (training == seen[0][0]).all()
+        assert (training == seen["parts"][0][0]).all()
+        assert (trained == training).all()
+        assert (scored == held_out).all()
 
 
 def test_hits_and_misses_move_by_their_unit_when_a_record_is_added():
