@@ -108,6 +108,8 @@ def test_the_epsilon_of_a_row_is_that_of_four_times_its_rho_at_the_same_delta(mo
     assert stated == pytest.approx(zcdp_epsilon(4 * rho / most**2, 1e-6), rel=1e-9)
     # With 10 % less it would be another delta.
     assert zcdp_log_delta(4 * rho / most**2, 0.9 * stated) > math.log(1e-6)
+    # Of a part without delta and of more than 2 rho is its epsilon, which does not fall with the square of the rows.
+    assert row_epsilon([Loss.pure(4.0) + Loss(math.inf, 0.0)], 1e-6, most, may_sample=False) is None
     # A fit that may end without delta loses the larger of both, whichever way it ends.
     assert row_epsilon(outcomes, 1e-6, most, may_sample=False) == max(stated, 2.0 / most)
 

@@ -95,6 +95,9 @@ def row_epsilon(outcomes: Sequence[Loss], delta: float, rows: int, may_sample: b
     """
     if may_sample:
         return None if delta else max(loss.epsilon for loss in outcomes) * (2 if rows == 1 else 1)
+    # Above 2 the rho of a part without delta may be its epsilon, which does not fall with rows**2 (``Loss.pure``).
+    if any(math.isinf(loss.epsilon) and 2 < loss.rho < math.inf for loss in outcomes):
+        return None
 
     def of_row(loss: Loss) -> float:
         if math.isfinite(loss.epsilon):
