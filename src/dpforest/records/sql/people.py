@@ -78,6 +78,9 @@ class Persons:
         columns["nobody"] = Coded({"nobody": _is_nobody(table[self.column]).cast("int32")}, "nobody")
         query = Codes(table, {**columns, "y": target_code(table, schema.target, engine)}, session)
         kept = f"SELECT * FROM ({query.select}) AS coded WHERE y >= 0 AND nobody = 0"
+        if table[self.column].type().is_string():  # of which one of blanks is none, see ``BLANKS``
+            plain = f"TRANSLATE({exact(own, engine)}, {' || '.join(f'CHR({code})' for code in range(9, 14))}, '     ')"
+            kept += f" AND LENGTH(TRIM({plain})) > 0"
         # Of a decimal 1.0 and 1.00 are one id and two texts, so these take part in the order.
         texts = f"SELECT *, {_compared(own, table[self.column], engine)} AS person, CAST({own} AS VARCHAR) AS written"
         order = ", ".join(_compared(short, table[names[short]], engine) for short in values)
@@ -105,9 +108,7 @@ def _id(column: Any) -> Any:
 
 
 def _is_nobody(column: Any) -> Any:
-    """Whether each row is without an id; decimals of PostgreSQL may be NaN, and a text of blanks is none."""
-    if column.type().is_string():
-        return is_missing(column) | (column.strip().length() == 0)
+    """Whether each row is without an id; decimals of PostgreSQL may be NaN."""
     return is_missing(to_real(column) if column.type().is_decimal() else column)
 
 
