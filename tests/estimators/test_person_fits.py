@@ -361,6 +361,7 @@ def test_ids_of_another_column_than_the_schema_names_are_refused():
     rows = pd.DataFrame({"x": [0.5] * 4, "who": [1, 1, 2, 2], "visit": range(4)})
     schema = Schema({"x": Numeric(0, 1)}, Classes([0, 1]), one_row_per_person="who")
     model = DPForestClassifier(schema, max_rows_per_person=1)
-    with pytest.raises(TableError, match="Make them agree"):
-        model.fit(rows[["x"]], [0, 1, 0, 1], groups=rows["visit"])
+    for ids in (rows["visit"], rows[["visit"]], pa.record_batch({"visit": [0, 1, 2, 3]})):
+        with pytest.raises(TableError, match="Make them agree"):
+            model.fit(rows[["x"]], [0, 1, 0, 1], groups=ids)
     model.fit(rows[["x"]], [0, 1, 0, 1], groups=rows["who"])

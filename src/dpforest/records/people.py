@@ -61,7 +61,8 @@ def ids_beside(columns: Any, name: str) -> Any:
 def name_of_ids(groups: Any) -> str | None:
     """The name of a column of ids that is in memory; None if it has none. No id is read."""
     frame = given_frame(groups)
-    name = getattr(groups, "name", None) if frame is None else frame.columns[0] if len(frame.columns) == 1 else None
+    names = getattr(groups, "column_names", None) if frame is None else frame.columns  # a batch of Arrow is no frame
+    name = getattr(groups, "name", None) if names is None else names[0] if len(names) == 1 else None
     return None if name is None else str(name) or None
 
 
