@@ -105,9 +105,10 @@ def fit_estimator(
         # What a sample makes of zCDP is an epsilon with a delta of its own, which a budget cannot add up.
         used = replace(recipe, secret_sample=ALL_ROWS)
     shape = {"n_trees": model.n_trees, "max_depth": model.max_depth}
-    outcomes = outcomes_of_fit(used, schema, ledger.epsilon, ledger.delta, **shape)
+    is_asked = model.budget is not None or groups is not None
+    outcomes = outcomes_of_fit(used, schema, ledger.epsilon, ledger.delta, **shape) if is_asked else []
     if groups is not None and not schema.learnt:  # with lists nothing is proved of a row but what follows for two persons
-        may_sample = vault.can_sample and used.secret_sample.needs_rows and _may_sample(used, schema, ledger)
+        may_sample = vault.can_sample and _may_sample(used, schema, ledger)
         whose["row_epsilon"] = row_epsilon(outcomes, ledger.delta, ledger.rows, may_sample)
     what = what_a_fit_is(recipe.name, whose["own_recipe"])
     with closing(vault), charged(model.budget, what, outcomes, ledger):
@@ -137,7 +138,9 @@ def fit_estimator(
 
 def _may_sample(recipe: Recipe, schema: Schema, ledger: Ledger) -> bool:
     """Whether a fit may be made from a secret sample, as far as public facts tell."""
-    return schema.n_rows is None or recipe.secret_sample.share(public_facts(schema, recipe, ledger.epsilon, 0.0)) < 1
+    if schema.n_rows is None:
+        return recipe.secret_sample.needs_rows
+    return recipe.secret_sample.share(public_facts(schema, recipe, ledger.epsilon, ledger.delta)) < 1
 
 
 def check_parameters(model: Any) -> Recipe:
