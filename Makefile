@@ -2,21 +2,28 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-FAST := not slow and not site and not server
+FAST := not slow and not site and not server and not night
 
-.PHONY: demo test test-fast lint bench speed audit torture docs changelog wheel check clean
+.PHONY: demo test test-fast test-nightly lint bench speed audit torture docs changelog wheel check clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/dpforest demo
 
-# The fast lane: some three minutes on two cores.
+# While one writes: a minute on two cores, after kernels are compiled.
 test-fast: $(VENV)/dev.ready
 	$(BIN)/pytest -n 2 -m '$(FAST)'
 
-# Everything. Fails if the fast lane leaves a line of the private path (see [tool.coverage.run]) unexecuted.
+# All that guards a landing: ten minutes. Fails if the fast lane leaves a line of the private path (see [tool.coverage.run]) unexecuted.
 test: $(VENV)/dev.ready $(VENV)/browser.ready $(VENV)/axe.ready $(VENV)/server.ready
 	$(BIN)/pytest -n 2 -m '$(FAST)' --cov
-	$(BIN)/pytest -n 2 -m 'slow or site or server'
+	$(BIN)/pytest -n 2 -m '(slow or site or server) and not night'
+
+# Hours: new random examples, whole crosses, full audits, 1,000 kills, the papers' tables, and every known mistake.
+test-nightly: $(VENV)/dev.ready $(VENV)/browser.ready $(VENV)/axe.ready $(VENV)/server.ready
+	HYPOTHESIS_PROFILE=night DPFOREST_AUDIT=full $(BIN)/pytest -n 2
+	$(BIN)/python -m tests.torture.run
+	$(BIN)/python -m tests.mutants --jobs 2
+	$(BIN)/dpforest bench papers --quick --results $(VENV)/papers.jsonl
 
 lint: $(VENV)/dev.ready
 	$(BIN)/ruff check .

@@ -11,10 +11,10 @@ from dpforest import Budget
 # How long examples take to draw says something of the machine, not of the code. A landing tries the same examples each
 # time; new ones are for the night (HYPOTHESIS_PROFILE=night), and those that found something are written into the test.
 settings.register_profile("landing", derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("night", suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("night", max_examples=2000, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "landing"))
 
-ALL_MARKED = re.compile(r"^pytestmark = .*\b(slow|site|server)\b", re.MULTILINE)
+ALL_MARKED = re.compile(r"^pytestmark = .*\b(slow|site|server|night)\b", re.MULTILINE)
 
 
 def pytest_ignore_collect(collection_path, config):
