@@ -18,6 +18,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import validate_data
 
 from dpforest.budget.fits import charged, check_budget, outcomes_of_fit, row_epsilon, what_a_fit_is
+from dpforest.common.compiling import said
 from dpforest.common.pipelines import learnt_before
 from dpforest.common.spending import added_up
 from dpforest.common.text import counted, percent
@@ -111,7 +112,7 @@ def fit_estimator(
         may_sample = vault.can_sample and _may_sample(used, schema, ledger)
         whose["row_epsilon"] = row_epsilon(outcomes, ledger.delta, ledger.rows, may_sample)
     what = what_a_fit_is(recipe.name, whose["own_recipe"])
-    with closing(vault), charged(model.budget, what, outcomes, ledger):
+    with closing(vault), charged(model.budget, what, outcomes, ledger), said():
         # Runs of a search are not counted: how many there were is secret.
         if model.budget is None and not broken and printed is None and not isinstance(table, Guarded):
             for note in added_up(model, table, ledger.epsilon, ledger.delta, _unit(model)):

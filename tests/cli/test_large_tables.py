@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.cli import console
 from dpforest.cli.main import commands
+from dpforest.common.compiling import WORDS
 from dpforest.common.progress import in_parts
 from dpforest.errors import DPForestError
 from dpforest.estimators import _DPForest
@@ -273,7 +274,7 @@ def test_labels_that_are_drawn_by_the_votes_are_those_of_the_estimator(folder, s
 
 
 def test_compiling_is_shown_while_it_lasts(monkeypatch):
-    shown, words = io.StringIO(), "level 1 of 3 (compiling, once after an installation)"
+    shown, words = io.StringIO(), f"level 1 of 3 ({WORDS})"
     monkeypatch.setattr(console, "errors", Console(file=shown, force_terminal=True, width=120, color_system=None))
     with console.steps("Training") as progress:
         progress("level 1 of 3")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.mutants.mutants import MUTANTS, ROOT
 
-PYTEST = (sys.executable, "-m", "pytest", "-xq", "-n0", "-pno:cacheprovider", "-m", "not site and not server")
+PYTEST = (sys.executable, "-m", "pytest", "-xq", "-n0", "-pno:cacheprovider", "-m", "not site and not server and not night")
 
 
 def run(tests, sources):

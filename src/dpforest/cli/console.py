@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +20,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from dpforest.common.compiling import WORDS, heard
 from dpforest.common.jsonable import to_json
 from dpforest.common.progress import Step
 from dpforest.common.text import one_line
@@ -88,32 +89,12 @@ def steps(title: str) -> Iterator[Callable[[str], None]]:
             if isinstance(step, Step):
                 progress.update(task, completed=step.done)
 
-        with _compiling(lambda words: progress.update(task, description=shown[0] + words, refresh=True)):
+        def compiling(begins: bool) -> None:
+            progress.update(task, description=f"{shown[0]} ({WORDS})" if begins else shown[0], refresh=True)
+
+        # Without numba nothing is compiled, and to load it takes a while.
+        with heard(compiling) if "numba" in sys.modules else nullcontext():
             yield show
-
-
-@contextmanager
-def _compiling(show: Callable[[str], None]) -> Iterator[None]:
-    """Show that numba compiles, whenever it does: after an installation the first fit waits for that, not for its rows."""
-    if "numba" not in sys.modules:
-        yield
-        return
-    from numba.core import event
-
-    class Told(event.Listener):
-        n_open = 0  # one function may be compiled for another
-
-        def on_start(self, event: Any) -> None:
-            self.n_open += 1
-            show(" (compiling, once after an installation)")
-
-        def on_end(self, event: Any) -> None:
-            self.n_open -= 1
-            if not self.n_open:
-                show("")
-
-    with event.install_listener("numba:compile", Told()):
-        yield
 
 
 class _Bar(BarColumn):

@@ -1,0 +1,56 @@
+"""What is said while kernels are compiled: after an installation the first fit waits for that, not for its rows."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+WORDS = "compiling once for this machine, about 6 s"
+_heard: list[None] = []
+
+
+@contextmanager
+def heard(show: Callable[[bool], None]) -> Iterator[None]:
+    """A context in which ``show`` is told True where numba begins to compile and False where it ends.
+
+    Types of tables and the schema decide what is compiled, and both are public.
+    """
+    from numba.core import event
+
+    class Told(event.Listener):
+        n_open = 0  # one function may be compiled for another
+
+        def on_start(self, event: Any) -> None:
+            self.n_open += 1
+            if self.n_open == 1:
+                show(True)
+
+        def on_end(self, event: Any) -> None:
+            self.n_open -= 1
+            if not self.n_open:
+                show(False)
+
+    _heard.append(None)
+    try:
+        with event.install_listener("numba:compile", Told()):
+            yield
+    finally:
+        _heard.pop()
+
+
+@contextmanager
+def said() -> Iterator[None]:
+    """A context in which one line on standard error says that numba compiles, if somebody looks and nobody says it yet."""
+    if _heard or not (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        yield
+        return
+    n_lines = 0
+
+    def say(begins: bool) -> None:
+        nonlocal n_lines
+        n_lines += begins
+        if begins and n_lines == 1:
+            print(f"dpforest: {WORDS}", file=sys.stderr, flush=True)
+
+    with heard(say):
+        yield
