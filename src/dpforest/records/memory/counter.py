@@ -79,6 +79,8 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         workers: Workers | None = None,
         is_shared: bool = False,
     ) -> None:
+        if isinstance(target, Classes):
+            target_codes = target_codes.astype(np.int16 if len(target.labels) < 1 << 15 else np.int32, copy=False)
         self.domain = domain
         self.target = target
         self._codes = np.ascontiguousarray(codes)  # (n_features, n_records)
@@ -309,7 +311,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
 
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         self._settle()
-        split = (features, routes, first_children)
+        split = (features.astype(np.int32, copy=False), routes, first_children)  # one type, for which kernels are compiled
         self._moves = (first, *split, self.domain.runs(features, routes))
         self._path.append(self._moves)
         self._above = None
