@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 FAST := not slow and not site and not server and not night
 
+# Where it is set, each of many processes would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-fast test-nightly lint bench speed audit torture docs changelog wheel check clean
 
 demo: $(VENV)/demo.ready

@@ -17,7 +17,7 @@ def file_of(case: ElementTree.Element) -> str:
     """The file of a test, below ``tests``: a class name is that file, with points, and perhaps a class."""
     parts = case.get("classname", "").split(".")
     place = next((place for place, part in enumerate(parts) if part.startswith("test_")), len(parts) - 1)
-    return "/".join(parts[1 : place + 1]) + ".py" if parts[0] == "tests" else "examples in docstrings"
+    return "/".join(parts[1 : place + 1]) + ".py"
 
 
 def main(paths: list[str]) -> None:
