@@ -5,7 +5,6 @@ import math
 from collections import Counter
 from functools import partial
 
-import numba
 import numpy as np
 import pytest
 from scipy import stats
@@ -29,8 +28,7 @@ from dpforest.records.base import AllTrees
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.schema.domain import Grid
 
-JIT = not numba.config.DISABLE_JIT
-N_CHOICES = 20_000 if JIT else 1_000
+N_CHOICES = 20_000
 
 
 # --- two steps ------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 import itertools
 from collections import Counter
 
-import numba
 import numpy as np
 import pytest
 from scipy import stats
@@ -25,8 +24,7 @@ from dpforest.records.draws import COIN_SIDES
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid
 
-JIT = not numba.config.DISABLE_JIT
-N_DRAWS = 200_000 if JIT else 5_000
+N_DRAWS = 200_000
 
 
 # --- records kept apart ---------------------------------------------------------------------------------------------

@@ -5,13 +5,13 @@ from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-import numba
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.support.chances import FAILURE
 
 from dpforest.mechanisms import Entropy, Rate
 from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap
@@ -24,10 +24,7 @@ from dpforest.records.memory.vault import Vault
 from dpforest.schema import Categorical, Classes, Numeric, Schema
 from dpforest.schema.domain import Domain, Grid
 
-# Every statistical test below fails a sound sampling with this probability; seeds are fixed.
-FAILURE = 1e-6
-N_DRAWS = 5_000 if numba.config.DISABLE_JIT else 200_000
-
+N_DRAWS = 200_000
 SCHEMA = Schema({"x": Numeric(0, 1), "c": Categorical(["a", "b"])}, Classes(["no", "yes"]))
 
 

@@ -90,6 +90,12 @@ def exact_law(run, tolerance=1e-10, restarts_at=None) -> tuple[Counter, float]:
     return Counter({output: chance / accepted for output, chance in law.items()}), left / accepted
 
 
+def largest_norms(moves):
+    """The largest L1 and squared L2 norm of what each of many records moves."""
+    flat = [np.ravel(move) for move in moves]
+    return max(int(np.abs(move).sum()) for move in flat), max(int(np.square(move).sum()) for move in flat)
+
+
 def assert_law(law: Counter, left: float, expected: dict) -> None:
     for output in set(law) | set(expected):
         assert law[output] == pytest.approx(expected.get(output, 0.0), abs=left + 1e-12), output
