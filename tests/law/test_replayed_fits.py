@@ -21,13 +21,14 @@ from dpforest.growing.class_means import ClassMeans
 from dpforest.growing.first_look import FirstLook
 from dpforest.growing.linear import Linear
 from dpforest.growing.noisy_gain import NoisyGain
+from dpforest.growing.order import Order
 from dpforest.growing.out_of_bag import OutOfBag
 from dpforest.growing.selective import SelectiveAggregation
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.growing.two_phase import TwoPhase
 from dpforest.parts.allocation import EveryQuery, LeavesOnly, Uniform
 from dpforest.parts.criteria import EntropyCount, MaxOperator, WeightedMajority
-from dpforest.parts.leaves import PrivateLabel, Rotated
+from dpforest.parts.leaves import NoisyCounts, PrivateLabel, Rotated
 from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.proposals import AllSubsets, Menu, OneChildPerValue, Thresholds
 from dpforest.parts.sampling import Disjoint, PoissonBootstrap
@@ -139,13 +140,15 @@ SCORES = {
     "by the signal": Linear(0.5, looks=(0.3, 0.3), choice=0.4, categories=True),
     "rule of one level": Linear(0.5, looks=(0.3, 0.1), choice=0.5, categories=True, rule_depth=1),
     "rule of two levels": Linear(0.5, looks=(0.3, 0.1), choice=0.5, rule_depth=2),
+    "order": Order(0.5),
 }
 
 
 def with_score(step):
     """A recipe whose score comes between a constant and two trees that choose their splits."""
+    leaf = NoisyCounts() if isinstance(step, Order) else Rotated(0.3)
     return recipe_of(
-        stages=Sequential((CONSTANT, step, Phase(0.4, 2))), criterion=MaxOperator(), leaf=Rotated(0.3),
+        stages=Sequential((CONSTANT, step, Phase(0.4, 2))), criterion=MaxOperator(), leaf=leaf,
         refine=(EvenShrinkage(3.0),), vote=LogShares(0.5), n_trees=3, depth=2,
     )  # fmt: skip
 
@@ -153,12 +156,15 @@ def with_score(step):
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 @pytest.mark.parametrize("step", SCORES.values(), ids=SCORES)
 def test_a_score_moves_only_what_was_paid_for_and_follows_what_was_released(step, delta):
-    moved = moved_by_one_more(with_score(step), TWO, 2, n_rows=60, delta=delta)
-    assert "leaves" in moved
-    assert any("first look" in label for label in moved)
-    assert any(("labelled" if step.rule_depth else "slope") in label for label in moved)
+    recipe, schema = with_score(step), THREE if isinstance(step, Order) else TWO
+    moved = moved_by_one_more(recipe, schema, 2, n_rows=60, delta=delta)
+    if isinstance(step, Order):
+        expected = {"linear: order"}
+    else:
+        expected = {"linear: first look", "splits of level 0: labelled" if step.rule_depth else "linear: slope"}
+    assert {"leaves", *expected} <= moved
     if not delta:
-        assert_only_released(with_score(step), TWO, 80)
+        assert_only_released(recipe, schema, 80)
 
 
 def less(bound):
