@@ -7,10 +7,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy import stats
 from tests.support import naive
-from tests.support.chances import FAILURE
 from tests.support.encoded import opened, random_table, with_one_more
+from tests.support.laws import assert_drawn_from
 from tests.support.strategies import TWO, mixed_table, recipe_of
 
 from dpforest import Classes, DPForestClassifier, Numeric, Schema
@@ -97,6 +96,16 @@ def test_a_feature_without_a_valid_split_is_not_offered_in_the_first_step_and_th
     assert model.ledger_.total == 1.0
 
 
+@pytest.mark.parametrize("criterion", [GiniCount(), MaxOperator(), WeightedMajority()], ids=["gini", "max", "weighted"])
+def test_without_noise_two_steps_choose_what_one_joint_step_chooses(criterion):
+    X, y, _ = mixed_table(200, seed=7)
+    recipes = [recipe_of(criterion=criterion, choose=choose, depth=4) for choose in (None, FeatureFirst())]
+    one, two = (DPForestClassifier(TWO, math.inf, recipe=recipe, random_state=0).fit(X, y).forest_ for recipe in recipes)
+    assert one.depth == 4
+    assert one.features.tolist() == two.features.tolist()
+    assert one.routes.tolist() == two.routes.tolist()
+
+
 # --- medians --------------------------------------------------------------------------------------------------------
 
 
@@ -120,27 +129,18 @@ def test_a_feature_with_one_split_has_no_median_to_pay():
     assert model.ledger_.total == 1.0
 
 
-def test_medians_taken_jointly_are_one_choice_of_a_level():
-    X, y, _ = mixed_table(80, seed=3)
-    model = DPForestClassifier(TWO, recipe=recipe_of(choose=Medians(jointly=True)), random_state=1).fit(X, y)
-    assert [entry["label"] for entry in model.ledger_.entries()] == ["splits of level 0", "splits of level 1", "leaves"]
-
-
 # --- distinct roots -------------------------------------------------------------------------------------------------
 
 
 def permute_and_flip_law(scores, listed, rate):
-    """Chance of each candidate, by following every order of visits."""
+    """Chance of each candidate, over all orders of visits."""
     best, law = max(scores[c] for c in listed), Counter()
-
-    def visit(left, chance):
-        for candidate in left:
+    for order in itertools.permutations(listed):
+        left = 1 / math.factorial(len(listed))
+        for candidate in order:
             flip = math.exp(-rate * (best - scores[candidate]))
-            law[candidate] += chance / len(left) * flip
-            if flip < 1:
-                visit([c for c in left if c != candidate], chance / len(left) * (1 - flip))
-
-    visit(list(listed), 1.0)
+            law[candidate] += left * flip
+            left *= 1 - flip
     return law
 
 
@@ -190,12 +190,9 @@ def test_distinct_choices_have_the_law_of_choices_one_after_another_with_barred_
     law = {triple: chance for triple, chance in sequential_law(one_choice, rate).items() if chance > 0}
     assert sum(law.values()) == pytest.approx(1)
     assert set(seen) <= set(law)
-    # Rare triples are counted together.
-    common = [triple for triple, chance in law.items() if chance * N_CHOICES > 10]
-    chances = np.array([law[triple] for triple in common])
-    observed = np.array([seen[triple] for triple in common])
-    chances, observed = np.append(chances, 1 - chances.sum()), np.append(observed, N_CHOICES - observed.sum())
-    assert stats.chisquare(observed, chances * N_CHOICES).pvalue > FAILURE
+    places = {triple: place for place, triple in enumerate(law)}
+    drawn = np.array([places[triple] for triple in seen.elements()])
+    assert_drawn_from(drawn, dict(enumerate(law.values())))
 
 
 def test_a_row_without_candidates_takes_no_group_and_a_row_with_taken_groups_only_may_repeat():
@@ -208,14 +205,14 @@ def test_a_row_without_candidates_takes_no_group_and_a_row_with_taken_groups_onl
         assert chosen.tolist() == [0, -1, 0, 1]
 
 
+@pytest.mark.parametrize("choose", [None, FeatureFirst(), Medians(), Medians(jointly=True)], ids=str)
 @pytest.mark.parametrize("n_trees", [1, 3, 4, 6])
-def test_roots_are_distinct_while_features_last_and_charged_once_a_tree(n_trees):
+def test_roots_are_distinct_while_features_last_and_charged_once_a_tree(n_trees, choose):
     X, y, _ = mixed_table(100, seed=2)
-    recipe = recipe_of(distinct_roots=True, propose=Menu((OneChildPerValue(),)), depth=1)
-    for seed in range(10):
-        model = DPForestClassifier(TWO, recipe=recipe, n_trees=n_trees, random_state=seed).fit(X, y)
+    recipe = recipe_of(choose=choose, distinct_roots=True, depth=1)
+    for seed, epsilon in enumerate((1.0, 5.0, math.inf)):
+        model = DPForestClassifier(TWO, epsilon, recipe=recipe, n_trees=n_trees, random_state=seed).fit(X, y)
         assert len(set(model.forest_.features[:n_trees].tolist())) == min(n_trees, 4)
-    (scope,) = model.ledger_.root.children
-    assert (scope.kind, scope.copies) == ("sequential", n_trees)
-    assert [charge.label for charge in scope.children] == ["splits of level 0", "leaves"]
-    assert (1 - 1e-9) * 1.0 < model.ledger_.total <= 1.0
+        (scope,) = model.ledger_.root.children
+        assert (scope.kind, scope.copies) == ("sequential", n_trees)
+        assert math.isinf(epsilon) or (1 - 1e-9) * epsilon < model.ledger_.total <= epsilon

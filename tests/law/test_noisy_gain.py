@@ -103,6 +103,14 @@ def test_class_means_ask_nothing_where_no_number_can_be_cut():
     assert after is before
 
 
+def test_a_class_that_a_node_does_not_hold_leaves_the_middle_of_class_means_to_the_others():
+    schema = Schema({"a": Numeric(0, 1)}, Classes(["low", "mid", "high"]))
+    X, y = np.repeat([[0.4], [0.8]], 50, axis=0), np.repeat(["mid", "high"], 50)
+    recipe = recipe_of(narrow=ClassMeans(), grid=Grid(10), depth=1)
+    model = DPForestClassifier(schema, math.inf, recipe=recipe, random_state=0).fit(X, y)
+    assert {rule["rule"] for rule in model.forest_.rules()} == {"always", "a < 0.6", "(0.6 <= a or missing)"}
+
+
 def entropy_left(table):
     """Entropy of the class given the value, times the size, of noisy counts ``(n_values, n_classes)``."""
     total = 0.0
