@@ -297,6 +297,10 @@ def real_entropy(table):
     return -sum(g(sum(row)) - sum(g(c) for c in row) for row in table.tolist())
 
 
+def weighted_majority(table):
+    return sum(64 * max(row) ** 2 // max(sum(row), 1) for row in table)
+
+
 def test_scores_of_small_tables_are_their_formulas_up_to_rounding():
     for n_children, n_classes, most in SHAPES:
         tables, target = all_tables(n_children, n_classes, min(most, 6)), classes(n_classes)
@@ -309,6 +313,7 @@ def test_scores_of_small_tables_are_their_formulas_up_to_rounding():
         outside = [sum(map(sum, table)) - max(map(sum, table)) for table in tables.tolist()]
         assert MaxOperator().score(tables, target).tolist() == majority
         assert Balance().score(tables, target).tolist() == outside
+        assert WeightedMajority().score(tables, target).tolist() == [weighted_majority(table) for table in tables.tolist()]
 
 
 def test_entropy_of_large_tables_is_within_two_percent_of_a_nat_a_record():
@@ -331,7 +336,7 @@ def test_squared_error_is_the_real_score_rounded_by_at_most_one_unit_and_a_step_
 
 @pytest.mark.parametrize("n_classes", [2, 3, 7])
 @pytest.mark.parametrize("bits", [30, 31, 32, 36, 40])
-def test_the_gini_score_of_weights_beyond_what_squares_fit_is_exact(bits, n_classes):
+def test_scores_of_weights_beyond_what_squares_fit_are_exact(bits, n_classes):
     rng = np.random.default_rng([18, bits, n_classes])
     tables = rng.integers(0, 2**bits, size=(300, 2, n_classes)) * rng.integers(0, 2, size=(300, 2, n_classes))
     tables[:100] >>= rng.integers(0, bits, size=(100, 2, n_classes))
@@ -347,6 +352,9 @@ def test_the_gini_score_of_weights_beyond_what_squares_fit_is_exact(bits, n_clas
         for table in tables.tolist()
     ]
     assert GiniCount().score(tables, classes(n_classes)).tolist() == exact
+    if bits == 30:
+        exact = [weighted_majority(table) for table in tables[:105].tolist()]
+        assert WeightedMajority().score(tables[:105], classes(n_classes)).tolist() == exact
 
 
 def test_huge_counts_do_not_overflow_the_squared_error():

@@ -250,18 +250,6 @@ def test_a_random_split_has_equal_chances_by_feature_and_then_by_route():
         assert chisquare(counts).pvalue > RARE
 
 
-@pytest.mark.slow
-@FIXED
-@given(domains(), SEEDS, st.data())
-def test_a_random_split_is_one_of_the_menu_and_missing_only_where_the_menu_is_empty(domain, seed, data):
-    reach, kinds = data.draw(reaches(domain, 3)), (OneChildPerValue(), Thresholds(), OneAgainstRest())
-    one, all_of_them = offer(Menu(kinds, random=True), domain, reach, seed), offer(Menu(kinds), domain, reach)
-    for node in range(3):
-        picked, possible = offered(one, domain, reach, node), offered(all_of_them, domain, reach, node)
-        assert len(picked) == bool(possible)
-        assert set(picked) <= set(possible)
-
-
 def test_random_trees_are_the_same_whatever_the_rows():
     recipe = recipe_of(propose=Menu(random=True), allocate=LeavesOnly(), n_trees=4, depth=4)
     models = []

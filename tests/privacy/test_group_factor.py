@@ -12,12 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import norm
+from tests.support.gates import scale_of
 
-from dpforest.mechanisms import Entropy
 from dpforest.parts.criteria import MaxOperator
 from dpforest.privacy.accountants import make_accountant, zcdp_log_delta, zcdp_rho
-from dpforest.privacy.gate import Gate
-from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
 from dpforest.schema import Classes
 
@@ -42,13 +40,6 @@ def scores(k, weight, added):
     return MaxOperator().score(children, Classes([0, 1]))
 
 
-def rate_of(accountant, bound):
-    """The rate at which the gate makes a choice for all of the budget, from what it writes into the ledger."""
-    ledger = Ledger(accountant)
-    Gate(ledger, Entropy(0)).select(Sealed(np.zeros((1, 2), dtype=np.int64)), None, bound, accountant.budget, "split")
-    return float(ledger.root.children[0].mechanism.parameters["rate"])
-
-
 def renyi(first, second, alpha):
     return float(np.logaddexp.reduce(alpha * first + (1 - alpha) * second)) / (alpha - 1)
 
@@ -59,7 +50,8 @@ def renyi(first, second, alpha):
 def test_k_equal_rows_lose_by_a_choice_of_the_max_operator_what_is_stated_and_nearly_all_of_it(k, weight, epsilon):
     """Fails if the accountant multiplies, or divides, by 0.9 k**2."""
     accountant = make_accountant(epsilon, 1e-6, k)
-    rate = rate_of(accountant, MaxOperator().bound(weight))
+    zeros, bound = Sealed(np.zeros((1, 2), dtype=np.int64)), MaxOperator().bound(weight)
+    rate = float(scale_of(accountant, "select", zeros, None, bound, accountant.budget, "split"))
     before, after = (rate * scores(k, weight, added) for added in (0, k))
     laws = [law - np.logaddexp.reduce(law) for law in (before, after)]
     worst = max(renyi(*pair, alpha) / alpha for pair in (laws, laws[::-1]) for alpha in ORDERS)
