@@ -93,6 +93,7 @@ def records(model):
     return itertools.islice(itertools.product(x, z, y), 0, None, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classifier", "classifier_of_two", "regressor"])
 @pytest.mark.parametrize("by", [None, "z", ("x", CUTS)])
 def test_whole_evaluations_move_by_no_more_than_they_state(kind, by, request):

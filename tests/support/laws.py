@@ -119,6 +119,19 @@ def assert_drawn_from(draws: np.ndarray, law: dict[int, float]) -> None:
     assert stats.chisquare(seen, expected * draws.size / expected.sum()).pvalue > FAILURE
 
 
+def assert_even_and_independent(draws: np.ndarray, n: int) -> None:
+    """Each of n values is as likely as any other, and so is each pair of successive ones, all but twice in a million."""
+    if n > 1:
+        assert stats.chisquare(np.bincount(draws, minlength=n)).pvalue > FAILURE
+        assert stats.chisquare(np.bincount(n * draws[::2] + draws[1::2], minlength=n * n)).pvalue > FAILURE
+
+
+def assert_parts_vary(draw, n_tables: int = 2_000) -> None:
+    """The first of two parts of 50 records has a binomial size; equal parts of a shuffle would have no variance at all."""
+    sizes = np.array([np.count_nonzero(draw(seed) == 0) for seed in range(n_tables)])
+    assert_drawn_from(sizes, dict(enumerate(stats.binom(50, 0.5).pmf(np.arange(51)).tolist())))
+
+
 def assert_same_law(ours: np.ndarray, theirs: np.ndarray) -> None:
     """Two-sample chi-square test; fails two sound samplers with probability FAILURE."""
     both = np.concatenate([ours, theirs])
