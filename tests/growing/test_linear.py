@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.support import naive
 from tests.support.encoded import opened
-from tests.support.steps import CONSTANT, GRID, gate_of, recipe_with, run_steps, spent_on
+from tests.support.steps import CONSTANT, GRID, gate_of, plain_sums, recipe_with, run_steps, spent_on
 from tests.support.strategies import random_codes
 from tests.support.targets import classes
 
@@ -208,17 +208,6 @@ def counts_of(domain, codes, labels):
     return opened(counter.count_codes(0, np.ones((1, domain.n_features), dtype=bool)))
 
 
-def plain_sums(maps, weights, codes, labels):
-    found = []
-    for feature, table in maps:
-        for number in range(table.shape[1]):
-            total = 0
-            for code, label in zip(codes[feature].tolist(), labels, strict=True):
-                total += (1 if label else -1) * int(weights[label]) * int(table[code, number])
-            found.append(total)
-    return found
-
-
 @pytest.mark.parametrize("n_records", [0, 1, 30])
 @pytest.mark.parametrize("prior", [0.0, 0.7, -2.0])
 def test_sums_are_those_over_records_of_their_signed_and_weighted_maps(n_records, prior):
@@ -374,27 +363,22 @@ def test_before_the_choice_records_have_the_score_of_the_direction_within_the_bi
     assert 0 < np.abs(seen[0]).max() <= LARGEST * SCORE_STEPS + domain.n_features + 1
 
 
+LINE, WIDE = linear_table(1_000, 4, 1.2, seed=7), wide_table(2_000, 4, seed=8)
+
+
 @DELTAS
-def test_where_the_first_look_is_clear_the_second_is_at_the_same_map_and_the_classes_are_told(delta):
-    domain = domain_of({f"x{k}": Numeric(0, 1) for k in range(6)})
-    codes, labels = linear_table(1_000, 6, 1.0, seed=7)
+@pytest.mark.parametrize(
+    # Where one class is wider, the first look is pure noise, which is hardly ever this far above itself.
+    ("table", "least", "second"),
+    [(LINE, SCORE.least_signal, "second look"), (WIDE, 10.0, "even look")],
+    ids=["line", "wide"],
+)
+def test_the_second_look_is_at_the_map_that_tells_the_classes(table, least, second, delta):
+    step = replace(SCORE, share=0.9, least_signal=least)
     for seed in range(3):
-        fit = run_steps((CONSTANT, replace(SCORE, share=0.9)), domain, codes, labels, 4.0, delta, seed)
-        assert looks_of(fit) == ["first look", "second look"]
+        fit = run_steps((CONSTANT, step), domain_of(NUMBERS), *table, 4.0, delta, seed)
+        assert looks_of(fit) == ["first look", second]
         assert accuracy(fit) > 0.8
-
-
-@DELTAS
-def test_where_one_class_is_wider_the_second_look_is_at_the_even_map_and_tells_it(delta):
-    domain = domain_of(NUMBERS)
-    codes, labels = wide_table(2_000, 4, seed=8)
-    # The first look is pure noise, which is hardly ever this far above itself.
-    step, looks = replace(SCORE, share=0.9, least_signal=10.0), []
-    for seed in range(3):
-        fit = run_steps((CONSTANT, step), domain, codes, labels, 4.0, delta, seed)
-        looks.append(looks_of(fit))
-        assert accuracy(fit) > 0.9
-    assert looks == [["first look", "even look"]] * 3
 
 
 def test_the_second_look_follows_from_the_least_signal():

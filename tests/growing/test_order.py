@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.support.encoded import facts_about, random_table, with_one_more
 from tests.support.replay import train
-from tests.support.steps import CONSTANT, GRID, gate_of, recipe_with, run_steps, spent_on
+from tests.support.steps import CONSTANT, GRID, gate_of, plain_sums, recipe_with, run_steps, spent_on
 from tests.support.strategies import THREE, mixed_table, random_codes
 from tests.support.targets import NUMBER, classes
 
@@ -55,17 +55,11 @@ def commonest_of(forest):
     return best, math.log((sums[best] + 1) / (math.fsum(sums) - sums[best] + 1))
 
 
-def plain_sums(domain, commonest, odds, codes, labels):
+def sums_of_order(domain, commonest, odds, codes, labels):
     """The sums of maps over records of the commonest class less those over all others, weighted."""
-    others, own = class_weights(odds).tolist()
-    found = []
-    for feature, table in linear_maps(domain, GRID, True):
-        for number in range(table.shape[1]):
-            total = 0
-            for code, label in zip(codes[feature].tolist(), labels.tolist(), strict=True):
-                total += (own if label == commonest else -others) * int(table[code, number])
-            found.append(total)
-    return found
+    return plain_sums(
+        linear_maps(domain, GRID, True), class_weights(odds), codes, (labels == commonest).astype(int).tolist()
+    )
 
 
 def trees_of_order(forest, n_before=1):
@@ -93,7 +87,7 @@ def test_the_look_is_at_the_commonest_class_against_the_rest_and_states_the_step
     assert commonest == n_classes - 1
     ((values, blocks),) = fit.gate.joint
     assert np.issubdtype(values.dtype, np.integer)
-    assert values.tolist() == plain_sums(domain, commonest, odds, codes, labels)
+    assert values.tolist() == sums_of_order(domain, commonest, odds, codes, labels)
     assert class_weights(odds).max() == MOST_WEIGHT
     assert blocks == Blocks((1, 1, 1, 3), STEPS * MOST_WEIGHT)
 
@@ -104,7 +98,7 @@ def test_which_class_is_the_commonest_is_what_was_released_of_it():
     for seed in range(12):
         fit = run_steps((CONSTANT, ORDER), domain, codes, labels, 0.2, seed=seed, n_classes=3)
         commonest, odds = commonest_of(fit.forest)
-        assert fit.gate.joint[0][0].tolist() == plain_sums(domain, commonest, odds, codes, labels)
+        assert fit.gate.joint[0][0].tolist() == sums_of_order(domain, commonest, odds, codes, labels)
         found.add(commonest)
     assert found == {0, 1, 2}
 

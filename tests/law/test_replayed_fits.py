@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from tests.support.encoded import random_table, resolved, with_one_more
 from tests.support.replay import assert_same_release, check_neighbours, train
+from tests.support.steps import CONSTANT, recipe_with
 from tests.support.strategies import MEAN, MIXED, THREE, TWO, recipe_of
 from tests.support.targets import classes
 
@@ -24,16 +25,15 @@ from dpforest.growing.noisy_gain import NoisyGain
 from dpforest.growing.order import Order
 from dpforest.growing.out_of_bag import OutOfBag
 from dpforest.growing.selective import SelectiveAggregation
-from dpforest.growing.sequential import Phase, Sequential
+from dpforest.growing.sequential import Phase
 from dpforest.growing.two_phase import TwoPhase
-from dpforest.parts.allocation import EveryQuery, LeavesOnly, Uniform
-from dpforest.parts.criteria import EntropyCount, MaxOperator, WeightedMajority
-from dpforest.parts.leaves import NoisyCounts, PrivateLabel, Rotated
-from dpforest.parts.postprocess import EvenShrinkage
+from dpforest.parts.allocation import EveryQuery, Uniform
+from dpforest.parts.criteria import EntropyCount, WeightedMajority
+from dpforest.parts.leaves import NoisyCounts, PrivateLabel
 from dpforest.parts.proposals import AllSubsets, Menu, OneChildPerValue, Thresholds
 from dpforest.parts.sampling import Disjoint, PoissonBootstrap
 from dpforest.parts.stopping import AboveNoise, EstimatedSupport, NoisySize
-from dpforest.parts.voting import LogShares, Majority
+from dpforest.parts.voting import Majority
 from dpforest.privacy.base import Blocks, Bound
 from dpforest.schema import FINE_STEPS
 
@@ -133,7 +133,6 @@ def test_parts_of_the_catalogue_keep_their_claims_in_any_company(parts, delta):
     assert ("splits of level 1: noisy counts" in moved) == (parts.get("choose") == NoisyGain())
 
 
-CONSTANT = Phase(0.1, 1, {"depth": 0, "allocate": LeavesOnly(), "refine": (EvenShrinkage(1.0),), "vote": LogShares(1.0)})
 SCORES = {
     "same map": Linear(0.5, looks=(0.3, 0.3), choice=0.4, least_signal=-math.inf),
     "even map": Linear(0.5, looks=(0.3, 0.3), choice=0.4, least_signal=math.inf, categories=True),
@@ -146,11 +145,8 @@ SCORES = {
 
 def with_score(step):
     """A recipe whose score comes between a constant and two trees that choose their splits."""
-    leaf = NoisyCounts() if isinstance(step, Order) else Rotated(0.3)
-    return recipe_of(
-        stages=Sequential((CONSTANT, step, Phase(0.4, 2))), criterion=MaxOperator(), leaf=leaf,
-        refine=(EvenShrinkage(3.0),), vote=LogShares(0.5), n_trees=3, depth=2,
-    )  # fmt: skip
+    leaf = NoisyCounts() if isinstance(step, Order) else None
+    return recipe_with(CONSTANT, step, Phase(0.4, 2), leaf=leaf)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
