@@ -23,12 +23,12 @@ from dpforest.mechanisms.geometric import Geometric as GeometricNoise
 from dpforest.mechanisms.rates import Rate
 from dpforest.parts import proposals as proposals_module
 from dpforest.parts.allocation import Arithmetic, EveryQuery, Geometric, Harmonic, LeavesOnly, Linear, Uniform
-from dpforest.parts.criteria import Balance, EntropyCount, MaxOperator, Mixture, SquaredError
-from dpforest.parts.leaves import NoisyMargin, PrivateLabel, TwoBinMean
+from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SquaredError
+from dpforest.parts.leaves import NoisyCounts, NoisyMargin, PrivateLabel, TwoBinMean
 from dpforest.parts.postprocess import Consistency, NonNegative, Prune, Shrinkage
 from dpforest.parts.proposals import Candidates, Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
 from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap
-from dpforest.parts.voting import ConfidenceWeighted, Majority, MostConfidentNode, PooledMargins
+from dpforest.parts.voting import ConfidenceWeighted, Majority, MeanOfShares, MostConfidentNode, PooledMargins
 from dpforest.privacy.accountants import Pure
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.gate import Gate
@@ -206,38 +206,21 @@ def test_without_noise_each_node_has_the_count_of_the_records_that_walk_through_
     assert (forest.variances == 0).all()
 
 
-PARTS = {
-    "uniform": {"allocate": Uniform()},
-    "uniform with a share for splits": {"allocate": Uniform(split_share=0.3)},
-    "uniform with inner counts": {"allocate": Uniform(count_share=0.5)},
-    "geometric": {"allocate": Geometric()},
-    "arithmetic": {"allocate": Arithmetic()},
-    "linear": {"allocate": Linear(q=1.5, slope=0.4, count_share=0.5)},
-    "harmonic": {"allocate": Harmonic(count_share=0.1)},
-    "leaves only": {"allocate": LeavesOnly(), "propose": Menu(random=True)},
-    "margin": {"leaf": NoisyMargin()},
-    "private label": {"leaf": PrivateLabel()},
-    "majority": {"vote": Majority()},
-    "pooled margins": {"vote": PooledMargins()},
-    "confidence-weighted": {"vote": ConfidenceWeighted()},
-    "most confident node": {"vote": MostConfidentNode()},
-    "disjoint": {"sample": Disjoint(), "n_trees": 5},
-    "every record": {"sample": EveryRecord(), "n_trees": 3},
-    "one against rest": {"propose": Menu((OneAgainstRest(),))},
-    "some features": {"propose": Menu(n_features=3)},
-    "multiway": {"propose": Menu((OneChildPerValue(),))},
-    "random subsets": {"propose": Menu((RandomSubsets(3), Thresholds()))},
-    "max operator": {"criterion": MaxOperator()},
-    "entropy": {"criterion": EntropyCount()},
-    "balance": {"criterion": Balance()},
-    "mixture": {"criterion": Mixture(((MaxOperator(), 2), (Balance(), 1)))},
-    "permute-and-flip": {"select": "permute-and-flip"},
-    "exponential": {"select": "exponential"},
-    "all refinements": {
-        "allocate": Uniform(count_share=0.5),
-        "refine": (NonNegative(), Consistency(), Shrinkage(), Prune()),
-    },
-}
+# Parts of each kind, which meet in twelve fits.
+KINDS_OF_PARTS = {
+    "allocate": [Uniform(), Uniform(split_share=0.3), Uniform(count_share=0.5), Geometric(), Arithmetic(),
+                 Linear(q=1.5, slope=0.4, count_share=0.5), Harmonic(count_share=0.1)],
+    "leaf": [NoisyCounts(), NoisyMargin(), PrivateLabel()],
+    "vote": [MeanOfShares(), Majority(), PooledMargins(), ConfidenceWeighted(), MostConfidentNode()],
+    "sample": [Disjoint(), EveryRecord()],
+    "propose": [Menu(), Menu((OneAgainstRest(),)), Menu(n_features=3), Menu((OneChildPerValue(),)),
+                Menu((RandomSubsets(3), Thresholds())), Menu(random=True)],
+    "criterion": [GiniCount(), MaxOperator(), EntropyCount(), Balance(), Mixture(((MaxOperator(), 2), (Balance(), 1)))],
+    "select": [None, "permute-and-flip", "exponential"],
+    "refine": [(), (NonNegative(), Consistency(), Shrinkage(), Prune())],
+}  # fmt: skip
+PARTS = [{kind: some[k % len(some)] for kind, some in KINDS_OF_PARTS.items()} for k in range(12)]
+PARTS += [{"allocate": LeavesOnly(), "propose": Menu(random=True)}]
 LOSSES = pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 
 
@@ -250,10 +233,10 @@ def check_spends_its_budget(model):
 
 @pytest.mark.slow
 @LOSSES
-@pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
+@pytest.mark.parametrize("parts", PARTS)
 def test_a_recipe_of_any_parts_trains_and_spends_exactly_its_budget(parts, delta):
     X, y, _ = mixed_table(60, seed=1)
-    model = DPForestClassifier(TWO, epsilon=0.7, delta=delta, recipe=recipe_of(**parts)).fit(X, y)
+    model = DPForestClassifier(TWO, epsilon=0.7, delta=delta, recipe=recipe_of(**parts, n_trees=3)).fit(X, y)
     check_spends_its_budget(model)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 

@@ -196,18 +196,6 @@ def test_a_side_of_one_class_is_labelled_so_even_if_the_split_above_has_used_up_
             assert rule.odds == pytest.approx(2 * math.atanh(MOST_LEAD))
 
 
-@pytest.mark.parametrize("label", [0, 1])
-@pytest.mark.parametrize("depth", [1, 2])
-def test_where_all_records_are_of_one_class_all_leaves_say_so(depth, label):
-    domain = Domain.of(Schema(FOUR, TWO), Grid(4))
-    codes = random_codes(domain, 50, np.random.default_rng(2))
-    labels = np.full(50, label)
-    rule = choose(domain, codes, labels, [0], depth)
-    assert chosen_right(rule.tree, codes, labels) == 50
-    assert depth == 2 or rule.tree.n_nodes == 1
-    assert rule.odds == pytest.approx(2 * math.atanh(MOST_LEAD))
-
-
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_cut_that_gets_more_records_right_than_any_tree_wins(depth):
     domain = Domain.of(Schema(FOUR, TWO), Grid(4))

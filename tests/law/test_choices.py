@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.support import naive
 from tests.support.encoded import opened, random_table, with_one_more
-from tests.support.laws import assert_drawn_from
+from tests.support.laws import assert_drawn_from, exponential_law, permute_and_flip_law
 from tests.support.strategies import TWO, mixed_table, recipe_of
 
 from dpforest import Classes, DPForestClassifier, Numeric, Schema
@@ -132,23 +132,6 @@ def test_a_feature_with_one_split_has_no_median_to_pay():
 # --- distinct roots -------------------------------------------------------------------------------------------------
 
 
-def permute_and_flip_law(scores, listed, rate):
-    """Chance of each candidate, over all orders of visits."""
-    best, law = max(scores[c] for c in listed), Counter()
-    for order in itertools.permutations(listed):
-        left = 1 / math.factorial(len(listed))
-        for candidate in order:
-            flip = math.exp(-rate * (best - scores[candidate]))
-            law[candidate] += left * flip
-            left *= 1 - flip
-    return law
-
-
-def exponential_law(scores, listed, rate):
-    weights = {c: math.exp(rate * scores[c]) for c in listed}
-    return Counter({c: weight / sum(weights.values()) for c, weight in weights.items()})
-
-
 GROUPS = np.array([[0, 0, 1, 2], [0, 1, 1, 2], [2, 2, 1, 0]])
 SCORES = np.array([[3, 2, 3, 0], [1, 2, 0, 2], [4, 0, 1, 3]])
 VALID = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, 1, 0, 1]], dtype=bool)
@@ -165,7 +148,7 @@ def sequential_law(one_choice, rate):
         taken = {GROUPS[r, c] for r, c in enumerate(chosen)}
         valid = [c for c in range(4) if VALID[row, c]]
         free = [c for c in valid if GROUPS[row, c] not in taken] or valid
-        for candidate, part in one_choice(SCORES[row], free, rate).items():
+        for candidate, part in zip(free, one_choice(SCORES[row][free], rate), strict=True):
             follow(row + 1, (*chosen, candidate), chance * part)
 
     follow(0, (), 1.0)

@@ -78,26 +78,6 @@ def test_a_value_raises_the_scores_of_a_range_and_of_leaving_it_within_the_bound
     assert reaches(before.stated, moves)
 
 
-def test_the_choices_of_toys_lose_what_is_charged_and_no_less():
-    """Permute-and-flip of two options, by its formula: the worse is chosen with half of exp(-rate * gap)."""
-
-    def chances(scores, width, epsilon=1.0):
-        rate, gap = epsilon / width, scores[1] - scores[0]
-        worse = np.exp(-rate * abs(gap)) / 2
-        return np.array([worse, 1 - worse] if gap >= 0 else [1 - worse, worse])
-
-    gains, width = lead_gains(2), option_bound(Classes([0, 1])).width
-    leads = range(0, N_BINS, 25)
-    tables = [np.array(own, dtype=int) for n in range(3) for own in itertools.combinations_with_replacement(leads, n)]
-    losses = {}
-    for smaller, table, new in itertools.product((1.0, 0.9), tables, range(0, N_BINS, 5)):
-        one, two = gains[:, table].sum(axis=1), gains[:, [*table, new]].sum(axis=1)
-        moved = np.abs(np.log(chances(two, smaller * width) / chances(one, smaller * width))).max()
-        losses[smaller] = max(losses.get(smaller, 0.0), float(moved))
-    assert losses[1.0] <= 1 + 1e-12
-    assert losses[0.9] > 1.05
-
-
 def test_the_share_of_the_choices_is_within_its_ends_and_falls_with_the_signal():
     shares = [earlier.share_of(SimpleNamespace(n_rows=n, epsilon=0.5)) for n in (-3.0, 0.0, 100.0, 1e4, 2e4, 1e9)]
     assert shares == sorted(shares, reverse=True)

@@ -8,15 +8,13 @@ import math
 from dataclasses import replace
 
 import pytest
-from tests.support.encoded import random_table, resolved, with_one_more
+from tests.support.encoded import random_table, resolved
 from tests.support.replay import assert_same_release, check_neighbours, train
 from tests.support.steps import CONSTANT, recipe_with
 from tests.support.strategies import MEAN, MIXED, THREE, TWO, recipe_of
 from tests.support.targets import classes
 
 from dpforest import Classes, Schema, get_recipe, list_recipes
-from dpforest.audit.replay import unpaid_moves
-from dpforest.growing import linear
 from dpforest.growing.choosing import FeatureFirst, Medians
 from dpforest.growing.class_means import ClassMeans
 from dpforest.growing.first_look import FirstLook
@@ -34,7 +32,6 @@ from dpforest.parts.proposals import AllSubsets, Menu, OneChildPerValue, Thresho
 from dpforest.parts.sampling import Disjoint, PoissonBootstrap
 from dpforest.parts.stopping import AboveNoise, EstimatedSupport, NoisySize
 from dpforest.parts.voting import Majority
-from dpforest.privacy.base import Blocks, Bound
 from dpforest.schema import FINE_STEPS
 
 RECIPES = [recipe["name"] for recipe in list_recipes()]
@@ -161,29 +158,6 @@ def test_a_score_moves_only_what_was_paid_for_and_follows_what_was_released(step
     assert {"leaves", *expected} <= moved
     if not delta:
         assert_only_released(recipe, schema, 80)
-
-
-def less(bound):
-    """The bound, a tenth too small."""
-    if isinstance(bound, Blocks):
-        return replace(bound, l1=bound.l1 * 9 // 10)
-    return Bound(bound.low, bound.high * 9 // 10)
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
-@pytest.mark.parametrize(("understated", "label"), [("Blocks", "look"), ("Bound", "slope")])
-def test_a_score_that_understates_what_a_record_moves_by_a_tenth_is_found(understated, label, delta, monkeypatch):
-    sound = getattr(linear, understated)
-    monkeypatch.setattr(linear, understated, lambda *given: less(sound(*given)))
-    recipe, found = with_score(SCORES["same map"]), []
-    for seed in range(6):
-        _, codes, labels = random_table(TWO, recipe.grid, 40, seed)
-        one = train(recipe, TWO, codes, labels, seed=seed, delta=delta)
-        for code, other in [(0, 0), (0, 1), (1, 0), (1, 1)]:
-            # The last feature has two categories, at the ends of their map.
-            more = with_one_more(codes, labels, [5 * code, 5 * code, code, code], other)
-            found += unpaid_moves(one, train(recipe, TWO, *more, one.queries, seed, delta))
-    assert any(label in str(finding) for finding in found)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -231,14 +230,3 @@ def test_a_noisy_count_of_a_bootstrap_loses_at_most_its_charge_and_nearly_that(a
     worst = float(np.abs(log_law(with_record) - log_law(without)).max())
     assert 0.9 * math.expm1(ratio) < worst <= math.expm1(ratio) * (1 + 1e-12)
     assert worst <= amount
-
-
-def test_disjoint_trees_cost_what_one_tree_costs_and_full_trees_add_up():
-    costs = Counter()
-    for sampling in (Disjoint(), EveryRecord()):
-        ledger = Ledger(Pure(100.0))
-        with sampling.scopes(ledger, 8):
-            ledger.charge("splits", "permute-and-flip", 0.5)
-            ledger.charge("leaves", "geometric", 0.25)
-        costs[type(sampling)] = ledger.total
-    assert costs == {Disjoint: 0.75, EveryRecord: 6.0}

@@ -232,12 +232,6 @@ def test_the_stated_variances_are_the_exact_ones_up_to_a_part_of_about_the_rate(
     assert np.abs(stated / exact - 1).max() < rate
 
 
-def test_the_exact_variance_is_that_of_all_points():
-    law = k_norm_law((1, 2), 2.0, 16)
-    by_points = sum(chance * np.square(point) for point, chance in law.items())
-    assert exact_variances((1, 2), 2.0, 60) == pytest.approx(by_points, rel=1e-8)
-
-
 def test_many_blocks_of_one_number_have_noise_a_root_of_six_smaller_than_noise_for_each():
     n_blocks, rate = 400, Rate(1, 1 << 20)
     of_each = Geometric.variance(Rate(1, n_blocks << 20))  # the same loss, divided evenly
@@ -307,13 +301,6 @@ def test_joint_noise_tells_neighbours_apart_by_at_most_epsilon_and_nearly_that(s
         for output, shift in itertools.product(outputs, shifts)
     )
     assert 0.9 * attained < worst <= attained * (1 + 1e-12)
-
-
-def test_a_block_that_moves_farther_than_stated_would_cost_more_than_epsilon():
-    sizes, rate = (1, 2), 0.25
-    law = k_norm_law(sizes, rate, 4)
-    assert math.log(law[0, 0, 0] / law[1, 1, 1]) == pytest.approx(2 * rate)  # 1 in each number: 2 in the second block
-    assert math.log(law[0, 0, 0] / law[2, 1, 1]) == pytest.approx(2 * rate)  # and the first may as well
 
 
 def test_noise_that_would_not_fit_64_bits_is_refused():

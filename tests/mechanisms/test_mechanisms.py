@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.support.chances import FAILURE
 from tests.support.gates import scale_of
-from tests.support.laws import assert_drawn_from, assert_law, assert_same_law, exact_law, on_coins
+from tests.support.laws import (
+    assert_drawn_from,
+    assert_law,
+    assert_same_law,
+    exact_law,
+    exponential_law,
+    on_coins,
+    permute_and_flip_law,
+)
 
 from dpforest import Classes, DPForestClassifier, Numeric, Schema
 from dpforest.errors import ParameterError
@@ -46,23 +54,6 @@ N_DRAWS = 50_000
 
 
 # --- laws in closed form, written without the library ---------------------------------------------------------------
-
-
-def permute_and_flip_law(scores, rate: float) -> np.ndarray:
-    """Exact probabilities, summed over all orders of the candidates."""
-    accept = np.exp(rate * (np.array(scores, dtype=float) - max(scores)))
-    law = np.zeros(len(scores))
-    for order in itertools.permutations(range(len(scores))):
-        left = 1.0
-        for candidate in order:
-            law[candidate] += left * accept[candidate]
-            left *= 1 - accept[candidate]
-    return law / math.factorial(len(scores))
-
-
-def exponential_law(scores, rate: float) -> np.ndarray:
-    weights = np.exp(rate * (np.array(scores, dtype=float) - max(scores)))
-    return weights / weights.sum()
 
 
 def geometric_law(rate: float, most: int) -> dict[int, float]:

@@ -208,7 +208,7 @@ MUTANTS = (
            "growing/linear.py", "blocks = Blocks(tuple(table.shape[1] for _, table in maps), unit)",
            "blocks = Blocks(tuple(table.shape[1] for _, table in maps), unit * 9 // 10)", "growing/test_linear.py"),
     Mutant("slope-bound", "The choice of a slope is taken to be narrower than it is.",
-           "growing/linear.py", "Bound(0, MOST_WEIGHT)", "Bound(0, MOST_WEIGHT * 9 // 10)", "law/test_replayed_fits.py"),
+           "growing/linear.py", "Bound(0, MOST_WEIGHT)", "Bound(0, MOST_WEIGHT * 9 // 10)", "law/test_real_costs.py"),
     Mutant("learned-grid-bound", "A bin's score moves by 1 to both sides; one side is counted.",
            "growing/learned_grid.py", "return Bound(low=-1, high=1)", "return Bound(low=-1, high=0)",
            "law/test_learned_grid.py"),

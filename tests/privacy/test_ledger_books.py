@@ -251,16 +251,18 @@ def test_a_book_may_have_exactly_what_is_left_and_not_the_smallest_bit_more():
         assert len(ledger.books) == 1
 
 
-def test_a_second_book_with_delta_is_refused_however_little_the_first_spent():
+@pytest.mark.parametrize(
+    ("share", "epsilon", "delta", "match"),
+    [(0.01, 0.1, DELTA, None), (0.01, 0.1, 1e-30, None), (0.01, 0.1, 0.0, "epsilon"), (None, 0.25, 2 * DELTA, "delta")],
+)
+def test_a_book_beyond_epsilon_or_delta_is_refused_by_what_is_lacking(share, epsilon, delta, match):
+    # A book with delta takes all that it may spend, however little it did; one without is about epsilon only.
     ledger = ledger_of(1.0, DELTA)
-    ledger.charge("first", "gaussian", ledger.accountant.budget / 100)
-    with pytest.raises(BudgetError):
-        ledger.begin(make_accountant(0.1, DELTA))
-    with pytest.raises(BudgetError):
-        ledger.begin(make_accountant(0.1, 1e-30))
-    # A book with delta takes all that it may spend, however little it did.
-    with pytest.raises(BudgetError, match="epsilon"):
-        ledger.begin(make_accountant(0.1, 0.0))
+    if share is None:
+        ledger.begin(make_accountant(0.5, 0.0))
+    ledger.charge("first", ledger.accountant.noise, ledger.accountant.budget * (share or 1.0))
+    with pytest.raises(BudgetError, match=match):
+        ledger.begin(make_accountant(epsilon, delta))
 
 
 def test_a_book_cannot_begin_inside_a_scope():
@@ -268,14 +270,6 @@ def test_a_book_cannot_begin_inside_a_scope():
     with ledger.scope("tree"), pytest.raises(AccountingError, match="inside the scope 'tree'"):
         ledger.begin(make_accountant(0.1, 0.0))
     ledger.charge("after", "gaussian", ledger.accountant.budget)
-
-
-def test_the_refusal_of_a_book_names_what_is_lacking():
-    ledger = ledger_of(1.0, DELTA)
-    ledger.begin(make_accountant(0.5, 0.0))
-    ledger.charge("pure", "geometric", 0.5)
-    with pytest.raises(BudgetError, match="delta"):
-        ledger.begin(make_accountant(0.25, 2 * DELTA))
 
 
 def test_deltas_of_books_add_up_to_that_of_the_ledger():

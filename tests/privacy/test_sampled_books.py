@@ -216,17 +216,6 @@ def test_a_book_about_a_sample_adds_to_those_before_what_it_costs_on_the_table(d
 
 
 @every_delta
-def test_a_charge_beyond_the_budget_of_the_sample_is_refused_and_not_entered(delta, listed):
-    ledger = sampled_ledger(delta=delta, listed=listed)
-    before, budget = ledger.to_dict(), ledger.accountant.budget
-    with pytest.raises(BudgetError):
-        ledger.charge("leaves", ledger.accountant.noise, math.nextafter(budget, math.inf))
-    assert ledger.to_dict() == before
-    ledger.charge("leaves", ledger.accountant.noise, budget)
-    assert 1 - 1e-6 < ledger.spent <= 1.0
-
-
-@every_delta
 @pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
 def test_no_book_follows_one_about_a_sample_whatever_it_has_left(delta, listed, part):
     for ledger in (
@@ -259,28 +248,6 @@ def test_a_book_about_a_sample_is_refused_by_what_it_may_cost_on_the_table():
     assert ledger.accountant.budget > 1.0  # the budget is about the sample, so it may be more than all of epsilon
     ledger.charge("second", "geometric", ledger.accountant.budget)
     assert ledger.spent <= 1.0
-
-
-def test_a_book_with_delta_about_the_table_leaves_nothing_of_its_epsilon_and_delta_to_a_sample():
-    ledger = Ledger(make_accountant(1.0, DELTA))
-    ledger.charge("a little", "gaussian", ledger.accountant.budget / 100)
-    for more in (make_accountant(0.1, 0.0, share=Fraction(1, 16)), make_accountant(0.1, DELTA, share=Fraction(1, 16))):
-        with pytest.raises(BudgetError, match="a new book"):
-            ledger.begin(more)
-    assert ledger.sample_share == 1
-
-
-def test_a_pure_book_about_the_table_leaves_what_it_did_not_spend_to_a_sample():
-    ledger = Ledger(make_accountant(1.0, 0.0))
-    ledger.charge("first", "geometric", 0.3)
-    left = round_down(1 - exact(ledger.spent))
-    with pytest.raises(BudgetError, match="a new book"):
-        ledger.begin(make_accountant(math.nextafter(left, 1), 0.0, share=Fraction(1, 16)))
-    ledger.begin(make_accountant(left, 0.0, share=Fraction(1, 16)))
-    ledger.charge("half", "geometric", ledger.accountant.budget / 2)
-    assert 1 - exact(ledger.spent) > exact(left) / 2  # since the first half costs less
-    ledger.charge("rest", "geometric", ledger.accountant.budget / 2)
-    assert 1 - 1e-6 < ledger.spent <= 1.0
 
 
 def test_lists_of_a_sample_have_their_part_of_delta_and_no_more():

@@ -1,6 +1,7 @@
 """Exact laws of samplers: their sources run on coins that branch; and what compiled samplers drew, compared with a law."""
 
 import heapq
+import itertools
 import math
 import types
 from collections import Counter
@@ -94,6 +95,23 @@ def largest_norms(moves):
     """The largest L1 and squared L2 norm of what each of many records moves."""
     flat = [np.ravel(move) for move in moves]
     return max(int(np.abs(move).sum()) for move in flat), max(int(np.square(move).sum()) for move in flat)
+
+
+def permute_and_flip_law(scores, rate: float) -> np.ndarray:
+    """Exact probabilities of a choice, summed over all orders of the candidates."""
+    accept = np.exp(rate * (np.array(scores, dtype=float) - max(scores)))
+    law = np.zeros(len(scores))
+    for order in itertools.permutations(range(len(scores))):
+        left = 1.0
+        for candidate in order:
+            law[candidate] += left * accept[candidate]
+            left *= 1 - accept[candidate]
+    return law / math.factorial(len(scores))
+
+
+def exponential_law(scores, rate: float) -> np.ndarray:
+    weights = np.exp(rate * (np.array(scores, dtype=float) - max(scores)))
+    return weights / weights.sum()
 
 
 def assert_law(law: Counter, left: float, expected: dict) -> None:
