@@ -138,15 +138,6 @@ def test_where_no_feature_has_a_map_all_of_the_amount_is_left_and_nothing_is_ask
     assert run.gate.ledger.total == 0.3
 
 
-def test_where_no_feature_has_a_map_later_trees_have_all_of_the_budget():
-    domain = domain_of(NO_MAP)
-    codes, labels = table_of(domain, 40, 3, seed=5)
-    fit = run_steps((CONSTANT, ORDER, Phase(0.4, 2)), domain, codes, labels, 1.0, n_classes=3)
-    assert spent_on(fit, "order") == []
-    assert math.fsum(spent_on(fit, "tree 2", "tree 3")) == pytest.approx(0.9)
-    assert fit.gate.ledger.spent == pytest.approx(1.0)
-
-
 def test_an_order_is_for_more_than_two_classes():
     stages = Sequential((TREE, ORDER))
     assert all(stages.accepts(classes(n_classes)) and ORDER.accepts(classes(n_classes)) for n_classes in (3, 4, 10))

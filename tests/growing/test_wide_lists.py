@@ -71,14 +71,11 @@ def test_trees_in_sequence_and_predictions_are_the_same_by_runs(monkeypatch, tmp
 
 
 def test_a_bounded_target_is_the_same_by_runs(monkeypatch):
-    def forest():
-        X, y = rows(600)
-        schema = Schema(FEATURES, Bounded(0, 1))
-        return DPForestRegressor(schema, epsilon=8.0, random_state=3).fit(X, y == "b").forest_
-
-    by_tables = forest()
+    X, y = rows(600)
+    model = DPForestRegressor(Schema(FEATURES, Bounded(0, 1)), epsilon=8.0, random_state=3)
+    by_tables = model.fit(X, y == "b").forest_
     monkeypatch.setattr(domains, "MOST_TABLED", 500)
-    by_runs = forest()
+    by_runs = model.fit(X, y == "b").forest_
     assert (by_runs.features == 1).any()
     assert by_runs.votes.tolist() == by_tables.votes.tolist()
     assert routes_of(by_runs) == routes_of(by_tables)

@@ -1,99 +1,45 @@
 """Choices of splits keep their claims: in two steps, by medians, and with distinct roots, whose exact law is known."""
 
-import itertools
 import math
 from collections import Counter
-from functools import partial
 
 import numpy as np
 import pytest
-from tests.support import naive
-from tests.support.encoded import opened, random_table, with_one_more
+from tests.support.encoded import random_table
 from tests.support.laws import assert_drawn_from, exponential_law, permute_and_flip_law
+from tests.support.replay import train
 from tests.support.strategies import TWO, mixed_table, recipe_of
 
 from dpforest import Classes, DPForestClassifier, Numeric, Schema
-from dpforest.growing.choosing import FeatureFirst, Medians, _best_of_each_feature, score
+from dpforest.growing.choosing import FeatureFirst, Medians
 from dpforest.mechanisms import Entropy
 from dpforest.parts.allocation import Uniform
-from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperator, WeightedMajority
+from dpforest.parts.criteria import GiniCount, MaxOperator, WeightedMajority
 from dpforest.parts.proposals import Menu, OneChildPerValue
 from dpforest.privacy.accountants import Pure, make_accountant
+from dpforest.privacy.amounts import exact
 from dpforest.privacy.base import Bound
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import AllTrees
-from dpforest.records.memory.counter import MemoryCounter
-from dpforest.schema.domain import Grid
 
 N_CHOICES = 20_000
 
 
 # --- two steps ------------------------------------------------------------------------------------------------------
 
-CRITERIA = {
-    "gini": GiniCount(),
-    "max": MaxOperator(),
-    "entropy": EntropyCount(n_max=100),
-    "balance": Balance(),
-    "weighted majority": WeightedMajority(),
-}
-
-
-def best_scores(criterion, domain, target, codes, labels, candidates):
-    """The score of each feature's best split at one node."""
-    counter = MemoryCounter(codes, labels, domain, target)
-    counter.deal(AllTrees(1), Entropy(0))
-    scores = counter.count_codes(0, candidates.wanted(domain.n_features)).map(
-        lambda counts: score(criterion, domain.offsets, target, candidates, counts)
-    )
-    best_of = partial(_best_of_each_feature, candidates.features, candidates.valid, domain.n_features)
-    return opened(scores.map(best_of))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CRITERIA)
-def test_the_best_split_of_a_feature_moves_within_the_bound_of_the_criterion(name):
-    criterion, menu, target = CRITERIA[name], Menu(), TWO.target
-    extremes = []
-    for seed, n_rows in itertools.product(range(6), [0, 3, 40]):
-        domain, codes, labels = random_table(TWO, Grid(3), n_rows, seed)
-        reach = np.ones((1, domain.total_codes), dtype=bool)
-        candidates = menu.propose(domain, menu.fixed(domain), reach, np.random.default_rng(0))
-        before = best_scores(criterion, domain, target, codes, labels, candidates)
-        for record, label in itertools.product(naive.all_records(domain)[seed::11], range(2)):
-            after = best_scores(criterion, domain, target, *with_one_more(codes, labels, record, label), candidates)
-            extremes += [(after - before).min(), (after - before).max()]
-    assert criterion.bound().low <= min(extremes)
-    assert max(extremes) <= criterion.bound().high
-    assert max(extremes) - min(extremes) > 0
-
 
 def test_a_feature_without_a_valid_split_is_not_offered_in_the_first_step_and_the_second_stays_with_the_first():
-    X, y, _ = mixed_table(80, seed=3)
-    gates = []
-
-    class KeptGate(Gate):
-        def select(self, scores, valid, bound, amount, purpose, mechanism=None, distinct=None):
-            chosen = super().select(scores, valid, bound, amount, purpose, mechanism, distinct)
-            gates.append((purpose, valid.copy(), chosen))
-            return chosen
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpforest.estimators.Gate", KeptGate)
-        recipe = recipe_of(choose=FeatureFirst(), propose=Menu(n_features=2), depth=3)
-        model = DPForestClassifier(TWO, recipe=recipe, random_state=1).fit(X, y)
-    pairs = [(first, second) for first, second in itertools.pairwise(gates) if first[0].step == "feature"]
-    assert len(pairs) == 3
-    for (_, offered, features), (purpose, valid, chosen) in pairs:
-        assert purpose.step == "split"
-        assert (offered.sum(axis=1) <= 2).all()
-        assert offered[np.arange(len(features)), features].all()
-        assert valid[np.arange(len(chosen)), chosen].all()
-    labels = [entry["label"] for entry in model.ledger_.entries()]
-    assert labels == [f"splits of level {n}: {step}" for n in range(3) for step in ("feature", "split")] + ["leaves"]
-    assert model.ledger_.total == 1.0
+    recipe = recipe_of(choose=FeatureFirst(), propose=Menu(n_features=2), depth=3)
+    _, codes, labels = random_table(TWO, recipe.grid, 80, seed=3)
+    *choices, leaves = train(recipe, TWO, codes, labels).queries
+    steps = [f"splits of level {n}: {step}" for n in range(3) for step in ("feature", "split")]
+    assert [query.label for query in choices] == steps
+    for query in choices:
+        (run,) = query.runs
+        assert run.valid[np.arange(len(run.released)), run.released].all()
+        assert query.purpose.step == "split" or (run.valid.sum(axis=1) <= 2).all()
+    assert float(sum(exact(query.amount) for query in (*choices, leaves))) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("criterion", [GiniCount(), MaxOperator(), WeightedMajority()], ids=["gini", "max", "weighted"])

@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from scipy import stats
-from tests.support.chances import FAILURE
-from tests.support.laws import permute_and_flip_law
+from tests.support.laws import assert_drawn_from, permute_and_flip_law
 
 from dpforest import Classes, DPForestClassifier, Numeric, Schema
 from dpforest.forest.tree import Forest
@@ -338,19 +336,15 @@ def test_twenty_thousand_fitted_trees_have_the_enumerated_law(trace, monkeypatch
     monkeypatch.undo()
 
     forest = fitted_forest(world, table, recipe, epsilon, n_trees, seed=66)
-    seen: Counter = Counter()
-    for tree, first in enumerate(forest.first_children[:n_trees]):
-        seen[split_at(forest, tree), split_at(forest, first), split_at(forest, first + 1)] += 1
-    assert set(seen) <= set(law)
-    roots = sorted({key[0] for key in law})
-    for outcomes in (roots, sorted(law)):
-        expected = np.array([sum(p for key, p in law.items() if outcome in (key, key[0])) for outcome in outcomes])
-        drawn = np.array([sum(n for key, n in seen.items() if outcome in (key, key[0])) for outcome in outcomes])
-        rare = expected * n_trees < 10
-        expected = np.append(expected[~rare], expected[rare].sum())
-        drawn = np.append(drawn[~rare], drawn[rare].sum())
-        kept = expected > 0
-        assert stats.chisquare(drawn[kept], expected[kept] / expected.sum() * n_trees).pvalue > FAILURE
+    trees = enumerate(forest.first_children[:n_trees])
+    seen = [(split_at(forest, tree), split_at(forest, first), split_at(forest, first + 1)) for tree, first in trees]
+    outcomes = sorted(law)
+    roots = sorted({root for root, *_ in outcomes})
+    for numbers in ({key: outcomes.index(key) for key in outcomes}, {key: roots.index(key[0]) for key in outcomes}):
+        expected: Counter = Counter()
+        for key, chance in law.items():
+            expected[numbers[key]] += chance
+        assert_drawn_from(np.array([numbers[key] for key in seen]), expected)
 
 
 def test_noise_on_the_leaves_of_fitted_trees_has_the_enumerated_law(trace, monkeypatch):
@@ -365,15 +359,7 @@ def test_noise_on_the_leaves_of_fitted_trees_has_the_enumerated_law(trace, monke
     monkeypatch.undo()
 
     forest = fitted_forest(world, table, recipe, epsilon, n_trees, seed=67)
-    noise = np.concatenate(
-        [
-            forest.counts[forest.first_children[tree] : forest.first_children[tree] + 2] - exact[split_at(forest, tree)]
-            for tree in range(n_trees)
-        ]
-    )
-    most = math.ceil(4 / rate)
-    seen = np.bincount((np.clip(noise, -most, most) + most).astype(int).ravel(), minlength=2 * most + 1)
-    k = np.abs(np.arange(-most, most + 1))
-    law = math.tanh(rate / 2) * np.exp(-rate * k)
-    law[[0, -1]] += (1 - law.sum()) / 2
-    assert stats.chisquare(seen, law * noise.size).pvalue > FAILURE
+    first = forest.first_children[:n_trees]
+    noise = [forest.counts[own : own + 2] - exact[split_at(forest, tree)] for tree, own in enumerate(first)]
+    law = {k: math.tanh(rate / 2) * math.exp(-rate * abs(k)) for k in range(-math.ceil(30 / rate), math.ceil(30 / rate) + 1)}
+    assert_drawn_from(np.array(noise).astype(int).ravel(), law)

@@ -61,14 +61,6 @@ def test_pooled_margins_let_full_leaves_weigh_more():
     np.testing.assert_allclose(prediction(PooledMargins(), HIGH), [1 + 2, 1 + 2, 3 + 1], atol=1e-7)
 
 
-def test_pooled_margins_rank_classes_by_their_lead_over_an_even_split():
-    forest = two_trees()
-    for record, leaves in [(LOW, (2, 4)), (HIGH, (3, 5))]:
-        lead = sum(forest.counts[leaf] - forest.counts[leaf].mean() for leaf in leaves)
-        pooled = prediction(PooledMargins(), record)
-        np.testing.assert_allclose(pooled - pooled.mean(), lead, atol=1e-7)
-
-
 def test_a_leaf_that_seems_empty_weighs_as_one_record_in_pooled_margins():
     forest = two_trees()
     np.testing.assert_allclose(PooledMargins().votes(forest)[6], forest.shares[6])

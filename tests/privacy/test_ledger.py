@@ -332,13 +332,6 @@ def test_the_default_recipe_spends_its_epsilon_and_pays_for_a_number_of_rows_onl
         assert ("number of rows" in [entry["label"] for entry in model.ledger_.entries()]) == (n_rows is None)
 
 
-def test_a_fit_without_privacy_says_so():
-    model = DPForestClassifier(SCHEMA, epsilon=math.inf, recipe=recipe_of()).fit(X, Y)
-    assert {entry["mechanism"] for entry in model.ledger_.entries()} == {"exact"}
-    assert model.privacy_.epsilon == math.inf
-    assert not model.privacy_.holds
-
-
 SHARES = {"split_share": st.none() | st.floats(0.01, 0.99), "count_share": st.floats(0, 0.9)}
 ALLOCATIONS = st.one_of(
     st.builds(Uniform, **SHARES),
