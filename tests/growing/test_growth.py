@@ -175,25 +175,17 @@ def grown(recipe, epsilon, n_rows=60, target=TWO.target):
     return forest, plan, ledger, codes, y
 
 
-def test_counts_of_inner_levels_are_released_when_the_plan_pays_for_them():
-    forest, plan, ledger, _, _ = grown(recipe_of(allocate=Uniform(count_share=0.25), depth=2), epsilon=1.0)
-    assert [(entry["label"], entry["epsilon"]) for entry in ledger.entries()] == [
-        ("counts of level 0", plan.counts[0]),
-        ("splits of level 0", plan.splits[0]),
-        ("counts of level 1", plan.counts[1]),
-        ("splits of level 1", plan.splits[1]),
-        ("leaves", plan.leaves),
-    ]
+@pytest.mark.parametrize("count_share", [0.0, 0.25])
+def test_counts_of_inner_levels_are_released_if_the_plan_pays_for_them_and_else_stay_sealed(count_share):
+    forest, plan, ledger, _, _ = grown(recipe_of(allocate=Uniform(count_share=count_share), depth=2), epsilon=1.0)
+    levels = [(f"{what} of level {n}", getattr(plan, what)[n]) for n in range(2) for what in ("counts", "splits")]
+    asked = [(label, amount) for label, amount in (*levels, ("leaves", plan.leaves)) if amount]
+    assert [(entry["label"], entry["epsilon"]) for entry in ledger.entries()] == asked
+    assert len(asked) == (5 if count_share else 3)
+    assert np.isnan(forest.counts[~forest.is_leaf]).all() == (count_share == 0)
     for nodes, amount in [(forest.levels == 0, plan.counts[0]), (forest.is_leaf, plan.leaves)]:
-        variance = GeometricNoise.variance(Rate.below(Fraction(amount)))
-        np.testing.assert_allclose(forest.variances[nodes], variance)
-
-
-def test_counts_of_inner_levels_stay_sealed_when_the_plan_does_not_pay_for_them():
-    forest, _, ledger, _, _ = grown(recipe_of(depth=2), epsilon=1.0)
-    assert np.isnan(forest.counts[~forest.is_leaf]).all()
-    assert not np.isnan(forest.counts[forest.is_leaf]).any()
-    assert [entry["label"] for entry in ledger.entries()] == ["splits of level 0", "splits of level 1", "leaves"]
+        if amount:
+            np.testing.assert_allclose(forest.variances[nodes], GeometricNoise.variance(Rate.below(Fraction(amount))))
 
 
 def test_without_noise_each_node_has_the_count_of_the_records_that_walk_through_it():
@@ -241,29 +233,26 @@ def test_a_recipe_of_any_parts_trains_and_spends_exactly_its_budget(parts, delta
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 
-@LOSSES
-@pytest.mark.parametrize("n_rows", [0, 1])
-def test_a_forest_of_no_record_or_of_one_spends_exactly_its_budget_too(n_rows, delta):
-    X, y, _ = mixed_table(n_rows, seed=1, n_classes=3)
-    model = DPForestClassifier(THREE, epsilon=0.7, delta=delta, recipe=recipe_of(n_trees=2)).fit(X, y)
-    check_spends_its_budget(model)
+MEANS = {"criterion": SquaredError(), "leaf": TwoBinMean(), "n_trees": 3}
+BOOTSTRAP = {"sample": PoissonBootstrap(), "allocate": Uniform(count_share=0.2)}
+SMALL_FITS = {
+    "no record": (THREE, 0, {"n_trees": 2}),
+    "one record": (THREE, 1, {"n_trees": 2}),
+    "means": (MEAN, 60, MEANS),
+    "means of disjoint parts": (MEAN, 60, MEANS | {"sample": Disjoint()}),
+    "a bootstrap": (TWO, 60, BOOTSTRAP | {"n_trees": 1}),
+    "bootstraps": (TWO, 60, BOOTSTRAP | {"n_trees": 7}),
+}
 
 
 @LOSSES
-@pytest.mark.parametrize("sample", [EveryRecord(), Disjoint()], ids=["every record", "disjoint"])
-def test_a_recipe_for_regression_trains_and_spends_exactly_its_budget(sample, delta):
-    X, _, y = mixed_table(60, seed=1)
-    recipe = recipe_of(criterion=SquaredError(), leaf=TwoBinMean(), sample=sample, n_trees=3)
-    model = DPForestRegressor(MEAN, epsilon=0.7, delta=delta, recipe=recipe).fit(X, y)
-    check_spends_its_budget(model)
-    assert ((model.predict(X) >= 0) & (model.predict(X) <= 1)).all()
-
-
-@pytest.mark.parametrize("n_trees", [1, 7])
-def test_a_bootstrap_spends_exactly_its_budget_in_pure_epsilon(n_trees):
-    X, y, _ = mixed_table(60, seed=1)
-    recipe = recipe_of(sample=PoissonBootstrap(), n_trees=n_trees, allocate=Uniform(count_share=0.2))
-    check_spends_its_budget(DPForestClassifier(TWO, epsilon=0.7, recipe=recipe).fit(X, y))
+@pytest.mark.parametrize(("schema", "n_rows", "parts"), SMALL_FITS.values(), ids=SMALL_FITS)
+def test_small_fits_of_any_target_and_sample_spend_exactly_their_budget(schema, n_rows, parts, delta):
+    if delta and "allocate" in parts:
+        pytest.skip("a bootstrap has no zCDP analysis")
+    X, y, z = mixed_table(n_rows, seed=1, n_classes=3 if schema is THREE else 2)
+    kind, y = (DPForestRegressor, z) if schema is MEAN else (DPForestClassifier, y)
+    check_spends_its_budget(kind(schema, epsilon=0.7, delta=delta, recipe=recipe_of(**parts)).fit(X, y))
 
 
 def test_a_bootstrap_under_zcdp_is_refused_and_charges_nothing():

@@ -52,10 +52,8 @@ def test_trees_of_a_round_are_in_a_parallel_scope_and_a_single_tree_in_none(delt
         "tree 1", ("parallel", ["tree 2", "tree 3", "tree 4"]), ("parallel", ["tree 5", "tree 6"]), "tree 7",
         ("parallel", ["tree 8", "tree 9"]),
     ]  # fmt: skip
-
-
-def test_without_batches_there_are_no_rounds():
-    assert scopes_of(run_on_rows((CONSTANT, Phase(0.9, 3)), 1)) == ["tree 1", "tree 2", "tree 3", "tree 4"]
+    alone = run_on_rows((CONSTANT, Phase(0.9, 3)), 1, 1.0, delta)
+    assert scopes_of(alone) == ["tree 1", "tree 2", "tree 3", "tree 4"]
 
 
 @DELTAS

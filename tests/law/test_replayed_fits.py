@@ -61,7 +61,8 @@ def assert_only_released(recipe, schema, n_rows):
 @pytest.mark.parametrize(("name", "schema"), [*((name, THREE) for name in RECIPES), *((name, MEAN) for name in REGRESSION)])
 def test_recipes_move_only_what_was_paid_for_and_follow_what_was_released(name, schema):
     recipe = resolved(get_recipe(name), schema)
-    moved = moved_by_one_more(recipe, schema)
+    # Of four seeds, some hold the added record out and some do not.
+    moved = moved_by_one_more(recipe, schema, 4 if isinstance(recipe.stages, OutOfBag) else 2)
     assert "leaves" in moved
     assert ("errors of trees" in moved) == isinstance(recipe.stages, OutOfBag)
     assert_only_released(replace(recipe, depth=3), schema, 500)

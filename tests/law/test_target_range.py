@@ -64,7 +64,7 @@ def locations_of(values, target):
 def random_bases(seed):
     rng = np.random.default_rng(seed)
     yield []
-    for n_records in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 29):
+    for n_records in (1, 2, 3, 5, 8, 15, 16, 29):
         yield rng.choice([rng.uniform(-9, 9), 0.0, 0.75, 2.5, 6.0], n_records).tolist()
         yield [0.75] * n_records
 

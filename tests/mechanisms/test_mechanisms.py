@@ -216,21 +216,11 @@ exact_flip, exact_flip_of_product = exact.bernoulli_exp, exact.bernoulli_exp_squ
 
 
 @numba.njit
-def _flip_many(words, cursor, first, numerator, denominator, flips):
+def _flip_many(words, cursor, first, p, q, r, s, flips):
+    """Flips of a product of two fractions; of the first alone if the other has no denominator."""
     for item in range(first, flips.size):
         begin = cursor[0]
-        flips[item] = exact_flip(numerator, denominator, words, cursor)
-        if cursor[1]:
-            cursor[0], cursor[1] = begin, 0
-            return item
-    return flips.size
-
-
-@numba.njit
-def _flip_many_products(words, cursor, first, p, q, r, s, flips):
-    for item in range(first, flips.size):
-        begin = cursor[0]
-        flips[item] = exact_flip_of_product(p, q, r, s, words, cursor)
+        flips[item] = exact_flip_of_product(p, q, r, s, words, cursor) if s else exact_flip(p, q, words, cursor)
         if cursor[1]:
             cursor[0], cursor[1] = begin, 0
             return item
@@ -238,19 +228,14 @@ def _flip_many_products(words, cursor, first, p, q, r, s, flips):
 
 
 @pytest.mark.parametrize(
-    ("numerator", "denominator"), [(1, 2), (3, 65536), (1, 1), (9, 4), (5 << 45, 1 << 46), (65537, 1 << 14)]
-)
-def test_compiled_flips_succeed_with_probability_exp_of_minus_gamma(numerator, denominator):
+    ("p", "q", "r", "s"),
+    [*((p, q, 1, 0) for p, q in [(1, 2), (3, 65536), (1, 1), (9, 4), (5 << 45, 1 << 46), (65537, 1 << 14)]),
+     (1, 2, 1, 3), (7, 4, 3, 2), (1 << 40, 3 << 40, 9, 4)],
+)  # fmt: skip
+def test_compiled_flips_succeed_with_probability_exp_of_minus_the_product(p, q, r, s):
     flips = np.zeros(N_DRAWS, dtype=np.int64)
-    Entropy(31).run(_flip_many, flips.size, numerator, denominator, flips)
-    assert stats.binomtest(int(flips.sum()), flips.size, math.exp(-numerator / denominator)).pvalue > FAILURE
-
-
-@pytest.mark.parametrize(("p", "q", "r", "s"), [(1, 2, 1, 3), (7, 4, 3, 2), (1 << 40, 3 << 40, 9, 4)])
-def test_compiled_flips_of_products_succeed_with_probability_exp_of_minus_the_product(p, q, r, s):
-    flips = np.zeros(N_DRAWS, dtype=np.int64)
-    Entropy(32).run(_flip_many_products, flips.size, p, q, r, s, flips)
-    assert stats.binomtest(int(flips.sum()), flips.size, math.exp(-(p / q) * (r / s))).pvalue > FAILURE
+    Entropy(31).run(_flip_many, flips.size, p, q, r, s, flips)
+    assert stats.binomtest(int(flips.sum()), flips.size, math.exp(-(p / q) * (r / (s or 1)))).pvalue > FAILURE
 
 
 @pytest.mark.parametrize("value", [Fraction(1, 100), Fraction(0.3), Fraction(1), Fraction(5, 2)])
@@ -467,7 +452,7 @@ def all_draws() -> list[np.ndarray]:
         Exponential().select(scores, valid, Rate.below(Fraction(1, 90)), entropy),
     ]
     flips = np.zeros(100, dtype=np.int64)
-    entropy.run(_flip_many, flips.size, 5, 3, flips)
+    entropy.run(_flip_many, flips.size, 5, 3, 1, 0, flips)
     return [*draws, flips]
 
 

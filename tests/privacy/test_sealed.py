@@ -93,9 +93,8 @@ def test_only_the_gate_and_sealed_values_touch_what_is_inside_and_plain_counts_s
 
 def _attributes(tree: ast.AST) -> set[str]:
     """Names used as attributes or as texts, so that getattr(sealed, "_value") is found too."""
-    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    constants = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-    return names | {value for value in constants if isinstance(value, str)}
+    found = (getattr(node, "attr", getattr(node, "value", None)) for node in ast.walk(tree))
+    return {word for word in found if isinstance(word, str)}
 
 
 # What a function may be called on the way through ``map`` and still only compute.
