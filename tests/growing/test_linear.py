@@ -12,7 +12,7 @@ from tests.support.steps import CONSTANT, GRID, gate_of, plain_sums, recipe_with
 from tests.support.strategies import random_codes
 from tests.support.targets import classes
 
-from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
+from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.errors import SchemaError
 from dpforest.forest.tree import SCORE_STEPS
 from dpforest.growing import linear
@@ -34,6 +34,7 @@ from dpforest.growing.linear import (
 from dpforest.growing.order import Order
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.mechanisms import Entropy
+from dpforest.parts.leaves import NoisyCounts
 from dpforest.privacy.base import Blocks, Bound
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import MOST_WEIGHT, AllTrees
@@ -471,19 +472,6 @@ def rows_of(features, n_rows, seed):
     return X, rng.choice(["no", "yes"], n_rows)
 
 
-@pytest.mark.parametrize("step", [SCORE, RULE], ids=["score", "rule"])
-def test_a_model_with_a_score_is_the_same_after_saving_and_loading(step, tmp_path):
-    X, y = rows_of(MIXED, 200, seed=1)
-    model = model_of(MIXED, step).fit(X, y)
-    model.save(tmp_path / "model.json")
-    other = load_model(tmp_path / "model.json")
-    np.testing.assert_array_equal(model.predict_proba(X), other.predict_proba(X))
-    assert other.ledger_.entries() == model.ledger_.entries()
-    assert other.ledger_.spent <= 1.0
-    X[:5] = None
-    np.testing.assert_array_equal(model.predict_proba(X[:9]), other.predict_proba(X[:9]))
-
-
 SMALL = {
     "a single value": {"x": Numeric(0, 1), "only": Categorical(["a"])},
     "two values": {"flag": Categorical([0, 1])},
@@ -517,14 +505,14 @@ def test_without_noise_sums_that_vanish_give_finite_votes(step):
         assert np.isfinite(fit.forest.votes).all()
 
 
-def test_a_score_is_for_two_classes():
-    step = Sequential((CONSTANT, SCORE))
-    assert step.accepts(classes(2))
-    assert not step.accepts(classes(3))
-    assert not step.accepts(Bounded(0, 1))
-    three = Schema(NUMBERS, classes(3))
-    with pytest.raises(SchemaError):
-        DPForestClassifier(three, 1.0, recipe=recipe_with(CONSTANT, SCORE)).fit(np.zeros((3, 4)), [0, 1, 2])
+@pytest.mark.parametrize(("step", "fits"), [(SCORE, {2}), (Order(0.5), {3, 4, 10})], ids=["score", "order"])
+def test_a_score_is_for_two_classes_and_an_order_for_more(step, fits):
+    stages = Sequential((CONSTANT, step))
+    assert {n for n in (1, 2, 3, 4, 10) if stages.accepts(classes(n))} == fits
+    assert not stages.accepts(Bounded(0, 1))
+    wrong = classes(3 if fits == {2} else 2)
+    with pytest.raises(SchemaError, match="Sequential"):
+        recipe_with(CONSTANT, step, leaf=NoisyCounts()).check(Schema(NUMBERS, wrong))
 
 
 def test_where_no_feature_has_a_map_the_rule_has_all_of_the_budget():

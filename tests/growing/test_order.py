@@ -10,15 +10,15 @@ from tests.support.encoded import facts_about, random_table, with_one_more
 from tests.support.replay import train
 from tests.support.steps import CONSTANT, GRID, gate_of, plain_sums, recipe_with, run_steps, spent_on
 from tests.support.strategies import THREE, mixed_table, random_codes
-from tests.support.targets import NUMBER, classes
+from tests.support.targets import classes
 
 from dpforest import Categorical, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.audit.replay import unpaid_moves
-from dpforest.errors import ParameterError, SchemaError
+from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS
 from dpforest.growing.linear import STEPS, Linear, class_weights, linear_maps
 from dpforest.growing.order import MOST, USUAL, Order
-from dpforest.growing.sequential import Phase, Run, Sequential
+from dpforest.growing.sequential import Phase, Run
 from dpforest.parts.leaves import NoisyCounts
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Blocks
@@ -136,17 +136,6 @@ def test_where_no_feature_has_a_map_all_of_the_amount_is_left_and_nothing_is_ask
     run = run_of(domain_of(MIXED))
     assert ORDER.train(run, 0.3) == 0.0
     assert run.gate.ledger.total == 0.3
-
-
-def test_an_order_is_for_more_than_two_classes():
-    stages = Sequential((TREE, ORDER))
-    assert all(stages.accepts(classes(n_classes)) and ORDER.accepts(classes(n_classes)) for n_classes in (3, 4, 10))
-    for target in (classes(1), classes(2), NUMBER):
-        assert not ORDER.accepts(target)
-        assert not stages.accepts(target)
-    with pytest.raises(SchemaError, match="Sequential"):
-        recipe_with(TREE, ORDER, leaf=NoisyCounts()).check(Schema(MIXED, classes(2)))
-    recipe_with(TREE, ORDER, leaf=NoisyCounts()).check(Schema(MIXED, classes(3)))
 
 
 @DELTAS

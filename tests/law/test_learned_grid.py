@@ -185,15 +185,20 @@ def test_quarters_are_cut_evenly_and_tails_ever_wider():
     assert {80.0, 120.0, 200.0, -10.0, -30.0, -70.0, 0.0} <= set(cuts)
 
 
+FAR = 1e5 + np.random.default_rng(5).normal(size=(6000, 3))
+
+
 def test_a_fit_learns_its_grid_where_the_signal_pays():
-    rng = np.random.default_rng(5)
-    x = 1e5 + rng.normal(size=(6000, 3))
-    model = DPForestClassifier(
-        Schema({name: Numeric() for name in "abc"}, Classes([False, True])), epsilon=1.0, delta=1e-5, random_state=1
-    ).fit(x, x[:, 0] > 1e5)
-    assert model.score(x, x[:, 0] > 1e5) > 0.95
+    schema = Schema({name: Numeric() for name in "abc"}, Classes([False, True]))
+    model = DPForestClassifier(schema, epsilon=1.0, delta=1e-5, random_state=1).fit(FAR, FAR[:, 0] > 1e5)
+    assert model.score(FAR, FAR[:, 0] > 1e5) > 0.95
     assert any("grid" in entry["label"] for entry in model.ledger_.entries())
     assert any(note.endswith("% of the loss was spent to find where numbers lie") for note in model.privacy_.notes)
+
+
+def test_a_regression_finds_values_far_from_zero():
+    schema, y = Schema({name: Numeric() for name in "abc"}, Bounded(-3, 3)), np.sign(FAR[:, 0] - 1e5)
+    assert DPForestRegressor(schema, epsilon=2.0, delta=1e-5, random_state=1).fit(FAR, y).score(FAR, y) > 0.5
 
 
 def test_adding_a_record_changes_one_bin_of_each_column():
@@ -218,10 +223,3 @@ def test_where_only_far_values_are_looked_for_others_keep_their_public_cuts(shif
     assert (learnt.cuts[0] is not domain.cuts[0]) == learns
     assert gate.ledger.n_charges == 4
     assert amount - rest <= 1.001 * MOST_SHARE_FOR_FAR * amount
-
-
-def test_a_regression_finds_values_far_from_zero():
-    x = 1e5 + np.random.default_rng(7).normal(size=(6000, 2))
-    schema = Schema({"a": Numeric(), "b": Numeric()}, Bounded(-3, 3))
-    model = DPForestRegressor(schema, epsilon=2.0, delta=1e-5, random_state=1).fit(x, np.sign(x[:, 0] - 1e5))
-    assert model.score(x, np.sign(x[:, 0] - 1e5)) > 0.5

@@ -19,6 +19,7 @@ from dpforest.errors import DPForestError, ParameterError, SchemaError
 from dpforest.growing import choosing
 from dpforest.growing.choosing import Level
 from dpforest.growing.class_means import STEPS, ClassMeans
+from dpforest.growing.first_look import FirstLook
 from dpforest.growing.noisy_gain import NoisyGain
 from dpforest.parts.criteria import EntropyCount, GiniCount, MaxOperator, SquaredError
 from dpforest.parts.leaves import TwoBinMean
@@ -199,7 +200,11 @@ def test_distinct_roots_are_refused():
 def test_a_bounded_target_is_refused_before_anything_is_charged():
     # Statistics of a bounded target are n, sum z and sum z**2: a record moves their sums far beyond the stated norms.
     X, _, z = mixed_table(60, seed=1)
-    for parts, refusal in (({"choose": NoisyGain()}, SchemaError), ({"narrow": ClassMeans()}, DPForestError)):
+    for parts, refusal in [
+        ({"choose": NoisyGain()}, SchemaError),
+        ({"narrow": ClassMeans()}, DPForestError),
+        ({"first_look": FirstLook(select=True)}, DPForestError),
+    ]:
         model = DPForestRegressor(MEAN, recipe=recipe_of(criterion=SquaredError(), leaf=TwoBinMean(), **parts))
         with pytest.raises(refusal):
             model.fit(X, z)

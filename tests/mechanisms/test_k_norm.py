@@ -64,6 +64,11 @@ def exact_variances(sizes, rate: float, most: int) -> np.ndarray:
     return np.repeat(of_blocks, sizes)
 
 
+def sizes_and_terms(sizes):
+    """What the code is handed of the blocks: their sizes, and the terms of their factorials in order."""
+    return np.array(sizes), np.sort(np.concatenate([np.arange(1, size + 1) for size in sizes]))
+
+
 def draws_of(sizes, rate: Rate, seed: int, n_draws: int = N_DRAWS) -> np.ndarray:
     """Draws ``(n_draws, n_values)`` of the compiled sampler."""
     words = Entropy(seed)
@@ -99,12 +104,11 @@ def chance_of_radius(sizes, radius: int) -> float:
         return radius if len(n_drawn) == 1 else 0
 
     run = on_coins(k_norm._draw, "bernoulli", geometric=given, _fill=lambda *_: True)
-    terms = np.sort(np.concatenate([np.arange(1, size + 1) for size in sizes]))
 
     def kept(coins):
         n_drawn.clear()
         try:
-            return run(coins, [0, 0], 0, 1, 1, np.array(sizes), terms, np.empty(sum(sizes), dtype=np.int64))
+            return run(coins, [0, 0], 0, 1, 1, *sizes_and_terms(sizes), np.empty(sum(sizes), dtype=np.int64))
         except LookupError:
             return 0
         finally:
@@ -149,12 +153,11 @@ def test_the_code_of_k_norm_noise_has_its_law(sizes, tolerance):
 
     fill = on_coins(k_norm._fill, "uniform_below", "next_word")
     run = on_coins(k_norm._draw, "bernoulli", geometric=sum_first, _fill=fill)
-    terms = np.sort(np.concatenate([np.arange(1, size + 1) for size in sizes]))
 
     def draw(coins):
         nonlocal place
         place, noise = itertools.count(), np.empty(n_values, dtype=np.int64)
-        assert run(coins, [0, 0], 0, rate, 1, np.array(sizes), terms, noise) == 1
+        assert run(coins, [0, 0], 0, rate, 1, *sizes_and_terms(sizes), noise) == 1
         return tuple(noise.tolist())
 
     law, left = exact_law(draw, tolerance, restarts_at="sum")
@@ -255,8 +258,7 @@ def test_a_rate_is_limited_to_one_over_the_number_of_values_and_never_raised():
 @pytest.mark.parametrize("rate", [Rate(1, 1), Rate(1, 3), Rate(77, 1 << 20)], ids=str)
 def test_a_draw_that_runs_out_of_words_begins_again_with_the_same_words(sizes, rate):
     words = np.random.default_rng(65).integers(0, 1 << 16, 4000, dtype=np.uint16)
-    terms = np.sort(np.concatenate([np.arange(1, size + 1) for size in sizes]))
-    more = (rate.numerator, rate.denominator, np.array(sizes), terms)
+    more = (rate.numerator, rate.denominator, *sizes_and_terms(sizes))
     whole, cursor = np.empty(sum(sizes), dtype=np.int64), np.zeros(2, dtype=np.int64)
     for _ in range(3):
         begin = int(cursor[0])

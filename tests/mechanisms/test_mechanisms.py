@@ -492,12 +492,6 @@ def test_without_a_seed_every_coin_of_a_fit_comes_from_the_operating_system(monk
     assert fits[0] == fits[1]
 
 
-def test_two_fits_without_a_seed_differ():
-    # Two noises at epsilon = 0.1 agree with probability below 0.05; 32 counts agree with probability below 1e-40.
-    fits = [released(DPForestClassifier(SCHEMA, epsilon=0.1, max_depth=4).fit(X, Y)) for _ in range(2)]
-    assert fits[0] != fits[1]
-
-
 def test_a_seeded_fit_does_not_ask_the_operating_system_and_says_that_nothing_holds(monkeypatch):
     def refuse(n_bytes: int) -> bytes:
         raise AssertionError("a seeded fit read os.urandom")
