@@ -14,13 +14,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from dpforest.errors import AccountingError, ParameterError
-from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import ZCDP, Pure, make_accountant, zcdp_epsilon, zcdp_log_delta, zcdp_rho
 from dpforest.privacy.amounts import exact
-from dpforest.privacy.base import Bound
-from dpforest.privacy.gate import Gate
-from dpforest.privacy.ledger import Ledger
-from dpforest.privacy.sealed import Sealed
 
 RHOS = (1e-5, 1e-3, 0.02, 0.1, 0.5, 2.0, 20.0)
 DELTAS = (1e-12, 1e-6, 1e-3, 0.1)
@@ -202,14 +197,6 @@ def test_a_bootstrap_has_no_zcdp_guarantee():
     for method in (ZCDP(1.0, 1e-6).bootstrap, ZCDP(1.0, 1e-6).inside_bootstrap):
         with pytest.raises(AccountingError, match="bootstrap"):
             method(0.1)
-
-
-def test_a_choice_without_budget_is_refused_and_charges_nothing():
-    for delta in (0.0, 1e-6):
-        ledger = Ledger(make_accountant(1.0, delta))
-        with pytest.raises(ParameterError):
-            Gate(ledger, Entropy(0)).select(Sealed(np.zeros((1, 2), dtype=np.int64)), None, Bound(0, 1), 0.0, "split")
-        assert ledger.entries() == []
 
 
 @pytest.mark.parametrize("epsilon", [0, 0.0, -1.0, -math.inf, math.nan, "1", None, 1j, [1.0]], ids=repr)
