@@ -71,15 +71,14 @@ def cost_of_values(steps):
     return naive.squared_errors([statistics])[0] / TARGET_STEPS**2
 
 
+def children(codes, rows, feature, side):
+    """Which rows are in each of both children."""
+    left = rows & np.isin(codes[feature], list(side))
+    return left, rows & ~left
+
+
 def cost_of(target_codes, codes, rows, feature, side, cost):
-    left = rows & np.isin(codes[feature], list(side))
-    return cost(target_codes[left]) + cost(target_codes[rows & ~left])
-
-
-def partition(codes, rows, feature, side):
-    """The rows of both children."""
-    left = rows & np.isin(codes[feature], list(side))
-    return frozenset([left.tobytes(), (rows & ~left).tobytes()])
+    return sum(cost(target_codes[own]) for own in children(codes, rows, feature, side))
 
 
 def check_node(forest, node, rows, reach, codes, target_codes, cost):
@@ -93,7 +92,7 @@ def check_node(forest, node, rows, reach, codes, target_codes, cost):
     assert any(feature == f and chosen in (side, set(held) - side) for f, side in splits)
     assert paid <= min(costs) + ROUNDING
     best = [split for split, c in zip(splits, costs, strict=True) if c <= min(costs) + ROUNDING]
-    return feature, chosen, len({partition(codes, rows, *split) for split in best}) == 1
+    return feature, chosen, len({frozenset(own.tobytes() for own in children(codes, rows, *split)) for split in best}) == 1
 
 
 def check_first_splits(forest, codes, target_codes, cost):

@@ -61,17 +61,6 @@ def test_records_are_held_out_with_the_chance_of_their_coin(share):
     assert stats.chisquare(pairs, np.outer(law, law).ravel() * N_DRAWS / 2).pvalue > FAILURE
 
 
-def test_an_added_record_raises_each_number_of_errors_by_nothing_or_one():
-    forest, whole = hand_made(5), counter_of(50)
-    ensembles = np.random.default_rng(3).random((12, 5)) < 0.6
-    before, raised = opened(whole.count_errors(forest, ensembles)), set()
-    for record, label in itertools.product(naive.all_records(whole.domain)[::13], range(2)):
-        more = MemoryCounter(*with_one_more(whole._codes, whole._target_codes, record, label), whole.domain, whole.target)
-        raised |= set((opened(more.count_errors(forest, ensembles)) - before).tolist())
-    # So minus the errors, the scores of a choice among ensembles, move by -1 or 0: both ends of Bound(-1, 0).
-    assert raised == {0, 1}
-
-
 def test_errors_are_those_of_the_majority_of_an_ensemble():
     forest, whole = hand_made(5), counter_of(60)
     ensembles = np.array([[1, 1, 1, 1, 1], [0, 1, 0, 1, 1], [0, 0, 1, 0, 0]], dtype=bool)
@@ -99,17 +88,27 @@ def test_each_class_is_tested_tree_by_tree_on_the_released_splits():
 
 
 @pytest.mark.parametrize("n_trees", [1, 4])
-def test_any_added_record_adds_one_to_one_number_of_each_tree_that_is_tested(n_trees):
-    forest, whole = hand_made(n_trees), counter_of(40)
-    before, cells = opened(count_tested(whole, forest, Entropy(0))), set()
+def test_any_added_record_adds_one_to_one_number_of_each_tree_that_is_tested_and_at_most_one_to_each_of_errors(n_trees):
+    forest, whole, cells, raised = hand_made(n_trees), counter_of(40), set(), set()
+    ensembles = np.random.default_rng(3).random((12, n_trees)) < 0.6
+    tested, errors = (opened(found) for found in asked_of(whole, forest, ensembles))
     for record, label in itertools.product(naive.all_records(whole.domain)[::13], range(2)):
         more = MemoryCounter(*with_one_more(whole._codes, whole._target_codes, record, label), whole.domain, whole.target)
-        move = opened(count_tested(more, forest, Entropy(0))) - before
+        more_tested, more_errors = (opened(found) for found in asked_of(more, forest, ensembles))
+        move = more_tested - tested
         assert move.min() == 0
         assert move.sum(axis=(1, 2)).tolist() == [1] * n_trees  # so L1 and L2**2 are the number of trees, and never less
         assert move[:, 1 - label].sum() == 0
         cells |= set(map(tuple, np.argwhere(move).tolist()))
+        raised |= set((more_errors - errors).tolist())
     assert len(cells) == n_trees * 2 * 2
+    # So minus the errors, the scores of a choice among ensembles, move by -1 or 0: both ends of Bound(-1, 0).
+    assert raised == {0, 1}
+
+
+def asked_of(counter, forest, ensembles):
+    """Sealed numbers of records that each tree gets right and wrong, and those that ensembles get wrong."""
+    return count_tested(counter, forest, Entropy(0)), counter.count_errors(forest, ensembles)
 
 
 def test_a_record_that_every_first_tree_gets_wrong_raises_all_their_errors_of_its_class_by_one():
