@@ -147,6 +147,7 @@ def with_score(step):
     return recipe_with(CONSTANT, step, Phase(0.4, 2), leaf=leaf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 @pytest.mark.parametrize("step", SCORES.values(), ids=SCORES)
 def test_a_score_moves_only_what_was_paid_for_and_follows_what_was_released(step, delta):
