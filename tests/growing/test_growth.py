@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import naive
+from tests.support.encoded import random_table
 from tests.support.strategies import FIXED, MEAN, SEEDS, THREE, TWO, domains, menus, mixed_table, reaches, recipe_of
 
 from dpforest import Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
@@ -156,19 +157,10 @@ def test_choosing_with_nothing_paid_for_splits_is_refused_and_charges_nothing():
         assert labels(model) == []
 
 
-def grown(recipe, epsilon, n_rows=60, target=TWO.target):
-    X, y, _ = mixed_table(n_rows, seed=2)
-    domain = Domain.of(TWO, recipe.grid)
-    columns = [np.array(column.tolist()) for column in X.T]
-    codes = np.array(
-        [
-            [naive.code_of(value, part, cuts) for value in column]
-            for column, part, cuts in zip(columns, domain.features, domain.cuts, strict=True)
-        ],
-        dtype=domain.dtype,
-    )
+def grown(recipe, epsilon):
+    domain, codes, y = random_table(TWO, recipe.grid, 60, seed=2)
     entropy, ledger = Entropy(3), Ledger(Pure(epsilon))
-    counter = MemoryCounter(codes, np.asarray(y), domain, target)
+    counter = MemoryCounter(codes, y, domain, TWO.target)
     counter.deal(recipe.sample.assignment(recipe.n_trees), entropy)
     plan = recipe.allocate.plan(epsilon, recipe.depth)
     forest = grow(counter, recipe, plan, Gate(ledger, entropy), recipe.n_trees)
