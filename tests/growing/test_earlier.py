@@ -54,6 +54,11 @@ def labels_of(values, n_classes, shift=0):
     return np.array(LABELS[n_classes])[(codes + shift) % n_classes]
 
 
+def of_two(seed=0):
+    rows, values = table(seed)
+    return rows, labels_of(values, 2)
+
+
 def classifier(n_classes=2, **parameters):
     parameters = {"epsilon": math.inf, "n_trees": 5, "max_depth": 2} | parameters
     return DPForestClassifier(Schema(FEATURES, Classes(LABELS[n_classes])), **parameters)
@@ -129,9 +134,9 @@ def test_a_model_of_exchanged_labels_is_left_and_the_rest_is_a_fit_as_without_it
 
 
 def test_what_is_known_already_is_not_bought_again_and_the_rest_is_spent_on_trees():
-    rows, values = table()
-    earlier = classifier(epsilon=8.0, n_trees=None, max_depth=None).fit(rows, labels_of(values, 2))
-    model = classifier(epsilon=8.0, n_trees=None, max_depth=None, earlier_model=earlier).fit(rows, labels_of(values, 2))
+    planned = {"epsilon": 8.0, "n_trees": None, "max_depth": None}
+    earlier = classifier(**planned).fit(*of_two())
+    model = classifier(**planned, earlier_model=earlier).fit(*of_two())
     assert model.forest_.n_earlier == earlier.forest_.n_trees
     assert 7.99 < model.ledger_.spent <= 8
     kinds = {entry["label"] for entry in model.ledger_.entries()}
@@ -182,18 +187,15 @@ def test_a_model_of_numbers_elsewhere_is_left_and_another_range_is_found():
 def test_a_model_that_is_no_nearer_than_its_mean_is_left():
     rows, values = table()
     shuffled = np.random.default_rng(2).permutation(values)
-    earlier = regressor(max_depth=6).fit(rows, 1 - values)
-    assert regressor(earlier_model=earlier).fit(rows, values).forest_.n_earlier == 0
-    earlier = regressor(n_trees=1, max_depth=1).fit(rows, shuffled)
-    assert regressor(earlier_model=earlier).fit(rows, values).forest_.n_earlier == 0
+    for worse in (regressor(max_depth=6).fit(rows, 1 - values), regressor(n_trees=1, max_depth=1).fit(rows, shuffled)):
+        assert regressor(earlier_model=worse).fit(rows, values).forest_.n_earlier == 0
 
 
 # --- trees that add up ----------------------------------------------------------------------------------------------
 
 
 def test_a_single_tree_of_any_recipe_can_be_followed_and_trees_that_vote_cannot():
-    rows, values = table()
-    labels = labels_of(values, 2)
+    (rows, labels), (_, values) = of_two(), table()
     one = classifier(recipe="dong-2022", n_trees=1, epsilon=50.0).fit(rows, labels)
     model = classifier(earlier_model=one).fit(rows, labels)
     assert (model.forest_.n_earlier, model.forest_.link) == (1, "softmax")
@@ -214,13 +216,8 @@ def test_votes_of_any_size_are_kept_within_what_scores_can_be():
 
 
 def test_leaves_without_records_of_a_class_have_finite_votes():
-    forest = classifier(recipe="dong-2022", n_trees=1).fit(*_one_class()).forest_
+    forest = classifier(recipe="dong-2022", n_trees=1).fit(table()[0], np.full(N_ROWS, "no")).forest_
     assert np.isfinite(additive(replace(forest, shares=np.eye(2)[np.zeros(forest.n_nodes, dtype=int)])).votes).all()
-
-
-def _one_class():
-    rows, _ = table()
-    return rows, np.full(len(rows), "no")
 
 
 # --- what is refused, before anything is charged --------------------------------------------------------------------
@@ -234,11 +231,12 @@ def refused(model, error, match, given=None):
     assert not getattr(model, "ledger_", None) or model.ledger_.entries() == []
 
 
-def test_recipes_whose_trees_do_not_follow_one_another_refuse():
-    earlier = fitted()
-    refused(classifier(recipe="dong-2022", earlier_model=earlier), ParameterError, "cannot start from an earlier model")
-    published = classifier(recipe="dong-2022", variant="published", earlier_model=earlier)
-    refused(published, ParameterError, "starts from no earlier model")
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [({}, "cannot start from an earlier model"), ({"variant": "published"}, "starts from no earlier model")],
+)
+def test_recipes_whose_trees_do_not_follow_one_another_refuse(parameters, match):
+    refused(classifier(recipe="dong-2022", earlier_model=fitted(), **parameters), ParameterError, match)
 
 
 def test_steps_that_do_not_look_at_what_trees_get_wrong_refuse():
@@ -248,13 +246,8 @@ def test_steps_that_do_not_look_at_what_trees_get_wrong_refuse():
     model = classifier(recipe=recipe, earlier_model=fitted(), n_trees=None)
     refused(model, ParameterError, "Linear of recipe .* cannot follow")
     own = classifier(recipe=replace(recipe, stages=Sequential((Phase(1.0, 1),))), earlier_model=fitted(), n_trees=None)
-    assert own.fit(*_two()).forest_.n_earlier == 5
+    assert own.fit(*of_two()).forest_.n_earlier == 5
     assert own.privacy_.own_recipe
-
-
-def _two():
-    rows, values = table()
-    return rows, labels_of(values, 2)
 
 
 @pytest.mark.parametrize(
@@ -262,11 +255,7 @@ def _two():
     [
         ({"a": Numeric(0, 1)}, ["no", "yes"], "'b' is here not"),
         ({**FEATURES, "c": Numeric(0, 1)}, ["no", "yes"], "'c' is only here"),
-        (
-            {**FEATURES, "a": Numeric(0, 2)},
-            ["no", "yes"],
-            r"column 'a' is Numeric\(0, 1\), and in this schema Numeric\(0, 2\)",
-        ),
+        ({**FEATURES, "a": Numeric(0, 2)}, ["no", "yes"], r"'a' is Numeric\(0, 1\), and in this schema Numeric\(0, 2\)"),
         (FEATURES, ["yes", "no"], "the target is Classes"),
     ],
 )
@@ -277,8 +266,7 @@ def test_a_schema_that_says_something_else_is_refused_by_name(features, labels, 
 
 
 def test_a_model_of_another_task_is_refused():
-    rows, values = table()
-    refused(classifier(earlier_model=regressor().fit(rows, values)), SchemaError, "the target is Bounded")
+    refused(classifier(earlier_model=regressor().fit(*table())), SchemaError, "the target is Bounded")
 
 
 @pytest.mark.parametrize(
@@ -292,7 +280,7 @@ def test_copies_keep_a_path_and_a_frozen_model_and_a_lost_fit_is_refused(tmp_pat
     earlier = fitted()
     earlier.save(tmp_path / "earlier.dpf")
     for given in (str(tmp_path / "earlier.dpf"), tmp_path / "earlier.dpf", FrozenEstimator(earlier)):
-        assert clone(classifier(earlier_model=given)).fit(*_two()).forest_.n_earlier == 5
+        assert clone(classifier(earlier_model=given)).fit(*of_two()).forest_.n_earlier == 5
     refused(clone(classifier(earlier_model=earlier)), ParameterError, "FrozenEstimator")
 
 
@@ -315,8 +303,8 @@ def test_columns_may_come_in_another_order():
 
 def test_the_statement_says_what_a_record_in_both_tables_loses(tmp_path):
     first = fitted(epsilon=2.0, delta=1e-6)
-    second = classifier(epsilon=3.0, earlier_model=first).fit(*_two())
-    third = classifier(epsilon=0.5, delta=1e-6, earlier_model=second).fit(*_two())
+    second = classifier(epsilon=3.0, earlier_model=first).fit(*of_two())
+    third = classifier(epsilon=0.5, delta=1e-6, earlier_model=second).fit(*of_two())
     privacy = third.privacy_
     assert (privacy.epsilon, privacy.holds) == (third.ledger_.spent, True)
     assert [(part.epsilon, part.delta, part.holds) for part in privacy.earlier] == [
@@ -338,14 +326,14 @@ def test_the_statement_says_what_a_record_in_both_tables_loses(tmp_path):
 
 def test_a_model_without_guarantee_passes_that_on_and_no_budget_pays_for_it(tmp_path):
     seeded = fitted(epsilon=2.0, random_state=0)
-    model = classifier(epsilon=1.0, earlier_model=seeded).fit(*_two())
+    model = classifier(epsilon=1.0, earlier_model=seeded).fit(*of_two())
     assert not model.privacy_.holds
     assert "the earlier model that it starts from has no guarantee (a random_state was given" in model.privacy_.reasons[0]
     assert any("in the table of this fit alone loses at most epsilon = 1" in note for note in model.privacy_.notes)
     budget = Budget.open(tmp_path / "budget.db", dataset="a", epsilon=3.0)
     with pytest.raises(ParameterError, match="earlier model that it starts from has no guarantee"):
-        classifier(epsilon=1.0, earlier_model=seeded, budget=budget).fit(*_two())
-    sound = classifier(epsilon=1.0, earlier_model=fitted(epsilon=2.0), budget=budget).fit(*_two())
+        classifier(epsilon=1.0, earlier_model=seeded, budget=budget).fit(*of_two())
+    sound = classifier(epsilon=1.0, earlier_model=fitted(epsilon=2.0), budget=budget).fit(*of_two())
     assert sound.privacy_.holds
     assert budget.spent == sound.ledger_.spent
 
@@ -354,7 +342,7 @@ def test_a_model_without_guarantee_passes_that_on_and_no_budget_pays_for_it(tmp_
     "wrong", [{"epsilon": "nan"}, {"delta": 2}, {"unit": "year"}, {"holds": 1}, {"recipe": 3}, {"more": 0}]
 )
 def test_a_statement_whose_earlier_models_no_fit_has_is_refused(wrong):
-    content = classifier(epsilon=1.0, earlier_model=fitted(epsilon=2.0)).fit(*_two()).privacy_.to_dict()
+    content = classifier(epsilon=1.0, earlier_model=fitted(epsilon=2.0)).fit(*of_two()).privacy_.to_dict()
     assert Statement.from_dict(content).earlier[0].epsilon == 2.0
     content["earlier"][0] |= wrong
     with pytest.raises((ValueError, TypeError)):
@@ -363,7 +351,7 @@ def test_a_statement_whose_earlier_models_no_fit_has_is_refused(wrong):
 
 def test_what_weakens_the_promise_of_the_earlier_model_weakens_this_one():
     earlier = fitted(epsilon=2.0, delta=0.01)
-    model = classifier(epsilon=1.0, earlier_model=earlier).fit(*_two())
+    model = classifier(epsilon=1.0, earlier_model=earlier).fit(*of_two())
     assert earlier.privacy_.cautions
     assert model.privacy_.cautions == tuple(f"{each} (said of the earlier model)" for each in earlier.privacy_.cautions)
 
@@ -372,7 +360,7 @@ def test_persons_and_records_add_up_for_records():
     rows, values = table()
     people = {"groups": np.arange(N_ROWS) // 3}
     person = classifier(epsilon=2.0, max_rows_per_person=3).fit(rows, labels_of(values, 2), **people)
-    record = classifier(epsilon=1.0, earlier_model=person).fit(*_two())
+    record = classifier(epsilon=1.0, earlier_model=person).fit(*of_two())
     # Of three used rows a person, one row loses no more than the person, also if a sample is drawn.
     assert record.privacy_.in_all == (3.0, 0.0, "record")
     both = classifier(epsilon=1.0, max_rows_per_person=3, earlier_model=person).fit(rows, labels_of(values, 2), **people)
@@ -382,8 +370,8 @@ def test_persons_and_records_add_up_for_records():
 
 def test_a_learnt_list_is_that_of_the_earlier_model_and_needs_no_delta():
     schema = Schema(FEATURES | {"b": Categorical(learn=True)}, Classes(LABELS[2]))
-    earlier = DPForestClassifier(schema, epsilon=20.0, delta=1e-5).fit(*_two())
-    model = DPForestClassifier(schema, epsilon=20.0, earlier_model=earlier).fit(*_two())
+    earlier = DPForestClassifier(schema, epsilon=20.0, delta=1e-5).fit(*of_two())
+    model = DPForestClassifier(schema, epsilon=20.0, earlier_model=earlier).fit(*of_two())
     assert model.forest_.domain.lists == earlier.forest_.domain.lists
     assert {*model.forest_.domain.lists["b"]} == {"x", "y", "z"}
     assert "list of values" not in {entry["label"] for entry in model.ledger_.entries()}
@@ -392,7 +380,7 @@ def test_a_learnt_list_is_that_of_the_earlier_model_and_needs_no_delta():
 
 
 def test_counts_of_other_records_are_not_said_to_be_of_these(tmp_path):
-    model = classifier(epsilon=8.0, earlier_model=fitted(epsilon=8.0)).fit(*_two())
+    model = classifier(epsilon=8.0, earlier_model=fitted(epsilon=8.0)).fit(*of_two())
     model.save_report(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "earlier model" in page

@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from tests.support import naive
 from tests.support.strategies import recipe_of
 
@@ -72,15 +71,14 @@ def cost_of_values(steps):
     return naive.squared_errors([statistics])[0] / TARGET_STEPS**2
 
 
+def children(codes, rows, feature, side):
+    """Which rows are in each of both children."""
+    left = rows & np.isin(codes[feature], list(side))
+    return left, rows & ~left
+
+
 def cost_of(target_codes, codes, rows, feature, side, cost):
-    left = rows & np.isin(codes[feature], list(side))
-    return cost(target_codes[left]) + cost(target_codes[rows & ~left])
-
-
-def partition(codes, rows, feature, side):
-    """The rows of both children."""
-    left = rows & np.isin(codes[feature], list(side))
-    return frozenset([left.tobytes(), (rows & ~left).tobytes()])
+    return sum(cost(target_codes[own]) for own in children(codes, rows, feature, side))
 
 
 def check_node(forest, node, rows, reach, codes, target_codes, cost):
@@ -94,7 +92,7 @@ def check_node(forest, node, rows, reach, codes, target_codes, cost):
     assert any(feature == f and chosen in (side, set(held) - side) for f, side in splits)
     assert paid <= min(costs) + ROUNDING
     best = [split for split, c in zip(splits, costs, strict=True) if c <= min(costs) + ROUNDING]
-    return feature, chosen, len({partition(codes, rows, *split) for split in best}) == 1
+    return feature, chosen, len({frozenset(own.tobytes() for own in children(codes, rows, *split)) for split in best}) == 1
 
 
 def check_first_splits(forest, codes, target_codes, cost):
@@ -113,78 +111,20 @@ def check_first_splits(forest, codes, target_codes, cost):
     return n_certain
 
 
+@pytest.mark.parametrize("task", ["classes", "bounded target"])
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
-def test_first_splits_for_classes_are_those_of_an_exact_search(features):
+def test_first_splits_are_those_of_an_exact_search(features, task):
     n_certain = 0
     for seed in range(8):
         X, codes, domain, score = random_table(features, n_rows=120, seed=seed)
-        y = (score > 0.5).astype(int)
-        model = DPForestClassifier(Schema(features, Classes([0, 1])), epsilon=math.inf, recipe=recipe_of(depth=2))
-        forest = model.fit(X, y).forest_
-        assert [cuts.tolist() for cuts in forest.domain.cuts] == [cuts.tolist() for cuts in domain.cuts]
-        n_certain += check_first_splits(forest, codes, y, cost_of_classes)
+        if task == "classes":
+            y, cost, recipe = (score > 0.5).astype(int), cost_of_classes, recipe_of(depth=2)
+            model = DPForestClassifier(Schema(features, Classes([0, 1])), epsilon=math.inf, recipe=recipe).fit(X, y)
+        else:
+            y, cost = np.rint(score * TARGET_STEPS).astype(int), cost_of_values
+            recipe = recipe_of(depth=2, criterion=SquaredError(), leaf=TwoBinMean())
+            model = DPForestRegressor(Schema(features, Bounded(0, 1)), epsilon=math.inf, recipe=recipe).fit(X, score)
+        assert [cuts.tolist() for cuts in model.forest_.domain.cuts] == [cuts.tolist() for cuts in domain.cuts]
+        n_certain += check_first_splits(model.forest_, codes, y, cost)
     # Else the comparison would say little.
     assert n_certain >= 15
-
-
-@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
-def test_first_splits_for_a_bounded_target_are_those_of_an_exact_search(features):
-    recipe, n_certain = recipe_of(depth=2, criterion=SquaredError(), leaf=TwoBinMean()), 0
-    for seed in range(8):
-        X, codes, _, score = random_table(features, n_rows=120, seed=seed)
-        steps = np.rint(score * TARGET_STEPS).astype(int)
-        model = DPForestRegressor(Schema(features, Bounded(0, 1)), epsilon=math.inf, recipe=recipe)
-        n_certain += check_first_splits(model.fit(X, score).forest_, codes, steps, cost_of_values)
-    assert n_certain >= 15
-
-
-WHOLE = {name: Numeric(0, 5, integer=True) for name in "abcd"}
-
-
-def whole_numbers(seed, n_rows=150):
-    rng = np.random.default_rng(seed)
-    X = rng.integers(0, 6, size=(n_rows, 4)).astype(float)
-    noise = rng.normal(size=n_rows)
-    score = np.clip((X[:, seed % 4] + 0.5 * X[:, (seed + 1) % 4] + noise + 2) / 12, 0, 1)
-    return X, score
-
-
-def check_root(forest, X, sklearn_tree):
-    """Same feature, and the same rows on the same side."""
-    feature = int(forest.features[0])
-    child = forest.routes[forest.splits[0]][X[:, feature].astype(int)]
-    assert feature == sklearn_tree.feature[0]
-    assert (child == (X[:, feature] > sklearn_tree.threshold[0])).all()
-
-
-def is_unique(X, target_codes, cost):
-    """Whether the best cut is better than all others by more than rounding can hide."""
-    domain = Domain.of(Schema(WHOLE, Classes([0])), recipe_of().grid)
-    reach = [[True] * 6 + [False]] * 4
-    rows, codes = np.ones(len(X), dtype=bool), X.T.astype(int)
-    costs = sorted(cost_of(target_codes, codes, rows, *split, cost) for split in every_split(domain, reach))
-    return costs[1] > costs[0] + ROUNDING
-
-
-def test_the_root_split_for_classes_is_that_of_scikit_learn_where_the_best_is_unique():
-    n_compared = 0
-    for seed in range(10):
-        X, score = whole_numbers(seed)
-        y = (score > 0.5).astype(int)
-        if is_unique(X, y, cost_of_classes):
-            model = DPForestClassifier(Schema(WHOLE, Classes([0, 1])), epsilon=math.inf, recipe=recipe_of(depth=1))
-            check_root(model.fit(X, y).forest_, X, DecisionTreeClassifier(max_depth=1, random_state=0).fit(X, y).tree_)
-            n_compared += 1
-    assert n_compared >= 8
-
-
-def test_the_root_split_for_a_bounded_target_is_that_of_scikit_learn_where_the_best_is_unique():
-    recipe, n_compared = recipe_of(depth=1, criterion=SquaredError(), leaf=TwoBinMean()), 0
-    for seed in range(10):
-        X, score = whole_numbers(seed)
-        steps = np.rint(score * TARGET_STEPS).astype(int)
-        if is_unique(X, steps, cost_of_values):
-            model = DPForestRegressor(Schema(WHOLE, Bounded(0, 1)), epsilon=math.inf, recipe=recipe).fit(X, score)
-            check_root(model.forest_, X, DecisionTreeRegressor(max_depth=1, random_state=0).fit(X, score).tree_)
-            n_compared += 1
-    assert n_compared >= 8

@@ -21,30 +21,27 @@ from dpforest.growing.information import (
 # --- description length ---------------------------------------------------------------------------------------------
 
 
-def test_a_clear_cut_is_made_and_a_pure_part_is_not_cut_again():
+CUTS = {
     # S = (8, 8), S1 = (8, 0), S2 = (0, 8): gain 1, delta = (log2 15 + log2 7 - 2) / 16 = 0.294.
-    assert mdl_cuts(np.array([[5, 0], [3, 0], [0, 2], [0, 6]])) == [2]
-
-
-@pytest.mark.parametrize(("m", "cuts"), [(6, []), (7, [1])])
-def test_the_same_shares_are_cut_from_the_size_on_at_which_the_gain_reaches_the_description_length(m, cuts):
+    "a clear cut, and none of a pure part": ([[5, 0], [3, 0], [0, 2], [0, 6]], [2]),
     # S = (4m, 4m), S1 = (3m, m), S2 = (m, 3m): H(S) = 1, H(S1) = H(S2) = 0.8113, so the gain is 0.1887. By eq. 4.4
     # delta = (log2(8m - 1) + log2 7 - (2 - 2 * 0.8113 - 2 * 0.8113)) / 8m: 0.2001 for m = 6, 0.1756 for m = 7.
-    assert mdl_cuts(np.array([[3 * m, m], [m, 3 * m]])) == cuts
-
-
-def test_parts_are_cut_again():
+    "just too few": ([[18, 6], [6, 18]], []),
+    "just enough": ([[21, 7], [7, 21]], [1]),
     # First at 1: then the rest, (9, 20) with a pure last bin, is worth a cut by itself.
-    assert mdl_cuts(np.array([[0, 30], [20, 0], [0, 25]])) == [1, 2]
+    "parts are cut again": ([[0, 30], [20, 0], [0, 25]], [1, 2]),
+    "one class": ([[7, 0], [9, 0]], []),
+    "nothing": ([[0, 0], [0, 0]], []),
+    "next to nothing": ([[1, 0], [1, 0]], []),
+    "one bin": ([[50, 50]], []),
+    "the same shares": ([[10, 10], [20, 20]], []),
+    "a thousand classes": (np.repeat(np.eye(2, 1000, dtype=np.int64), 2, axis=0) * 5, [2]),
+}
 
 
-@pytest.mark.parametrize("table", [[[7, 0], [9, 0]], [[0, 0], [0, 0]], [[1, 0], [1, 0]], [[50, 50]], [[10, 10], [20, 20]]])
-def test_what_tells_nothing_is_not_cut(table):
-    assert mdl_cuts(np.array(table)) == []
-
-
-def test_a_thousand_classes_are_no_overflow():
-    assert mdl_cuts(np.repeat(np.eye(2, 1000, dtype=np.int64), 2, axis=0) * 5) == [2]
+@pytest.mark.parametrize(("table", "cuts"), CUTS.values(), ids=CUTS)
+def test_cuts_are_made_where_the_gain_reaches_the_description_length(table, cuts):
+    assert mdl_cuts(np.array(table)) == cuts
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support import naive
 from tests.support.encoded import opened
 from tests.support.strategies import FIXED, SEEDS, domains, random_codes, scored_counter
 from tests.support.targets import classes
@@ -18,7 +19,6 @@ from dpforest.growing.labelled import LEAST_LEAD, MOST_LEAD, additive, choose_ru
 from dpforest.mechanisms import Entropy
 from dpforest.parts.proposals import Menu
 from dpforest.privacy.accountants import make_accountant
-from dpforest.privacy.base import Bound
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
@@ -75,22 +75,15 @@ def most_right(domain, codes, labels, reach=None):
     return int(max(right)), int(max(majorities, default=0))
 
 
+def leaves_of(tree, codes):
+    return [naive.path(tree, 0, record)[-1] for record in codes.T]
+
+
 def chosen_right(tree, codes, labels):
     """The number of records that the label of their leaf gets right; all leaves have one."""
     leads = tree.votes[:, 1] - tree.votes[:, 0]
     assert (leads[tree.is_leaf] != 0).all()
     return int(((leads[leaves_of(tree, codes)] > 0) == (labels == 1)).sum())
-
-
-def leaves_of(tree, codes):
-    """The leaf of each record, one step at a time."""
-    places = []
-    for record in codes.T:
-        node = 0
-        while tree.first_children[node] >= 0:
-            node = int(tree.first_children[node] + tree.routes[tree.splits[node], record[tree.features[node]]])
-        places.append(node)
-    return np.array(places, dtype=int)
 
 
 # --- what is scored -------------------------------------------------------------------------------------------------
@@ -144,60 +137,6 @@ def test_the_score_of_a_cut_is_the_number_of_records_on_their_side_of_it_and_bot
     found = cut_scores(step, opened(counter.count_leads(width, n_bins)))
     assert found.shape == (n_bins // step,)
     assert found.tolist() == right_by_cuts(labels.tolist(), halves.tolist(), width, n_bins, step)
-
-
-@FIXED
-@given(st.integers(0, 12), SEEDS)
-def test_away_from_borders_a_cut_divides_the_classes_of_a_score_exactly(n_records, seed):
-    rng, width, n_bins = np.random.default_rng(seed), 8, 16
-    scores, labels = 2 * rng.integers(-70, 70, n_records) + 1, rng.integers(0, 2, n_records)
-    counts = opened(scored_counter(TWO, labels, np.stack([-scores, 0 * scores], axis=1)).count_leads(width, n_bins))
-    borders = [-math.inf, *((k - n_bins // 2) * width for k in range(1, n_bins))]
-    assert cut_scores(1, counts).tolist() == [int(((scores >= border) == (labels == 1)).sum()) for border in borders]
-
-
-def all_tables(n_features, most):
-    """All tables of a few records of two codes a feature and two classes."""
-    records = list(itertools.product(*[range(2)] * n_features, range(2)))
-    for n_records in range(most + 1):
-        for table in itertools.combinations_with_replacement(records, n_records):
-            yield np.array(table, dtype=np.int64).reshape(-1, n_features + 1), np.array(records)
-
-
-def test_an_added_record_raises_every_score_of_a_rule_by_nothing_or_one():
-    domain = Domain.of(Schema({"a": Numeric(0, 2), "b": Categorical([0, 1])}, TWO), Grid(2))
-    candidates, moves = proposed(domain), set()
-
-    def scores_of(table):
-        counts = np.zeros((1, domain.total_codes, 2), dtype=np.int64)
-        for *codes, label in table.tolist():
-            for feature, code in enumerate(codes):
-                counts[0, domain.offsets[feature] + code, label] += 1
-        return labelled_scores(candidates, domain.offsets, True, counts)
-
-    for table, records in all_tables(2, 3):
-        before = scores_of(table)
-        for record in records:
-            move = scores_of(np.vstack([table, record])) - before
-            moves |= {*move.ravel().tolist()}
-    assert moves == {0, 1}
-
-
-def test_an_added_record_raises_every_score_of_a_cut_by_nothing_or_one():
-    n_bins, records = 4, list(itertools.product(range(4), range(2)))
-    for n_records in range(4):
-        for table in itertools.combinations_with_replacement(records, n_records):
-            counts = np.zeros((n_bins, 2), dtype=np.int64)
-            for place in table:
-                counts[place] += 1
-            before = cut_scores(1, counts)
-            for place in records:
-                more = counts.copy()
-                more[place] += 1
-                move = cut_scores(1, more) - before
-                assert {*move.tolist()} <= {0, 1}
-                # A record is right on one side of its own score.
-                assert np.abs(np.diff(move)).sum() <= 1
 
 
 # --- what is chosen -------------------------------------------------------------------------------------------------
@@ -257,19 +196,6 @@ def test_a_side_of_one_class_is_labelled_so_even_if_the_split_above_has_used_up_
             assert rule.odds == pytest.approx(2 * math.atanh(MOST_LEAD))
 
 
-@pytest.mark.parametrize("label", [0, 1])
-@pytest.mark.parametrize("depth", [1, 2])
-def test_where_all_records_are_of_one_class_all_leaves_say_so(depth, label):
-    domain = Domain.of(Schema(FOUR, TWO), Grid(4))
-    codes = random_codes(domain, 50, np.random.default_rng(2))
-    labels = np.full(50, label)
-    rule = choose(domain, codes, labels, [0], depth)
-    assert chosen_right(rule.tree, codes, labels) == 50
-    if depth == 1:
-        assert rule.tree.n_nodes == 1
-    assert rule.odds == pytest.approx(2 * math.atanh(MOST_LEAD))
-
-
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_cut_that_gets_more_records_right_than_any_tree_wins(depth):
     domain = Domain.of(Schema(FOUR, TWO), Grid(4))
@@ -326,21 +252,6 @@ def test_a_rule_costs_what_it_was_given_whatever_wins(depth, cuts, wins, delta):
     entries = gate.ledger.entries()
     # A cut leaves no levels to grow.
     assert len(entries) == (2 if wins == "cut" else depth + 1)
-
-
-def test_choices_of_a_rule_are_monotone_of_width_one():
-    stated = []
-
-    class Watching(Gate):
-        def select(self, scores, valid, bound, *rest):
-            stated.append(bound)
-            return super().select(scores, valid, bound, *rest)
-
-    domain = Domain.of(Schema(FOUR, TWO), Grid(4))
-    codes = random_codes(domain, 30, np.random.default_rng(7))
-    gate = Watching(Ledger(make_accountant(1.0, 0.0)), Entropy(2))
-    choose(domain, codes, codes[0] % 2, [0], 2, gate)
-    assert stated == [Bound(0, 1)] * 2
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, math.inf])

@@ -6,12 +6,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.support import naive
 from tests.support.encoded import opened
-from tests.support.steps import CONSTANT, GRID, gate_of, recipe_with, run_steps, spent_on
+from tests.support.steps import CONSTANT, GRID, gate_of, plain_sums, recipe_with, run_steps, spent_on
 from tests.support.strategies import random_codes
 from tests.support.targets import classes
 
-from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
+from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.errors import SchemaError
 from dpforest.forest.tree import SCORE_STEPS
 from dpforest.growing import linear
@@ -30,8 +31,10 @@ from dpforest.growing.linear import (
     n_full,
     rarity,
 )
+from dpforest.growing.order import Order
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.mechanisms import Entropy
+from dpforest.parts.leaves import NoisyCounts
 from dpforest.privacy.base import Blocks, Bound
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import MOST_WEIGHT, AllTrees
@@ -56,10 +59,13 @@ NUMBERS = {f"x{k}": Numeric(0, 1) for k in range(4)}
 MIXED = {"x": Numeric(0, 1), "free": Numeric(), "flag": Categorical([0, 1]), "city": Categorical(["a", "b", "c"])}
 SCORE = Linear(0.5, looks=(0.3, 0.3), choice=0.4, categories=True)
 RULE = Linear(0.5, looks=(0.3, 0.1), choice=0.5, least_signal=0.5, categories=True, rule_depth=2)
+STEPS_OF_FITS = {"score": SCORE, "two levels": RULE, "one level": replace(RULE, rule_depth=1), "order": Order(0.5)}
+EVERY_STEP = pytest.mark.parametrize("step", STEPS_OF_FITS.values(), ids=STEPS_OF_FITS)
+DELTAS = pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 
 
-def domain_of(features, grid=GRID):
-    return Domain.of(Schema(features, TWO), grid)
+def domain_of(features, grid=GRID, n_classes=2):
+    return Domain.of(Schema(features, classes(n_classes)), grid)
 
 
 def with_learnt_cuts(domain, feature=0):
@@ -79,19 +85,6 @@ def looks_of(fit):
 
 def accuracy(fit):
     return float((fit.forest.predict(fit.codes).argmax(axis=1) == fit.labels).mean())
-
-
-def sums_of_votes(forest, codes):
-    """Votes of all trees for each record, followed one step at a time, in steps ``(n_records, 2)``."""
-    sums = np.zeros((codes.shape[1], 2))
-    for root in np.flatnonzero(forest.parents < 0):
-        for record in range(codes.shape[1]):
-            node = int(root)
-            while forest.first_children[node] >= 0:
-                route = forest.routes[forest.splits[node]]
-                node = int(forest.first_children[node] + route[codes[forest.features[node], record]])
-            sums[record] += forest.votes[node]
-    return SCORE_STEPS * sums
 
 
 def linear_table(n_records, n_features, shift, seed, n_values=7):
@@ -185,16 +178,15 @@ def test_the_weights_of_classes_balance_them_and_the_larger_is_the_most(prior):
     assert weights[int(prior > 0)] == round(MOST_WEIGHT * math.exp(-abs(prior)))
 
 
-@pytest.mark.parametrize(("prior", "share"), [(0.0, 0.5), (math.log(0.01 / 0.99), 0.01), (math.log(0.2 / 0.8), 0.2)])
+@pytest.mark.parametrize(
+    ("prior", "share"),
+    [(0.0, 0.5), *((math.log(share / (1 - share)), share) for share in (0.01, 0.2))]
+    # Of what is said to be next to impossible, by a finite factor.
+    + [(prior, 1 / (1 + math.exp(30))) for prior in (30.0, 800.0, 1e300, math.inf)],
+)
 def test_how_rare_the_rarer_class_is_follows_from_the_log_odds_of_either(prior, share):
     assert rarity(prior) == pytest.approx(share, rel=1e-12)
     assert rarity(-prior) == rarity(prior)
-
-
-@pytest.mark.parametrize("prior", [30.0, 800.0, 1e300, math.inf])
-def test_a_class_that_is_said_to_be_next_to_impossible_is_rare_by_a_finite_factor(prior):
-    for each in (prior, -prior):
-        assert rarity(each) == 1 / (1 + math.exp(30))
 
 
 def test_records_of_full_weight_are_all_if_classes_balance_and_about_the_rare_ones_if_not():
@@ -215,17 +207,6 @@ def counts_of(domain, codes, labels):
     counter = MemoryCounter(codes.astype(domain.dtype), np.asarray(labels, dtype=np.int64), domain, TWO)
     counter.deal(AllTrees(1), Entropy(0))
     return opened(counter.count_codes(0, np.ones((1, domain.n_features), dtype=bool)))
-
-
-def plain_sums(maps, weights, codes, labels):
-    found = []
-    for feature, table in maps:
-        for number in range(table.shape[1]):
-            total = 0
-            for code, label in zip(codes[feature].tolist(), labels, strict=True):
-                total += (1 if label else -1) * int(weights[label]) * int(table[code, number])
-            found.append(total)
-    return found
 
 
 @pytest.mark.parametrize("n_records", [0, 1, 30])
@@ -261,7 +242,7 @@ def test_an_added_record_moves_each_block_by_at_most_the_steps_times_the_weight_
     assert (most == STEPS * MOST_WEIGHT).all()
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+@DELTAS
 def test_a_look_hands_over_the_sums_and_states_the_steps_times_the_largest_weight(delta):
     domain, rng = domain_of(MIXED), np.random.default_rng(2)
     codes, labels = random_codes(domain, 50, rng), rng.integers(0, 2, 50)
@@ -282,7 +263,7 @@ def run_of(gate):
     return SimpleNamespace(gate=gate)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+@DELTAS
 @pytest.mark.parametrize("prior", [0.0, 1.3, -4.0])
 def test_an_added_record_raises_the_score_of_a_slope_by_nothing_to_the_most_weight(prior, delta):
     weights, leads, most = class_weights(prior), np.zeros((N_BINS, 2), dtype=np.int64), 0
@@ -343,21 +324,27 @@ def test_without_noise_the_slope_and_the_cut_that_divide_the_classes_are_chosen(
 # --- whole steps ----------------------------------------------------------------------------------------------------
 
 
+def leads_of(scores):
+    """How far the score of each class is above that of the first, in whole steps."""
+    return np.rint(scores - scores[:, :1]).astype(int)
+
+
 @pytest.mark.parametrize("epsilon", [0.5, 5.0, math.inf])
-@pytest.mark.parametrize("step", [SCORE, RULE, replace(RULE, rule_depth=1)], ids=["score", "two levels", "one level"])
+@EVERY_STEP
 @pytest.mark.parametrize("table", ["line", "wide", "one code"])
 def test_scores_of_records_are_the_votes_of_the_released_forest(table, step, epsilon):
-    domain, rng = domain_of(MIXED), np.random.default_rng(5)
+    n_classes = 4 if isinstance(step, Order) else 2
+    domain, rng = domain_of(MIXED, n_classes=n_classes), np.random.default_rng(5)
     codes = random_codes(domain, 120, rng)
     labels = {
         "line": codes[0] + codes[1] + rng.integers(0, 3, 120) > 6,
         "wide": np.abs(codes[0] - 2.5) > 1,
         "one code": (codes[3] == 1) ^ (rng.random(120) < 0.1),
-    }[table].astype(int)
-    for seed in range(3):
-        fit = run_steps((CONSTANT, step, Phase(0.4, 2)), domain, codes, labels, epsilon, seed=seed)
-        assert np.isfinite(fit.forest.votes).all()
-        np.testing.assert_array_equal(fit.counter._scores.T, sums_of_votes(fit.forest, codes))
+    }[table] + 2 * (codes[2] % 2) * (n_classes > 2)
+    fit = run_steps((CONSTANT, step, Phase(0.4, 2)), domain, codes, labels, epsilon, seed=7, n_classes=n_classes)
+    votes = SCORE_STEPS * np.array([naive.votes(fit.forest, record) for record in codes.T])
+    assert np.isfinite(votes).all()
+    np.testing.assert_array_equal(leads_of(fit.counter._scores.T), leads_of(votes))
 
 
 @pytest.mark.parametrize("step", [SCORE, RULE], ids=["score", "rule"])
@@ -377,27 +364,22 @@ def test_before_the_choice_records_have_the_score_of_the_direction_within_the_bi
     assert 0 < np.abs(seen[0]).max() <= LARGEST * SCORE_STEPS + domain.n_features + 1
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
-def test_where_the_first_look_is_clear_the_second_is_at_the_same_map_and_the_classes_are_told(delta):
-    domain = domain_of({f"x{k}": Numeric(0, 1) for k in range(6)})
-    codes, labels = linear_table(1_000, 6, 1.0, seed=7)
+LINE, WIDE = linear_table(1_000, 4, 1.2, seed=7), wide_table(2_000, 4, seed=8)
+
+
+@DELTAS
+@pytest.mark.parametrize(
+    # Where one class is wider, the first look is pure noise, which is hardly ever this far above itself.
+    ("table", "least", "second"),
+    [(LINE, SCORE.least_signal, "second look"), (WIDE, 10.0, "even look")],
+    ids=["line", "wide"],
+)
+def test_the_second_look_is_at_the_map_that_tells_the_classes(table, least, second, delta):
+    step = replace(SCORE, share=0.9, least_signal=least)
     for seed in range(3):
-        fit = run_steps((CONSTANT, replace(SCORE, share=0.9)), domain, codes, labels, 4.0, delta, seed)
-        assert looks_of(fit) == ["first look", "second look"]
+        fit = run_steps((CONSTANT, step), domain_of(NUMBERS), *table, 4.0, delta, seed)
+        assert looks_of(fit) == ["first look", second]
         assert accuracy(fit) > 0.8
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
-def test_where_one_class_is_wider_the_second_look_is_at_the_even_map_and_tells_it(delta):
-    domain = domain_of(NUMBERS)
-    codes, labels = wide_table(2_000, 4, seed=8)
-    # The first look is pure noise, which is hardly ever this far above itself.
-    step, looks = replace(SCORE, share=0.9, least_signal=10.0), []
-    for seed in range(3):
-        fit = run_steps((CONSTANT, step), domain, codes, labels, 4.0, delta, seed)
-        looks.append(looks_of(fit))
-        assert accuracy(fit) > 0.9
-    assert looks == [["first look", "even look"]] * 3
 
 
 def test_the_second_look_follows_from_the_least_signal():
@@ -438,22 +420,27 @@ def test_a_rule_of_one_feature_is_found_beside_a_score():
 # --- charges, files and small tables --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
-@pytest.mark.parametrize("step", [SCORE, RULE, replace(RULE, rule_depth=1)], ids=["score", "two levels", "one level"])
-def test_a_step_spends_at_most_its_share_and_nearly_all_of_it(step, delta):
-    domain, rng = domain_of(MIXED), np.random.default_rng(11)
-    codes = random_codes(domain, 100, rng)
-    for seed in range(4):
-        fit = run_steps((CONSTANT, step, Phase(0.4, 2)), domain, codes, codes[0] % 2, 0.7, delta, seed)
-        spent = fit.gate.ledger.spent
-        assert spent <= 0.7
-        assert spent > 0.69
+@DELTAS
+@EVERY_STEP
+@pytest.mark.parametrize("n_records", [0, 1, 2, 100])
+def test_fits_of_any_number_of_records_are_finite_and_spend_nearly_all_and_no_more(n_records, step, delta):
+    n_classes = 3 if isinstance(step, Order) else 2
+    domain = domain_of(MIXED, n_classes=n_classes)
+    for seed, epsilon in enumerate((0.05, 0.7) if delta else (0.001, 0.7, math.inf)):
+        codes = random_codes(domain, n_records, np.random.default_rng(seed))
+        labels = np.arange(n_records) % n_classes
+        fit = run_steps((CONSTANT, step, Phase(0.4, 2)), domain, codes, labels, epsilon, delta, seed, n_classes)
+        assert np.isfinite(fit.forest.votes).all()
+        shares = fit.forest.predict(random_codes(domain, 20, np.random.default_rng(0)))
+        assert (shares >= 0).all()
+        assert np.isfinite(shares).all()
+        assert math.isinf(epsilon) or 0.98 * epsilon < fit.gate.ledger.spent <= epsilon
 
 
 SMALL_LOOKS = Linear(0.5, looks=(0.05, 0.05), choice=0.1)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+@DELTAS
 def test_where_no_feature_has_a_map_the_trees_have_what_the_score_leaves(delta):
     domain, rng = domain_of({"only": Categorical(["a"]), "city": Categorical(["a", "b", "c"])}), np.random.default_rng(14)
     codes = random_codes(domain, 100, rng)
@@ -483,35 +470,6 @@ def rows_of(features, n_rows, seed):
     for index, column in enumerate(columns):
         X[:, index] = column
     return X, rng.choice(["no", "yes"], n_rows)
-
-
-@pytest.mark.parametrize("step", [SCORE, RULE], ids=["score", "rule"])
-def test_a_model_with_a_score_is_the_same_after_saving_and_loading(step, tmp_path):
-    X, y = rows_of(MIXED, 200, seed=1)
-    model = model_of(MIXED, step).fit(X, y)
-    model.save(tmp_path / "model.json")
-    other = load_model(tmp_path / "model.json")
-    np.testing.assert_array_equal(model.predict_proba(X), other.predict_proba(X))
-    assert other.ledger_.entries() == model.ledger_.entries()
-    assert other.ledger_.spent <= 1.0
-    X[:5] = None
-    np.testing.assert_array_equal(model.predict_proba(X[:9]), other.predict_proba(X[:9]))
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
-@pytest.mark.parametrize("step", [SCORE, RULE, replace(RULE, rule_depth=1)], ids=["score", "two levels", "one level"])
-@pytest.mark.parametrize("n_records", [0, 1, 2])
-def test_next_to_no_records_fit(n_records, step, delta):
-    domain = domain_of(MIXED)
-    for epsilon in (0.05, 1.0) if delta else (0.001, 1.0, math.inf):
-        for seed in range(4):
-            codes = random_codes(domain, n_records, np.random.default_rng(seed))
-            labels = np.arange(n_records) % 2
-            fit = run_steps((CONSTANT, step, Phase(0.4, 1)), domain, codes, labels, epsilon, delta, seed)
-            assert np.isfinite(fit.forest.votes).all()
-            shares = fit.forest.predict(random_codes(domain, 20, np.random.default_rng(0)))
-            assert np.isfinite(shares).all()
-            assert (shares >= 0).all()
 
 
 SMALL = {
@@ -547,14 +505,14 @@ def test_without_noise_sums_that_vanish_give_finite_votes(step):
         assert np.isfinite(fit.forest.votes).all()
 
 
-def test_a_score_is_for_two_classes():
-    step = Sequential((CONSTANT, SCORE))
-    assert step.accepts(classes(2))
-    assert not step.accepts(classes(3))
-    assert not step.accepts(Bounded(0, 1))
-    three = Schema(NUMBERS, classes(3))
-    with pytest.raises(SchemaError):
-        DPForestClassifier(three, 1.0, recipe=recipe_with(CONSTANT, SCORE)).fit(np.zeros((3, 4)), [0, 1, 2])
+@pytest.mark.parametrize(("step", "fits"), [(SCORE, {2}), (Order(0.5), {3, 4, 10})], ids=["score", "order"])
+def test_a_score_is_for_two_classes_and_an_order_for_more(step, fits):
+    stages = Sequential((CONSTANT, step))
+    assert {n for n in (1, 2, 3, 4, 10) if stages.accepts(classes(n))} == fits
+    assert not stages.accepts(Bounded(0, 1))
+    wrong = classes(3 if fits == {2} else 2)
+    with pytest.raises(SchemaError, match="Sequential"):
+        recipe_with(CONSTANT, step, leaf=NoisyCounts()).check(Schema(NUMBERS, wrong))
 
 
 def test_where_no_feature_has_a_map_the_rule_has_all_of_the_budget():

@@ -12,7 +12,7 @@ from tests.support.strategies import recipe_of
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, get_recipe
 from dpforest.errors import ParameterError
-from dpforest.growing.choosing import FeatureFirst, Medians
+from dpforest.growing.choosing import Medians
 from dpforest.parts.allocation import Uniform
 from dpforest.parts.criteria import Balance, GiniCount, Mixture
 from dpforest.parts.proposals import Menu, Thresholds
@@ -97,15 +97,6 @@ def test_without_noise_the_error_decides_between_medians_that_are_nearly_as_even
     model = DPForestRegressor(schema, math.inf, recipe="consul-2020", recipe_params={"part": False}, n_trees=1, max_depth=1)
     forest = model.fit(np.array([a, b], dtype=float).T, 0.2 * a).forest_
     assert forest.features[0] == 0
-
-
-@pytest.mark.parametrize("choose", [None, FeatureFirst(), Medians(), Medians(jointly=True)], ids=str)
-def test_distinct_roots_are_distinct_whatever_the_way_of_choosing(choose):
-    X, y = table(200, 2)
-    recipe = recipe_of(choose=choose, distinct_roots=True, n_trees=4, depth=1)
-    for epsilon in (math.inf, 5.0):
-        model = DPForestClassifier(Schema(FEATURES, Classes([0, 1])), epsilon, recipe=recipe, random_state=0).fit(X, y)
-        assert sorted(model.forest_.features[:4].tolist()) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(("weight", "parts"), [(1, (1, 1)), (0.5, (2, 1)), (3, (1, 3)), (0.3, (64, 19))])

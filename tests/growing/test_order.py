@@ -1,25 +1,24 @@
 """The order of several classes: what its look is at and costs, how far a record moves it, and what its trees add."""
 
+import itertools
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.support import naive
 from tests.support.encoded import facts_about, random_table, with_one_more
-from tests.support.replay import assert_same_release, check_neighbours, train
-from tests.support.steps import CONSTANT, GRID, gate_of, recipe_with, run_steps, spent_on
+from tests.support.replay import train
+from tests.support.steps import CONSTANT, GRID, gate_of, plain_sums, recipe_with, run_steps, spent_on
 from tests.support.strategies import THREE, mixed_table, random_codes
-from tests.support.targets import NUMBER, classes
+from tests.support.targets import classes
 
 from dpforest import Categorical, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.audit.replay import unpaid_moves
-from dpforest.errors import ParameterError, SchemaError
+from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS
-from dpforest.growing import linear
 from dpforest.growing.linear import STEPS, Linear, class_weights, linear_maps
 from dpforest.growing.order import MOST, USUAL, Order
-from dpforest.growing.sequential import Phase, Run, Sequential
+from dpforest.growing.sequential import Phase, Run
 from dpforest.parts.leaves import NoisyCounts
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Blocks
@@ -56,17 +55,11 @@ def commonest_of(forest):
     return best, math.log((sums[best] + 1) / (math.fsum(sums) - sums[best] + 1))
 
 
-def plain_sums(domain, commonest, odds, codes, labels):
+def sums_of_order(domain, commonest, odds, codes, labels):
     """The sums of maps over records of the commonest class less those over all others, weighted."""
-    others, own = class_weights(odds).tolist()
-    found = []
-    for feature, table in linear_maps(domain, GRID, True):
-        for number in range(table.shape[1]):
-            total = 0
-            for code, label in zip(codes[feature].tolist(), labels.tolist(), strict=True):
-                total += (own if label == commonest else -others) * int(table[code, number])
-            found.append(total)
-    return found
+    return plain_sums(
+        linear_maps(domain, GRID, True), class_weights(odds), codes, (labels == commonest).astype(int).tolist()
+    )
 
 
 def trees_of_order(forest, n_before=1):
@@ -94,7 +87,7 @@ def test_the_look_is_at_the_commonest_class_against_the_rest_and_states_the_step
     assert commonest == n_classes - 1
     ((values, blocks),) = fit.gate.joint
     assert np.issubdtype(values.dtype, np.integer)
-    assert values.tolist() == plain_sums(domain, commonest, odds, codes, labels)
+    assert values.tolist() == sums_of_order(domain, commonest, odds, codes, labels)
     assert class_weights(odds).max() == MOST_WEIGHT
     assert blocks == Blocks((1, 1, 1, 3), STEPS * MOST_WEIGHT)
 
@@ -105,7 +98,7 @@ def test_which_class_is_the_commonest_is_what_was_released_of_it():
     for seed in range(12):
         fit = run_steps((CONSTANT, ORDER), domain, codes, labels, 0.2, seed=seed, n_classes=3)
         commonest, odds = commonest_of(fit.forest)
-        assert fit.gate.joint[0][0].tolist() == plain_sums(domain, commonest, odds, codes, labels)
+        assert fit.gate.joint[0][0].tolist() == sums_of_order(domain, commonest, odds, codes, labels)
         found.add(commonest)
     assert found == {0, 1, 2}
 
@@ -145,105 +138,22 @@ def test_where_no_feature_has_a_map_all_of_the_amount_is_left_and_nothing_is_ask
     assert run.gate.ledger.total == 0.3
 
 
-def test_where_no_feature_has_a_map_later_trees_have_all_of_the_budget():
-    domain = domain_of(NO_MAP)
-    codes, labels = table_of(domain, 40, 3, seed=5)
-    fit = run_steps((CONSTANT, ORDER, Phase(0.4, 2)), domain, codes, labels, 1.0, n_classes=3)
-    assert spent_on(fit, "order") == []
-    assert math.fsum(spent_on(fit, "tree 2", "tree 3")) == pytest.approx(0.9)
-    assert fit.gate.ledger.spent == pytest.approx(1.0)
-
-
-def test_an_order_is_for_more_than_two_classes():
-    stages = Sequential((TREE, ORDER))
-    assert all(stages.accepts(classes(n_classes)) and ORDER.accepts(classes(n_classes)) for n_classes in (3, 4, 10))
-    for target in (classes(1), classes(2), NUMBER):
-        assert not ORDER.accepts(target)
-        assert not stages.accepts(target)
-    with pytest.raises(SchemaError, match="Sequential"):
-        recipe_with(TREE, ORDER, leaf=NoisyCounts()).check(Schema(MIXED, classes(2)))
-    recipe_with(TREE, ORDER, leaf=NoisyCounts()).check(Schema(MIXED, classes(3)))
-
-
-# --- one more record ------------------------------------------------------------------------------------------------
-
-
-def orders_of(features=AT_ENDS, n_classes=4):
-    """A recipe with an order between a constant and a tree that chooses its splits, and a schema for it."""
-    return recipe_with(CONSTANT, ORDER, Phase(0.4, 1), leaf=NoisyCounts()), Schema(features, classes(n_classes))
-
-
-def fits_with_one_more(schema, recipe, seed, delta, n_rows=30):
-    """A fit, and with its releases those on the table with one more record: of each class and any code."""
-    domain, codes, labels = random_table(schema, recipe.grid, n_rows, seed)
-    one = train(recipe, schema, codes, labels, seed=seed, delta=delta)
-    for code in range(int(domain.n_codes.max())):
-        for label in range(schema.target.n_values):
-            more = with_one_more(codes, labels, np.minimum(code, domain.n_codes - 1), label)
-            yield one, train(recipe, schema, *more, one.queries, seed, delta)
-
-
-def look_of(fit):
-    return next(query for query in fit.queries if query.label == "linear: order")
-
-
 @DELTAS
 def test_an_added_record_moves_each_block_by_at_most_the_unit_and_some_record_by_that(delta):
-    recipe, schema = orders_of()
-    most = np.zeros(len(AT_ENDS), dtype=int)
-    for one, two in fits_with_one_more(schema, recipe, seed=1, delta=delta):
+    recipe, schema = recipe_with(CONSTANT, ORDER, Phase(0.4, 1), leaf=NoisyCounts()), Schema(AT_ENDS, classes(4))
+    domain, codes, labels = random_table(schema, recipe.grid, 30, seed=1)
+    one, most = train(recipe, schema, codes, labels, seed=1, delta=delta), np.zeros(len(AT_ENDS), dtype=int)
+    for code, label in itertools.product(range(int(domain.n_codes.max())), range(4)):
+        more = with_one_more(codes, labels, np.minimum(code, domain.n_codes - 1), label)
+        two = train(recipe, schema, *more, one.queries, 1, delta)
         assert unpaid_moves(one, two) == []
-        before, after = look_of(one), look_of(two)
+        before, after = (next(query for query in fit.queries if query.label == "linear: order") for fit in (one, two))
         assert before.stated == after.stated == Blocks((1, 1, 3), STEPS * MOST_WEIGHT)
-        move = np.split(after.values - before.values, [1, 2])
-        most = np.maximum(most, [np.abs(block).sum() for block in move])
+        most = np.maximum(most, [np.abs(block).sum() for block in np.split(after.values - before.values, [1, 2])])
     assert most.tolist() == [STEPS * MOST_WEIGHT] * 3
 
 
-@DELTAS
-def test_an_order_that_understates_what_a_record_moves_by_a_tenth_is_found(delta, monkeypatch):
-    monkeypatch.setattr(linear, "Blocks", lambda sizes, l1: Blocks(sizes, l1 * 9 // 10))
-    recipe, schema = orders_of()
-    found = [each for pair in fits_with_one_more(schema, recipe, seed=1, delta=delta) for each in unpaid_moves(*pair)]
-    assert {"bound"} <= {finding.kind for finding in found} <= {"bound", "charge", "loss"}
-    assert any("order" in str(finding) for finding in found)
-
-
-@DELTAS
-def test_with_the_same_releases_one_more_record_moves_only_what_an_order_paid_for(delta):
-    recipe, schema = orders_of(MIXED, 3)
-    moved = [label for seed in range(3) for label in check_neighbours(recipe, schema, seed, n_rows=60, delta=delta)]
-    assert {"leaves", "linear: order"} <= set(moved)
-
-
-def test_with_the_same_releases_an_order_does_not_depend_on_its_table():
-    recipe, schema = orders_of(MIXED, 3)
-    _, codes, labels = random_table(schema, recipe.grid, 80, seed=1)
-    one = train(recipe, schema, codes, labels)
-    for n_rows, seed in [(80, 2), (1, 3), (0, 4)]:
-        _, other_codes, others = random_table(schema, recipe.grid, n_rows, seed)
-        assert_same_release(one, train(recipe, schema, other_codes, 2 - others, one.queries))
-
-
 # --- its trees ------------------------------------------------------------------------------------------------------
-
-
-def leads_of(scores):
-    """How far the score of each class is above that of the first, in whole steps."""
-    return np.rint(scores - scores[:, :1]).astype(int)
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 5.0, math.inf])
-@pytest.mark.parametrize("n_classes", [3, 4, 5, 6])
-@pytest.mark.parametrize("later", [(), (Phase(0.4, 2),)], ids=["last", "before trees"])
-def test_scores_of_records_are_the_votes_of_the_released_forest(later, n_classes, epsilon):
-    domain = domain_of(MIXED, n_classes)
-    codes, labels = table_of(domain, 120, n_classes, seed=6)
-    for seed in range(3):
-        fit = run_steps((TREE, ORDER, *later), domain, codes, labels, epsilon, seed=seed, n_classes=n_classes)
-        votes = SCORE_STEPS * np.array([naive.votes(fit.forest, record) for record in codes.T.tolist()])
-        np.testing.assert_array_equal(np.rint(SCORE_STEPS * fit.forest.vote(codes)), np.rint(votes))
-        np.testing.assert_array_equal(leads_of(fit.counter._scores.T), leads_of(votes))
 
 
 @pytest.mark.parametrize("steps", [(ORDER,), (ORDER, TREE), (Linear(0.2, (0.3, 0.3), 0.4), ORDER)])
@@ -321,22 +231,6 @@ def test_few_records_of_many_features_are_ordered_with_noise(delta):
         fit = run_steps((CONSTANT, replace(ORDER, share=0.9)), domain, codes, labels, 2.0, delta, seed, n_classes=4)
         found.append(chance_of_order(fit.forest.predict(codes)[:, 2], labels == 2))
     assert min(found) > 0.7
-
-
-# --- small tables and files -----------------------------------------------------------------------------------------
-
-
-@DELTAS
-@pytest.mark.parametrize("n_records", [0, 1, 2])
-def test_next_to_no_records_are_ordered(n_records, delta):
-    domain = domain_of(MIXED)
-    for epsilon in (0.05, 1.0) if delta else (0.001, 1.0, math.inf):
-        for seed in range(4):
-            codes, labels = table_of(domain, n_records, 3, seed)
-            fit = run_steps((TREE, ORDER, Phase(0.3, 1)), domain, codes, labels, epsilon, delta, seed, n_classes=3)
-            assert np.isfinite(fit.forest.votes).all()
-            shares = fit.forest.predict(random_codes(domain, 20, np.random.default_rng(0)))
-            assert np.isfinite(shares).all()
 
 
 def test_few_rows_of_three_classes_have_an_order_and_are_the_same_after_saving_and_loading(tmp_path):

@@ -1,4 +1,4 @@
-"""Weights of trees and features by out-of-bag errors are the equations of the paper."""
+"""Trees are weighed or dropped by their errors on held-out records as the papers print it."""
 
 import itertools
 import math
@@ -6,11 +6,16 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given
-from tests.support.planted import ROUTE_C, ROUTE_X, planted, voting
+from tests.support.planted import ROUTE_C, ROUTE_X, counter_of, hand_made, planted, voting
 from tests.support.strategies import FIXED, SEEDS, TWO, classes, forests, mixed_table, recipe_of
 
 from dpforest import DPForestClassifier
+from dpforest.audit.tape import TapeEntropy
 from dpforest.growing.out_of_bag import OutOfBag, feature_weights, tree_errors
+from dpforest.growing.selective import SelectiveAggregation
+from dpforest.privacy.accountants import Pure
+from dpforest.privacy.gate import Gate
+from dpforest.privacy.ledger import Ledger
 
 
 @FIXED
@@ -99,3 +104,39 @@ def test_a_feature_far_below_the_mean_is_removed_and_one_somewhat_below_it_is_le
     for weights, taken in [(somewhat, {0, 1, 2, 3, 4}), (far, set(range(1, 20)))]:
         rngs = map(np.random.default_rng, range(400))
         assert {int(OutOfBag(n_features=1)._order(weights, rng)[0]) for rng in rngs} == taken
+
+
+# --- trees dropped by their errors ----------------------------------------------------------------------------------
+
+
+def errors_of(forest, whole, trees):
+    """Records that the majority of some trees gets wrong; the first class wins a tie."""
+    choices = forest.choices(whole._codes)[sorted(trees)]
+    votes = (choices[..., None] == np.arange(whole.target.n_values)).sum(axis=0)
+    return int((votes.argmax(axis=1) != whole._target_codes).sum())
+
+
+def aggregated(forest, whole, trees):
+    """Algorithm 4.2, line by line; of a single tree it says nothing."""
+    if len(trees) == 1:
+        return set(trees)
+    ensembles = [sorted(trees)]
+    for _ in range(len(trees) - 1):
+        smaller = [[tree for tree in ensembles[-1] if tree != dropped] for dropped in ensembles[-1]]
+        ensembles.append(min(smaller, key=lambda trees: errors_of(forest, whole, trees)))
+    return set(min(ensembles[1:], key=lambda trees: errors_of(forest, whole, trees)))
+
+
+@pytest.mark.parametrize("subset_size", [7, 3, 2])
+def test_without_noise_selective_aggregation_is_the_printed_algorithm_on_random_subsets(subset_size):
+    differing = 0
+    for seed in range(12):
+        forest, whole = hand_made(7, seed), counter_of(80, seed)
+        gate = Gate(Ledger(Pure(math.inf)), TapeEntropy(seed, extra_first=False))
+        kept = SelectiveAggregation(subset_size=subset_size)._keep(forest, whole, math.inf, gate)
+        order = TapeEntropy(seed, extra_first=False).generator().permutation(7)  # what the coins of the gate give first
+        subsets = np.array_split(order, -(-7 // subset_size))
+        expected = set().union(*(aggregated(forest, whole, subset.tolist()) for subset in subsets))
+        assert set(np.flatnonzero(kept).tolist()) == expected
+        differing += len(expected) not in (1, 7)
+    assert differing

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.encoded import random_table
+from tests.support.replay import train
 from tests.support.steps import CONSTANT, GRID, run_steps, spent_on
 from tests.support.strategies import FIXED, MEAN, THREE, TWO, mixed_table, random_codes, recipe_of
 
@@ -19,9 +21,9 @@ from dpforest.parts.leaves import ResidualSums, TwoBinMean
 from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.voting import LogShares
 from dpforest.privacy.amounts import divide, exact
-from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.base import MOST_WEIGHT
 from dpforest.schema import FINE_STEPS
 from dpforest.schema.domain import Domain
 
@@ -35,42 +37,26 @@ def by_residuals(criterion, *phases):
     )  # fmt: skip
 
 
-@pytest.fixture
-def asked(monkeypatch):
-    """What the records of each tree were made to count as."""
-    found = []
-
-    def watched(name):
-        method = getattr(MemoryCounter, name)
-        return lambda self, *given: found.append(name) or method(self, *given)
-
-    for name in ("deal", "weigh_residuals", "spread_residuals"):
-        monkeypatch.setattr(MemoryCounter, name, watched(name))
-    return found
-
-
 GAIN = {"criterion": ResidualGain()}
+WHOLE, WEIGHTED, LEANING = Bound(0, 1), Bound(0, MOST_WEIGHT), Bound(-MOST_WEIGHT, MOST_WEIGHT)
 WAYS = {
-    "target": (by_residuals(MaxOperator()), "deal deal weigh_residuals deal weigh_residuals"),
-    "residuals": (by_residuals(ResidualGain()), "deal spread_residuals deal spread_residuals deal spread_residuals"),
-    "residuals in a mixture": (
-        by_residuals(Mixture(((ResidualGain(), 2),))), "deal spread_residuals deal spread_residuals deal spread_residuals",
-    ),
+    "target": (by_residuals(MaxOperator()), [WHOLE, WEIGHTED, WEIGHTED]),
+    "residuals": (by_residuals(ResidualGain()), [LEANING] * 3),
+    "residuals in a mixture": (by_residuals(Mixture(((ResidualGain(), 1),))), [LEANING] * 3),
     "residuals in a later phase": (
-        by_residuals(MaxOperator(), Phase(0.5, 2), Phase(0.5, 1, GAIN)), "deal deal weigh_residuals deal spread_residuals",
+        by_residuals(MaxOperator(), Phase(0.5, 2), Phase(0.5, 1, GAIN)), [WHOLE, WEIGHTED, LEANING],
     ),
     "residuals in the first phase": (
-        by_residuals(MaxOperator(), Phase(0.5, 1, GAIN), Phase(0.5, 2)),
-        "deal spread_residuals deal weigh_residuals deal weigh_residuals",
+        by_residuals(MaxOperator(), Phase(0.5, 1, GAIN), Phase(0.5, 2)), [LEANING, WEIGHTED, WEIGHTED],
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("recipe", "expected"), WAYS.values(), ids=WAYS)
-def test_records_count_in_each_tree_as_what_its_criterion_sees(recipe, expected, asked):
-    X, y, _ = mixed_table(60, seed=1, n_classes=3)
-    DPForestClassifier(THREE, recipe=recipe, random_state=1).fit(X, y)
-    assert asked == expected.split()
+def test_records_count_in_each_tree_as_what_its_criterion_sees(recipe, expected):
+    _, codes, labels = random_table(THREE, recipe.grid, 60, seed=1)
+    queries = train(recipe, THREE, codes, labels).queries
+    assert [query.stated for query in queries if query.label == "splits of level 0"] == expected
 
 
 def test_without_noise_two_classes_have_the_same_trees_by_residuals_as_by_weights():

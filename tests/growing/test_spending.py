@@ -17,9 +17,7 @@ from dpforest.parts.stopping import NoisySize
 from dpforest.parts.voting import Majority
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.events import Scope
-from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.walk import priced
-from dpforest.records.memory.counter import MemoryCounter
 from dpforest.schema.domain import Grid
 
 RECIPES = [recipe["name"] for recipe in list_recipes()]
@@ -52,27 +50,23 @@ def cost(ledger, scope):
 TREE = ["splits of level 0", "splits of level 1", "leaves"]
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
-def test_the_ledger_of_two_phases_adds_them_up_to_the_budget(delta):
-    ledger = fitted(delta, stages=TwoPhase(0.25)).ledger_
-    assert outline(ledger.root) == [
-        "fit: sequential",
-        ["first phase: sequential", ["tree: sequential", *TREE]],
-        ["second phase: sequential", ["each tree: 3 x sequential", *TREE]],
-    ]
-    assert_exact_total(ledger)
-
-
-def test_the_first_phase_pays_for_its_bootstrap_and_the_second_has_none():
-    ledger = fitted(sample=PoissonBootstrap(), stages=TwoPhase(0.5)).ledger_
-    assert outline(ledger.root) == [
-        "fit: sequential",
-        [
-            "first phase: sequential",
+@pytest.mark.parametrize(
+    ("parts", "first", "delta"),
+    [
+        ({"stages": TwoPhase(0.25)}, ["tree: sequential", *TREE], 0.0),
+        ({"stages": TwoPhase(0.25)}, ["tree: sequential", *TREE], 1e-6),
+        (
+            {"stages": TwoPhase(0.5), "sample": PoissonBootstrap()},
             ["each tree: 2 x sequential", ["Poisson bootstrap: bootstrap", *TREE]],
-        ],
-        ["second phase: sequential", ["each tree: 2 x sequential", *TREE]],
-    ]
+            0.0,
+        ),
+    ],
+)
+def test_the_ledger_of_two_phases_adds_them_up_and_only_the_first_pays_for_a_bootstrap(parts, first, delta):
+    ledger = fitted(delta, **parts).ledger_
+    n_second = 2 if "sample" in parts else 3
+    second = ["second phase: sequential", [f"each tree: {n_second} x sequential", *TREE]]
+    assert outline(ledger.root) == ["fit: sequential", ["first phase: sequential", first], second]
     assert_exact_total(ledger)
 
 
@@ -83,8 +77,10 @@ def test_two_phases_with_no_second_tree_spend_everything_on_the_first():
         assert_exact_total(ledger)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
-@pytest.mark.parametrize("sample", [Disjoint(), EveryRecord()], ids=["disjoint", "every record"])
+@pytest.mark.parametrize(
+    ("sample", "delta"),
+    [(Disjoint(), 0.0), (Disjoint(), 1e-6), (EveryRecord(), 0.0), (EveryRecord(), 1e-6), (PoissonBootstrap(), 0.0)],
+)
 def test_the_ledger_of_selective_aggregation_has_both_parts_beside_each_other(sample, delta):
     ledger = fitted(delta, sample=sample, stages=SelectiveAggregation(0.3, 2), vote=Majority()).ledger_
     (parts,) = ledger.root.children
@@ -97,10 +93,6 @@ def test_the_ledger_of_selective_aggregation_has_both_parts_beside_each_other(sa
     assert cost(ledger, training) <= exact(ledger.accountant.budget)
     assert cost(ledger, held) <= exact(ledger.accountant.budget)
     assert_exact_total(ledger)
-
-
-def test_selective_aggregation_of_a_bootstrap_spends_exactly_its_budget():
-    assert_exact_total(fitted(sample=PoissonBootstrap(), stages=SelectiveAggregation(0.3, 9), vote=Majority()).ledger_)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
@@ -145,38 +137,6 @@ def test_a_second_tree_gets_its_share_by_all_its_features_its_levels_by_their_ow
         amounts = {charge.label: charge.amount / total for charge in tree.children[0].children}
         splits = [(1 - leaf_share) * share for share in shares]
         assert [amounts[label] for label in TREE] == pytest.approx([*splits, leaf_share])
-
-
-@pytest.mark.parametrize("stages", [SelectiveAggregation(0.4, 2), OutOfBag(3, held_out=0.4)], ids=["drop", "bag"])
-def test_what_is_charged_to_a_part_is_asked_of_that_part_alone(stages, monkeypatch):
-    parts, asked, ledgers = {}, [], []
-    hold_out, begin = MemoryCounter.hold_out, Ledger.__init__
-
-    def keeping(self, share, entropy):
-        training, held = hold_out(self, share, entropy)
-        parts.update({"training part": training, "held-out part": held})
-        return training, held
-
-    def remember(self, accountant):
-        begin(self, accountant)
-        ledgers.append(self)
-
-    def watched(method):
-        def wrapped(self, *arguments):
-            asked.append((self, [scope.label for scope in ledgers[-1]._open]))
-            return method(self, *arguments)
-
-        return wrapped
-
-    monkeypatch.setattr(MemoryCounter, "hold_out", keeping)
-    monkeypatch.setattr(Ledger, "__init__", remember)
-    for name in ("count_codes", "count_nodes", "count_errors"):
-        monkeypatch.setattr(MemoryCounter, name, watched(getattr(MemoryCounter, name)))
-    fitted(stages=stages, vote=Majority())
-    assert {part for _, scopes in asked for part in scopes if part in parts} == set(parts)
-    for counter, scopes in asked:
-        (part,) = [label for label in scopes if label in parts]
-        assert counter is parts[part]
 
 
 # --- trees dropped by their errors ----------------------------------------------------------------------------------

@@ -1,102 +1,55 @@
 """Choices of splits keep their claims: in two steps, by medians, and with distinct roots, whose exact law is known."""
 
-import itertools
 import math
 from collections import Counter
-from functools import partial
 
-import numba
 import numpy as np
 import pytest
-from scipy import stats
-from tests.support import naive
-from tests.support.chances import FAILURE
-from tests.support.encoded import opened, random_table, with_one_more
+from tests.support.encoded import random_table
+from tests.support.laws import assert_drawn_from, exponential_law, permute_and_flip_law
+from tests.support.replay import train
 from tests.support.strategies import TWO, mixed_table, recipe_of
 
 from dpforest import Classes, DPForestClassifier, Numeric, Schema
-from dpforest.growing.choosing import FeatureFirst, Medians, _best_of_each_feature, score
+from dpforest.growing.choosing import FeatureFirst, Medians
 from dpforest.mechanisms import Entropy
 from dpforest.parts.allocation import Uniform
-from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperator, WeightedMajority
+from dpforest.parts.criteria import GiniCount, MaxOperator, WeightedMajority
 from dpforest.parts.proposals import Menu, OneChildPerValue
 from dpforest.privacy.accountants import Pure, make_accountant
+from dpforest.privacy.amounts import exact
 from dpforest.privacy.base import Bound
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import AllTrees
-from dpforest.records.memory.counter import MemoryCounter
-from dpforest.schema.domain import Grid
 
-JIT = not numba.config.DISABLE_JIT
-N_CHOICES = 20_000 if JIT else 1_000
+N_CHOICES = 20_000
 
 
 # --- two steps ------------------------------------------------------------------------------------------------------
 
-CRITERIA = {
-    "gini": GiniCount(),
-    "max": MaxOperator(),
-    "entropy": EntropyCount(n_max=100),
-    "balance": Balance(),
-    "weighted majority": WeightedMajority(),
-}
-
-
-def best_scores(criterion, domain, target, codes, labels, candidates):
-    """The score of each feature's best split at one node."""
-    counter = MemoryCounter(codes, labels, domain, target)
-    counter.deal(AllTrees(1), Entropy(0))
-    scores = counter.count_codes(0, candidates.wanted(domain.n_features)).map(
-        lambda counts: score(criterion, domain.offsets, target, candidates, counts)
-    )
-    best_of = partial(_best_of_each_feature, candidates.features, candidates.valid, domain.n_features)
-    return opened(scores.map(best_of))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CRITERIA)
-def test_the_best_split_of_a_feature_moves_within_the_bound_of_the_criterion(name):
-    criterion, menu, target = CRITERIA[name], Menu(), TWO.target
-    extremes = []
-    for seed, n_rows in itertools.product(range(6), [0, 3, 40]):
-        domain, codes, labels = random_table(TWO, Grid(3), n_rows, seed)
-        reach = np.ones((1, domain.total_codes), dtype=bool)
-        candidates = menu.propose(domain, menu.fixed(domain), reach, np.random.default_rng(0))
-        before = best_scores(criterion, domain, target, codes, labels, candidates)
-        for record, label in itertools.product(naive.all_records(domain)[seed::11], range(2)):
-            after = best_scores(criterion, domain, target, *with_one_more(codes, labels, record, label), candidates)
-            extremes += [(after - before).min(), (after - before).max()]
-    assert criterion.bound().low <= min(extremes)
-    assert max(extremes) <= criterion.bound().high
-    assert max(extremes) - min(extremes) > 0
-
 
 def test_a_feature_without_a_valid_split_is_not_offered_in_the_first_step_and_the_second_stays_with_the_first():
-    X, y, _ = mixed_table(80, seed=3)
-    gates = []
+    recipe = recipe_of(choose=FeatureFirst(), propose=Menu(n_features=2), depth=3)
+    _, codes, labels = random_table(TWO, recipe.grid, 80, seed=3)
+    *choices, leaves = train(recipe, TWO, codes, labels).queries
+    steps = [f"splits of level {n}: {step}" for n in range(3) for step in ("feature", "split")]
+    assert [query.label for query in choices] == steps
+    for query in choices:
+        (run,) = query.runs
+        assert run.valid[np.arange(len(run.released)), run.released].all()
+        assert query.purpose.step == "split" or (run.valid.sum(axis=1) <= 2).all()
+    assert float(sum(exact(query.amount) for query in (*choices, leaves))) == pytest.approx(1.0)
 
-    class KeptGate(Gate):
-        def select(self, scores, valid, bound, amount, purpose, mechanism=None, distinct=None):
-            chosen = super().select(scores, valid, bound, amount, purpose, mechanism, distinct)
-            gates.append((purpose, valid.copy(), chosen))
-            return chosen
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpforest.estimators.Gate", KeptGate)
-        recipe = recipe_of(choose=FeatureFirst(), propose=Menu(n_features=2), depth=3)
-        model = DPForestClassifier(TWO, recipe=recipe, random_state=1).fit(X, y)
-    pairs = [(first, second) for first, second in itertools.pairwise(gates) if first[0].step == "feature"]
-    assert len(pairs) == 3
-    for (_, offered, features), (purpose, valid, chosen) in pairs:
-        assert purpose.step == "split"
-        assert (offered.sum(axis=1) <= 2).all()
-        assert offered[np.arange(len(features)), features].all()
-        assert valid[np.arange(len(chosen)), chosen].all()
-    labels = [entry["label"] for entry in model.ledger_.entries()]
-    assert labels == [f"splits of level {n}: {step}" for n in range(3) for step in ("feature", "split")] + ["leaves"]
-    assert model.ledger_.total == 1.0
+@pytest.mark.parametrize("criterion", [GiniCount(), MaxOperator(), WeightedMajority()], ids=["gini", "max", "weighted"])
+def test_without_noise_two_steps_choose_what_one_joint_step_chooses(criterion):
+    X, y, _ = mixed_table(200, seed=7)
+    recipes = [recipe_of(criterion=criterion, choose=choose, depth=4) for choose in (None, FeatureFirst())]
+    one, two = (DPForestClassifier(TWO, math.inf, recipe=recipe, random_state=0).fit(X, y).forest_ for recipe in recipes)
+    assert one.depth == 4
+    assert one.features.tolist() == two.features.tolist()
+    assert one.routes.tolist() == two.routes.tolist()
 
 
 # --- medians --------------------------------------------------------------------------------------------------------
@@ -122,33 +75,7 @@ def test_a_feature_with_one_split_has_no_median_to_pay():
     assert model.ledger_.total == 1.0
 
 
-def test_medians_taken_jointly_are_one_choice_of_a_level():
-    X, y, _ = mixed_table(80, seed=3)
-    model = DPForestClassifier(TWO, recipe=recipe_of(choose=Medians(jointly=True)), random_state=1).fit(X, y)
-    assert [entry["label"] for entry in model.ledger_.entries()] == ["splits of level 0", "splits of level 1", "leaves"]
-
-
 # --- distinct roots -------------------------------------------------------------------------------------------------
-
-
-def permute_and_flip_law(scores, listed, rate):
-    """Chance of each candidate, by following every order of visits."""
-    best, law = max(scores[c] for c in listed), Counter()
-
-    def visit(left, chance):
-        for candidate in left:
-            flip = math.exp(-rate * (best - scores[candidate]))
-            law[candidate] += chance / len(left) * flip
-            if flip < 1:
-                visit([c for c in left if c != candidate], chance / len(left) * (1 - flip))
-
-    visit(list(listed), 1.0)
-    return law
-
-
-def exponential_law(scores, listed, rate):
-    weights = {c: math.exp(rate * scores[c]) for c in listed}
-    return Counter({c: weight / sum(weights.values()) for c, weight in weights.items()})
 
 
 GROUPS = np.array([[0, 0, 1, 2], [0, 1, 1, 2], [2, 2, 1, 0]])
@@ -167,7 +94,7 @@ def sequential_law(one_choice, rate):
         taken = {GROUPS[r, c] for r, c in enumerate(chosen)}
         valid = [c for c in range(4) if VALID[row, c]]
         free = [c for c in valid if GROUPS[row, c] not in taken] or valid
-        for candidate, part in one_choice(SCORES[row], free, rate).items():
+        for candidate, part in zip(free, one_choice(SCORES[row][free], rate), strict=True):
             follow(row + 1, (*chosen, candidate), chance * part)
 
     follow(0, (), 1.0)
@@ -192,12 +119,9 @@ def test_distinct_choices_have_the_law_of_choices_one_after_another_with_barred_
     law = {triple: chance for triple, chance in sequential_law(one_choice, rate).items() if chance > 0}
     assert sum(law.values()) == pytest.approx(1)
     assert set(seen) <= set(law)
-    # Rare triples are counted together.
-    common = [triple for triple, chance in law.items() if chance * N_CHOICES > 10]
-    chances = np.array([law[triple] for triple in common])
-    observed = np.array([seen[triple] for triple in common])
-    chances, observed = np.append(chances, 1 - chances.sum()), np.append(observed, N_CHOICES - observed.sum())
-    assert stats.chisquare(observed, chances * N_CHOICES).pvalue > FAILURE
+    places = {triple: place for place, triple in enumerate(law)}
+    drawn = np.array([places[triple] for triple in seen.elements()])
+    assert_drawn_from(drawn, dict(enumerate(law.values())))
 
 
 def test_a_row_without_candidates_takes_no_group_and_a_row_with_taken_groups_only_may_repeat():
@@ -210,14 +134,14 @@ def test_a_row_without_candidates_takes_no_group_and_a_row_with_taken_groups_onl
         assert chosen.tolist() == [0, -1, 0, 1]
 
 
+@pytest.mark.parametrize("choose", [None, FeatureFirst(), Medians(), Medians(jointly=True)], ids=str)
 @pytest.mark.parametrize("n_trees", [1, 3, 4, 6])
-def test_roots_are_distinct_while_features_last_and_charged_once_a_tree(n_trees):
+def test_roots_are_distinct_while_features_last_and_charged_once_a_tree(n_trees, choose):
     X, y, _ = mixed_table(100, seed=2)
-    recipe = recipe_of(distinct_roots=True, propose=Menu((OneChildPerValue(),)), depth=1)
-    for seed in range(10):
-        model = DPForestClassifier(TWO, recipe=recipe, n_trees=n_trees, random_state=seed).fit(X, y)
+    recipe = recipe_of(choose=choose, distinct_roots=True, depth=1)
+    for seed, epsilon in enumerate((1.0, 5.0, math.inf)):
+        model = DPForestClassifier(TWO, epsilon, recipe=recipe, n_trees=n_trees, random_state=seed).fit(X, y)
         assert len(set(model.forest_.features[:n_trees].tolist())) == min(n_trees, 4)
-    (scope,) = model.ledger_.root.children
-    assert (scope.kind, scope.copies) == ("sequential", n_trees)
-    assert [charge.label for charge in scope.children] == ["splits of level 0", "leaves"]
-    assert (1 - 1e-9) * 1.0 < model.ledger_.total <= 1.0
+        (scope,) = model.ledger_.root.children
+        assert (scope.kind, scope.copies) == ("sequential", n_trees)
+        assert math.isinf(epsilon) or (1 - 1e-9) * epsilon < model.ledger_.total <= epsilon

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.support.encoded import opened, vault_of
+from tests.support.encoded import vault_of
+from tests.support.gates import KeepingGate
 
 from dpforest import Bounded, Numeric, Schema
 from dpforest.growing import earlier
@@ -56,17 +57,6 @@ def test_a_value_raises_the_scores_of_a_model_and_of_its_mean_within_the_bound()
     assert (scores[1][0], scores[1][-1]) == (0, 0)
 
 
-class Asked:
-    """A gate that keeps what a choice is asked."""
-
-    def __init__(self):
-        self.scores, self.bound = None, None
-
-    def select(self, scores, valid, bound, amount, purpose):
-        self.scores, self.bound = opened(scores)[0], bound
-        return np.array([1])
-
-
 PUBLIC = Bounded(0, 128)  # on whose grid whole numbers lie exactly
 
 
@@ -75,37 +65,17 @@ def test_a_value_raises_the_scores_of_a_range_and_of_leaving_it_within_the_bound
     schema = Schema({"x": Numeric(0, 1)}, PUBLIC)
 
     def asked(values):
-        gate = Asked()
+        gate = KeepingGate()
         covers(vault_of(schema, [int(value * FINE_STEPS / 128) for value in values]), kept, 0.1, gate)
         return gate
 
     base = [10, 30, 40, 90]
     before, moves = asked(base), []
     for value in [*range(129), 19.5, 50.5]:
-        moves.append(asked([*base, value]).scores - before.scores)
+        moves.append((asked([*base, value]).values - before.values)[0])
         assert moves[-1].tolist() == ([0, 1] if kept.lower <= value <= kept.upper else [OUTSIDE, 0])
-    assert before.bound == Bound(0, OUTSIDE)
-    assert reaches(before.bound, moves)
-
-
-def test_the_choices_of_toys_lose_what_is_charged_and_no_less():
-    """Permute-and-flip of two options, by its formula: the worse is chosen with half of exp(-rate * gap)."""
-
-    def chances(scores, width, epsilon=1.0):
-        rate, gap = epsilon / width, scores[1] - scores[0]
-        worse = np.exp(-rate * abs(gap)) / 2
-        return np.array([worse, 1 - worse] if gap >= 0 else [1 - worse, worse])
-
-    gains, width = lead_gains(2), option_bound(Classes([0, 1])).width
-    leads = range(0, N_BINS, 25)
-    tables = [np.array(own, dtype=int) for n in range(3) for own in itertools.combinations_with_replacement(leads, n)]
-    losses = {}
-    for smaller, table, new in itertools.product((1.0, 0.9), tables, range(0, N_BINS, 5)):
-        one, two = gains[:, table].sum(axis=1), gains[:, [*table, new]].sum(axis=1)
-        moved = np.abs(np.log(chances(two, smaller * width) / chances(one, smaller * width))).max()
-        losses[smaller] = max(losses.get(smaller, 0.0), float(moved))
-    assert losses[1.0] <= 1 + 1e-12
-    assert losses[0.9] > 1.05
+    assert before.stated == Bound(0, OUTSIDE)
+    assert reaches(before.stated, moves)
 
 
 def test_the_share_of_the_choices_is_within_its_ends_and_falls_with_the_signal():

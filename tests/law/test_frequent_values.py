@@ -61,23 +61,24 @@ def neighbours(rows):
                 yield base, tuple(np.add(base, more).tolist())
 
 
+def worst_delta(noise, scale, least, rows, epsilon):
+    """The least delta that covers all neighbours at an epsilon, in both directions."""
+    laws = [[law(counts, noise, scale, least) for counts in pair] for pair in neighbours(rows)]
+    return max(hockey_stick(*pair, epsilon) for both in laws for pair in (both, both[::-1]))
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_pure_lists_keep_epsilon_and_delta_for_all_neighbours_and_use_them_up(rows):
-    gate = gate_of(0.8 * rows, 0.02, 0.02, rows)
+    gate, epsilon = gate_of(0.8 * rows, 0.02, 0.02, rows), 0.8 * rows
     gate.name_frequent(Sealed({}), 0.8, 0.02, "list")
     ran = parameters(gate)
-    assert ran["delta"] == pytest.approx(0.02)
-    worst = 0.0
-    for base, larger in neighbours(rows):
-        small, large = (law(counts, "geometric", float(ran["rate"]), int(ran["threshold"])) for counts in (base, larger))
-        worst = max(worst, hockey_stick(large, small, 0.8 * rows), hockey_stick(small, large, 0.8 * rows))
-    assert worst <= 0.02 + 1e-9
-    # One less as the threshold, or a rate a tenth too large, would be too much for some pair.
     rate, least = float(ran["rate"]), int(ran["threshold"])
-    lower = [[law(counts, "geometric", rate, least - 1) for counts in pair] for pair in neighbours(rows)]
-    assert max(hockey_stick(large, small, 0.8 * rows) for small, large in lower) > 0.02
+    assert ran["delta"] == pytest.approx(0.02)
+    assert worst_delta("geometric", rate, least, rows, epsilon) <= 0.02 + 1e-9
+    # One less as the threshold, or a rate a tenth too large, would be too much for some pair.
+    assert worst_delta("geometric", rate, least - 1, rows, epsilon) > 0.02
     small, large = (law((count, 0), "geometric", 1.1 * rate, -REACH) for count in (4, 4 + rows))
-    assert hockey_stick(large, small, 0.8 * rows) > 0.01
+    assert hockey_stick(large, small, epsilon) > 0.01
 
 
 @pytest.mark.parametrize("rows", [1, 2])
@@ -86,17 +87,10 @@ def test_zcdp_lists_keep_the_sum_of_both_deltas_for_all_neighbours(rows):
     amount = gate.ledger.accountant.budget
     gate.name_frequent(Sealed({}), amount, 0.03, "list")
     ran, noise_delta = parameters(gate), math.exp(zcdp_log_delta(amount * rows**2, 2.0))
+    variance, least = float(ran["variance"]), int(ran["threshold"])
     assert noise_delta <= 0.02 * (1 + 1e-9)
-    worst, too_low = 0.0, 0.0
-    for base, larger in neighbours(rows):
-        small, large = (law(counts, "gaussian", float(ran["variance"]), int(ran["threshold"])) for counts in (base, larger))
-        worst = max(worst, hockey_stick(large, small, 2.0), hockey_stick(small, large, 2.0))
-        small, large = (
-            law(counts, "gaussian", float(ran["variance"]), int(ran["threshold"]) - 1) for counts in (base, larger)
-        )
-        too_low = max(too_low, hockey_stick(large, small, 2.0))
-    assert worst <= 0.05
-    assert too_low > 0.03  # the part of lists alone
+    assert worst_delta("gaussian", variance, least, rows, 2.0) <= 0.05
+    assert worst_delta("gaussian", variance, least - 1, rows, 2.0) > 0.03  # the part of lists alone
 
 
 def test_what_a_list_costs_is_charged_before_anything_is_drawn_with_all_that_it_follows_from():

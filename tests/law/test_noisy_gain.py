@@ -1,32 +1,31 @@
-"""The choice by noisy counts keeps its claim: norms by brute force, fits that are replayed, blocks that are charged once."""
+"""Choices by noisy counts and by class means keep their claims: norms by brute force, replayed fits, blocks charged once."""
 
 import itertools
 import math
+from collections import Counter
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tests.support import naive
 from tests.support.encoded import random_table, with_one_more
-from tests.support.replay import check_neighbours, train
-from tests.support.strategies import MIXED, TWO, mixed_table, recipe_of
+from tests.support.gates import KeepingGate
+from tests.support.laws import largest_norms
+from tests.support.replay import train
+from tests.support.strategies import MEAN, TWO, mixed_table, recipe_of
 
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema, get_recipe
-from dpforest.errors import ParameterError, SchemaError
+from dpforest import Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, get_recipe
+from dpforest.errors import DPForestError, ParameterError, SchemaError
 from dpforest.growing import choosing
 from dpforest.growing.choosing import Level
+from dpforest.growing.class_means import STEPS, ClassMeans
+from dpforest.growing.first_look import FirstLook
 from dpforest.growing.noisy_gain import NoisyGain
-from dpforest.growing.two_phase import TwoPhase
 from dpforest.parts.criteria import EntropyCount, GiniCount, MaxOperator, SquaredError
 from dpforest.parts.leaves import TwoBinMean
 from dpforest.parts.proposals import Menu, OneChildPerValue
-from dpforest.parts.sampling import Disjoint
-from dpforest.parts.voting import Majority
-from dpforest.privacy.accountants import Pure
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.events import Purpose
-from dpforest.privacy.ledger import Ledger
 from dpforest.records.base import MOST_WEIGHT
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid
@@ -37,51 +36,44 @@ FEATURES = Schema(
 MENUS = {"a child per value": Menu((OneChildPerValue(),)), "cuts": Menu()}
 
 
-class KeepingGate:
-    """Keeps what it is handed; releases what it is told, or zeros."""
+def choose(codes, labels, positions, reach, gate, menu, criterion=EntropyCount(), unit=1, bins=3):  # noqa: B008
+    """What ``NoisyGain`` chooses for nodes that hold records at ``positions`` and can hold the codes ``reach``.
 
-    def __init__(self, released=None):
-        self.ledger, self._released, self.kept = Ledger(Pure(1.0)), released, []
-
-    def add_noise(self, values, sensitivity, amount, label):
-        self.ledger.charge(label, "geometric", amount)
-        values.map(lambda array: self.kept.append(SimpleNamespace(values=array.copy(), sensitivity=sensitivity)))
-        return np.zeros_like(self.kept[-1].values) if self._released is None else self._released, 1.0
-
-
-def choose(codes, labels, positions, reach, gate, menu, criterion, unit=1):
-    """What ``NoisyGain`` chooses for nodes that hold records at ``positions`` and can hold the codes ``reach``."""
-    domain = Domain.of(FEATURES, Grid(3))
+    Without a menu, what ``ClassMeans`` leave of the cuts.
+    """
+    domain, offered = Domain.of(FEATURES, Grid(bins)), menu or Menu()
     counter = MemoryCounter(codes, labels, domain, FEATURES.target)
     counter._start(positions, np.empty((0, 0), dtype=np.uint8))
     counter.most_per_feature = unit
-    candidates = menu.propose(domain, menu.fixed(domain), reach, np.random.default_rng(0))
+    candidates = offered.propose(domain, offered.fixed(domain), reach, np.random.default_rng(0))
+    if menu is None:
+        return candidates, ClassMeans().narrow(candidates, counter, 0, 0.25, gate, Purpose("splits", level=0))
     chosen = NoisyGain().choose(Level(candidates, counter, 0, gate, Purpose("splits", level=0), criterion), 0.25)
     return candidates, chosen
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("menu", MENUS.values(), ids=MENUS)
 @pytest.mark.parametrize("n_open", [4, 1])
-def test_any_added_record_moves_the_counts_within_the_stated_norms_and_reaches_them(menu, n_open):
-    domain, codes, labels = random_table(FEATURES, Grid(3), 30, seed=1)
+@pytest.mark.parametrize(
+    ("menu", "bins"), [(MENUS["a child per value"], 3), (MENUS["cuts"], 3), *((None, bins) for bins in (1, 2, 3, 7))]
+)
+def test_any_added_record_moves_counts_or_sums_within_the_stated_norms_and_reaches_them(menu, bins, n_open):
+    domain, codes, labels = random_table(FEATURES, Grid(bins), 30, seed=bins)
     # In all nodes but the last a feature is settled, so that nodes use different numbers of features.
     reach = np.ones((n_open, domain.total_codes), dtype=bool)
-    reach[: n_open - 1, domain.offsets[2] + 1 : domain.offsets[3]] = False
+    settled = 2 if menu else 0
+    reach[: n_open - 1, domain.offsets[settled] + 1 : domain.offsets[settled + 1]] = False
     positions = np.random.default_rng(1).integers(0, n_open, size=(1, 30), dtype=np.int32)
-    before = KeepingGate()
-    choose(codes, labels, positions, reach, before, menu, EntropyCount())
-    (kept,) = before.kept
-    most_l1 = most_l2_squared = 0
-    for record, label, node in itertools.product(naive.all_records(domain), range(3), range(n_open)):
+    before, moves = KeepingGate(), []
+    choose(codes, labels, positions, reach, before, menu, bins=bins)
+    for record, label, node in itertools.product(naive.all_records(domain)[:: 1 + bins // 7], range(3), range(n_open)):
         after, more = KeepingGate(), with_one_more(codes, labels, record, label)
-        choose(*more, np.append(positions, [[node]], 1).astype(np.int32), reach, after, menu, EntropyCount())
-        move = after.kept[0].values - kept.values
-        assert np.flatnonzero(move.any(axis=(1, 2))).tolist() in ([], [node])
-        most_l1 = max(most_l1, int(np.abs(move).sum()))
-        most_l2_squared = max(most_l2_squared, int(np.square(move).sum()))
-    assert most_l1 == kept.sensitivity.l1 == 4
-    assert most_l2_squared == kept.sensitivity.l2_squared == 4
+        choose(*more, np.append(positions, [[node]], 1).astype(np.int32), reach, after, menu, bins=bins)
+        moves.append(after.values - before.values)
+        assert set(np.flatnonzero(moves[-1].reshape(n_open, -1).any(axis=1))) <= {node}
+    # One cell of each of four features, or one sum of each of two numbers.
+    stated = (before.stated.l1, before.stated.l2_squared)
+    assert largest_norms(moves) == stated == ((4, 4) if menu else (2 * STEPS, 2 * STEPS**2))
 
 
 def test_records_that_count_by_weight_are_paid_for_by_their_largest_weight():
@@ -89,8 +81,35 @@ def test_records_that_count_by_weight_are_paid_for_by_their_largest_weight():
     gate, reach = KeepingGate(), np.ones((1, domain.total_codes), dtype=bool)
     positions = np.zeros((1, 30), dtype=np.int32)
     choose(codes, labels, positions, reach, gate, MENUS["cuts"], MaxOperator(), unit=MOST_WEIGHT)
-    stated = gate.kept[0].sensitivity
-    assert (stated.l1, stated.l2_squared) == (4 * MOST_WEIGHT, 4 * MOST_WEIGHT**2)
+    assert (gate.stated.l1, gate.stated.l2_squared) == (4 * MOST_WEIGHT, 4 * MOST_WEIGHT**2)
+
+
+def test_class_means_leave_one_cut_of_each_number_and_all_splits_of_categories():
+    domain, codes, labels = random_table(FEATURES, Grid(5), 40, seed=3)
+    reach, positions = np.ones((2, domain.total_codes), dtype=bool), np.zeros((1, 40), dtype=np.int32)
+    before, after = choose(codes, labels, positions, reach, KeepingGate(), None, bins=5)
+    assert (after.valid <= before.valid).all()
+    for node in range(2):
+        left = Counter(after.features[node, after.valid[node]].tolist())
+        assert left == {0: 1, 1: 3, 2: 4, 3: 1}
+
+
+def test_class_means_ask_nothing_where_no_number_can_be_cut():
+    domain, codes, labels = random_table(FEATURES, Grid(3), 10, seed=4)
+    gate, reach = KeepingGate(), np.ones((1, domain.total_codes), dtype=bool)
+    for feature in np.flatnonzero(domain.is_numeric):
+        reach[0, domain.offsets[feature] + 1 : domain.offsets[feature + 1]] = False
+    before, after = choose(codes, labels, np.zeros((1, 10), dtype=np.int32), reach, gate, None)
+    assert gate.values is None
+    assert after is before
+
+
+def test_a_class_that_a_node_does_not_hold_leaves_the_middle_of_class_means_to_the_others():
+    schema = Schema({"a": Numeric(0, 1)}, Classes(["low", "mid", "high"]))
+    X, y = np.repeat([[0.4], [0.8]], 50, axis=0), np.repeat(["mid", "high"], 50)
+    recipe = recipe_of(narrow=ClassMeans(), grid=Grid(10), depth=1)
+    model = DPForestClassifier(schema, math.inf, recipe=recipe, random_state=0).fit(X, y)
+    assert {rule["rule"] for rule in model.forest_.rules()} == {"always", "a < 0.6", "(0.6 <= a or missing)"}
 
 
 def entropy_left(table):
@@ -136,21 +155,6 @@ def test_a_released_count_beyond_all_tables_does_not_turn_the_gain_over(digits, 
 
 # --- fits -----------------------------------------------------------------------------------------------------------
 
-COMPANIES = {
-    "alone": {},
-    "disjoint parts": {"sample": Disjoint()},
-    "two phases": {"stages": TwoPhase(), "vote": Majority()},
-    "a child per value": {"propose": MENUS["a child per value"], "criterion": EntropyCount()},
-}
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
-@pytest.mark.parametrize("parts", COMPANIES.values(), ids=COMPANIES)
-def test_with_the_same_releases_one_more_record_moves_only_what_was_paid_for(parts, delta):
-    recipe = recipe_of(choose=NoisyGain(), n_trees=4, depth=2, **parts)
-    moved = [label for seed in range(4) for label in check_neighbours(recipe, TWO, seed, delta=delta)]
-    assert {"splits of level 0: noisy counts", "splits of level 1: noisy counts", "leaves"} <= set(moved)
-
 
 def test_noise_of_a_layer_is_that_of_the_thesis_with_the_second_query_given_to_the_first():
     """epsilon_Q = B/(2 d m) for Q1 and as much for Q2 [suihkonen2023, eq. 4.2]; m falls by the features used above."""
@@ -193,7 +197,15 @@ def test_distinct_roots_are_refused():
         DPForestClassifier(TWO, recipe=recipe_of(choose=NoisyGain(), distinct_roots=True)).fit(X, y)
 
 
-def test_a_bounded_target_is_refused():
-    recipe = recipe_of(choose=NoisyGain(), criterion=SquaredError(), leaf=TwoBinMean(), tasks=("regression",))
-    with pytest.raises(SchemaError, match="NoisyGain of recipe"):
-        recipe.check(Schema(MIXED, Bounded(0, 1)))
+def test_a_bounded_target_is_refused_before_anything_is_charged():
+    # Statistics of a bounded target are n, sum z and sum z**2: a record moves their sums far beyond the stated norms.
+    X, _, z = mixed_table(60, seed=1)
+    for parts, refusal in [
+        ({"choose": NoisyGain()}, SchemaError),
+        ({"narrow": ClassMeans()}, DPForestError),
+        ({"first_look": FirstLook(select=True)}, DPForestError),
+    ]:
+        model = DPForestRegressor(MEAN, recipe=recipe_of(criterion=SquaredError(), leaf=TwoBinMean(), **parts))
+        with pytest.raises(refusal):
+            model.fit(X, z)
+        assert not hasattr(model, "ledger_") or model.ledger_.entries() == []

@@ -4,57 +4,68 @@ What the gate is handed when one record is added may move within the stated boun
 must be the same. See ``tests.support.replay``.
 """
 
-import itertools
 import math
 from dataclasses import replace
 
 import pytest
-from tests.support.encoded import random_table, resolved, with_one_more
+from tests.support.encoded import random_table, resolved
 from tests.support.replay import assert_same_release, check_neighbours, train
-from tests.support.strategies import MEAN, MIXED, THREE, TWO, mixed_table, recipe_of
-from tests.support.targets import NUMBER, classes
+from tests.support.steps import CONSTANT, recipe_with
+from tests.support.strategies import MEAN, MIXED, THREE, TWO, recipe_of
+from tests.support.targets import classes
 
-from dpforest import DPForestClassifier, Schema, get_recipe, list_recipes
-from dpforest.audit.replay import unpaid_moves
-from dpforest.growing import linear
+from dpforest import Classes, Schema, get_recipe, list_recipes
 from dpforest.growing.choosing import FeatureFirst, Medians
 from dpforest.growing.class_means import ClassMeans
 from dpforest.growing.first_look import FirstLook
 from dpforest.growing.linear import Linear
+from dpforest.growing.noisy_gain import NoisyGain
+from dpforest.growing.order import Order
 from dpforest.growing.out_of_bag import OutOfBag
 from dpforest.growing.selective import SelectiveAggregation
-from dpforest.growing.sequential import Phase, Sequential
+from dpforest.growing.sequential import Phase
 from dpforest.growing.two_phase import TwoPhase
-from dpforest.parts.allocation import EveryQuery, LeavesOnly, Uniform
-from dpforest.parts.criteria import MaxOperator, WeightedMajority
-from dpforest.parts.leaves import PrivateLabel, Rotated
-from dpforest.parts.postprocess import EvenShrinkage
+from dpforest.parts.allocation import EveryQuery, Uniform
+from dpforest.parts.criteria import EntropyCount, WeightedMajority
+from dpforest.parts.leaves import NoisyCounts, PrivateLabel
 from dpforest.parts.proposals import AllSubsets, Menu, OneChildPerValue, Thresholds
 from dpforest.parts.sampling import Disjoint, PoissonBootstrap
 from dpforest.parts.stopping import AboveNoise, EstimatedSupport, NoisySize
-from dpforest.parts.voting import LogShares, Majority
-from dpforest.privacy.base import Blocks, Bound
+from dpforest.parts.voting import Majority
+from dpforest.schema import FINE_STEPS
 
 RECIPES = [recipe["name"] for recipe in list_recipes()]
 REGRESSION = [recipe["name"] for recipe in list_recipes() if "regression" in recipe["tasks"]]
 
 
-# --- fits that are replayed on another table ------------------------------------------------------------------------
+def moved_by_one_more(recipe, schema, n_seeds=4, **settings):
+    """Labels of the releases that one more record moves, by what was paid for and no more."""
+    return {label for seed in range(n_seeds) for label in check_neighbours(recipe, schema, seed, **settings)}
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_with_the_same_releases_one_more_record_moves_only_what_was_paid_for(name):
-    recipe = resolved(get_recipe(name), THREE)
-    moved = [label for seed in range(4) for label in check_neighbours(recipe, THREE, seed)]
+def assert_only_released(recipe, schema, n_rows):
+    """Charges and forest follow from what was released: tables that share nothing have the same, given that.
+
+    So do stopping rules, budgets of levels, drawn features and pruning.
+    """
+    n_others = len(schema.target.labels) - 1 if isinstance(schema.target, Classes) else FINE_STEPS
+    _, codes, values = random_table(schema, recipe.grid, n_rows, seed=1)
+    one = train(recipe, schema, codes, values)
+    assert one.queries
+    for n_other, seed in [(n_rows, 2), (37, 3), (1, 4), (0, 5)]:
+        _, other_codes, others = random_table(schema, recipe.grid, n_other, seed)
+        assert_same_release(one, train(recipe, schema, other_codes, n_others - others, one.queries))
+    return one
+
+
+@pytest.mark.parametrize(("name", "schema"), [*((name, THREE) for name in RECIPES), *((name, MEAN) for name in REGRESSION)])
+def test_recipes_move_only_what_was_paid_for_and_follow_what_was_released(name, schema):
+    recipe = resolved(get_recipe(name), schema)
+    # Of four seeds, some hold the added record out and some do not.
+    moved = moved_by_one_more(recipe, schema, 4 if isinstance(recipe.stages, OutOfBag) else 2)
     assert "leaves" in moved
     assert ("errors of trees" in moved) == isinstance(recipe.stages, OutOfBag)
-
-
-@pytest.mark.parametrize("name", REGRESSION)
-def test_with_the_same_releases_one_more_value_moves_only_what_was_paid_for(name):
-    recipe = resolved(get_recipe(name), MEAN)
-    moved = [label for seed in range(4) for label in check_neighbours(recipe, MEAN, seed)]
-    assert "leaves" in moved
+    assert_only_released(replace(recipe, depth=3), schema, 500)
 
 
 # Parts in company that no paper has.
@@ -95,6 +106,14 @@ COMPANIES = {
     "counts, two steps and a stop": {"allocate": EveryQuery(), "choose": FeatureFirst(), "stop": NoisySize(50)},
     "above the noise, labels": {"allocate": Uniform(count_share=0.4), "stop": AboveNoise(), "leaf": PrivateLabel()},
     "weighted majority in two steps": {"criterion": WeightedMajority(), "choose": FeatureFirst(), "sample": Disjoint()},
+    "noisy counts": {"choose": NoisyGain()},
+    "noisy counts on disjoint parts": {"choose": NoisyGain(), "sample": Disjoint()},
+    "noisy counts in two phases": {"choose": NoisyGain(), "stages": TwoPhase(), "vote": Majority()},
+    "noisy counts, a child per value": {
+        "choose": NoisyGain(),
+        "propose": Menu((OneChildPerValue(),)),
+        "criterion": EntropyCount(),
+    },
 }
 
 
@@ -105,82 +124,42 @@ def test_parts_of_the_catalogue_keep_their_claims_in_any_company(parts, delta):
     if delta and isinstance(parts.get("sample"), PoissonBootstrap):
         pytest.skip("a bootstrap has no zCDP analysis")
     recipe = recipe_of(n_trees=4, depth=2, **parts)
-    moved = [label for seed in range(4) for label in check_neighbours(recipe, TWO, seed, delta=delta)]
+    moved = moved_by_one_more(recipe, TWO, delta=delta)
     assert "leaves" in moved
     assert ("errors of trees" in moved) == isinstance(recipe.stages, OutOfBag)
+    assert ("first look" in moved) == ("first_look" in parts)
+    assert ("splits of level 1: noisy counts" in moved) == (parts.get("choose") == NoisyGain())
 
 
-CONSTANT = Phase(0.1, 1, {"depth": 0, "allocate": LeavesOnly(), "refine": (EvenShrinkage(1.0),), "vote": LogShares(1.0)})
 SCORES = {
     "same map": Linear(0.5, looks=(0.3, 0.3), choice=0.4, least_signal=-math.inf),
     "even map": Linear(0.5, looks=(0.3, 0.3), choice=0.4, least_signal=math.inf, categories=True),
     "by the signal": Linear(0.5, looks=(0.3, 0.3), choice=0.4, categories=True),
     "rule of one level": Linear(0.5, looks=(0.3, 0.1), choice=0.5, categories=True, rule_depth=1),
     "rule of two levels": Linear(0.5, looks=(0.3, 0.1), choice=0.5, rule_depth=2),
+    "order": Order(0.5),
 }
 
 
 def with_score(step):
     """A recipe whose score comes between a constant and two trees that choose their splits."""
-    return recipe_of(
-        stages=Sequential((CONSTANT, step, Phase(0.4, 2))), criterion=MaxOperator(), leaf=Rotated(0.3),
-        refine=(EvenShrinkage(3.0),), vote=LogShares(0.5), n_trees=3, depth=2,
-    )  # fmt: skip
+    leaf = NoisyCounts() if isinstance(step, Order) else None
+    return recipe_with(CONSTANT, step, Phase(0.4, 2), leaf=leaf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 @pytest.mark.parametrize("step", SCORES.values(), ids=SCORES)
-def test_with_the_same_releases_one_more_record_moves_only_what_a_score_paid_for(step, delta):
-    recipe = with_score(step)
-    moved = [label for seed in range(3) for label in check_neighbours(recipe, TWO, seed, n_rows=60, delta=delta)]
-    assert "leaves" in moved
-    assert any("first look" in label for label in moved)
-    assert any(("labelled" if step.rule_depth else "slope") in label for label in moved)
-
-
-@pytest.mark.parametrize("step", SCORES.values(), ids=SCORES)
-def test_with_the_same_releases_a_score_does_not_depend_on_its_table(step):
-    recipe = with_score(step)
-    _, codes, labels = random_table(TWO, recipe.grid, 80, seed=1)
-    one = train(recipe, TWO, codes, labels)
-    for n_rows, seed in [(80, 2), (1, 3), (0, 4)]:
-        _, other_codes, others = random_table(TWO, recipe.grid, n_rows, seed)
-        assert_same_release(one, train(recipe, TWO, other_codes, 1 - others, one.queries))
-
-
-def less(bound):
-    """The bound, a tenth too small."""
-    if isinstance(bound, Blocks):
-        return replace(bound, l1=bound.l1 * 9 // 10)
-    return Bound(bound.low, bound.high * 9 // 10)
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
-@pytest.mark.parametrize(("understated", "label"), [("Blocks", "look"), ("Bound", "slope")])
-def test_a_score_that_understates_what_a_record_moves_by_a_tenth_is_found(understated, label, delta, monkeypatch):
-    sound = getattr(linear, understated)
-    monkeypatch.setattr(linear, understated, lambda *given: less(sound(*given)))
-    recipe, found = with_score(SCORES["same map"]), []
-    for seed in range(6):
-        _, codes, labels = random_table(TWO, recipe.grid, 40, seed)
-        one = train(recipe, TWO, codes, labels, seed=seed, delta=delta)
-        for code, other in [(0, 0), (0, 1), (1, 0), (1, 1)]:
-            # The last feature has two categories, at the ends of their map.
-            more = with_one_more(codes, labels, [5 * code, 5 * code, code, code], other)
-            found += unpaid_moves(one, train(recipe, TWO, *more, one.queries, seed, delta))
-    assert any(label in str(finding) for finding in found)
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_with_the_same_releases_a_table_that_shares_nothing_gives_the_same_charges_and_forest(name):
-    # So stopping rules, budgets of levels, drawn features and pruning are functions of what was released.
-    recipe = resolved(get_recipe(name), THREE, depth=3)
-    _, codes, labels = random_table(THREE, recipe.grid, 500, seed=1)
-    one = train(recipe, THREE, codes, labels)
-    assert one.queries
-    for n_rows, seed in [(500, 2), (37, 3), (1, 4), (0, 5)]:
-        _, other_codes, other_labels = random_table(THREE, recipe.grid, n_rows, seed)
-        assert_same_release(one, train(recipe, THREE, other_codes, 2 - other_labels, one.queries))
+def test_a_score_moves_only_what_was_paid_for_and_follows_what_was_released(step, delta):
+    recipe, schema = with_score(step), THREE if isinstance(step, Order) else TWO
+    moved = moved_by_one_more(recipe, schema, 2, n_rows=60, delta=delta)
+    if isinstance(step, Order):
+        expected = {"linear: order"}
+    else:
+        expected = {"linear: first look", "splits of level 0: labelled" if step.rule_depth else "linear: slope"}
+    assert {"leaves", *expected} <= moved
+    if not delta:
+        assert_only_released(recipe, schema, 80)
 
 
 @pytest.mark.parametrize(
@@ -190,83 +169,26 @@ def test_with_the_same_releases_a_table_that_shares_nothing_gives_the_same_charg
 )
 def test_a_stopping_rule_that_stops_some_nodes_stops_the_same_ones_whatever_the_rows(stop, allocate, depth):
     recipe = recipe_of(stop=stop, allocate=allocate, depth=depth, n_trees=2)
-    _, codes, labels = random_table(TWO, recipe.grid, 600, seed=1)
-    one = train(recipe, TWO, codes, labels)
+    one = assert_only_released(recipe, TWO, 600)
     # The rule bites: some nodes are split and some are not.
     assert one.forest.depth > 1
     assert (one.forest.levels[one.forest.is_leaf] < depth).any()
-    _, other_codes, other_labels = random_table(TWO, recipe.grid, 600, seed=2)
-    assert_same_release(one, train(recipe, TWO, other_codes, 1 - other_labels, one.queries))
-
-
-# --- neighbouring tables --------------------------------------------------------------------------------------------
-
-
-def charges(name, n_rows, seed, delta):
-    X, y, _ = mixed_table(121, seed=5, n_classes=3)
-    schema = Schema(MIXED, THREE.target, n_rows=120)
-    model = DPForestClassifier(schema, 1.0, delta, name, n_trees=3, max_depth=2, random_state=seed)
-    model.fit(X[:n_rows], y[:n_rows])
-    entries = model.ledger_.entries()
-    return [(entry["scope"], entry["label"], entry["mechanism"]) for entry in entries], entries
-
-
-# Whether the first two ask below the root follows released counts, so only what they ask of the root is compared. The
-# amounts of the third follow released weights, its labels do not at this shape. That charges are functions of releases and
-# public facts is shown by replaying, above.
-BY_RELEASED_COUNTS = {"friedman-schuster-2010", "fletcher-islam-2015-dpdf"}
-BY_RELEASED_VALUES = {*BY_RELEASED_COUNTS, "li-2022"}
-# What is asked after a first look follows its released tables.
-BY_FIRST_LOOK = {"patil-singh-2014", "liu-2022"}
-
-
-def asked_of_roots(charges):
-    found = [charge for charge in charges if charge[1].endswith("level 0")]
-    assert found
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
-@pytest.mark.parametrize("name", RECIPES)
-def test_neighbouring_tables_have_the_same_charges_in_the_same_order(name, delta):
-    if delta and isinstance(get_recipe(name).sample, PoissonBootstrap):
-        pytest.skip("a bootstrap has no zCDP analysis")
-    for n_rows, seed in itertools.product([0, 120], range(3)):
-        one, entries = charges(name, n_rows, seed, delta)
-        two, more = charges(name, n_rows + 1, seed, delta)
-        if name in BY_RELEASED_COUNTS:
-            one, two = asked_of_roots(one), asked_of_roots(two)
-        if name in BY_FIRST_LOOK:
-            one, two, entries, more = one[:1], two[:1], entries[:1], more[:1]
-            assert one[0][1] == "first look"
-        assert one == two
-        if name not in BY_RELEASED_VALUES:
-            assert entries == more
-            # Seeds change nothing either: the charges are a function of public facts alone.
-            others = charges(name, n_rows + 1, seed + 50, delta)[1]
-            assert (others[:1] if name in BY_FIRST_LOOK else others) == entries
 
 
 # --- whole plans, replayed ------------------------------------------------------------------------------------------
 
-AUTO = get_recipe("auto")
-SCHEMAS = {
-    "two": Schema(MIXED, classes(2)),
-    "three": Schema(MIXED, classes(3)),
-    "ten": Schema(MIXED, classes(10)),
-    "number": Schema(MIXED, NUMBER),
-}
+SCHEMAS = {f"{n} classes": Schema(MIXED, classes(n)) for n in (2, 3, 10)} | {"number": MEAN}
 # Rows, and trees that the user asks for: plans of one tree, of a few, and of several phases.
 ASKED = {"few rows": (200.0, None), "some rows": (3_000.0, 4), "several phases": (1e6, None)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
 @pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_with_the_same_releases_one_more_record_moves_only_what_a_planned_forest_paid_for(name, asked, delta):
+def test_a_planned_forest_moves_only_what_was_paid_for(name, asked, delta):
     n_rows, n_trees = ASKED[asked]
-    recipe = resolved(AUTO, SCHEMAS[name], n_trees, n_rows=n_rows, delta=delta)
+    recipe = resolved(get_recipe("auto"), SCHEMAS[name], n_trees, n_rows=n_rows, delta=delta)
     # The range that few records have paid for may be anywhere; one more of a number beyond it moves nothing.
     moved = check_neighbours(recipe, SCHEMAS[name], seed=1, n_rows=600 if name == "number" else 60, delta=delta)
     assert "leaves" in moved
@@ -277,10 +199,5 @@ def test_with_the_same_releases_one_more_record_moves_only_what_a_planned_forest
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_with_the_same_releases_a_planned_forest_does_not_depend_on_its_table(name):
-    recipe = resolved(AUTO, SCHEMAS[name], n_trees=4, n_rows=1e6)
-    _, codes, target_codes = random_table(SCHEMAS[name], recipe.grid, 80, seed=1)
-    one = train(recipe, SCHEMAS[name], codes, target_codes)
-    for n_rows, seed in [(80, 2), (1, 3), (0, 4)]:
-        _, other_codes, others = random_table(SCHEMAS[name], recipe.grid, n_rows, seed)
-        assert_same_release(one, train(recipe, SCHEMAS[name], other_codes, others, one.queries))
+def test_a_planned_forest_follows_what_was_released(name):
+    assert_only_released(resolved(get_recipe("auto"), SCHEMAS[name], n_trees=4, n_rows=1e6), SCHEMAS[name], 80)

@@ -1,18 +1,23 @@
-"""Samplings: a record changes one disjoint part, draws have their law, bootstrap accounting covers the loss."""
+"""Samplings and batches: a record changes one part, draws have their law, bootstrap accounting covers the loss."""
 
+import itertools
 import math
-from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-import numba
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.support.chances import FAILURE
+from tests.support.encoded import opened
+from tests.support.given_draws import GivenDraws
+from tests.support.laws import assert_even_and_independent, assert_parts_vary
+from tests.support.targets import NUMBER
 
+from dpforest.audit.tape import TapeEntropy
 from dpforest.mechanisms import Entropy, Rate
 from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap
 from dpforest.privacy.accountants import Pure
@@ -20,14 +25,12 @@ from dpforest.privacy.amounts import exact
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.base import AllTrees, OneTree, Poisson
 from dpforest.records.draws import POISSON_TABLE, draw_poisson, draw_roots
+from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.memory.vault import Vault
 from dpforest.schema import Categorical, Classes, Numeric, Schema
 from dpforest.schema.domain import Domain, Grid
 
-# Every statistical test below fails a sound sampling with this probability; seeds are fixed.
-FAILURE = 1e-6
-N_DRAWS = 5_000 if numba.config.DISABLE_JIT else 200_000
-
+N_DRAWS = 200_000
 SCHEMA = Schema({"x": Numeric(0, 1), "c": Categorical(["a", "b"])}, Classes(["no", "yes"]))
 
 
@@ -39,9 +42,7 @@ def counts_by_tree(n_records: int, n_trees: int, sampling, seed: int) -> np.ndar
     vault = Vault.seal(pd.DataFrame(table), y[:n_records], SCHEMA)
     counter = vault.encode(Domain.of(SCHEMA, Grid(bins=8)))
     counter.deal(sampling.assignment(n_trees), Entropy(seed))
-    seen = []
-    counter.count_codes(0, np.ones((n_trees, 2), dtype=bool)).map(seen.append)
-    return seen[0]
+    return opened(counter.count_codes(0, np.ones((n_trees, 2), dtype=bool)))
 
 
 @pytest.mark.slow
@@ -67,25 +68,9 @@ def test_the_trees_of_other_records_stay_when_a_record_is_appended(n_trees):
         assert 0 <= after[0, 300] < n_trees
 
 
-def test_disjoint_draws_are_uniform_over_trees():
-    roots, _ = draw_roots(OneTree(7), N_DRAWS, Entropy(72))
-    assert stats.chisquare(np.bincount(roots[0], minlength=7)).pvalue > FAILURE
-
-
-def test_disjoint_draws_of_successive_records_are_independent():
-    roots, _ = draw_roots(OneTree(5), N_DRAWS, Entropy(73))
-    pairs = np.bincount(5 * roots[0, ::2] + roots[0, 1::2], minlength=25)
-    assert stats.chisquare(pairs).pvalue > FAILURE
-
-
-def test_sizes_of_disjoint_parts_vary_as_independent_draws_do():
-    # Equal parts of a shuffle would have no variance at all.
-    sizes = np.array([np.bincount(draw_roots(OneTree(2), 50, Entropy(seed))[0][0], minlength=2)[0] for seed in range(2000)])
-    law = stats.binom(50, 0.5)
-    edges = np.arange(18, 33)
-    chances = np.diff([0.0, *law.cdf(edges), 1.0])
-    seen = np.bincount(np.searchsorted(edges, sizes), minlength=len(chances))
-    assert stats.chisquare(seen, chances * 2000).pvalue > FAILURE
+def test_disjoint_draws_are_even_and_independent_and_parts_vary_in_size():
+    assert_even_and_independent(draw_roots(OneTree(7), N_DRAWS, Entropy(72))[0][0], 7)
+    assert_parts_vary(lambda seed: draw_roots(OneTree(2), 50, Entropy(seed))[0][0])
 
 
 @pytest.mark.parametrize("n_trees", [1, 4])
@@ -135,6 +120,57 @@ def test_a_bootstrapped_record_counts_with_its_weight_in_each_tree():
     # Each of the two features holds every record once.
     assert counts.sum(axis=(1, 2)).tolist() == (2 * weights.sum(axis=1)).tolist()
 
+
+# --- batches --------------------------------------------------------------------------------------------------------
+
+
+def batches_of(n_records, n_batches, entropy, target=SCHEMA.target):
+    """The batch of each record, in the order that they were given in."""
+    names = np.tile(np.arange(n_records, dtype=np.uint16), (2, 1))
+    counter = MemoryCounter(names, np.zeros(n_records, dtype=np.int64), Domain.of(SCHEMA, Grid(bins=2)), target)
+    counter.start_scores()
+    counter.divide(n_batches, entropy)
+    found = np.full(n_records, -1)
+    for batch, (first, end) in enumerate(counter._batches):
+        found[counter._codes[0, first:end]] = batch
+    assert (found >= 0).all()
+    assert len(counter._batches) == n_batches
+    return found
+
+
+@pytest.mark.parametrize("target", [SCHEMA.target, NUMBER], ids=["classes", "a number"])
+def test_a_record_is_in_the_batch_that_was_drawn_for_it(target):
+    for drawn in itertools.product(range(3), repeat=4):
+        assert batches_of(4, 3, GivenDraws(np.array(drawn)), target).tolist() == list(drawn)
+
+
+@pytest.mark.parametrize("n_batches", [1, 2, 3, 7, 16])
+def test_batches_are_even_and_independent(n_batches):
+    assert_even_and_independent(batches_of(40_000, n_batches, Entropy(81)), n_batches)
+
+
+def test_batches_vary_in_size():
+    assert_parts_vary(lambda seed: batches_of(50, 2, Entropy(seed)))
+
+
+@pytest.mark.parametrize("n_batches", [2, 3, 16])
+def test_records_stay_in_their_batches_when_one_is_appended(n_batches):
+    for seed in range(20):
+        before, after = (batches_of(n_records, n_batches, Entropy(seed)) for n_records in (300, 301))
+        np.testing.assert_array_equal(after[:-1], before)
+
+
+@pytest.mark.parametrize("extra_first", [True, False], ids=["first", "last"])
+@pytest.mark.parametrize("n_records", [0, 1, 2, 40])
+def test_of_two_fits_on_a_tape_records_have_the_same_batches(n_records, extra_first):
+    own = slice(1, None) if extra_first else slice(n_records)
+    for seed in range(20):
+        tapes = TapeEntropy(seed, extra_first), TapeEntropy(seed, extra_first, has_extra=True)
+        few, more = (batches_of(n, 3, tape) for n, tape in zip((n_records, n_records + 1), tapes, strict=True))
+        np.testing.assert_array_equal(more[own], few)
+
+
+# --- bootstraps -----------------------------------------------------------------------------------------------------
 
 AMOUNTS = st.floats(min_value=1e-9, max_value=500.0)
 
@@ -194,14 +230,3 @@ def test_a_noisy_count_of_a_bootstrap_loses_at_most_its_charge_and_nearly_that(a
     worst = float(np.abs(log_law(with_record) - log_law(without)).max())
     assert 0.9 * math.expm1(ratio) < worst <= math.expm1(ratio) * (1 + 1e-12)
     assert worst <= amount
-
-
-def test_disjoint_trees_cost_what_one_tree_costs_and_full_trees_add_up():
-    costs = Counter()
-    for sampling in (Disjoint(), EveryRecord()):
-        ledger = Ledger(Pure(100.0))
-        with sampling.scopes(ledger, 8):
-            ledger.charge("splits", "permute-and-flip", 0.5)
-            ledger.charge("leaves", "geometric", 0.25)
-        costs[type(sampling)] = ledger.total
-    assert costs == {Disjoint: 0.75, EveryRecord: 6.0}

@@ -1,4 +1,4 @@
-"""The private range of a bounded target keeps its claim."""
+"""The private location, spread and range of a bounded target keep their claims, and are found whatever the scale."""
 
 import math
 
@@ -9,7 +9,17 @@ from tests.support.encoded import facts_about
 from dpforest import Bounded, Classes, Numeric, Schema, get_recipe
 from dpforest.errors import ParameterError
 from dpforest.growing.target_range import STEPS, TargetRange, range_bound, range_scores, ranges, with_range
-from dpforest.growing.target_scale import Scale, edges_within
+from dpforest.growing.target_scale import (
+    Scale,
+    ScalePlan,
+    edges_around,
+    edges_within,
+    find_scale,
+    location_bound,
+    location_scores,
+    spread_bound,
+    spread_scores,
+)
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.amounts import exact
@@ -20,7 +30,149 @@ from dpforest.records.memory.vault import Vault
 from dpforest.schema.domain import Domain, Grid
 
 ANY = Bounded()
+DISTANCES = np.array([0.5, 1.0, 2.0, 3.0, 4.0, 8.0])
+TARGETS = {"any": ANY, "narrow": Bounded(-2, 3), "above 0": Bounded(lower=0)}
+VALUES = [*np.linspace(-9, 9, 73), -1e300, 1e300, math.inf, -math.inf]
 SCALE = Scale(10.0, 4.0)
+DELTAS = pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+
+
+def asked(target, epsilon, delta, n_rows, seed):
+    """A schema of that target, what is known of a table of so many rows, and a gate for it."""
+    schema = Schema({"x": Numeric(0, 1)}, target)
+    facts = facts_about(Domain.of(schema, Grid()), target, float(n_rows), epsilon=epsilon, delta=delta)
+    return schema, facts, Gate(Ledger(make_accountant(epsilon, delta)), Entropy(seed))
+
+
+def sealed_rows(schema, values):
+    return Vault.seal(np.zeros((len(values), 1)), values, schema)
+
+
+# --- location and spread --------------------------------------------------------------------------------------------
+
+
+def spreads_of(values, within, target, centre=0.0):
+    edges = edges_around(centre, DISTANCES, target)
+    counts = count_by_edges(np.array(values, dtype=float), edges)
+    return spread_scores(edges, centre, DISTANCES, target.range[0], within, counts)[0]
+
+
+def locations_of(values, target):
+    return location_scores(count_by_edges(np.array(values, dtype=float), edges_around(0.0, DISTANCES, target)))[0]
+
+
+def random_bases(seed):
+    rng = np.random.default_rng(seed)
+    yield []
+    for n_records in (1, 2, 3, 5, 8, 15, 16, 29):
+        yield rng.choice([rng.uniform(-9, 9), 0.0, 0.75, 2.5, 6.0], n_records).tolist()
+        yield [0.75] * n_records
+
+
+def widest_move(scores_of, bases, values, bound):
+    """By how much one record moves one candidate from another at most; all moves are within the bound."""
+    widest = 0
+    for base in bases:
+        before = scores_of(base)
+        for value in values:
+            move = scores_of([*base, value]) - before
+            assert bound.low <= move.min() <= move.max() <= bound.high
+            widest = max(widest, np.ptp(move))
+    return widest
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_no_record_moves_the_score_of_a_bin_or_a_distance_beyond_its_bound_and_some_reach_its_width(target):
+    bound = location_bound()
+    assert widest_move(lambda values: locations_of(values, target), random_bases(1), VALUES, bound) == bound.width
+    for within in (2, 4, 8, 16):
+        bound = spread_bound(within)
+        found = widest_move(lambda values, t=within: spreads_of(values, t, target), random_bases(2), VALUES, bound)
+        assert found == bound.width
+
+
+def test_the_score_of_a_bin_is_by_how_many_records_the_median_misses_it():
+    values, edges = [-3.0, 0.1, 0.6, 0.7, 5.0, 5.5, 6.0], edges_around(0.0, DISTANCES, Bounded())
+    for low, high, score in zip(
+        [-math.inf, *edges], [*edges, math.inf], locations_of(values, Bounded()).tolist(), strict=True
+    ):
+        below, above = sum(value < low for value in values), sum(value >= high for value in values)
+        assert score == -max(0, 2 * below - 7, 2 * above - 7)
+    assert locations_of(values, Bounded()).argmax() == np.searchsorted(edges, 0.7)
+
+
+@pytest.mark.parametrize("within", [2, 4, 8, 16])
+def test_the_score_of_a_distance_is_its_formula(within):
+    values = [*np.linspace(-3.7, 3.1, 15), 7.0, 20.0]
+    scores = spreads_of(values, within, Bounded(), centre=0.25)
+    for near, far, score in zip([0, *DISTANCES], DISTANCES, scores.tolist(), strict=False):
+        away = [abs(value - 0.25) for value in values]
+        nearer, farther = sum(each < near for each in away), sum(each >= far for each in away)
+        assert score == -max(0, within * nearer - (within - 1) * len(values), within * farther - len(values))
+
+
+def scale_of(values, target, epsilon=1.0, delta=0.0):
+    """The scale that is found for a table of these values, and the share of the budget that is left."""
+    schema, facts, gate = asked(target, epsilon, delta, len(values), seed=1)
+    amount = gate.ledger.accountant.budget
+    scale, rest = find_scale(sealed_rows(schema, values), target, ScalePlan.of(facts), amount, gate)
+    assert gate.ledger.total + rest <= amount * (1 + 1e-12)
+    return scale, rest / amount
+
+
+@DELTAS
+@pytest.mark.parametrize("target", [Bounded(), Bounded(-1e12, 1e12), Bounded(lower=0)])
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_a_scale_is_found_whatever_the_unit(target, unit, delta):
+    values = np.random.default_rng(3).exponential(10.0, 2_000) * unit
+    scale, left = scale_of(values, target, delta=delta)
+    assert 2 * unit < scale.location < 12 * unit  # the median is 7
+    assert 4 * unit < scale.spread < 60 * unit
+    assert left > 0.9
+
+
+@pytest.mark.parametrize("shift", [-1e5, 1e5, 1e6])
+def test_values_far_from_zero_are_found_by_looking_again(shift):
+    values = shift + np.random.default_rng(4).normal(0, 3, 20_000)
+    scale, left = scale_of(values, Bounded())
+    assert abs(scale.location - shift) < 1e-4 * abs(shift)
+    assert scale.spread < 2e-4 * abs(shift)
+    assert left > 0.8
+
+
+def test_where_nearly_all_values_are_the_same_the_spread_is_a_public_guess():
+    values = np.where(np.arange(3_000) % 50 == 0, 700.0, 0.0)
+    assert scale_of(values, Bounded())[0] == Scale(0.0, 1.0)
+    assert scale_of(values + 40, Bounded())[0] == Scale(40.0, 40.0)
+
+
+def test_more_records_than_one_in_sixteen_are_seen_beside_a_common_value_where_the_budget_is_large():
+    values = np.where(np.arange(30_000) % 10 == 0, 700.0, 0.0)
+    assert 500 < scale_of(values, Bounded())[0].spread < 1_000
+
+
+@pytest.mark.parametrize("target", [Bounded(-1e300, 1e300), Bounded(0, 5e-300), Bounded(1e17, 1e18)])
+def test_extreme_ranges_give_finite_scales_within_them(target):
+    values = np.full(500, target.mean_of(0.75))
+    for delta in (0.0, 1e-6):
+        scale, _ = scale_of(values, target, delta=delta)
+        assert target.range[0] <= scale.location <= target.range[1]
+        assert 0 < scale.spread < math.inf
+
+
+@DELTAS
+def test_more_rows_make_a_scale_cheaper_and_no_number_of_rows_takes_all(delta):
+    domain = Domain.of(Schema({"x": Numeric(0, 1)}, Bounded()), Grid())
+    facts = [facts_about(domain, Bounded(), n_rows, delta=delta) for n_rows in (-5.0, 0.0, 10.0, 1e3, 1e4, 1e5, 1e9)]
+    plans = [ScalePlan.of(each) for each in facts]
+    locations = [plan.location for plan in plans]
+    assert locations == sorted(locations, reverse=True)
+    assert all(0 < share <= 0.25 for plan in plans for share in (plan.location, plan.spread))
+    assert plans[-1] == ScalePlan(0.002, 0.002, 16)
+    assert plans[0].within == 2
+
+
+# --- ranges ---------------------------------------------------------------------------------------------------------
 
 
 def scores_of(values, scale=SCALE, target=ANY):
@@ -34,11 +186,8 @@ def scores_of(values, scale=SCALE, target=ANY):
 @pytest.mark.parametrize("target", [ANY, Bounded(8, 30), Bounded(lower=10)])
 def test_every_value_lowers_the_scores_of_all_ranges_within_the_bound_and_reaches_its_width(target):
     base, bound = [10.0, 14.0, 11.5, 42.0, -3.0], range_bound(ranges(SCALE, target)[2])
-    before, widest = scores_of(base, target=target), 0
-    for value in [*np.linspace(-40, 60, 201), -1e300, 1e300, 42.0, math.inf]:
-        move = scores_of([*base, value], target=target) - before
-        assert bound.low <= move.min() <= move.max() <= bound.high
-        widest = max(widest, np.ptp(move))
+    values = [*np.linspace(-40, 60, 201), -1e300, 1e300, 42.0, math.inf]
+    widest = widest_move(lambda values: scores_of(values, target=target), [base], values, bound)
     assert bound.monotone
     # A record outside of the widest range is outside of all, so it is not the widest that moves farthest from another;
     # ranges that all begin at the location are within each other, and the cheapest moves farthest.
@@ -90,13 +239,11 @@ def test_a_share_of_the_range_outside_0_to_1_is_refused(share):
 
 
 @pytest.mark.parametrize("target", [ANY, Bounded(-1e9, 1e9), Bounded(0, 100), Bounded(lower=0)])
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
+@DELTAS
 def test_a_range_costs_what_was_planned_and_holds_what_is_there(delta, target):
-    schema, values = Schema({"x": Numeric(0, 1)}, target), np.random.default_rng(15).uniform(20, 30, 3_000)
-    facts = facts_about(Domain.of(schema, Grid()), target, epsilon=500.0, delta=delta)
-    gate = Gate(Ledger(make_accountant(500.0, delta)), Entropy(4))
-    amount = gate.ledger.accountant.budget
-    released, rest = TargetRange(0.25).release(Vault.seal(np.zeros((3_000, 1)), values, schema), amount, gate, facts)
+    schema, facts, gate = asked(target, 500.0, delta, 3_000, seed=4)
+    values, amount = np.random.default_rng(15).uniform(20, 30, 3_000), gate.ledger.accountant.budget
+    released, rest = TargetRange(0.25).release(sealed_rows(schema, values), amount, gate, facts)
     assert gate.ledger.total == pytest.approx(TargetRange(0.25).planned_share(facts) * amount)
     assert exact(rest) + exact(gate.ledger.total) <= exact(amount)
     assert [entry["label"] for entry in gate.ledger.entries()] == [
@@ -119,11 +266,8 @@ def test_a_recipe_without_a_range_gets_one_where_a_bound_is_missing():
 
 
 def test_where_bounds_leave_one_range_nothing_is_asked():
-    schema = Schema({"x": Numeric(0, 1)}, Bounded(0, 10))
+    schema, facts, gate = asked(Bounded(0, 10), 500.0, 0.0, 3_000, seed=4)
     assert len(ranges(Scale(5.0, 100.0), schema.target)[0]) == 1
-    gate = Gate(Ledger(make_accountant(500.0, 0.0)), Entropy(4))
-    facts = facts_about(Domain.of(schema, Grid()), schema.target, epsilon=500.0)
-    vault = Vault.seal(np.zeros((3_000, 1)), np.repeat([0.0, 10.0], 1_500), schema)
-    released, _ = TargetRange().release(vault, 500.0, gate, facts)
+    released, _ = TargetRange().release(sealed_rows(schema, np.repeat([0.0, 10.0], 1_500)), 500.0, gate, facts)
     assert released == Bounded(0.0, 10.0)
     assert [entry["label"] for entry in gate.ledger.entries()] == ["location of the target", "spread of the target"]

@@ -10,19 +10,25 @@ from hypothesis import strategies as st
 from tests.support.strategies import FIXED
 
 from dpforest.errors import ParameterError
-from dpforest.parts.allocation import Arithmetic, Geometric, Harmonic, LeavesOnly, Linear, Uniform, spread
+from dpforest.parts.allocation import (
+    Arithmetic,
+    EveryQuery,
+    Geometric,
+    Harmonic,
+    LeavesOnly,
+    Linear,
+    Uniform,
+    Weighted,
+    spread,
+)
+from dpforest.privacy.accountants import Pure
 from dpforest.privacy.amounts import add, divide, exact, round_down
+from dpforest.recipes import get_recipe
 
 ALLOCATIONS = [
-    Uniform(),
-    Geometric(),
-    Geometric(ratio=0.5),
-    Arithmetic(),
-    Arithmetic(step=0),
-    Linear(),
-    Linear(q=1.7, slope=0.9),
-    Harmonic(),
-]
+    Uniform(), Geometric(), Geometric(ratio=0.5), Arithmetic(), Arithmetic(step=0), Linear(), Linear(q=1.7, slope=0.9),
+    Harmonic(), Harmonic(inner=2.0),
+]  # fmt: skip
 WITH_SPLIT_SHARE = [Uniform, Geometric, Arithmetic, Harmonic]
 WITH_COUNT_SHARE = [*WITH_SPLIT_SHARE, Linear]
 
@@ -41,7 +47,7 @@ def check_spends(plan, amount, depth):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("allocation", [*ALLOCATIONS, LeavesOnly()], ids=repr)
+@pytest.mark.parametrize("allocation", [*ALLOCATIONS, LeavesOnly(), EveryQuery()], ids=repr)
 def test_the_exact_sum_is_the_amount_and_never_above(allocation):
     @FIXED
     @given(amounts, st.integers(1, 15))
@@ -82,16 +88,14 @@ def test_split_share_is_what_all_levels_get_together_in_the_same_proportions(kin
     assert per_level(shared)[:-1] == pytest.approx([0.3 * share / total for share in plain.splits], rel=1e-12)
 
 
-@pytest.mark.parametrize("allocation", ALLOCATIONS, ids=repr)
+@pytest.mark.parametrize(
+    "allocation", [*ALLOCATIONS, EveryQuery(), *(kind(count_share=0.1) for kind in WITH_COUNT_SHARE)], ids=repr
+)
 def test_an_infinite_amount_goes_to_every_step_that_has_a_share(allocation):
     plan = allocation.plan(math.inf, 3)
+    of_levels = math.inf if getattr(allocation, "count_share", 1) else 0.0
     assert plan.splits == (math.inf,) * 3
-    assert plan.counts == (0.0, 0.0, 0.0, math.inf)
-
-
-@pytest.mark.parametrize("kind", WITH_COUNT_SHARE)
-def test_an_infinite_amount_goes_to_counts_of_every_level_if_they_have_a_share(kind):
-    assert kind(count_share=0.1).plan(math.inf, 3).counts == (math.inf,) * 4
+    assert plan.counts == (*[of_levels] * 3, math.inf)
 
 
 def test_leaves_only_gives_everything_to_the_leaves():
@@ -111,12 +115,6 @@ def test_geometric_multiplies_by_its_ratio_from_level_to_level(ratio):
     assert [after / before for before, after in pairwise(series)] == pytest.approx([ratio] * 5)
 
 
-def test_geometric_grows_by_the_cube_root_of_two_unless_told_otherwise():
-    # Thesis, equation 4.33 with twice as many nodes on each level.
-    series = per_level(Geometric().plan(1.0, 3))
-    assert series[3] == pytest.approx(2 * series[0], rel=1e-12)
-
-
 @pytest.mark.parametrize("step", [0.0, 0.25, 1.0, 4.0])
 def test_arithmetic_adds_the_same_part_of_the_first_share_from_level_to_level(step):
     series = per_level(Arithmetic(step=step).plan(2.0, 5))
@@ -132,13 +130,6 @@ def dong_layer(i, epsilon, q, d, h):
     return first * q ** (i - 1) + (i - 1) * d
 
 
-def dong_total(first, q, d, h):
-    """The sum of all layers, from the first [dong2022, equations 8 and 9]."""
-    if q == 1:
-        return h * first + d * (h - 1) * h / 2
-    return (2 * first * (1 - q**h) + (h - 1) * (1 - q) * h * d) / (2 * (1 - q))
-
-
 @pytest.mark.parametrize("h", [2, 3, 9])
 @pytest.mark.parametrize("slope", [0.0, 0.3, 0.99])
 @pytest.mark.parametrize("q", [1.0, 1.05, 1.5, 3.0])
@@ -147,58 +138,68 @@ def test_linear_equals_its_published_layers_with_the_leaves_as_the_last(q, slope
     d = slope * 2 * epsilon / (h * (h - 1))
     expected = [dong_layer(i, epsilon, q, d, h) for i in range(1, h + 1)]
     assert per_level(Linear(q=q, slope=slope).plan(epsilon, h - 1)) == pytest.approx(expected, rel=1e-9)
-    assert dong_total(expected[0], q, d, h) == pytest.approx(epsilon, rel=1e-9)
 
 
-def test_linear_has_the_uniform_geometric_and_arithmetic_cases():
-    depth, h = 4, 5
-    assert per_level(Linear().plan(1.0, depth)) == pytest.approx(per_level(Uniform().plan(1.0, depth)))
-    assert per_level(Linear(q=1.4).plan(1.0, depth)) == pytest.approx(per_level(Geometric(ratio=1.4).plan(1.0, depth)))
-    d = 0.5 * 2 / (h * (h - 1))
-    first = (1 - d * h * (h - 1) / 2) / h
-    expected = per_level(Arithmetic(step=d / first).plan(1.0, depth))
-    assert per_level(Linear(slope=0.5).plan(1.0, depth)) == pytest.approx(expected)
+# --- as papers print them -------------------------------------------------------------------------------------------
+
+LAYERS = pytest.mark.parametrize("layers", [2, 3, 4, 7, 10])  # the leaves are the last
 
 
-@pytest.mark.parametrize("depth", [1, 2, 7])
-def test_harmonic_equals_its_published_layers_with_the_leaves_as_the_last(depth):
-    # Thesis, equations 4.31 and 4.32.
-    d_m, epsilon = depth + 1, 0.8
-    shares_in_all = sum(Fraction(1, k) for k in range(1, d_m + 1))
-    expected = [float(Fraction(epsilon) / shares_in_all / (d_m - layer + 1)) for layer in range(1, d_m + 1)]
-    assert per_level(Harmonic().plan(epsilon, depth)) == pytest.approx(expected, rel=1e-12)
+@LAYERS
+def test_harmonic_is_equations_4_29_and_4_31_of_the_thesis(layers):
+    for inner in (1, 2):
+        weights = [Fraction(inner, layers - i + 1) for i in range(1, layers)] + [Fraction(1)]
+        expected = [0.8 * float(weight / sum(weights)) for weight in weights]
+        assert per_level(Harmonic(inner=float(inner)).plan(0.8, layers - 1)) == pytest.approx(expected, rel=1e-12)
 
+
+@LAYERS
+def test_the_ratio_of_equation_4_33_spends_the_budget_and_equation_4_34_as_printed_more_than_it(layers):
+    root = 2 ** (1 / 3)
+    printed = [(1 - root) * root ** (i + 1) / (1 - root**layers) for i in range(1, layers + 1)]
+    assert sum(printed) == pytest.approx(2 ** (2 / 3))
+    mended = [share / sum(printed) for share in printed]
+    assert per_level(Geometric().plan(1.0, layers - 1)) == pytest.approx(mended)
+
+
+# Table 1 of the paper: epsilon of each query for budgets 0.1 to 2 and 5 levels.
+BUDGETS = (0.1, 0.25, 0.5, 1.0, 2.0)
+TABLE_1 = {1: (0.011, 0.028, 0.056, 0.111, 0.222), 4: (0.003, 0.007, 0.014, 0.028, 0.056)}
+
+
+@pytest.mark.parametrize("n_trees", TABLE_1)
+def test_every_query_gives_the_shares_that_the_paper_prints(n_trees):
+    recipe = get_recipe("fletcher-islam-2015-dpdf")
+    for budget, printed in zip(BUDGETS, TABLE_1[n_trees], strict=True):
+        plan = recipe.allocate.plan(recipe.sample.amount_per_tree(Pure(budget), budget, n_trees), recipe.depth)
+        amounts = [*plan.splits, *plan.counts]
+        assert amounts == pytest.approx([budget / (n_trees * 9)] * 9)  # 2 * 5 - 1 queries, thesis eq. 4.28
+        assert {round(amount, 3) for amount in amounts} == {printed}
+
+
+def test_weighted_levels_are_in_proportion_to_their_weights_and_the_leaves_get_their_share():
+    plan = Weighted((0.5, 0.1, 0.4, 9.0), leaf_share=0.25).plan(2.0, 3)
+    assert plan.splits == pytest.approx([0.75, 0.15, 0.6])
+    assert plan.leaves == pytest.approx(0.5)
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------
 
 BAD = [
     *[(Geometric, {"ratio": ratio}) for ratio in (0, -1, math.nan, math.inf)],
     *[(Arithmetic, {"step": step}) for step in (-0.1, math.nan, math.inf)],
     *[(Linear, {"q": q}) for q in (0.9, 0, -1, math.nan, math.inf)],
     *[(Linear, {"slope": slope}) for slope in (-0.1, 1, 2, math.nan, math.inf)],
+    *[(Harmonic, {"inner": inner}) for inner in (0.0, -1.0, math.nan)],
     *[(kind, {"count_share": share}) for kind in WITH_COUNT_SHARE for share in (-0.1, 1, math.nan)],
     *[(kind, {"split_share": share}) for kind in WITH_SPLIT_SHARE for share in (0, 1, -0.1, math.nan)],
-]
+    # Series that leave the range of numbers.
+    (Geometric, {"ratio": 1e100}), (Geometric, {"ratio": 1e-200}), (Linear, {"q": 1e100}), (Arithmetic, {"step": 1e308}),
+]  # fmt: skip
 
 
-def shown(value):
-    return getattr(value, "__name__", str(value))
-
-
-@pytest.mark.parametrize(("kind", "parameters"), BAD, ids=shown)
+@pytest.mark.parametrize(("kind", "parameters"), BAD, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_a_parameter_outside_its_range_is_refused(kind, parameters):
-    with pytest.raises(ParameterError):
-        kind(**parameters).plan(1.0, 3)
-
-
-OVERFLOWING = [
-    (Geometric, {"ratio": 1e100}),
-    (Geometric, {"ratio": 1e-200}),
-    (Linear, {"q": 1e100}),
-    (Arithmetic, {"step": 1e308}),
-]
-
-
-@pytest.mark.parametrize(("kind", "parameters"), OVERFLOWING, ids=shown)
-def test_a_series_that_leaves_the_range_of_numbers_is_refused(kind, parameters):
     with pytest.raises(ParameterError):
         kind(**parameters).plan(1.0, 10)
 

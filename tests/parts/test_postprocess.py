@@ -7,21 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import naive
-from tests.support.strategies import FIXED, MIXED, SEEDS, classes, forests, mixed_table, recipe_of
+from tests.support.planted import DOMAIN, ROUTE_C, ROUTE_X, TARGET
+from tests.support.strategies import FIXED, SEEDS, TWO, classes, forests, mixed_table, recipe_of
 
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema
+from dpforest import Bounded, DPForestClassifier
 from dpforest.parts.allocation import Uniform, spread
 from dpforest.parts.postprocess import Consistency, EvenShrinkage, NonNegative, Prune, Shrinkage, plain_shares
 from dpforest.parts.voting import Majority
-from dpforest.schema.domain import Domain, Grid
-
-TARGET, TARGET_01 = Classes(["no", "yes"]), Classes([0, 1])
-DOMAIN = Domain.of(Schema({"x": Numeric(0, 2), "c": Categorical(["a"])}, TARGET), Grid(2))
-# Codes of x: below 1, from 1 on, missing. The root splits on x, its first child on c.
-ROUTE_X, ROUTE_C = [0, 1, 1], [0, 1, 1]
 
 
 def small(leaf_a, leaf_b, leaf_c, **options):
+    """A tree whose root splits on x, and its first child on c."""
     return naive.plant(DOMAIN, TARGET, (0, ROUTE_X, [(1, ROUTE_C, [leaf_a, leaf_b]), leaf_c]), **options)
 
 
@@ -54,13 +50,9 @@ def test_plain_shares_are_those_of_the_counts_above_zero():
     np.testing.assert_allclose(shares, [[2 / 9, 7 / 9], [1 / 7, 6 / 7], [0.5, 0.5], [0.75, 0.25], [0, 1]], atol=1e-8)
 
 
-def test_a_node_without_counts_above_zero_has_the_shares_of_its_parent():
+def test_a_node_without_counts_above_zero_has_the_shares_of_its_parent_and_a_root_equal_ones():
     shares = plain_shares(small([3, 1], [-2, -5], [0, 0]).summed()).shares
-    np.testing.assert_allclose(shares[4], shares[1])
-    np.testing.assert_allclose(shares[2], shares[0])
-
-
-def test_a_root_without_counts_above_zero_has_equal_shares():
+    np.testing.assert_allclose(shares[[4, 2]], shares[[1, 0]])
     np.testing.assert_allclose(plain_shares(naive.plant(DOMAIN, TARGET, [-1, 0])).shares, [[0.5, 0.5]])
 
 
@@ -131,30 +123,12 @@ def consistency_matrix(forest):
 
 @FIXED
 @given(noisy_forests())
-def test_after_consistency_parents_equal_the_sum_of_their_children(forest):
-    matrix = consistency_matrix(forest)
+def test_consistency_is_the_unbiased_estimate_of_least_variance_and_states_no_less_than_is_there(forest):
+    matrix, table = consistency_matrix(forest), below(forest)
     for node in np.flatnonzero(~forest.is_leaf):
         np.testing.assert_allclose(matrix[node], matrix[forest.parents == node].sum(axis=0), atol=1e-9)
-
-
-@FIXED
-@given(noisy_forests())
-def test_consistency_is_unbiased(forest):
-    table = below(forest)
-    np.testing.assert_allclose(consistency_matrix(forest) @ table, table, atol=1e-9)
-
-
-@FIXED
-@given(noisy_forests())
-def test_no_estimate_has_less_variance_than_that_of_consistency(forest):
-    matrix = consistency_matrix(forest)
+    np.testing.assert_allclose(matrix @ table, table, atol=1e-9)
     np.testing.assert_allclose(matrix, least_squares(forest, np.ones(forest.n_nodes, dtype=bool)), atol=1e-9)
-
-
-@FIXED
-@given(noisy_forests())
-def test_consistency_raises_the_variance_of_no_count_and_states_no_less_than_is_there(forest):
-    matrix = consistency_matrix(forest)
     variances = np.square(matrix) @ forest.variances
     assert (variances <= forest.variances * (1 + 1e-9)).all()
     assert (variances <= Consistency().refine(forest).variances * (1 + 1e-9)).all()
@@ -178,7 +152,7 @@ def fitted(allocate, refine, seed=4):
     """The same noise for the same allocation and seed, whatever is refined."""
     X, y, _ = mixed_table(200, seed=3)
     recipe = recipe_of(allocate=allocate, refine=refine, depth=3)
-    return DPForestClassifier(Schema(MIXED, TARGET_01), epsilon=0.5, recipe=recipe, random_state=seed).fit(X, y).forest_
+    return DPForestClassifier(TWO, epsilon=0.5, recipe=recipe, random_state=seed).fit(X, y).forest_
 
 
 ALLOCATIONS = {
@@ -191,14 +165,8 @@ ALLOCATIONS = {
 @pytest.mark.parametrize(("allocate", "released_in"), ALLOCATIONS.values(), ids=ALLOCATIONS)
 def test_consistency_of_a_fitted_forest_is_the_best_estimate_from_the_levels_that_were_released(allocate, released_in):
     before, after = fitted(allocate, ()), fitted(allocate, (Consistency(),))
-    expected = least_squares(before, released_in(before)) @ np.where(released_in(before)[:, None], before.counts, 0)
-    np.testing.assert_allclose(after.counts, expected, atol=1e-9)
-
-
-@pytest.mark.parametrize(("allocate", "released_in"), ALLOCATIONS.values(), ids=ALLOCATIONS)
-def test_variances_of_a_fitted_forest_after_consistency_are_no_less_than_is_there(allocate, released_in):
-    before, after = fitted(allocate, ()), fitted(allocate, (Consistency(),))
     matrix = least_squares(before, released_in(before))
+    np.testing.assert_allclose(after.counts, matrix @ np.where(released_in(before)[:, None], before.counts, 0), atol=1e-9)
     assert (after.variances >= np.square(matrix) @ before.variances * (1 - 1e-9)).all()
 
 

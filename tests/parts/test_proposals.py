@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
-from tests.support.strategies import FIXED, MIXED, SEEDS, domains, mixed_table, reaches, recipe_of
+from tests.support.strategies import FIXED, SEEDS, domains, reaches
 
-from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
+from dpforest import Categorical, Classes, Numeric, Schema
 from dpforest.errors import ParameterError
-from dpforest.parts.allocation import LeavesOnly
 from dpforest.parts.proposals import AllSubsets, Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Routes, Thresholds
 from dpforest.schema.domain import Domain, Grid
 
@@ -248,29 +247,6 @@ def test_a_random_split_has_equal_chances_by_feature_and_then_by_route():
         fixed = Menu().fixed(domain)
         assert len(counts) == (fixed.features == feature).sum()
         assert chisquare(counts).pvalue > RARE
-
-
-@pytest.mark.slow
-@FIXED
-@given(domains(), SEEDS, st.data())
-def test_a_random_split_is_one_of_the_menu_and_missing_only_where_the_menu_is_empty(domain, seed, data):
-    reach, kinds = data.draw(reaches(domain, 3)), (OneChildPerValue(), Thresholds(), OneAgainstRest())
-    one, all_of_them = offer(Menu(kinds, random=True), domain, reach, seed), offer(Menu(kinds), domain, reach)
-    for node in range(3):
-        picked, possible = offered(one, domain, reach, node), offered(all_of_them, domain, reach, node)
-        assert len(picked) == bool(possible)
-        assert set(picked) <= set(possible)
-
-
-def test_random_trees_are_the_same_whatever_the_rows():
-    recipe = recipe_of(propose=Menu(random=True), allocate=LeavesOnly(), n_trees=4, depth=4)
-    models = []
-    for n_rows, seed in [(0, 0), (1, 0), (200, 1), (200, 2)]:
-        X, y, _ = mixed_table(n_rows, seed)
-        models.append(DPForestClassifier(Schema(MIXED, Classes([0, 1])), recipe=recipe, random_state=7).fit(X, y))
-    for model in models[1:]:
-        for name in ("parents", "features", "routes"):
-            np.testing.assert_array_equal(getattr(model.forest_, name), getattr(models[0].forest_, name))
 
 
 def test_routes_of_a_block_of_nodes_are_those_of_the_whole():

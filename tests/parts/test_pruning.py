@@ -29,28 +29,6 @@ def test_gini_pruning_closes_a_split_whose_children_are_no_purer_on_average():
     assert forest.counts.tolist() == [[10, 10], [11, 11], [8, 2], [9, 1], [1, 9]]
 
 
-def test_gini_pruning_goes_on_upwards_while_all_children_are_leaves():
-    idle = (1, ROUTE_C, [[5, 5], [4, 4]], [9, 9])
-    forest = PruneByGini().refine(planted((0, ROUTE_X, [idle, [7, 7]], [16, 16])))
-    assert sizes_of(forest) == (1, 1)
-    assert forest.counts.tolist() == [[16, 16]]
-
-
-def test_gini_pruning_keeps_an_idle_split_above_a_useful_one():
-    useful = (1, ROUTE_C, [[9, 0], [0, 9]], [9, 9])
-    forest = PruneByGini().refine(planted((0, ROUTE_X, [useful, [7, 7]], [16, 16])))
-    assert forest.n_nodes == 5
-
-
-def test_gini_pruning_weighs_children_by_their_released_sizes_and_takes_counts_below_zero_as_none():
-    # The second child holds nothing; the first is as mixed as the parent.
-    forest = PruneByGini().refine(planted((0, ROUTE_X, [[20, 20], [-3, -1]], [5, 5])))
-    assert forest.n_nodes == 1
-    # The first child is pure once its negative count is taken as none.
-    forest = PruneByGini().refine(planted((0, ROUTE_X, [[20, -2], [1, 1]], [5, 5])))
-    assert forest.n_nodes == 3
-
-
 def test_a_split_with_a_child_below_the_least_leaf_is_undone_with_all_that_is_below_it():
     large, small = (1, ROUTE_C, [[20, 20], [9, 1]]), (1, ROUTE_C, [[20, 25], [4, 1]])
     # The least leaf is a tenth of 100 records: of the second tree one child of the small node has five.
@@ -78,28 +56,6 @@ def test_signal_pruning_is_equation_4_40():
     forest = pruned_by_signal((0, ROUTE_X, [strong, [0, 0]]), least=0.99)
     assert sizes_of(forest) == (3, 1)  # both leaves under it go, the node itself stays
     assert forest.counts.tolist() == [[2, 2], [2, 2], [0, 0]]
-
-
-def test_a_pruned_node_beside_one_that_stays_says_what_its_parent_says():
-    forest = pruned_by_signal((0, ROUTE_X, [[9, 3], [0, 2]]))
-    np.testing.assert_allclose(forest.shares, [[9 / 14, 5 / 14], [0.75, 0.25], [9 / 14, 5 / 14]])
-    assert forest.counts.tolist() == [[9, 5], [9, 3], [0, 2]]  # as released
-
-
-def test_a_pruned_node_takes_with_it_what_is_below_it():
-    # The first leaf alone would stay (1.41), but with the other the node has no signal.
-    weak = (1, ROUTE_C, [[4, 0], [0, -4]])
-    forest = pruned_by_signal((0, ROUTE_X, [weak, [9, 0]]))
-    assert sizes_of(forest) == (3, 1)
-    np.testing.assert_allclose(forest.shares[1], forest.shares[0])
-
-
-def test_signal_pruning_without_noise_prunes_what_holds_nothing():
-    forest = pruned_by_signal(
-        (0, ROUTE_X, [(1, ROUTE_C, [[0, 0], [0, 0]]), [1, 0]]), (0, ROUTE_X, [[1, 0], [0, 1]]), variance=0.0
-    )
-    assert forest.n_nodes == 6
-    assert forest.is_leaf.tolist() == [False, False, True, True, True, True]
 
 
 @pytest.mark.parametrize("least", [-0.1, math.nan, math.inf])

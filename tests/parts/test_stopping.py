@@ -10,15 +10,11 @@ from tests.support.strategies import MIXED, facts_of, mixed_table, recipe_of
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.errors import ParameterError
-from dpforest.growing.growth import Growth
 from dpforest.parts.allocation import LeavesOnly
-from dpforest.parts.proposals import Menu, OneChildPerValue
+from dpforest.parts.proposals import Menu
 from dpforest.parts.stopping import AboveNoise, EstimatedSupport, NoisySize
 from dpforest.pipeline import public_facts
 from dpforest.recipes import get_recipe
-from dpforest.schema.domain import Domain, Grid
-
-# --- stopping -------------------------------------------------------------------------------------------------------
 
 
 def test_noisy_size_splits_nodes_that_are_large_and_seem_mixed():
@@ -64,19 +60,6 @@ def test_estimated_support_splits_nodes_whose_children_would_hold_more_than_the_
     assert EstimatedSupport().may_split(None, 0.0, reached, facts).tolist() == [True, False, True, False]
 
 
-def test_the_rows_that_reach_a_node_are_divided_evenly_among_the_listed_values_of_every_split_above():
-    domain = Domain.of(Schema({"c": Categorical(["a", "b", "c"]), "x": Numeric(0, 1)}, TARGET), Grid(5))
-    growth, menu, rng = Growth(domain, 1), Menu((OneChildPerValue(),)), np.random.default_rng(2)
-    shares = []
-    for feature in (0, 1):
-        candidates = menu.propose(domain, menu.fixed(domain), growth.reach, rng)
-        growth.split(candidates, np.where(candidates.valid[:, feature], feature, -1))
-        shares.append(growth.reached)
-    # Children for "other" and "missing" are expected to get no rows.
-    np.testing.assert_allclose(shares[0], [1 / 3] * 3 + [0, 0])
-    np.testing.assert_allclose(shares[1], ([1 / 15] * 5 + [0]) * 3 + [0] * 12)
-
-
 @pytest.mark.parametrize("n_rows", [None, 3000])
 def test_a_stop_by_estimated_support_gets_a_number_of_rows_that_is_declared_or_bought(n_rows):
     X, y, _ = mixed_table(3000, seed=1)
@@ -86,9 +69,6 @@ def test_a_stop_by_estimated_support_gets_a_number_of_rows_that_is_declared_or_b
     labels = [entry["label"] for entry in model.ledger_.entries()]
     assert labels == ([] if n_rows else ["number of rows"]) + ["leaves"]
     assert model.forest_.depth > 0
-
-
-# --- blocks of random menus and the cap on nodes --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("least", [-1.0, float("nan")])

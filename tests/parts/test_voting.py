@@ -1,17 +1,30 @@
 """Each vote adds to the prediction what it promises, on forests small enough to count by hand."""
 
+import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
+from scipy import stats
 from tests.support import naive
-from tests.support.strategies import FIXED, classes, forests
+from tests.support.chances import FAILURE
+from tests.support.planted import voting
+from tests.support.strategies import FIXED, TWO, classes, forests, mixed_table, recipe_of
 
-from dpforest import Bounded, Classes, Numeric, Schema
+from dpforest import Bounded, Classes, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.forest.tree import SCORE_STEPS
 from dpforest.parts.postprocess import EvenShrinkage, plain_shares
-from dpforest.parts.voting import ConfidenceWeighted, LogShares, Majority, MeanOfShares, MostConfidentNode, PooledMargins
+from dpforest.parts.voting import (
+    ConfidenceWeighted,
+    LogShares,
+    Majority,
+    MeanOfShares,
+    MostConfidentNode,
+    PooledMargins,
+    ProbabilisticAverage,
+)
 from dpforest.schema.domain import Domain, Grid
 
 TARGET = Classes(["a", "b", "c"])
@@ -46,14 +59,6 @@ def test_mean_of_shares_adds_the_class_shares_of_the_leaves():
 def test_pooled_margins_let_full_leaves_weigh_more():
     np.testing.assert_allclose(prediction(PooledMargins(), LOW), [6, 3 + 2, 1], atol=1e-7)
     np.testing.assert_allclose(prediction(PooledMargins(), HIGH), [1 + 2, 1 + 2, 3 + 1], atol=1e-7)
-
-
-def test_pooled_margins_rank_classes_by_their_lead_over_an_even_split():
-    forest = two_trees()
-    for record, leaves in [(LOW, (2, 4)), (HIGH, (3, 5))]:
-        lead = sum(forest.counts[leaf] - forest.counts[leaf].mean() for leaf in leaves)
-        pooled = prediction(PooledMargins(), record)
-        np.testing.assert_allclose(pooled - pooled.mean(), lead, atol=1e-7)
 
 
 def test_a_leaf_that_seems_empty_weighs_as_one_record_in_pooled_margins():
@@ -126,3 +131,57 @@ def test_the_mean_of_a_bounded_target_is_the_share_of_high():
     forest = plain_shares(naive.plant(DOMAIN, Bounded(0, 10), tree).summed())
     np.testing.assert_allclose(prediction(MeanOfShares(), LOW, forest), [0.75, 0.25], atol=1e-8)
     np.testing.assert_allclose(prediction(MeanOfShares(), HIGH, forest), [0.2, 0.8], atol=1e-8)
+
+
+# --- labels that are drawn by their shares --------------------------------------------------------------------------
+
+CUBE = Schema({name: Numeric(0, 1) for name in "abc"}, Classes(["low", "mid", "high"]))
+
+
+def cube_model():
+    """A model whose single leaf holds shares 0.2, 0.3 and 0.5, and a record of every cell of its domain."""
+    middles = (np.arange(16) + 0.5) / 16
+    X = np.array(list(itertools.product(middles, repeat=3)))
+    recipe = recipe_of(vote=ProbabilisticAverage(), grid=Grid(16), depth=1)
+    model = DPForestClassifier(CUBE, math.inf, recipe=recipe, random_state=0).fit(X[:9], ["low"] * 9)
+    leaf = voting(naive.plant(model.forest_.domain, CUBE.target, [2, 3, 5]))
+    model.forest_ = replace(leaf, draws=True)
+    return model, X
+
+
+def test_probabilistic_averaging_draws_labels_by_their_shares():
+    model, X = cube_model()
+    np.testing.assert_allclose(model.predict_proba(X[:5]), [[0.2, 0.3, 0.5]] * 5, atol=1e-8)
+    predicted = model.predict(X)
+    seen = [int((predicted == label).sum()) for label in ("low", "mid", "high")]
+    assert stats.chisquare(seen, np.array([0.2, 0.3, 0.5]) * len(X)).pvalue > FAILURE
+
+
+def test_a_record_gets_the_same_label_each_time_alone_and_in_any_company():
+    model, X = cube_model()
+    indices = np.random.default_rng(4).permutation(len(X))[:60]
+    together = model.predict(X)
+    assert (model.predict(X[indices]) == together[indices]).all()
+    assert [model.predict(X[[index]])[0] for index in indices[:20]] == together[indices[:20]].tolist()
+
+
+def test_a_class_without_a_share_is_never_drawn():
+    model, X = cube_model()
+    for shares in ([0, 4, 0], [1, 0, 0], [0, 0, 2], [3, 0, 1]):
+        model.forest_ = replace(model.forest_, votes=np.array([shares], dtype=float))
+        drawn = set(model.predict(X).tolist())
+        assert drawn == {label for label, share in zip(("low", "mid", "high"), shares, strict=True) if share}
+
+
+@pytest.mark.parametrize("vote", ["probabilistic", "majority", "threshold"])
+def test_a_saved_model_draws_labels_as_before_or_not_at_all(vote, tmp_path):
+    X, y, _ = mixed_table(150, seed=2)
+    model = DPForestClassifier(
+        TWO, recipe="bojarski-2015", recipe_params={"vote": vote}, n_trees=3, max_depth=3, random_state=3
+    ).fit(X, y)
+    model.save(tmp_path / "m.dpf")
+    back = load_model(tmp_path / "m.dpf")
+    assert back.forest_.draws is model.forest_.draws is (vote == "probabilistic")
+    assert (back.predict(X) == model.predict(X)).all()
+    if vote != "probabilistic":
+        assert (model.predict(X) == model.classes_[model.predict_proba(X).argmax(axis=1)]).all()

@@ -14,13 +14,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from dpforest.errors import AccountingError, ParameterError
-from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import ZCDP, Pure, make_accountant, zcdp_epsilon, zcdp_log_delta, zcdp_rho
 from dpforest.privacy.amounts import exact
-from dpforest.privacy.base import Bound
-from dpforest.privacy.gate import Gate
-from dpforest.privacy.ledger import Ledger
-from dpforest.privacy.sealed import Sealed
 
 RHOS = (1e-5, 1e-3, 0.02, 0.1, 0.5, 2.0, 20.0)
 DELTAS = (1e-12, 1e-6, 1e-3, 0.1)
@@ -69,11 +64,6 @@ def test_the_converted_epsilon_agrees_with_the_renyi_accountant_of_dp_accounting
     assert (1 - 1e-3) * theirs < zcdp_epsilon(rho, delta) <= theirs * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("epsilon", "rho"), [(0.1, 0.00032), (0.5, 0.00664), (1.0, 0.02436), (2.0, 0.08815)])
-def test_known_values_of_rho_at_a_delta_of_one_in_a_million(epsilon, rho):
-    assert zcdp_rho(epsilon, 1e-6) == pytest.approx(rho, abs=5.1e-6)
-
-
 def exact_log_delta(rho: float, epsilon: float) -> Decimal:
     """The conversion formula, minimised over alpha in 50 digits."""
     with localcontext(prec=50):
@@ -93,22 +83,15 @@ def exact_log_delta(rho: float, epsilon: float) -> Decimal:
         return log_delta((low + high) / 2)
 
 
-@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-2])
-@pytest.mark.parametrize("rho", [1e-3, 0.02, 0.7, 9.0])
-def test_a_converted_epsilon_is_safe_in_exact_arithmetic_and_a_hundred_billionth_less_is_not(rho, delta):
-    epsilon = zcdp_epsilon(rho, delta)
-    with localcontext(prec=50):
-        assert exact_log_delta(rho, epsilon) <= Decimal(delta).ln()
-        assert exact_log_delta(rho, epsilon * (1 - 1e-11)) > Decimal(delta).ln()
-
-
-@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-2])
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
-def test_a_converted_rho_is_safe_in_exact_arithmetic_and_a_hundred_billionth_more_is_not(epsilon, delta):
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 1e-9), (0.05, 1e-2), (1.0, 1e-6), (20.0, 1e-9), (20.0, 1e-2)])
+def test_conversions_are_safe_in_exact_arithmetic_and_a_hundred_billionth_less_is_not(epsilon, delta):
     rho = zcdp_rho(epsilon, delta)
     with localcontext(prec=50):
-        assert exact_log_delta(rho, epsilon) <= Decimal(delta).ln()
-        assert exact_log_delta(rho * (1 + 1e-11), epsilon) > Decimal(delta).ln()
+        for safe, unsafe in [
+            ((rho, epsilon), (rho * (1 + 1e-11), epsilon)),
+            ((rho, zcdp_epsilon(rho, delta)), (rho, zcdp_epsilon(rho, delta) * (1 - 1e-11))),
+        ]:
+            assert exact_log_delta(*safe) <= Decimal(delta).ln() < exact_log_delta(*unsafe)
 
 
 @pytest.mark.slow
@@ -128,12 +111,7 @@ def test_the_statement_of_a_spent_budget_is_at_most_the_budget_and_nearly_that()
         assert (1 - 1e-9) * epsilon < accountant.epsilon_of(accountant.budget) <= epsilon
         assert accountant.epsilon_of(2 * accountant.budget) > epsilon
         assert accountant.epsilon_of(0.0) == 0.0
-
-
-def test_the_conversion_grows_with_rho_and_falls_with_delta():
-    grid = [[zcdp_epsilon(rho, delta) for rho in RHOS] for delta in DELTAS]
-    assert (np.diff(grid, axis=1) > 0).all()
-    assert (np.diff(grid, axis=0) < 0).all()
+        assert zcdp_log_delta(0.0, epsilon) == -math.inf
 
 
 # --- strengths ------------------------------------------------------------------------------------------------------
@@ -206,34 +184,19 @@ def test_a_mechanism_at_its_zcdp_strength_diverges_by_at_most_alpha_rho(mechanis
 # --- refusals -------------------------------------------------------------------------------------------------------
 
 
-def test_gaussian_noise_has_no_pure_guarantee():
-    with pytest.raises(AccountingError, match="gaussian"):
-        Pure(1.0).strength("gaussian", 0.1)
-
-
-def test_k_norm_noise_has_no_zcdp_guarantee():
-    with pytest.raises(AccountingError, match="'k-norm' has no zCDP guarantee"):
-        ZCDP(1.0, 1e-6).strength("k-norm", 0.1)
-
-
-@pytest.mark.parametrize("accountant", [Pure(1.0), ZCDP(1.0, 1e-6)], ids=["pure", "zcdp"])
-def test_an_unknown_mechanism_is_refused(accountant):
-    with pytest.raises(AccountingError, match="laplace"):
-        accountant.strength("laplace", 0.1)
+@pytest.mark.parametrize(
+    ("accountant", "mechanism"),
+    [(Pure(1.0), "gaussian"), (ZCDP(1.0, 1e-6), "k-norm"), (Pure(1.0), "laplace"), (ZCDP(1.0, 1e-6), "laplace")],
+)
+def test_a_mechanism_without_a_proof_is_refused(accountant, mechanism):
+    with pytest.raises(AccountingError, match=mechanism):
+        accountant.strength(mechanism, 0.1)
 
 
 def test_a_bootstrap_has_no_zcdp_guarantee():
     for method in (ZCDP(1.0, 1e-6).bootstrap, ZCDP(1.0, 1e-6).inside_bootstrap):
         with pytest.raises(AccountingError, match="bootstrap"):
             method(0.1)
-
-
-def test_a_choice_without_budget_is_refused_and_charges_nothing():
-    for delta in (0.0, 1e-6):
-        ledger = Ledger(make_accountant(1.0, delta))
-        with pytest.raises(ParameterError):
-            Gate(ledger, Entropy(0)).select(Sealed(np.zeros((1, 2), dtype=np.int64)), None, Bound(0, 1), 0.0, "split")
-        assert ledger.entries() == []
 
 
 @pytest.mark.parametrize("epsilon", [0, 0.0, -1.0, -math.inf, math.nan, "1", None, 1j, [1.0]], ids=repr)
@@ -259,10 +222,6 @@ def test_delta_decides_the_accounting_and_an_infinite_epsilon_means_no_privacy()
     assert make_accountant(math.inf, 1e-6) == Pure(math.inf)
     assert (Pure(1.0).choice, Pure(1.0).noise) == ("permute-and-flip", "geometric")
     assert (ZCDP(1.0, 1e-6).choice, ZCDP(1.0, 1e-6).noise) == ("exponential", "gaussian")
-
-
-def test_nothing_spent_has_no_delta():
-    assert zcdp_log_delta(0.0, 1.0) == -math.inf
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.9), (0.1, 0.999), (1e-3, 0.99)])

@@ -6,18 +6,15 @@ Rows that are dealt to disjoint trees by coins of their own lose less.
 import math
 import re
 from collections import Counter
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from tests.support.gates import scale_of
 
-from dpforest.mechanisms import Entropy
 from dpforest.parts.criteria import MaxOperator
 from dpforest.privacy.accountants import make_accountant, zcdp_log_delta, zcdp_rho
-from dpforest.privacy.gate import Gate
-from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
 from dpforest.schema import Classes
 
@@ -42,13 +39,6 @@ def scores(k, weight, added):
     return MaxOperator().score(children, Classes([0, 1]))
 
 
-def rate_of(accountant, bound):
-    """The rate at which the gate makes a choice for all of the budget, from what it writes into the ledger."""
-    ledger = Ledger(accountant)
-    Gate(ledger, Entropy(0)).select(Sealed(np.zeros((1, 2), dtype=np.int64)), None, bound, accountant.budget, "split")
-    return float(ledger.root.children[0].mechanism.parameters["rate"])
-
-
 def renyi(first, second, alpha):
     return float(np.logaddexp.reduce(alpha * first + (1 - alpha) * second)) / (alpha - 1)
 
@@ -59,28 +49,13 @@ def renyi(first, second, alpha):
 def test_k_equal_rows_lose_by_a_choice_of_the_max_operator_what_is_stated_and_nearly_all_of_it(k, weight, epsilon):
     """Fails if the accountant multiplies, or divides, by 0.9 k**2."""
     accountant = make_accountant(epsilon, 1e-6, k)
-    rate = rate_of(accountant, MaxOperator().bound(weight))
+    zeros, bound = Sealed(np.zeros((1, 2), dtype=np.int64)), MaxOperator().bound(weight)
+    rate = float(scale_of(accountant, "select", zeros, None, bound, accountant.budget, "split"))
     before, after = (rate * scores(k, weight, added) for added in (0, k))
     laws = [law - np.logaddexp.reduce(law) for law in (before, after)]
     worst = max(renyi(*pair, alpha) / alpha for pair in (laws, laws[::-1]) for alpha in ORDERS)
     assert worst <= accountant.of_unit(accountant.budget) * (1 + 1e-9)
     assert worst > 0.97 * k**2 * accountant.budget
-
-
-@pytest.mark.parametrize("k", [2, 3, 5])
-@pytest.mark.parametrize("s", [0.02, 0.1, 0.5, 2.0])
-def test_no_choice_that_k_rows_move_loses_more_than_k_squared_times_that_of_one(k, s):
-    """Scores of three candidates on a grid, one perhaps far below, each moved by 0 .. k: the exponential mechanism."""
-    moves = np.array(list(product(np.linspace(0, k, 3), repeat=3))) * s
-    starts = np.array(list(product(np.linspace(-k, k, 9), [-1e6, -k, 0, k]))) * s
-    before = np.insert(starts, 0, 0.0, axis=1)[:, None, :]
-    after = before + moves
-    before, after = (law - np.logaddexp.reduce(law, axis=-1, keepdims=True) for law in (before, after))
-    for alpha in ORDERS:
-        found = np.logaddexp.reduce(alpha * after + (1 - alpha) * before, axis=-1) / (alpha - 1)
-        assert found.max() <= alpha * (k * s) ** 2 / 8 * (1 + 1e-9)
-        if alpha * k * s < 0.3:
-            assert found.max() > 0.97 * alpha * (k * s) ** 2 / 8
 
 
 # --- rows that are dealt to disjoint trees --------------------------------------------------------------------------
@@ -110,19 +85,6 @@ def test_the_law_of_squares_is_a_law_and_that_of_two_rows_in_ten_trees_is_known(
         assert math.fsum(law.values()) == pytest.approx(1)
         assert math.fsum(s * p for s, p in law.items()) == pytest.approx(k + k * (k - 1) / n_trees)
     assert squares(2, 10) == pytest.approx({2: 0.9, 4: 0.1})
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize("sigma", [2.0, 4.0])
-def test_the_mean_over_where_rows_are_covers_two_rows_in_two_trees(epsilon, sigma):
-    """Each tree releases its number of records with Gaussian noise; the hockey-stick divergence by a fine grid."""
-    points = np.arange(-9 * sigma, 9 * sigma + 2, sigma / 20)
-    density = [norm.pdf(points, shift, sigma) * sigma / 20 for shift in range(3)]
-    outer = [[np.outer(first, second) for second in density] for first in density]
-    without, with_person = outer[0][0], outer[1][1] / 2 + (outer[2][0] + outer[0][2]) / 4
-    claimed = mixed_delta(1 / (2 * sigma**2), epsilon, 2, 2)
-    for first, second in ((with_person, without), (without, with_person)):
-        assert np.maximum(first - math.exp(epsilon) * second, 0).sum() <= claimed
 
 
 def test_the_decision_has_what_rows_dealt_to_disjoint_trees_would_gain():

@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpforest.errors import BudgetError, ParameterError
+from dpforest.errors import ParameterError
 from dpforest.mechanisms import Entropy, Gaussian, KNorm, Rate
-from dpforest.privacy.accountants import ZCDP, Pure, make_accountant
+from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.base import Blocks
 from dpforest.privacy.events import Mechanism, Purpose
@@ -36,30 +36,18 @@ def test_blocks_know_how_many_numbers_they_have_and_how_far_all_of_them_move_in_
 
 
 @pytest.mark.parametrize("amount", [0.001, 0.1, 1.0])
-def test_joint_noise_is_charged_by_name_with_the_rate_that_it_runs_at(amount, monkeypatch):
-    gate, ran = gate_of(), []
-    draw = KNorm.draw
-
-    def watched(self, sizes, rate, entropy):
-        ran.append((sizes, rate, gate.ledger.total))
-        return draw(self, sizes, rate, entropy)
-
-    monkeypatch.setattr(KNorm, "draw", watched)
+def test_joint_noise_is_one_draw_of_the_mechanism_at_the_rate_that_it_is_charged_with(amount):
+    gate = gate_of(seed=7)
     released, variances = gate.add_joint_noise(Sealed(VALUES), BLOCKS, amount, PURPOSE)
-    ((sizes, rate, charged),) = ran
-    charge, ratio = charge_of(gate), Fraction(rate.numerator, rate.denominator)
-    assert (sizes, charged) == (BLOCKS.sizes, amount)
+    charge = charge_of(gate)
+    rate = Rate.below(exact(amount) / BLOCKS.l1)
+    ratio = Fraction(rate.numerator, rate.denominator)
     assert (charge.purpose, charge.amount) == (PURPOSE, amount)
     assert charge.mechanism == Mechanism("k-norm", {"l1": Fraction(64), "rate": ratio})
     assert (1 - Fraction(1, 60_000)) * exact(amount) < ratio * 64 <= exact(amount)
     assert released.dtype == np.int64
+    assert (released - VALUES).tolist() == KNorm().draw(BLOCKS.sizes, rate, Entropy(7)).tolist()
     assert variances.tolist() == KNorm.variances(BLOCKS.sizes, rate).tolist()
-
-
-def test_joint_noise_is_one_draw_of_the_mechanism_on_the_values():
-    released, _ = gate_of(seed=7).add_joint_noise(Sealed(VALUES), BLOCKS, 0.5, PURPOSE)
-    drawn = KNorm().draw(BLOCKS.sizes, Rate.below(exact(0.5) / BLOCKS.l1), Entropy(7))
-    assert (released - VALUES).tolist() == drawn.tolist()
 
 
 def test_noise_of_a_huge_amount_is_no_sharper_than_is_offered_and_the_ledger_says_so():
@@ -83,21 +71,13 @@ def test_values_stay_as_they_are_and_are_released_exactly_without_privacy():
 
 
 @pytest.mark.parametrize("share", [0.01, 1.0])
-def test_with_delta_joint_noise_is_gaussian_for_all_blocks_together(share, monkeypatch):
-    gate, ran = gate_of(1.0, 1e-6, seed=8), []
+def test_with_delta_joint_noise_is_gaussian_for_all_blocks_together(share):
+    gate = gate_of(1.0, 1e-6, seed=8)
     amount = share * gate.ledger.accountant.budget
-    draw = Gaussian.draw
-
-    def watched(self, shape, variance, entropy):
-        ran.append((shape, variance, gate.ledger.total))
-        return draw(self, shape, variance, entropy)
-
-    monkeypatch.setattr(Gaussian, "draw", watched)
-    monkeypatch.setattr(KNorm, "draw", None)
     released, variances = gate.add_joint_noise(Sealed(VALUES), BLOCKS, amount, PURPOSE)
-    ((shape, variance, charged),) = ran
     charge = charge_of(gate)
-    assert (shape, charged, charge.amount) == ((7,), amount, amount)
+    variance = charge.mechanism.parameters["variance"]
+    assert charge.amount == amount
     assert charge.mechanism == Mechanism("gaussian", {"l2_squared": Fraction(4 * 64**2), "variance": variance})
     # A record that moves each block by all of its L1, in one number, loses the amount and no more.
     assert (1 - Fraction(1, 10**6)) * exact(amount) < Fraction(4 * 64**2) / (2 * variance) <= exact(amount)
@@ -114,23 +94,9 @@ def test_joint_noise_that_would_not_fit_is_refused_before_it_is_charged(delta, a
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_joint_noise_beyond_the_budget_releases_nothing(delta):
-    gate = gate_of(1.0, delta)
-    for amount in (1.01 * gate.ledger.accountant.budget, math.inf):
-        with pytest.raises(BudgetError):
-            gate.add_joint_noise(Sealed(VALUES), BLOCKS, amount, PURPOSE)
-    assert gate.ledger.entries() == []
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_ledger_with_joint_noise_comes_back_from_json_with_its_parameters(delta):
     gate = gate_of(1.0, delta)
     gate.add_joint_noise(Sealed(VALUES), BLOCKS, gate.ledger.accountant.budget, PURPOSE)
     back = Ledger.from_json(gate.ledger.to_json())
     assert back == gate.ledger
     assert back.books[-1].root.children[0].mechanism == charge_of(gate).mechanism
-
-
-def test_only_an_accountant_in_epsilon_has_joint_noise_of_its_own():
-    assert Pure(1.0).strength(KNorm.name, 0.3) == exact(0.3)
-    assert ZCDP(1.0, 1e-6).noise == "gaussian"

@@ -1,6 +1,7 @@
 """Exact laws of samplers: their sources run on coins that branch; and what compiled samplers drew, compared with a law."""
 
 import heapq
+import itertools
 import math
 import types
 from collections import Counter
@@ -90,6 +91,29 @@ def exact_law(run, tolerance=1e-10, restarts_at=None) -> tuple[Counter, float]:
     return Counter({output: chance / accepted for output, chance in law.items()}), left / accepted
 
 
+def largest_norms(moves):
+    """The largest L1 and squared L2 norm of what each of many records moves."""
+    flat = [np.ravel(move) for move in moves]
+    return max(int(np.abs(move).sum()) for move in flat), max(int(np.square(move).sum()) for move in flat)
+
+
+def permute_and_flip_law(scores, rate: float) -> np.ndarray:
+    """Exact probabilities of a choice, summed over all orders of the candidates."""
+    accept = np.exp(rate * (np.array(scores, dtype=float) - max(scores)))
+    law = np.zeros(len(scores))
+    for order in itertools.permutations(range(len(scores))):
+        left = 1.0
+        for candidate in order:
+            law[candidate] += left * accept[candidate]
+            left *= 1 - accept[candidate]
+    return law / math.factorial(len(scores))
+
+
+def exponential_law(scores, rate: float) -> np.ndarray:
+    weights = np.exp(rate * (np.array(scores, dtype=float) - max(scores)))
+    return weights / weights.sum()
+
+
 def assert_law(law: Counter, left: float, expected: dict) -> None:
     for output in set(law) | set(expected):
         assert law[output] == pytest.approx(expected.get(output, 0.0), abs=left + 1e-12), output
@@ -111,6 +135,19 @@ def assert_drawn_from(draws: np.ndarray, law: dict[int, float]) -> None:
     seen, expected = np.array(cells).T
     assert len(cells) > 1
     assert stats.chisquare(seen, expected * draws.size / expected.sum()).pvalue > FAILURE
+
+
+def assert_even_and_independent(draws: np.ndarray, n: int) -> None:
+    """Each of n values is as likely as any other, and so is each pair of successive ones, all but twice in a million."""
+    if n > 1:
+        assert stats.chisquare(np.bincount(draws, minlength=n)).pvalue > FAILURE
+        assert stats.chisquare(np.bincount(n * draws[::2] + draws[1::2], minlength=n * n)).pvalue > FAILURE
+
+
+def assert_parts_vary(draw, n_tables: int = 2_000) -> None:
+    """The first of two parts of 50 records has a binomial size; equal parts of a shuffle would have no variance at all."""
+    sizes = np.array([np.count_nonzero(draw(seed) == 0) for seed in range(n_tables)])
+    assert_drawn_from(sizes, dict(enumerate(stats.binom(50, 0.5).pmf(np.arange(51)).tolist())))
 
 
 def assert_same_law(ours: np.ndarray, theirs: np.ndarray) -> None:

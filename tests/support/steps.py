@@ -68,3 +68,15 @@ def spent_on(fit, *words):
     """What all charges with one of some words in their label or scope cost, in the unit of the ledger."""
     entries, unit = fit.gate.ledger.entries(), fit.gate.ledger.unit
     return [entry[unit] for entry in entries if any(word in f"{entry['scope']} {entry['label']}" for word in words)]
+
+
+def plain_sums(maps, weights, codes, labels):
+    """The sums over records of their maps: those of the second class weighted, less those of the first."""
+    found = []
+    for feature, table in maps:
+        for number in range(table.shape[1]):
+            total = 0
+            for code, label in zip(codes[feature].tolist(), labels, strict=True):
+                total += (1 if label else -1) * int(weights[label]) * int(table[code, number])
+            found.append(total)
+    return found
