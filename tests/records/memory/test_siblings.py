@@ -1,6 +1,5 @@
 """Counts of a level are the same whether a child is counted or follows from its parent and its siblings."""
 
-from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -125,18 +124,18 @@ def change(counter, tree, n_nodes):
 
 
 def check_levels(tree, masks, n_jobs=1):
-    """Every level equals its twin; some are not counted, or in two blocks, and records may change or be dealt anew."""
+    """Every level equals its twin; some are counted in blocks or in part, and records may change or be dealt anew."""
     counter, positions, first, n_nodes = counter_of(tree, n_jobs), tree.positions, 0, tree.n_roots
     above, rng = np.ones((n_nodes, tree.domain.n_features), dtype=bool), tree.rng
     for _ in range(4):
-        wanted, is_changed = masks(rng, (n_nodes, tree.domain.n_features), above), rng.random(3) < 0.15
+        wanted, is_changed = masks(rng, (n_nodes, tree.domain.n_features), above), rng.random(3) < 0.25
         if is_changed[0] and len(positions) == 1:
             change(counter, tree, first + n_nodes)
-        if rng.random() < 0.85:
-            edges = [0, n_nodes // 2, n_nodes] if rng.random() < 0.15 else [0, n_nodes]
-            blocks = [(a, b) for a, b in pairwise(edges) if a < b]
-            counts = [count for a, b in blocks for count in counter.count_codes(first + a, wanted[a:b])._value.tolist()]
-            assert counts == expected_counts(tree, counter, positions, first, wanted)
+        middle = n_nodes // 2
+        blocks = [[(0, n_nodes)]] * 5 + [[(0, middle), (middle, n_nodes)], [(0, middle)], []]
+        for begin, end in blocks[rng.integers(len(blocks))]:
+            own = (first + begin, wanted[begin:end])
+            assert counter.count_codes(*own)._value.tolist() == expected_counts(tree, counter, positions, *own)
         if is_changed[1] and len(positions) == 1:
             change(counter, tree, first + n_nodes)
         if is_changed[2]:
