@@ -35,11 +35,11 @@ def trees(draw):
     """Encoded records at the roots of trees that will be split at random; some begin with residuals."""
     targets = st.one_of(st.sampled_from([Classes(WORDS[:2]), Classes(WORDS[:4])]), bounded)
     schema, rng = draw(schemas(targets)), np.random.default_rng(draw(SEEDS))
-    n_records, n_roots, n_copies = draw(st.sampled_from([0, 1, 12, 60])), draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    tree = table_of(Domain.of(schema, draw(grids)), schema.target, n_records, rng, n_copies, n_roots)
+    n_records, n_copies = draw(st.sampled_from([0, 1, 30, 60, 60, 60])), draw(st.sampled_from([1, 1, 1, 2]))
+    tree = table_of(Domain.of(schema, draw(grids)), schema.target, n_records, rng, n_copies, draw(st.integers(1, 2)))
     if draw(st.booleans()):
         tree.weights = rng.integers(0, 256, (n_copies, n_records)).astype(np.uint8)
-    if isinstance(tree.target, Classes) and n_copies == 1 and draw(st.booleans()):
+    if isinstance(tree.target, Classes) and n_copies == 1 and draw(st.sampled_from([True, False, False])):
         tree.scores, tree.weights = random_scores(tree, draw(st.sampled_from([3, 700, 30_000]))), NONE
     return tree
 
@@ -114,9 +114,9 @@ def change(counter, tree, n_nodes):
     counter.start_scores()
     votes = tree.rng.integers(-2000, 2000, (n_nodes, len(counter._scores))).astype(np.int32)
     counter.add_scores(votes)
-    which = tree.rng.integers(2)
+    which = tree.rng.integers(2) or counter._residuals is not None
     if isinstance(tree.target, Classes):
-        (counter.weigh_residuals, counter.spread_residuals)[which]()
+        (counter.spread_residuals if which else counter.weigh_residuals)()
     elif which:
         counter.set_residual_window(FINE_STEPS // 4)
     else:
@@ -128,7 +128,7 @@ def check_levels(tree, masks, n_jobs=1):
     counter, positions, first, n_nodes = counter_of(tree, n_jobs), tree.positions, 0, tree.n_roots
     above, rng = np.ones((n_nodes, tree.domain.n_features), dtype=bool), tree.rng
     for _ in range(4):
-        wanted, is_changed = masks(rng, (n_nodes, tree.domain.n_features), above), rng.random(3) < 0.25
+        wanted, is_changed = masks(rng, (n_nodes, tree.domain.n_features), above), rng.random(3) < (0.3, 0.3, 0.1)
         if is_changed[0] and len(positions) == 1:
             change(counter, tree, first + n_nodes)
         middle = n_nodes // 2
