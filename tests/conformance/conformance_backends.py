@@ -4,7 +4,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pandas as pd
@@ -47,18 +47,24 @@ def _written(table, folder):
     return own
 
 
-def _dask(folder, stack, server):
+@cache
+def cluster():
+    """A client of a cluster of two processes: one for all tests of a session, since it takes seconds to start."""
+    import dask
     import distributed
 
-    from dpforest.records.dask.vault import DaskVault
-
-    cluster = stack.enter_context(
+    # A local cluster looks for a lost worker once more, later, and gives its successor up if that is just starting.
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
+    return distributed.Client(
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1")
     )
-    client = stack.enter_context(distributed.Client(cluster))
+
+
+def _dask(folder, stack, server):
+    from dpforest.records.dask.vault import DaskVault
 
     def seal(table, schema, *persons):
-        return DaskVault.seal(str(_written(table, folder)), schema, client, 1, *persons)
+        return DaskVault.seal(str(_written(table, folder)), schema, cluster(), 1, *persons)
 
     return Backend("dask", seal, frozenset([Openable]))
 

@@ -13,7 +13,6 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from dask import config
 from distributed import Client, Future, LocalCluster
 from distributed.actor import ActorFuture
 
@@ -31,17 +30,6 @@ from dpforest.records.dask.vault import DaskVault
 pytestmark = pytest.mark.slow
 
 SCHEMA = Schema({"x": Numeric(0, 1), "z": Numeric(0, 1)}, Classes([0, 1], name="y"), n_rows=500)
-
-
-@pytest.fixture(scope="module")
-def client():
-    # A local cluster looks for a lost worker once more, later, and gives its successor up if that is just starting.
-    with (
-        config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
 
 
 def frame(n_rows=500, n_partitions=6):

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
-from types import SimpleNamespace
 from uuid import UUID
 
 import dask
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.conformance.conformance import times_in_trees
 from tests.neighbours.odd_values import HOSTILE
+from tests.records.dask.pretended import Pretended, computed
 from tests.support.columns import objects
 from typer.testing import CliRunner
 
@@ -43,23 +43,6 @@ NAMES = [f"r{row}" for row in range(120)]
 SCHEMA = Schema({"record": Categorical(NAMES)}, Classes([0, 1], name="y"))
 DOMAIN = Domain.of(SCHEMA, Grid(bins=1))
 KEY = b"k" * 32
-
-
-class Pretended:
-    """A client of a cluster with so many threads, whose workers are this process."""
-
-    def __init__(self, n_threads=3):
-        self.n_threads = n_threads
-
-    def nthreads(self):
-        return {"here": self.n_threads}
-
-    def compute(self, tasks):
-        return computed(tasks) if isinstance(tasks, list) else SimpleNamespace(result=lambda: computed([tasks])[0])
-
-
-def computed(tasks):
-    return list(dask.compute(*tasks, scheduler="synchronous"))
 
 
 def names_in(table):
@@ -209,17 +192,6 @@ def test_text_that_is_not_utf_8_is_nobody():
     found = Found.of([read_ids(pa.chunked_array([texts]))], np.ones(3, dtype=bool))
     assert found.ids == ["a"]
     assert found.index.tolist() == [0, -1, 0]
-
-
-@pytest.fixture(scope="module")
-def client():
-    import distributed
-
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
 
 
 @pytest.mark.slow

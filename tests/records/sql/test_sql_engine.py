@@ -35,13 +35,6 @@ SECRET = "zebra-secret-value"
 HOSTILE = ['"; DROP TABLE people; --', "it's", "<script>", "a\nb", "🦓", "שלום", "x" * 60, "c0", "n0", "y", "cell"]
 
 
-@pytest.fixture
-def duck():
-    connection = ibis.duckdb.connect()
-    yield connection
-    connection.disconnect()
-
-
 def names_of_tables(duck):
     return {row[0] for row in duck.con.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall()}
 

@@ -1,6 +1,5 @@
 """Lookups that queries make in few steps: a bin by a key, a bin around a centre by a logarithm, a long list by a join."""
 
-import ibis
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -34,13 +33,6 @@ CUTS = {
     "as far apart as can be": np.array([-HUGE, -1.0, 0.0, TINY, 1.0, HUGE]),
     "subnormal": TINY * np.arange(1, 9),
 }
-
-
-@pytest.fixture
-def duck():
-    connection = ibis.duckdb.connect()
-    yield connection
-    connection.disconnect()
 
 
 def beside(numbers):
