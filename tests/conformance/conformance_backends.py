@@ -27,17 +27,28 @@ def opened(name: str, folder: Path, server: Callable[[], Server]) -> Iterator[Ba
         yield (OPENERS | OTHERS)[name](folder, stack, server)
 
 
+def once(store):
+    """A function that stores a table, which gives what it gave before if it is given the same table again."""
+    found = {}
+
+    def get(table):
+        if id(table) not in found:
+            found[id(table)] = store(table), table  # which lives on, or its id could become that of another
+        return found[id(table)][0]
+
+    return get
+
+
 def _memory(folder, stack, server):
     return Backend("memory", in_memory)
 
 
 def _parquet(folder, stack, server):
-    return Backend(
-        "parquet", lambda table, schema, *persons: ParquetVault.seal(_written(table, folder), schema, 2, *persons)
-    )
+    written = once(partial(_written, folder))
+    return Backend("parquet", lambda table, schema, *persons: ParquetVault.seal(written(table), schema, 2, *persons))
 
 
-def _written(table, folder):
+def _written(folder, table):
     """A folder of Parquet files in which rows lie in uneven parts, one of them empty."""
     own = folder / f"table-{next(_numbers)}"
     own.mkdir()
@@ -63,8 +74,10 @@ def cluster():
 def _dask(folder, stack, server):
     from dpforest.records.dask.vault import DaskVault
 
+    written = once(partial(_written, folder))
+
     def seal(table, schema, *persons):
-        return DaskVault.seal(str(_written(table, folder)), schema, cluster(), 1, *persons)
+        return DaskVault.seal(str(written(table)), schema, cluster(), 1, *persons)
 
     return Backend("dask", seal, frozenset([Openable]))
 
@@ -95,9 +108,10 @@ def _duckdb(folder, stack, server, temporary=None):
     connection = ibis.duckdb.connect()
     connection.raw_sql("SET TimeZone = 'Asia/Kathmandu'")  # dates must not depend on it
     stack.callback(connection.disconnect)
+    stored = once(lambda table: connection.create_table(_hostile_name(), table))
 
     def seal(table, schema, *persons):
-        return SqlVault.seal(connection.create_table(_hostile_name(), table), schema, temporary, *persons)
+        return SqlVault.seal(stored(table), schema, temporary, *persons)
 
     return Backend("duckdb", seal, sql_gaps(temporary is None))
 
@@ -105,15 +119,14 @@ def _duckdb(folder, stack, server, temporary=None):
 def _postgresql(user, folder, stack, server):
     found = server()
     root = stack.enter_context(as_root(found))
-    connections = []
+    connections, stored = [], once(lambda table: write_table(root, _hostile_name(), table))
 
     def seal(table, schema, *persons):
         # An account that may only read sees the tables that were there when its transaction began: a connection for each.
         while connections:
             connections.pop().disconnect()
         connections.append(connect(found, user))
-        name = write_table(root, _hostile_name(), table)
-        return SqlVault.seal(connections[0].table(name), schema, None, *persons)
+        return SqlVault.seal(connections[0].table(stored(table)), schema, None, *persons)
 
     stack.callback(lambda: connections and connections.pop().disconnect())
     return Backend("postgresql", seal, sql_gaps(user == KEEPER))

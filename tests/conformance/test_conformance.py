@@ -405,6 +405,7 @@ def test_sides_of_released_centres_are_counted_as_in_memory(backend, size):
     twin.count_codes(0, everything)
 
 
+@cache
 def a_forest(size, kind):
     table, schema = nasty(size, kind)
     return fit_forest(in_memory(table, schema), get_recipe("consul-2020"), a_gate(3.0), n_trees=3, max_depth=2)
