@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import time
-from copy import copy
+from dataclasses import replace
 from itertools import pairwise
 
 import dask.dataframe as dd
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster, get_task_stream
 from distributed.actor import ActorFuture
-from tests.conformance.conformance import offering_all
+from tests.conformance.conformance import NAME, TwinSource, times_in_trees
 from tests.support.encoded import opened
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema, get_recipe, list_recipes
@@ -37,8 +37,7 @@ from dpforest.records.dask.frames import Codes
 from dpforest.records.dask.holders import Holder, tree
 from dpforest.records.dask.replayed import BEHIND, Operation, Partition, Question, answer, find_digests
 from dpforest.records.dask.tasks import Failure, Packed
-from dpforest.records.dask.vault import DaskCounter, DaskVault
-from dpforest.records.draws import COIN_SIDES
+from dpforest.records.dask.vault import DaskVault
 from dpforest.records.memory.vault import Vault
 from dpforest.schema.domain import Domain, Grid
 
@@ -46,11 +45,9 @@ pytestmark = pytest.mark.slow
 
 NAMES = [recipe["name"] for recipe in list_recipes()]
 FEATURES = {
-    "x": Numeric(0, 1),
-    "whole": Numeric(0, 9, integer=True),
-    "city": Categorical(["Oslo", "Rome"]),
-    "flag": Categorical([0, 1]),
-}
+    "x": Numeric(0, 1), "whole": Numeric(0, 9, integer=True), "city": Categorical(["Oslo", "Rome"]),
+    "flag": Categorical([0, 1]), NAME: Categorical([f"r{row}" for row in range(300)]),
+}  # fmt: skip
 EDGES = [0, 70, 70, 130, 240, 300]  # the second partition is empty
 CLASSES = Schema(FEATURES, Classes(["a", "b", "c"]), n_rows=300)
 BOUNDED = Schema(FEATURES, Bounded(-1, 3), n_rows=300)
@@ -69,20 +66,14 @@ def client():
 def table(schema=CLASSES, n_rows=300):
     """Values of all kinds, some missing; some labels that are not listed."""
     rng = np.random.default_rng(4)
-    whole = pd.DataFrame(
-        {
-            "x": rng.random(n_rows),
-            "whole": rng.integers(0, 12, n_rows).astype(float),
-            "city": rng.choice(["Oslo", "Rome", "Lima"], n_rows),
-            "flag": rng.integers(0, 3, n_rows).astype(float),
-        }
-    ).mask(rng.random((n_rows, 4)) < 0.15)
+    columns = {"x": rng.random(n_rows), "whole": rng.integers(0, 12, n_rows).astype(float)}
+    columns |= {"city": rng.choice(["Oslo", "Rome", "Lima"], n_rows), "flag": rng.integers(0, 3, n_rows).astype(float)}
+    whole = pd.DataFrame(columns).mask(rng.random((n_rows, 4)) < 0.15).assign(**{NAME: [f"r{row}" for row in range(n_rows)]})
     high = (whole["x"].fillna(0) > 0.5).to_numpy()
     if isinstance(schema.target, Classes):
-        whole["target"] = np.where(rng.random(n_rows) < 0.1, "unlisted", np.where(high, "a", rng.choice(["b", "c"], n_rows)))
-    else:
-        whole["target"] = np.where(rng.random(n_rows) < 0.1, np.nan, 2.0 * high + rng.normal(0, 0.4, n_rows))
-    return whole
+        labels = np.where(high, "a", rng.choice(["b", "c"], n_rows))
+        return whole.assign(target=np.where(rng.random(n_rows) < 0.1, "unlisted", labels))
+    return whole.assign(target=np.where(rng.random(n_rows) < 0.1, np.nan, 2.0 * high + rng.normal(0, 0.4, n_rows)))
 
 
 def parts_of(whole):
@@ -93,154 +84,59 @@ def frame_of(parts, meta=None):
     return dd.from_map(lambda part: part, parts, meta=parts[0].iloc[:0] if meta is None else meta)
 
 
-class JoinedCoins(Entropy):
-    """The coins that the partitions draw from a key, side by side."""
-
-    def __init__(self, key, sizes):
-        super().__init__()
-        self._key, self._sizes = key, sizes
-
-    def draw_for_records(self, kernel, values, *arguments):
-        begin = 0
-        for index, size in enumerate(self._sizes):
-            own = np.empty((*values.shape[:-1], size), dtype=values.dtype)
-            KeyedEntropy(self._key, index).draw_for_records(kernel, own, *arguments)
-            values[..., begin : begin + size] = own
-            begin += size
+def in_memory(schema=CLASSES):
+    return Vault.seal(table(schema)[[*FEATURES]], table(schema)["target"], schema)
 
 
-@offering_all
-class Both:
-    """A counter on the cluster and one in memory with the same coins; asks both and compares."""
-
-    def __init__(self, far, near, sizes, asked):
-        self.far, self.near, self.sizes, self.asked = far, near, sizes, asked
-        self.domain, self.target, self.workers = far.domain, far.target, far.workers
-
-    def __getattr__(self, name):
-        if name in ("most_per_feature", "most_per_node", "code_width"):
-            assert getattr(self.far, name) == getattr(self.near, name)
-            return getattr(self.near, name)
-
-        def both(*arguments):
-            far, near = getattr(self.far, name)(*arguments), getattr(self.near, name)(*arguments)
-            if near is not None:
-                self.asked.append(name)
-                assert opened(far).dtype == opened(near).dtype
-                np.testing.assert_array_equal(opened(far), opened(near))
-            return far
-
-        return both
-
-    def coins(self, counter):
-        key = counter._log[-1].key
-        return None if key is None else JoinedCoins(key, self.sizes)
-
-    def deal(self, assignment, entropy):
-        self.far.deal(assignment, entropy)
-        self.near.deal(assignment, self.coins(self.far))
-
-    def deal_by_errors(self, forest, n_trees, entropy):
-        self.far.deal_by_errors(forest, n_trees, entropy)
-        self.near.deal_by_errors(forest, n_trees, self.coins(self.far))
-
-    def hold_out(self, share, entropy):
-        far = self.far.hold_out(share, entropy)
-        key = far[0]._log[-1].key
-        near = self.near.hold_out(share, JoinedCoins(key, self.sizes))
-        n_held = [held_records(key, index, size, share) for index, size in enumerate(self.sizes)]
-        n_kept = [size - held for size, held in zip(self.sizes, n_held, strict=True)]
-        return tuple(Both(*part, self.asked) for part in zip(far, near, (n_kept, n_held), strict=True))
+def far(client, schema=CLASSES, parts=None):
+    """The table, or these parts of it, on the cluster."""
+    return DaskVault.seal(frame_of(parts or parts_of(table(schema))), schema, client)
 
 
-def held_records(key, index, size, share):
-    coins = np.empty(size, dtype=np.int64)
-    KeyedEntropy(key, index).draw_for_records(draw_below, coins, COIN_SIDES)
-    return int((coins < round(share * COIN_SIDES)).sum())
+def encoded(source, assignment=None, grid=Grid(9)):  # noqa: B008 - frozen
+    """A counter of the records of a source, dealt to one tree."""
+    counter = source.encode(Domain.of(source.schema, grid))
+    counter.deal(assignment or AllTrees(1), Entropy())
+    return counter
 
 
-class BothVaults:
-    """A table on the cluster and in memory."""
-
-    counter, gaps, can_sample, in_one_book = DaskCounter, DaskVault.gaps, False, False
-
-    def __init__(self, schema, client, given=None):
-        whole = table(schema)
-        self.schema, self.asked = schema, []
-        self.far = DaskVault.seal(frame_of(parts_of(whole)) if given is None else given, schema, client)
-        self.near = Vault.seal(whole[[*FEATURES]], whole["target"], schema)
-        kept = whole["target"].isin(schema.target.labels) if isinstance(schema.target, Classes) else whole["target"].notna()
-        self.sizes = [int(kept.iloc[start:stop].sum()) for start, stop in pairwise(EDGES)]
-
-    def count(self):
-        assert opened(self.far.count()).tolist() == opened(self.near.count()).tolist() == [sum(self.sizes)]
-        return self.far.count()
-
-    def count_around(self, domain, centres):
-        far, near = (source.count_around(domain, centres) for source in (self.far, self.near))
-        assert opened(far).tolist() == opened(near).tolist()
-        return far
-
-    def count_targets(self, edges):
-        assert opened(self.far.count_targets(edges)).tolist() == opened(self.near.count_targets(edges)).tolist()
-        return self.far.count_targets(edges)
-
-    def narrowed(self, target):
-        other = copy(self)
-        other.far, other.near = self.far.narrowed(target), self.near.narrowed(target)
-        return other
-
-    def encode(self, domain, progress=lambda step: None):
-        return Both(self.far.encode(domain, progress), self.near.encode(domain), self.sizes, self.asked)
+def all_codes(counter):
+    return opened(counter.count_codes(0, np.ones((1, len(FEATURES)), dtype=bool)))
 
 
 def ledger_of(vault, name, epsilon=4.0, delta=0.0, seed=None):
     gate = Gate(Ledger(make_accountant(epsilon, delta)), Entropy(seed))
-    recipe = get_recipe(name)
-    forest = fit_forest(vault, recipe, gate, max_depth=3 if recipe.shaped(None, 3).depth is not None else None)
-    return forest, gate.ledger
+    return fit_forest(vault, get_recipe(name), gate, n_trees=2, max_depth=2), gate.ledger
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_count_of_every_recipe_is_that_of_memory_and_so_is_the_ledger(client, name):
-    vault = BothVaults(CLASSES, client)
-    _, ledger = ledger_of(vault, name)
-    assert vault.asked
-    _, expected = ledger_of(vault.near, name)
+# Every recipe with classes, and those that take a number.
+FITS = [(CLASSES, name, 0.0) for name in NAMES]
+FITS += [(BOUNDED, name, delta) for name in ("auto", "consul-2020", "consul-2020-ert") for delta in (0.0, 1e-6)]
+FITS += [(replace(CLASSES, n_rows=None), "auto", 1e-6)]
+
+
+@pytest.mark.parametrize(("schema", "name", "delta"), FITS)
+def test_every_count_of_every_recipe_is_that_of_memory_and_so_is_what_is_spent(client, schema, name, delta):
+    _, ledger = ledger_of(TwinSource(far(client, schema), in_memory(schema)), name, delta=delta)
+    _, expected = ledger_of(in_memory(schema), name, delta=delta)
     assert ledger.spent == pytest.approx(expected.spent, rel=1e-12)
+    assert ("number of rows" in ledger.to_json()) == (schema.n_rows is None)
     if name not in ("li-2022", "fletcher-islam-2015-dpdf", "auto"):  # which go on as released values say
         assert ledger.to_json() == expected.to_json()
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("name", ["auto", "consul-2020", "consul-2020-ert"])
-def test_every_count_of_a_bounded_target_is_that_of_memory(client, name, delta):
-    vault = BothVaults(BOUNDED, client)
-    _, ledger = ledger_of(vault, name, delta=delta)
-    assert vault.asked
-    _, expected = ledger_of(vault.near, name, delta=delta)
-    assert ledger.spent == pytest.approx(expected.spent, rel=1e-12)
-    if name != "auto":  # which looks for the range of the target as released values say
-        assert ledger.to_json() == expected.to_json()
+def test_records_at_the_same_place_of_two_partitions_have_coins_of_their_own(client):
+    part = table()[table()["target"] == "a"].iloc[:100]
+    parts = [part.assign(**{NAME: [f"r{first + row}" for row in range(100)]}) for first in (0, 100)]
+    times = times_in_trees(encoded(far(client, parts=parts), OneTree(2)), 2, [*FEATURES].index(NAME))[0]
+    assert (times[:100] != times[100:200]).any()  # but with a chance of 2**-100
 
 
-def test_the_number_of_rows_is_counted_where_it_is_not_public(client):
-    vault = BothVaults(Schema(FEATURES, Classes(["a", "b", "c"])), client)
-    _, ledger = ledger_of(vault, "auto", delta=1e-6)
-    assert "number of rows" in ledger.to_json()
-
-
-def test_a_seeded_forest_without_coins_of_records_is_that_of_memory(client):
-    vault = BothVaults(CLASSES, client)
-    far, _ = ledger_of(vault.far, "auto", seed=5)
-    near, _ = ledger_of(vault.near, "auto", seed=5)
-    np.testing.assert_array_equal(far.counts, near.counts)
-    np.testing.assert_array_equal(far.features, near.features)
-
-
-def test_a_seed_gives_the_same_forest_twice_and_no_seed_gives_another(client):
-    vault = BothVaults(CLASSES, client).far
-    once, again, other = (ledger_of(vault, "li-2020", epsilon=np.inf, seed=seed)[0] for seed in (5, 5, None))
+def test_a_seed_gives_the_same_forest_twice_and_that_of_memory_where_records_need_no_coins(client):
+    first, near = (ledger_of(source, "auto", seed=5)[0] for source in (far(client), in_memory()))
+    np.testing.assert_array_equal(first.counts, near.counts)
+    np.testing.assert_array_equal(first.features, near.features)
+    once, again, other = (ledger_of(far(client), "li-2020", epsilon=np.inf, seed=seed)[0] for seed in (5, 5, None))
     assert once.counts.tolist() == again.counts.tolist()
     assert once.counts.tolist() != other.counts.tolist()
 
@@ -248,25 +144,20 @@ def test_a_seed_gives_the_same_forest_twice_and_no_seed_gives_another(client):
 @pytest.mark.parametrize("group_size", [1000, 17])
 def test_a_folder_of_parquet_gives_the_counts_of_memory(client, tmp_path, monkeypatch, group_size):
     monkeypatch.setattr(partitioned, "PARTITION_ROWS", 40)
-    whole = table()
-    for index, part in enumerate(parts_of(whole)):
+    for index, part in enumerate(parts_of(table())):
         pq.write_table(pa.Table.from_pandas(part), tmp_path / f"{index}.parquet", row_group_size=group_size)
-    vault, near = DaskVault.seal(tmp_path, CLASSES, client), BothVaults(CLASSES, client).near
-    assert opened(vault.count()).tolist() == opened(near.count()).tolist()
-    told = []
-    counters = [source.encode(Domain.of(CLASSES, Grid(9)), told.append) for source in (vault, near)]
-    for counter in counters:
-        counter.deal(AllTrees(2), Entropy())
-    first, second = (opened(counter.count_codes(0, np.ones((2, 4), dtype=bool))) for counter in counters)
-    np.testing.assert_array_equal(first, second)
+    vault, told = DaskVault.seal(tmp_path, CLASSES, client), []
+    assert opened(vault.count()).tolist() == opened(in_memory().count()).tolist()
+    counter = vault.encode(Domain.of(CLASSES, Grid(9)), told.append)
+    counter.deal(AllTrees(1), Entropy())
+    np.testing.assert_array_equal(all_codes(counter), all_codes(encoded(in_memory())))
     assert told == [f"partitions encoded: {percent} %" for percent in range(5, 101, 5)]  # however many there are
-    assert len(counters[0]._partitions) == (5 if group_size == 1000 else 10)
+    assert len(counter._partitions) == (5 if group_size == 1000 else 10)
 
 
 def test_files_without_rows_give_zeros(client, tmp_path):
     pq.write_table(pa.Table.from_pandas(table().iloc[:0]), tmp_path / "t.parquet")
-    counter = DaskVault.seal(str(tmp_path / "t.parquet"), CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
-    counter.deal(OneTree(3), Entropy())
+    counter = encoded(DaskVault.seal(str(tmp_path / "t.parquet"), CLASSES, client), OneTree(3))
     assert opened(counter.count_nodes(0, 3)).tolist() == [[0, 0, 0]] * 3
 
 
@@ -293,34 +184,25 @@ def in_arrow(part):
 
 @pytest.mark.parametrize("change", [as_objects, as_categories, in_single_precision, in_arrow])
 def test_types_of_a_partition_may_differ_from_those_of_the_table(client, change):
-    whole = table()
-    parts = [change(part) if index % 2 else part for index, part in enumerate(parts_of(whole))]
-    vault = BothVaults(CLASSES, client, frame_of(parts))
-    vault.count()
-    counter = vault.encode(Domain.of(CLASSES, Grid(9)))
-    counter.deal(AllTrees(1), Entropy())
-    counter.count_codes(0, np.ones((1, 4), dtype=bool))
+    parts = [change(part) if index % 2 else part for index, part in enumerate(parts_of(table()))]
+    source = far(client, parts=parts)
+    assert opened(source.count()).tolist() == opened(in_memory().count()).tolist()
+    np.testing.assert_array_equal(all_codes(encoded(source)), all_codes(encoded(in_memory())))
 
 
 @pytest.mark.parametrize("change", [as_text, lambda part: part.drop(columns=["x"]), lambda part: part.assign(x=SECRET)])
 def test_a_partition_that_does_not_fit_has_missing_values_and_is_no_error(client, change):
     parts = parts_of(table())
     parts[2] = change(parts[2])
-    counter = DaskVault.seal(frame_of(parts), CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
-    counter.deal(AllTrees(1), Entropy())
     kept = table()["target"].isin(CLASSES.target.labels).sum()
-    assert opened(counter.count_nodes(0, 1)).sum() == kept
+    assert opened(encoded(far(client, parts=parts)).count_nodes(0, 1)).sum() == kept
 
 
 def test_a_whole_dataframe_of_text_and_unknown_categories_gives_the_counts_of_memory(client):
     frame = dd.from_pandas(as_categories(table()), npartitions=1).categorize(columns=[]).repartition(npartitions=1)
     frame["city"] = frame["city"].cat.as_unknown()
-    near = Vault.seal(table()[[*FEATURES]], table()["target"], CLASSES)
-    counters = [source.encode(Domain.of(CLASSES, Grid(9))) for source in (DaskVault.seal(frame, CLASSES, client), near)]
-    for counter in counters:
-        counter.deal(AllTrees(1), Entropy())
-    first, second = (opened(counter.count_codes(0, np.ones((1, 4), dtype=bool))) for counter in counters)
-    np.testing.assert_array_equal(first, second)
+    counter = encoded(DaskVault.seal(frame, CLASSES, client))
+    np.testing.assert_array_equal(all_codes(counter), all_codes(encoded(in_memory())))
 
 
 REFUSED = {
@@ -347,9 +229,8 @@ def test_what_is_no_dask_dataframe_is_refused(client):
 
 def test_printed_algorithms_are_refused_before_anything_is_charged(client):
     gate = Gate(Ledger(make_accountant(1.0, 0.0)), Entropy())
-    vault = DaskVault.seal(frame_of(parts_of(table())), CLASSES, client)
     with pytest.raises(ParameterError, match="stay on the workers"):
-        fit_published(vault, get_recipe("li-2020"), get_published("li-2020"), gate)
+        fit_published(far(client), get_recipe("li-2020"), get_published("li-2020"), gate)
     assert gate.ledger.entries() == []
 
 
@@ -368,7 +249,7 @@ def broken(*_):
 
 def test_what_fails_on_a_worker_shows_no_value_in_errors_or_logs(client, monkeypatch, caplog):
     monkeypatch.setattr(frames, "encode", broken)
-    vault = DaskVault.seal(frame_of([part.assign(city=SECRET) for part in parts_of(table())]), CLASSES, client)
+    vault = far(client, parts=[part.assign(city=SECRET) for part in parts_of(table())])
     with pytest.raises(TableError, match=r"could not read or count a partition of the table \(ValueError\)") as caught:
         vault.encode(Domain.of(CLASSES, Grid(9)))
     assert SECRET not in str(caught.value) + caplog.text
@@ -399,7 +280,7 @@ def test_a_file_that_changes_during_a_fit_is_an_error(client, tmp_path, change):
 
 
 def test_workers_forget_the_codes_when_the_counter_is_gone(client):
-    counter = DaskVault.seal(frame_of(parts_of(table())), CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
+    counter = far(client).encode(Domain.of(CLASSES, Grid(9)))
     training, held = counter.hold_out(0.3, Entropy())
     for part in (training, held):
         part.deal(AllTrees(1), Entropy())
@@ -418,7 +299,7 @@ def held_keys(client):
 
 
 def test_vaults_and_counters_show_and_copy_nothing(client):
-    vault = DaskVault.seal(frame_of(parts_of(table())), CLASSES, client)
+    vault = far(client)
     assert repr(vault) == "DaskVault(...)"
     for held in (vault, vault.encode(Domain.of(CLASSES, Grid(9)))):
         with pytest.raises(TypeError, match="cannot be copied"):
@@ -495,8 +376,7 @@ def test_a_question_is_one_call_of_one_actor_and_no_task(n_threads, monkeypatch)
     shape = {"n_workers": 3, "threads_per_worker": n_threads, "processes": False, "dashboard_address": ":0"}
     with LocalCluster(**shape) as cluster, Client(cluster) as client:
         parts = dd.from_pandas(table(), npartitions=8)
-        counter = DaskVault.seal(parts, CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
-        counter.deal(AllTrees(1), Entropy())
+        counter = encoded(DaskVault.seal(parts, CLASSES, client))
         counter.count_nodes(0, 1)
         calls, result = [], ActorFuture.result
         monkeypatch.setattr(ActorFuture, "result", lambda *arguments: calls.append(result(*arguments)) or calls[-1])
@@ -522,8 +402,7 @@ def test_answers_are_added_up_in_a_tree_in_which_nobody_waits_for_many():
 
 
 def test_a_cluster_that_only_answers_questions_is_given_a_task_now_and_then(client, monkeypatch):
-    counter = DaskVault.seal(frame_of(parts_of(table())), CLASSES, client).encode(Domain.of(CLASSES, Grid(9)))
-    counter.deal(AllTrees(1), Entropy())
+    counter = encoded(far(client))
     counter.count_nodes(0, 1)
     counter._awake.result()
     for seconds, is_given in ((3600.0, False), (0.0, True)):
