@@ -76,7 +76,10 @@ def test_a_worker_killed_in_the_middle_changes_neither_forest_nor_ledger(client,
 
 
 # Which answer is waited for: of two actors that are made, of partitions about their digests, then of questions.
-@pytest.mark.parametrize(("nth", "is_done"), [(1, False), (2, True), (3, False), (5, False), (5, True)])
+@pytest.mark.parametrize(
+    ("nth", "is_done"),
+    [(1, False), (2, True), (5, False), *(pytest.param(*late, marks=pytest.mark.night) for late in [(3, False), (5, True)])],
+)
 def test_a_worker_killed_while_it_counts_changes_no_count(client, monkeypatch, nth, is_done):
     expected, fetch, n_asked = fit(client, "li-2020"), dask._fetch, Counter()
 
