@@ -2,11 +2,9 @@
 
 from decimal import Decimal
 
-import ibis
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.conformance.postgres_server import KEEPER, as_root, connect, write_table
 from tests.support.coded import fetched
 
 from dpforest import Categorical, Classes, DPForestClassifier, Schema
@@ -56,41 +54,24 @@ def schema(**features):
     return Schema(features or {"x": Categorical()}, Classes([0, 1], name="y"))
 
 
-@pytest.mark.parametrize("part", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("name", [*COLUMNS, *ONLY_IN_DUCKDB])
-def test_every_type_has_the_codes_of_memory(name, part):
+def test_every_type_has_the_codes_of_memory(engine, name):
+    if name in ONLY_IN_DUCKDB and engine.name != "duckdb":
+        pytest.skip(f"{engine.name} has no such type")
     column = (COLUMNS | ONLY_IN_DUCKDB)[name]
-    connection = ibis.duckdb.connect()
-    rows = connection.create_table("t", pa.table({"x": column, "at": range(len(column))}))
-    assert codes_in(rows, part) == expected(column, part)
-    connection.disconnect()
-
-
-@pytest.mark.server
-@pytest.mark.parametrize("part", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("name", COLUMNS)
-def test_every_type_has_the_codes_of_memory_in_postgresql(server, name, part):
-    column = COLUMNS[name]
-    with as_root(server) as root:
-        written = write_table(root, f"texts of {name} {part.learn}", pa.table({"x": column, "at": range(len(column))}))
-    connection = connect(server, KEEPER)
-    assert codes_in(connection.table(written), part) == expected(column, part)
-    connection.disconnect()
-
-
-@pytest.mark.server
-def test_decimals_of_postgresql_that_are_no_numbers_or_too_long_have_the_codes_of_memory(server):
-    values = [Decimal("NaN"), Decimal("Infinity"), Decimal("-Infinity"), Decimal("1e300"), Decimal("17"), Decimal("1e-300")]
-    with as_root(server) as root:
-        root.execute("CREATE TABLE loose (x numeric, at integer)")
-        for at, value in enumerate(values):
-            root.execute("INSERT INTO loose VALUES (%s, %s)", (value, at))
-        root.execute(f"GRANT SELECT ON loose TO {KEEPER}")
-    connection = connect(server, KEEPER)
-    column = np.array(values, dtype=object)
+    rows = engine.stored(f"texts of {name}", pa.table({"x": column, "at": range(len(column))}))
     for part in KINDS.values():
-        assert codes_in(connection.table("loose"), part) == text_codes(column, part).tolist()
-    connection.disconnect()
+        assert codes_in(rows, part) == expected(column, part)
+
+
+@pytest.mark.server
+def test_decimals_of_postgresql_that_are_no_numbers_or_too_long_have_the_codes_of_memory(keeper, root):
+    values = [Decimal("NaN"), Decimal("Infinity"), Decimal("-Infinity"), Decimal("1e300"), Decimal("17"), Decimal("1e-300")]
+    root.execute("CREATE TABLE loose (x numeric, at integer)")
+    for at, value in enumerate(values):
+        root.execute("INSERT INTO loose VALUES (%s, %s)", (value, at))
+    for part in KINDS.values():
+        assert codes_in(keeper.table("loose"), part) == text_codes(np.array(values, dtype=object), part).tolist()
 
 
 class NoMd5:
@@ -108,22 +89,18 @@ class NoMd5:
 
 
 @pytest.mark.parametrize("found", [None, 0, 1 << 39], ids=["no function", "a constant", "another"])
-def test_an_engine_that_does_not_know_the_hash_is_refused_by_name(monkeypatch, found):
-    connection = ibis.duckdb.connect()
-    rows = connection.create_table("t", pa.table({"x": ["a"], "y": [0]}))
+def test_an_engine_that_does_not_know_the_hash_is_refused_by_name(duck, monkeypatch, found):
+    rows = duck.create_table("t", pa.table({"x": ["a"], "y": [0]}))
     monkeypatch.setattr(type(rows), "get_backend", lambda self: NoMd5(found))
     with pytest.raises(TableError, match="Column 'x' is put into buckets by the MD5 of its UTF-8 text, which 'elsewhere'"):
         SqlVault.seal(rows, schema())
-    connection.disconnect()
 
 
-def test_a_forest_from_a_database_is_that_of_memory():
+def test_a_forest_from_a_database_is_that_of_memory(duck):
     rng = np.random.default_rng(5)
     table = pa.table({"x": rng.integers(0, 40, 400).astype(str), "f": rng.integers(0, 9, 400).astype(float)})
     table = table.append_column("y", pa.array((rng.random(400) < 0.5).astype(int)))
     facts = Schema({"x": Categorical(), "f": Categorical()}, Classes([0, 1], name="y"), n_rows=400)
-    connection = ibis.duckdb.connect()
     make = lambda: DPForestClassifier(facts, epsilon=5.0, recipe="friedman-schuster-2010", random_state=3)  # noqa: E731
-    there, here = make().fit_table(connection.create_table("t", table)), make().fit(table.drop_columns("y"), table["y"])
+    there, here = make().fit_table(duck.create_table("t", table)), make().fit(table.drop_columns("y"), table["y"])
     np.testing.assert_array_equal(there.predict_proba(table.drop_columns("y")), here.predict_proba(table.drop_columns("y")))
-    connection.disconnect()
