@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from tests.records.holders import arrow, frame, name_of, typed
 from tests.support.columns import objects
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
@@ -27,27 +28,6 @@ FLAGS = [True, False, None]
 def codes_of(X, *features):
     schema = Schema({f"f{index}": feature for index, feature in enumerate(features)}, Classes([0, 1]))
     return encode(read_columns(X, schema), Domain.of(schema, GRID)).tolist()
-
-
-def frame(column):
-    """A table of one column, by the library that the column comes from."""
-    libraries = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame, pa.Array: pa.table, pa.ChunkedArray: pa.table}
-    make = next((make for kind, make in libraries.items() if isinstance(column, kind)), None)
-    return column[:, None] if make is None else make({"f0": column})
-
-
-def typed(make, values, *types):
-    """A column of a library for each of its types."""
-    return [make(values, dtype=each) for each in types]
-
-
-def arrow(values, *types):
-    return [pa.array(values, each) for each in types]
-
-
-def name_of(column):
-    """What holds a column, to be shown where a test fails."""
-    return f"{type(column)} of {getattr(column, 'dtype', getattr(column, 'type', None))}"
 
 
 TEXT_COLUMNS = [

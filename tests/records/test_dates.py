@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.records.holders import arrow, frame, name_of, typed
 from tests.support import naive
 from tests.support.columns import objects
 
@@ -62,10 +63,7 @@ NANOSECONDS = np.array(["NaT" if moment is None else moment for moment in MOMENT
 def column_of(values, feature=None):
     """A column as a table of its own hands it over."""
     schema = Schema({"f": feature or Date()}, Classes([0, 1]))
-    if isinstance(values, np.ndarray):
-        return read_columns(values[:, None], schema)[0]
-    frames = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame}
-    return read_columns(frames.get(type(values), pa.table)({"f": values}), schema)[0]
+    return read_columns(frame(values, "f"), schema)[0]
 
 
 def read(values):
@@ -78,11 +76,10 @@ def read(values):
 
 def texts_in_all_holders(values):
     """Columns of these texts, by every library and type."""
-    python = pd.StringDtype("python")
     return [
-        objects(values), *(pd.Series(values, dtype=dtype) for dtype in ("str", python, object, "category")),
-        *(pl.Series(values, dtype=dtype) for dtype in (pl.String, pl.Categorical)),
-        *(pa.array(values, type_) for type_ in (pa.string(), pa.large_string(), pa.string_view())),
+        objects(values), *typed(pd.Series, values, "str", pd.StringDtype("python"), object, "category"),
+        *typed(pl.Series, values, pl.String, pl.Categorical),
+        *arrow(values, pa.string(), pa.large_string(), pa.string_view()),
         pa.array(["2020-01-01", None, *values, "x"], pa.string()).slice(2, len(values)),
         pa.chunked_array([pa.array(part, pa.string()) for part in (values[:3], [], values[3:])]),
         pa.array(values, pa.string()).dictionary_encode(),
@@ -91,7 +88,7 @@ def texts_in_all_holders(values):
 
 def test_text_is_read_as_iso_8601_or_missing_in_every_library():
     for column in texts_in_all_holders([*TEXTS, None]):
-        assert read(column) == [*TEXTS.values(), None], type(column)
+        assert read(column) == [*TEXTS.values(), None], name_of(column)
     assert all(read(column) == [] for column in texts_in_all_holders([]))
     texts = [text for text in TEXTS if not text.endswith("\0")]  # which numpy drops
     assert read(np.array(texts)) == [TEXTS[text] for text in texts]
@@ -141,7 +138,7 @@ def times_in_all_holders(values):
 
 def test_points_in_time_are_those_of_utc_and_parts_of_a_second_are_dropped():
     for column in times_in_all_holders(NANOSECONDS):
-        assert read(column) == FLOORED, type(column)
+        assert read(column) == FLOORED, name_of(column)
 
 
 @pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "7Y", "25s", "7ns"])
