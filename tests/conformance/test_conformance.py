@@ -573,11 +573,8 @@ class OffByOne(MemoryCounter):
     """Counts that are nearly right."""
 
     def count_codes(self, first, wanted):
-        return (
-            super()
-            .count_codes(first, wanted)
-            .map(lambda counts: counts + (np.arange(counts.size) == 3).reshape(counts.shape))
-        )
+        counts = super().count_codes(first, wanted)
+        return counts.map(lambda own: own + (np.arange(own.size) == 3).reshape(own.shape))
 
 
 def test_a_unit_too_much_in_one_cell_is_found():

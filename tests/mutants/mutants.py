@@ -286,7 +286,7 @@ MUTANTS = (
     Mutant("sample-of-rows-for-persons", "Rows of a person take part in a sample each by a coin of its own.",
            "records/people.py", "draw_persons(person_indices(*ids), share",
            "draw_persons(np.arange(len(person_indices(*ids))), share",
-           "records/test_sampled_sources.py::test_all_rows_of_a_person_are_in_a_sample_or_none"),
+           "conformance/test_person_conformance.py::test_a_secret_sample_is_of_persons"),
     Mutant("rows-capped-by-order", "Of a person the first rows are used, not rows by lot.",
            "records/people.py", "if draws[item] < most:", "if draws[item] < 0:", "records/test_person_draws.py"),
     Mutant("rows-not-capped", "Each person may have one row more than is paid for.",

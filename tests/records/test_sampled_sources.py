@@ -22,6 +22,7 @@ from tests.conformance.conformance import NAME, TwinSource, in_memory, times_in_
 from tests.conformance.conformance_backends import opened as backend_of
 from tests.conformance.conformance_tables import dated, easy, nasty
 from tests.records.dask.pretended import Pretended, computed
+from tests.records.holders import LAYOUTS
 from tests.support.chances import FAILURE, at_least, at_most
 from tests.support.columns import objects
 from tests.support.encoded import opened
@@ -241,18 +242,8 @@ def test_a_sample_in_memory_has_the_rows_of_its_coins_whatever_the_table_is_made
     assert_rows_of(vault, vault.sampled(HALF, Chosen(rows)), rows, Domain.of(schema, FINE))
 
 
-# How a matrix may lie in memory; all have the same values.
-LAYOUTS = {
-    "row by row": np.ascontiguousarray,
-    "column by column": np.asfortranarray,
-    "every second column of another": lambda matrix: np.repeat(matrix, 2, axis=1)[:, ::2],
-    "every second row of another": lambda matrix: np.repeat(matrix, 2, axis=0)[::2],
-    "backwards": lambda matrix: np.ascontiguousarray(matrix[::-1, ::-1])[::-1, ::-1],
-    "backwards, column by column": lambda matrix: np.asfortranarray(matrix[::-1, ::-1])[::-1, ::-1],
-    "singles": lambda matrix: matrix.astype(np.float32),
-    "of the other byte order": lambda matrix: matrix.astype(matrix.dtype.newbyteorder()),
+SAMPLED_LAYOUTS = LAYOUTS | {
     "bytes": lambda matrix: matrix.astype(np.int8),
-    "read only": lambda matrix: np.frombuffer(matrix.tobytes()).reshape(matrix.shape),
     "one row, again and again": lambda matrix: np.broadcast_to(matrix[:1], matrix.shape),
     "one column, again and again": lambda matrix: np.broadcast_to(matrix[:, :1], matrix.shape),
 }
@@ -263,7 +254,7 @@ def threaded(monkeypatch):
     monkeypatch.setattr(threads, "THREAD_CELLS", 1)
 
 
-@pytest.mark.parametrize("lay", LAYOUTS.values(), ids=LAYOUTS.keys())
+@pytest.mark.parametrize("lay", SAMPLED_LAYOUTS.values(), ids=SAMPLED_LAYOUTS)
 def test_a_sample_of_a_matrix_has_its_rows_however_it_lies_in_memory(threaded, lay):
     whole = np.arange(N_ROWS * 4).reshape(N_ROWS, 4) % 101
     schema = Schema({f"f{index}": Numeric(0, 100, integer=True) for index in range(4)}, Classes(["no", "yes"]))
@@ -427,41 +418,6 @@ OWN_ROWS = {
     person: [row for row, own in enumerate(IDS) if own == person and row % 10 != 4 and row % 3 < 2]
     for person in {*IDS} - {None}
 }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seal", HOLDERS)
-def test_all_rows_of_a_person_are_in_a_sample_or_none(tmp_path, small_batches, seal):
-    n_draws, times = 80, dict.fromkeys(OWN_ROWS, 0)
-    vault = seal(tmp_path / "files", 100, Entropy())
-    assert max(map(len, OWN_ROWS.values())) > 3
-    for _ in range(n_draws):
-        kept = rows_in(vault.sampled(HALF, Entropy()))
-        for person, rows in OWN_ROWS.items():
-            is_in = [row in kept for row in rows]
-            assert all(is_in) or not any(is_in)
-            times[person] += any(is_in)
-        assert all(IDS[row] is not None for row in kept)
-    shown = [times[person] for person, rows in OWN_ROWS.items() if rows]
-    assert within(shown, n_draws, 0.5, len(shown))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seal", HOLDERS)
-def test_persons_of_a_sample_have_at_most_k_rows_and_every_answer_is_about_the_same_ones(tmp_path, small_batches, seal):
-    n_draws, times = 40, np.zeros(80, dtype=int)
-    for draw in range(n_draws):
-        sample = seal(tmp_path / f"files {draw}", 2, Entropy()).sampled(HALF, Entropy())
-        kept = rows_in(sample)
-        for rows in OWN_ROWS.values():
-            assert len({*rows} & {*kept}) in (0, min(2, len(rows)))
-        assert opened(sample.count()) == [len(kept)]
-        assert rows_in(sample) == kept
-        times[kept] += 1
-    # A row is in if its person is, and if it is one of the two that are drawn.
-    large = [rows for rows in OWN_ROWS.values() if len(rows) > 2]
-    n_tests = sum(map(len, large))
-    assert all(within(times[rows], n_draws, 0.5 * 2 / len(rows), n_tests) for rows in large)
 
 
 @pytest.mark.parametrize("seal", HOLDERS)

@@ -104,20 +104,6 @@ def test_rows_are_drawn_by_the_key_and_are_the_same_when_a_partition_is_read_aga
     assert sum(int(count[0]) for count in computed(whole.counts())) == len(used)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_a_secret_sample_is_of_the_rows_that_were_drawn_and_of_whole_persons(folder, n_threads):
-    client, persons = Pretended(n_threads), persons_of_rows()
-    whole = folder.drawn(Draw("person", 10, KEY), client)
-    used = names_in(whole)
-    for seed in range(3):
-        sample = whole.sampled(Fraction(1, 2), bytes([seed]) * 32, client)
-        names = names_in(sample)
-        kept = {persons[name] for name in names}
-        assert sorted(names) == sorted(name for name in used if persons[name] in kept)
-        assert sum(int(count[0]) for count in computed(sample.counts())) == len(names)
-
-
 def dataframe(ids):
     frame = pd.DataFrame({"person": ids, "record": NAMES[: len(ids)], "y": np.arange(len(ids)) % 2})
     return dd.from_pandas(frame, npartitions=3, sort=False)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.records.holders import LAYOUTS
 from tests.support import naive
 from tests.support.strategies import FIXED, SEEDS
 
@@ -116,55 +117,23 @@ TABLE[::7, 2] = np.nan
 TABLE[3, :] = np.inf
 
 
-def spread(array):
-    """The same numbers with others between them."""
-    wide = np.full((2 * array.shape[0], 3 * array.shape[1]), 0.125, dtype=array.dtype)
-    wide[::2, 1::3] = array
-    return wide[::2, 1::3]
-
-
-def unaligned(array):
-    held = np.frombuffer(b"x" + array.tobytes(), dtype=np.uint8)[1:]
-    return np.frombuffer(held, dtype=array.dtype).reshape(array.shape)
-
-
-def read_only(array):
-    array = array.copy()
-    array.setflags(write=False)
-    return array
-
-
-LAYOUTS = {
-    "by rows": lambda array: array.copy(),
-    "by columns": np.asfortranarray,
-    "with gaps": spread,
-    "with gaps, by columns": lambda array: spread(array.T.copy()).T,
-    "rows backwards": lambda array: array[::-1].copy()[::-1],
-    "columns backwards": lambda array: array[:, ::-1].copy()[:, ::-1],
-    "all backwards, by columns": lambda array: np.asfortranarray(array[::-1, ::-1])[::-1, ::-1],
-    "a part of a larger array": lambda array: np.stack([array, array + 1], axis=2)[:, :, 0],
-    "read only": read_only,
-    "not aligned": unaligned,
-    "of the other byte order": lambda array: array.astype(">f8"),
+TABLES = LAYOUTS | {
     "objects": lambda array: array.astype(object),
-    "single": lambda array: array.astype(np.float32),
     "pandas": pd.DataFrame,
     "pandas, a block for each column": lambda array: pd.concat([pd.Series(column) for column in array.T], axis=1),
     "pandas of mixed types": lambda array: pd.DataFrame(array).astype({0: np.float32, 3: np.float32, 4: object}),
     "polars": lambda array: pl.DataFrame({f"f{index}": column for index, column in enumerate(array.T)}),
     "arrow": lambda array: pa.table({f"f{index}": column for index, column in enumerate(array.T.copy())}),
-    "arrow in chunks": lambda array: pa.concat_tables(
-        [pa.table({f"f{index}": column for index, column in enumerate(part.T.copy())}) for part in (array[:9], array[9:])]
-    ),
+    "arrow in chunks": lambda array: pa.concat_tables([TABLES["arrow"](part) for part in (array[:9], array[9:])]),
 }
 
 
 def laid_out(layout):
-    table = LAYOUTS[layout](TABLE)
+    table = TABLES[layout](TABLE)
     return table.rename(columns={index: f"f{index}" for index in range(5)}) if isinstance(table, pd.DataFrame) else table
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", TABLES)
 def test_codes_do_not_depend_on_how_a_table_lies_in_memory(layout):
     schema = Schema({f"f{index}": Numeric(*bounds) for index, bounds in enumerate(BOUNDS)}, Classes(["a", "b"]))
     domain = Domain.of(schema, Grid(6, scales=True))
@@ -268,10 +237,8 @@ def test_places_of_more_values_than_fit_15_bits_are_found():
     assert to_indices(column, listed, 40_000, 40_001).tolist() == [0, 32_766, 32_767, 32_768, 39_999, 40_000, 40_000]
 
 
-@pytest.mark.parametrize("layout", ["with gaps", "rows backwards", "read only", "not aligned", "of the other byte order"])
-def test_places_do_not_depend_on_how_a_column_lies_in_memory(layout):
-    array = np.random.default_rng(1).integers(-3, 4, (90, 2))
-    table = array.astype(">i8") if layout == "of the other byte order" else LAYOUTS[layout](array)
-    listed = [2, -3, 0]
+def test_places_do_not_depend_on_how_a_column_lies_in_memory():
+    array, listed = np.random.default_rng(1).integers(-3, 4, (90, 2)), [2, -3, 0]
     expected = [naive.code_of(value, Categorical(listed), ()) for value in array[:, 1].tolist()]
-    assert to_indices(table[:, 1], listed, 3, 4).tolist() == expected
+    for layout in LAYOUTS.values():
+        assert to_indices(layout(array)[:, 1], listed, 3, 4).tolist() == expected
