@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 import tempfile
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from tests.records.forests import assert_same_forest
 from tests.support.crosses import pairwise as pairwise_of
 from tests.support.strategies import MIXED, mixed_table, recipe_of
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import LeakWarning, SchemaError, TableError
-from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.parts.criteria import SquaredError
 from dpforest.parts.leaves import TwoBinMean
@@ -115,12 +115,6 @@ def model_of(schema=CLASSES, **parameters):
     is_class = isinstance(schema.target, Classes)
     kind, recipe = (DPForestClassifier, SMALL) if is_class else (DPForestRegressor, SMALL_MEANS)
     return kind(schema, **({"epsilon": 3.0, "recipe": recipe, "random_state": 11} | parameters))
-
-
-def assert_same_forest(one, other):
-    for field in fields(Forest):
-        if field.name not in ("domain", "target"):
-            np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)
 
 
 def in_memory_of(path, schema=CLASSES):

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import fields
 
 import dask.dataframe as dd
 import numpy as np
@@ -15,10 +14,10 @@ import pandas as pd
 import pytest
 from distributed import Client, Future, LocalCluster
 from distributed.actor import ActorFuture
+from tests.records.forests import assert_same_forest
 
 from dpforest import Classes, Numeric, Schema, get_recipe
 from dpforest.errors import TableError
-from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.pipeline import fit_forest
 from dpforest.privacy.accountants import make_accountant
@@ -46,9 +45,7 @@ def fit(client, recipe, progress=lambda step: None, table=None, seed=7, **shape)
 
 
 def assert_same(one, other):
-    for field in fields(Forest):
-        if field.name not in ("domain", "target"):
-            np.testing.assert_array_equal(getattr(one[0], field.name), getattr(other[0], field.name), err_msg=field.name)
+    assert_same_forest(one[0], other[0])
     assert one[1].to_json() == other[1].to_json()
 
 

@@ -2,16 +2,13 @@
 
 import numpy as np
 import pytest
+from tests.records.forests import assert_same_forest
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.common.threads import COLUMNS_FOR_THREADS, THREAD_CELLS
 
 N_COLUMNS = 3 * COLUMNS_FOR_THREADS + 5
 N_ROWS = THREAD_CELLS // COLUMNS_FOR_THREADS
-
-
-def digest(forest):
-    return [getattr(forest, name).tolist() for name in ("features", "first_children", "routes", "counts", "votes")]
 
 
 # Two classes count drawn features with delta and all without; three classes sum residuals; numbers count sides.
@@ -31,4 +28,4 @@ def test_a_forest_does_not_depend_on_how_many_threads_share_its_columns(kind, ta
     parameters = {"epsilon": 4.0, "delta": delta, "n_trees": 3, "max_depth": 3, "random_state": 0}
     one, three = (kind(schema, n_jobs=n_jobs, **parameters).fit(X, y).forest_ for n_jobs in (1, 3))
     assert one.n_nodes > one.n_trees
-    assert digest(three) == digest(one)
+    assert_same_forest(three, one)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.records.forests import assert_same_forest
 from tests.support import naive
 from tests.support.strategies import (
     FIXED,
@@ -272,11 +273,6 @@ def fitted(n_rows=80):
     X, y, _ = mixed_table(n_rows, seed=5)
     recipe = recipe_of(n_trees=3, depth=3)
     return DPForestClassifier(Schema(MIXED, Classes([0, 1])), epsilon=3.0, recipe=recipe, random_state=11).fit(X, y)
-
-
-def assert_same_forest(one, other):
-    for name in ("parents", "features", "routes", "counts", "votes"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
 def test_a_forest_does_not_depend_on_the_size_of_blocks(monkeypatch):

@@ -23,6 +23,7 @@ from dpforest.records.residuals import PAIR_WEIGHTS, POWERS
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 from dpforest.schema.domain import Domain, Grid
 
+FAR = 40_000  # score steps by which a class leads when the others have no share left
 # Scores near 0, of usual trees, where shares vanish, and as far as they can come; in score steps.
 SCALES = (3, 700, 4_000, 30_000, 1 << 29)
 
@@ -64,13 +65,15 @@ def test_the_table_of_powers_is_rounded_down_and_goes_on_while_it_is_at_least_on
 
 
 @FIXED
-@given(scored())
-def test_weights_and_residuals_are_those_of_the_softmax_in_whole_units(table):
+@given(scored(), SEEDS)
+def test_weights_and_residuals_are_those_of_the_softmax_in_whole_units(table, seed):
     n_classes, labels, scores = table
-    weights = weights_of(labels, scores)
+    weights, nodes = weights_of(labels, scores), np.random.default_rng(seed).integers(0, 6, len(labels))
     assert ((weights >= 0) & (weights <= MOST_WEIGHT)).all()
-    for weight, label, record in zip(weights, labels, scores, strict=True):
+    leaves = np.zeros((6, n_classes + 1), dtype=np.int64)
+    for weight, label, record, node in zip(weights, labels, scores, nodes, strict=True):
         *missed, own = residuals_of(classes(n_classes), label, record).tolist()
+        leaves[node] += [*missed, own]
         exact, exact_weight = naive.residuals(record.tolist(), label)
         # The table of powers is good to one part in 2**30, which can pass a whole number either way.
         assert MOST_WEIGHT * exact_weight - 1 - 1e-3 < weight <= MOST_WEIGHT * exact_weight + 1e-3
@@ -81,18 +84,13 @@ def test_weights_and_residuals_are_those_of_the_softmax_in_whole_units(table):
             assert part <= 0 or place == label
             slack = 1 if place != label else n_classes - 1
             assert abs(part - MOST_WEIGHT * exact[place]) < slack + 1e-3
-
-
-@FIXED
-@given(scored())
-def test_shards_weigh_records_as_the_kernel_does_and_say_so(table):
-    n_classes, labels, scores = table
-    counter = scored_counter(classes(n_classes), labels, scores)
+    counter = scored_counter(classes(n_classes), labels, scores, nodes)
+    assert opened(counter.sum_residuals(1, 3)).tolist() == leaves[1:4].tolist()
     assert (counter.most_per_feature, counter.most_per_node) == (1, 1)
     counter.weigh_residuals()
-    assert counter._weights.tolist() == [weights_of(labels, scores).tolist()]
+    assert counter._weights.tolist() == [weights.tolist()]
     assert (counter.most_per_feature, counter.most_per_node) == (MOST_WEIGHT, MOST_WEIGHT)
-    put_at(counter, np.zeros(len(labels)))
+    put_at(counter, nodes)
     assert (counter.most_per_feature, counter.most_per_node) == (1, 1)
     assert counter._weights.size == 0
 
@@ -114,19 +112,6 @@ def test_a_record_that_the_trees_are_sure_about_weighs_nothing_and_one_they_are_
     assert weights_of([0], [[1, 0, 0]]) < MOST_WEIGHT
 
 
-@FIXED
-@given(scored(), SEEDS)
-def test_residuals_of_a_leaf_are_the_sums_over_its_records_and_others_are_left_out(table, seed):
-    n_classes, labels, scores = table
-    nodes = np.random.default_rng(seed).integers(0, 6, len(labels))
-    found = opened(scored_counter(classes(n_classes), labels, scores, nodes).sum_residuals(1, 3))
-    expected = np.zeros((3, n_classes + 1), dtype=np.int64)
-    for node, label, record in zip(nodes, labels, scores, strict=True):
-        if 1 <= node <= 3:
-            expected[node - 1] += residuals_of(classes(n_classes), label, record)
-    assert found.tolist() == expected.tolist()
-
-
 @pytest.mark.parametrize("n_classes", [2, 300, MOST_CLASSES])
 def test_residuals_of_as_many_classes_as_are_accepted_do_not_overflow(n_classes):
     assert Sequential((Phase(1.0, 2),)).accepts(classes(n_classes))
@@ -144,33 +129,26 @@ def test_more_classes_than_64_bits_have_room_for_are_refused():
     assert largest < 2**63
 
 
+# On the borders of bins, and beyond the last.
+LEADS = (-1_000, -129, -128, -65, -64, -1, 0, 1, 63, 64, 127, 128, 1_000)
+
+
 @FIXED
 @given(scored(), st.sampled_from([1, 2, 7, 64, 5_000]), st.sampled_from([2, 4, 10, 256]))
 @example((2, np.array([0, 1, 0, 1, 1]), np.array([[0, 0], [0, 0], [64, 0], [0, -64], [65, 0]])), 64, 4)
 @example((2, np.array([0, 1]), np.array([[1 << 29, -(1 << 29)]] * 2)), 1, 2)
+@example((2, np.zeros(len(LEADS), dtype=int), np.array([[lead, 0] for lead in LEADS])), 64, 4)
 def test_records_are_counted_by_the_lead_of_their_class_as_a_slow_twin_counts_them(table, width, n_bins):
     n_classes, labels, scores = table
-    found = opened(scored_counter(classes(n_classes), labels, scores).count_leads(width, n_bins))
+    counter = scored_counter(classes(n_classes), labels, scores, nodes=np.arange(len(labels)) % 3)
+    found = opened(counter.count_leads(width, n_bins))
     assert found.shape == (n_bins, n_classes)
     assert found.dtype == np.int64
     assert found.sum() == len(labels)
     if len(labels):
         assert found.tolist() == naive.count_leads(scores.tolist(), labels.tolist(), width, n_bins)
-
-
-def test_a_lead_on_the_border_of_two_bins_is_in_the_upper_one_and_the_ends_take_in_all_beyond():
-    leads = [-1_000, -129, -128, -65, -64, -1, 0, 1, 63, 64, 127, 128, 1_000]
-    scores = [[lead, 0] for lead in leads]
-    counts = opened(scored_counter(classes(2), [0] * len(leads), scores).count_leads(64, 4))
-    assert counts.tolist() == [[4, 0], [2, 0], [3, 0], [4, 0]]
-
-
-def test_leads_do_not_depend_on_weights_or_on_where_records_are():
-    labels, scores = [0, 1, 1], [[5, -5], [5, -5], [-9, 3]]
-    counter = scored_counter(classes(2), labels, scores, nodes=[4, 0, 2])
-    before = opened(counter.count_leads(2, 8)).tolist()
     counter.weigh_residuals()
-    assert opened(counter.count_leads(2, 8)).tolist() == before
+    assert opened(counter.count_leads(width, n_bins)).tolist() == found.tolist()  # weights and nodes do not matter
 
 
 def test_scores_are_sums_of_votes_and_stop_at_half_a_billion_steps():
@@ -259,6 +237,7 @@ def spread_table(n_classes, n_features=3, n_records=60, seed=0):
     rng, target = np.random.default_rng(seed), classes(n_classes)
     domain = Domain.of(Schema({f"x{k}": Numeric(0, 1 + k, integer=True) for k in range(n_features)}, target), Grid())
     labels, scores = rng.integers(0, n_classes, n_records), rng.integers(-2000, 2000, (n_records, n_classes))
+    scores[::5] = rng.choice([-(1 << 29), -FAR, 0, FAR, 1 << 29], scores[::5].shape)
     nodes, codes = rng.integers(0, 5, n_records), random_codes(domain, n_records, rng)
     counter = scored_counter(target, labels, scores, nodes, codes, domain)
     counter.spread_residuals()
@@ -323,9 +302,6 @@ def test_dealing_again_forgets_residuals_and_several_trees_have_none():
 
 # --- other records ----------------------------------------------------------------------------------------------------
 
-FAR = 40_000  # score steps by which a class leads when the others have no share left
-
-
 # Around the widths of vector instructions, so that the tail of a vectorised loop would show.
 SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 1000)
 
@@ -370,27 +346,3 @@ def test_a_record_at_any_place_changes_nothing_about_any_other_record(n_classes)
             odd = rng.choice([-(1 << 29), -FAR, 0, FAR, 1 << 29], n_scores)
             more = seen_of(target, np.insert(codes, spot, rng.integers(n_values)), np.insert(scores, spot, odd, axis=0))
             assert (np.delete(more, spot, axis=0) == alone).all()
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 10])
-def test_a_record_adds_its_residuals_to_the_cells_of_its_own_codes_and_to_no_others(n_classes):
-    rng, target = np.random.default_rng(11), classes(n_classes)
-    domain = Domain.of(Schema({f"x{k}": Numeric(0, 4) for k in range(5)}, target), Grid(4))
-
-    def summed(table, labels, scores, nodes):
-        counter = scored_counter(target, labels, scores, nodes, np.ascontiguousarray(table.T), domain)
-        counter.spread_residuals()
-        return opened(counter.count_codes(0, np.ones((3, 5), dtype=bool)))
-
-    for n_records in (0, 1, 7, 40):
-        records = [random_codes(domain, n_records, rng).T, rng.integers(0, n_classes, n_records)]
-        records += [rng.integers(-4_000, 4_000, (n_records, n_classes)), rng.integers(0, 3, n_records)]
-        before = summed(*records)
-        for spot in sorted({0, n_records // 2, n_records}):
-            label, node = int(rng.integers(n_classes)), int(rng.integers(3))
-            own, odd = random_codes(domain, 1, rng)[:, 0], rng.choice([-(1 << 29), -FAR, -700, 0, 700, FAR], n_classes)
-            added = zip(records, (own, label, odd, node), strict=True)
-            moved = summed(*(np.insert(kept, spot, value, axis=0) for kept, value in added)) - before
-            expected = np.zeros_like(moved)
-            expected[node, domain.offsets[:-1] + own] = naive.whole_residuals(odd.tolist(), label)
-            assert (moved == expected).all()
