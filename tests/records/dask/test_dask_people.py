@@ -137,15 +137,13 @@ def test_a_column_that_cannot_hold_ids_is_refused_before_anything_is_read(folder
             DaskVault.seal(table, SCHEMA, Pretended(), 1, groups, People(2, Entropy()))
 
 
-def test_equal_ids_have_one_home_on_every_worker():
+def test_equal_ids_have_one_home_on_every_worker_and_homes_are_not_too_many():
     ones = [1, 1.0, True, Decimal("1.00"), Fraction(1), complex(1), np.longdouble(1)]
     assert len({home_of(one, 1009) for one in ones}) == 1
     # By a digest: every process hashes text in its own way.
     assert [home_of(own, 1009) for own in ("a", "é", ("bytes", "61"), "\ud800")] == [919, 913, 919, 944]
     assert len({home_of(UUID(int=n), 8) for n in range(100)}) == 8
-
-
-def test_there_are_no_more_messages_than_a_scheduler_can_bear():
+    # No more messages than a scheduler can bear.
     assert [n_homes_for(*sizes) for sizes in ((1, 8), (5, 8), (50, 8), (10_000, 64), (100_000, 64))] == [1, 5, 8, 1, 1]
 
 
