@@ -13,6 +13,7 @@ from functools import partialmethod
 from typing import Any
 
 import numpy as np
+from tests.support.chances import FAILURE, at_least, at_most
 from tests.support.given_draws import GivenDraws
 
 from dpforest.mechanisms import Entropy
@@ -220,6 +221,12 @@ def times_in_trees(counter: Counter, n_trees: int, index: int) -> np.ndarray:
     counts = counter.count_codes(0, wanted)._value
     own = counts[:, counter.domain.offsets[index] : counter.domain.offsets[index + 1]]
     return own.sum(axis=2) if isinstance(counter.target, Classes) else own[:, :, 0]
+
+
+def within(n_hits: Any, n_trials: int, share: float, n_tests: int = 1) -> bool:
+    """Whether numbers of hits are those of a fair coin; of so many tests together one fails at most once in a million."""
+    low, high = (bound(n_trials, share, FAILURE / (2 * n_tests)) for bound in (at_least, at_most))
+    return bool(((np.asarray(n_hits) >= low) & (np.asarray(n_hits) <= high)).all())
 
 
 def random_splits(domain: Domain, first: int, n_open: int, rng: np.random.Generator) -> tuple[Any, int]:

@@ -2,13 +2,15 @@
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
+import pytest
 from tests.conformance.conformance import Backend, in_memory
 from tests.conformance.postgres_server import KEEPER, READER, as_root, connect, write_table
 
@@ -25,6 +27,20 @@ def opened(name: str, folder: Path, server: Callable[[], Server]) -> Iterator[Ba
     """A backend, for as long as its engine runs; ``server`` gives one of PostgreSQL to those that need it."""
     with ExitStack() as stack:
         yield (OPENERS | OTHERS)[name](folder, stack, server)
+
+
+def backends(names: Iterable[str], slow: Iterable[str] = ()) -> Any:
+    """A fixture with one backend after the other, each of which serves all tests of a module."""
+    marks = {
+        name: [pytest.mark.server] * name.startswith("postgres") + [pytest.mark.slow] * (name in slow) for name in names
+    }
+
+    @pytest.fixture(scope="module", params=[pytest.param(name, marks=own) for name, own in marks.items()])
+    def backend(request, tmp_path_factory):
+        with opened(request.param, tmp_path_factory.mktemp("engine"), lambda: request.getfixturevalue("server")) as found:
+            yield found
+
+    return backend
 
 
 def once(store):

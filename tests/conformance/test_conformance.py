@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 from tests.conformance.conformance import NAME, Twin, TwinSource, grow_at_random, in_memory, offering_all
-from tests.conformance.conformance_backends import OPENERS, opened
+from tests.conformance.conformance_backends import OPENERS, backends
 from tests.conformance.conformance_tables import SIZES, TARGETS, dated, easy, nasty
 from tests.support.encoded import opened as unsealed
 
@@ -55,13 +55,7 @@ BOUNDED = ["mixed", "empty"]
 FEW_BINS = Grid(bins=5)
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=[pytest.mark.server] * name.startswith("postgres")) for name in OPENERS]
-)
-def backend(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("engine")
-    with opened(request.param, folder, lambda: request.getfixturevalue("server")) as found:
-        yield found
+backend = backends(OPENERS)
 
 
 def a_gate(epsilon, seed=None):

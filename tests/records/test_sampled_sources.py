@@ -18,12 +18,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.conformance.conformance import NAME, TwinSource, in_memory, times_in_trees
-from tests.conformance.conformance_backends import opened as backend_of
+from tests.conformance.conformance import NAME, TwinSource, in_memory, times_in_trees, within
+from tests.conformance.conformance_backends import backends
 from tests.conformance.conformance_tables import dated, easy, nasty
 from tests.records.dask.pretended import Pretended, computed
 from tests.records.holders import LAYOUTS
-from tests.support.chances import FAILURE, at_least, at_most
 from tests.support.columns import objects
 from tests.support.encoded import opened
 
@@ -74,29 +73,16 @@ def names_in(source):
     return times[:-2].astype(bool)
 
 
-def within(n_hits, n_trials, share, n_tests=1):
-    """Whether numbers of hits are those of a fair coin; of so many tests together one fails at most once in a million."""
-    failure = FAILURE / (2 * n_tests)
-    n_hits = np.asarray(n_hits)
-    return bool(((n_hits >= at_least(n_trials, share, failure)) & (n_hits <= at_most(n_trials, share, failure))).all())
-
-
 # --- every backend ----------------------------------------------------------------------------------------------------
 
-SLOW, SERVER = pytest.mark.slow, pytest.mark.server
-BACKENDS = {"memory": [], "parquet": [SLOW], "duckdb": [SLOW], "dask": [SLOW], "postgresql": [SERVER]}
+BACKENDS = ("memory", "parquet", "duckdb", "dask", "postgresql")
+backend = backends(BACKENDS, slow=BACKENDS[1:])
 # All kinds of targets, and tables with next to no records.
 CASES = [
     ("mixed", "two classes"), ("mixed", "two classes, others no"), ("mixed", "bounded"), ("one row", "bounded"),
     ("empty", "four classes"), ("all left out", "two classes"), ("dates", "two classes"),
 ]  # fmt: skip
 N_DRAWS = {"memory": 80, "parquet": 100}  # of the others fewer, which take longer
-
-
-@pytest.fixture(scope="module", params=[pytest.param(name, marks=marks) for name, marks in BACKENDS.items()])
-def backend(request, tmp_path_factory):
-    with backend_of(request.param, tmp_path_factory.mktemp("engine"), lambda: request.getfixturevalue("server")) as found:
-        yield found
 
 
 @pytest.mark.parametrize(("size", "kind"), CASES)
