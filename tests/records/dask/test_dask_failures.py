@@ -5,7 +5,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 
 import dask.dataframe as dd
@@ -14,6 +13,7 @@ import pandas as pd
 import pytest
 from distributed import Client, Future, LocalCluster
 from distributed.actor import ActorFuture
+from tests.records.dask.pretended import assert_holds_at_most, held_keys
 from tests.records.forests import assert_same_forest
 
 from dpforest import Classes, Numeric, Schema, get_recipe
@@ -115,10 +115,6 @@ model.save("model.dpf")
 """
 
 
-def held_keys(client):
-    return sum(client.run(lambda dask_worker: len(dask_worker.data) + len(dask_worker.state.actors)).values())
-
-
 def test_a_client_killed_in_the_middle_leaves_no_model_and_no_codes(client, tmp_path):
     before = held_keys(client)
     ended = subprocess.run(
@@ -126,10 +122,7 @@ def test_a_client_killed_in_the_middle_leaves_no_model_and_no_codes(client, tmp_
     )
     assert (ended.returncode, ended.stdout) == (-signal.SIGKILL, "killed\n"), ended.stderr
     assert not list(tmp_path.iterdir())
-    deadline = time.monotonic() + 20
-    while held_keys(client) > before and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert held_keys(client) <= before
+    assert_holds_at_most(client, before)
 
 
 def test_what_comes_to_the_client_does_not_grow_with_the_rows(client, monkeypatch):
