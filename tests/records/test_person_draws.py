@@ -83,20 +83,6 @@ def test_the_law_of_other_persons_rows_does_not_change_with_a_person():
             assert found[rows] / 6000 == pytest.approx(probability, abs=5 * math.sqrt(probability / 6000))
 
 
-@pytest.mark.parametrize("n_more", [1, 2, 5])
-def test_adding_a_person_adds_at_most_k_records_and_changes_no_other(n_more):
-    """By brute force over all draws: the tables with the person, without its rows, are those without it, as often."""
-    others = np.array([0, 1, 0, 0, 1])
-    with_one = np.concatenate([others, np.full(n_more, 2)])
-    law = Counter()
-    for rows, probability in law_of_kept(with_one, 2).items():
-        assert sum(row >= 5 for row in rows) == min(n_more, 2)
-        law[tuple(row for row in rows if row < 5)] += probability
-    without = law_of_kept(others, 2)
-    assert set(law) == set(without)
-    assert all(law[rows] == pytest.approx(without[rows]) for rows in law)
-
-
 AS_COLUMNS = [
     list, objects, pd.Series, pl.Series, lambda ids: pa.chunked_array([pa.array(ids[:2]), pa.array(ids[2:])]),
     lambda ids: pd.Series(ids, dtype="category"),

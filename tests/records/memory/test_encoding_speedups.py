@@ -107,7 +107,7 @@ def test_a_range_too_wide_for_a_float_is_searched_all_the_same(bounds):
 @given(SEEDS, st.sampled_from([1, 5, 253, 254, 255, 1200]), st.sampled_from([1e-9, 1e-3, 1.0]))
 def test_cuts_that_crowd_anywhere_in_the_range_are_all_found(seed, n_cuts, width):
     rng = np.random.default_rng(seed)
-    cuts = np.unique(rng.choice([-0.6, 0.0, 0.3, 0.999, 1.999], n_cuts) + width * rng.random(n_cuts) * rng.random())
+    cuts = np.unique(rng.choice([-0.6, 0.0, 0.3, 0.999, 1.999, 2.3], n_cuts) + width * rng.random(n_cuts) * rng.random())
     check_codes([near(cuts)], cut_at(cuts, -0.5, 2.0))
 
 

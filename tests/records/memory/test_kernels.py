@@ -43,7 +43,6 @@ from dpforest.parts.criteria import (
 )
 from dpforest.parts.criteria.entropy import UNITS as ENTROPY_UNITS
 from dpforest.records.columns import read_target
-from dpforest.records.memory import encoding, kernels, vault
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.memory.vault import Vault, encode
 from dpforest.schema import TARGET_STEPS
@@ -68,18 +67,6 @@ def test_encoding_and_sealing_a_table_equal_their_twins(table):
     vault, kept = Vault.seal(X, y, table.schema), [record for record, code in enumerate(targets) if code >= 0]
     assert vault.encode(table.domain)._codes.tolist() == [[own[record] for record in kept] for own in codes]
     assert vault.count()._value.tolist() == [len(kept)]
-
-
-@FIXED
-@given(
-    st.lists(st.one_of(st.floats(-9, 9), st.just(math.nan), st.just(math.inf)), max_size=9),
-    st.lists(st.integers(-9, 9), unique=True, max_size=9),
-)
-def test_numbers_are_clipped_even_where_cuts_lie_outside_the_bounds(values, cuts):
-    codes, cuts = np.zeros(len(values), dtype=np.uint8), np.sort(np.array(cuts, dtype=float))
-    scales = vault._scales(((cuts.tobytes(), -4.0, 5.0),), codes.dtype)
-    encoding.encode_numbers(np.array([values]), np.array([0]), np.array([0]), *scales, 0, len(values), codes[None])
-    assert codes.tolist() == [naive.code_of(value, Numeric(-4, 5), cuts) for value in values]
 
 
 def border_table(kind, n_codes):
@@ -148,21 +135,6 @@ def test_any_number_of_features_is_counted_together():
             wanted=rng.random((4, n_features)) < 0.7,
         )  # fmt: skip
         check_counts(level)
-
-
-@FIXED
-@given(levels(), SEEDS)
-def test_descending_equals_its_twin(level, seed):
-    rng = np.random.default_rng(seed)
-    features = rng.integers(-1, level.domain.n_features, size=level.n_nodes)
-    routes = rng.integers(0, 3, size=(level.n_nodes, level.domain.n_codes.max())).astype(np.uint16)
-    first_children = np.where(features < 0, -1, 50 + 3 * np.arange(level.n_nodes))
-    expected = naive.descend(level.codes, level.positions, level.first, features, routes, first_children)
-    middle = level.positions.shape[1] // 2
-    for start, stop in ((0, middle), (middle, level.positions.shape[1])):
-        moves = (level.first, features, routes, first_children, level.domain.runs(features, routes))
-        kernels.descend(level.codes, level.positions, start, stop, *moves)
-    assert level.positions.tolist() == expected
 
 
 @st.composite

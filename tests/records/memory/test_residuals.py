@@ -254,28 +254,6 @@ def test_residuals_of_any_number_of_features_are_summed_together():
         assert opened(counter.sum_residuals(0, 5)).tolist() == [residuals[nodes == k].sum(axis=0).tolist() for k in range(5)]
 
 
-@pytest.mark.parametrize("n_features", [1, 4, 5])
-def test_a_residual_as_far_below_zero_as_it_can_be_keeps_its_sign(n_features):
-    target = classes(3)
-    domain = Domain.of(Schema({f"x{k}": Numeric(0, 1) for k in range(n_features)}, target), Grid(2))
-    codes = np.ones((n_features, 3), dtype=domain.dtype)
-    codes[:, 2] = 0
-    counter = scored_counter(target, [1, 1, 2], [[1 << 29, -(1 << 29), -(1 << 29)]] * 3, codes=codes, domain=domain)
-    counter.spread_residuals()
-    sums = opened(counter.count_codes(0, np.ones((1, n_features), dtype=bool)))[0]
-    first, second = [-MOST_WEIGHT, 0, MOST_WEIGHT, MOST_WEIGHT], [-2 * MOST_WEIGHT, 2 * MOST_WEIGHT, 0, 2 * MOST_WEIGHT]
-    assert sums.tolist() == [first, second, [0] * 4] * n_features
-
-
-def test_the_residuals_of_two_classes_are_the_lead_and_the_sum_of_weights():
-    counter, _, _, nodes = spread_table(2)
-    wanted = np.ones((5, 3), dtype=bool)
-    residuals = opened(counter.count_codes(0, wanted))
-    put_at(counter, nodes).weigh_residuals()
-    no, yes = np.moveaxis(opened(counter.count_codes(0, wanted)), 2, 0)
-    assert (residuals == np.stack([no - yes, yes - no, no + yes], axis=2)).all()
-
-
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_records_with_spread_residuals_count_once_in_their_nodes(is_weighted):
     counter, _, labels, nodes = spread_table(3)
