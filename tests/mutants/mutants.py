@@ -427,7 +427,7 @@ MUTANTS = (
            "show/test_sql_export.py::test_hostile_names_are_quoted"),
     Mutant("sql-category-not-quoted", "A quote in a category ends its text in the query that counts.",
            "records/sql/expressions.py", "doubled = text.replace(\"'\", \"''\")", "doubled = text",
-           "records/sql/test_sql_texts.py"),
+           "records/sql/test_sql_codes.py"),
     Mutant("html-not-escaped", "A name is put into a notebook as HTML.",
            "common/html.py", "escape(shortened(value, most, visible))", "shortened(value, most, visible)",
            "common/test_html.py"),
