@@ -190,14 +190,8 @@ def sql_gaps(temporary):
     return frozenset([Openable] if temporary else [Openable, Weighted, Scored])
 
 
-OPENERS = {
-    "memory": _memory,
-    "parquet": _parquet,
-    "dask": _dask,
-    "duckdb": _duckdb,
-    "postgresql": partial(_postgresql, KEEPER),
-    "postgresql, read-only account": partial(_postgresql, READER),
-}
+OPENERS = {"memory": _memory, "parquet": _parquet, "dask": _dask, "duckdb": _duckdb}
+OPENERS |= {"postgresql": partial(_postgresql, KEEPER), "postgresql, read-only account": partial(_postgresql, READER)}
 # For tests of their own.
 OTHERS = {"dask dataframe": _dask_dataframe, "duckdb, no tables": partial(_duckdb, temporary=False)}
 # Minutes, and a library and a runtime of its own: only when it is asked for.

@@ -22,16 +22,7 @@ from dpforest.pipeline import fit_forest
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.base import (
-    CAPABILITIES,
-    AllTrees,
-    OneTree,
-    Openable,
-    Poisson,
-    Scored,
-    Weighted,
-    check_support,
-)  # fmt: skip
+from dpforest.records.base import CAPABILITIES, AllTrees, OneTree, Openable, Poisson, Scored, Weighted, check_support
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.sql.vault import TOO_DEEP
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Categorical, Classes
@@ -43,12 +34,8 @@ pytestmark = pytest.mark.slow
 ASSIGNMENTS = (OneTree(2), AllTrees(2), Poisson(2))
 RECIPES = [(recipe["name"], task) for recipe in list_recipes() for task in recipe["tasks"]]
 # Every kind of target on a table with everything in it, and tables without records or nearly so.
-CASES = [
-    *(("mixed", kind) for kind in TARGETS),
-    ("one row", "bounded"),
-    ("empty", "four classes"),
-    ("all left out", "two classes"),
-]
+CASES = [*(("mixed", kind) for kind in TARGETS)]
+CASES += [("one row", "bounded"), ("empty", "four classes"), ("all left out", "two classes")]
 WITH_CLASSES = [case for case in CASES if isinstance(TARGETS[case[1]], Classes)]
 BOUNDED = ["mixed", "empty"]
 # Fine grids have a test of their own; elsewhere they would make every query of an account that only reads long.
@@ -240,16 +227,10 @@ def test_residuals_are_summed_by_code_as_in_memory(backend, size, kind, is_weigh
 
 @pytest.mark.parametrize(
     ("size", "labels"),
-    [
-        ("mixed", ["no", "yes"]),
-        ("mixed", [3, 1, 2]),
-        ("mixed", [3, 1, 2, 9]),
-        ("one row", ["no", "yes"]),
-        ("empty", [3, 1, 2]),
-        ("all left out", [3, 1, 2]),
-    ],
+    [("mixed", ["no", "yes"]), ("mixed", [3, 1, 2]), ("mixed", [3, 1, 2, 9]), ("one row", ["no", "yes"]),
+     ("empty", [3, 1, 2]), ("all left out", [3, 1, 2])],
     ids=str,
-)
+)  # fmt: skip
 def test_leads_of_classes_are_counted_as_in_memory(backend, size, labels):
     skip_gap(backend, Scored)
     table, schema = nasty(size, "two classes" if labels[0] == "no" else "four classes")
