@@ -274,15 +274,6 @@ def test_rows_are_taken_as_plain_indexing_takes_them(threaded, order, n_jobs):
         assert [str(value) for value in read_values(some)] == [str(expected[row]) for row in (3, 4, 9)]
 
 
-@pytest.mark.parametrize("share", [HALF, FIFTH, Fraction(1, 1 << 20)], ids=str)
-def test_a_sample_of_many_rows_has_its_share_of_them(tmp_path, share):
-    n_rows, schema = 100_000, Schema({"x": Numeric(0, 1)}, Classes([0, 1], name="y"))
-    table = pa.table({"x": np.zeros(n_rows), "y": np.zeros(n_rows, dtype=int)})
-    pq.write_table(table, tmp_path / "t.parquet", row_group_size=30_000)
-    for vault in (in_memory(table, schema), ParquetVault.seal(tmp_path / "t.parquet", schema)):
-        assert within(opened(vault.sampled(share, Entropy()).count()), n_rows, float(share), 2)
-
-
 def test_a_sample_does_not_share_memory_with_the_table():
     X = np.random.default_rng(0).random((50, 3))
     vault = Vault.seal(X, LABELS[:50], Schema(dict.fromkeys("abc", Numeric(0, 1)), Classes(["no", "yes"])))
