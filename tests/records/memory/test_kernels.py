@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.records.forests import assert_same_forest
 from tests.support import naive
+from tests.support.encoded import opened
 from tests.support.strategies import (
     FIXED,
     MIXED,
@@ -47,6 +48,7 @@ from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.memory.vault import Vault, encode
 from dpforest.schema import TARGET_STEPS
 from dpforest.schema.domain import Domain, Grid
+from dpforest.schema.scales import MISSING, N_BINS, bin_of
 
 
 @FIXED
@@ -295,3 +297,46 @@ def test_a_forest_does_not_depend_on_how_many_threads_share_its_columns(kind, ta
     one, three = (kind(schema, n_jobs=n_jobs, **parameters).fit(X, y).forest_ for n_jobs in (1, 3))
     assert one.n_nodes > one.n_trees
     assert_same_forest(three, one)
+
+
+# --- numbers of records in bins around a centre -------------------------------------------------------------------------
+
+AROUND = Schema({"x": Numeric(), "c": Categorical(["a"]), "z": Numeric(-5, 1000)}, Classes([0, 1]))
+AROUND_DOMAIN = Domain.of(AROUND, Grid(4))
+NUMBERS = st.one_of(
+    st.floats(), st.integers(-(10**6), 10**6).map(float), st.sampled_from([0.0, -0.0, 5e-324, 1e308, 2.0**-60])
+)
+
+
+def around(values, part, centre):
+    counts, (low, high) = np.zeros(N_BINS + 1, dtype=np.int64), part.range
+    for value in values:
+        counts[MISSING if value != value else bin_of(min(max(value, low), high), centre)] += 1
+    return counts
+
+
+@FIXED
+@given(st.lists(st.tuples(NUMBERS, NUMBERS, st.sampled_from([0, 1, "unlisted"])), max_size=12), NUMBERS)
+def test_every_kept_record_is_in_the_bin_of_its_value(rows, centre):
+    centre = 0.0 if not abs(centre) <= 2.0**63 else centre
+    first, second, labels = ([row[k] for row in rows] for k in range(3))
+    table = np.array([first, ["a"] * len(rows), second], dtype=object).T.reshape(len(rows), 3)
+    vault = Vault.seal(table, np.array(labels, dtype=object), AROUND)
+    found = opened(vault.count_around(AROUND_DOMAIN, {0: centre, 2: 3.0}))
+    kept = [label != "unlisted" for label in labels]
+    wanted = [[value for value, stays in zip(values, kept, strict=True) if stays] for values in (first, second)]
+    np.testing.assert_array_equal(
+        found, [around(wanted[0], AROUND_DOMAIN.number(0), centre), around(wanted[1], AROUND_DOMAIN.number(2), 3.0)]
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.uint64, bool])
+def test_columns_of_every_type_of_number_are_counted_alike(monkeypatch, dtype):
+    monkeypatch.setattr(workers, "THREAD_CELLS", 1)
+    values = np.random.default_rng(3).integers(0, 2 if dtype is bool else 100, 1000).astype(dtype)
+    schema = Schema({"x": Numeric(), "y": Numeric(0, 50)}, Classes([0]))
+    wanted = [[bin_of(min(value, most), centre) for value in values.tolist()] for centre, most in [(7.0, 100), (0.0, 50)]]
+    for n_jobs in (1, 3):
+        vault = Vault.seal(np.stack([values, values], axis=1), np.zeros(len(values), dtype=int), schema, n_jobs)
+        found = opened(vault.count_around(Domain.of(schema, Grid(4)), {0: 7.0, 1: 0.0}))
+        np.testing.assert_array_equal(found, [np.bincount(bins, minlength=N_BINS + 1) for bins in wanted])
