@@ -124,16 +124,16 @@ def change(counter, tree, n_nodes):
 
 
 def check_levels(tree, masks, n_jobs=1):
-    """Every level equals its twin; some are counted in blocks or in part, and records may change or be dealt anew."""
+    """Every level equals its twin; some are counted or split in part, and records may change or be dealt anew."""
     counter, positions, first, n_nodes = counter_of(tree, n_jobs), tree.positions, 0, tree.n_roots
     above, rng = np.ones((n_nodes, tree.domain.n_features), dtype=bool), tree.rng
     for _ in range(4):
         wanted, is_changed = masks(rng, (n_nodes, tree.domain.n_features), above), rng.random(3) < (0.3, 0.3, 0.1)
         if is_changed[0] and len(positions) == 1:
             change(counter, tree, first + n_nodes)
-        middle = n_nodes // 2
+        middle, is_half = n_nodes // 2, n_nodes > 1 and rng.random() < 0.2
         blocks = [[(0, n_nodes)]] * 5 + [[(0, middle), (middle, n_nodes)], [(0, middle)], []]
-        for begin, end in blocks[rng.integers(len(blocks))]:
+        for begin, end in [(0, middle)] if is_half else blocks[rng.integers(len(blocks))]:
             own = (first + begin, wanted[begin:end])
             assert counter.count_codes(*own)._value.tolist() == expected_counts(tree, counter, positions, *own)
         if is_changed[1] and len(positions) == 1:
@@ -142,7 +142,9 @@ def check_levels(tree, masks, n_jobs=1):
             positions = rng.integers(first, first + n_nodes, positions.shape).astype(np.int32)
             counter._start(positions.copy(), rng.integers(0, 256, positions.shape).astype(np.uint8))
         split, parents = random_splits(tree, wanted, first)
-        counter.descend(first, *split)
+        if is_half:  # the others are leaves
+            split[0][middle:], split[2][middle:], parents = -1, -1, parents[parents < middle]
+        counter.descend(first, *(own[:middle] if is_half else own for own in split))
         positions = np.array(naive.descend(tree.codes, positions, first, *split), dtype=int).reshape(positions.shape)
         if rng.random() < 0.5:  # else records move while they are counted
             n_all = first + n_nodes + len(parents)
