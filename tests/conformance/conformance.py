@@ -6,12 +6,14 @@ here has a feature that names its record, so counts of its codes at the roots sa
 records in memory get that deal.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partialmethod
 from typing import Any
 
 import numpy as np
+from tests.support.chances import FAILURE, at_least, at_most
 from tests.support.given_draws import GivenDraws
 
 from dpforest.mechanisms import Entropy
@@ -127,17 +129,9 @@ class Twin:
         assert own == other
         return int(own)
 
-    @property
-    def most_per_feature(self) -> int:
-        return self._same("most_per_feature")
-
-    @property
-    def most_per_node(self) -> int:
-        return self._same("most_per_node")
-
-    @property
-    def code_width(self) -> int:
-        return self._same("code_width")
+    most_per_feature = property(lambda self: self._same("most_per_feature"))
+    most_per_node = property(lambda self: self._same("most_per_node"))
+    code_width = property(lambda self: self._same("code_width"))
 
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
         self._counter.deal(assignment, entropy)
@@ -195,51 +189,29 @@ class Twin:
         self._both("take_turn", batch)
         self._in_turn = np.ones_like(self._in_turn) if batch is None else self.batches == batch
 
-    def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
-        return agreed(self._counter.count_codes(first, wanted), self._reference.count_codes(first, wanted))
-
-    def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        return agreed(self._counter.count_nodes(first, n_nodes), self._reference.count_nodes(first, n_nodes))
-
-    def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        return agreed(self._counter.sum_residuals(first, n_nodes), self._reference.sum_residuals(first, n_nodes))
-
-    def count_leads(self, width: int, n_bins: int) -> Sealed[np.ndarray]:
-        return agreed(self._counter.count_leads(width, n_bins), self._reference.count_leads(width, n_bins))
-
-    def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        return agreed(self._counter.count_values(first, n_nodes), self._reference.count_values(first, n_nodes))
-
-    def count_errors(self, forest: Any, ensembles: np.ndarray) -> Sealed[np.ndarray]:
-        return agreed(self._counter.count_errors(forest, ensembles), self._reference.count_errors(forest, ensembles))
-
-    def descend(self, *splits: Any) -> None:
-        self._both("descend", *splits)
-
-    def start_scores(self) -> None:
-        self._both("start_scores")
-
-    def add_scores(self, values: np.ndarray) -> None:
-        self._both("add_scores", values)
-
-    def add_by_code(self, features: Sequence[int], values: Sequence[np.ndarray]) -> None:
-        self._both("add_by_code", features, values)
-
-    def weigh_residuals(self) -> None:
-        self._both("weigh_residuals")
-
-    def spread_residuals(self) -> None:
-        self._both("spread_residuals")
-
-    def set_residual_window(self, half_width: int) -> None:
-        self._both("set_residual_window", half_width)
-
-    def weigh_distances(self, first: int, centres: np.ndarray, reach: int) -> None:
-        self._both("weigh_distances", first, centres, reach)
-
     def _both(self, method: str, *arguments: Any) -> None:
         getattr(self._counter, method)(*arguments)
         getattr(self._reference, method)(*arguments)
+
+    def _agreed(self, method: str, *arguments: Any) -> Sealed[np.ndarray]:
+        return agreed(getattr(self._counter, method)(*arguments), getattr(self._reference, method)(*arguments))
+
+    # Questions, which both must answer alike.
+    count_codes = partialmethod(_agreed, "count_codes")
+    count_nodes = partialmethod(_agreed, "count_nodes")
+    sum_residuals = partialmethod(_agreed, "sum_residuals")
+    count_leads = partialmethod(_agreed, "count_leads")
+    count_values = partialmethod(_agreed, "count_values")
+    count_errors = partialmethod(_agreed, "count_errors")
+    # What both are told.
+    descend = partialmethod(_both, "descend")
+    start_scores = partialmethod(_both, "start_scores")
+    add_scores = partialmethod(_both, "add_scores")
+    add_by_code = partialmethod(_both, "add_by_code")
+    weigh_residuals = partialmethod(_both, "weigh_residuals")
+    spread_residuals = partialmethod(_both, "spread_residuals")
+    set_residual_window = partialmethod(_both, "set_residual_window")
+    weigh_distances = partialmethod(_both, "weigh_distances")
 
 
 def times_in_trees(counter: Counter, n_trees: int, index: int) -> np.ndarray:
@@ -249,6 +221,12 @@ def times_in_trees(counter: Counter, n_trees: int, index: int) -> np.ndarray:
     counts = counter.count_codes(0, wanted)._value
     own = counts[:, counter.domain.offsets[index] : counter.domain.offsets[index + 1]]
     return own.sum(axis=2) if isinstance(counter.target, Classes) else own[:, :, 0]
+
+
+def within(n_hits: Any, n_trials: int, share: float, n_tests: int = 1) -> bool:
+    """Whether numbers of hits are those of a fair coin; of so many tests together one fails at most once in a million."""
+    low, high = (bound(n_trials, share, FAILURE / (2 * n_tests)) for bound in (at_least, at_most))
+    return bool(((np.asarray(n_hits) >= low) & (np.asarray(n_hits) <= high)).all())
 
 
 def random_splits(domain: Domain, first: int, n_open: int, rng: np.random.Generator) -> tuple[Any, int]:

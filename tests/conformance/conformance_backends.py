@@ -2,13 +2,15 @@
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
+import pytest
 from tests.conformance.conformance import Backend, in_memory
 from tests.conformance.postgres_server import KEEPER, READER, as_root, connect, write_table
 
@@ -27,17 +29,42 @@ def opened(name: str, folder: Path, server: Callable[[], Server]) -> Iterator[Ba
         yield (OPENERS | OTHERS)[name](folder, stack, server)
 
 
+def backends(names: Iterable[str], slow: Iterable[str] = ()) -> Any:
+    """A fixture with one backend after the other, each of which serves all tests of a module."""
+    marks = {
+        name: [pytest.mark.server] * name.startswith("postgres") + [pytest.mark.slow] * (name in slow) for name in names
+    }
+
+    @pytest.fixture(scope="module", params=[pytest.param(name, marks=own) for name, own in marks.items()])
+    def backend(request, tmp_path_factory):
+        with opened(request.param, tmp_path_factory.mktemp("engine"), lambda: request.getfixturevalue("server")) as found:
+            yield found
+
+    return backend
+
+
+def once(store):
+    """A function that stores a table, which gives what it gave before if it is given the same table again."""
+    found = {}
+
+    def get(table):
+        if id(table) not in found:
+            found[id(table)] = store(table), table  # which lives on, or its id could become that of another
+        return found[id(table)][0]
+
+    return get
+
+
 def _memory(folder, stack, server):
     return Backend("memory", in_memory)
 
 
 def _parquet(folder, stack, server):
-    return Backend(
-        "parquet", lambda table, schema, *persons: ParquetVault.seal(_written(table, folder), schema, 2, *persons)
-    )
+    written = once(partial(_written, folder))
+    return Backend("parquet", lambda table, schema, *persons: ParquetVault.seal(written(table), schema, 2, *persons))
 
 
-def _written(table, folder):
+def _written(folder, table):
     """A folder of Parquet files in which rows lie in uneven parts, one of them empty."""
     own = folder / f"table-{next(_numbers)}"
     own.mkdir()
@@ -47,18 +74,26 @@ def _written(table, folder):
     return own
 
 
-def _dask(folder, stack, server):
+@cache
+def cluster():
+    """A client of a cluster of two processes: one for all tests of a session, since it takes seconds to start."""
+    import dask
     import distributed
 
-    from dpforest.records.dask.vault import DaskVault
-
-    cluster = stack.enter_context(
+    # A local cluster looks for a lost worker once more, later, and gives its successor up if that is just starting.
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
+    return distributed.Client(
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1")
     )
-    client = stack.enter_context(distributed.Client(cluster))
+
+
+def _dask(folder, stack, server):
+    from dpforest.records.dask.vault import DaskVault
+
+    written = once(partial(_written, folder))
 
     def seal(table, schema, *persons):
-        return DaskVault.seal(str(_written(table, folder)), schema, client, 1, *persons)
+        return DaskVault.seal(str(written(table)), schema, cluster(), 1, *persons)
 
     return Backend("dask", seal, frozenset([Openable]))
 
@@ -89,9 +124,10 @@ def _duckdb(folder, stack, server, temporary=None):
     connection = ibis.duckdb.connect()
     connection.raw_sql("SET TimeZone = 'Asia/Kathmandu'")  # dates must not depend on it
     stack.callback(connection.disconnect)
+    stored = once(lambda table: connection.create_table(_hostile_name(), table))
 
     def seal(table, schema, *persons):
-        return SqlVault.seal(connection.create_table(_hostile_name(), table), schema, temporary, *persons)
+        return SqlVault.seal(stored(table), schema, temporary, *persons)
 
     return Backend("duckdb", seal, sql_gaps(temporary is None))
 
@@ -99,15 +135,14 @@ def _duckdb(folder, stack, server, temporary=None):
 def _postgresql(user, folder, stack, server):
     found = server()
     root = stack.enter_context(as_root(found))
-    connections = []
+    connections, stored = [], once(lambda table: write_table(root, _hostile_name(), table))
 
     def seal(table, schema, *persons):
         # An account that may only read sees the tables that were there when its transaction began: a connection for each.
         while connections:
             connections.pop().disconnect()
         connections.append(connect(found, user))
-        name = write_table(root, _hostile_name(), table)
-        return SqlVault.seal(connections[0].table(name), schema, None, *persons)
+        return SqlVault.seal(connections[0].table(stored(table)), schema, None, *persons)
 
     stack.callback(lambda: connections and connections.pop().disconnect())
     return Backend("postgresql", seal, sql_gaps(user == KEEPER))
@@ -155,14 +190,8 @@ def sql_gaps(temporary):
     return frozenset([Openable] if temporary else [Openable, Weighted, Scored])
 
 
-OPENERS = {
-    "memory": _memory,
-    "parquet": _parquet,
-    "dask": _dask,
-    "duckdb": _duckdb,
-    "postgresql": partial(_postgresql, KEEPER),
-    "postgresql, read-only account": partial(_postgresql, READER),
-}
+OPENERS = {"memory": _memory, "parquet": _parquet, "dask": _dask, "duckdb": _duckdb}
+OPENERS |= {"postgresql": partial(_postgresql, KEEPER), "postgresql, read-only account": partial(_postgresql, READER)}
 # For tests of their own.
 OTHERS = {"dask dataframe": _dask_dataframe, "duckdb, no tables": partial(_duckdb, temporary=False)}
 # Minutes, and a library and a runtime of its own: only when it is asked for.

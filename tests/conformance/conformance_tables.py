@@ -1,5 +1,7 @@
 """Small tables that engines may read differently, and an easy one. Each has a feature that names its records."""
 
+from functools import cache
+
 import numpy as np
 import pyarrow as pa
 from tests.conformance.conformance import NAME
@@ -39,6 +41,7 @@ def features(n_rows):
     }
 
 
+@cache
 def nasty(size, kind):
     """A table and its schema, by the names of both."""
     n_rows, target = SIZES[size], TARGETS[kind]
@@ -59,6 +62,7 @@ def nasty(size, kind):
     return pa.table(columns), Schema(features(n_rows), target)
 
 
+@cache
 def dated(n_rows):
     """A table of dates and points in time with and without zones, and its schema; some are at turns of the calendar."""
     rng = np.random.default_rng(11)
@@ -96,6 +100,7 @@ def _labels(size, target, n_rows, rng):
     return pa.array(_some_missing(values, rng), pa.int64())
 
 
+@cache
 def easy(n_rows, classes=True, named=True):
     """A table that a forest learns, and its schema, which says the number of rows."""
     rng = np.random.default_rng(7)

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 from tests.conformance.conformance import NAME, Twin, TwinSource, grow_at_random, in_memory, offering_all
-from tests.conformance.conformance_backends import OPENERS, opened
+from tests.conformance.conformance_backends import OPENERS, backends
 from tests.conformance.conformance_tables import SIZES, TARGETS, dated, easy, nasty
 from tests.support.encoded import opened as unsealed
 
@@ -22,16 +22,7 @@ from dpforest.pipeline import fit_forest
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.base import (
-    CAPABILITIES,
-    AllTrees,
-    OneTree,
-    Openable,
-    Poisson,
-    Scored,
-    Weighted,
-    check_support,
-)  # fmt: skip
+from dpforest.records.base import CAPABILITIES, AllTrees, OneTree, Openable, Poisson, Scored, Weighted, check_support
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.sql.vault import TOO_DEEP
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Categorical, Classes
@@ -43,25 +34,15 @@ pytestmark = pytest.mark.slow
 ASSIGNMENTS = (OneTree(2), AllTrees(2), Poisson(2))
 RECIPES = [(recipe["name"], task) for recipe in list_recipes() for task in recipe["tasks"]]
 # Every kind of target on a table with everything in it, and tables without records or nearly so.
-CASES = [
-    *(("mixed", kind) for kind in TARGETS),
-    ("one row", "bounded"),
-    ("empty", "four classes"),
-    ("all left out", "two classes"),
-]
+CASES = [*(("mixed", kind) for kind in TARGETS)]
+CASES += [("one row", "bounded"), ("empty", "four classes"), ("all left out", "two classes")]
 WITH_CLASSES = [case for case in CASES if isinstance(TARGETS[case[1]], Classes)]
 BOUNDED = ["mixed", "empty"]
 # Fine grids have a test of their own; elsewhere they would make every query of an account that only reads long.
 FEW_BINS = Grid(bins=5)
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=[pytest.mark.server] * name.startswith("postgres")) for name in OPENERS]
-)
-def backend(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("engine")
-    with opened(request.param, folder, lambda: request.getfixturevalue("server")) as found:
-        yield found
+backend = backends(OPENERS)
 
 
 def a_gate(epsilon, seed=None):
@@ -246,16 +227,10 @@ def test_residuals_are_summed_by_code_as_in_memory(backend, size, kind, is_weigh
 
 @pytest.mark.parametrize(
     ("size", "labels"),
-    [
-        ("mixed", ["no", "yes"]),
-        ("mixed", [3, 1, 2]),
-        ("mixed", [3, 1, 2, 9]),
-        ("one row", ["no", "yes"]),
-        ("empty", [3, 1, 2]),
-        ("all left out", [3, 1, 2]),
-    ],
+    [("mixed", ["no", "yes"]), ("mixed", [3, 1, 2]), ("mixed", [3, 1, 2, 9]), ("one row", ["no", "yes"]),
+     ("empty", [3, 1, 2]), ("all left out", [3, 1, 2])],
     ids=str,
-)
+)  # fmt: skip
 def test_leads_of_classes_are_counted_as_in_memory(backend, size, labels):
     skip_gap(backend, Scored)
     table, schema = nasty(size, "two classes" if labels[0] == "no" else "four classes")
@@ -405,6 +380,7 @@ def test_sides_of_released_centres_are_counted_as_in_memory(backend, size):
     twin.count_codes(0, everything)
 
 
+@cache
 def a_forest(size, kind):
     table, schema = nasty(size, kind)
     return fit_forest(in_memory(table, schema), get_recipe("consul-2020"), a_gate(3.0), n_trees=3, max_depth=2)
@@ -572,11 +548,8 @@ class OffByOne(MemoryCounter):
     """Counts that are nearly right."""
 
     def count_codes(self, first, wanted):
-        return (
-            super()
-            .count_codes(first, wanted)
-            .map(lambda counts: counts + (np.arange(counts.size) == 3).reshape(counts.shape))
-        )
+        counts = super().count_codes(first, wanted)
+        return counts.map(lambda own: own + (np.arange(own.size) == 3).reshape(own.shape))
 
 
 def test_a_unit_too_much_in_one_cell_is_found():

@@ -10,10 +10,9 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.conformance.conformance import NAME, TwinSource, in_memory, times_in_trees
-from tests.conformance.conformance_backends import opened
+from tests.conformance.conformance import NAME, TwinSource, in_memory, times_in_trees, within
+from tests.conformance.conformance_backends import OPENERS, OTHERS, backends
 from tests.conformance.conformance_tables import nasty
-from tests.support.chances import FAILURE, at_least, at_most
 from tests.support.encoded import opened as unsealed
 
 from dpforest.growing.target_scale import edges_around
@@ -25,21 +24,7 @@ from dpforest.schema.domain import Domain, Grid
 
 pytestmark = pytest.mark.slow
 
-SERVER = pytest.mark.server
-BACKENDS = {"memory": [], "parquet": [], "dask": [], "dask dataframe": [], "duckdb": [], "duckdb, no tables": []}
-BACKENDS |= {"postgresql": [SERVER], "postgresql, read-only account": [SERVER]}
-
-
-@pytest.fixture(scope="module", params=[pytest.param(name, marks=marks) for name, marks in BACKENDS.items()])
-def backend(request, tmp_path_factory):
-    with opened(request.param, tmp_path_factory.mktemp("engine"), lambda: request.getfixturevalue("server")) as found:
-        yield found
-
-
-def within(n_hits, n_trials, share, n_tests):
-    """Whether a number of hits is that of a fair coin; of so many tests together one fails at most once in a million."""
-    failure = FAILURE / (2 * n_tests)
-    return at_least(n_trials, share, failure) <= n_hits <= at_most(n_trials, share, failure)
+backend = backends(name for name in OPENERS | OTHERS if name != "spark")  # which has no ids
 
 
 # Ids of the rows of a table of 47, of every type that all engines have; nobody has more than a dozen of them.

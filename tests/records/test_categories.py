@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from tests.neighbours.odd_values import HOSTILE, OBJECTS
+from tests.records.holders import arrow, frame, name_of, typed
 from tests.support.columns import objects
 
 from dpforest import Categorical, Classes, Schema
@@ -33,45 +34,31 @@ def texts_of(values):
 
 def held(column):
     """The only column of a table, as a fit reads it."""
-    libraries = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame, pa.Array: pa.table, pa.ChunkedArray: pa.table}
-    table = next((make({"f": column}) for kind, make in libraries.items() if isinstance(column, kind)), None)
-    schema = Schema({"f": Categorical()}, Classes([0, 1]))
-    return read_columns(column[:, None] if table is None else table, schema)[0]
+    return read_columns(frame(column, "f"), Schema({"f": Categorical()}, Classes([0, 1])))[0]
 
 
-@pytest.mark.parametrize(("text", "first"), FIRST_BYTES.items())
-def test_the_bucket_of_a_text_never_changes(text, first):
-    assert bucket_finder(256)(text) == first
-    assert bucket_finder(64)(text) == first % 64
+def test_the_bucket_of_a_text_never_changes():
+    for text, first in FIRST_BYTES.items():
+        assert (bucket_finder(256)(text), bucket_finder(64)(text)) == (first, first % 64)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [("x", "x"), ("", ""), (" 17 ", " 17 "), (np.str_("x"), "x"), (17, "17"), (-3, "-3"), (True, "1"), (np.False_, "0"),
-     (17.0, "17"), (-0.0, "0"), (np.float32(3), "3"), (np.int8(-5), "-5"), (np.longdouble(2) ** 62, str(2**62)),
-     (Decimal("17.00"), "17"), (Decimal("-0"), "0"), (Decimal("1e3"), "1000"), (-(2.0**63), str(-(2**63))),
-     (2**64 - 1, str(2**64 - 1)), (2.0**64 - 2048, str(2**64 - 2048)), (np.uint64(2**64 - 1), str(2**64 - 1))],
-    ids=repr,
-)  # fmt: skip
-def test_text_is_itself_and_a_whole_number_its_digits(value, text):
-    assert texts_of([value]) == [text]
+TEXTS = [
+    ("x", "x"), ("", ""), (" 17 ", " 17 "), (np.str_("x"), "x"), (17, "17"), (-3, "-3"), (True, "1"), (np.False_, "0"),
+    (17.0, "17"), (-0.0, "0"), (np.float32(3), "3"), (np.int8(-5), "-5"), (np.longdouble(2) ** 62, str(2**62)),
+    (Decimal("17.00"), "17"), (Decimal("-0"), "0"), (Decimal("1e3"), "1000"), (-(2.0**63), str(-(2**63))),
+    (2**64 - 1, str(2**64 - 1)), (2.0**64 - 2048, str(2**64 - 2048)), (np.uint64(2**64 - 1), str(2**64 - 1)),
+    (HOSTILE["text that raises"], "a"), (HOSTILE["text equal to all"], "a"),
+]  # fmt: skip
+NOTHING = [None, np.nan, np.float16("nan"), Decimal("NaN"), Decimal("sNaN"), pd.NA, pd.NaT]
+NO_TEXT = [
+    3.5, np.inf, -np.inf, 2**64, -(2**63) - 1, 2.0**64, -(2.0**63) * 1.1, 10**400, Decimal("1e999999999"), Decimal("0.1"),
+    Decimal("-Infinity"), Decimal("1e-999999"), Fraction(1, 2), 1j, b"x", ["x"], ("x",), "\ud800", object(),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "value", [None, np.nan, np.float16("nan"), Decimal("NaN"), Decimal("sNaN"), pd.NA, pd.NaT], ids=repr
-)
-def test_a_missing_value_is_missing(value):
-    assert texts_of([value]) == ["missing"]
-
-
-@pytest.mark.parametrize(
-    "value",
-    [3.5, np.inf, -np.inf, 2**64, -(2**63) - 1, 2.0**64, -(2.0**63) * 1.1, 10**400, Decimal("1e999999999"), Decimal("0.1"),
-     Decimal("-Infinity"), Decimal("1e-999999"), Fraction(1, 2), 1j, b"x", ["x"], ("x",), "\ud800", object()],
-    ids=lambda value: str(value)[:20],
-)  # fmt: skip
-def test_what_has_no_text_is_other(value):
-    assert texts_of([value]) == [None]
+def test_text_is_itself_a_whole_number_its_digits_and_what_has_no_text_is_other():
+    for value, text in [*TEXTS, *((value, "missing") for value in NOTHING), *((value, None) for value in NO_TEXT)]:
+        assert texts_of([value]) == [text]
 
 
 @pytest.mark.filterwarnings("error")
@@ -84,42 +71,23 @@ def test_an_odd_value_neither_raises_nor_changes_how_others_are_read(name):
     assert found[1] == found[3]
 
 
-@pytest.mark.parametrize("name", ["text that raises", "text equal to all"])
-def test_text_of_any_class_is_read_as_text(name):
-    assert texts_of([HOSTILE[name]]) == ["a"]
+WHOLE, DIGITS = [17, None, 0, 3], ["17", None, "0", "3"]
+COLUMNS = [
+    objects(WHOLE), objects(["17", np.nan, -0.0, Decimal(3)]), np.array([17, np.nan, -0.0, 3]),
+    *typed(pd.Series, WHOLE, "float64", "Int64"), *typed(pd.Series, DIGITS, "str", "category"),
+    pd.Series([17.0, None, 0.0, 3.0], dtype="category"), pl.Series(DIGITS, dtype=pl.Categorical),
+    *typed(pl.Series, WHOLE, pl.UInt8, pl.Int128, pl.Decimal(20, 2)), *arrow(WHOLE, pa.int64(), pa.decimal128(20, 2)),
+    pa.array([np.float16(17), None, np.float16(-0.0), np.float16(3)], pa.float16()), pa.array(DIGITS),
+    pa.array(DIGITS).dictionary_encode(), pa.chunked_array([DIGITS[:2], [], DIGITS[2:]]),
+]  # fmt: skip
 
 
-WHOLE_COLUMNS = {
-    "objects": objects([17, None, 0, 3]),
-    "objects of several types": objects(["17", np.nan, -0.0, Decimal(3)]),
-    "numpy": np.array([17, np.nan, -0.0, 3]),
-    "pandas floats": pd.Series([17, None, 0, 3], dtype="float64"),
-    "pandas Int64": pd.Series([17, None, 0, 3], dtype="Int64"),
-    "pandas str": pd.Series(["17", None, "0", "3"], dtype="str"),
-    "pandas category of floats": pd.Series([17.0, None, 0.0, 3.0], dtype="category"),
-    "pandas category": pd.Series(["17", None, "0", "3"], dtype="category"),
-    "polars UInt8": pl.Series([17, None, 0, 3], dtype=pl.UInt8),
-    "polars Int128": pl.Series([17, None, 0, 3], dtype=pl.Int128),
-    "polars Decimal": pl.Series([17, None, 0, 3], dtype=pl.Decimal(20, 2)),
-    "polars Categorical": pl.Series(["17", None, "0", "3"], dtype=pl.Categorical),
-    "pyarrow int64": pa.array([17, None, 0, 3]),
-    "pyarrow half": pa.array([np.float16(17), None, np.float16(-0.0), np.float16(3)], pa.float16()),
-    "pyarrow decimal": pa.array([17, None, 0, 3], pa.decimal128(20, 2)),
-    "pyarrow text": pa.array(["17", None, "0", "3"]),
-    "pyarrow dictionary": pa.array(["17", None, "0", "3"]).dictionary_encode(),
-    "pyarrow chunks": pa.chunked_array([["17", None], [], ["0", "3"]]),
-}
-
-
-@pytest.mark.parametrize("column", WHOLE_COLUMNS.values(), ids=WHOLE_COLUMNS.keys())
-def test_the_same_values_have_the_same_buckets_in_every_library(column):
-    assert text_codes(held(column), Categorical()).tolist() == [0x70 % BUCKETS, MISSING, 0xCF % BUCKETS, 0xEC % BUCKETS]
-
-
-@pytest.mark.parametrize("column", WHOLE_COLUMNS.values(), ids=WHOLE_COLUMNS.keys())
-def test_a_learnt_list_is_a_list_of_texts(column):
-    # 17 and 0 are in the list, 3 is not.
-    assert text_codes(held(column), Categorical(["0", "17"], learn=True)).tolist() == [1, 3, 0, 2]
+def test_the_same_values_have_the_same_buckets_and_places_in_a_learnt_list_in_every_library():
+    for column in COLUMNS:
+        buckets = [0x70 % BUCKETS, MISSING, 0xCF % BUCKETS, 0xEC % BUCKETS]
+        assert text_codes(held(column), Categorical()).tolist() == buckets, name_of(column)
+        listed = Categorical(["0", "17"], learn=True)  # a list of texts, in which 3 is not
+        assert text_codes(held(column), listed).tolist() == [1, 3, 0, 2], name_of(column)
 
 
 @pytest.mark.parametrize("learn", [False, True])
@@ -139,9 +107,9 @@ def test_numpy_text_is_read_and_bytes_are_refused():
         held(np.array([b"17"]))
 
 
-@pytest.mark.parametrize("column", [objects([]), np.empty(0), pa.array([], pa.string()), pd.Series([], dtype="category")])
-def test_a_column_without_rows_has_no_codes(column):
-    assert text_codes(held(column), Categorical()).tolist() == []
+def test_a_column_without_rows_has_no_codes():
+    for column in (objects([]), np.empty(0), pa.array([], pa.string()), pd.Series([], dtype="category")):
+        assert text_codes(held(column), Categorical()).tolist() == []
 
 
 def test_each_text_is_listed_once():

@@ -29,6 +29,12 @@ def run(*arguments):
     return CliRunner().invoke(commands, [*map(str, arguments)])
 
 
+def checked(schema, table):
+    """What ``schema check`` finds in the columns of a table."""
+    schema.to_file(table.parent / "s.json")
+    return json.loads(run("schema", "check", table.parent / "s.json", "--table", table, "--json").output)["table"]["columns"]
+
+
 @pytest.fixture
 def text_file(tmp_path):
     pyarrow.csv.write_csv(pa.table({"seen": SEEN, "born": BORN, "ill": ILL}), tmp_path / "t.csv")
@@ -61,12 +67,12 @@ def test_one_cell_of_a_text_file_changes_no_other(tmp_path, cell):
     assert_others_are_read_as_before(*sealed)
 
 
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_a_parquet_file_is_encoded_as_its_table_is(tmp_path, unit):
-    write_typed(tmp_path / "t.parquet", unit)
-    counter = ParquetVault.seal(tmp_path / "t.parquet", SCHEMA).encode(Domain.of(SCHEMA, Grid()))
-    table = pq.read_table(tmp_path / "t.parquet").select(["seen", "born"])
-    np.testing.assert_array_equal(counter._codes, encode(read_columns(table, SCHEMA), counter.domain))
+def test_a_parquet_file_is_encoded_as_its_table_is(tmp_path):
+    for unit in ("s", "ms", "us", "ns"):
+        write_typed(tmp_path / "t.parquet", unit)
+        counter = ParquetVault.seal(tmp_path / "t.parquet", SCHEMA).encode(Domain.of(SCHEMA, Grid()))
+        table = pq.read_table(tmp_path / "t.parquet").select(["seen", "born"])
+        np.testing.assert_array_equal(counter._codes, encode(read_columns(table, SCHEMA), counter.domain))
 
 
 def test_kinds_for_a_draft_know_dates_and_points_in_time(tmp_path, text_file):
@@ -80,36 +86,27 @@ def test_kinds_for_a_draft_know_dates_and_points_in_time(tmp_path, text_file):
 
 
 def test_a_check_counts_dates_that_fit_and_text_that_is_none(tmp_path, text_file):
-    SCHEMA.to_file(tmp_path / "s.json")
-    found = json.loads(run("schema", "check", tmp_path / "s.json", "--table", text_file, "--json").output)
-    seen, born, _ = found["table"]["columns"]
-    assert {name: seen[name] for name in ("kind", "within", "outside", "missing", "unreadable")} == {
-        "kind": "date", "within": 2, "outside": 2, "missing": 1, "unreadable": 2,
-    }  # fmt: skip
+    seen, born, _ = checked(SCHEMA, text_file)
+    assert [seen[name] for name in ("kind", "within", "outside", "missing", "unreadable")] == ["date", 2, 2, 1, 2]
     assert [born[name] for name in ("within", "outside", "missing", "unreadable")] == [2, 2, 1, 2]
     shown = run("schema", "check", tmp_path / "s.json", "--table", text_file)
     assert "a date: day, weekday, month" in shown.output
     assert "a point in time" in shown.output
 
 
-@pytest.mark.parametrize(
-    ("column", "problem"),
-    [(pa.array([1, 2]), "'seen' is declared date, but it was given as Int64"), (pa.array([1, 2], pa.date32()), None)],
-)
-def test_a_check_says_which_types_a_fit_would_refuse(tmp_path, column, problem):
-    SCHEMA.to_file(tmp_path / "s.json")
-    pq.write_table(pa.table({"seen": column, "born": ["1950-06-01", "?"], "ill": ["no", "yes"]}), tmp_path / "t.parquet")
-    found = json.loads(run("schema", "check", tmp_path / "s.json", "--table", tmp_path / "t.parquet", "--json").output)
-    seen, born, _ = found["table"]["columns"]
-    assert problem in seen["problem"] if problem else seen["problem"] is None
-    assert (born["within"], born["unreadable"]) == (1, 1)
-
-
-def test_a_check_says_that_dates_are_declared_as_numbers(tmp_path):
-    Schema({"seen": Numeric(0, 1)}, Classes(["no", "yes"], name="ill")).to_file(tmp_path / "s.json")
+def test_a_check_says_which_types_a_fit_would_refuse(tmp_path):
+    for column, problem in (
+        ([1, 2], "'seen' is declared date, but it was given as Int64"),
+        (pa.array([1, 2], pa.date32()), ""),
+    ):
+        table = pa.table({"seen": column, "born": ["1950-06-01", "?"], "ill": ["no", "yes"]})
+        pq.write_table(table, tmp_path / "t.parquet")
+        seen, born, _ = checked(SCHEMA, tmp_path / "t.parquet")
+        assert problem in seen["problem"] if problem else seen["problem"] is None
+        assert (born["within"], born["unreadable"]) == (1, 1)
     write_typed(tmp_path / "t.parquet")
-    found = json.loads(run("schema", "check", tmp_path / "s.json", "--table", tmp_path / "t.parquet", "--json").output)
-    assert found["table"]["columns"][0]["problem"].startswith(
+    schema = Schema({"seen": Numeric(0, 1)}, Classes(["no", "yes"], name="ill"))
+    assert checked(schema, tmp_path / "t.parquet")[0]["problem"].startswith(
         "Column 'seen' is declared numeric, but it was given as Datetime. Declare it Date(), or Date(time=True)"
     )
 

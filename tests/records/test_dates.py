@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.records.holders import arrow, frame, name_of, typed
 from tests.support import naive
 from tests.support.columns import objects
 
@@ -27,18 +28,11 @@ from dpforest.records.memory.vault import Vault, encode
 from dpforest.schema.domain import WEEKDAYS, Domain, Grid, derived
 
 DAY = 86_400
-# What texts stand for, in words of Python; None for what is no date.
-TEXTS = {
+# What texts stand for, in words of Python; then texts that are no dates.
+DATES = {
     "2024-02-29": "2024-02-29T00:00:00",
-    "2023-02-29": None,
-    "1900-02-29": None,
     "2000-02-29": "2000-02-29T00:00:00",
-    "2024-04-31": None,
-    "2024-00-01": None,
-    "2024-13-01": None,
-    "2024-01-00": None,
     "0001-01-01": "0001-01-01T00:00:00",
-    "0000-12-31": None,
     "9999-12-31T23:59:59.9": "9999-12-31T23:59:59",
     "2024-02-29T10:20": "2024-02-29T10:20:00",
     "2024-02-29 10:20:30": "2024-02-29T10:20:30",
@@ -49,57 +43,27 @@ TEXTS = {
     "2024-02-29 10:20-00:15": "2024-02-29T10:35:00",
     "0001-01-01T00:00+05:00": "0001-01-01T00:00:00",
     "9999-12-31T23:00-05:00": "9999-12-31T23:59:59",
-    "2024-02-29T24:00": None,
-    "2024-02-29T10:60": None,
-    "2024-02-29T10:20:60": None,
-    "2024-02-29T10:20:": None,
-    "2024-02-29T10:20:3": None,
-    "2024-02-29T10:20:30.": None,
-    "2024-02-29T10:20:30,5": None,
-    "2024-02-29T10:20+24:00": None,
-    "2024-02-29T10:20+05:60": None,
-    "2024-02-29T10:20+0545": None,
-    "2024-02-29T10:20 +05:45": None,
-    "2024-02-29T10": None,
-    "2024-02-29T1020": None,
-    "2024-02-29T": None,
-    "2024-02-29Z": None,
-    "2024-02-29t10:20": None,
-    "2024-02-29T10:20z": None,
-    "2024-2-29": None,
-    "20240229": None,
-    "2024/02/29": None,
-    "29.02.2024": None,
-    " 2024-02-29": None,
-    "2024-02-29 ": None,
-    "+2024-02-29": None,
-    "-2024-02-29": None,
-    "\uff12\uff10\uff12\uff14-02-29": None,
-    "2024-02-29\0": None,
-    "": None,
-    "NaT": None,
-    "today": None,
-    "1709164800": None,
 }
+NO_DATES = [
+    "2023-02-29", "1900-02-29", "2024-04-31", "2024-00-01", "2024-13-01", "2024-01-00", "0000-12-31", "2024-02-29T24:00",
+    "2024-02-29T10:60", "2024-02-29T10:20:60", "2024-02-29T10:20:", "2024-02-29T10:20:3", "2024-02-29T10:20:30.",
+    "2024-02-29T10:20:30,5", "2024-02-29T10:20+24:00", "2024-02-29T10:20+05:60", "2024-02-29T10:20+0545",
+    "2024-02-29T10:20 +05:45", "2024-02-29T10", "2024-02-29T1020", "2024-02-29T", "2024-02-29Z", "2024-02-29t10:20",
+    "2024-02-29T10:20z", "2024-2-29", "20240229", "2024/02/29", "29.02.2024", " 2024-02-29", "2024-02-29 ", "+2024-02-29",
+    "-2024-02-29", "\uff12\uff10\uff12\uff14-02-29", "2024-02-29\0", "", "NaT", "today", "1709164800",
+]  # fmt: skip
+TEXTS = DATES | dict.fromkeys(NO_DATES)
 MOMENTS = ["1969-12-31T23:59:59.999999999", "2024-02-29T10:20:30.5", None, "2262-04-11", "1677-09-22", "1970-01-01"]
 FLOORED = [
-    "1969-12-31T23:59:59",
-    "2024-02-29T10:20:30",
-    None,
-    "2262-04-11T00:00:00",
-    "1677-09-22T00:00:00",
-    "1970-01-01T00:00:00",
-]
+    "1969-12-31T23:59:59", "2024-02-29T10:20:30", None, "2262-04-11T00:00:00", "1677-09-22T00:00:00", "1970-01-01T00:00:00",
+]  # fmt: skip
 NANOSECONDS = np.array(["NaT" if moment is None else moment for moment in MOMENTS], dtype="M8[ns]")
 
 
 def column_of(values, feature=None):
     """A column as a table of its own hands it over."""
     schema = Schema({"f": feature or Date()}, Classes([0, 1]))
-    if isinstance(values, np.ndarray):
-        return read_columns(values[:, None], schema)[0]
-    frames = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame}
-    return read_columns(frames.get(type(values), pa.table)({"f": values}), schema)[0]
+    return read_columns(frame(values, "f"), schema)[0]
 
 
 def read(values):
@@ -110,34 +74,22 @@ def read(values):
     return [None if second == NO_DATE else str(np.datetime64(int(second), "s")) for second in seconds]
 
 
-def chunks(values, type_):
-    return pa.chunked_array([pa.array(values[:3], type_), pa.array([], type_), pa.array(values[3:], type_)])
+def texts_in_all_holders(values):
+    """Columns of these texts, by every library and type."""
+    return [
+        objects(values), *typed(pd.Series, values, "str", pd.StringDtype("python"), object, "category"),
+        *typed(pl.Series, values, pl.String, pl.Categorical),
+        *arrow(values, pa.string(), pa.large_string(), pa.string_view()),
+        pa.array(["2020-01-01", None, *values, "x"], pa.string()).slice(2, len(values)),
+        pa.chunked_array([pa.array(part, pa.string()) for part in (values[:3], [], values[3:])]),
+        pa.array(values, pa.string()).dictionary_encode(),
+    ]  # fmt: skip
 
 
-HOLDERS_OF_TEXT = {
-    "objects": objects,
-    "pandas str": lambda values: pd.Series(values, dtype="str"),
-    "pandas string": lambda values: pd.Series(values, dtype=pd.StringDtype("python")),
-    "pandas objects": lambda values: pd.Series(values, dtype=object),
-    "pandas category": lambda values: pd.Series(values, dtype="category"),
-    "polars": lambda values: pl.Series(values, dtype=pl.String),
-    "polars category": lambda values: pl.Series(values, dtype=pl.Categorical),
-    "pyarrow": lambda values: pa.array(values, pa.string()),
-    "pyarrow large": lambda values: pa.array(values, pa.large_string()),
-    "pyarrow view": lambda values: pa.array(values, pa.string_view()),
-    "pyarrow slice": lambda values: pa.array(["2020-01-01", None, *values, "x"], pa.string()).slice(2, len(values)),
-    "pyarrow chunks": lambda values: chunks(values, pa.string()),
-    "pyarrow dictionary": lambda values: pa.array(values, pa.string()).dictionary_encode(),
-}
-
-
-@pytest.mark.parametrize("holder", HOLDERS_OF_TEXT)
-def test_text_is_read_as_iso_8601_or_missing(holder):
-    assert read(HOLDERS_OF_TEXT[holder]([*TEXTS, None])) == [*TEXTS.values(), None]
-    assert read(HOLDERS_OF_TEXT[holder]([])) == []
-
-
-def test_text_of_numpy_is_read_likewise():
+def test_text_is_read_as_iso_8601_or_missing_in_every_library():
+    for column in texts_in_all_holders([*TEXTS, None]):
+        assert read(column) == [*TEXTS.values(), None], name_of(column)
+    assert all(read(column) == [] for column in texts_in_all_holders([]))
     texts = [text for text in TEXTS if not text.endswith("\0")]  # which numpy drops
     assert read(np.array(texts)) == [TEXTS[text] for text in texts]
 
@@ -169,36 +121,24 @@ def test_texts_that_are_dates_or_nearly_so_are_read_as_the_plain_rule_reads_them
     assert found == [naive.seconds_of_text(text) for text in texts]
 
 
-HOLDERS_OF_TIMES = {
-    "numpy": lambda values: values,
-    "numpy, other bytes": lambda values: values.astype(">M8[ns]"),
-    "numpy, every other": lambda values: np.repeat(values, 2)[::2],
-    "objects of numpy": lambda values: objects(list(values)),
-    "pandas": pd.Series,
-    "pandas with a zone": lambda values: pd.Series(values).dt.tz_localize("UTC").dt.tz_convert("Asia/Kathmandu"),
-    "pandas with a zone of its own": lambda values: (
-        pd.Series(values).dt.tz_localize("UTC").dt.tz_convert(dateutil.tz.tzoffset("mine", 1234))
-    ),
-    "pandas objects": lambda values: pd.Series(objects(pd.Series(values).dt.tz_localize("UTC").tolist()), dtype=object),
-    "pandas Arrow": lambda values: pd.Series(pd.Series(values), dtype=pd.ArrowDtype(pa.timestamp("ns"))),
-    "pandas Arrow with a zone": lambda values: pd.Series(
-        pd.arrays.ArrowExtensionArray(pa.array(values).cast(pa.timestamp("ns", "Asia/Kathmandu")))
-    ),
-    "pandas category": lambda values: pd.Series(values).astype("category"),
-    "polars": pl.Series,
-    "polars with a zone": lambda values: (
-        pl.Series(values).dt.replace_time_zone("UTC").dt.convert_time_zone("Asia/Kathmandu")
-    ),
-    "pyarrow": pa.array,
-    "pyarrow with a zone": lambda values: pa.array(values).cast(pa.timestamp("ns", "+05:45")),
-    "pyarrow slice": lambda values: pa.array(np.concatenate([values[:1], values])).slice(1),
-    "pyarrow dictionary": lambda values: pa.array(values).dictionary_encode(),
-}
+def times_in_all_holders(values):
+    """Columns of these points in time, by every library, with and without zones."""
+    utc, zone = pd.Series(values).dt.tz_localize("UTC"), pa.timestamp("ns", "Asia/Kathmandu")
+    return [
+        values, values.astype(">M8[ns]"), np.repeat(values, 2)[::2], objects(list(values)),
+        pd.Series(values), utc.dt.tz_convert("Asia/Kathmandu"), utc.dt.tz_convert(dateutil.tz.tzoffset("mine", 1234)),
+        pd.Series(objects(utc.tolist()), dtype=object), pd.Series(values).astype("category"),
+        pd.Series(pd.Series(values), dtype=pd.ArrowDtype(pa.timestamp("ns"))),
+        pd.Series(pd.arrays.ArrowExtensionArray(pa.array(values).cast(zone))),
+        pl.Series(values), pl.Series(values).dt.replace_time_zone("UTC").dt.convert_time_zone("Asia/Kathmandu"),
+        pa.array(values), pa.array(values).cast(pa.timestamp("ns", "+05:45")), pa.array(values).dictionary_encode(),
+        pa.array(np.concatenate([values[:1], values])).slice(1),
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("holder", HOLDERS_OF_TIMES)
-def test_points_in_time_are_those_of_utc_and_parts_of_a_second_are_dropped(holder):
-    assert read(HOLDERS_OF_TIMES[holder](NANOSECONDS)) == FLOORED
+def test_points_in_time_are_those_of_utc_and_parts_of_a_second_are_dropped():
+    for column in times_in_all_holders(NANOSECONDS):
+        assert read(column) == FLOORED, name_of(column)
 
 
 @pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "7Y", "25s", "7ns"])
@@ -213,18 +153,15 @@ def test_numpy_times_of_every_unit_are_read_and_clipped_to_the_years_1_to_9999(u
     assert found[5] is None
 
 
-def test_whole_days_of_arrow_are_read_and_clipped():
+def test_days_and_the_least_numbers_of_arrow_are_read_and_clipped():
     days = pa.array([0, -1, 2**31 - 1, -(2**31), None], pa.date32())
     expected = ["1970-01-01T00:00:00", "1969-12-31T00:00:00", "9999-12-31T00:00:00", "0001-01-01T00:00:00", None]
     assert read(days) == read(pl.Series(days)) == expected
     assert read(pa.array([0, -DAY * 1000, None], pa.date64())) == [*expected[:2], None]
     assert read(pa.array([None, None], pa.timestamp("s", "UTC"))) == [None, None]
-
-
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_the_least_number_of_arrow_is_a_date_and_not_missing(unit):
-    found = read(pa.array([-(2**63), None], pa.int64()).cast(pa.timestamp(unit)))
-    assert found == ["1677-09-21T00:12:43" if unit == "ns" else "0001-01-01T00:00:00", None]
+    for unit in ("s", "ms", "us", "ns"):  # the least number is a date, and not missing
+        found = read(pa.array([-(2**63), None], pa.int64()).cast(pa.timestamp(unit)))
+        assert found == ["1677-09-21T00:12:43" if unit == "ns" else "0001-01-01T00:00:00", None]
 
 
 def test_values_without_a_type_are_read_one_by_one():
@@ -277,14 +214,8 @@ def test_codes_of_a_date_are_those_of_its_features():
     codes = encode([np.zeros(6), objects(days)], domain)
     assert domain.names == ("x", "f", "f (weekday)", "f (month)")
     assert codes[1].tolist() == [0, 2, 59, 0, 59, 60]
-    assert [(*WEEKDAYS, "", None)[code] for code in codes[2]] == [
-        "Thursday",
-        "Saturday",
-        "Sunday",
-        "Wednesday",
-        "Sunday",
-        None,
-    ]
+    weekdays = ["Thursday", "Saturday", "Sunday", "Wednesday", "Sunday", None]
+    assert [(*WEEKDAYS, "", None)[code] for code in codes[2]] == weekdays
     assert codes[3].tolist() == [1, 1, 2, 0, 5, 12]
 
 
@@ -297,45 +228,35 @@ def test_opened_rows_have_a_column_for_each_feature_of_a_date():
     np.testing.assert_array_equal(rows.columns[2], [2, 1, np.nan])
 
 
-@pytest.mark.parametrize("values", [np.array([1, 2]), pd.Series([1.5]), pl.Series([True]), pa.array([1], pa.decimal128(3))])
-def test_numbers_are_no_dates_by_their_type(values):
-    with pytest.raises(TableError, match=r"'f' is declared date, but .* A number does not say what it counts.*unit='s'"):
-        column_of(values)
+NUMBERS = (np.array([1, 2]), pd.Series([1.5]), pl.Series([True]), pa.array([1], pa.decimal128(3)))
+NO_TIMES = (np.array([b"2024-01-01"]), pa.array([1], pa.duration("s")), pa.array([1], pa.time32("s")))
+DAYS = (np.array(["2024-01-01"], "M8[D]"), pd.Series(pd.to_datetime(["2024-01-01"])), pa.array([1], pa.date32()))
+WRONG = {
+    "numbers": (NUMBERS, Date(), r"'f' is declared date, but .* A number does not say what it counts.*unit='s'"),
+    "bytes, durations and clock times": (NO_TIMES, Date(), "'f' is declared date, but"),
+    "dates as numbers": (DAYS, Numeric(0, 1), r"'f' is declared numeric, but it was given as .*Declare it Date\(\)"),
+    "dates as categories": (DAYS, Categorical(["a"]), r"'f' is declared categorical, but .*Declare it Date\(\)"),
+}
 
 
-def test_bytes_durations_and_clock_times_are_no_dates_by_their_type():
-    for values in (np.array([b"2024-01-01"]), pa.array([1], pa.duration("s")), pa.array([1], pa.time32("s"))):
-        with pytest.raises(TableError, match="'f' is declared date, but"):
-            column_of(values)
+@pytest.mark.parametrize(("columns", "part", "words"), WRONG.values(), ids=WRONG)
+def test_columns_that_are_declared_otherwise_are_refused_by_their_type(columns, part, words):
+    for values in columns:
+        with pytest.raises(TableError, match=words):
+            column_of(values, part)
 
 
-@pytest.mark.parametrize("part", [Numeric(0, 1), Categorical(["a"])])
-@pytest.mark.parametrize(
-    "values", [np.array(["2024-01-01"], "M8[D]"), pd.Series(pd.to_datetime(["2024-01-01"])), pa.array([1], pa.date32())]
-)
-def test_dates_that_are_declared_otherwise_are_refused_with_advice(part, values):
-    with pytest.raises(TableError, match=rf"'f' is declared {part.kind}, but it was given as .*Declare it Date\(\)"):
-        column_of(values, part)
-
-
-@pytest.mark.parametrize("target", [Classes([0, 1]), Bounded(0, 1)])
-def test_dates_are_no_target(target):
-    with pytest.raises(TableError, match="The target 'target' is declared"):
-        read_target(pd.Series(pd.to_datetime(["2024-01-01"])), target)
+def test_dates_are_no_target():
+    for target in (Classes([0, 1]), Bounded(0, 1)):
+        with pytest.raises(TableError, match="The target 'target' is declared"):
+            read_target(DAYS[1], target)
 
 
 def test_a_date_read_off_the_rows_has_their_ends_as_bounds():
     moments = pd.to_datetime(["2024-01-05", "2024-03-01", None])
-    table = pd.DataFrame(
-        {
-            "day": moments,
-            "time": moments + pd.Timedelta("1s"),
-            "one": moments[[0, 0, 0]],
-            "none": moments[[2, 2, 2]],
-            "last": np.array(["9999-12-31"] * 3, "M8[s]"),
-            "objects": pd.Series([date(2024, 1, 5), None, date(2024, 1, 9)], dtype=object),
-        }
-    )
+    columns = {"day": moments, "time": moments + pd.Timedelta("1s"), "one": moments[[0, 0, 0]], "none": moments[[2, 2, 2]]}
+    table = pd.DataFrame(columns | {"last": np.array(["9999-12-31"] * 3, "M8[s]")})
+    table["objects"] = pd.Series([date(2024, 1, 5), None, date(2024, 1, 9)], dtype=object)
     _, schema = assume_public(table, [0, 1, 0], classes=True)
     assert dict(schema.features) == {
         "day": Date("2024-01-05", "2024-03-01"),
@@ -359,12 +280,9 @@ def test_a_partition_with_another_type_than_the_dataframe_is_read_value_by_value
     reading = Reading(schema, {"f": "date", "y": "number"}, {"f": "f", "y": "y"}, Domain.of(schema, Grid()))
     moments = pd.Series(pd.to_datetime(["2024-02-29T10:20:30", "1999-12-31T23:59:59", None]))
     partitions = [
-        moments,
-        moments.dt.tz_localize("UTC").dt.tz_convert("Asia/Kathmandu"),
-        moments.astype(object),
-        moments.astype("str"),
-        pd.Series(moments, dtype=pd.ArrowDtype(pa.timestamp("us"))),
-    ]
+        moments, moments.dt.tz_localize("UTC").dt.tz_convert("Asia/Kathmandu"), moments.astype(object),
+        moments.astype("str"), pd.Series(moments, dtype=pd.ArrowDtype(pa.timestamp("us"))),
+    ]  # fmt: skip
     codes = [reading.codes(pd.DataFrame({"f": values, "y": [0, 1, 0]})).codes.tolist() for values in partitions]
     assert codes == codes[:1] * len(partitions)
     assert reading.codes(pd.DataFrame({"f": [1, 2, 3], "y": [0, 1, 0]})).codes[0].tolist() == [251] * 3  # missing

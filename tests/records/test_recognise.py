@@ -141,41 +141,35 @@ def test_workbooks_and_json_lines_have_words_for_missing_too(tmp_path):
     assert recognise(tmp_path / "t.jsonl") == Format(decimal=",", missing=("-",))
 
 
-@pytest.mark.parametrize(
-    ("cells", "kind"),
-    [
-        (["1,5", "-", "-", "2"], "number"),
-        (["TRUE", "false", "True", ""], "truth"),
-        (["01", "02", "17"], "text"),
-        (["0", "0,5", "10"], "number"),
-        (["2020-01-01", "-", "2020-01-02"], "date"),
-        (["31.12.2020", "-", "1.2.2020"], "date"),
-        (["31.12.2020 12:30", "1.2.2020 1:05"], "text"),
-        (["31.12.2020 12:30", "1.2.2020 01:05"], "time"),
-        (["1.2.20", "3.4.20"], "text"),
-        (["a", "1", "2"], "text"),
-        (["", "", "NA"], "text"),
-    ],
-)
-def test_kinds_are_guessed_after_the_format(path, cells, kind):
-    format = found(path, [[cell, "x", "1,5"] for cell in cells * 10], ";")
-    assert open_reader(path, format).kinds()["a"] == kind
+KINDS = {
+    "number": (["1,5", "-", "-", "2"], ["0", "0,5", "10"]),
+    "truth": (["TRUE", "false", "True", ""],),
+    "date": (["2020-01-01", "-", "2020-01-02"], ["31.12.2020", "-", "1.2.2020"]),
+    "time": (["31.12.2020 12:30", "1.2.2020 01:05"],),
+    "text": (
+        ["01", "02", "17"], ["31.12.2020 12:30", "1.2.2020 1:05"], ["1.2.20", "3.4.20"], ["a", "1", "2"], ["", "", "NA"],
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("cells", "dates"),
-    [
-        (["31.12.2020", "1.2.2020"], "dmy"),
-        (["12/31/2020", "1/2/2020"], "mdy"),
-        (["31/12/2020", "1/2/2020"], "dmy"),
-        (["1/2/2020", "3/4/2020"], "mdy"),
-        (["1.2.2020", "3.4.2020"], "dmy"),
-        (["2020-12-31", "2020-01-02"], "ymd"),
-        (["31.12.2020", "soon", "later"], "ymd"),
-    ],
-)
-def test_the_order_of_dates_is_the_one_by_which_most_cells_are_dates(path, cells, dates):
-    assert found(path, [[cell, "x", "1"] for cell in cells * 10]).dates == dates
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_are_guessed_after_the_format(path, kind):
+    for cells in KINDS[kind]:
+        format = found(path, [[cell, "x", "1,5"] for cell in cells * 10], ";")
+        assert open_reader(path, format).kinds()["a"] == kind
+
+
+ORDERS = {
+    "dmy": (["31.12.2020", "1.2.2020"], ["31/12/2020", "1/2/2020"], ["1.2.2020", "3.4.2020"]),
+    "mdy": (["12/31/2020", "1/2/2020"], ["1/2/2020", "3/4/2020"]),
+    "ymd": (["2020-12-31", "2020-01-02"], ["31.12.2020", "soon", "later"]),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_order_of_dates_is_the_one_by_which_most_cells_are_dates(path, order):
+    for cells in ORDERS[order]:
+        assert found(path, [[cell, "x", "1"] for cell in cells * 10]).dates == order
 
 
 def test_bytes_that_are_no_text_are_no_reason_to_fail(path):

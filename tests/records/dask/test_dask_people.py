@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
-from types import SimpleNamespace
 from uuid import UUID
 
 import dask
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.conformance.conformance import times_in_trees
 from tests.neighbours.odd_values import HOSTILE
+from tests.records.dask.pretended import Pretended, computed
 from tests.support.columns import objects
 from typer.testing import CliRunner
 
@@ -43,23 +43,6 @@ NAMES = [f"r{row}" for row in range(120)]
 SCHEMA = Schema({"record": Categorical(NAMES)}, Classes([0, 1], name="y"))
 DOMAIN = Domain.of(SCHEMA, Grid(bins=1))
 KEY = b"k" * 32
-
-
-class Pretended:
-    """A client of a cluster with so many threads, whose workers are this process."""
-
-    def __init__(self, n_threads=3):
-        self.n_threads = n_threads
-
-    def nthreads(self):
-        return {"here": self.n_threads}
-
-    def compute(self, tasks):
-        return computed(tasks) if isinstance(tasks, list) else SimpleNamespace(result=lambda: computed([tasks])[0])
-
-
-def computed(tasks):
-    return list(dask.compute(*tasks, scheduler="synchronous"))
 
 
 def names_in(table):
@@ -121,20 +104,6 @@ def test_rows_are_drawn_by_the_key_and_are_the_same_when_a_partition_is_read_aga
     assert sum(int(count[0]) for count in computed(whole.counts())) == len(used)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_a_secret_sample_is_of_the_rows_that_were_drawn_and_of_whole_persons(folder, n_threads):
-    client, persons = Pretended(n_threads), persons_of_rows()
-    whole = folder.drawn(Draw("person", 10, KEY), client)
-    used = names_in(whole)
-    for seed in range(3):
-        sample = whole.sampled(Fraction(1, 2), bytes([seed]) * 32, client)
-        names = names_in(sample)
-        kept = {persons[name] for name in names}
-        assert sorted(names) == sorted(name for name in used if persons[name] in kept)
-        assert sum(int(count[0]) for count in computed(sample.counts())) == len(names)
-
-
 def dataframe(ids):
     frame = pd.DataFrame({"person": ids, "record": NAMES[: len(ids)], "y": np.arange(len(ids)) % 2})
     return dd.from_pandas(frame, npartitions=3, sort=False)
@@ -168,15 +137,13 @@ def test_a_column_that_cannot_hold_ids_is_refused_before_anything_is_read(folder
             DaskVault.seal(table, SCHEMA, Pretended(), 1, groups, People(2, Entropy()))
 
 
-def test_equal_ids_have_one_home_on_every_worker():
+def test_equal_ids_have_one_home_on_every_worker_and_homes_are_not_too_many():
     ones = [1, 1.0, True, Decimal("1.00"), Fraction(1), complex(1), np.longdouble(1)]
     assert len({home_of(one, 1009) for one in ones}) == 1
     # By a digest: every process hashes text in its own way.
     assert [home_of(own, 1009) for own in ("a", "é", ("bytes", "61"), "\ud800")] == [919, 913, 919, 944]
     assert len({home_of(UUID(int=n), 8) for n in range(100)}) == 8
-
-
-def test_there_are_no_more_messages_than_a_scheduler_can_bear():
+    # No more messages than a scheduler can bear.
     assert [n_homes_for(*sizes) for sizes in ((1, 8), (5, 8), (50, 8), (10_000, 64), (100_000, 64))] == [1, 5, 8, 1, 1]
 
 
@@ -209,17 +176,6 @@ def test_text_that_is_not_utf_8_is_nobody():
     found = Found.of([read_ids(pa.chunked_array([texts]))], np.ones(3, dtype=bool))
     assert found.ids == ["a"]
     assert found.index.tolist() == [0, -1, 0]
-
-
-@pytest.fixture(scope="module")
-def client():
-    import distributed
-
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
 
 
 @pytest.mark.slow

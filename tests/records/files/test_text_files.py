@@ -6,6 +6,7 @@ import zipfile
 
 import pyarrow as pa
 import pytest
+from tests.support.crosses import pairwise
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.errors import TableError
@@ -47,9 +48,10 @@ def test_numbers_are_read_by_the_marks_of_the_format(tmp_path, marks, cells):
         assert numbers(tmp_path, [cell], decimal=decimal, thousands=thousands) == [number]
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "windows-1252", "latin-1", "cp037"])
-@pytest.mark.parametrize("block", [37, 1 << 20])
+ENCODINGS = ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "windows-1252", "latin-1", "cp037"]
+
+
+@pytest.mark.parametrize(("separator", "encoding", "block"), pairwise([",", ";", "\t", "|"], ENCODINGS, [37, 1 << 20]))
 def test_cells_are_the_same_in_every_encoding_and_with_every_separator(tmp_path, monkeypatch, separator, encoding, block):
     monkeypatch.setattr(delimited, "PART_BYTES", block)
     words = ["é", "Straße", 'say "yes"', "two\nlines", "two\r\nlines", f"a{separator}b", " ", "1,5"] * 9
@@ -61,10 +63,10 @@ def test_cells_are_the_same_in_every_encoding_and_with_every_separator(tmp_path,
     assert found.besides.column("n").to_pylist() == [str(n) for n in range(len(words))]
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8"])
-def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path, encoding):
-    (tmp_path / "t.csv").write_bytes("\ufeffa,b\n1,2\n".encode(encoding))
-    assert open_reader(tmp_path / "t.csv", Format(encoding=encoding)).names() == ["a", "b"]
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path):
+    for encoding in ("utf-16", "utf-16-be", "utf-8"):
+        (tmp_path / "t.csv").write_bytes("\ufeffa,b\n1,2\n".encode(encoding))
+        assert open_reader(tmp_path / "t.csv", Format(encoding=encoding)).names() == ["a", "b"]
 
 
 def packed(path, content):
@@ -80,39 +82,29 @@ def packed(path, content):
 
 
 @pytest.mark.parametrize("name", ["t.csv.gz", "t.csv.bz2", "t.csv.zst", "t.csv.zip", "T.CSV.GZ", "t.zip"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_a_packed_file_is_read_as_the_file(tmp_path, name, encoding):
-    if name.isupper():
+def test_a_packed_file_is_read_as_the_file(tmp_path, name):
+    for encoding in ("utf-8", "utf-16"):
         path = packed(tmp_path / name.lower(), "x;y\n1;ä\n2;b\n".encode(encoding)).rename(tmp_path / name)
-    else:
-        path = packed(tmp_path / name, "x;y\n1;ä\n2;b\n".encode(encoding))
-    found = read(path, {"x": Numeric(), "y": Categorical()}, Format(";", encoding)).features
-    assert found.to_pydict() == {"x": [1, 2], "y": ["ä", "b"]}
+        found = read(path, {"x": Numeric(), "y": Categorical()}, Format(";", encoding)).features
+        assert found.to_pydict() == {"x": [1, 2], "y": ["ä", "b"]}
 
 
-def test_an_archive_of_several_files_is_refused_by_their_names(tmp_path):
+@pytest.mark.parametrize(
+    ("names", "words"), [(["a.csv", "b.csv"], r"holds 2: a\.csv, b\.csv"), (["a.xlsx"], r"kind \.xlsx is not read so")]
+)
+def test_an_archive_of_several_files_or_of_a_workbook_is_refused(tmp_path, names, words):
     with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
-        archive.writestr("a.csv", "x\n1\n")
-        archive.writestr("b.csv", "x\n1\n")
-    with pytest.raises(TableError, match=r"holds 2: a\.csv, b\.csv"):
-        open_reader(tmp_path / "t.zip")
-
-
-@pytest.mark.parametrize("content", [b"no archive", b""])
-def test_a_damaged_archive_is_refused(tmp_path, content):
-    (tmp_path / "t.csv.zip").write_bytes(content)
-    with pytest.raises(TableError, match="cannot be unpacked"):
-        open_reader(tmp_path / "t.csv.zip")
-
-
-def test_a_packed_workbook_is_refused_by_its_kind(tmp_path):
-    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
-        archive.writestr("a.xlsx", b"")
-    with pytest.raises(TableError, match=r"kind \.xlsx is not read so"):
+        for name in names:
+            archive.writestr(name, "x\n1\n")
+    with pytest.raises(TableError, match=words):
         open_reader(tmp_path / "t.zip")
 
 
 def test_a_packed_file_that_is_damaged_is_refused_however_it_was_packed(tmp_path):
+    for content in (b"no archive", b""):
+        (tmp_path / "t.csv.zip").write_bytes(content)
+        with pytest.raises(TableError, match="cannot be unpacked"):
+            open_reader(tmp_path / "t.csv.zip")
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         with zipfile.ZipFile(tmp_path / "t.zip", "w", method) as archive:
             archive.writestr("t.csv", "x,y\n" + "1,2\n" * 500)
@@ -168,6 +160,9 @@ def test_a_line_is_named_to_whoever_holds_the_table_only(tmp_path):
             list(reader.parts(Asked(schema)))
         assert "separator ',', encoding utf-8" in str(raised.value)
         assert ("line 6" in str(raised.value)) == names_lines
+    (tmp_path / "t.csv").write_text("")
+    with pytest.raises(TableError, match="There is no line with names"):
+        open_reader(tmp_path / "t.csv", names_lines=True).names()
 
 
 @pytest.mark.parametrize(
@@ -187,20 +182,11 @@ def test_a_missing_column_comes_with_what_to_pass(tmp_path, content, format, wor
         read(tmp_path / "t.csv", {"x": Numeric()}, format)
 
 
-def test_a_file_without_names_is_refused_as_such(tmp_path):
-    (tmp_path / "t.csv").write_text("")
-    with pytest.raises(TableError, match="There is no line with names"):
-        open_reader(tmp_path / "t.csv", names_lines=True).names()
-
-
-def test_a_listed_number_is_not_missing_in_its_column(tmp_path):
+def test_a_listed_number_or_missing_value_is_what_its_word_stands_for_in_its_column(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n999,999\n1,1\n999.0,x\n")
     features = {"a": Categorical([1, 999]), "b": Categorical([1])}
     found = read(tmp_path / "t.csv", features, Format(missing=["999"])).features
     assert found.to_pydict() == {"a": [999, 1, 999], "b": [None, 1, None]}
-
-
-def test_a_word_for_missing_is_the_missing_value_that_a_schema_lists(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\nNA,1\n,2\na,-\n-,3\n")
     found = read(tmp_path / "t.csv", {"a": Categorical(["a", None])}, Format(missing=["-"])).features
     assert found.column("a").to_pylist() == [None, None, "a", None]
@@ -208,8 +194,5 @@ def test_a_word_for_missing_is_the_missing_value_that_a_schema_lists(tmp_path):
 
 def test_ids_are_as_they_are_written_and_words_for_missing_are_no_ids(tmp_path):
     (tmp_path / "t.csv").write_text("x,id\n1,007\n2,NA\n3, a \n")
-    assert read(tmp_path / "t.csv", {"x": Numeric()}, besides=["id"]).besides.column("id").to_pylist() == [
-        "007",
-        None,
-        " a ",
-    ]
+    found = read(tmp_path / "t.csv", {"x": Numeric()}, besides=["id"]).besides
+    assert found.column("id").to_pylist() == ["007", None, " a "]

@@ -113,46 +113,38 @@ class Table:
         self.counter.add_scores(values)
         self.scores = self.scores + values[np.array(positions[0], dtype=int)]
 
+    def add_by_code(self, features, rng):
+        """Scores for each code of some features, which all records get, whatever the turn."""
+        values = [rng.integers(-5_000, 5_000, (self.domain.n_codes[k], self.n_scores)) for k in features]
+        self.counter.add_by_code(features, values)
+        for feature, own in zip(features, values, strict=True):
+            self.scores = self.scores + own[self.codes[feature]]
 
-def table_of(kind, n_records=40, n_batches=3, seed=2, n_jobs=1):
-    batches = np.random.default_rng(seed).integers(0, n_batches, n_records)
-    return Table(kind, n_records, batches, n_batches, n_jobs)
+
+def table_of(kind, n_batches=3):
+    return Table(kind, 40, np.random.default_rng(2).integers(0, n_batches, 40), n_batches)
 
 
+# Numbers of records, batches and threads; with few records, or all of them in batches of an even number, some are empty.
 @every_way
-@pytest.mark.parametrize("n_batches", [1, 2, 3, 7])
-def test_a_batch_is_counted_as_its_records_alone_and_all_records_keep_the_scores_of_all_trees(way, n_batches):
+@pytest.mark.parametrize(("n_records", "n_batches", "n_jobs"), [(40, 1, 1), (50, 3, 3), (30, 4, 1), (0, 2, 1), (3, 16, 1)])
+def test_a_batch_is_counted_alone_and_all_records_keep_the_scores_of_all_trees(
+    monkeypatch, way, n_records, n_batches, n_jobs
+):
+    monkeypatch.setattr(threads, "THREAD_CELLS", 0)
     rng = np.random.default_rng(3)
-    table = table_of(WAYS[way], n_batches=n_batches)
-    for batch in [*range(n_batches), *rng.integers(0, n_batches, 5).tolist(), None, 0, None]:
+    batches = rng.integers(0, n_batches, n_records) if n_batches % 2 else 2 * np.arange(n_records) % n_batches
+    table = Table(WAYS[way], n_records, batches, n_batches, n_jobs)
+    for batch in [*range(min(n_batches, 4)), *rng.integers(0, n_batches, 4).tolist(), None, 0, None, n_batches - 1]:
+        table.counter.take_turn(int(rng.integers(n_batches)))  # in which nothing is asked
         table.grow(way, batch, rng)
-    assert table.kept_scores().tolist() == table.scores.tolist()
-
-
-@every_way
-@pytest.mark.parametrize(("n_records", "n_batches"), [(0, 2), (1, 3), (3, 16), (30, 2)])
-def test_a_batch_without_records_counts_nothing_and_the_others_what_they_have(way, n_records, n_batches):
-    rng = np.random.default_rng(4)
-    # All records are in batches of an even number.
-    table = Table(WAYS[way], n_records, 2 * np.arange(n_records) % n_batches, n_batches)
-    for batch in [1, 0, 1, n_batches - 1, 0, None]:
-        table.grow(way, batch, rng)
-    assert table.kept_scores().tolist() == table.scores.tolist()
-    table.start_tree("plain", 1)
-    assert not opened(table.counter.count_nodes(0, 1)).any()
-
-
-@pytest.mark.parametrize("kind", TARGETS)
-def test_counts_of_all_batches_add_up_to_those_of_all_records(kind):
-    table = table_of(kind, n_batches=4)
-    wanted, totals = np.ones((1, table.domain.n_features), dtype=bool), []
-    for batches in ([0, 1, 2, 3], [None]):
-        total = 0
-        for batch in batches:
-            table.start_tree("plain", batch)
-            total = total + opened(table.counter.count_codes(0, wanted))
-        totals.append(total.tolist())
-    assert totals[0] == totals[1]
+        table.add_by_code([[], [1], [2, 1], [0, 1, 2], [1, 1]][rng.integers(5)], rng)
+    for _ in range(2):
+        table.counter.take_turn(None)
+        assert table.kept_scores().tolist() == table.scores.tolist()
+    if n_batches % 2 == 0:
+        table.start_tree("plain", 1)
+        assert not opened(table.counter.count_nodes(0, 1)).any()
 
 
 def test_leads_and_values_are_those_of_the_batch_in_turn():
@@ -177,39 +169,6 @@ def test_sides_of_centres_are_those_of_the_batch_in_turn():
         sides = [naive.side_of(value, 500, 102, 255) for value in table.seen[table.members(batch)].tolist()]
         counts = opened(table.counter.count_codes(0, np.ones((1, 3), dtype=bool)))[0, table.domain.offsets[1] :]
         assert counts[: table.domain.n_codes[1]].sum(axis=0).tolist() == np.sum(sides, axis=0).tolist()
-
-
-def test_a_turn_of_all_records_catches_up_with_all_trees_at_once():
-    table, rng = table_of("two classes"), np.random.default_rng(6)
-    for _ in range(4):
-        table.grow("plain", 0, rng)
-    assert table.kept_scores().tolist() != table.scores.tolist()
-    table.counter.take_turn(None)
-    assert table.kept_scores().tolist() == table.scores.tolist()
-    table.counter.take_turn(None)
-    assert table.kept_scores().tolist() == table.scores.tolist()
-
-
-def test_records_of_another_batch_do_not_catch_up_twice():
-    table, rng = table_of("two classes"), np.random.default_rng(7)
-    table.grow("plain", 0, rng)
-    for batch in (1, 1, 0, 2, 1):
-        table.counter.take_turn(batch)
-    assert table.kept_scores().tolist() == table.scores.tolist()
-
-
-@every_way
-def test_threads_count_and_score_alike(way, monkeypatch):
-    monkeypatch.setattr(threads, "THREAD_CELLS", 0)
-    for n_jobs in (1, 3):
-        table, rng = table_of(WAYS[way], n_records=50, n_jobs=n_jobs), np.random.default_rng(8)
-        for batch in (0, 1, 2, 0, None, 1):
-            table.grow(way, batch, rng)
-        added = [rng.integers(-900, 900, (n_codes, table.n_scores)) for n_codes in table.domain.n_codes]
-        table.counter.add_by_code([0, 1, 2], added)
-        table.scores = table.scores + sum(own[codes] for own, codes in zip(added, table.codes, strict=True))
-        table.counter.take_turn(None)
-        assert table.kept_scores().tolist() == table.scores.tolist()
 
 
 @every_way
@@ -259,7 +218,7 @@ def test_a_window_of_one_batch_leaves_what_is_seen_of_the_others(half_width):
         assert opened(table.counter.count_values(0, 1)).tolist() == [expected.tolist()]
 
 
-def test_trees_of_a_later_deal_are_those_of_the_batch_in_turn():
+def test_trees_of_a_later_deal_are_those_of_the_records_in_turn():
     table = table_of("two classes")
     roots = np.random.default_rng(11).integers(0, 2, 40)
     table.counter.take_turn(1)
@@ -268,13 +227,9 @@ def test_trees_of_a_later_deal_are_those_of_the_batch_in_turn():
     members = table.members(1)
     expected = naive.count_nodes(table.target, table.labels[members], [], [roots[members]], 0, 2)
     assert opened(table.counter.count_nodes(0, 2)).tolist() == expected
-
-
-def test_one_tree_after_several_counts_each_record_once():
-    table = table_of("two classes")
     table.counter.deal(AllTrees(3), ENTROPY)
     table.start_tree("plain", None)
-    assert opened(table.counter.count_nodes(0, 3)).sum() == 40
+    assert opened(table.counter.count_nodes(0, 3)).sum() == 40  # each record once
 
 
 def test_votes_of_a_tree_that_grows_on_are_added_where_its_leaves_were():
@@ -286,24 +241,6 @@ def test_votes_of_a_tree_that_grows_on_are_added_where_its_leaves_were():
     table.counter.add_scores(np.array([[0, 0], [0, 0], [30, 40]], dtype=np.int32))
     table.counter.take_turn(None)
     assert table.kept_scores().tolist() == [[35, 46]] * 40
-
-
-# --- scores by code -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_batches", [1, 3])
-@pytest.mark.parametrize("kind", TARGETS)
-@pytest.mark.parametrize("features", [[], [1], [2, 1], [0, 1, 2], [1, 1]], ids=str)
-def test_scores_by_code_are_added_to_those_of_every_record_whatever_the_turn(features, kind, n_batches):
-    table, rng = table_of(kind, n_batches=n_batches), np.random.default_rng(12)
-    for batch in (None, 0, n_batches - 1):
-        table.grow("plain", batch, rng)
-        values = [rng.integers(-5_000, 5_000, (table.domain.n_codes[k], table.n_scores)) for k in features]
-        table.counter.add_by_code(features, values)
-        for feature, own in zip(features, values, strict=True):
-            table.scores = table.scores + own[table.codes[feature]]
-    table.counter.take_turn(None)
-    assert table.kept_scores().tolist() == table.scores.tolist()
 
 
 def test_scores_by_code_are_kept_within_their_range_after_all_were_added():

@@ -2,20 +2,21 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.records.forests import assert_same_forest
 from tests.support import naive
+from tests.support.encoded import opened
 from tests.support.strategies import (
     FIXED,
     MIXED,
     SEEDS,
     WORDS,
-    bounded,
-    classes,
     domains,
     forests,
     levels,
@@ -27,9 +28,9 @@ from tests.support.strategies import (
     tables,
 )
 
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.common import threads as workers
-from dpforest.common.threads import Workers
+from dpforest.common.threads import COLUMNS_FOR_THREADS, THREAD_CELLS, Workers
 from dpforest.growing import choosing
 from dpforest.parts.criteria import (
     Balance,
@@ -43,59 +44,30 @@ from dpforest.parts.criteria import (
 )
 from dpforest.parts.criteria.entropy import UNITS as ENTROPY_UNITS
 from dpforest.records.columns import read_target
-from dpforest.records.memory import encoding, kernels, vault
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.memory.vault import Vault, encode
 from dpforest.schema import TARGET_STEPS
 from dpforest.schema.domain import Domain, Grid
+from dpforest.schema.scales import MISSING, N_BINS, bin_of
 
 
 @FIXED
 @given(tables())
-def test_encoding_equals_its_twin(table):
-    expected = [
+def test_encoding_and_sealing_a_table_equal_their_twins(table):
+    target = table.schema.target
+    targets = [naive.target_code_of(value, target) for value in table.y]
+    y = np.array(table.y, dtype=object if isinstance(target, Classes) else float)
+    assert read_target(y, target).tolist() == targets
+    codes = [
         [naive.code_of(value, part, cuts) for value in column]
         for column, part, cuts in zip(table.columns, table.domain.features, table.domain.cuts, strict=True)
     ]
-    assert encode(table.columns, table.domain).tolist() == expected
-
-
-@FIXED
-@given(
-    st.lists(st.one_of(st.floats(-9, 9), st.just(math.nan), st.just(math.inf)), max_size=9),
-    st.lists(st.integers(-9, 9), unique=True, max_size=9),
-)
-def test_numbers_are_clipped_even_where_cuts_lie_outside_the_bounds(values, cuts):
-    codes, cuts = np.zeros(len(values), dtype=np.uint8), np.sort(np.array(cuts, dtype=float))
-    scales = vault._scales(((cuts.tobytes(), -4.0, 5.0),), codes.dtype)
-    encoding.encode_numbers(np.array([values]), np.array([0]), np.array([0]), *scales, 0, len(values), codes[None])
-    assert codes.tolist() == [naive.code_of(value, Numeric(-4, 5), cuts) for value in values]
-
-
-@FIXED
-@given(tables())
-def test_encoding_a_target_equals_its_twin(table):
-    expected = [naive.target_code_of(value, table.schema.target) for value in table.y]
-    column = np.array(table.y, dtype=object if isinstance(table.schema.target, Classes) else float)
-    assert read_target(column, table.schema.target).tolist() == expected
-
-
-@pytest.mark.slow
-@FIXED
-@given(tables())
-def test_sealing_a_table_keeps_exactly_the_records_that_the_target_keeps(table):
-    y = np.array(table.y, dtype=object if isinstance(table.schema.target, Classes) else float)
+    assert encode(table.columns, table.domain).tolist() == codes
     X = np.empty((len(y), len(table.columns)), dtype=object)
     for index, column in enumerate(table.columns):
         X[:, index] = column
-    vault = Vault.seal(X, y, table.schema)
-    counter = vault.encode(table.domain)
-    kept = [record for record, value in enumerate(table.y) if naive.target_code_of(value, table.schema.target) >= 0]
-    expected = [
-        [naive.code_of(column[record], part, cuts) for record in kept]
-        for column, part, cuts in zip(table.columns, table.domain.features, table.domain.cuts, strict=True)
-    ]
-    assert counter._codes.tolist() == expected
+    vault, kept = Vault.seal(X, y, table.schema), [record for record, code in enumerate(targets) if code >= 0]
+    assert vault.encode(table.domain)._codes.tolist() == [[own[record] for record in kept] for own in codes]
     assert vault.count()._value.tolist() == [len(kept)]
 
 
@@ -112,20 +84,13 @@ def border_table(kind, n_codes):
 
 @pytest.mark.parametrize("n_codes", [255, 256, 257])
 @pytest.mark.parametrize("kind", ["numeric", "categorical"])
-def test_every_code_survives_at_the_border_of_one_byte(kind, n_codes):
+def test_codes_counts_routes_and_votes_survive_at_the_border_of_one_byte(kind, n_codes):
     domain, values = border_table(kind, n_codes)
-    codes = encode([values], domain)
+    target, codes, labels = Classes(["a", "b"]), encode([values], domain), np.arange(n_codes) % 2
     assert domain.n_codes.tolist() == [n_codes]
     assert codes.itemsize == (1 if n_codes <= 256 else 2)
     assert codes.tolist() == [list(range(n_codes))]
 
-
-@pytest.mark.parametrize("n_codes", [255, 256, 257])
-@pytest.mark.parametrize("kind", ["numeric", "categorical"])
-def test_counts_routes_and_votes_survive_at_the_border_of_one_byte(kind, n_codes):
-    domain, values = border_table(kind, n_codes)
-    target, codes = Classes(["a", "b"]), encode([values], domain)
-    labels = np.arange(n_codes) % 2
     counter = MemoryCounter(codes, labels, domain, target)
     counter._start(np.zeros((1, n_codes), dtype=np.int32), np.empty((0, 0), dtype=np.uint8))
     counts = counter.count_codes(0, np.ones((1, 1), dtype=bool))._value
@@ -139,131 +104,39 @@ def test_counts_routes_and_votes_survive_at_the_border_of_one_byte(kind, n_codes
     assert replace(forest, votes=forest.counts).vote(codes)[:, 0].tolist() == list(range(n_codes))
 
 
-ODD_VALUES = {
-    "word": "word",
-    "empty text": "",
-    "bytes": b"x",
-    "none": None,
-    "infinity": math.inf,
-    "complex": 1j,
-    "more than a float holds": 10**400,
-    "less than a float holds": -(10**400),
-    "list": [1],
-    "dictionary": {},
-    "tuple that holds a list": ([],),
-    "object": object(),
-}
+def counter_of(level, n_jobs=1):
+    counter = MemoryCounter(level.codes, level.fine_codes, level.domain, level.target, Workers(n_jobs))
+    counter._start(level.positions, level.weights)
+    return counter
 
 
-@pytest.mark.parametrize("value", ODD_VALUES.values(), ids=ODD_VALUES)
-@pytest.mark.parametrize("feature", [Numeric(0, 1), Categorical(["a", "b"])], ids=["numeric", "categorical"])
-def test_no_value_of_a_record_makes_encoding_fail(feature, value):
-    domain = Domain.of(Schema({"x": feature}, Classes(["a", "b"])), Grid(2))
-    column = np.empty(2, dtype=object)
-    column[0], column[1] = None, value
-    codes = encode([column], domain)
-    assert codes.shape == (1, 2)
-    assert codes[0, 1] < domain.n_codes[0]
+def check_counts(level, n_jobs=1):
+    counter, table = counter_of(level, n_jobs), (level.target, level.target_codes, level.weights, level.positions)
+    counts = counter.count_codes(level.first, level.wanted)._value.tolist()
+    assert counts == naive.count_codes(level.codes, level.domain, *table, level.first, level.wanted)
+    nodes = counter.count_nodes(level.first, level.n_nodes)._value.tolist()
+    assert nodes == naive.count_nodes(*table, level.first, level.n_nodes)
 
 
-@pytest.mark.parametrize("value", ODD_VALUES.values(), ids=ODD_VALUES)
-@pytest.mark.parametrize("target", [Classes(["a", "b"]), Bounded(0, 1)], ids=["classes", "bounded"])
-def test_no_value_of_a_record_makes_reading_the_target_fail(target, value):
-    column = np.empty(2, dtype=object)
-    column[0], column[1] = None, value
-    assert read_target(column, target).shape == (2,)
+@settings(FIXED, max_examples=80)
+@given(levels())
+def test_counts_by_code_and_by_node_equal_their_twins(level):
+    check_counts(level)
 
 
-@pytest.mark.parametrize("labels", [(1, "a"), (0.5, "a", None), ("a", ("b", "c")), (("b", "c"), "a")], ids=repr)
-def test_a_plain_list_of_labels_of_any_hashable_type_is_read_as_it_is(labels):
-    listed = tuple(label for label in labels if label is not None)
-    expected = [listed.index(label) if label in listed else -1 for label in labels]
-    assert read_target(list(labels), Classes(listed)).tolist() == expected
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble, np.int8, np.uint64, bool])
-def test_numbers_of_every_width_are_encoded(dtype):
-    domain = Domain.of(Schema({"x": Numeric(0, 1)}, Classes(["a", "b"])), Grid(2))
-    assert encode([np.array([0, 1, 1, 0], dtype=dtype)], domain).tolist() == [[0, 1, 1, 0]]
-
-
-@FIXED
-@given(levels(classes))
-def test_counting_classes_by_code_equals_its_twin(level):
-    check_count_codes(level)
-
-
-@FIXED
-@given(levels(bounded))
-def test_summing_values_by_code_equals_its_twin(level):
-    check_count_codes(level)
-
-
-@pytest.mark.parametrize("n_features", range(1, 11))
-@pytest.mark.parametrize("weighted", [False, True])
-def test_any_number_of_features_is_counted_together(n_features, weighted):
-    rng, n_records = np.random.default_rng(n_features), 200
-    schema = Schema(
-        {f"x{index}": Numeric(0, 1 + index, integer=True) for index in range(n_features)}, Classes(["a", "b", "c"])
-    )
-    domain = Domain.of(schema, Grid())
-    level = SimpleNamespace(
-        codes=random_codes(domain, n_records, rng), domain=domain, target=schema.target, first=3, n_nodes=4,
-        target_codes=rng.integers(0, 3, n_records), positions=rng.integers(2, 8, (2, n_records)).astype(np.int32),
-        weights=rng.integers(0, 256, (2, n_records) if weighted else (0, 0)).astype(np.uint8),
-        wanted=rng.random((4, n_features)) < 0.7,
-    )  # fmt: skip
-    level.fine_codes = level.target_codes
-    check_count_codes(level)
-
-
-def check_count_codes(level):
-    counts = counter_of(level, 1).count_codes(level.first, level.wanted)._value
-    assert counts.tolist() == naive.count_codes(
-        level.codes,
-        level.domain,
-        level.target,
-        level.target_codes,
-        level.weights,
-        level.positions,
-        level.first,
-        level.wanted,
-    )
-
-
-@FIXED
-@given(levels(classes))
-def test_counting_classes_by_node_equals_its_twin(level):
-    check_count_nodes(level, kernels.count_class_nodes)
-
-
-@FIXED
-@given(levels(bounded))
-def test_summing_values_by_node_equals_its_twin(level):
-    check_count_nodes(level, kernels.sum_value_nodes)
-
-
-def check_count_nodes(level, kernel):
-    counts = np.zeros((level.n_nodes, level.target.width), dtype=np.int64)
-    kernel(level.target_codes, level.weights, level.positions, level.first, 0, level.positions.shape[1], counts)
-    assert counts.tolist() == naive.count_nodes(
-        level.target, level.target_codes, level.weights, level.positions, level.first, level.n_nodes
-    )
-
-
-@FIXED
-@given(levels(), SEEDS)
-def test_descending_equals_its_twin(level, seed):
-    rng = np.random.default_rng(seed)
-    features = rng.integers(-1, level.domain.n_features, size=level.n_nodes)
-    routes = rng.integers(0, 3, size=(level.n_nodes, level.domain.n_codes.max())).astype(np.uint16)
-    first_children = np.where(features < 0, -1, 50 + 3 * np.arange(level.n_nodes))
-    expected = naive.descend(level.codes, level.positions, level.first, features, routes, first_children)
-    middle = level.positions.shape[1] // 2
-    for start, stop in ((0, middle), (middle, level.positions.shape[1])):
-        moves = (level.first, features, routes, first_children, level.domain.runs(features, routes))
-        kernels.descend(level.codes, level.positions, start, stop, *moves)
-    assert level.positions.tolist() == expected
+def test_any_number_of_features_is_counted_together():
+    for n_features, weighted in product(range(1, 11), [False, True]):
+        rng, n_records = np.random.default_rng(n_features), 200
+        features = {f"x{index}": Numeric(0, 1 + index, integer=True) for index in range(n_features)}
+        target, labels = Classes(["a", "b", "c"]), rng.integers(0, 3, n_records)
+        domain = Domain.of(Schema(features, target), Grid())
+        level = SimpleNamespace(
+            codes=random_codes(domain, n_records, rng), domain=domain, target=target, first=3, n_nodes=4,
+            target_codes=labels, fine_codes=labels, positions=rng.integers(2, 8, (2, n_records)).astype(np.int32),
+            weights=rng.integers(0, 256, (2, n_records) if weighted else (0, 0)).astype(np.uint8),
+            wanted=rng.random((4, n_features)) < 0.7,
+        )  # fmt: skip
+        check_counts(level)
 
 
 @st.composite
@@ -276,46 +149,28 @@ def proposals(draw):
 
 
 @FIXED
-@given(proposals())
-def test_validity_of_routes_equals_its_twin(proposal):
-    domain, candidates = proposal.domain, proposal.candidates
-    for node, indices in enumerate(candidates.indices):
-        for column, route in enumerate(indices):
-            feature, end = candidates.routes.features[route], candidates.routes.ends[route]
-            held = np.flatnonzero(proposal.reach[node, domain.offsets[feature] : domain.offsets[feature + 1]])
-            expected = naive.divides(candidates.routes.children(np.array([route]))[0], [code for code in held if code < end])
-            assert candidates.valid[node, column] == expected
-
-
-@FIXED
-@given(proposals(), st.integers(1, 3))
-def test_children_of_a_candidate_equal_their_twin(proposal, width):
+@given(proposals(), st.integers(1, 3), st.integers(1, 5))
+def test_valid_routes_and_their_children_equal_their_twins_in_blocks_of_any_size(proposal, width, most):
     domain, candidates, routes = proposal.domain, proposal.candidates, proposal.candidates.routes
     counts = proposal.rng.integers(0, 9, size=(len(proposal.reach), domain.total_codes, width))
-    children = iter(children_of(counts, candidates, domain.offsets))
+    expected = []
     for node, indices in enumerate(candidates.indices):
         for column, route in enumerate(indices):
-            feature = routes.features[route]
-            own = counts[node, domain.offsets[feature] : domain.offsets[feature + 1]]
-            expected = naive.children_of(own, routes.children(np.array([route]))[0], routes.most_children)
-            if candidates.valid[node, column]:
-                assert next(children).tolist() == expected
-    assert not list(children)
-
-
-@FIXED
-@given(proposals(), st.integers(1, 3), st.integers(1, 5))
-def test_children_in_blocks_are_those_of_one_block(proposal, width, most):
-    offsets, candidates = proposal.domain.offsets, proposal.candidates
-    counts = proposal.rng.integers(0, 9, size=(len(proposal.reach), proposal.domain.total_codes, width))
+            own = slice(*domain.offsets[routes.features[route] :][:2])
+            children, held = routes.children(np.array([route]))[0], np.flatnonzero(proposal.reach[node, own])
+            is_valid = naive.divides(children, [code for code in held if code < routes.ends[route]])
+            assert candidates.valid[node, column] == is_valid
+            if is_valid:
+                expected.append(naive.children_of(counts[node, own], children, routes.most_children))
+    assert children_of(counts, candidates, domain.offsets).tolist() == expected
     valid, ends, found = candidates.valid.reshape(-1), [0], []
-    for first, end, children in children_in_blocks(counts, candidates, offsets, most):
+    for first, end, children in children_in_blocks(counts, candidates, domain.offsets, most):
         assert first == ends[-1]
         assert len(children) == np.count_nonzero(valid[first:end]) <= most
         ends.append(end)
         found += children.tolist()
     assert ends[-1] == valid.size
-    assert found == children_of(counts, candidates, offsets).tolist()
+    assert found == expected
 
 
 @FIXED
@@ -363,12 +218,6 @@ def test_votes_of_a_forest_equal_their_twin(forest, seed):
     assert forest.vote(codes).tolist() == [naive.votes(forest, record) for record in codes.T]
 
 
-def counter_of(level, n_jobs):
-    counter = MemoryCounter(level.codes, level.fine_codes, level.domain, level.target, Workers(n_jobs))
-    counter._start(level.positions, level.weights)
-    return counter
-
-
 @pytest.fixture
 def started_pools(monkeypatch):
     """Lists the thread pools that counting starts; every count is large enough for one."""
@@ -388,22 +237,10 @@ def test_counts_do_not_depend_on_threads(started_pools):
     @FIXED
     @given(levels())
     def check(level):
-        answers = [counter_of(level, n_jobs).count_codes(level.first, level.wanted)._value for n_jobs in (1, 2)]
-        assert answers[0].tolist() == answers[1].tolist()
+        check_counts(level, n_jobs=2)
 
     check()
     assert set(started_pools) == {1}
-
-
-@FIXED
-@given(levels())
-def test_shards_answer_as_the_twins_do(level):
-    counter = counter_of(level, 1)
-    table = (level.target, level.target_codes, level.weights, level.positions, level.first)
-    assert counter.count_codes(level.first, level.wanted)._value.tolist() == naive.count_codes(
-        level.codes, level.domain, *table, level.wanted
-    )
-    assert counter.count_nodes(level.first, level.n_nodes)._value.tolist() == naive.count_nodes(*table, level.n_nodes)
 
 
 def fitted(n_rows=80):
@@ -417,20 +254,16 @@ def test_a_forest_does_not_depend_on_the_size_of_blocks(monkeypatch):
     count_codes = MemoryCounter.count_codes
     monkeypatch.setattr(choosing, "BLOCK_CELLS", 1)
     monkeypatch.setattr(MemoryCounter, "count_codes", lambda *query: n_queries.append(len(query[2])) or count_codes(*query))
-    blocks = fitted().forest_
+    assert_same_forest(whole, fitted().forest_)
     assert n_queries == [1] * int((~whole.is_leaf).sum())
-    for name in ("parents", "features", "routes", "counts", "votes"):
-        np.testing.assert_array_equal(getattr(whole, name), getattr(blocks, name))
 
 
 def test_a_forest_does_not_depend_on_threads(monkeypatch, started_pools):
     alone = fitted().forest_
     assert not started_pools
     monkeypatch.setattr("dpforest.fitting.effective_n_jobs", lambda n_jobs: 2)
-    together = fitted().forest_
+    assert_same_forest(alone, fitted().forest_)
     assert started_pools
-    for name in ("parents", "features", "routes", "counts", "votes"):
-        np.testing.assert_array_equal(getattr(alone, name), getattr(together, name))
 
 
 def test_codes_lie_feature_by_feature_in_memory_whether_or_not_a_record_was_left_out():
@@ -439,3 +272,71 @@ def test_codes_lie_feature_by_feature_in_memory_whether_or_not_a_record_was_left
     for y in (["a", "b"] * 3, ["a", "b", "b", "a", "a", "unlisted"]):
         counter = Vault.seal(X, np.array(y, dtype=object), schema).encode(Domain.of(schema, Grid(4)))
         assert counter._codes.flags.c_contiguous
+
+
+# Threads that count some columns of all records, where there are many.
+N_COLUMNS = 3 * COLUMNS_FOR_THREADS + 5
+N_ROWS = THREAD_CELLS // COLUMNS_FOR_THREADS
+
+
+# Two classes count drawn features with delta and all without; three classes sum residuals; numbers count sides.
+@pytest.mark.parametrize(
+    ("kind", "target", "delta"),
+    [
+        (DPForestClassifier, Classes([0, 1]), 0.0),
+        (DPForestClassifier, Classes([0, 1]), 1e-6),
+        (DPForestClassifier, Classes([0, 1, 2]), 0.0),
+        (DPForestRegressor, Bounded(0, 2), 0.0),
+    ],
+)
+def test_a_forest_does_not_depend_on_how_many_threads_share_its_columns(kind, target, delta):
+    X = np.random.default_rng(0).random((N_ROWS, N_COLUMNS))
+    y = np.digitize(X[:, 0] + X[:, 1], [0.8, 1.2] if target != Classes([0, 1]) else [1.0])
+    schema = Schema({f"x{index}": Numeric(0, 1) for index in range(N_COLUMNS)}, target)
+    parameters = {"epsilon": 4.0, "delta": delta, "n_trees": 3, "max_depth": 3, "random_state": 0}
+    one, three = (kind(schema, n_jobs=n_jobs, **parameters).fit(X, y).forest_ for n_jobs in (1, 3))
+    assert one.n_nodes > one.n_trees
+    assert_same_forest(three, one)
+
+
+# --- numbers of records in bins around a centre -------------------------------------------------------------------------
+
+AROUND = Schema({"x": Numeric(), "c": Categorical(["a"]), "z": Numeric(-5, 1000)}, Classes([0, 1]))
+AROUND_DOMAIN = Domain.of(AROUND, Grid(4))
+NUMBERS = st.one_of(
+    st.floats(), st.integers(-(10**6), 10**6).map(float), st.sampled_from([0.0, -0.0, 5e-324, 1e308, 2.0**-60])
+)
+
+
+def around(values, part, centre):
+    counts, (low, high) = np.zeros(N_BINS + 1, dtype=np.int64), part.range
+    for value in values:
+        counts[MISSING if value != value else bin_of(min(max(value, low), high), centre)] += 1
+    return counts
+
+
+@FIXED
+@given(st.lists(st.tuples(NUMBERS, NUMBERS, st.sampled_from([0, 1, "unlisted"])), max_size=12), NUMBERS)
+def test_every_kept_record_is_in_the_bin_of_its_value(rows, centre):
+    centre = 0.0 if not abs(centre) <= 2.0**63 else centre
+    first, second, labels = ([row[k] for row in rows] for k in range(3))
+    table = np.array([first, ["a"] * len(rows), second], dtype=object).T.reshape(len(rows), 3)
+    vault = Vault.seal(table, np.array(labels, dtype=object), AROUND)
+    found = opened(vault.count_around(AROUND_DOMAIN, {0: centre, 2: 3.0}))
+    kept = [label != "unlisted" for label in labels]
+    wanted = [[value for value, stays in zip(values, kept, strict=True) if stays] for values in (first, second)]
+    np.testing.assert_array_equal(
+        found, [around(wanted[0], AROUND_DOMAIN.number(0), centre), around(wanted[1], AROUND_DOMAIN.number(2), 3.0)]
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.uint64, bool])
+def test_columns_of_every_type_of_number_are_counted_alike(monkeypatch, dtype):
+    monkeypatch.setattr(workers, "THREAD_CELLS", 1)
+    values = np.random.default_rng(3).integers(0, 2 if dtype is bool else 100, 1000).astype(dtype)
+    schema = Schema({"x": Numeric(), "y": Numeric(0, 50)}, Classes([0]))
+    wanted = [[bin_of(min(value, most), centre) for value in values.tolist()] for centre, most in [(7.0, 100), (0.0, 50)]]
+    for n_jobs in (1, 3):
+        vault = Vault.seal(np.stack([values, values], axis=1), np.zeros(len(values), dtype=int), schema, n_jobs)
+        found = opened(vault.count_around(Domain.of(schema, Grid(4)), {0: 7.0, 1: 0.0}))
+        np.testing.assert_array_equal(found, [np.bincount(bins, minlength=N_BINS + 1) for bins in wanted])

@@ -4,12 +4,13 @@ import math
 import socket
 import threading
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from tests.conformance.conformance_tables import easy
-from tests.conformance.postgres_server import DATABASE, KEEPER, READER, as_root, connect, write_table
+from tests.conformance.postgres_server import DATABASE, KEEPER, READER, connect, write_table
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.errors import ParameterError, TableError
@@ -23,24 +24,30 @@ from dpforest.schema.domain import Domain, Grid
 pytestmark = pytest.mark.server
 
 
-def filled(server, name, table):
-    """Make a table that both accounts may read."""
-    with as_root(server) as root:
-        return write_table(root, name, table)
+@pytest.fixture
+def filled(root):
+    """A function that makes a table that both accounts may read."""
+    return partial(write_table, root)
 
 
-@pytest.mark.parametrize("user", [KEEPER, READER])
-def test_temporary_tables_are_used_by_those_who_may_make_them(server, user):
-    table, schema = easy(10)
-    connection = connect(server, user)
-    with SqlVault.seal(connection.table(filled(server, "rights", table)), schema) as vault:
-        assert vault.temporary == (user == KEEPER)
+@pytest.fixture
+def reader(server):
+    connection = connect(server, READER)
+    yield connection
     connection.disconnect()
 
 
-def test_an_account_that_may_only_read_trains_and_is_told_what_it_cannot(server):
+def test_temporary_tables_are_used_by_those_who_may_make_them(keeper, reader, filled):
+    table, schema = easy(10)
+    name = filled("rights", table)
+    for connection in (keeper, reader):
+        with SqlVault.seal(connection.table(name), schema) as vault:
+            assert vault.temporary == (connection is keeper)
+
+
+def test_an_account_that_may_only_read_trains_and_is_told_what_it_cannot(server, filled):
     table, schema = easy(300, named=False)
-    filled(server, "t", table)
+    filled("t", table)
     rows = open_table(f"{server.url(READER, DATABASE)}::public.t")
     model = DPForestClassifier(schema, epsilon=math.inf, recipe="friedman-schuster-2010", random_state=1).fit_table(rows)
     X, y = table.drop_columns("y"), table.column("y")
@@ -54,32 +61,25 @@ def test_an_account_that_may_only_read_trains_and_is_told_what_it_cannot(server)
     rows.get_backend().disconnect()
 
 
-def test_an_account_that_only_reads_sees_the_table_as_it_was_when_the_fit_began(server):
+def test_an_account_that_only_reads_sees_the_table_as_it_was_when_the_fit_began(reader, root, filled):
     table, schema = easy(100, named=False)
-    connection = connect(server, READER)
-    with SqlVault.seal(connection.table(filled(server, "changing", table)), schema) as vault:
+    with SqlVault.seal(reader.table(filled("changing", table)), schema) as vault:
         assert vault.count()._value == 100
-        with as_root(server) as root:
-            root.execute("DELETE FROM changing")
+        root.execute("DELETE FROM changing")
         assert vault.count()._value == 100
-    with SqlVault.seal(connection.table("changing"), schema) as vault:
+    with SqlVault.seal(reader.table("changing"), schema) as vault:
         assert vault.count()._value == 0
-    connection.disconnect()
 
 
-def test_temporary_tables_are_dropped_and_a_changed_table_does_not_matter_once_copied(server):
+def test_temporary_tables_are_dropped_and_a_changed_table_does_not_matter_once_copied(keeper, root, filled):
     table, schema = easy(100, named=False)
-    connection = connect(server, KEEPER)
-    filled(server, "changing", table)
-    with SqlVault.seal(connection.table("changing"), schema) as vault:
+    with SqlVault.seal(keeper.table(filled("changing", table)), schema) as vault:
         counter = vault.encode(Domain.of(schema, Grid()))
-        with as_root(server) as root:
-            root.execute("DELETE FROM changing")
+        root.execute("DELETE FROM changing")
         counter.deal(AllTrees(1), Entropy())
         assert counter.count_nodes(0, 1)._value.sum() == 100
-        assert _temporary(connection) == 1
-    assert _temporary(connection) == 0
-    connection.disconnect()
+        assert _temporary(keeper) == 1
+    assert _temporary(keeper) == 0
 
 
 def _temporary(connection):
@@ -99,15 +99,14 @@ def test_wrong_names_and_passwords_are_refused_without_repeating_them(server):
         assert server.password not in str(caught.value)
 
 
-def test_a_connection_that_the_server_ends_stops_the_fit_and_its_charges_stand(server):
+def test_a_connection_that_the_server_ends_stops_the_fit_and_its_charges_stand(server, root, filled):
     table, schema = easy(200, named=False)
-    rows = open_table(f"{server.url(KEEPER, DATABASE)}::{filled(server, 't', table)}")
+    rows = open_table(f"{server.url(KEEPER, DATABASE)}::{filled('t', table)}")
     model = DPForestClassifier(schema, epsilon=1, recipe="friedman-schuster-2010", max_depth=3)
 
     def end_it(step):
         if "level 1" in str(step):
-            with as_root(server) as root:
-                root.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'keeper'")
+            root.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'keeper'")
 
     with pytest.raises(TableError, match="connection was lost"):
         model.fit_table(rows, progress=end_it)
@@ -156,11 +155,11 @@ def few_cells(n_rows):
     return pa.table({**columns, "b": pa.array(columns["b"].tolist())}), schema
 
 
-def test_bytes_that_come_from_the_server_do_not_grow_with_the_rows(server):
+def test_bytes_that_come_from_the_server_do_not_grow_with_the_rows(server, filled):
     crossed = {}
     for n_rows in (1_000, 20_000):
         table, schema = few_cells(n_rows)
-        filled(server, "few", table)
+        filled("few", table)
         with counting_proxy(server.port) as (port, received):
             connection = connect(server, KEEPER, port)
             rows = connection.table("few")
@@ -174,19 +173,14 @@ def test_bytes_that_come_from_the_server_do_not_grow_with_the_rows(server):
     assert crossed[20_000] <= 1.1 * crossed[1_000]
 
 
-def test_codes_are_those_of_memory_whatever_collation_and_quotes_say(server):
+def test_codes_are_those_of_memory_whatever_collation_and_quotes_say(keeper, filled):
     words = ["it's", 'a"b', "\\", "%", "aa", "AA", "ÅÅ", "", " "]
     table = pa.table({"w": words * 3, "y": [0, 1, 1] * 9})
     schema = Schema({"w": Categorical(words[::-1])}, Classes([0, 1], name="y"))
-    connection = connect(server, KEEPER)
-    domain = Domain.of(schema, Grid())
-    with SqlVault.seal(connection.table(filled(server, "words", table)), schema) as vault:
-        counter = vault.encode(domain)
-        reference = Vault.seal(table.select(["w"]), table.column("y"), schema).encode(domain)
-        for records in (counter, reference):
-            records.deal(AllTrees(1), Entropy())
-        np.testing.assert_array_equal(
-            counter.count_codes(0, np.ones((1, 1), dtype=bool))._value,
-            reference.count_codes(0, np.ones((1, 1), dtype=bool))._value,
-        )
-    connection.disconnect()
+    counts = []
+    with SqlVault.seal(keeper.table(filled("words", table)), schema) as vault:
+        for source in (vault, Vault.seal(table.select(["w"]), table.column("y"), schema)):
+            counter = source.encode(Domain.of(schema, Grid()))
+            counter.deal(AllTrees(1), Entropy())
+            counts.append(counter.count_codes(0, np.ones((1, 1), dtype=bool))._value)
+    np.testing.assert_array_equal(*counts)

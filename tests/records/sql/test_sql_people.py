@@ -103,30 +103,26 @@ def test_for_every_key_a_person_more_adds_k_records_at_most_and_changes_no_other
 
 
 @pytest.mark.slow
-def test_a_vault_is_about_one_draw_and_two_vaults_about_two(duck, temporary):
-    rows = visits(np.random.default_rng(8), range(30), 400)
-    with SqlVault.seal(stored(duck, rows), SCHEMA, temporary, "person", People(2, Entropy())) as vault:
-        first = rows_used(vault)
-        assert first == rows_used(vault)
-        assert vault.count()._value == [first.total()]
-        assert vault.encode(Domain.of(SCHEMA, Grid(bins=3))) is not None
-    with SqlVault.seal(stored(duck, rows), SCHEMA, temporary, "person", People(2, Entropy())) as other:
-        # All of some 30 persons would have to have the same of at least 15 pairs of rows.
-        assert rows_used(other) != first
+def test_a_vault_is_about_one_draw_which_is_gone_when_it_is_closed_and_two_vaults_about_two(duck, temporary):
+    rows, n_kept = visits(np.random.default_rng(8), range(30), 400), "SELECT count(*) FROM duckdb_tables() WHERE temporary"
+    found = []
+    for _ in range(2):
+        with SqlVault.seal(stored(duck, rows), SCHEMA, temporary, "person", People(2, Entropy())) as vault:
+            assert duck.con.execute(n_kept).fetchone()[0] == 0  # nothing is read until it is asked for
+            found.append(rows_used(vault))
+            assert found[-1] == rows_used(vault)
+            assert vault.count()._value == [found[-1].total()]
+            assert vault.encode(Domain.of(SCHEMA, Grid(bins=3))) is not None
+            assert (duck.con.execute(n_kept).fetchone()[0] > 0) == temporary
+        assert duck.con.execute(n_kept).fetchone()[0] == 0
+    # All of some 30 persons would have to have the same of at least 15 pairs of rows.
+    assert found[0] != found[1]
 
 
 # Ids as they are written in a column of a type, and which of them are one person; None is nobody.
 ALIKE = {
-    "VARCHAR": [
-        ("'a'", 0),
-        ("'A'", 1),
-        ("'a '", 2),
-        ("''", None),
-        ("NULL", None),
-        ("'NaN'", 4),
-        ("'\u00e9'", 5),
-        ("'e\u0301'", 6),
-    ],
+    "VARCHAR": [("'a'", 0), ("'A'", 1), ("'a '", 2), ("''", None), ("NULL", None)],
+    "TEXT": [("'NaN'", 0), ("'\u00e9'", 1), ("'e\u0301'", 2)],
     "VARCHAR COLLATE NOCASE": [("'a'", 0), ("'A'", 1), ("'a'", 0)],
     "VARCHAR COLLATE NOACCENT": [("'e'", 0), ("'é'", 1), ("'e'", 0)],
     "DOUBLE": [("0.0", 0), ("'-0.0'", 0), ("'NaN'", None), ("NULL", None), ("'inf'", 1), ("'-inf'", 2), ("1e300", 3)],
@@ -212,13 +208,3 @@ def test_rows_without_a_number_take_no_place_and_another_range_is_of_the_same_ro
         narrowed = vault.narrowed(Bounded(0, 4, name="y"))
         assert narrowed.count()._value == [4]
         np.testing.assert_array_equal(narrowed.count_targets(edges)._value, counts)
-
-
-def test_what_is_drawn_is_gone_when_a_vault_is_closed(duck):
-    vault = SqlVault.seal(stored(duck, [(1, 1.0, "a", 0)]), SCHEMA, None, "person", People(3, Entropy()))
-    before = "SELECT count(*) FROM duckdb_tables() WHERE temporary"
-    assert duck.con.execute(before).fetchone()[0] == 0  # nothing is read until it is asked for
-    vault.count()
-    assert duck.con.execute(before).fetchone()[0] == 1
-    vault.close()
-    assert duck.con.execute(before).fetchone()[0] == 0
