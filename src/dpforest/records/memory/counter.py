@@ -428,7 +428,7 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
     def weigh_distances(self, first: int, centres: np.ndarray, reach: int) -> None:
         self._check_one_tree()
         if self._sides is None:
-            self._sides = np.empty(self._target_codes.size, dtype=np.uint8)
+            self._sides = np.zeros(self._target_codes.size, dtype=np.uint8)
             self._weights = np.empty((1, self._target_codes.size), dtype=np.uint8)
         known, seen = (self._target_codes, self._positions, first), (self._sides, self._weights)
         rule = (centres, reach, MOST_WEIGHT)
