@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from dpforest import Bounded, Categorical, Classes, Schema
+from dpforest import Bounded, Categorical, Classes
 from dpforest.errors import NothingLearntWarning, RepeatedFitWarning
 from dpforest.growing.target_scale import edges_around
 from dpforest.mechanisms import Entropy
@@ -84,24 +84,26 @@ def assert_others_are_read_as_before(with_record: Source, without: Source) -> No
 
 @dataclass(frozen=True)
 class Reading:
-    """How the reading of a table ended, the counts of its ordinary records, and the number of all."""
+    """How the reading of a table ended, the counts of its ordinary records, and those of all, by the target or as one."""
 
     outcome: Outcome
     ordinary: list[list[list[int]]]
-    n_records: list[int]
+    counted: list[list[int]]
 
     def assert_like(self, before: "Reading", n_odd: int = 1) -> None:
         """Odd records are not seen, and count at most once each."""
         assert self.outcome == before.outcome
         assert self.ordinary == before.ordinary
-        for more, fewer in zip(self.n_records, before.n_records, strict=True):
-            assert fewer <= more <= fewer + n_odd
+        for more, fewer in zip(self.counted, before.counted, strict=True):
+            change = np.subtract(more, fewer)
+            assert (change >= 0).all()
+            assert change.sum() <= n_odd
 
 
 def read(seal: Callable[[], Source]) -> Reading:
     """What comes of a source: whoever wants to hear of every overflow must not hear of one record's."""
     ordinary: list[list[list[int]]] = []
-    n_records: list[int] = []
+    counted: list[list[int]] = []
 
     def look() -> None:
         source = seal()
@@ -110,17 +112,17 @@ def read(seal: Callable[[], Source]) -> Reading:
         target, sources = source.schema.target, [source]
         if isinstance(target, Bounded):
             edges = edges_around(0.0, np.ldexp(1.0, np.arange(-20, 60, 2)), target)
-            n_records.append(int(source.count_targets(edges)._value.sum()))
+            counted.append(source.count_targets(edges)._value.tolist())
             narrow = replace(target, lower=float(target.mean_of(0.375)), upper=float(target.mean_of(0.625)))
             sources.append(source.narrowed(narrow))
         for each in sources:
             counts, domain = _all_counts(each)
             ordinary.append((counts[:, :1] if _is_mark(target) else counts[_of_mark(domain)]).tolist())
-            n_records.append(int(counts[: domain.offsets[1], : None if isinstance(target, Classes) else 1].sum()))
+            counted.append([int(counts[: domain.offsets[1], : None if isinstance(target, Classes) else 1].sum())])
 
     with np.errstate(all="raise"):
         told = outcome(look)
-    return Reading(told, ordinary, n_records)
+    return Reading(told, ordinary, counted)
 
 
 def _is_mark(target: Any) -> bool:
@@ -129,11 +131,6 @@ def _is_mark(target: Any) -> bool:
 
 def _of_mark(domain: Domain) -> int:
     return int(domain.offsets[domain.names.index("mark")])
-
-
-def read_all(seal: Callable[[Any, Schema], Source], table: Any, schemas: Sequence[Schema]) -> list[Reading]:
-    """The readings of a table by each of some schemas."""
-    return [read(lambda schema=schema: seal(table, schema)) for schema in schemas]
 
 
 def placed(ordinary: Sequence[Any], odd: Sequence[tuple[int, Any]]) -> list[Any]:
@@ -147,11 +144,11 @@ def some_of(names: Sequence[Any], n_rows: int, *more: st.SearchStrategy) -> st.S
     return st.lists(st.tuples(st.integers(0, n_rows), st.sampled_from(names), *more), min_size=1, max_size=5)
 
 
-def alone_and_together(values: Sequence[Any], n_rows: int) -> Iterator[list[tuple[int, Any]]]:
-    """Each odd value alone, before and behind all rows, then all of them spread among the rows."""
-    for value in values:
-        yield from ([(place, value)] for place in (0, n_rows))
+def together_and_alone(values: Sequence[Any], n_rows: int) -> Iterator[list[tuple[int, Any]]]:
+    """All odd values, spread among the rows, then each alone, by turns before and behind all rows."""
     yield [(place % (n_rows + 1), value) for place, value in enumerate(values)]
+    for place, value in enumerate(values):
+        yield [(n_rows * (place % 2), value)]
 
 
 @contextmanager

@@ -27,12 +27,12 @@ from tests.neighbours.one_record import (
     MARKS,
     ODD,
     ORDINARY,
-    alone_and_together,
     assert_others_are_read_as_before,
     noted,
     placed,
     read,
     root_counts,
+    together_and_alone,
 )
 from tests.support.columns import objects
 from tests.support.crosses import pairwise
@@ -264,31 +264,39 @@ def assert_not_seen(role, make, base, tables):
 def test_odd_records_in_a_typed_column_are_not_seen(role):
     for name, held in HELD.items():
         with noted(name):
-            assert_not_seen(role, held.make, held.base, alone_and_together(held.odd, N_ROWS))
+            assert_not_seen(role, held.make, held.base, together_and_alone(held.odd, N_ROWS))
 
 
 BASES = {"text": TEXT, "numbers": NUMBERS, "dates": DATES}
 
 
-def assert_objects_are_not_seen(role, holder, base):
-    values = [odd for name, odd in OBJECTS.items() if holder != "polars objects" or name not in NOT_IN_POLARS]
-    with noted(f"{holder} of {base}"):
-        assert_not_seen(role, UNTYPED[holder], BASES[base], alone_and_together(values, N_ROWS))
+def objects_in(holder):
+    return [odd for name, odd in OBJECTS.items() if holder != "polars objects" or name not in NOT_IN_POLARS]
 
 
 @every_role
 def test_odd_records_in_a_column_without_a_type_are_not_seen(role):
     for holder, base, own in pairwise([*UNTYPED], [*BASES], [*ROLES]):
         if own == role:
-            assert_objects_are_not_seen(role, holder, base)
+            with noted(f"{holder} of {base}"):
+                assert_not_seen(role, UNTYPED[holder], BASES[base], together_and_alone(objects_in(holder), N_ROWS))
+
+
+@pytest.mark.night
+@every_role
+def test_an_odd_record_in_a_typed_column_is_not_seen_first_or_last(role):
+    for name, held in HELD.items():
+        with noted(name):
+            assert_not_seen(role, held.make, held.base, [[(place, odd)] for odd in held.odd for place in (0, N_ROWS)])
 
 
 @pytest.mark.night
 @every_role
 @pytest.mark.parametrize("holder", UNTYPED)
 @pytest.mark.parametrize("base", BASES)
-def test_odd_records_in_any_column_without_a_type_are_not_seen(base, holder, role):
-    assert_objects_are_not_seen(role, holder, base)
+def test_an_odd_record_in_any_column_without_a_type_is_not_seen_first_or_last(base, holder, role):
+    alone = [[(place, odd)] for odd in objects_in(holder) for place in (0, N_ROWS)]
+    assert_not_seen(role, UNTYPED[holder], BASES[base], alone)
 
 
 # Values, and how many of them are listed, within bounds, or ids.
