@@ -150,14 +150,11 @@ def target_roles(kind: Kind) -> list[Any]:
     return [Classes([0, 1], other=0), *(Bounded(low, high) for low, high in BOUNDS)]
 
 
-def schemas_of(kind: Kind) -> list[tuple[bool, Schema]]:
-    """Schemas of columns with an extreme value each, in roles by turns, and of one column with all, in each role.
-
-    Each with whether the extreme values are rows of one column.
-    """
+def schemas_of(kind: Kind) -> list[Schema]:
+    """Schemas of the two tables of a pair: columns with roles by turns, and one column in each role."""
     label, parts = Classes([0, 1], name="y"), feature_roles(kind)
-    turns = {f"v{k}": parts[k % len(parts)] for k in range(len(kind.extremes))}
-    return [(False, Schema(turns, label)), *((True, Schema({"v0": part}, label)) for part in parts)]
+    turns = [parts[k % len(parts)] for k in range(len(kind.extremes))]
+    return [Schema({f"v{k}": part for k, part in enumerate(own)}, label) for own in (turns, parts)]
 
 
 @dataclass(frozen=True)
@@ -179,14 +176,15 @@ class Engine:
     def pair(self, kind: Kind, as_rows: bool = False) -> tuple[list[str], list[list[Any]]]:
         """Names of a table with what is odd and of one without, and the records of the former as Python holds them.
 
-        One odd record has an extreme value in each column, or each of many records has one in the only column.
+        One odd record has an extreme value in each column, or each of many has one, the same in a column for each role.
         """
-        n_columns = 1 if as_rows else len(kind.extremes)
+        n_columns = len(feature_roles(kind)) if as_rows else len(kind.extremes)
         columns = {"record": "INTEGER", "y": "INTEGER", "mark": "VARCHAR(20)"}
         columns |= {f"v{place}": kind.name for place in range(n_columns)}
         usual = [([written] * n_columns, [value] * n_columns) for written, value in kind.usual.items() for _ in range(2)]
         extremes = [kind.extremes.keys(), kind.extremes.values()]
-        odd = [*zip(*([[each] for each in own] for own in extremes), strict=True)] if as_rows else [map(list, extremes)]
+        each_alone = [*zip(*([[each] * n_columns for each in own] for own in extremes), strict=True)]
+        odd = each_alone if as_rows else [map(list, extremes)]
         records = [(ORDINARY, *each) for each in usual] + [(ODD, *each) for each in odd]
         rows = [[str(row), str(row % 2), f"'{mark}'", *written] for row, (mark, written, _) in enumerate(records)]
         return [self.make(columns, rows), self.make(columns, rows[: len(usual)])], [held for _, _, held in records]
@@ -212,19 +210,29 @@ def in_postgresql(stack, temporary, server):
     return Engine(connections, root.execute, temporary)
 
 
+# Types that are narrower than another one, which `make test` tries; and those that it tries without temporary tables, too.
+NARROW = (
+    "TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER", "FLOAT", "DECIMAL(38,0)", "smallint", "integer",
+    "real", "numeric(10,2)",
+)  # fmt: skip
+FAR = ("VARCHAR", "DOUBLE", "HUGEINT", "DATE", "text", "double precision", "numeric", "timestamptz")
+
+
 def every(cases):
-    """Cases of an engine, and of what else, of which those of PostgreSQL need its server."""
+    """Cases that begin with an engine and a type: those of PostgreSQL need its server, those of narrow types the night."""
     return [
-        pytest.param(*case, id=" ".join(map(str, case)), marks=[pytest.mark.server] * (case[0] == "postgresql"))
+        pytest.param(
+            *case,
+            id=" ".join(map(str, case)),
+            marks=[pytest.mark.server] * (case[0] == "postgresql") + [pytest.mark.night] * is_for_the_night(*case),
+        )
         for case in cases
     ]
 
 
-def by_turns(cases):
-    """Cases with temporary tables and without, by turns; at night each with both."""
-    cases = every([(*case, temporary) for turn, case in enumerate(cases) for temporary in (turn % 2 == 0, turn % 2 > 0)])
-    return [replace_marks(case, turn % 2) for turn, case in enumerate(cases)]
+def is_for_the_night(_, kind="", temporary=True, *__):
+    return str(kind) in NARROW or (temporary is False and str(kind) not in FAR)
 
 
-def replace_marks(case, at_night):
-    return pytest.param(*case.values, id=case.id, marks=[*case.marks, *[pytest.mark.night] * at_night])
+def with_and_without_tables(cases):
+    return every([(*case, temporary) for case in cases for temporary in (True, False)])

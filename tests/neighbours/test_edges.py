@@ -187,7 +187,7 @@ def test_an_own_recipe_is_said_to_be_the_persons_own_everywhere(tmp_path):
 
 
 NIGHT = pytest.mark.night
-MANY = [(300, 0.0), (1_000, 1e-6), pytest.param(1_000, 0.0, marks=NIGHT), pytest.param(10_000, 0.0, marks=NIGHT)]
+MANY = [(300, 0.0), (300, 1e-6), *(pytest.param(*case, marks=NIGHT) for case in [(1_000, 0), (10_000, 0), (1_000, 1e-6)])]
 
 
 @pytest.mark.parametrize(("n_categories", "delta"), MANY)

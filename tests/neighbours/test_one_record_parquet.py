@@ -326,18 +326,27 @@ def assert_folders_are_not_seen(found_by, folder_of, schema, tables_of_odd):
             found_by(folder_of(odd), schema).assert_like(before, len(odd))
 
 
-@pytest.mark.parametrize("name", OF_FOLDERS)
-@pytest.mark.parametrize("found_by", [*BY, "cluster"], indirect=True)
-def test_odd_folders_are_not_seen_together_or_alone(folder_of, found_by, name):
-    turn = [*OF_FOLDERS].index(name)
-    assert_folders_are_not_seen(found_by, folder_of, OF_FOLDERS[name], [NAMED, *([odd] for odd in NAMED[turn::3])])
+every_way = pytest.mark.parametrize("found_by", [*BY, "cluster"], indirect=True)
+every_role = pytest.mark.parametrize("schema", OF_FOLDERS.values(), ids=OF_FOLDERS)
+
+
+@every_way
+@every_role
+def test_odd_folders_are_not_seen_together(folder_of, found_by, schema):
+    assert_folders_are_not_seen(found_by, folder_of, schema, [NAMED, NAMED[:1]])
+
+
+@every_role
+@pytest.mark.parametrize("by", ["vault", "stream"])
+def test_an_odd_folder_is_not_seen(folder_of, by, schema):
+    assert_folders_are_not_seen(BY[by], folder_of, schema, [[odd] for odd in NAMED])
 
 
 @pytest.mark.night
-@pytest.mark.parametrize("name", OF_FOLDERS)
-@pytest.mark.parametrize("found_by", [*BY, "cluster"], indirect=True)
-def test_an_odd_folder_is_not_seen_in_any_role(folder_of, found_by, name):
-    assert_folders_are_not_seen(found_by, folder_of, OF_FOLDERS[name], [[odd] for odd in NAMED])
+@every_way
+@every_role
+def test_an_odd_folder_is_not_seen_in_any_way(folder_of, found_by, schema):
+    assert_folders_are_not_seen(found_by, folder_of, schema, [[odd] for odd in NAMED])
 
 
 @pytest.mark.parametrize("column", ["listed", "bucket", "beside", "mark"])

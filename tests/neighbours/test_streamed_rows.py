@@ -78,9 +78,8 @@ def small_parts(monkeypatch):
 @pytest.mark.parametrize(("name", "kind"), every([*CASES, *DATED]))
 def test_values_of_every_type_have_the_codes_of_memory(place, name, kind):
     found = place(name)
-    pairs = [found.engine.pair(kind, as_rows) for as_rows in (False, True)]
-    for as_rows, schema in schemas_of(kind):
-        (table, _), held = pairs[as_rows]
+    for as_rows, schema in enumerate(schemas_of(kind)):
+        (table, _), held = found.engine.pair(kind, as_rows)
         features, _ = found.joined(table, schema)
         columns = [to_objects([row[k] for row in held]) for k in range(len(held[0]))]
         codes = [encode(own, Domain.of(schema, Grid(bins=3))) for own in (read_columns(features, schema), columns)]
