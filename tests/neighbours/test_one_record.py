@@ -37,7 +37,7 @@ from tests.neighbours.one_record import (
 from tests.support.columns import objects
 from tests.support.crosses import pairwise
 
-from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.memory.vault import Vault
@@ -373,28 +373,6 @@ def test_a_row_of_another_type_does_not_change_the_type_of_others(odd):
     before = read_rows(rows, 0)
     assert np.sum(before.ordinary[0][-5:][:2]) == 2
     read_rows([*rows, np.array(odd)], 1).assert_like(before)
-
-
-EMPTY = {
-    "list": [],
-    "tuple": (),
-    "deque": deque(),
-    "numpy": np.array([]),
-    "numpy objects": np.empty((0, 2), dtype=object),
-    "pandas": pd.DataFrame({"f": pd.Series(dtype=float), "g": pd.Series(dtype=object)}),
-    "polars": pl.DataFrame(schema={"f": pl.Float64, "g": pl.String}),
-    "pyarrow": pa.table({"f": pa.array([], pa.float64()), "g": pa.array([], pa.string())}),
-}
-
-
-@pytest.mark.parametrize("X", EMPTY.values(), ids=EMPTY.keys())
-@pytest.mark.parametrize("y", [[], np.empty(0, dtype=object), deque()], ids=["list", "numpy", "deque"])
-def test_an_empty_table_gives_a_model(X, y):
-    features = {"f": Numeric(0, 4), "g": Categorical(["a", "b"])}
-    model = DPForestClassifier(Schema(features, Classes(["a", "b"])), max_depth=2).fit(X, y)
-    assert model.n_features_in_ == 2
-    assert set(model.predict([[1.0, "a"]])) <= {"a", "b"}
-    assert DPForestRegressor(Schema(features, Bounded(0, 1)), max_depth=2).fit(X, y).predict([[1.0, "a"]]).shape == (1,)
 
 
 @pytest.mark.parametrize("n_rows", [0, 1])

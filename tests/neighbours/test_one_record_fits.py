@@ -5,6 +5,7 @@ An odd value stands in a record that has it everywhere, and in one that has an o
 
 import logging
 import warnings
+from collections import deque
 
 import numpy as np
 import pandas as pd
@@ -53,8 +54,11 @@ def as_numpy(records):
     return np.stack(columns[:3], axis=1).reshape(len(records), 3), *columns[3:]
 
 
-def as_lists(records):
-    return [list(record[:3]) for record in records], *(column.tolist() for column in columns_of(records)[3:])
+def in_rows(kind):
+    return lambda records: (
+        kind(kind(record[:3]) for record in records),
+        *(kind(column.tolist()) for column in columns_of(records)[3:]),
+    )
 
 
 def as_pandas(records):
@@ -67,7 +71,7 @@ def as_polars(records):
     return pl.DataFrame(dict(zip(FEATURES, columns, strict=False))), *columns[3:]
 
 
-HOLDERS = {"numpy": as_numpy, "lists": as_lists, "pandas": as_pandas, "polars": as_polars}
+HOLDERS = {"numpy": as_numpy, "lists": in_rows(list), "pandas": as_pandas, "polars": as_polars}
 KINDS = {
     "pandas": (pd.DataFrame, pd.Series, ("Float64", "category", "Int64", "str", "float64", "Int64")),
     "polars": (pl.DataFrame, pl.Series, (pl.Float64, pl.Categorical, pl.Int64, pl.String, pl.Float64, pl.Int64)),
@@ -169,7 +173,7 @@ def test_odd_records_in_typed_columns_are_not_seen(observe, holder, task):
         assert_not_seen(observe, TYPED[holder], task, {name: [odd] for name, odd in TYPED_RECORDS.items()}, n_base)
 
 
-@pytest.mark.parametrize("holder", [as_numpy, as_pandas, as_polars])
+@pytest.mark.parametrize("holder", [*HOLDERS.values(), in_rows(tuple), in_rows(deque)])
 def test_an_empty_table_is_not_told_from_a_few_records(observe, holder):
     odd = {name: odd_records(value)[:1] for name, value in VALUES.items()}
     assert_not_seen(observe, holder, "classes", odd, 0)
