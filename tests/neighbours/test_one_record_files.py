@@ -254,7 +254,9 @@ def assert_not_seen(folder, way, odd):
 @pytest.mark.parametrize("way", WAYS)
 def test_odd_records_of_a_file_are_not_seen_together_or_alone(tmp_path, small_parts, way):
     assert_not_seen(tmp_path, way, [(place % N_ROWS, name) for place, name in enumerate(WAYS[way].values)])
-    for name in WAYS[way].values:
+    # By turns among the formats of text, of which the plain one has all.
+    first, step = ([*FORMATS].index(way) % 3, 3) if way in FORMATS and way != "plain" else (0, 1)
+    for name in [*WAYS[way].values][first::step]:
         with noted(name):
             assert_not_seen(tmp_path, way, [(0, name), (N_ROWS // 2, name)])
 
@@ -265,7 +267,8 @@ def test_odd_records_of_a_file_are_not_seen_together_or_alone(tmp_path, small_pa
 def test_an_odd_value_in_one_column_is_not_seen(tmp_path, small_parts, way, column):
     for name in WAYS[way].values:
         with noted(name):
-            assert_not_seen(tmp_path, way, [(N_ROWS // 2, name, [column])])
+            for place in (0, N_ROWS // 2):
+                assert_not_seen(tmp_path, way, [(place, name, [column])])
 
 
 SOME = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3)
