@@ -25,23 +25,25 @@ def counts(more=()):
     return Vault.seal(*table(more), SCHEMA).count_texts("town")._value
 
 
-@pytest.mark.parametrize("name", OBJECTS)
-def test_an_odd_value_adds_one_to_one_count_at_most(name):
-    before, after = counts(), counts([OBJECTS[name]])
+def test_an_odd_value_adds_one_to_one_count_at_most():
+    before = counts()
     assert before == {"a": 10, "b": 10, "1": 10}
-    moved = {text: after[text] - before.get(text, 0) for text in after}
-    assert before.keys() <= after.keys()
-    assert sorted(moved.values())[-2:-1] in ([0], [])
-    assert sum(moved.values()) in (0, 1)
+    for name, odd in OBJECTS.items():
+        after = counts([odd])
+        moved = {text: after[text] - before.get(text, 0) for text in after}
+        assert before.keys() <= after.keys(), name
+        assert sorted(moved.values())[-2:-1] in ([0], []), name
+        assert sum(moved.values()) in (0, 1), name
 
 
-@pytest.mark.parametrize("name", ["raises always", "text that raises", "text of one surrogate", "long text", "list"])
-def test_an_odd_value_changes_neither_whether_a_fit_ends_nor_what_it_says(name):
+def test_an_odd_value_changes_neither_whether_a_fit_ends_nor_what_it_says():
     def fit(more=()):
         return DPForestClassifier(SCHEMA, epsilon=8.0, delta=0.01, n_trees=1, max_depth=1).fit(*table(more))
 
-    assert outcome(fit) == outcome(lambda: fit([OBJECTS[name]]))
-    assert outcome(fit).error is None
+    before = outcome(fit)
+    assert before.error is None
+    for name in ("raises always", "text that raises", "text of one surrogate", "long text", "list"):
+        assert outcome(lambda name=name: fit([OBJECTS[name]])) == before, name
 
 
 @pytest.mark.slow

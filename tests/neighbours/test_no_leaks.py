@@ -1,16 +1,16 @@
 """Errors, warnings, logs, attributes and files hold public facts only, and do not tell neighbouring tables apart."""
 
 import copy
-import logging
 import pickle
 import struct
+import tempfile
 import traceback
-import warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.support.columns import objects
 
@@ -19,6 +19,7 @@ from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees
 from dpforest.records.memory.vault import Vault
+from dpforest.records.parquet import ParquetVault
 from dpforest.schema.domain import Domain, Grid
 
 pytestmark = pytest.mark.slow
@@ -31,33 +32,6 @@ FEATURES = {"age": Numeric(0, 100), "sex": Categorical(["m", "f"]), "kind": Cate
 CLASSES = Schema(FEATURES, Classes(["no", "yes"]), n_rows=100, one_row_per_person=True)
 BOUNDED = Schema(FEATURES, Bounded(0, 1), n_rows=100, one_row_per_person=True)
 NAN, INF = float("nan"), float("inf")
-
-# What one more person may bring: age, sex, kind, label (or target).
-ODD_RECORDS = {
-    "ordinary": (50.0, "m", 1, "yes"),
-    "unknown label": (50.0, "m", 1, SECRET_LABEL),
-    "missing label": (50.0, "m", 1, None),
-    "label of another type": (50.0, "m", 1, 5),
-    "unknown category": (50.0, SECRET_WORD, 77, "yes"),
-    "missing values": (None, None, None, "yes"),
-    "not a number": (NAN, NAN, NAN, "yes"),
-    "infinite": (INF, "m", 1, "yes"),
-    "infinite below": (-INF, "m", 1, "yes"),
-    "far outside": (SECRET_NUMBER, "m", 10**12, "yes"),
-    "number of 400 digits": (10**400, "m", 10**400, "yes"),
-    "number as text": ("51", "m", "1", "yes"),
-    "no number": (SECRET_WORD, "m", 1, "yes"),
-    "text of one surrogate": (50.0, "\ud800", 1, "\ud800"),
-    "category of another type": (50.0, 5, "m", "yes"),
-    "bytes": (b"50", b"m", b"1", b"yes"),
-    "complex": (np.complex128(1 + 1j), 1j, 1j, 1j),
-    "list": ([50.0], ["m"], [1], ["yes"]),
-    "tuple": ((50.0,), ("m",), (1,), ("yes",)),
-    "tuple that cannot be hashed": ((50.0, []), ("m", []), (1, []), ("yes", [])),
-    "dictionary": ({"a": 1}, {"a": 1}, {"a": 1}, {"a": 1}),
-    "array": (np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(2)),
-    "date": (pd.Timestamp("2020-01-01"),) * 4,
-}
 
 
 def base_records(n_rows=N_ROWS):
@@ -78,172 +52,20 @@ def as_pandas(records):
     return pd.DataFrame(dict(zip(FEATURES, columns, strict=True))), labels
 
 
-def as_pandas_categories(records):
-    frame, labels = as_pandas(records)
-    return frame.assign(sex=frame["sex"].astype("category")), labels.astype("category")
-
-
 def as_numpy(records):
     *columns, labels = columns_of(records)
     return np.stack(columns, axis=1), labels
 
 
-def as_lists(records):
-    return [list(record[:3]) for record in records], [record[3] for record in records]
-
-
-def as_polars(records):
-    *columns, labels = columns_of(records)
-    frame = {name: pl.Series(column.tolist(), dtype=pl.Object) for name, column in zip(FEATURES, columns, strict=True)}
-    return pl.DataFrame(frame), labels
-
-
-OBJECT_TABLES = {"pandas": as_pandas, "numpy": as_numpy, "lists": as_lists, "polars": as_polars}
-
-
-def typed_polars(records):
-    return pl.DataFrame(
-        {
-            "age": pl.Series([record[0] for record in records], dtype=pl.Float64),
-            "sex": pl.Series([record[1] for record in records], dtype=pl.Categorical),
-            "kind": pl.Series([record[2] for record in records], dtype=pl.Int64),
-        }
-    ), pl.Series([record[3] for record in records], dtype=pl.String)
-
-
-def typed_arrow(records):
-    return pa.table(
-        {
-            "age": pa.array([record[0] for record in records], pa.float64()),
-            "sex": pa.array([record[1] for record in records], pa.string()).dictionary_encode(),
-            "kind": pa.array([record[2] for record in records], pa.int64()),
-        }
-    ), pa.array([record[3] for record in records], pa.string())
-
-
-def typed_pandas(records):
-    return pd.DataFrame(
-        {
-            "age": pd.Series([record[0] for record in records], dtype="Float64"),
-            "sex": pd.Series([record[1] for record in records], dtype="category"),
-            "kind": pd.Series([record[2] for record in records], dtype="Int64"),
-        }
-    ), pd.Series([record[3] for record in records], dtype="str")
-
-
-TYPED_TABLES = {"pandas": typed_pandas, "polars": typed_polars, "pyarrow": typed_arrow}
-TYPED_RECORDS = {
-    name: ODD_RECORDS[name]
-    for name in (
-        "ordinary",
-        "unknown label",
-        "missing label",
-        "unknown category",
-        "missing values",
-        "infinite",
-        "far outside",
-    )
-}
-
-
-def observe(records, holder, caplog, capfd, *, schema=CLASSES, make=DPForestClassifier, targets=None, **parameters):
-    """All that someone who does not see the released values can see of a fit."""
-    X, y = holder(records)
-    model = make(schema, max_depth=2, **parameters)
-    caplog.clear()
-    error = ""
-    with caplog.at_level(logging.DEBUG), warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        try:
-            model.fit(X, y if targets is None else targets)
-        except Exception as caught:
-            error = f"{type(caught).__name__}: {caught}"
-    forest, ledger = getattr(model, "forest_", None), getattr(model, "ledger_", None)
-    return {
-        "error": error,
-        "warnings": [str(warning.message) for warning in warned],
-        # The compiler logs what it compiles on first use, whatever the table.
-        "logs": [record.getMessage() for record in caplog.records if not record.name.startswith("numba")],
-        "printed": capfd.readouterr(),
-        "attributes": sorted(name for name in dir(model) if not name.startswith("_")),
-        "charges": ledger and [tuple(entry.items()) for entry in ledger.entries()],
-        "shapes": forest and {name: value.shape for name, value in vars(forest).items() if hasattr(value, "shape")},
-        "statement": str(getattr(model, "privacy_", None)),
-    }
-
-
-def assert_quiet(seen):
-    assert seen["error"] == ""
-    assert seen["warnings"] == []
-    assert seen["logs"] == []
-    assert seen["printed"] == ("", "")
-    assert seen["charges"]
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
-@pytest.mark.parametrize("odd", ODD_RECORDS.values(), ids=ODD_RECORDS.keys())
-@pytest.mark.parametrize("holder", OBJECT_TABLES.values(), ids=OBJECT_TABLES.keys())
-def test_one_more_record_of_any_kind_is_not_seen(holder, odd, delta, caplog, capfd):
-    records = base_records()
-    without = observe(records, holder, caplog, capfd, delta=delta)
-    assert_quiet(without)
-    assert observe([*records, odd], holder, caplog, capfd, delta=delta) == without
-
-
-@pytest.mark.parametrize("odd", TYPED_RECORDS.values(), ids=TYPED_RECORDS.keys())
-@pytest.mark.parametrize("holder", TYPED_TABLES.values(), ids=TYPED_TABLES.keys())
-def test_one_more_record_in_typed_columns_is_not_seen(holder, odd, caplog, capfd):
-    records = base_records()
-    without = observe(records, holder, caplog, capfd)
-    assert_quiet(without)
-    assert observe([*records, odd], holder, caplog, capfd) == without
-
-
-@pytest.mark.parametrize("odd", ["zebra", 5, 2.5, b"q", (1, 2)], ids=repr)
-def test_one_more_category_of_pandas_is_not_seen(odd, caplog, capfd):
-    records = base_records()
-    without = observe(records, as_pandas_categories, caplog, capfd)
-    assert_quiet(without)
-    assert observe([*records, (50.0, odd, 1, odd)], as_pandas_categories, caplog, capfd) == without
-
-
-@pytest.mark.parametrize("odd", ODD_RECORDS.values(), ids=ODD_RECORDS.keys())
-@pytest.mark.parametrize("holder", [as_pandas, as_numpy, as_polars], ids=["pandas", "numpy", "polars"])
-def test_an_empty_table_is_not_told_from_one_record(holder, odd, caplog, capfd):
-    none = observe([], holder, caplog, capfd)
-    assert_quiet(none)
-    assert observe([odd], holder, caplog, capfd) == none
-
-
-@pytest.mark.parametrize("odd", TYPED_RECORDS.values(), ids=TYPED_RECORDS.keys())
-@pytest.mark.parametrize("holder", TYPED_TABLES.values(), ids=TYPED_TABLES.keys())
-def test_an_empty_typed_table_is_not_told_from_one_record(holder, odd, caplog, capfd):
-    none = observe([], holder, caplog, capfd)
-    assert_quiet(none)
-    assert observe([odd], holder, caplog, capfd) == none
-
-
-TARGETS = [
-    0.5, NAN, INF, -INF, SECRET_NUMBER, None, SECRET_WORD, "0.5", 10**400, [0.5], (0.5,), 1j, np.complex128(1j), b"x",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("odd", TARGETS, ids=lambda value: repr(value)[:20])
-@pytest.mark.parametrize(
-    "holder", [objects, list, lambda values: pd.Series(objects(values))], ids=["numpy", "list", "pandas"]
-)
-def test_one_more_target_of_any_kind_is_not_seen(holder, odd, caplog, capfd):
-    records, common = base_records(), {"schema": BOUNDED, "make": DPForestRegressor}
-    values = np.linspace(0, 1, N_ROWS).tolist()
-    without = observe(records, as_numpy, caplog, capfd, targets=holder(values), **common)
-    assert_quiet(without)
-    more = [*records, ODD_RECORDS["ordinary"]]
-    assert observe(more, as_numpy, caplog, capfd, targets=holder([*values, odd]), **common) == without
-
-
 def secret_table():
     rows = [*base_records(N_ROWS - 3)] + [(SECRET_NUMBER, SECRET_WORD, 77, SECRET_LABEL)] * 3
     return as_pandas(rows)
+
+
+def secret_file(folder):
+    X, y = secret_table()
+    pq.write_table(pa.Table.from_pandas(X.assign(target=y), preserve_index=False), folder / "t.parquet")
+    return folder / "t.parquet"
 
 
 def hides_secrets(text):
@@ -268,47 +90,46 @@ def test_the_search_for_secrets_finds_them():
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
-@pytest.mark.parametrize("task", ["classes", "bounded"])
+@pytest.mark.parametrize("task", ["classes", "bounded", "file"])
 def test_a_fitted_model_holds_no_value_of_the_table(task, delta, tmp_path):
     X, y = secret_table()
-    if task == "classes":
-        model = DPForestClassifier(Schema(FEATURES, Classes(["no", "yes"])), delta=delta).fit(X, y)
-    else:
+    if task == "bounded":
         model = DPForestRegressor(Schema(FEATURES, Bounded(0, 1)), delta=delta).fit(X, X["age"])
+    else:
+        given = (secret_file(tmp_path),) if task == "file" else (X, y)
+        model = DPForestClassifier(Schema(FEATURES, Classes(["no", "yes"])), delta=delta).fit(*given)
     # Noisy counts may by chance read 137, so texts with counts are searched for values alone.
-    shown = [repr(model), str(model), model._repr_html_(), repr(model.ledger_), model.ledger_.to_json()]
-    shown += [str(model.privacy_), repr(model.privacy_.to_dict()), repr(model.forest_), repr(model.schema_)]
-    shown += [repr(vars(model))]
-    shown += [repr(model.forest_.rules()), repr(vars(model.forest_)), repr(model.forest_.domain)]
-    for text in shown:
-        assert hides_secret_bytes(text.encode())
-    assert hides_secret_bytes(pickle.dumps(model))
+    shown = [model, model.ledger_, model.forest_, model.schema_, model.privacy_, model.privacy_.to_dict(), vars(model)]
+    shown += [model.forest_.rules(), vars(model.forest_), model.forest_.domain]
+    texts = [*map(repr, shown), *map(str, shown), model._repr_html_(), model.ledger_.to_json()]
     model.save(tmp_path / "m.dpf")
-    assert hides_secret_bytes((tmp_path / "m.dpf").read_bytes())
+    for content in (*(text.encode() for text in texts), pickle.dumps(model), (tmp_path / "m.dpf").read_bytes()):
+        assert hides_secret_bytes(content)
+        assert b"t.parquet" not in content
 
 
 @pytest.fixture
-def inside():
-    """The vault, its counter and a sealed count, as the engine holds them."""
+def inside(tmp_path):
+    """The vaults, their counter and sealed counts, as the engine holds them."""
     vault = Vault.seal(*secret_table(), CLASSES)
     counter = vault.encode(Domain.of(CLASSES, Grid()))
     counter.deal(AllTrees(1), Entropy())
-    return {"vault": vault, "counter": counter, "count": vault.count(), "nodes": counter.count_nodes(0, 1)}
+    of_a_file = ParquetVault.seal(secret_file(tmp_path), CLASSES)
+    return [vault, of_a_file, counter, vault.count(), of_a_file.count(), counter.count_nodes(0, 1)]
 
 
-@pytest.mark.parametrize("name", ["vault", "counter", "count", "nodes"])
-def test_what_holds_rows_prints_none_of_them(inside, name):
-    thing = inside[name]
-    public = {key: value for key, value in getattr(thing, "__dict__", {}).items() if not key.startswith("_")}
-    for text in (repr(thing), str(thing), f"{thing}", repr([thing]), repr(public)):
-        assert hides_secrets(text)
+def test_what_holds_rows_prints_none_of_them(inside):
+    for thing in inside:
+        public = {key: value for key, value in getattr(thing, "__dict__", {}).items() if not key.startswith("_")}
+        for text in (repr(thing), str(thing), f"{thing}", repr([thing]), repr(public)):
+            assert hides_secrets(text)
 
 
-@pytest.mark.parametrize("name", ["vault", "counter", "count", "nodes"])
-@pytest.mark.parametrize("copier", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_what_holds_rows_cannot_be_copied_or_saved(inside, name, copier):
-    with pytest.raises(TypeError, match=r"cannot be copied|has not been released"):
-        copier(inside[name])
+def test_what_holds_rows_cannot_be_copied_or_saved(inside):
+    for thing in inside:
+        for copier in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match=r"cannot be copied|has not been released"):
+                copier(thing)
 
 
 def frame_with(**columns):
@@ -394,6 +215,20 @@ MISTAKES = {
 }
 
 
+def file_of_dictionaries(rows):
+    """A fit on a file in which a number is a word of a list."""
+    columns = {"age": pa.array(rows[:, 0]).dictionary_encode(), "sex": ["m"] * len(rows), "kind": [1] * len(rows)}
+    with tempfile.TemporaryDirectory() as folder:
+        pq.write_table(pa.table(columns | {"target": ["no"] * len(rows)}), f"{folder}/t.parquet")
+        try:
+            DPForestClassifier(CLASSES).fit(f"{folder}/t.parquet")
+        except TableError as error:
+            raise TableError(str(error).replace(folder, "")) from None
+
+
+MISTAKES["a file of dictionaries"] = file_of_dictionaries
+
+
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES.keys())
 def test_the_same_mistake_gives_the_same_words_whatever_the_rows(mistake):
     words = set()
@@ -406,7 +241,7 @@ def test_the_same_mistake_gives_the_same_words_whatever_the_rows(mistake):
 
 def test_progress_says_the_same_for_neighbouring_tables():
     told = set()
-    for records in (base_records(), [*base_records(), ODD_RECORDS["unknown category"]], base_records(1), []):
+    for records in (base_records(), [*base_records(), (50.0, SECRET_WORD, 77, "yes")], base_records(1), []):
         steps = []
         DPForestClassifier(CLASSES, max_depth=2).fit(*as_numpy(records), progress=steps.append)
         told.add(tuple(steps))

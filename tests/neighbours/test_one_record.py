@@ -21,10 +21,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.neighbours.odd_values import INF, NAN, OBJECTS, PLAIN, SECRET, signalling
-from tests.neighbours.one_record import assert_others_are_read_as_before, outcome, root_counts
+from tests.neighbours.one_record import (
+    FINE,
+    MARK,
+    MARKS,
+    ODD,
+    ORDINARY,
+    assert_others_are_read_as_before,
+    noted,
+    placed,
+    read,
+    root_counts,
+    together_and_alone,
+)
 from tests.support.columns import objects
+from tests.support.crosses import pairwise
 
-from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.memory.vault import Vault
@@ -211,61 +224,79 @@ def table_of(column):
     return pd.DataFrame({"f": column})
 
 
-def sealed_features(column, feature):
-    n_rows = len(column)
-    return Vault.seal(table_of(column), ["a"] * n_rows, Schema({"f": feature}, Classes(["a", "b"])))
+def of_feature(feature):
+    schema = Schema({"f": feature}, MARKS)
+    return lambda column, marks: Vault.seal(table_of(column), marks, schema)
 
 
-def sealed_target(column, target):
-    return Vault.seal([[0]] * len(column), column, Schema({"f": Numeric(0, 1)}, target))
+def of_target(target):
+    schema = Schema(MARK, target)
+    return lambda column, marks: Vault.seal([[mark] for mark in marks], column, schema)
 
 
-def sealed_groups(column):
-    n_rows = len(column)
-    people = People(2 * N_ROWS, Entropy(0))  # all rows of a person, so that coins decide nothing
-    schema = Schema({"f": Numeric(0, 1)}, Classes(["a", "b"]))
-    return Vault.seal([[0]] * n_rows, ["a"] * n_rows, schema, groups=column, people=people)
+def of_groups(column, marks):
+    people = People(1000, Entropy(0))  # all rows of a person, so that coins decide nothing
+    return Vault.seal([[0]] * len(marks), marks, OF_GROUPS, groups=column, people=people)
 
 
+OF_GROUPS = Schema({"f": Numeric(0, 1)}, MARKS)
 LISTED = {"text": ["a", "b"], "numbers": [1, 2], "both": ["a", 1, None, b"b"]}
-ROLES = {"numeric": partial(sealed_features, feature=Numeric(0, 4)), "bounded": partial(sealed_target, target=Bounded(0, 4))}
-ROLES |= {f"categories, {name}": partial(sealed_features, feature=Categorical(v)) for name, v in LISTED.items()}
-ROLES |= {f"classes, {name}": partial(sealed_target, target=Classes(v)) for name, v in LISTED.items()}
-ROLES |= {"dates": partial(sealed_features, feature=Date()), "times": partial(sealed_features, feature=Date(time=True))}
-ROLES |= {"buckets": partial(sealed_features, feature=Categorical()), "groups": sealed_groups}
+ROLES = {"numeric": of_feature(Numeric(0, 4)), "bounded": of_target(Bounded(0, 4))}
+ROLES |= {f"categories, {name}": of_feature(Categorical(listed)) for name, listed in LISTED.items()}
+ROLES |= {f"classes, {name}": of_target(Classes(listed)) for name, listed in LISTED.items()}
+ROLES |= {"dates": of_feature(Date()), "times": of_feature(Date(time=True))}
+ROLES |= {"buckets": of_feature(Categorical()), "groups": of_groups}
+every_role = pytest.mark.parametrize("role", ROLES)
 
 
-def assert_not_seen(seal, column, more):
-    """The odd record of ``more`` changes neither how a reading ends nor what it says, nor the codes of others."""
-    with np.errstate(all="raise"):  # whoever wants to hear of every overflow must not hear of one record's
-        without, with_record = (outcome(partial(lambda each: root_counts(seal(each)), each)) for each in (column, more))
-    assert with_record == without
-    assert SECRET not in str(with_record.error)
-    if without.error is None:
-        assert_others_are_read_as_before(seal(more), seal(column))
-    else:
-        assert without.error.startswith("TableError: ")
+def assert_not_seen(role, make, base, tables):
+    """Odd values that are put among those of a column change neither how a reading ends nor the codes of others."""
+    before = read(lambda: ROLES[role](make(base), [ORDINARY] * len(base)))
+    assert (before.outcome.error or "TableError: ").startswith("TableError: ")
+    for odd in tables:
+        values, marks = placed(base, odd), placed([ORDINARY] * len(base), [(place, ODD) for place, _ in odd])
+        after = read(lambda values=values, marks=marks: ROLES[role](make(values), marks))
+        assert SECRET not in str(after.outcome.error)
+        after.assert_like(before, len(odd))
 
 
-@pytest.mark.parametrize("role", ROLES.values(), ids=ROLES.keys())
-@pytest.mark.parametrize("held", HELD.values(), ids=HELD.keys())
-def test_one_record_in_a_typed_column_is_not_seen(held, role):
-    column = held.make(held.base)
-    for odd in held.odd:
-        assert_not_seen(role, column, held.make([*held.base, odd]))
-        assert_not_seen(role, column, held.make([odd, *held.base]))
+@every_role
+def test_odd_records_in_a_typed_column_are_not_seen(role):
+    for name, held in HELD.items():
+        with noted(name):
+            assert_not_seen(role, held.make, held.base, together_and_alone(held.odd, N_ROWS))
 
 
-@pytest.mark.parametrize("role", ROLES.values(), ids=ROLES.keys())
-@pytest.mark.parametrize("holder", UNTYPED.values(), ids=UNTYPED.keys())
-@pytest.mark.parametrize("base", [TEXT, NUMBERS, DATES], ids=["text", "numbers", "dates"])
-def test_one_record_in_a_column_without_a_type_is_not_seen(base, holder, role):
-    column = holder(base)
-    for name, odd in OBJECTS.items():
-        if holder is as_polars_objects and name in NOT_IN_POLARS:
-            continue
-        assert_not_seen(role, column, holder([*base, odd]))
-        assert_not_seen(role, column, holder([odd, *base]))
+BASES = {"text": TEXT, "numbers": NUMBERS, "dates": DATES}
+
+
+def objects_in(holder):
+    return [odd for name, odd in OBJECTS.items() if holder != "polars objects" or name not in NOT_IN_POLARS]
+
+
+@every_role
+def test_odd_records_in_a_column_without_a_type_are_not_seen(role):
+    for holder, base, own in pairwise([*UNTYPED], [*BASES], [*ROLES]):
+        if own == role:
+            with noted(f"{holder} of {base}"):
+                assert_not_seen(role, UNTYPED[holder], BASES[base], together_and_alone(objects_in(holder), N_ROWS))
+
+
+@pytest.mark.night
+@every_role
+def test_an_odd_record_in_a_typed_column_is_not_seen_first_or_last(role):
+    for name, held in HELD.items():
+        with noted(name):
+            assert_not_seen(role, held.make, held.base, [[(place, odd)] for odd in held.odd for place in (0, N_ROWS)])
+
+
+@pytest.mark.night
+@every_role
+@pytest.mark.parametrize("holder", UNTYPED)
+@pytest.mark.parametrize("base", BASES)
+def test_an_odd_record_in_any_column_without_a_type_is_not_seen_first_or_last(base, holder, role):
+    alone = [[(place, odd)] for odd in objects_in(holder) for place in (0, N_ROWS)]
+    assert_not_seen(role, UNTYPED[holder], BASES[base], alone)
 
 
 # Values, and how many of them are listed, within bounds, or ids.
@@ -282,13 +313,13 @@ READABLE = {
 
 
 @pytest.mark.parametrize("role", READABLE)
-@pytest.mark.parametrize("holder", UNTYPED.values(), ids=UNTYPED.keys())
-def test_the_others_are_read_at_all(holder, role):
+def test_the_others_are_read_at_all(role):
     # Else nothing could change, and the tests above would say nothing.
     values, n_readable = READABLE[role]
-    counts, domain = root_counts(ROLES[role](holder(values)))
-    numbers = role in ("numeric", "dates", "times")
-    assert (counts[: domain.n_codes[0] - 1] if numbers else counts).sum() == n_readable
+    for holder in UNTYPED.values():
+        counts, domain = root_counts(ROLES[role](holder(values), [ORDINARY] * N_ROWS))
+        numbers = role in ("numeric", "dates", "times")
+        assert (counts[: domain.n_codes[0] - 1] if numbers else counts[: domain.n_codes[0]]).sum() == n_readable
 
 
 ANY_VALUE = st.recursive(
@@ -299,90 +330,49 @@ ANY_VALUE = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     others=st.lists(ANY_VALUE, max_size=6),
-    odd=ANY_VALUE,
+    odd=st.lists(st.tuples(st.integers(0, 6), ANY_VALUE), min_size=1, max_size=3),
     holder=st.sampled_from(list(UNTYPED.values())),
-    role=st.sampled_from(list(ROLES.values())),
+    role=st.sampled_from(list(ROLES)),
 )
-def test_no_record_is_seen_beside_any_others(others, odd, holder, role):
-    assert_not_seen(role, holder(others), holder([*others, odd]))
-
-
-def rows_of(holder, row_holder):
-    return lambda records: holder(row_holder(record) for record in records)
+def test_no_records_are_seen_beside_any_others(others, odd, holder, role):
+    assert_not_seen(role, holder, others, [odd])
 
 
 ROWS = {
-    "lists": rows_of(list, list),
-    "tuples": rows_of(tuple, tuple),
-    "deques": rows_of(deque, deque),
-    "arrays": rows_of(list, objects),
-    "series": rows_of(list, lambda row: pd.Series(objects(row), dtype=object)),
+    "lists": list,
+    "tuples": tuple,
+    "deques": deque,
+    "arrays": objects,
+    "series": lambda row: pd.Series(objects(row), dtype=object),
 }
-ROW_SCHEMA = Schema({"f": Numeric(0, 4), "g": Categorical([1, 2, "a"])}, Classes(["a", "b"]))
+ROW_SCHEMA = Schema({"f": Numeric(0, 4), "g": Categorical([1, 2, "a"])}, MARKS)
 
 
-def sealed_rows(rows):
-    return Vault.seal(rows, deque("a" * len(rows)), ROW_SCHEMA)
+def read_rows(rows, n_odd):
+    """The reading of rows of which the last ones are odd, as a list or whatever holds them."""
+    return read(lambda: Vault.seal(rows, [ORDINARY] * (len(rows) - n_odd) + [ODD] * n_odd, ROW_SCHEMA))
 
 
-@pytest.mark.parametrize("holder", ROWS.values(), ids=ROWS.keys())
-def test_one_row_of_a_list_of_rows_is_not_seen(holder):
-    rows = [(1.0, 2), (2.5, 1), (0.5, 1)]
-    for odd in OBJECTS.values():
-        assert_not_seen(sealed_rows, holder(rows), holder([*rows, (odd, "a")]))
-        assert_not_seen(sealed_rows, holder(rows), holder([(1.0, odd), *rows]))
+@pytest.mark.parametrize("holder", ROWS.values(), ids=ROWS)
+def test_odd_rows_of_a_list_of_rows_are_not_seen(holder):
+    rows = [holder(row) for row in ((1.0, 2), (2.5, 1), (0.5, 1))]
+    before = read_rows(deque(rows), 0)
+    assert before.outcome == FINE
+    odd = [holder(row) for value in OBJECTS.values() for row in ((value, "a"), (1.0, value), (value, value))]
+    for row in odd:
+        read_rows(deque([*rows, row]), 1).assert_like(before)
+    read_rows(deque([*rows, *odd]), len(odd)).assert_like(before, len(odd))
 
 
 @pytest.mark.parametrize("odd", [["x", "a"], [b"1", b"\xff"], [1j, 2], [True, False], ["NaT", "NaT"]], ids=str)
 def test_a_row_of_another_type_does_not_change_the_type_of_others(odd):
     rows = [np.array([1.0, 2.0]), np.array([2, 1])]
-    counts, domain = root_counts(sealed_rows(rows))
-    assert counts[domain.offsets[1] :][:2].sum() == 2
-    assert_not_seen(sealed_rows, rows, [*rows, np.array(odd)])
-
-
-EXTREME = [name for name in OBJECTS if name.startswith(("raises", "equal", "has", "number of", "long double", "bytes that"))]
-
-
-@pytest.mark.parametrize("name", EXTREME)
-def test_one_extreme_record_in_a_whole_fit_is_not_seen(name):
-    """With every role at once: features, target and ids."""
-    odd, schema = OBJECTS[name], Schema({"f": Numeric(0, 4), "g": Categorical(["a", "b"])}, Classes(["a", "b"]))
-
-    def fit(n_odd):
-        X = [[number, text] for number, text in zip(NUMBERS, TEXT, strict=True)] + [[odd, odd]] * n_odd
-        y, ids = deque([*TEXT, *[odd] * n_odd]), deque([*range(N_ROWS), *[odd] * n_odd])
-        model = DPForestClassifier(schema, max_depth=2, max_rows_per_person=1).fit(X, y, groups=ids)
-        model.predict(X)
-
-    found = outcome(partial(fit, 1))
-    assert found == outcome(partial(fit, 0))
-    assert (found.error, found.warnings) == (None, ())
-
-
-EMPTY = {
-    "list": [],
-    "tuple": (),
-    "deque": deque(),
-    "numpy": np.array([]),
-    "numpy objects": np.empty((0, 2), dtype=object),
-    "pandas": pd.DataFrame({"f": pd.Series(dtype=float), "g": pd.Series(dtype=object)}),
-    "polars": pl.DataFrame(schema={"f": pl.Float64, "g": pl.String}),
-    "pyarrow": pa.table({"f": pa.array([], pa.float64()), "g": pa.array([], pa.string())}),
-}
-
-
-@pytest.mark.parametrize("X", EMPTY.values(), ids=EMPTY.keys())
-@pytest.mark.parametrize("y", [[], np.empty(0, dtype=object), deque()], ids=["list", "numpy", "deque"])
-def test_an_empty_table_gives_a_model(X, y):
-    features = {"f": Numeric(0, 4), "g": Categorical(["a", "b"])}
-    model = DPForestClassifier(Schema(features, Classes(["a", "b"])), max_depth=2).fit(X, y)
-    assert model.n_features_in_ == 2
-    assert set(model.predict([[1.0, "a"]])) <= {"a", "b"}
-    assert DPForestRegressor(Schema(features, Bounded(0, 1)), max_depth=2).fit(X, y).predict([[1.0, "a"]]).shape == (1,)
+    before = read_rows(rows, 0)
+    assert np.sum(before.ordinary[0][-5:][:2]) == 2
+    read_rows([*rows, np.array(odd)], 1).assert_like(before)
 
 
 @pytest.mark.parametrize("n_rows", [0, 1])
@@ -403,7 +393,7 @@ def test_a_column_of_categories_without_any_value_is_not_refused():
 
 def test_what_is_nested_deeply_does_not_end_the_process():
     deep = ()
-    for _ in range(10**6):
+    for _ in range(200_000):
         deep = (deep,)
     schema = Schema({"f": Categorical(["a", "b"])}, Classes(["a", "b"]))
     more, fewer = (Vault.seal([["a"], ["b"], *([[deep]] * n)], ["a", "b", *(["a"] * n)], schema) for n in (1, 0))
@@ -423,4 +413,4 @@ def test_whoever_stops_a_fit_while_values_are_read_is_heard(interrupt):
             raise interrupt
 
     with pytest.raises(interrupt):
-        root_counts(sealed_features([Slow(), "a"], Categorical(["a", "b"])))
+        root_counts(ROLES["categories, text"]([Slow(), "a"], [ORDINARY] * 2))

@@ -1,318 +1,443 @@
-"""One record of a file, whatever stands in it, decides neither whether a fit succeeds nor how others are read."""
+"""Records of a file, whatever stands in them, decide neither whether a fit succeeds nor how others are read.
 
+An odd record has one value in every column at once: each column still sees that value alone. All odd values stand together
+in one table, each alone in another, and a few at drawn places and columns in the rest.
+"""
+
+import datetime as dt
 import gzip
-from decimal import Decimal
-from functools import partial
+import json
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
 
-import dask.dataframe as dd
 import numpy as np
+import openpyxl
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pyreadstat
 import pytest
-from dask import delayed
-from distributed import Client, LocalCluster
-from tests.neighbours.one_record import Outcome, assert_others_are_read_as_before, outcome, root_counts
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.neighbours.file_schemas import SCHEMAS, assert_like, readings, seal
+from tests.neighbours.one_record import FEW, FINE, ODD, ORDINARY, noted, outcome, placed, read, root_counts, some_of
+from typer.testing import CliRunner
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
+from dpforest.cli.main import commands
 from dpforest.errors import TableError
-from dpforest.mechanisms import Entropy
 from dpforest.records import tables
-from dpforest.records.dask.vault import DaskVault
-from dpforest.records.files import delimited
-from dpforest.records.memory.vault import Vault
-from dpforest.records.parquet import ParquetVault
-from dpforest.records.people import People, person_indices, read_ids
+from dpforest.records.files import delimited, json_lines, statistics, workbook
 from dpforest.records.reader import Asked, joined
+from dpforest.schema import Format
 
 pytestmark = pytest.mark.slow
 
-N_ROWS = 12
-FINE = Outcome(None, ())
-FEATURES = {"x": Numeric(0, 3), "c": Categorical(["a", "b"]), "k": Categorical([1, 2])}
-SCHEMAS = {
-    "classes": Schema(FEATURES, Classes(["no", "yes"])),
-    "numbered classes": Schema(FEATURES, Classes([0, 1], other=0)),
-    "bounded": Schema(FEATURES, Bounded(0, 2)),
-    "buckets": Schema(FEATURES | {"c": Categorical(), "k": Categorical()}, Classes(["no", "yes"])),
-}
-WHOLE = [1, 2, 0, 1] * 3
-WORDS = ["a", "b", "no", "yes"] * 3
-PLAIN = {
-    "x": pa.array(WHOLE, pa.int64()),
-    "c": pa.array(["a", "b", "z", None] * 3),
-    "k": pa.array(WHOLE, pa.int64()),
-    "id": pa.array(range(20, 20 + N_ROWS), pa.int64()),
-}
-TARGETS = {
-    "classes": pa.array(WORDS),
-    "numbered classes": pa.array(WHOLE, pa.int64()),
-    "bounded": pa.array(WHOLE, pa.int64()),
-    "buckets": pa.array(WORDS),
-}
-
-NO_TEXT = b"\xff\xfe secret"  # in UTF-8
-EDGES = {
-    **{kind: [np.iinfo(kind.to_pandas_dtype()).min, np.iinfo(kind.to_pandas_dtype()).max, None] for kind in (
-        pa.int8(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64(),
-    )},
-    **{kind: [np.nan, np.inf, -np.inf, 0.5, -0.0, None] for kind in (pa.float16(), pa.float32(), pa.float64())},
-    pa.bool_(): [True, None],
-    pa.decimal128(38, 2): [Decimal(10**35), Decimal("-0.01"), None],
-    pa.decimal256(76, 40): [Decimal(10**35), Decimal(1).scaleb(-40), None],
-    pa.null(): [None],
-}  # fmt: skip
-EDGES[pa.float64()] += [5e-324, 1.7e308]
-NUMBERS = [(kind, value) for kind, values in EDGES.items() for value in values]
-TEXTS = [
-    (kind, value)
-    for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()), pa.null())
-    for value in ((None,) if kind == pa.null() else (NO_TEXT, b"", b"\0", b"w" * 300_000, "\ufffd".encode(), None))
-]
-ROLES = {
-    "numeric feature": ("classes", "x", NUMBERS),
-    "categories that are numbers": ("classes", "k", NUMBERS),
-    "categories": ("classes", "c", TEXTS),
-    "numbers in buckets": ("buckets", "k", NUMBERS),
-    "text in buckets": ("buckets", "c", TEXTS),
-    "classes": ("classes", "target", TEXTS),
-    "classes that are numbers": ("numbered classes", "target", NUMBERS),
-    "bounded target": ("bounded", "target", NUMBERS),
-    "ids that are numbers": ("classes", "id", [case for case in NUMBERS if case[0] != pa.bool_()]),
-    "ids": ("classes", "id", TEXTS),
-}
-CASES = [
-    pytest.param(schema, column, kind, value, id=f"{role}-{kind}-{str(value)[:12]}")
-    for role, (schema, column, values) in ROLES.items()
-    for kind, value in values
-]
-every_case = pytest.mark.parametrize(("schema", "column", "kind", "value"), CASES)
+NAMES = ["x", "c", "k", "day", "id", "note", "target", "mark"]
+# Numbers as people write them; whether others in a part of the file are numbers must not matter.
+WRITTEN = ["3", " 4.5 ", "1e1", "+7", "-0", "0x10", "nan", "NaN", "inf", "-Infinity", "1e400", "4.9e-324", "0.1",
+           "99.99999999999999", ".5", "5.", "1_0", "", "none", None, "00012", "33.333333333333336", "1E+2", "1d1",
+           "33,3", "nan(1)"]  # fmt: skip
+N_ROWS = 2 * len(WRITTEN)
 
 
-def array_of(values, kind):
-    """Values of a type, where text may be any bytes: Arrow does not look at these when it reads a file."""
-    if pa.types.is_dictionary(kind):
-        return array_of(values, kind.value_type).dictionary_encode()
-    raw = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}.get(kind)
-    if raw is None:
-        return pa.array(values, kind)
-    encoded = [value.encode() if isinstance(value, str) else value for value in values]
-    return pa.array(encoded, raw).cast(kind, safe=False) if raw == pa.binary_view() else pa.array(encoded, raw).view(kind)
-
-
-def usual_values(column, kind):
-    """What stands in the other rows of a column of some type."""
-    if kind == pa.null():
-        return [None] * N_ROWS
-    if kind in EDGES:
-        return [place + 20 for place in range(N_ROWS)] if column == "id" else [number % 2 for number in WHOLE]
-    return [f"p{place}" for place in range(N_ROWS)] if column == "id" else WORDS
-
-
-def tables_of(schema, column, kind, value):
-    """Tables without and with one more record, ordinary but for what stands in one column."""
-    plain = PLAIN | {"target": TARGETS[schema]}
-    values = [bool(v) for v in usual_values(column, kind)] if kind == pa.bool_() else usual_values(column, kind)
-    last = {name: array.slice(1, 1) for name, array in plain.items()} | {"id": pa.array([99], pa.int64())}
-    less = pa.table(plain | {column: array_of(values, kind)})
-    more = pa.table({name: pa.concat_arrays([array, last[name]]) for name, array in plain.items()})
-    place = more.column_names.index(column)
-    return less, more.set_column(place, column, array_of([*values, value], kind))
-
-
-def in_file(folder, table):
-    folder.mkdir()
-    pq.write_table(table, folder / "1.parquet", row_group_size=5)
-    return folder / "1.parquet"
-
-
-def in_folder(folder, table, schema):
-    """Beside another file, of other types, that is read first."""
-    in_file(folder, table)
-    pq.write_table(pa.table(PLAIN | {"target": TARGETS[schema]}), folder / "0.parquet")
-    return folder
-
-
-def seal(path, schema, column):
-    if column == "id":
-        return ParquetVault.seal(path, SCHEMAS[schema], 1, "id", People(2, Entropy(0)))
-    return ParquetVault.seal(path, SCHEMAS[schema])
-
-
-def check(with_record, without):
-    """Two calls that seal a source: both end well and say nothing, and other records have the same codes."""
-    assert outcome(lambda: root_counts(with_record())) == outcome(lambda: root_counts(without())) == FINE
-    assert_others_are_read_as_before(with_record(), without())
-
-
-@every_case
-def test_a_parquet_file(tmp_path, schema, column, kind, value):
-    without, more = tables_of(schema, column, kind, value)
-    paths = [in_file(tmp_path / "more", more), in_file(tmp_path / "less", without)]
-    check(*(partial(seal, path, schema, column) for path in paths))
-
-
-@every_case
-def test_a_parquet_folder_whose_files_differ_in_type(tmp_path, schema, column, kind, value):
-    without, more = tables_of(schema, column, kind, value)
-    paths = [in_folder(tmp_path / "more", more, schema), in_folder(tmp_path / "less", without, schema)]
-    check(*(partial(seal, path, schema, column) for path in paths))
-
-
-@pytest.mark.parametrize(("schema", "column", "kind", "value"), [case for case in CASES if "id" not in case.values[1]])
-def test_a_folder_is_read_as_each_of_its_files_alone(tmp_path, schema, column, kind, value):
-    _, more = tables_of(schema, column, kind, value)
-    folder = in_folder(tmp_path / "f", more, schema)
-    counts = [root_counts(seal(path, schema, column))[0] for path in (folder, folder / "0.parquet", folder / "1.parquet")]
-    np.testing.assert_array_equal(counts[0], counts[1] + counts[2])
-    parts = list(tables.open_reader(folder).parts(Asked(SCHEMAS[schema], with_target=True)))
-    assert sum(root_counts(Vault.seal(X, y, SCHEMAS[schema]))[0] for X, y, _ in parts).tolist() == counts[0].tolist()
-
-
-def test_a_person_is_one_in_files_of_different_types():
-    columns = [pa.array([1, 2], pa.int64()), pa.array([1.0, 2.5]), pa.array(["1", None]), pa.array([True]), pa.nulls(1)]
-    assert person_indices(*(read_ids(pa.chunked_array([column])) for column in columns)).tolist() == [
-        0,
-        1,
-        0,
-        2,
-        3,
-        -1,
-        0,
-        -1,
+def records(numbers, words, targets, day):
+    """Ordinary records; numbers are first plain ones, so that some parts hold nothing else."""
+    return [
+        [([*[1, 2] * 13, *numbers] * 2)[row], words[row % 4], row % 3, day, f"p{row}", "note", targets[row % 4], ORDINARY]
+        for row in range(N_ROWS)
     ]
 
 
-@pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
+@dataclass(frozen=True)
+class Way:
+    """A format of files: how it is written, its ordinary records and odd values, and where these may stand."""
+
+    write: Callable[[Path, list[Any]], None]
+    ending: str
+    rows: list[list[Any]]
+    values: dict[str, Any]
+    format: Format | None = None
+    schemas: tuple[str, ...] = tuple(SCHEMAS)
+    fits: Callable[[str, Any], bool] = field(default=lambda name, value: True)
+
+    def odd(self, value, columns=NAMES):
+        """A record that is marked and has a value in some columns; what is a whole line stays one."""
+        if isinstance(value, Line):
+            return value
+        fitting = {name for name in columns if name != "mark" and self.fits(name, value)}
+        plain = {**dict(zip(NAMES, self.rows[0], strict=True)), "id": "other", "mark": ODD}
+        return [value if name in fitting else plain[name] for name in NAMES]
+
+    def read(self, folder, rows):
+        path = folder / f"t{self.ending}"
+        self.write(path, rows)
+        return readings(partial(seal, path, format=self.format), self.schemas)
 
 
-# Workers read a piece as above; a few cases show that what they read is that.
-@pytest.mark.parametrize(
-    ("schema", "column", "kind", "value"),
-    [("classes", "x", pa.float64(), 0.5), ("classes", "x", pa.float64(), None), ("bounded", "target", pa.float64(), np.nan),
-     ("numbered classes", "target", pa.uint64(), 2**64 - 1), ("classes", "k", pa.decimal256(76, 40), Decimal(10**35)),
-     ("classes", "c", pa.string(), NO_TEXT), ("classes", "target", pa.large_string(), NO_TEXT),
-     ("buckets", "c", pa.string(), NO_TEXT), ("buckets", "k", pa.float64(), 0.5)],
-)  # fmt: skip
-def test_a_folder_on_a_cluster(tmp_path, client, schema, column, kind, value):
-    without, more = tables_of(schema, column, kind, value)
-    paths = [in_folder(tmp_path / "more", more, schema), in_folder(tmp_path / "less", without, schema)]
-    check(*(partial(DaskVault.seal, path, SCHEMAS[schema], client) for path in paths))
+class Line(bytes):
+    """A line of a file that is no record as others are."""
 
 
-NO_TEXT_IN_PANDAS = pd.array(array_of([NO_TEXT], pa.large_string()), dtype=pd.ArrowDtype(pa.large_string()))
-FRAMES = {
-    "a fraction among whole numbers": ("x", [0.5]),
-    "a missing number": ("x", [np.nan]),
-    "no number": ("x", pd.array(["secret"], dtype=object)),
-    "a moment": ("x", pd.array([pd.Timestamp.max])),
-    "a moment of another age": ("x", pd.array([10**15], dtype=pd.ArrowDtype(pa.int64())).astype("timestamp[s][pyarrow]")),
-    "no text": ("c", NO_TEXT_IN_PANDAS),
-    "a number among words": ("c", [7]),
-    "categories": ("c", pd.Categorical(["secret"])),
-    "a list": ("k", pd.array([[1]], dtype=object)),
-    "a label that is no text": ("target", NO_TEXT_IN_PANDAS),
-}  # fmt: skip
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(delimited, "PART_BYTES", 200)
+    for reader in (json_lines, statistics, workbook):
+        monkeypatch.setattr(reader, "PART_ROWS", 5)
 
 
-@pytest.mark.parametrize(("column", "values"), FRAMES.values(), ids=FRAMES)
-def test_a_partition_of_a_dataframe(client, column, values):
-    """The odd record is a partition of its own, whose types are its own."""
-    whole = pd.DataFrame({"x": WHOLE, "c": pd.array(["a", "b", "z", None] * 3, dtype="string"), "k": WHOLE, "target": WORDS})
-    whole["target"] = whole["target"].astype("string")
-    odd = whole.iloc[1:2].assign(**{column: values})
-    empty = odd.iloc[:0]
+# --- text -------------------------------------------------------------------------------------------------------------
 
-    def sealed(last):
-        parts = [delayed(whole), delayed(last)]
-        return DaskVault.seal(dd.from_delayed(parts, meta=whole.iloc[:0], verify_meta=False), SCHEMAS["classes"], client)
-
-    check(lambda: sealed(odd), lambda: sealed(empty))
-
-
+NO_TEXT = b"\xff\xfe secret"  # in UTF-8
+HALF, OTHER_HALF = ("\ud800".encode("utf-8", "surrogatepass"), "\udc00".encode("utf-8", "surrogatepass"))
 CELLS = {
     "nothing": b"", "blank": b" ", "no text": NO_TEXT, "half a letter": b"1\xc3", "zero byte": b"\0", "a number": b"0.5",
     "a comma for a point": b'"3,14"', "thousands": b'"1,234"', "no number": b"secret", "digits": b"9" * 400,
     "tiny": b"1e-400", "infinite": b"-inf", "NaN": b"NaN", "underscore": b"1_0", "other digits": "٣".encode(),
     "line breaks": b'"1\n2\r\n3"', "a quote": b'1"', "quotes": b'"1""2"', "long": b"1" + b"0" * 3000,
     "long in quotes": b'"' + b"a,\n" * 2000 + b'"', "byte order mark": "\ufeff1".encode(), "end of file": b"\x1a",
+    "a word for missing": b"NA", "another one": b"-", "a sign": b"?", "a number for missing": b"999", "as a float": b"999.0",
+    "thousands and decimals": b"1.234,56", "marks in disorder": b"1,2.3,4'5 6", "marks alone": b".,.'",
+    "unassigned": b"\x81\x8d", "half a pair": HALF, "the other half": OTHER_HALF,
+    "no-break": "1\u00a0234".encode(), "mark of another order": "\ufffe".encode(), "last day": b"31.12.2020",
+    "no day": b"12.31.2020", "no date": b"0.0.0000", "no time": b"1.2.2020 99:99", "other day": "\u0661.2.2020".encode(),
+    "not ASCII": "é".encode(), "huge": b"1e308", "empty": b'""', "a code": b"77",
 }  # fmt: skip
-LINES = [[b"1", b"a", b"1", b"p%d" % place, b"note", b"yes"] for place in range(N_ROWS)]
-CSV_ROLES = {
-    "numeric feature": ("classes", 0), "categories": ("classes", 1), "categories that are numbers": ("classes", 2),
-    "ids": ("classes", 3), "outside the schema": ("classes", 4), "classes": ("classes", 5),
-    "classes that are numbers": ("numbered classes", 5), "bounded target": ("bounded", 5), "buckets": ("buckets", 1),
-}  # fmt: skip
+FORMATS = {
+    "plain": None,
+    "decimal commas": Format(";", decimal=",", thousands=".", missing=["-"], missing_in={"x": ["999"], "c": ["?"]}),
+    "UTF-16": Format("\t", "utf-16", ",", " "),
+    "big-endian": Format("|", "utf-16-be", missing=["1"]),
+    "of Windows": Format(";", "windows-1252", thousands="'", dates="dmy"),
+}
 
 
-def csv_of(path, lines, end=b"\n"):
-    content = end.join(b",".join(line) for line in [[b"x", b"c", b"k", b"id", b"note", b"target"], *lines])
+def write_text(path, rows, format=None, end="\n"):
+    format = format or Format()
+    encoding = format.encoding.replace("utf-16", "utf-16-le") if format.encoding == "utf-16" else format.encoding
+
+    def coded(text):
+        """Bytes of UTF-8, or of no text, in the encoding of a file; halves of characters stay what they are."""
+        if not encoding.startswith("utf-16"):
+            return text
+        errors = "surrogatepass" if text in (HALF, OTHER_HALF) else "surrogateescape"
+        return text.decode("utf-8", errors).encode(encoding, "surrogatepass")
+
+    def cell(value):
+        given = value if isinstance(value, bytes) else b"" if value is None else str(value).encode()
+        # A cell with a separator in it is in quotes, as programs write it.
+        return coded(b'"' + given + b'"' if separator in given and not given.startswith(b'"') else given)
+
+    separator = format.separator.encode()
+    content = coded(end.encode()).join(coded(separator).join(map(cell, row)) for row in [NAMES, *rows])
+    content = ("\ufeff".encode(encoding) if format.encoding == "utf-16" else b"") + content
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-    return path
 
 
-def seal_csv(path, schema, with_ids=False):
-    rows = joined(tables.open_reader(path).parts(Asked(SCHEMAS[schema], with_target=True, besides=["id"])))
-    groups = (rows.besides.column("id"), People(1, Entropy(0))) if with_ids else (None, None)
-    return Vault.seal(rows.features, rows.target, SCHEMAS[schema], 1, *groups)
+def text(format):
+    day = "29.2.2020" if format is not None and format.dates == "dmy" else "2020-02-29"
+    rows = records(WRITTEN, ["a", "b", "z", ""], ["yes", "no", "1", "0.5"], day)
+    return Way(partial(write_text, format=format), ".csv", rows, CELLS, format)
+
+
+# --- workbooks, JSON lines, files of statistics programs --------------------------------------------------------------
+
+VALUES = {
+    "nothing": None, "empty": "", "blank": " ", "a word for missing": "NA", "truth": True, "whole": 10**17, "huge": 1e300,
+    "tiny": 5e-324, "minus zero": -0.0, "a fraction": 0.1, "digits": "1", "other digits": "٣", "no number": "secret",
+    "line breaks": "1\n2", "long": "w" * 30_000, "not a character": "\ufffe",
+}  # fmt: skip
+IN_WORKBOOKS = VALUES | {
+    "a day": dt.date(2020, 1, 2), "a moment": dt.datetime(1900, 1, 1, 3, 4, 5), "a time": dt.time(3, 4), "#N/A": "#N/A",
+    "hours": dt.timedelta(hours=30), "a formula": "=1/0", "an error of another program": "#ERROR!", "a new error": "#SPILL!",
+}  # fmt: skip
+# Numbers that are shown as dates, and how.
+IN_WORKBOOKS |= {
+    f"{number} as {shown}": (number, shown)
+    for number in (-1e300, -1e10, -1, 0, 0.5, 60, 2958466, 1e10, 1e300)
+    for shown in ("yyyy-mm-dd", "hh:mm:ss", "[hh]:mm:ss")
+}
+
+
+def write_workbook(path, rows):
+    made = openpyxl.Workbook()
+    for row in [NAMES, *rows]:
+        made.active.append([cell[0] if isinstance(cell, tuple) else cell for cell in row])
+    for cells, row in zip(made.active.iter_rows(), [NAMES, *rows], strict=True):
+        for cell, value in zip(cells, row, strict=True):
+            cell.data_type = "e" if str(cell.value).startswith("#") else cell.data_type
+            if isinstance(value, tuple):
+                cell.number_format = value[1]
+    made.save(path)
+
+
+IN_JSON = {name: json.dumps(value).encode() for name, value in VALUES.items()} | {
+    "not a number": b"NaN", "infinite": b"-Infinity", "beyond": b"1e999", "many digits": b"9" * 6000, "a list": b"[1]",
+    "an object": b'{"x": 1}', "deep": b"[" * 900 + b"]" * 900, "half a pair": b'"\\ud800"', "no text": b'"\xff\xfe"',
+    "again": b'2, "x": 3, "c": "b", "x": 1',
+}  # fmt: skip
+JSON_LINES = {
+    "no JSON": b"secret", "a line that is a list": b"[1]", "half an object": b'{"x": 1', "deep lists": b"[" * 100_000,
+    "an empty object": b"{}", "other keys": b'{"X": 1, "": 2}', "no UTF-8": b"\xff\xfe", "a mark": "\ufeff{}".encode(),
+    "null": b"null",
+}  # fmt: skip
+JSON_LINES = {name: Line(line) for name, line in JSON_LINES.items()}
+
+
+def json_line(row):
+    if isinstance(row, Line):
+        return row
+    cells = [cell if isinstance(cell, bytes) else json.dumps(cell).encode() for cell in row]
+    return b"{" + b", ".join(b'"%s": %s' % (name.encode(), cell) for name, cell in zip(NAMES, cells, strict=True)) + b"}"
+
+
+def write_json(path, rows):
+    path.write_bytes(b"\n".join([json_line(row) for row in rows]) + b"\n")
+
+
+IN_STATISTICS = {
+    "nothing": np.nan, "huge": 1e300, "least": -1e300, "tiny": 5e-324, "a fraction": 0.1, "a code without a label": 77.0,
+    "a far day": 1e12, "empty": "", "long": "w" * 200, "no text": "ÄÖ", "zero byte": "a\0b",
+}  # fmt: skip
+NUMBERED = ("x", "k", "day")
+
+
+def write_statistics(path, rows):
+    frame = pd.DataFrame(rows, columns=NAMES).astype(dict.fromkeys(NUMBERED, float))
+    if path.suffix == ".dta":
+        pyreadstat.write_dta(frame, path, variable_format={"day": "%td"}, variable_value_labels={"k": {1: "one"}})
+    else:
+        pyreadstat.write_sav(frame, path, variable_format={"day": "DATE11"}, variable_value_labels={"k": {1.0: "one"}})
+    path.write_bytes(path.read_bytes().replace("ÄÖ".encode(), b"\xff\xfeab"))
+
+
+def of_statistics(ending):
+    rows = records([0.5, None], ["a", "b", "z", ""], ["yes", "no", "", "maybe"], 20000.0)
+    schemas = tuple(name for name in SCHEMAS if name not in ("numbered classes", "bounded"))
+    return Way(
+        write_statistics, ending, rows, IN_STATISTICS, None, schemas,
+        lambda name, value: (name in NUMBERED) == isinstance(value, float),
+    )  # fmt: skip
+
+
+MIXED = records([0.5, "2", None, "secret", True], ["a", "b", "z", None], ["yes", "no", 1, 0.5], "2020-02-29")
+DATED = [[*row[:3], dt.date(2020, 2, 29), *row[4:]] for row in MIXED[::3]]
+WAYS = {name: text(format) for name, format in FORMATS.items()} | {
+    "workbook": Way(
+        write_workbook, ".xlsx", [[*row[:3], dt.date(2020, 2, 29), *row[4:]] for row in MIXED[::3]], IN_WORKBOOKS
+    ),
+    "JSON lines": Way(write_json, ".jsonl", MIXED, IN_JSON | JSON_LINES),
+    "SPSS": of_statistics(".sav"),
+    "Stata": of_statistics(".dta"),
+}
+
+
+@cache
+def before(way):
+    """The readings of the ordinary records, in parts as small as those that they are compared with."""
+    with tempfile.TemporaryDirectory() as folder:
+        return WAYS[way].read(Path(folder), WAYS[way].rows)
+
+
+def assert_not_seen(folder, way, odd):
+    """Odd records, given as their places, their values and the columns that hold these, are not seen."""
+    rows = [(place, WAYS[way].odd(WAYS[way].values[name], *columns)) for place, name, *columns in odd]
+    after = WAYS[way].read(folder, placed(WAYS[way].rows, rows))
+    assert_like(after, before(way), len(odd))
+    if "numbered classes" in after:  # none is lost, and none is taken for two
+        assert after["numbered classes"].counted == [[len(WAYS[way].rows) + len(odd)]]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_odd_records_of_a_file_are_not_seen_together_or_alone(tmp_path, small_parts, way):
+    assert_not_seen(tmp_path, way, [(place % N_ROWS, name) for place, name in enumerate(WAYS[way].values)])
+    # By turns among the formats of text, of which the plain one has all.
+    first, step = ([*FORMATS].index(way) % 3, 3) if way in FORMATS and way != "plain" else (0, 1)
+    for name in [*WAYS[way].values][first::step]:
+        with noted(name):
+            assert_not_seen(tmp_path, way, [(0, name), (N_ROWS // 2, name)])
+
+
+@pytest.mark.night
+@pytest.mark.parametrize("column", NAMES[:-1])
+@pytest.mark.parametrize("way", WAYS)
+def test_an_odd_value_in_one_column_is_not_seen(tmp_path, small_parts, way, column):
+    for name in WAYS[way].values:
+        with noted(name):
+            for place in (0, N_ROWS // 2):
+                assert_not_seen(tmp_path, way, [(place, name, [column])])
+
+
+SOME = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3)
+
+
+@FEW
+@given(data=st.data(), way=st.sampled_from(sorted(WAYS)))
+def test_odd_records_of_a_file_are_not_seen_wherever_they_stand(tmp_path, small_parts, data, way):
+    assert_not_seen(tmp_path, way, data.draw(some_of([*WAYS[way].values], N_ROWS, SOME)))
+
+
+# --- what no program writes -------------------------------------------------------------------------------------------
+
+ODD_XML = {
+    "no number": '<c r="A3"><v>secret</v></c>', "no such text": '<c r="A3" t="s"><v>99999</v></c>',
+    "a place without end": f'<c r="A3" t="s"><v>{"9" * 9000}</v></c>', "no such format": '<c r="A3" s="77"><v>1</v></c>',
+    "no such kind": '<c r="A3" t="secret"><v>1</v></c>', "far to the right": '<c r="XFD3"><v>1</v></c>',
+    "in no column": '<c r="ZZZZZZ3"><v>1</v></c>', "twice": '<c r="A3"><v>1</v></c><c r="A3"><v>2</v></c>',
+    "nothing": '<c r="A3"/>', "half a character": '<c r="A3" t="str"><v>_xD800_</v></c>',
+    "no date": '<c r="A3" t="d"><v>2</v></c>',
+    "no character": '<c r="A3" t="str"><v>&#0;&#xFFFE;&#xD800;&#x999999;\0</v></c>',
+}  # fmt: skip
+ODD_STYLES = {
+    "a control character": (b'formatCode="0"', b'formatCode="0&quot;\x01&quot;"'),
+    "not a character": (b'formatCode="0"', 'formatCode="0\ufffe"'.encode()),
+    "a reference to none": (b'formatCode="0"', b'formatCode="0&#1;"'),
+    "no text": (b'formatCode="0"', b'formatCode="0\xff"'),
+    "a style without a number": (b'numFmtId="165" fontId', b'numFmtId="abc" fontId'),
+    "an endless number": (b'numFmtId="165" fontId', b'numFmtId="' + b"9" * 9000 + b'" fontId'),
+}
+ODD_PARTS = ODD_STYLES | {
+    name: (b"</sheetData>", f'<row r="3">{cells}</row></sheetData>'.encode().replace(b"\0", b"\0\x0b\xff\xef\xbf\xbf"))
+    for name, cells in ODD_XML.items()
+}
+
+
+def write_tampered(path, rows, usual, odd):
+    """A workbook in whose parts some bytes stand for others."""
+    write_workbook(path, rows)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name).replace(b'="0000"', b'="0"') for name in archive.namelist()}
+    assert any(usual in content for content in parts.values())
+    with zipfile.ZipFile(path, "w") as changed:
+        for name, content in parts.items():
+            changed.writestr(name, content.replace(usual, odd))
+
+
+def test_a_cell_of_a_workbook_as_no_program_writes_it_is_its_records_own_matter(tmp_path, small_parts):
+    rows = WAYS["workbook"].rows
+    for name, (usual, odd) in ODD_PARTS.items():
+        way = replace(WAYS["workbook"], write=partial(write_tampered, usual=usual, odd=odd))
+        own = [[(1, "0000"), *rows[0][1:-1], ODD]] if name in ODD_STYLES else []  # its format is the one that is changed
+        with noted(name):
+            assert_like(way.read(tmp_path, [*rows, *own]), before("workbook"), 1)
+
+
+def test_a_record_far_below_the_others_is_one_record(tmp_path, small_parts):
+    def write(path, rows):
+        write_workbook(path, rows)
+        made = openpyxl.load_workbook(path)
+        made.active.cell(50_000, 1, 1)
+        made.save(path)
+
+    # Where a label that is not listed counts as another one, rows in between would count, too.
+    way = replace(WAYS["workbook"], write=write)
+    assert_like(way.read(tmp_path, way.rows), before("workbook"), 1)
+
+
+@pytest.mark.parametrize(("release", "order"), [(117, "<"), (118, "<"), (118, ">"), (119, "<")])
+def test_a_long_text_of_stata_is_its_records_own_matter(tmp_path, small_parts, release, order):
+    word, path = "é" if release > 117 else "e", tmp_path / "t.dta"
+    rows = [[word * (place % 3), 1.0, ORDINARY] for place in range(24)]
+
+    def written(own, odd=b""):
+        frame = pd.DataFrame(own, columns=["c", "k", "mark"])
+        frame.to_stata(path, version=release, byteorder=order, convert_strl=["c", "mark"], write_index=False)
+        path.write_bytes(path.read_bytes().replace(b"zzzz", odd))
+        return read(partial(seal, path, "buckets"))
+
+    ordinary = written(rows)
+    read_back = joined(tables.open_reader(path).parts(Asked(SCHEMAS["buckets"])))
+    assert (ordinary.outcome, read_back.features.column("c").to_pylist()) == (FINE, [row[0] for row in rows])
+    for odd in (b"\x81\xff\xfe\xc3", b"\0\xff\xfe\xc3"):
+        written([*rows[:7], ["zzzz", 1.0, ODD], *rows[7:]], odd).assert_like(ordinary)
+
+
+JSON_LINES["longer than is looked at"] = Line(b'{"x": "' + b"w" * (70 << 20) + b'"}')
+
+
+def test_the_first_of_json_lines_decides_nothing_about_a_fit(tmp_path, monkeypatch):
+    """Neither whether it succeeds, nor what it says about columns that are not read."""
+    monkeypatch.chdir(tmp_path)
+    Schema({"x": Numeric(0, 3)}, Classes(["yes", "no"]), n_rows=300).to_file("s.json")
+    said = set()
+    for first in ([], *([line] for line in JSON_LINES.values())):
+        write_json(tmp_path / "t.jsonl", [*first, *MIXED])
+        (tmp_path / "m.dpf").unlink(missing_ok=True)
+        given = ["fit", "t.jsonl", "--schema", "s.json", "--epsilon", "1", "--max-depth", "1", "--out", "m.dpf"]
+        done = CliRunner().invoke(commands, given)
+        assert done.exit_code == 0, done.output
+        said.add("\n".join(text for text in done.stdout.splitlines() if "measured" not in text))
+    assert len(said) == 1
+    long = WAYS["JSON lines"].read(tmp_path, [JSON_LINES["longer than is looked at"], *MIXED])
+    assert_like(long, WAYS["JSON lines"].read(tmp_path, MIXED), 1)
+
+
+def test_a_pattern_has_no_columns_in_json_lines(tmp_path):
+    Schema({"x*": Numeric(0, 3)}, Classes(["yes", "no"])).to_file(tmp_path / "s.json")
+    write_json(tmp_path / "t.jsonl", MIXED)
+    given = ["fit", tmp_path / "t.jsonl", "--schema", tmp_path / "s.json", "--epsilon", 1, "--out", tmp_path / "m.dpf"]
+    done = CliRunner().invoke(commands, [*map(str, given)])
+    assert (done.exit_code, str(done.exception).split(",")[0]) == (1, "The schema has the pattern 'x*'")
+
+
+# --- where lines and blocks of text end -------------------------------------------------------------------------------
+
+LINES = [[1, "a", 1, "2020-02-29", f"p{place}", "note", "yes", ORDINARY] for place in range(12)]
 
 
 def column_of(path, name):
     """A column of a text file, as it is written."""
     schema = Schema({name: Categorical(["\0"])}, Bounded(0, 1, name="no column"))
-    return joined(tables.open_reader(path).parts(Asked(schema))).features.column(name)
-
-
-@pytest.mark.parametrize("place", [0, 7], ids=["first", "in the middle"])
-@pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
-@pytest.mark.parametrize(("schema", "column"), CSV_ROLES.values(), ids=CSV_ROLES)
-def test_a_text_file(tmp_path, monkeypatch, schema, column, cell, place):
-    monkeypatch.setattr(delimited, "PART_BYTES", 200)
-    odd = [b"1", b"a", b"1", b"other", b"note", b"yes"]
-    odd[column] = cell
-    more = csv_of(tmp_path / "more.csv", [*LINES[:place], odd, *LINES[place:]])
-    less = csv_of(tmp_path / "less.csv", LINES)
-    assert tables.open_reader(more).names() == tables.open_reader(less).names()
-    check(*(partial(seal_csv, path, schema, column == 3) for path in (more, less)))
-    assert sum(len(part.features) for part in tables.open_reader(more).parts(Asked(SCHEMAS[schema]))) == N_ROWS + 1
+    return joined(tables.open_reader(path).parts(Asked(schema))).features.column(name).to_pylist()
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
 @pytest.mark.parametrize("n_rows", [0, 1, 2])
 def test_a_text_file_may_be_as_short_as_its_names_and_need_not_end_its_last_line(tmp_path, n_rows, end, name):
-    path = csv_of(tmp_path / name, LINES[:n_rows], end)
-    assert tables.open_reader(path).names() == ["x", "c", "k", "id", "note", "target"]
+    path = tmp_path / name
+    write_text(path, LINES[:n_rows], end=end)
+    assert tables.open_reader(path).names() == NAMES
     assert len(column_of(path, "id")) == n_rows
-    assert root_counts(seal_csv(path, "classes"))[0].sum() == 3 * n_rows
+    assert root_counts(seal(path, "classes"))[0].sum() == n_rows
 
 
 @pytest.mark.parametrize("n_bytes", [5 << 19, 40 << 20], ids=["2.5 MiB", "40 MiB"])
 @pytest.mark.parametrize("place", [0, N_ROWS], ids=["first", "last"])
-def test_a_long_cell_that_nobody_asks_for(tmp_path, place, n_bytes):
-    odd = [b"1", b"a", b"1", b"other", b"w" * n_bytes, b"yes"]
-    more = csv_of(tmp_path / "more.csv", [*LINES[:place], odd, *LINES[place:]])
-    check(lambda: seal_csv(more, "classes"), lambda: seal_csv(csv_of(tmp_path / "less.csv", LINES), "classes"))
+def test_a_long_cell_that_nobody_asks_for_is_not_seen(tmp_path, place, n_bytes):
+    way = replace(WAYS["plain"], schemas=("features", "numbered classes"))
+    odd = placed(way.rows, [(place, way.odd(b"w" * n_bytes, ["note"]))])
+    assert_like(way.read(tmp_path, odd), way.read(tmp_path, way.rows), 1)
 
 
 def test_rows_that_were_handed_over_are_not_handed_over_again_where_blocks_grow(tmp_path, monkeypatch):
     monkeypatch.setattr(delimited, "PART_BYTES", 100)
-    lines = [[b"%d" % (place % 3), b"a", b"1", b"%d" % place, b"w" * 40 * (place % 90), b"yes"] for place in range(400)]
-    path = csv_of(tmp_path / "t.csv", lines)
-    assert column_of(path, "id").to_pylist() == [str(place) for place in range(400)]
-    assert sum(len(part.features) for part in tables.open_reader(path).parts(Asked(SCHEMAS["classes"]))) == 400
+    write_text(tmp_path / "t.csv", [[*LINES[0][:4], place, "w" * 40 * (place % 90), "yes", ODD] for place in range(400)])
+    assert column_of(tmp_path / "t.csv", "id") == [str(place) for place in range(400)]
+
+
+def test_where_a_block_ends_does_not_change_a_cell(tmp_path, monkeypatch):
+    write_text(tmp_path / "t.csv", [[1, b'"a\r\nb"', 1, "", "p", "note", "yes", ODD]] * 40, end="\r\n")
+    for n_bytes in range(64, 96):
+        monkeypatch.setattr(delimited, "PART_BYTES", n_bytes)
+        assert column_of(tmp_path / "t.csv", "c") == ["a\r\nb"] * 40
+
+
+def test_codes_of_a_record_do_not_depend_on_the_part_it_is_read_in(tmp_path, monkeypatch):
+    found = []
+    for n_bytes in (40, 280, 40_000):
+        monkeypatch.setattr(delimited, "PART_BYTES", n_bytes)
+        found.append(WAYS["plain"].read(tmp_path, WAYS["plain"].rows))
+    assert found[0] == found[1] == found[2]
 
 
 def test_names_may_have_a_mark_before_them_and_line_breaks_in_quotes(tmp_path):
     (tmp_path / "t.csv").write_bytes("\ufeff".encode() + b'"a\nb","c""d",e"f\n1,2,\xff\n')
     assert tables.open_reader(tmp_path / "t.csv").names() == ["a\nb", 'c"d', 'e"f']
-    assert column_of(tmp_path / "t.csv", "a\nb").to_pylist() == ["1"]
+    assert column_of(tmp_path / "t.csv", "a\nb") == ["1"]
 
 
 def test_names_that_are_not_in_utf_8_are_refused(tmp_path):
@@ -321,8 +446,11 @@ def test_names_that_are_not_in_utf_8_are_refused(tmp_path):
         tables.open_reader(tmp_path / "t.csv").names()
 
 
-def test_where_a_block_ends_does_not_change_a_cell(tmp_path, monkeypatch):
-    path = csv_of(tmp_path / "t.csv", [[b"1", b'"a\r\nb"', b"1", b"p", b"note", b"yes"]] * 40, b"\r\n")
-    for n_bytes in range(64, 96):
-        monkeypatch.setattr(delimited, "PART_BYTES", n_bytes)
-        assert column_of(path, "c").to_pylist() == ["a\r\nb"] * 40
+def test_a_line_that_is_to_blame_is_not_named_by_a_fit(tmp_path):
+    """Whichever row has a cell too many, the words are the same."""
+    said = set()
+    for place in (2, 9):
+        write_text(tmp_path / "t.csv", [*LINES[:place], [*LINES[0], b"too many"], *LINES[place:]])
+        said.add(outcome(lambda: seal(tmp_path / "t.csv", "classes")).error)
+    assert len(said) == 1
+    assert said.pop().startswith("TableError")

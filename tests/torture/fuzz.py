@@ -109,13 +109,36 @@ class Watch:
 
 
 class Case:
+    """Sound files of a kind, how they are mutated, and what a reader does with them."""
+
     names: tuple[str, ...] = ()
 
     def __init__(self, folder):
-        self.folder = folder
+        self.folder, self.seed = folder, 0
+
+    def warm(self):
+        for content in self.contents:
+            assert self.read(self.put(*content))
+        for seed in range(50):
+            self.read(self.make(-1 - seed))
+
+    def put(self, content, ending):
+        path = self.folder / f"mutated.{ending}"
+        path.write_bytes(content)
+        return path
 
     def strays(self):
         return sorted({path.name for path in self.folder.iterdir()} - {"seed", "mutated", *self.names})
+
+
+def is_refused(work):
+    from dpforest.errors import DPForestError
+
+    try:
+        work()
+    except DPForestError:
+        return True
+    return False
 
 
 class ModelCase(Case):
@@ -125,47 +148,33 @@ class ModelCase(Case):
         super().__init__(folder)
         from tests.torture.samples import model_files, rows
 
-        self.contents, self.rows = model_files(), rows()
-        self.path = folder / "mutated.dpf"
-
-    def warm(self):
-        for content in self.contents:
-            self.path.write_bytes(content)
-            assert self.read(self.path)
-        for seed in range(50):
-            self.read(self.make(-1 - seed))
+        self.contents, self.rows = [(content, "dpf") for content in model_files()], rows()
 
     def make(self, seed):
         from tests.torture.mutations import mutated_model
 
         self.seed = seed
-        self.path.write_bytes(mutated_model(self.contents, seed))
-        return self.path
+        return self.put(mutated_model([content for content, _ in self.contents], seed), "dpf")
 
     def read(self, path):
         from dpforest import load_model
-        from dpforest.errors import DPForestError
+        from dpforest.show.report.content import report_content
 
-        try:
-            model = load_model(path, allow_changed=self.seed % 2 == 1 if hasattr(self, "seed") else False)
-        except DPForestError:
+        models = []
+        if is_refused(lambda: models.append(load_model(path, allow_changed=self.seed % 2 == 1))):
             return False
+        model = models[0]
         str(model.privacy_), repr(model), model.ledger_.spent, model.ledger_.entries(), model.feature_importances_
-        try:
+
+        def use():
             model.predict(self.rows)
             model.forest_.rules_text()
             model.to_json()
             model.to_sql("t")
             model.to_sklearn()
-        except DPForestError:
-            return False
-        from dpforest.show.report.content import report_content
-
-        try:
             report_content(model)
-        except DPForestError:
-            return False
-        return True
+
+        return not is_refused(use)
 
 
 class SchemaCase(Case):
@@ -175,37 +184,25 @@ class SchemaCase(Case):
         super().__init__(folder)
         from tests.torture.samples import schema_files
 
-        self.contents = schema_files()
-
-    def warm(self):
-        for name, content in self.contents.items():
-            path = self.folder / f"mutated.{name.rpartition('.')[2]}"
-            path.write_bytes(content)
-            assert self.read(path)
-        for seed in range(50):
-            self.read(self.make(-1 - seed))
+        self.files = schema_files()
+        self.contents = [(content, name.rpartition(".")[2]) for name, content in self.files.items()]
 
     def make(self, seed):
         from tests.torture.mutations import mutated_schema
 
-        content, ending = mutated_schema(self.contents, seed)
-        path = self.folder / f"mutated.{ending}"
-        path.write_bytes(content)
-        return path
+        return self.put(*mutated_schema(self.files, seed))
 
     def read(self, path):
         from dpforest import Schema
-        from dpforest.errors import DPForestError
         from dpforest.schema.domain import Domain, Grid
 
-        try:
+        def use():
             schema = Schema.from_file(path)
             repr(schema)
             Schema.from_dict(schema.to_dict())
             Domain.of(schema, Grid())
-        except DPForestError:
-            return False
-        return True
+
+        return not is_refused(use)
 
 
 class BudgetCase(Case):
@@ -217,14 +214,6 @@ class BudgetCase(Case):
         from tests.torture.samples import budget_files
 
         self.contents = budget_files()
-        self.path = folder / "mutated.db"
-
-    def warm(self):
-        for content, log in self.contents:
-            self.put(content, log)
-            assert self.read(self.path)
-        for seed in range(50):
-            self.read(self.make(-1 - seed))
 
     def make(self, seed):
         from tests.torture.mutations import mutated_budget
@@ -241,21 +230,14 @@ class BudgetCase(Case):
         store._kept.clear()
         for name in self.names:
             (self.folder / name).unlink(missing_ok=True)
-        self.path.write_bytes(content)
         if log:
             (self.folder / "mutated.db-wal").write_bytes(log)
-        return self.path
+        return super().put(content, "db")
 
     def read(self, path):
         from tests.torture.samples import use_budget
 
-        from dpforest.errors import DPForestError
-
-        try:
-            use_budget(path)
-        except DPForestError:
-            return False
-        return True
+        return not is_refused(lambda: use_budget(path))
 
 
 if __name__ == "__main__":

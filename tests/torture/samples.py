@@ -42,13 +42,15 @@ def model_files():
         classifier(max_depth=1, n_trees=2, delta=1e-6),
         regressor(max_depth=2, n_trees=2),
     ]
+    return [*written({f"{place}.dpf": model.save for place, model in enumerate(models)}).values()]
+
+
+def written(files):
+    """The bytes of files, by their names, each written by a function that is given its path."""
     with tempfile.TemporaryDirectory() as folder:
-        contents = []
-        for place, model in enumerate(models):
-            path = Path(folder, f"{place}.dpf")
-            model.save(path)
-            contents.append(path.read_bytes())
-    return contents
+        for name, write in files.items():
+            write(Path(folder, name))
+        return {name: Path(folder, name).read_bytes() for name in files}
 
 
 def schema_files():
@@ -56,14 +58,7 @@ def schema_files():
         "classes": Schema(FEATURES, Classes(["no", "yes", 3, True, 2.5], other="no", name="ill"), n_rows=100),
         "means": Schema(FEATURES, Bounded(-1, 1), vouched_by="the office"),
     }
-    with tempfile.TemporaryDirectory() as folder:
-        contents = {}
-        for name, schema in schemas.items():
-            for ending in ("json", "toml"):
-                path = Path(folder, f"{name}.{ending}")
-                schema.to_file(path)
-                contents[path.name] = path.read_bytes()
-    return contents
+    return written({f"{name}.{end}": schema.to_file for name, schema in schemas.items() for end in ("json", "toml")})
 
 
 def with_log():

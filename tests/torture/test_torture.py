@@ -1,5 +1,6 @@
 """A smaller form of ``make torture``: kills, races, full and read-only disks, stores that vanish, clocks that go back."""
 
+import json
 import os
 import shutil
 import sqlite3
@@ -21,29 +22,40 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
 
-def in_a_process_of_its_own(expression, *arguments):
-    """Forks need a process without threads of a test runner."""
-    code = f"import sys; from tests.torture import victims; print({expression})"
-    words = [sys.executable, "-c", code, *map(str, arguments)]
-    ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300)
+# Forks need a process without threads of a test runner.
+IN_A_PROCESS = """
+import json, sys, tempfile
+from tests.torture import victims
+def in_a_folder(work, *given, **named):
+    with tempfile.TemporaryDirectory() as folder:
+        return work(folder, *given, **named)
+print(json.dumps({
+    "kills": in_a_folder(victims.kills, 20),
+    "races": [in_a_folder(victims.race, 8, n, n_parts=parts) for n, parts in ((1, 0), (3, 0), (3, 2))],
+    "grown": in_a_folder(victims.memory_of_fits, 30),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def found():
+    """What became of fits in processes that were killed, that raced, and that fitted again and again."""
+    ended = subprocess.run([sys.executable, "-c", IN_A_PROCESS], cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr[-3000:]
-    return ended.stdout.strip()
+    return json.loads(ended.stdout.splitlines()[-1])
 
 
-def test_a_killed_fit_loses_no_charge_and_leaves_no_partial_model(tmp_path):
-    found = eval(in_a_process_of_its_own("victims.kills(sys.argv[1], 20)", tmp_path))
-    assert found["runs"] == 20
-    assert found["released"] > 0
+def test_a_killed_fit_loses_no_charge_and_leaves_no_partial_model(found):
+    assert found["kills"]["runs"] == 20
+    assert found["kills"]["released"] > 0
 
 
-@pytest.mark.parametrize(("n_places", "n_parts"), [(1, 0), (3, 0), (3, 2)])
-def test_processes_that_race_for_the_last_epsilon_never_overspend(tmp_path, n_places, n_parts):
-    race = f"victims.race(sys.argv[1], 8, {n_places}, n_parts={n_parts})"
-    assert in_a_process_of_its_own(race, tmp_path) == str(n_places)
+def test_processes_that_race_for_the_last_epsilon_never_overspend(found):
+    assert found["races"] == [1, 3, 3]
 
 
-def test_many_fits_in_one_process_do_not_grow(tmp_path):
-    assert int(in_a_process_of_its_own("victims.memory_of_fits(sys.argv[1], 30)", tmp_path)) < 10 << 20
+def test_many_fits_in_one_process_do_not_grow(found):
+    assert found["grown"] < 10 << 20
 
 
 @pytest.fixture

@@ -110,6 +110,7 @@ def race(folder, n_processes, n_places, real_fits=True, n_parts=0):
     whole = Budget.open(Path(folder, "race.db"), dataset="ward-7", epsilon=EPSILON * n_places)
     parts = [Budget.open(whole.path, f"part {place}", 1e6, belongs_to="ward-7") for place in range(n_parts)] or [whole]
     gate, gate_end = os.pipe()
+    fit()  # compiles, once for all
 
     def work(budget):
         os.close(gate_end)
