@@ -189,17 +189,6 @@ def test_a_fit_that_is_stopped_keeps_the_books(folder, monkeypatch, target, char
     assert str(books).count("'mechanism'") >= charge
 
 
-def test_a_fit_that_is_stopped_before_any_charge_leaves_no_books(folder, monkeypatch):
-    def stopped(*arguments, **named):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("dpforest.records.reader.joined", stopped)
-    found = run(*WRITERS["fit"][0])
-    assert found.exit_code != 0
-    assert "spent" not in found.output
-    assert_nothing_else(folder, [])
-
-
 def test_a_fit_whose_model_was_not_written_says_all_that_was_spent(folder, monkeypatch):
     interrupt(monkeypatch, "renamed")
     found = run(*WRITERS["fit"][0])
