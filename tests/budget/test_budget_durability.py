@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from tests.budget.stores import ONE, forget
 from tests.torture.samples import with_log
 
 from dpforest import Budget
@@ -15,15 +16,7 @@ from dpforest.errors import BudgetStoreError
 
 pytestmark = pytest.mark.slow
 
-ONE = [Loss.pure(1.0)]
 PAGE = 4096
-
-
-def forget():
-    """What a new process knows of stores: nothing."""
-    for kept in store._kept.values():
-        store._close(kept)
-    store._kept.clear()
 
 
 def copied(path, place, *endings):
@@ -37,16 +30,13 @@ def beside(path):
     return sorted(item.name for item in path.parent.iterdir() if item.name.startswith(path.name))
 
 
-def test_a_reservation_is_in_the_one_file_when_its_release_begins(path, budget, tmp_path):
-    for spent in (1.0, 2.0, 3.0):
-        budget.reserve("fit", outcomes=ONE)
+def test_reservations_and_settlements_are_in_the_one_file_when_a_release_begins_and_ends(path, budget, tmp_path):
+    for before in (0.0, 0.5, 1.0):
+        reservation = budget.reserve("fit", outcomes=ONE)
         assert beside(path) == [path.name]
-        assert copied(path, tmp_path / f"{spent}.db").spent == spent
-
-
-def test_a_settlement_is_in_the_one_file(path, budget, tmp_path):
-    budget.settle(budget.reserve("fit", outcomes=ONE), Loss.pure(0.5))
-    assert copied(path, tmp_path / "copy.db").spent == 0.5
+        assert copied(path, tmp_path / f"begun-{before}.db").spent == before + 1
+        budget.settle(reservation, Loss.pure(0.5))
+        assert copied(path, tmp_path / f"ended-{before}.db").spent == before + 0.5
 
 
 def test_every_connection_waits_for_the_disk_and_for_the_end_of_the_journal(budget):
@@ -97,7 +87,7 @@ def test_processes_that_take_over_at_once_all_succeed(path):
     with with_log():
         Budget.open(path, dataset="ward-7", epsilon=3.0).reserve("fit", outcomes=ONE)
         forget()
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")
     children = [context.Process(target=take_over, args=(path,)) for _ in range(4)]
     for child in children:
         child.start()

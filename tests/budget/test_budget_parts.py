@@ -1,16 +1,15 @@
 """Data sets that belong to others: every release is charged to all of them, and within the cap of each."""
 
-import json
 import math
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.budget.test_budget_store import changed, forget, spend
+from tests.budget.stores import become_older, forge, spend
 
 from dpforest import Budget
 from dpforest.budget import Cap, Loss
-from dpforest.budget.chain import MOST_ABOVE, Chain, hash_of
+from dpforest.budget.chain import MOST_ABOVE
 from dpforest.budget.totals import NOTHING
 from dpforest.errors import AccountingError, BudgetDamagedError, BudgetError, BudgetStoreError, ParameterError
 from dpforest.privacy.accountants import zcdp_rho
@@ -61,13 +60,6 @@ def test_a_reservation_is_settled_where_it_was_made(house):
             house[other].settle(reservation, Loss.pure(0.0))
     house["ward-7"].settle(reservation, Loss.pure(0.5))
     assert house["hospital"].spent == 0.5
-
-
-def test_siblings_are_not_taken_to_be_disjoint(house):
-    for name in ("ward-7", "ward-8"):
-        spend(house[name], 1.0)
-    assert house["hospital"].spent == 2.0
-    assert house["ward-7"].left == house["ward-8"].left == 0.0
 
 
 @pytest.mark.parametrize(("name", "delta"), [("bed-1", 1e-6), ("day", 1e-3)])
@@ -153,23 +145,14 @@ def test_a_line_has_an_end(path):
 
 @pytest.mark.parametrize("wrong", [{"belongs_to": "ward-7"}, {"belongs_to": "nowhere"}, {"belongs_to": ["hospital"]},
                                    {"unit": "person"}, {"kind": "create-whole"}])  # fmt: skip
-def test_a_line_that_was_changed_into_a_circle_or_to_nowhere_is_refused(path, house, wrong):
-    entry = house["hospital"].export()["entries"][1]
-    del entry["hash"]
-    text = json.dumps(entry | wrong, sort_keys=True, separators=(",", ":"))
-    changed(path, 2, text, hash_of(text))
+def test_a_line_that_was_changed_into_a_circle_or_to_nowhere_is_refused(house, wrong):
+    forge(house["hospital"], 2, **wrong)
     with pytest.raises(BudgetDamagedError, match="Entry 2"):
         house["hospital"].verify()
 
 
 def test_a_version_that_does_not_know_of_lines_refuses_the_file(path, house, monkeypatch):
-    """Earlier versions look the kind of an entry up among three; what they do not know they cannot read."""
-
-    def count(self, entry, found):
-        {"create": self._create, "reserve": self._reserve, "settle": self._settle}[entry["kind"]](entry, found)
-
-    forget()
-    monkeypatch.setattr(Chain, "count", count)
+    become_older(monkeypatch)
     with pytest.raises(BudgetDamagedError, match=r"Entry 2 .*cannot be read"):
         Budget.open(path, "hospital")
 
