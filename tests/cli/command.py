@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.cli.main import app, commands
+from dpforest.errors import DPForestError
 
 FEATURES = {"age": Numeric(0, 100, integer=True), "city": Categorical(["Oslo", "Rome"])}
 ILL = Schema(FEATURES, Classes(["no", "yes"], name="ill"), one_row_per_person=True)
@@ -24,7 +25,7 @@ COST = Schema(FEATURES, Bounded(0, 60, name="cost"), one_row_per_person=True)
 
 
 def run(*words, **settings):
-    """How a command ends, with the error that was not caught; the words of a refusal are those of its error."""
+    """How a command ends, with the error that was not caught."""
     return CliRunner().invoke(commands, [*map(str, words)], **settings)
 
 
@@ -33,6 +34,13 @@ def done(*words):
     found = run(*words)
     assert (found.exit_code, found.stderr) == (0, ""), found.output + str(found.exception)
     return found.stdout
+
+
+def refused(*words):
+    """The words of a refusal, which are the same for whoever calls the library."""
+    error = run(*words).exception
+    assert isinstance(error, DPForestError), error
+    return str(error)
 
 
 class Ended(NamedTuple):

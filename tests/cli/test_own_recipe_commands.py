@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.command import done, run, write_people
+from tests.cli.command import done, refused, run, write_people
 
 from dpforest.cli.own_recipes import named_recipe
 from dpforest.errors import ParameterError
@@ -96,8 +96,8 @@ def test_an_own_recipe_is_shown_with_its_ledger_and_whose_proof_it_is(here):
     assert "Proof: own recipe 'mine' made of the library's parts" in shown
     assert "As printed" not in shown
     assert json.loads(done("recipes", "own_mine:RECIPE", "--json"))["ledger"]["spent"] == 1.0
-    refused = run("audit", "--recipe", "own_mine:RECIPE", "--variant", "published").exception
-    assert "'mine' has no published variant" in str(refused)
+    said = refused("audit", "--recipe", "own_mine:RECIPE", "--variant", "published")
+    assert "'mine' has no published variant" in said
 
 
 # New recipes by what is changed in them, and the tests of theirs that notice.
@@ -147,10 +147,9 @@ def test_a_new_recipe_is_written_over_nothing(here):
     Path("other", "README.md").write_text("mine")
     before = {path: path.read_bytes() for path in here.rglob("*.*")}
     for arguments in (["my_leaves"], ["others", "--out", "other"], ["others", "--out", "my_leaves"]):
-        refused = run("recipes", "new", *arguments).exception
-        assert "is there already, and nothing was written" in str(refused)
+        assert "is there already, and nothing was written" in refused("recipes", "new", *arguments)
     for name in ("my-leaves", "class", "numpy", "statistics", "dpforest", "../up"):
-        assert isinstance(run("recipes", "new", name).exception, ParameterError), name
+        assert refused("recipes", "new", name)
     assert {path: path.read_bytes() for path in here.rglob("*.*")} == before
 
 
