@@ -62,14 +62,6 @@ def test_fit_and_predict_a_class(table):
     assert agreement > 0.8  # fails with probability below 1e-6: 200 records on each side of the best cut
 
 
-def test_fit_and_predict_a_number():
-    done("fit", "t.csv", "--schema", "cost.toml", "--epsilon", 8, "--delta", "1e-6", "--out", "m.dpf")
-    done("predict", "m.dpf", "t.parquet", "--out", "p.parquet")
-    predictions = pyarrow.parquet.read_table("p.parquet").column("prediction").to_numpy()
-    assert len(predictions) == 400
-    assert ((predictions >= 0) & (predictions <= 60)).all()
-
-
 def test_a_damaged_table_is_refused_without_quoting_its_rows(folder):
     (folder / "t.csv").write_text("age,city,ill\n1,Oslo,no\n2,secret-value,yes,one,too,many\n")
     ended = typed(*FIT)

@@ -301,15 +301,6 @@ def test_an_option_that_makes_no_sense_is_refused(folder):
         assert words in refused("schema", "check", "s.json", "--table", "t.csv", option)
 
 
-def test_the_format_is_in_the_model_and_a_plain_one_is_not(folder):
-    write_messy(folder / "t.csv")
-    assert fitted(folder).schema_.format == FORMAT
-    X, y = pd.DataFrame({"x": [1.0, 2.0]}), ["a", "b"]
-    model = DPForestClassifier(Schema({"x": Numeric(0, 3)}, Classes(["a", "b"])), epsilon=1).fit(X, y)
-    model.save("plain.dpf")
-    assert b'"format"' not in (folder / "plain.dpf").read_bytes().partition(b'"schema"')[2][:300]
-
-
 def test_a_workbook_by_its_sheet(folder):
     made = openpyxl.Workbook()
     made.active.append(["nothing"])
@@ -370,11 +361,11 @@ def test_a_draft_of_json_lines_has_no_pattern_since_a_fit_takes_none(folder):
 
 
 def test_truth_values_are_read_as_databases_write_them(folder):
-    cells = ["yes", "No", "TRUE", "f", "1", "0", "y", "T", "maybe", "NA", ""]
+    cells = ["yes", "No", "TRUE", "f", "1", "0", "y", "True", "false", "maybe", "NA", ""]
     (folder / "t.csv").write_text("c,y\n" + "".join(f"{cell},1\n" for cell in cells))
     schema = Schema({"c": Categorical([False, True])}, Bounded(0, 1, name="y"))
     (column,) = joined(open_reader("t.csv").parts(Asked(schema))).features.columns
-    assert column.to_pylist() == [1, 0, 1, 0, 1, 0, 1, 1, None, None, None]
+    assert column.to_pylist() == [1, 0, 1, 0, 1, 0, 1, 1, 0, None, None, None]
 
 
 def test_a_database_that_is_named_like_a_file_is_answered_by_its_address(folder):
