@@ -58,18 +58,14 @@ def test_nothing_is_released_until_a_second_person_confirms(stuck):
     assert stuck.verify()
 
 
-def test_a_repair_gives_nothing_back_and_changes_no_entry(stuck):
+def test_a_repair_gives_nothing_back_changes_no_entry_and_says_who_and_when(stuck):
     before, spent, left, anchor = stuck.export()["entries"], stuck.spent, stuck.left, stuck.verify()
-    repaired(stuck)
+    (repair,) = repaired(stuck).position()["repairs"]
     assert (stuck.spent, stuck.left) == (spent, left) == (1.25, 1.75)
     assert stuck.export()["entries"][: len(before)] == before
     assert stuck.verify(anchor) != anchor
     with pytest.raises(BudgetError, match=r"1\.75"):
         stuck.reserve("fit", outcomes=[Loss.pure(1.8)])
-
-
-def test_a_repair_says_who_asked_who_confirmed_and_from_when(stuck):
-    (repair,) = repaired(stuck).position()["repairs"]
     assert (repair["asked_by"], repair["confirmed_by"]) == ("Ana Sousa", "Ben Okri")
     now = datetime.now(UTC)
     assert timedelta(0) <= now - datetime.fromisoformat(repair["time"]) < timedelta(minutes=10)

@@ -140,9 +140,7 @@ def test_a_fit_loses_at_most_the_decimal_and_states_it(epsilon, rows, monkeypatc
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "amounts",
-    [[0.2] * 5, [0.1] * 10, [0.1, 0.2, 0.7], [0.3, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.05] * 20, [1 / 3] * 3],
-    ids=str,
+    "amounts", [[0.2] * 5, [0.1] * 10, [0.3, 0.3, 0.4], [0.7, 0.2, 0.1], [0.05] * 20, [1 / 3] * 3], ids=str
 )
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_decimals_that_sum_to_one_fill_a_cap_of_one(path, amounts, delta):

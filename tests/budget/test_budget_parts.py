@@ -53,13 +53,19 @@ def test_a_release_that_would_pass_the_cap_above_is_refused_and_entered_nowhere(
     assert (house["ward-8"].spent, house["ward-8"].left, house["hospital"].left) == (0.5, 0.0, 0.0)
 
 
-def test_a_reservation_is_settled_where_it_was_made(house):
-    reservation = house["ward-7"].reserve("fit", outcomes=[Loss.pure(1.0)])
-    for other in ("hospital", "ward-8", "bed-1"):
+def test_a_reservation_is_settled_where_it_was_made_and_gives_back_to_all(house):
+    bed = house["bed-1"]
+    reservation = bed.reserve("fit", outcomes=[Loss.pure(1.0)])
+    assert {house[name].spent for name in line("bed-1")} == {1.0}
+    for other in ("hospital", "ward-7", "ward-8"):
         with pytest.raises(AccountingError, match="no open reservation"):
             house[other].settle(reservation, Loss.pure(0.0))
-    house["ward-7"].settle(reservation, Loss.pure(0.5))
-    assert house["hospital"].spent == 0.5
+    bed.settle(reservation, Loss.pure(0.5))
+    assert {house[name].spent for name in line("bed-1")} == {0.5}
+    position = bed.position()
+    assert (position["left"], position["belongs_to"]["left"]) == (1.0, 1.0)
+    above = position["belongs_to"]["belongs_to"]
+    assert (above["dataset"], above["spent"], above["epsilon"], above["belongs_to"]) == ("hospital", 0.5, 2.0, None)
 
 
 @pytest.mark.parametrize(("name", "delta"), [("bed-1", 1e-6), ("day", 1e-3)])
@@ -155,18 +161,6 @@ def test_a_version_that_does_not_know_of_lines_refuses_the_file(path, house, mon
     become_older(monkeypatch)
     with pytest.raises(BudgetDamagedError, match=r"Entry 2 .*cannot be read"):
         Budget.open(path, "hospital")
-
-
-def test_position_has_the_one_above_and_settling_gives_back_to_all(house):
-    bed = house["bed-1"]
-    reservation = bed.reserve("fit", outcomes=[Loss.pure(1.0)])
-    assert {house[name].spent for name in line("bed-1")} == {1.0}
-    bed.settle(reservation, Loss.pure(0.5))
-    assert {house[name].spent for name in line("bed-1")} == {0.5}
-    position = bed.position()
-    assert (position["left"], position["belongs_to"]["left"]) == (1.0, 1.0)
-    above = position["belongs_to"]["belongs_to"]
-    assert (above["dataset"], above["spent"], above["epsilon"], above["belongs_to"]) == ("hospital", 0.5, 2.0, None)
 
 
 def test_the_joint_release_of_two_parts_with_one_record_in_both_is_as_strong_as_the_sum_and_no_weaker(house):
