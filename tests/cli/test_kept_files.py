@@ -6,11 +6,10 @@ import stat
 from pathlib import Path
 
 import pytest
+from tests.cli import command
 from tests.torture.samples import classifier, rows
-from typer.testing import CliRunner
 
 from dpforest import Budget, Classes, Schema, load_model
-from dpforest.cli.main import commands
 from dpforest.common.files import free_place, write_whole
 from dpforest.errors import OutputError
 from dpforest.privacy.gate import Gate
@@ -21,7 +20,7 @@ FIT = "fit t.csv --schema s.json --epsilon 1 --budget b.db::ward --out"
 
 
 def run(*words):
-    found = CliRunner().invoke(commands, [str(word) for part in words for word in str(part).split()])
+    found = command.run(*" ".join(words).split())
     return found.exit_code, str(found.exception) + found.output
 
 
