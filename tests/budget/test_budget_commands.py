@@ -83,30 +83,3 @@ def test_a_part_is_made_and_shown_with_what_it_belongs_to():
     assert "fit (bed-1)" in done("budget", "history", "budget.db::ward-7")
     _, facts = json.loads(done("budget", "show", "budget.db", "--json"))
     assert (facts["belongs_to"]["dataset"], facts["belongs_to"]["spent"], facts["left"]) == ("ward-7", 0.5, 0.5)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "create budget.db::bed-1 --epsilon 2 --belongs-to ward-8",
-        "create budget.db::bed-1 --epsilon 2 --belongs-to ward-7 --unit person",
-        "repair-clock budget.db --by Ana",
-        "repair-clock budget.db --by Ana --confirm 000000000000",
-        "report budget.db --out budget.json",
-        "report none.db --out page.html",
-        "create budget.db::ward-7 --epsilon 2 --delta 1e-6",
-        "create budget.db --epsilon 2",
-        "create other.db::a --epsilon inf",
-        "show none.db",
-        "show none.db::a",
-        "history budget.db::ward-8",
-        "verify none.db",
-        "export budget.db --out budget.db",
-    ],
-)
-def test_what_cannot_be_done_is_refused_in_one_line(folder, words):
-    ended = typed("budget", *words.split())
-    assert ended.code == 1
-    assert ended.err.startswith("Refused.")
-    assert ended.err.count("\n") == 1
-    assert sorted(path.name for path in folder.iterdir()) == ["budget.db"]

@@ -143,6 +143,13 @@ REFUSED = [
     *each("audit --pairs {}", "-1 --trials 0", "0 --trials -1"),
     "audit --recipe fletcher-islam-2017 --pairs 1 --trials 0 --html no/such/a.html",
     "audit --recipe fletcher-islam-2017 --pairs 0 --trials 0 --attack nope",
+    *each("budget create b.db::bed --epsilon 2 {}", "--belongs-to nobody", "--belongs-to ward --unit person"),
+    *each("budget create {}", "b.db::ward --epsilon 100", "b.db --epsilon 2", "other.db::a --epsilon inf"),
+    *each("budget repair-clock b.db --by Ana {}", "", "--confirm 000000000000"),
+    *each("budget report {}", "b.db --out b.json", "none.db --out page.html"),
+    *each(
+        "budget {}", "show none.db", "show none.db::a", "verify none.db", "history b.db::nobody", "export b.db --out b.db"
+    ),
     "bench papers --results no/such/file.jsonl",
     "demo --epsilon 0",
 ]
@@ -264,16 +271,9 @@ def test_every_command_with_json_is_tried():
 
 
 PRINTED = [
-    "schema check ill.json --table t.csv",
-    "plan --schema ill.json --epsilon 1 --rows 400",
-    FIT,
-    "evaluate ill.dpf t.csv --public",
+    *(words for words in JSON if "inf" not in words and "published" not in words),
+    *each("budget {}", "verify b.db", "export b.db --out b.json"),
     "report ill.dpf --out r.html",
-    "ledger ill.dpf",
-    "rules ill.dpf",
-    *each("recipes {}", "", "consul-2020"),
-    "audit --recipe fletcher-islam-2017 --pairs 2 --trials 0",
-    *each("budget {}", "show b.db::ward", "history b.db::ward", "verify b.db", "export b.db --out b.json"),
     "export ill.dpf --out e.sql",
     "predict ill.dpf t.csv --out p.csv",
 ]

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow.csv
 import pyreadstat
 import pytest
-from tests.cli.command import refused, run
+from tests.cli.command import fill_in, refused, run
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.common.text import figure
@@ -35,12 +35,6 @@ def done(*arguments):
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def filled_in(draft, labels):
-    """A draft after the two edits that it asks for."""
-    draft = draft.replace('vouched_by = "?"', 'vouched_by = "me"').replace('person = "?"', "person = true")
-    return draft.replace('labels = "?"', f"labels = {labels}")
 
 
 def messy_rows(n_rows=400, seed=0):
@@ -78,8 +72,7 @@ def test_an_export_with_every_trouble_takes_two_edits_and_gives_a_model(folder, 
     write_messy(folder / name, encoding)
     said = done("schema", "draft", name, "--target", "krank", "--out", "s.toml")
     assert "To fill in, where there is a '?': vouched_by, one_row_per_person, target.labels." in said
-    draft = (folder / "s.toml").read_text("utf-8")
-    (folder / "s.toml").write_text(filled_in(draft, '["ja", "nein"]'), "utf-8")
+    fill_in(folder / "s.toml", labels=["ja", "nein"])
     schema = Schema.from_file("s.toml")
     stored = {"utf-8-sig": "utf-8"}.get(encoding, encoding)
     assert schema.format == Format(";", stored, ",", ".", ("-", "?"), {"Alter": ("999",)})
@@ -199,7 +192,7 @@ def test_every_kind_of_file_goes_all_the_way_and_is_read_as_pandas_reads_it(fold
     path = folder / f"t{kind}"
     write_frame(plain_frame(), path)
     done("schema", "draft", path.name, "--target", "y", "--out", "s.toml")
-    (folder / "s.toml").write_text(filled_in((folder / "s.toml").read_text(), '["high", "low"]'))
+    fill_in(folder / "s.toml", labels=["high", "low"])
     schema = Schema.from_file("s.toml")
     kinds = {"x": "numeric", "n": "numeric", "word": "categorical", "bucket": "categorical", "code": "numeric"}
     assert {name: schema.features[name].kind for name in kinds} == kinds

@@ -16,7 +16,7 @@ import numpy as np
 import onnxruntime
 import pyarrow.csv
 import pytest
-from tests.cli.command import Ended, typed
+from tests.cli.command import Ended, fill_in, typed
 
 pytestmark = pytest.mark.slow
 
@@ -25,9 +25,8 @@ N_ROWS = 2000
 WARDS = ["Northern", "Southern", "Eastern"]
 # What pip says on standard error where there is no way to the index; all else is a fault of the package.
 NO_INDEX = ("NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ReadTimeoutError", "ProxyError", "SSLError")
-# What a person has to fill in, entry by entry of the draft; and one entry that is known beside, which makes it sharper.
+# What a person has to fill in, entry by entry of the draft.
 FILLED = {"vouched_by": "T. Officer: the form of 2024", "one_row_per_person": True, "target.labels": ["no", "yes"]}
-SHARPER = {"features.ward.categories": WARDS}
 WALK = {
     "draft": "schema draft visits.csv --target ill",
     "check of the draft": "schema check visits.schema.toml",
@@ -85,16 +84,12 @@ def write_visits(path):
     path.write_text("\n".join(lines) + "\n")
 
 
-def fill_in(path):
-    """Each ``?`` of the draft replaced in its place, as with an editor, and the comment on wards by their list."""
-    lines, table = [], ""
-    for line in path.read_text("utf-8").splitlines():
-        if line.startswith("["):
-            table = line[1 : line.index("]")].replace('"', "") + "."
-        name, _, value = line.removeprefix("# ").partition(" = ")
-        known = FILLED.get(table + name) if value.startswith('"?"') else SHARPER.get(table + name)
-        lines.append(line if known is None else f"{name} = {json.dumps(known)}")
-    path.write_text("\n".join(lines) + "\n", "utf-8")
+def sharpen(path):
+    """The draft filled in, and the wards listed, which need not be."""
+    fill_in(path, **{name.rpartition(".")[2]: value for name, value in FILLED.items()})
+    kind = '[features."ward"]\nkind = "categorical"\n'
+    assert kind in path.read_text("utf-8")
+    path.write_text(path.read_text("utf-8").replace(kind, f"{kind}categories = {json.dumps(WARDS)}\n"), "utf-8")
 
 
 @pytest.fixture(scope="module", params=["here", pytest.param("installed", marks=pytest.mark.night)])
@@ -112,7 +107,7 @@ def said(folder):
     for title, words in WALK.items():
         if title == FILLED_BEFORE:
             (folder / "draft.toml").write_bytes((home / "visits.schema.toml").read_bytes())
-            fill_in(home / "visits.schema.toml")
+            sharpen(home / "visits.schema.toml")
         said[title] = dpforest(*words.split(), cwd=home), {path.name for path in home.iterdir()}
     return said
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from tests.cli.command import done, refused, run
+from tests.cli.command import done, fill_in, refused, run
 
 from dpforest import Schema, load_model
 from dpforest.cli import console
@@ -126,14 +126,6 @@ def test_a_check_of_a_broken_draft_says_what_is_open(folder, text):
     done = run("schema", "check", "s.toml")
     assert (done.exit_code, type(done.exception)) == (1, SystemExit)
     assert "still to be filled in" in done.stderr
-
-
-def filled(path, **entries):
-    """Write a draft again with each "?" replaced, and nothing else."""
-    text = path.read_text("utf-8")
-    for name, value in {"vouched_by": "somebody", "one_row_per_person": True, **entries}.items():
-        text = text.replace(f'{name} = "?"', f"{name} = {json.dumps(value)}")
-    path.write_text(text, "utf-8")
 
 
 def content(features, target=None, **more):
@@ -342,7 +334,7 @@ def write_both(name, columns):
 def test_a_draft_with_its_labels_is_enough_for_every_step_up_to_the_report(folder, ending, target):
     table, draft = f"t.{ending}", folder / "t.schema.toml"
     done("schema", "draft", table, "--target", target)
-    filled(draft, labels=["perhaps", "certainly"])
+    fill_in(draft, labels=["perhaps", "certainly"])
     for words in (
         ["schema", "check", draft, "--table", table],
         ["plan", "--schema", draft, "--epsilon", 2, "--rows", 300],
@@ -386,7 +378,7 @@ def test_a_wide_table_has_a_short_draft_from_which_all_follows(folder, ending):
     write_both("w", columns)
     done("schema", "draft", f"w.{ending}", "--target", "ill")
     assert [*read_draft(folder / "w.schema.toml")["features"]] == ["gene*", "age"]
-    filled(folder / "w.schema.toml", labels=["a", "b"])
+    fill_in(folder / "w.schema.toml", labels=["a", "b"])
     assert "gene* (120 columns)" in done("schema", "check", "w.schema.toml", "--table", f"w.{ending}")
     asked = ["plan", "--schema", "w.schema.toml", "--epsilon", 1, "--rows", 80]
     assert "dpforest plan --table TABLE" in refused(*asked)
