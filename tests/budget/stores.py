@@ -1,6 +1,7 @@
 """What tests of budgets do to a store: spend, forget what this process knows, and go around the library."""
 
 import json
+import multiprocessing
 import sqlite3
 
 from dpforest.budget import Loss, store
@@ -24,6 +25,16 @@ def raw(path):
     """A connection of someone who goes around the library."""
     forget()
     return sqlite3.connect(path, isolation_level=None)
+
+
+def joined(*works):
+    """Wait for processes that were forked for these works, and that all end well."""
+    children = [multiprocessing.get_context("fork").Process(target=work) for work in works]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(60)
+    assert [child.exitcode for child in children] == [0] * len(works)
 
 
 def rewrite(path, number, text, digest=None):

@@ -1,13 +1,12 @@
 """What was reserved is in the one file, whatever happens to the files beside it."""
 
 import itertools
-import multiprocessing
 import shutil
 import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.budget.stores import ONE, forget
+from tests.budget.stores import ONE, forget, joined
 from tests.torture.samples import with_log
 
 from dpforest import Budget
@@ -79,21 +78,11 @@ def test_a_log_that_others_use_is_waited_for(path, monkeypatch):
     assert Budget.open(path, dataset="ward-7").spent == 1.0
 
 
-def take_over(path):
-    Budget.open(path, dataset="ward-7").reserve("fit", outcomes=[Loss.pure(0.25)])
-
-
 def test_processes_that_take_over_at_once_all_succeed(path):
     with with_log():
         Budget.open(path, dataset="ward-7", epsilon=3.0).reserve("fit", outcomes=ONE)
         forget()
-    context = multiprocessing.get_context("fork")
-    children = [context.Process(target=take_over, args=(path,)) for _ in range(4)]
-    for child in children:
-        child.start()
-    for child in children:
-        child.join(120)
-    assert [child.exitcode for child in children] == [0] * 4
+    joined(*[lambda: Budget.open(path, dataset="ward-7").reserve("fit", outcomes=[Loss.pure(0.25)])] * 4)
     assert Budget.open(path, dataset="ward-7").spent == 2.0
 
 

@@ -2,7 +2,6 @@
 
 import copy
 import math
-import multiprocessing
 import os
 import pickle
 import shutil
@@ -16,22 +15,12 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.budget.stores import ONE, forge, forget, raw, rewrite, spend
+from tests.budget.stores import ONE, forge, forget, joined, raw, rewrite, spend
 
 from dpforest import Budget
 from dpforest.budget import Loss, chain, store
 from dpforest.budget.chain import hash_of
 from dpforest.errors import AccountingError, BudgetDamagedError, BudgetError, BudgetStoreError, ParameterError
-
-
-def joined(*works):
-    """Processes that were forked for these works, ended."""
-    children = [multiprocessing.get_context("fork").Process(target=work) for work in works]
-    for child in children:
-        child.start()
-    for child in children:
-        child.join(60)
-    assert [child.exitcode for child in children] == [0] * len(works)
 
 
 def test_an_entry_that_was_half_counted_when_somebody_pressed_control_c_counts_once(budget, monkeypatch):

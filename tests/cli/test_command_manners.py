@@ -221,15 +221,6 @@ def test_an_audit_is_refused_before_the_work_if_its_page_cannot_be_written(made,
     assert typed("audit", "--html", "no/such/a.html").code == 1
 
 
-def test_a_schema_that_lacks_a_column_of_the_table_is_not_refused_but_the_other_way_is(made):
-    said = "Refused. The table has no column 'ill'.\nIt was read by separator ',', encoding utf-8.\n"
-    ended = typed("schema", "check", "ill.json", "--table", "blind.csv")
-    assert (ended.code, ended.err) == (1, said)
-    ended = typed("schema", "check", "ill.json", "--table", "t.csv")
-    assert (ended.code, ended.err) == (0, "")
-    assert "Not in the schema, so not read: id, cost, person" in ended.out
-
-
 JSON = [
     "schema check ill.json --table t.csv",
     *each("plan --schema ill.json --epsilon {} --rows 400", 1, "inf"),

@@ -62,15 +62,6 @@ def test_fit_and_predict_a_class(table):
     assert agreement > 0.8  # fails with probability below 1e-6: 200 records on each side of the best cut
 
 
-def test_a_damaged_table_is_refused_without_quoting_its_rows(folder):
-    (folder / "t.csv").write_text("age,city,ill\n1,Oslo,no\n2,secret-value,yes,one,too,many\n")
-    ended = typed(*FIT)
-    assert (ended.code, ended.out) == (1, "")
-    assert "secret-value" not in ended.err
-    assert "t.csv is not a well-formed text file (separator ',', encoding utf-8): every row must have" in ended.err
-    assert "line 3" not in ended.err  # a fact about a row
-
-
 @pytest.mark.parametrize("name", ["nope.csv", "nope.csv.gz", "nope.parquet"])
 def test_a_table_that_is_not_there_is_said_not_to_be(name):
     assert typed("fit", name, *FIT[2:]) == (1, "", f"Refused. There is no file {name}.\n")

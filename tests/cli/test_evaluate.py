@@ -45,18 +45,6 @@ def test_public_and_charged_scores(folder, table, model, first):
     assert "loses ε = ∞" in done("evaluate", model, table, "--epsilon", "inf")
 
 
-@pytest.mark.parametrize("options", [[], ["--public", "--epsilon", "1"]])
-def test_it_must_be_said_whether_the_table_is_public(folder, options):
-    refused = run("evaluate", "ill.dpf", "t.csv", *options).exception
-    assert isinstance(refused, ParameterError)
-    assert all(option in str(refused) for option in ("--public", "--epsilon"))
-
-
-def test_a_table_without_the_target_is_refused(folder):
-    pyarrow.csv.write_csv(pyarrow.csv.read_csv("t.csv").drop_columns(["ill"]), "features.csv")
-    assert isinstance(run("evaluate", "ill.dpf", "features.csv", "--public").exception, TableError)
-
-
 def test_the_number_of_rows_has_a_band_and_scores_have_the_digits_of_theirs(folder):
     found = done("evaluate", "ill.dpf", "t.csv", "--epsilon", 1)
     # 1.96 standard deviations, each that of one count, for two classes in 8 to 16 bins.

@@ -22,9 +22,8 @@ import pytest
 from tests.cli.command import people, run, typed, write_people
 
 from benchmarks.core.results import Case, read_rows, run_all
-from dpforest import Bounded, Categorical, Schema, load_model
+from dpforest import load_model
 from dpforest.common import files
-from dpforest.privacy.gate import Gate
 
 pytestmark = pytest.mark.slow
 
@@ -162,39 +161,6 @@ def test_a_report_that_is_interrupted_between_its_files_leaves_both_whole(folder
     assert met
     assert is_whole(folder / "r.json")
     assert_nothing_else(folder, ["r.html"], ["r.json"])
-
-
-@pytest.mark.parametrize(("target", "charge"), [("classes", 1), ("classes", 2), ("means", 1), ("means", 2)])
-def test_a_fit_that_is_stopped_keeps_the_books(folder, monkeypatch, target, charge):
-    if target == "means":
-        features, means = {"city": Categorical(["Oslo", "Rome"])}, Bounded(0, 100, name="age")
-        Schema(features, means, one_row_per_person=True).to_file("ill.json")
-    add_noise, calls = Gate.add_noise, []
-
-    def stopped(*arguments, **named):
-        released = add_noise(*arguments, **named)
-        calls.append(released)
-        if len(calls) == charge:
-            raise KeyboardInterrupt
-        return released
-
-    monkeypatch.setattr(Gate, "add_noise", stopped)
-    found = run(*WRITERS["fit"][0])
-    assert len(calls) == charge
-    assert found.exit_code != 0
-    assert "was spent and stays spent" in found.stderr
-    assert found.stdout == ""
-    assert_nothing_else(folder, [], BOOKS)
-    books = json.loads((folder / BOOKS[0]).read_text())
-    assert str(books).count("'mechanism'") >= charge
-
-
-def test_a_fit_whose_model_was_not_written_says_all_that_was_spent(folder, monkeypatch):
-    interrupt(monkeypatch, "renamed")
-    found = run(*WRITERS["fit"][0])
-    assert "epsilon = 2 was spent" in found.stderr
-    assert not (folder / "new.dpf").exists()
-    assert json.loads((folder / BOOKS[0]).read_text())
 
 
 class Full(io.FileIO):

@@ -4,6 +4,7 @@ import gzip
 import io
 import re
 import time
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -13,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from numba.core import event
 from rich.console import Console
-from tests.cli.command import done, run, typed
+from tests.cli.command import COST, FEATURES, ILL, done, people, run, typed
 from tests.support.crosses import pairwise
 
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
+from dpforest import Classes, DPForestClassifier, DPForestRegressor, Schema, load_model
 from dpforest.cli import console
 from dpforest.common.progress import in_parts
 from dpforest.errors import DPForestError
@@ -29,27 +30,18 @@ from dpforest.records.reader import Asked
 pytestmark = pytest.mark.slow
 
 N_ROWS = 300
-FEATURES = {"age": Numeric(0, 100, integer=True), "city": Categorical(["Oslo", "Rome"])}
 SCHEMAS = {
-    "ill": Schema(FEATURES, Classes(["no", "yes"], name="ill"), n_rows=N_ROWS),
-    "cost": Schema(FEATURES, Bounded(0, 60, name="cost"), n_rows=N_ROWS),
+    "ill": replace(ILL, n_rows=N_ROWS),
+    "cost": replace(COST, n_rows=N_ROWS),
     "stage": Schema(FEATURES, Classes([1, 2, 3], name="stage"), n_rows=N_ROWS),
 }
 
 
-def table(n_rows=N_ROWS):
-    rng = np.random.default_rng(0)
-    age = rng.integers(0, 100, n_rows)
-    return pa.table(
-        {
-            "age": pa.array(age, mask=np.arange(n_rows) % 9 == 0),
-            "city": pa.array(rng.choice(["Oslo", "Rome", "Lima"], n_rows)),
-            "id": pa.array(np.arange(n_rows)),
-            "ill": pa.array(np.where(age > 50, "yes", "no")),
-            "cost": pa.array(age / 2.0),
-            "stage": pa.array(age // 34 + 1),
-        }
-    )
+def table():
+    """People of whom some have no age, with the stage of their illness."""
+    rows, age = people(N_ROWS), people(N_ROWS).column("age").to_numpy()
+    known = pa.array(age, mask=np.arange(N_ROWS) % 9 == 0)
+    return rows.set_column(0, "age", known).append_column("stage", pa.array(age // 34 + 1))
 
 
 @pytest.fixture
@@ -104,14 +96,20 @@ def stop_at(monkeypatch, owner, name, n_calls, error):
 
 
 @pytest.mark.parametrize(
-    ("source", "error"),
-    [("t.parquet", KeyboardInterrupt()), ("t.csv", MemoryError()), ("t.parquet", MemoryError()), ("t.csv", SystemExit(3))],
+    ("source", "target", "error"),
+    [
+        ("t.parquet", "ill", KeyboardInterrupt()),
+        ("t.csv", "ill", MemoryError()),
+        ("t.parquet", "cost", MemoryError()),
+        ("t.csv", "cost", SystemExit(3)),
+    ],
 )
-def test_an_interrupted_fit_writes_what_it_has_spent_and_no_model(folder, monkeypatch, source, error):
+def test_an_interrupted_fit_writes_what_it_has_spent_and_no_model(folder, monkeypatch, source, target, error):
     before = {path.name for path in folder.iterdir()}
     stop_at(monkeypatch, MemoryCounter, "descend", 1, error)
-    found = fit(source)
+    found = fit(source, target)
     assert found.exit_code != 0
+    assert found.stdout == ""
     assert {path.name for path in folder.iterdir()} - before == {"m.dpf.charges.json"}
     ledger = Ledger.from_json((folder / "m.dpf.charges.json").read_text())
     assert ledger.n_entries > 0
@@ -210,7 +208,7 @@ def test_a_prediction_that_fails_in_the_middle_leaves_no_file(folder, small_part
 @pytest.mark.parametrize("out", ["p.csv", "p.parquet"])
 def test_a_row_that_cannot_be_read_leaves_no_file_and_is_not_quoted(folder, small_parts, out):
     with open("t.csv", "a") as file:
-        file.write("1,secret-value,2,no,3,4,5,6,7\n")
+        file.write("1,2,secret-value,no,3,4,5,6,7\n")
     before = {path.name for path in folder.iterdir()}
     ended = typed("predict", "ill.dpf", "t.csv", "--out", out)
     assert (ended.code, ended.out) == (1, "")

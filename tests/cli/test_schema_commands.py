@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from tests.cli.command import done, fill_in, refused, run
+from tests.cli.command import done, fill_in, refused, run, typed
 
 from dpforest import Schema, load_model
 from dpforest.cli import console
@@ -140,7 +140,10 @@ def test_a_check_names_columns_that_a_table_lacks_and_that_are_not_used(folder):
     assert checked.exit_code == 1
     assert json.loads(checked.stdout)["missing_columns"][0] == "height"
     assert json.loads(checked.stdout)["unused_columns"] == ["age", "weight", "city"]
-    assert "The table has no column that matches 'nose_*'." in run("schema", "check", "t.json", "--table", "t.csv").stderr
+    ended = typed("schema", "check", "t.json", "--table", "t.csv")
+    assert ended.err.startswith("Refused. The table has no column 'height'.")
+    assert "The table has no column that matches 'nose_*'." in ended.err
+    assert ended.err.endswith("It was read by separator ',', encoding utf-8.\n")
     said = refused("fit", "t.csv", "--schema", "t.json", "--epsilon", 1, "--out", "m.dpf")
     assert "matches no column of t.csv that is not named otherwise" in said
 
