@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from dpforest import Bounded, Budget, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, fitting, load_model
+from dpforest import Bounded, Budget, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, fitting
 from dpforest.budget import Loss
 from dpforest.errors import AccountingError, BudgetError, BudgetStoreError, ParameterError
 from dpforest.evaluation import evaluate_privately
@@ -209,17 +209,6 @@ def test_a_store_that_is_deleted_during_the_fit_gives_no_model(path, budget):
         model.fit(X, Y, progress=delete)
     assert not hasattr(model, "forest_")
     assert model.ledger_.spent == 1.0
-
-
-def test_a_saved_model_does_not_name_the_store(tmp_path, budget):
-    model = DPForestClassifier(SCHEMA, epsilon=1.0, budget=budget).fit(X, Y)
-    model.save(tmp_path / "model.dpf")
-    content = (tmp_path / "model.dpf").read_bytes()
-    assert b"budget.db" not in content
-    assert str(tmp_path).encode() not in content
-    again = load_model(tmp_path / "model.dpf")
-    assert again.budget is None
-    assert again.privacy_ == model.privacy_
 
 
 def test_a_private_score_is_charged(budget):
