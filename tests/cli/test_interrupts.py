@@ -208,7 +208,7 @@ setattr(owner, function, stopped)
 from dpforest.cli.main import app
 app()
 """
-RENAMED, CHARGED = "dpforest.common.files:os.replace", "dpforest.privacy.gate:Gate.select"
+RENAMED, CHARGED = "dpforest.common.files:os.replace", "dpforest.privacy.gate:Gate.add_noise"
 # Every writer is interrupted in the process of the test; that a signal does the same is seen by a few.
 SIGNALS = [
     ("SIGTERM", RENAMED, "schema draft .toml"),
