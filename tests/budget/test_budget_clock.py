@@ -58,7 +58,7 @@ def test_nothing_is_released_until_a_second_person_confirms(stuck):
     assert stuck.verify()
 
 
-def test_a_repair_gives_nothing_back_changes_no_entry_and_says_who_and_when(stuck):
+def test_a_repair_gives_nothing_back_and_says_who_and_when(stuck):
     before, spent, left, anchor = stuck.export()["entries"], stuck.spent, stuck.left, stuck.verify()
     (repair,) = repaired(stuck).position()["repairs"]
     assert (stuck.spent, stuck.left) == (spent, left) == (1.25, 1.75)
@@ -94,7 +94,7 @@ def test_people_have_names(stuck, name):
         stuck.confirm_clock_repair(name, "0" * 12)
 
 
-def test_only_what_was_asked_last_is_confirmed_and_once_and_then_nothing_is_asked(stuck):
+def test_only_what_was_asked_last_is_confirmed_and_once(stuck):
     with pytest.raises(ParameterError, match="waits to be confirmed"):
         stuck.confirm_clock_repair("Ben", "0" * 12)
     first, second = stuck.request_clock_repair("Ana"), stuck.request_clock_repair("Eva")

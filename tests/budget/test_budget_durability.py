@@ -29,7 +29,7 @@ def beside(path):
     return sorted(item.name for item in path.parent.iterdir() if item.name.startswith(path.name))
 
 
-def test_reservations_and_settlements_are_in_the_one_file_when_a_release_begins_and_ends(path, budget, tmp_path):
+def test_a_release_is_in_the_one_file_when_it_begins_and_ends(path, budget, tmp_path):
     for before in (0.0, 0.5, 1.0):
         reservation = budget.reserve("fit", outcomes=ONE)
         assert beside(path) == [path.name]
@@ -97,7 +97,7 @@ def written(budget):
 
 
 @pytest.mark.parametrize("n_before", range(24))  # among them those where a page is full and another begins
-def test_pages_that_were_half_written_without_their_journal_never_lose_an_entry(path, n_before, tmp_path):
+def test_half_written_pages_without_their_journal_lose_no_entry(path, n_before, tmp_path):
     """Whatever part of the changed pages is on the disk: as before, with the new entry, or found to be damaged."""
     budget = Budget.open(path, dataset="ward-7", epsilon=3.0)
     for _ in range(n_before):

@@ -130,7 +130,7 @@ def test_a_clone_charges_the_same_store(budget):
     assert clone(model).get_params()["budget"] == budget
 
 
-def test_a_grid_search_in_two_processes_records_every_fit_and_stops_at_the_cap(path):
+def test_a_grid_search_in_two_processes_stops_at_the_cap(path):
     budget = Budget.open(path, dataset="search", epsilon=2.5)
     model = DPForestClassifier(SCHEMA, epsilon=0.5, budget=budget, max_depth=2)
     search = GridSearchCV(model, {"n_trees": [1, 2]}, cv=2, n_jobs=2, error_score="raise").fit(X, Y)

@@ -163,7 +163,7 @@ def test_a_version_that_does_not_know_of_lines_refuses_the_file(path, house, mon
         Budget.open(path, "hospital")
 
 
-def test_the_joint_release_of_two_parts_with_one_record_in_both_is_as_strong_as_the_sum_and_no_weaker(house):
+def test_a_record_in_two_parts_loses_the_sum_of_both(house):
     """Randomized response on the record in each ward, enumerated: a cap above that took the larger part would be broken."""
     losses = {"ward-7": 0.5, "ward-8": 1.0}
     for name, epsilon in losses.items():

@@ -114,7 +114,7 @@ def test_copies_pickles_forks_and_new_processes_lead_to_the_same_entries(budget)
     budget.verify()
 
 
-def test_a_relative_path_means_the_same_file_after_a_change_of_folder_and_is_not_shown(tmp_path, monkeypatch):
+def test_a_relative_path_stays_the_same_file_and_is_not_shown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     budget = Budget.open("budget.db", dataset="a", epsilon=1.0)
     monkeypatch.chdir("/")
@@ -162,7 +162,7 @@ def test_a_cap_that_differs_from_the_stored_one_is_refused(path, budget, other):
     ("place", "name"),
     [*((None, name) for name in ("", "x" * 1001, None, 7, b"x", ("a",))), ("", "a"), ("\0", "a"), (5, "a")],
 )
-def test_a_data_set_has_a_name_of_reasonable_length_and_a_path_names_a_file(path, place, name):
+def test_data_sets_have_names_of_reasonable_length_in_files(path, place, name):
     with pytest.raises(ParameterError):
         Budget.open(path if place is None else place, dataset=name, epsilon=1.0)
 

@@ -92,7 +92,7 @@ def test_fit_prints_every_note_once(folder):
 
 
 @pytest.mark.parametrize("n_splits", [1, pytest.param(10, marks=pytest.mark.night)])
-def test_demo_says_what_it_did_in_three_lines_and_then_what_was_spent_and_learnt(monkeypatch, n_splits):
+def test_demo_says_in_three_lines_what_it_did_and_then_more(monkeypatch, n_splits):
     pytest.importorskip("statsmodels", reason="the demo needs statsmodels: pip install 'dpforest[demo]'")
     monkeypatch.setattr(demo, "N_SEEDS", n_splits)
     table, trained, right, empty, *details = done("demo").splitlines()
@@ -178,7 +178,7 @@ def test_rules_are_chosen_by_released_confidence_and_support():
     assert "must be a number from 0 to 1, not 90.0." in refused("rules", "ill.dpf", "--min-confidence", 90)
 
 
-def test_a_tree_that_counts_nothing_is_one_line_on_the_screen_and_whole_in_files():
+def test_a_tree_that_counts_nothing_is_one_line_but_whole_in_files():
     X, y, schema = load_survey()
     trained = DPForestClassifier(schema, epsilon=1).fit(X, y)
     trained.save("m.dpf")

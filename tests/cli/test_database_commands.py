@@ -168,7 +168,7 @@ def test_a_draft_names_the_columns_of_a_table_by_their_types(database, folder):
     assert "--table" in said
 
 
-def test_a_check_counts_the_values_of_a_table_and_names_a_column_of_the_wrong_type(database):
+def test_a_check_counts_values_and_names_a_column_of_the_wrong_type(database):
     table, asked = in_memory(), ("--table", f"{database[0]}::patients", "--json")
     found = json.loads(done("schema", "check", "patients.json", *asked))
     assert found["unused_columns"] == ["id", "key", "day"]
@@ -211,7 +211,7 @@ def test_predictions_from_a_table_carry_its_ids_into_a_file(database, out):
     assert found["day"].count("infinity") == N_ROWS // 10
 
 
-def test_predictions_go_into_a_new_table_beside_the_rows_and_are_those_of_the_exported_query(database, folder):
+def test_predictions_in_a_new_table_are_those_of_the_exported_query(database, folder):
     address, ask = database
     fit = ("fit", f"{address}::patients", "--schema", "patients.json", "--epsilon", 8, "--n-trees", 3)
     assert run(*fit, "--out", "own.dpf").exit_code == 0
@@ -281,7 +281,7 @@ def test_a_score_of_persons_counts_k_rows_of_each_by_ids_of_any_type(database):
     assert "numbers or text" in str(run(*asked, "--groups", "day").exception)
 
 
-def test_a_fit_of_persons_uses_k_rows_of_each_and_is_charged_to_a_budget_of_persons(database):
+def test_a_fit_of_persons_uses_k_rows_of_each_and_is_charged_to_persons(database):
     """Of columns of every type, by ids that are UUIDs: with an infinite epsilon a tree has the exact number of records."""
     address, ask = database
     ask("CREATE TABLE visits AS SELECT * FROM patients UNION ALL SELECT * FROM patients UNION ALL SELECT * FROM patients")
@@ -404,7 +404,7 @@ def test_ids_of_different_types_in_the_files_of_a_folder_are_refused(plain, fold
 
 
 @pytest.mark.server
-def test_an_account_that_may_not_make_tables_is_told_and_a_password_is_never_printed(server, plain):
+def test_an_account_that_may_not_write_is_told_without_its_password(server, plain):
     address = server.url(READER, DATABASE)
     told = []
     for found in (

@@ -239,7 +239,7 @@ def test_ids_of_persons_come_from_every_kind_of_file(folder, kind):
     assert "one person" in done(*asked, "--groups", "person")
 
 
-def test_a_line_is_named_by_check_draft_and_predict_and_not_by_fit_and_evaluate(folder):
+def test_a_line_is_named_by_check_draft_and_predict_but_not_by_fit(folder):
     write_messy(folder / "t.csv")
     fitted(folder)
     rows = messy_rows(20)

@@ -182,7 +182,7 @@ def test_a_command_says_what_matters(said, title, words):
     assert [word for word in words if word not in out(said, title)] == []
 
 
-def test_there_is_a_prediction_for_each_row_and_its_score_is_exact_in_public_and_charged_otherwise(said, home):
+def test_each_row_is_predicted_and_scores_are_exact_or_charged(said, home):
     found = predictions(home)
     assert list(found) == ["prediction", "probability_no", "probability_yes"]
     assert found["prediction"] == ["yes" if share > 0.5 else "no" for share in found["probability_yes"]]
@@ -197,7 +197,7 @@ def test_there_is_a_prediction_for_each_row_and_its_score_is_exact_in_public_and
     assert charged["scores"][0]["margin"] > 0
 
 
-def test_the_report_is_a_page_without_addresses_of_others_and_json_holds_the_same(home):
+def test_the_report_asks_no_address_and_json_holds_the_same(home):
     page = (home / "report.html").read_text("utf-8")
     assert page.lower().startswith("<!doctype html>")
     assert page.rstrip().endswith("</html>")

@@ -46,7 +46,7 @@ def read_draft(path):
 
 @pytest.mark.parametrize("out", ["d.toml", "d.json"])
 @pytest.mark.parametrize("table", ["t.csv", "t.parquet"])
-def test_a_draft_leaves_open_who_vouches_the_unit_and_the_labels_and_holds_no_value(folder, table, out):
+def test_a_draft_leaves_three_entries_open_and_holds_no_value(folder, table, out):
     said = done("schema", "draft", table, "--target", "ill", "--out", out)
     assert "To fill in, where there is a '?': vouched_by, one_row_per_person, target.labels." in said
     # A type of Parquet says that numbers are whole, a CSV does not.
@@ -86,7 +86,7 @@ def test_a_draft_never_overwrites_a_schema(folder):
     assert (folder / "t.schema.toml").read_text("utf-8") == "filled in with care"
 
 
-def test_a_check_of_a_draft_says_what_is_open_how_columns_are_read_and_what_could_be_sharper(folder, monkeypatch):
+def test_a_check_of_a_draft_says_what_is_open_and_what_could_be_sharper(folder, monkeypatch):
     monkeypatch.setattr(console.output, "width", 200)
     done("schema", "draft", "t.csv", "--target", "ill")
     found, listed = run("schema", "check", "t.schema.toml"), ["vouched_by", "one_row_per_person", "target.labels"]
@@ -182,7 +182,7 @@ def columns(folder, text, facts=PEOPLE, encoding="utf-8"):
     return {column["name"]: column for column in count(folder, "--table", "p.csv", facts=facts)[1]["columns"]}
 
 
-def test_a_check_counts_what_is_readable_and_listed_and_says_that_this_is_not_private(folder):
+def test_a_check_counts_what_is_listed_and_says_that_counts_are_not_private(folder):
     (folder / "p.csv").write_text(ROWS, "utf-8")
     code, found = count(folder, "--table", "p.csv")
     assert (code, found["rows"]) == (0, 7)

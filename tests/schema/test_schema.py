@@ -161,7 +161,7 @@ SURVIVORS = {
 
 
 @pytest.mark.parametrize("title", SURVIVORS)
-def test_a_schema_survives_files_copies_and_its_own_code_with_types_and_order(title, tmp_path):
+def test_a_schema_survives_files_copies_and_its_own_code(title, tmp_path):
     schema = SURVIVORS[title]
     twins = [copy.copy(schema), copy.deepcopy(schema), pickle.loads(pickle.dumps(schema)), eval(repr(schema))]
     for path in (tmp_path / "s.json", tmp_path / "s.toml"):
