@@ -4,13 +4,11 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.budget.test_budget_store import changed, forget, spend
-from typer.testing import CliRunner
+from tests.budget.stores import become_older, forge, forget, spend
+from tests.cli.command import done
 
 from dpforest import Budget
 from dpforest.budget import Loss, chain, handle
-from dpforest.budget.chain import Chain, hash_of
-from dpforest.cli.main import commands
 from dpforest.errors import BudgetDamagedError, BudgetError, BudgetStoreError, ParameterError
 
 AHEAD = timedelta(days=70 * 365)
@@ -60,18 +58,14 @@ def test_nothing_is_released_until_a_second_person_confirms(stuck):
     assert stuck.verify()
 
 
-def test_a_repair_gives_nothing_back_and_changes_no_entry(stuck):
+def test_a_repair_gives_nothing_back_and_says_who_and_when(stuck):
     before, spent, left, anchor = stuck.export()["entries"], stuck.spent, stuck.left, stuck.verify()
-    repaired(stuck)
+    (repair,) = repaired(stuck).position()["repairs"]
     assert (stuck.spent, stuck.left) == (spent, left) == (1.25, 1.75)
     assert stuck.export()["entries"][: len(before)] == before
     assert stuck.verify(anchor) != anchor
     with pytest.raises(BudgetError, match=r"1\.75"):
         stuck.reserve("fit", outcomes=[Loss.pure(1.8)])
-
-
-def test_a_repair_says_who_asked_who_confirmed_and_from_when(stuck):
-    (repair,) = repaired(stuck).position()["repairs"]
     assert (repair["asked_by"], repair["confirmed_by"]) == ("Ana Sousa", "Ben Okri")
     now = datetime.now(UTC)
     assert timedelta(0) <= now - datetime.fromisoformat(repair["time"]) < timedelta(minutes=10)
@@ -108,14 +102,12 @@ def test_only_what_was_asked_last_is_confirmed_and_once(stuck):
     with pytest.raises(ParameterError, match="waits to be confirmed"):
         stuck.confirm_clock_repair("Ben", first)
     stuck.confirm_clock_repair("Ana", second)
+    n_entries = len(stuck.export()["entries"])
     with pytest.raises(BudgetStoreError, match="nothing to repair"):
         stuck.confirm_clock_repair("Ana", second)
-
-
-def test_a_clock_that_is_right_needs_no_repair(budget):
     with pytest.raises(BudgetStoreError, match="nothing to repair"):
-        budget.request_clock_repair("Ana")
-    assert len(budget.export()["entries"]) == 1
+        stuck.request_clock_repair("Ana")
+    assert len(stuck.export()["entries"]) == n_entries
 
 
 def test_a_request_ends_when_the_clock_is_right_again(stuck, clock):
@@ -145,49 +137,35 @@ def test_a_confirmation_by_a_clock_behind_that_of_the_request_is_refused(stuck, 
 @pytest.mark.parametrize(
     "wrong", [{"by": "ana sousa"}, {"asked": 1}, {"by": ""}, {"time": "1999-01-01T00:00:00+00:00"}, {"kind": "reserve"}]
 )
-def test_a_forged_confirmation_is_found(path, stuck, wrong):
-    entry = repaired(stuck).export()["entries"][-1]
-    del entry["hash"]
-    text = json.dumps(entry | wrong, sort_keys=True, separators=(",", ":"))
-    changed(path, entry["number"], text, hash_of(text))
+def test_a_forged_confirmation_is_found(stuck, wrong):
+    forge(stuck, repaired(stuck).export()["entries"][-1]["number"], **wrong)
     with pytest.raises(BudgetDamagedError):
         stuck.verify()
 
 
-def test_an_entry_that_goes_back_in_time_without_a_request_is_found(path, stuck):
+def test_an_entry_that_goes_back_in_time_without_a_request_is_found(stuck):
     """The confirmation alone may be earlier than the entry before it."""
     entries = repaired(stuck).export()["entries"]
-    first = next(entry for entry in entries if entry["kind"] == "ask-clock")
-    del first["hash"]
-    text = json.dumps(first | {"time": entries[0]["time"]}, sort_keys=True, separators=(",", ":"))
-    changed(path, first["number"], text, hash_of(text))
-    with pytest.raises(BudgetDamagedError, match=f"Entry {first['number']} "):
+    (number,) = [entry["number"] for entry in entries if entry["kind"] == "ask-clock"]
+    forge(stuck, number, time=entries[0]["time"])
+    with pytest.raises(BudgetDamagedError, match=f"Entry {number} "):
         stuck.verify()
 
 
 def test_a_version_that_does_not_know_of_repairs_refuses_the_file(path, stuck, monkeypatch):
-    def count(self, entry, found):
-        {"create": self._create, "reserve": self._reserve, "settle": self._settle}[entry["kind"]](entry, found)
-
     number = repaired(stuck).export()["entries"][-2]["number"]
-    forget()
-    monkeypatch.setattr(Chain, "count", count)
+    become_older(monkeypatch)
     with pytest.raises(BudgetDamagedError, match=f"Entry {number} .*cannot be read"):
         Budget.open(path, "ward-7")
 
 
 def test_the_command_takes_two_people_and_all_commands_show_it(path, stuck):
-    def run(*words):
-        return CliRunner().invoke(commands, ["budget", *map(str, words)])
-
-    asked = run("repair-clock", path, "--by", "Ana [bold]Sousa")
-    assert asked.exit_code == 0, asked.output
-    code = asked.output.split("--confirm ")[1].split()[0]
-    done = run("repair-clock", path, "--by", "Ben Okri", "--confirm", code)
-    assert done.exit_code == 0, done.output
+    asked = done("budget", "repair-clock", path, "--by", "Ana [bold]Sousa")
+    code = asked.split("--confirm ")[1].split()[0]
+    done("budget", "repair-clock", path, "--by", "Ben Okri", "--confirm", code)
     for words in (("verify", path), ("history", f"{path}::ward-7")):
-        shown = " ".join(run(*words).output.replace("│", " ").replace("┃", " ").split())
+        shown = " ".join(done("budget", *words).replace("│", " ").replace("┃", " ").split())
         for name in ("[bold]Sousa", "Okri"):
             assert name in shown
-    listed = json.loads(run("history", f"{path}::ward-7", "--json").output)
+    listed = json.loads(done("budget", "history", f"{path}::ward-7", "--json"))
     assert [entry["state"] for entry in listed] == ["settled", "settled", "reserved", "clock repaired"]

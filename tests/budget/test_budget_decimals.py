@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.budget.stores import spend
 
 from dpforest import Budget, Classes, DPForestClassifier, DPSearchCV, Numeric, Schema, load_model
 from dpforest.budget import Cap, Loss, handle
@@ -42,18 +43,16 @@ def small(**parameters):
     return DPForestClassifier(SCHEMA, **{"n_trees": 1, "max_depth": 1, "recipe": "jagannathan-2009", **parameters})
 
 
-def spend(budget, epsilon):
-    budget.settle(budget.reserve("fit", outcomes=[Loss.pure(epsilon)]), Loss.pure(epsilon))
-
-
 # Numbers
 
 
-@given(floats)
-def test_a_float_stands_for_the_shortest_decimal_that_reads_as_it(value):
-    assert exact(value) == Fraction(Decimal(repr(value)))
-    assert exact(np.float64(value)) == exact(value)
+@given(floats, floats)
+def test_a_float_stands_for_the_shortest_decimal_that_reads_as_it(value, other):
+    assert exact(value) == exact(np.float64(value)) == Fraction(Decimal(repr(value)))
     assert float(exact(value)) == value
+    assert (value < other) == (exact(value) < exact(other))
+    assert Fraction(float_below(value)) <= exact(value) <= Fraction(float_above(value))
+    assert math.nextafter(float_below(value), math.inf) >= float_above(value)
 
 
 @given(fractions)
@@ -62,17 +61,7 @@ def test_rounded_decimals_are_on_their_side_and_next_to_the_value(value):
     assert exact(low) <= value < exact(math.nextafter(low, math.inf))
     assert exact(math.nextafter(high, 0)) < value <= exact(high)
     assert value <= exact(round_up_short(value)) <= value * (1 + Fraction(1, 10**14))
-
-
-@given(floats, floats)
-def test_larger_floats_have_larger_decimals(one, two):
-    assert (one < two) == (exact(one) < exact(two))
-
-
-@given(floats)
-def test_floats_for_functions_enclose_the_decimal(value):
-    assert Fraction(float_below(value)) <= exact(value) <= Fraction(float_above(value))
-    assert math.nextafter(float_below(value), math.inf) >= float_above(value)
+    assert exact(as_written(value)) <= value
 
 
 @given(floats, st.lists(st.floats(0.01, 1), min_size=1, max_size=9), st.integers(1, 50))
@@ -94,11 +83,6 @@ def test_a_fifth_of_any_type_is_a_fifth(value):
     assert as_written(value) == 0.2
     assert make_accountant(value, 0.0).epsilon == make_accountant(1.0, value).delta == 0.2
     assert Cap(value, 0.0) == Cap(0.2, 0.0)
-
-
-@given(fractions)
-def test_a_number_that_is_no_float_is_rounded_down(value):
-    assert exact(as_written(value)) <= value
 
 
 @pytest.mark.parametrize(
@@ -156,9 +140,7 @@ def test_a_fit_loses_at_most_the_decimal_and_states_it(epsilon, rows, monkeypatc
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "amounts",
-    [[0.2] * 5, [0.1] * 10, [0.1, 0.2, 0.7], [0.3, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.05] * 20, [1 / 3] * 3],
-    ids=str,
+    "amounts", [[0.2] * 5, [0.1] * 10, [0.3, 0.3, 0.4], [0.7, 0.2, 0.1], [0.05] * 20, [1 / 3] * 3], ids=str
 )
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_decimals_that_sum_to_one_fill_a_cap_of_one(path, amounts, delta):
@@ -175,29 +157,26 @@ def test_decimals_that_sum_to_one_fill_a_cap_of_one(path, amounts, delta):
         budget.reserve("fit", outcomes=[Loss.pure(amounts[0])])
 
 
-@pytest.mark.parametrize("epsilon", [0.2, 0.1])
-def test_fits_fill_a_cap_of_one(path, epsilon):
-    budget = Budget.open(path, dataset="a", epsilon=1)
-    for _ in range(round(1 / epsilon)):
-        small(epsilon=epsilon, budget=budget, n_trees=3, max_depth=2).fit(X, Y)
-    assert budget.spent == 1.0
-    with pytest.raises(BudgetError, match=f"asks .* epsilon = {epsilon}, but nothing is left"):
-        small(epsilon=epsilon, budget=budget).fit(X, Y)
+FILLING = {
+    "fits": (5, lambda budget: small(epsilon=0.2, budget=budget, n_trees=3, max_depth=2).fit(X, Y)),
+    "ten fits": (10, lambda budget: small(epsilon=0.1, budget=budget).fit(X, Y)),
+    "searches": (5, lambda budget: DPSearchCV(
+        small(), {"n_trees": [1, 2]}, epsilon=0.2, mean_runs=1.5, budget=budget).fit(X, Y)),
+    "fits of persons": (5, lambda budget: small(epsilon=0.2, budget=budget, max_rows_per_person=3).fit(
+        X, Y, groups=np.arange(300) // 2)),
+}  # fmt: skip
 
 
-def test_fits_for_persons_fill_a_cap_of_one(path):
-    budget = Budget.open(path, dataset="a", epsilon=1, unit="person")
-    for _ in range(5):
-        small(epsilon=0.2, budget=budget, max_rows_per_person=3, n_trees=3).fit(X, Y, groups=np.arange(300) // 2)
+@pytest.mark.parametrize("kind", FILLING)
+def test_tenths_and_fifths_fill_a_cap_of_one(path, kind):
+    n_fits, fit = FILLING[kind]
+    budget = Budget.open(path, dataset="a", epsilon=1, unit="person" if "persons" in kind else "record")
+    for _ in range(n_fits):
+        model = fit(budget)
+        assert model.privacy_.epsilon == model.ledger_.spent == 1 / n_fits
     assert (budget.spent, budget.left) == (1.0, 0.0)
-
-
-def test_searches_fill_a_cap_of_one(path):
-    budget = Budget.open(path, dataset="a", epsilon=1)
-    for _ in range(5):
-        search = DPSearchCV(small(), {"n_trees": [1, 2]}, epsilon=0.2, mean_runs=1.5, budget=budget).fit(X, Y)
-        assert search.privacy_.epsilon == search.ledger_.spent == 0.2
-    assert (budget.spent, budget.left) == (1.0, 0.0)
+    with pytest.raises(BudgetError, match=f"asks .* epsilon = {1 / n_fits}, but nothing is left"):
+        fit(budget)
 
 
 def test_fits_with_delta_at_tenths_are_within_what_they_reserve(path):
@@ -249,11 +228,3 @@ def test_an_entry_whose_losses_are_numbers_is_none_of_a_budget(path, monkeypatch
 def test_what_is_shown_to_people_is_rounded_to_the_safe_side():
     assert (shown_down(0.19999999999999998), shown_up(0.20000000000000004)) == ("0.199999", "0.200001")
     assert (shown_down(0.2), shown_up(0.2), shown_down(2.0, 4), shown_up(math.inf)) == ("0.2", "0.2", "2", "inf")
-
-
-def test_a_rest_that_no_release_can_use_is_nothing(path):
-    budget = Budget.open(path, dataset="a", epsilon=1)
-    for _ in range(3):
-        spend(budget, 0.3333333333333333)
-    assert budget.spent < 1
-    assert budget.left == 0.0

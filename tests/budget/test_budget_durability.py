@@ -1,12 +1,12 @@
 """What was reserved is in the one file, whatever happens to the files beside it."""
 
 import itertools
-import multiprocessing
 import shutil
 import sqlite3
 from pathlib import Path
 
 import pytest
+from tests.budget.stores import ONE, forget, joined
 from tests.torture.samples import with_log
 
 from dpforest import Budget
@@ -15,15 +15,7 @@ from dpforest.errors import BudgetStoreError
 
 pytestmark = pytest.mark.slow
 
-ONE = [Loss.pure(1.0)]
 PAGE = 4096
-
-
-def forget():
-    """What a new process knows of stores: nothing."""
-    for kept in store._kept.values():
-        store._close(kept)
-    store._kept.clear()
 
 
 def copied(path, place, *endings):
@@ -37,16 +29,13 @@ def beside(path):
     return sorted(item.name for item in path.parent.iterdir() if item.name.startswith(path.name))
 
 
-def test_a_reservation_is_in_the_one_file_when_its_release_begins(path, budget, tmp_path):
-    for spent in (1.0, 2.0, 3.0):
-        budget.reserve("fit", outcomes=ONE)
+def test_a_release_is_in_the_one_file_when_it_begins_and_ends(path, budget, tmp_path):
+    for before in (0.0, 0.5, 1.0):
+        reservation = budget.reserve("fit", outcomes=ONE)
         assert beside(path) == [path.name]
-        assert copied(path, tmp_path / f"{spent}.db").spent == spent
-
-
-def test_a_settlement_is_in_the_one_file(path, budget, tmp_path):
-    budget.settle(budget.reserve("fit", outcomes=ONE), Loss.pure(0.5))
-    assert copied(path, tmp_path / "copy.db").spent == 0.5
+        assert copied(path, tmp_path / f"begun-{before}.db").spent == before + 1
+        budget.settle(reservation, Loss.pure(0.5))
+        assert copied(path, tmp_path / f"ended-{before}.db").spent == before + 0.5
 
 
 def test_every_connection_waits_for_the_disk_and_for_the_end_of_the_journal(budget):
@@ -89,21 +78,11 @@ def test_a_log_that_others_use_is_waited_for(path, monkeypatch):
     assert Budget.open(path, dataset="ward-7").spent == 1.0
 
 
-def take_over(path):
-    Budget.open(path, dataset="ward-7").reserve("fit", outcomes=[Loss.pure(0.25)])
-
-
 def test_processes_that_take_over_at_once_all_succeed(path):
     with with_log():
         Budget.open(path, dataset="ward-7", epsilon=3.0).reserve("fit", outcomes=ONE)
         forget()
-    context = multiprocessing.get_context("spawn")
-    children = [context.Process(target=take_over, args=(path,)) for _ in range(4)]
-    for child in children:
-        child.start()
-    for child in children:
-        child.join(120)
-    assert [child.exitcode for child in children] == [0] * 4
+    joined(*[lambda: Budget.open(path, dataset="ward-7").reserve("fit", outcomes=[Loss.pure(0.25)])] * 4)
     assert Budget.open(path, dataset="ward-7").spent == 2.0
 
 
@@ -118,7 +97,7 @@ def written(budget):
 
 
 @pytest.mark.parametrize("n_before", range(24))  # among them those where a page is full and another begins
-def test_pages_that_were_half_written_without_their_journal_never_lose_an_entry(path, n_before, tmp_path):
+def test_half_written_pages_without_their_journal_lose_no_entry(path, n_before, tmp_path):
     """Whatever part of the changed pages is on the disk: as before, with the new entry, or found to be damaged."""
     budget = Budget.open(path, dataset="ward-7", epsilon=3.0)
     for _ in range(n_before):

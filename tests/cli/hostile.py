@@ -91,3 +91,8 @@ def answers(facts, columns, generator):
     drawn = generator.integers(0, len(VALUES), N_ROWS)
     return [text if text in VALUES and number > 0 else VALUES[place]
             for text, number, place in zip(texts, numbers, drawn, strict=True)]  # fmt: skip
+
+
+def assert_harmless(text):
+    """Nothing in a text moves the cursor, turns the writing or speaks to the terminal."""
+    assert {character for character in text if character != "\n" and not character.isprintable()} == set()

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from functools import cache
 
 import duckdb
 import ibis
@@ -13,11 +14,10 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from psycopg import sql
+from tests.cli.command import done, run
 from tests.conformance.postgres_server import DATABASE, READER, ROOT, as_root
-from typer.testing import CliRunner
 
 from dpforest import Budget, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
-from dpforest.cli.main import commands
 from dpforest.errors import DPForestError, OutputError, ParameterError, TableError
 from dpforest.records.sql import streams, written
 
@@ -89,7 +89,8 @@ def filled(engine):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    SCHEMA.to_file("patients.schema.json")
+    SCHEMA.to_file("patients.json")
+    model().save("m.dpf")
     monkeypatch.setattr(streams, "PART_ROWS", {"duckdb": 16, "postgres": 16})
     return tmp_path
 
@@ -99,7 +100,7 @@ def database(request, folder):
     """Where patients are: an address without its table, and a function that runs a query there."""
     if request.param == "duckdb":
 
-        def run(query):
+        def ask(query):
             with duckdb.connect("ward.db") as connection:
                 return connection.execute(query).fetchall()
 
@@ -107,33 +108,22 @@ def database(request, folder):
     else:
         server = request.getfixturevalue("server")
 
-        def run(query):
+        def ask(query):
             with as_root(server) as root:
                 found = root.execute(query)
                 return found.fetchall() if found.description else []
 
-        for name in run("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"):
-            run(sql.SQL("DROP TABLE {} CASCADE").format(sql.Identifier(*name)))
-        run("DROP TYPE IF EXISTS mood CASCADE")
-        run("CREATE TYPE mood AS ENUM ('calm', 'low', 'odd')")
+        for name in ask("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"):
+            ask(sql.SQL("DROP TABLE {} CASCADE").format(sql.Identifier(*name)))
+        ask("DROP TYPE IF EXISTS mood CASCADE")
+        ask("CREATE TYPE mood AS ENUM ('calm', 'low', 'odd')")
         address = server.url(ROOT, DATABASE)
     for statement in filled(int(request.param == "postgres")):
-        run(statement)
-    return address, run
+        ask(statement)
+    return address, ask
 
 
-def run_command(*arguments):
-    return CliRunner().invoke(commands, [str(argument) for argument in arguments])
-
-
-def trained(address):
-    done = run_command(
-        "fit", f"{address}::patients", "--schema", "patients.schema.json", "--epsilon", 8, "--out", "m.dpf", "--n-trees", 3
-    )
-    assert done.exit_code == 0, done.exception
-    return load_model("m.dpf")
-
-
+@cache
 def in_memory():
     """The rows as Python holds them, read by another way than commands go."""
     with duckdb.connect() as connection:
@@ -142,10 +132,28 @@ def in_memory():
         return connection.sql("SELECT * FROM patients ORDER BY id").to_arrow_table()
 
 
+def n_known():
+    """The number of rows whose label is listed."""
+    return sum(label in ("no", "yes") for label in in_memory().column("ill").to_pylist())
+
+
+@cache
+def model():
+    """A model of patients that all tests share; none changes it."""
+    trained = DPForestClassifier(SCHEMA, epsilon=8, n_trees=3)
+    return trained.fit(in_memory().select([*FEATURES]), in_memory().column("ill"))
+
+
+def scores_of(*words):
+    return {score["name"]: score["value"] for score in json.loads(done("evaluate", "m.dpf", *words, "--json"))["scores"]}
+
+
+def spent():
+    return Budget.open("budget.db", dataset="ward").spent
+
+
 def test_a_draft_names_the_columns_of_a_table_by_their_types(database, folder):
-    address, _ = database
-    done = run_command("schema", "draft", f"{address}::patients", "--target", "ill")
-    assert done.exit_code == 0, done.exception
+    said = done("schema", "draft", f"{database[0]}::patients", "--target", "ill")
     drafted = tomllib.loads((folder / "patients.schema.toml").read_text())
     kinds = {name: part["kind"] for name, part in drafted["features"].items()}
     assert kinds == {
@@ -156,17 +164,14 @@ def test_a_draft_names_the_columns_of_a_table_by_their_types(database, folder):
     assert drafted["features"]["rank"]["integer"]
     assert drafted["features"]["seen"]["time"]
     assert drafted["target"] == {"name": "ill", "kind": "classes", "labels": "?"}
-    assert "key" in done.output  # left out, and said so
-    assert "--table" in done.output
+    assert "key" in said  # left out, and said so
+    assert "--table" in said
 
 
-def test_a_check_counts_the_values_of_a_table(database, folder):
-    address, _ = database
-    done = run_command("schema", "check", "patients.schema.json", "--table", f"{address}::patients", "--json")
-    assert done.exit_code == 0, done.exception
-    found = json.loads(done.output)
+def test_a_check_counts_values_and_names_a_column_of_the_wrong_type(database):
+    table, asked = in_memory(), ("--table", f"{database[0]}::patients", "--json")
+    found = json.loads(done("schema", "check", "patients.json", *asked))
     assert found["unused_columns"] == ["id", "key", "day"]
-    table = in_memory()
     counts = {column["name"]: column for column in found["table"]["columns"]}
     assert found["table"]["rows"] == N_ROWS
     assert counts["age"]["missing"] == table.column("age").null_count
@@ -175,14 +180,10 @@ def test_a_check_counts_the_values_of_a_table(database, folder):
     assert counts["far"]["outside"] == sum(not 0 <= number <= 10 for number in table.column("far").to_pylist())
     assert counts["ill"]["other"] == N_ROWS // 12
     assert all(column["unreadable"] == 0 and column["problem"] is None for column in counts.values())
-
-
-def test_a_check_names_a_column_of_the_wrong_type(database, folder):
-    address, _ = database
     Schema({"town": Numeric(0, 1), "age": Numeric(0, 1)}, Classes(["no", "yes"], name="ill")).to_file("wrong.json")
-    done = run_command("schema", "check", "wrong.json", "--table", f"{address}::patients", "--json")
-    assert done.exit_code == 1
-    problems = {column["name"]: column["problem"] for column in json.loads(done.output)["table"]["columns"]}
+    found = run("schema", "check", "wrong.json", *asked)
+    assert found.exit_code == 1
+    problems = {column["name"]: column["problem"] for column in json.loads(found.output)["table"]["columns"]}
     assert "Column 'town' is declared numeric" in problems["town"]
     assert problems["age"] is None
 
@@ -198,159 +199,118 @@ def check_predictions(model, found, ids):
     np.testing.assert_array_equal(labels, np.array(["no", "yes"])[expected.argmax(axis=1)])
 
 
+IDS = ("--id", "key", "--id", "id", "--id", "day")
+
+
 @pytest.mark.parametrize("out", ["p.csv", "p.parquet"])
-def test_predictions_from_a_table_carry_its_ids_into_a_file(database, folder, out):
-    address, _ = database
-    model = trained(address)
-    done = run_command("predict", "m.dpf", f"{address}::patients", "--out", out, "--id", "key", "--id", "id", "--id", "day")
-    assert done.exit_code == 0, done.exception
-    read = pyarrow.csv.read_csv(out) if out == "p.csv" else pq.read_table(out)
-    found = read.to_pydict()
-    check_predictions(model, found, ["key", "id", "day"])
+def test_predictions_from_a_table_carry_its_ids_into_a_file(database, out):
+    done("predict", "m.dpf", f"{database[0]}::patients", "--out", out, *IDS)
+    found = (pyarrow.csv.read_csv if out == "p.csv" else pq.read_table)(out).to_pydict()
+    check_predictions(model(), found, ["key", "id", "day"])
     assert found["key"][3] == f"00000000-0000-0000-0000-{found['id'][3]:012d}"
     assert found["day"].count("infinity") == N_ROWS // 10
 
 
-def test_predictions_go_into_a_new_table_beside_the_rows_and_are_those_of_the_exported_query(database, folder):
-    address, run = database
-    model = trained(address)
-    ids = ("--id", "key", "--id", "id", "--id", "day")
-    done = run_command("predict", "m.dpf", f"{address}::patients", "--out", f"{address}::scores", *ids)
-    assert done.exit_code == 0, done.exception
+def test_predictions_in_a_new_table_are_those_of_the_exported_query(database, folder):
+    address, ask = database
+    fit = ("fit", f"{address}::patients", "--schema", "patients.json", "--epsilon", 8, "--n-trees", 3)
+    assert run(*fit, "--out", "own.dpf").exit_code == 0
+    done("predict", "own.dpf", f"{address}::patients", "--out", f"{address}::scores", *IDS)
     names = ["key", "id", "day", "prediction", "probability_no", "probability_yes"]
-    rows = run("SELECT key, id, CAST(day AS VARCHAR), prediction, probability_no, probability_yes FROM scores ORDER BY id")
-    check_predictions(model, dict(zip(names, zip(*rows, strict=True), strict=True)), names[:3])
+    rows = ask("SELECT key, id, CAST(day AS VARCHAR), prediction, probability_no, probability_yes FROM scores ORDER BY id")
+    check_predictions(load_model("own.dpf"), dict(zip(names, zip(*rows, strict=True), strict=True)), names[:3])
     # The types of ids are kept, so that tables can be joined by any of them.
-    assert run("SELECT COUNT(*) FROM scores JOIN patients USING (key, id, day)") == [(N_ROWS,)]
-    done = run_command("export", "m.dpf", "--out", "m.sql", "--table", "patients", "--id", "id")
-    assert done.exit_code == 0, done.exception
-    by_query = run((folder / "m.sql").read_text())
+    assert ask("SELECT COUNT(*) FROM scores JOIN patients USING (key, id, day)") == [(N_ROWS,)]
+    done("export", "own.dpf", "--out", "own.sql", "--table", "patients", "--id", "id")
+    by_query = ask((folder / "own.sql").read_text())
     np.testing.assert_allclose([row[-2:] for row in by_query], [row[-2:] for row in rows], rtol=0, atol=1e-12)
     assert [row[:2] for row in by_query] == [(row[1], row[3]) for row in rows]
-
-
-def test_a_table_that_is_there_is_refused_and_stays(database, folder):
-    address, run = database
-    trained(address)
-    before = run("SELECT COUNT(*) FROM patients")
-    done = run_command("predict", "m.dpf", f"{address}::patients", "--out", f"{address}::patients", "--id", "id")
-    assert isinstance(done.exception, OutputError)
-    assert "There is a table 'patients' already." in str(done.exception)
-    assert run("SELECT COUNT(*) FROM patients") == before
+    refused = run("predict", "own.dpf", f"{address}::patients", "--out", f"{address}::patients", "--id", "id").exception
+    assert isinstance(refused, OutputError)
+    assert "There is a table 'patients' already." in str(refused)
+    assert ask("SELECT COUNT(*) FROM patients") == [(N_ROWS,)]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError()], ids=["interrupt", "no memory"])
-def test_a_prediction_that_fails_in_the_middle_leaves_no_table(database, folder, monkeypatch, error):
-    address, run = database
-    trained(address)
-    asked, ask = [], DPForestClassifier.predict_proba
+def test_a_prediction_that_fails_in_the_middle_leaves_no_table(database, monkeypatch, error):
+    address, ask = database
+    command = ("predict", "m.dpf", f"{address}::patients", "--out", f"{address}::scores", "--id", "id")
+    asked, predict = [], DPForestClassifier.predict_proba
 
     def stop(self, X):
         asked.append(len(X))
         if len(asked) == 3:
             raise error
-        return ask(self, X)
+        return predict(self, X)
 
-    monkeypatch.setattr(DPForestClassifier, "predict_proba", stop)
-    done = run_command("predict", "m.dpf", f"{address}::patients", "--out", f"{address}::scores", "--id", "id")
-    assert done.exit_code != 0
+    with monkeypatch.context() as patched:
+        patched.setattr(DPForestClassifier, "predict_proba", stop)
+        assert run(*command).exit_code != 0
     assert len(asked) == 3
-    assert run("SELECT table_name FROM information_schema.tables WHERE table_name = 'scores'") == []
-    monkeypatch.undo()
-    monkeypatch.chdir(folder)
-    done = run_command("predict", "m.dpf", f"{address}::patients", "--out", f"{address}::scores", "--id", "id")
-    assert done.exit_code == 0, done.exception
-    assert run("SELECT COUNT(*) FROM scores") == [(N_ROWS,)]
+    assert ask("SELECT table_name FROM information_schema.tables WHERE table_name = 'scores'") == []
+    done(*command)
+    assert ask("SELECT COUNT(*) FROM scores") == [(N_ROWS,)]
 
 
-def test_a_score_of_a_table_is_that_of_the_rows_in_memory(database, folder):
-    address, _ = database
-    model = trained(address)
-    done = run_command("evaluate", "m.dpf", f"{address}::patients", "--public", "--json")
-    assert done.exit_code == 0, done.exception
-    table = in_memory()
-    known = [label in ("no", "yes") for label in table.column("ill").to_pylist()]
-    X, y = table.select([*FEATURES]).filter(known), table.column("ill").filter(known)
-    scores = {score["name"]: score["value"] for score in json.loads(done.output)["scores"]}
-    assert scores["accuracy"] == pytest.approx(np.mean(model.predict(X) == np.array(y)))
-    done = run_command("evaluate", "m.dpf", f"{address}::patients", "--epsilon", "inf", "--json")
-    exact = {score["name"]: score["value"] for score in json.loads(done.output)["scores"]}
-    assert exact["accuracy"] == pytest.approx(scores["accuracy"])
+def test_a_score_of_a_table_is_that_of_the_rows_in_memory(database):
+    rows = in_memory().filter([label in ("no", "yes") for label in in_memory().column("ill").to_pylist()])
+    exact = np.mean(model().predict(rows.select([*FEATURES])) == np.array(rows.column("ill")))
+    for how in (["--public"], ["--epsilon", "inf"]):
+        assert scores_of(f"{database[0]}::patients", *how)["accuracy"] == pytest.approx(exact)
 
 
-def spent():
-    return Budget.open("budget.db", dataset="ward").spent
-
-
-def test_a_score_with_noise_is_charged_once_the_table_is_known_to_do(database, folder):
-    address, run = database
-    trained(address)
-    assert run_command("budget", "create", "budget.db::ward", "--epsilon", 1).exit_code == 0
+def test_a_score_with_noise_is_charged_once_the_table_is_known_to_do(database):
+    address, ask = database
+    done("budget", "create", "budget.db::ward", "--epsilon", 1)
     asked = ["evaluate", "m.dpf", "--epsilon", 0.5, "--budget", "budget.db::ward"]
-    run("CREATE VIEW partly AS SELECT age, ill FROM patients")
-    refused = run_command(*asked, f"{address}::partly")
-    assert isinstance(refused.exception, TableError)
+    ask("CREATE VIEW partly AS SELECT age, ill FROM patients")
+    assert isinstance(run(*asked, f"{address}::partly").exception, TableError)
     assert spent() == 0
-    assert run_command(*asked, f"{address}::patients").exit_code == 0
+    done(*asked, f"{address}::patients")
     assert spent() == 0.5
 
 
-def test_a_score_of_persons_counts_k_rows_of_each_by_ids_of_any_type(database, folder):
+def test_a_score_of_persons_counts_k_rows_of_each_by_ids_of_any_type(database):
     """A UUID, and a decimal that PostgreSQL writes as 7.0 and as 7.00."""
-    address, run = database
-    trained(address)
+    address, ask = database
     times = [f"SELECT patients.*, id * CAST('{one}' AS NUMERIC) AS code FROM patients" for one in ("1.0", "1.00", "1.000")]
-    run(f"CREATE TABLE visits AS {' UNION ALL '.join(times)}")
-    n_known = sum(label in ("no", "yes") for label in in_memory().column("ill").to_pylist())
+    ask(f"CREATE TABLE visits AS {' UNION ALL '.join(times)}")
     asked = ["evaluate", "m.dpf", f"{address}::visits", "--epsilon", "inf", "--max-rows-per-person", 2, "--json"]
     for ids in ("key", "code"):
-        done = run_command(*asked, "--groups", ids)
-        assert done.exit_code == 0, done.exception
-        assert json.loads(done.output)["n_rows"] == 2 * n_known
-    assert "numbers or text" in str(run_command(*asked, "--groups", "day").exception)
+        assert json.loads(done(*asked, "--groups", ids))["n_rows"] == 2 * n_known()
+    assert "numbers or text" in str(run(*asked, "--groups", "day").exception)
 
 
-def test_a_fit_of_persons_uses_k_rows_of_each_and_is_charged_to_a_budget_of_persons(database, folder):
+def test_a_fit_of_persons_uses_k_rows_of_each_and_is_charged_to_persons(database):
     """Of columns of every type, by ids that are UUIDs: with an infinite epsilon a tree has the exact number of records."""
-    address, run = database
-    run("CREATE TABLE visits AS SELECT * FROM patients UNION ALL SELECT * FROM patients UNION ALL SELECT * FROM patients")
-    n_known = sum(label in ("no", "yes") for label in in_memory().column("ill").to_pylist())
-    asked = ["fit", f"{address}::visits", "--schema", "patients.schema.json", "--groups", "key"]
+    address, ask = database
+    ask("CREATE TABLE visits AS SELECT * FROM patients UNION ALL SELECT * FROM patients UNION ALL SELECT * FROM patients")
+    asked = ["fit", f"{address}::visits", "--schema", "patients.json", "--groups", "key"]
     exact = ["--epsilon", "inf", "--recipe", "jagannathan-2009", "--n-trees", 1, "--max-depth", 1]
     for most in (1, 2, 5):
-        done = run_command(*asked, *exact, "--max-rows-per-person", most, "--out", f"m{most}.dpf")
-        assert done.exit_code == 0, done.exception
-        assert load_model(f"m{most}.dpf").forest_.counts[0].sum() == min(most, 3) * n_known
-    assert run_command("budget", "create", "budget.db::ward", "--epsilon", 1, "--unit", "person").exit_code == 0
-    charged = ["--epsilon", 0.5, "--budget", "budget.db::ward", "--out", "m.dpf"]
+        assert run(*asked, *exact, "--max-rows-per-person", most, "--out", f"m{most}.dpf").exit_code == 0
+        assert load_model(f"m{most}.dpf").forest_.counts[0].sum() == min(most, 3) * n_known()
+    done("budget", "create", "budget.db::ward", "--epsilon", 1, "--unit", "person")
+    charged = ["--epsilon", 0.5, "--budget", "budget.db::ward", "--out", "p.dpf"]
     for more in (["--groups", "day", "--max-rows-per-person", 2], ["--groups", "rank", "--max-rows-per-person", 2], []):
-        assert run_command(*asked, *charged, *more).exit_code != 0
+        assert run(*asked, *charged, *more).exit_code != 0
         assert spent() == 0
-    done = run_command(*asked, *charged, "--max-rows-per-person", 2)
-    assert done.exit_code == 0, done.exception
+    assert run(*asked, *charged, "--max-rows-per-person", 2).exit_code == 0
     assert spent() == 0.5
-    assert load_model("m.dpf").privacy_.unit == "person"
+    assert load_model("p.dpf").privacy_.unit == "person"
 
 
 REFUSED = {
-    "no id": (["--out", "p.csv"], ParameterError, "have no order.*--id COLUMN"),
-    "an id that is not there": (["--out", "p.csv", "--id", "nobody"], TableError, "'nobody' that was asked for is missing"),
-    "an id twice": (["--out", "p.csv", "--id", "id", "--id", "id"], ParameterError, "'id' more than once"),
-    "an id called as predictions are": (
-        ["--out", "p.csv", "--id", "Prediction"],
-        ParameterError,
-        "is called as predictions",
-    ),
-    "an id called as a probability": (
-        ["--out", "p.csv", "--id", "probability_x"],
-        ParameterError,
-        "is called as predictions",
-    ),
-    "another ending": (["--out", "p.txt", "--id", "id"], ParameterError, "Predictions are written to .csv or .parquet"),
-    "a file that is no database": (["--out", "duckdb:///m.dpf::t", "--id", "id"], OutputError, "is a model"),
-    "no table": (["--out", "duckdb:///new.db", "--id", "id"], ParameterError, "names no table"),
-    "an unknown engine": (["--out", "mysql://u:hush@h/d::t", "--id", "id"], ParameterError, "'mysql'"),
-    "no server": (["--out", "postgresql://u:hush@127.0.0.1:1/d::t", "--id", "id"], TableError, "No connection"),
+    "no id": ("--out p.csv", ParameterError, "have no order.*--id COLUMN"),
+    "an id that is not there": ("--out p.csv --id nobody", TableError, "'nobody' that was asked for is missing"),
+    "an id twice": ("--out p.csv --id id --id id", ParameterError, "'id' more than once"),
+    "an id called as predictions are": ("--out p.csv --id Prediction", ParameterError, "is called as predictions"),
+    "an id called as a probability": ("--out p.csv --id probability_x", ParameterError, "is called as predictions"),
+    "another ending": ("--out p.txt --id id", ParameterError, "Predictions are written to .csv or .parquet"),
+    "a file that is no database": ("--out duckdb:///m.dpf::t --id id", OutputError, "is a model"),
+    "no table": ("--out duckdb:///new.db --id id", ParameterError, "names no table"),
+    "an unknown engine": ("--out mysql://u:hush@h/d::t --id id", ParameterError, "'mysql'"),
+    "no server": ("--out postgresql://u:hush@127.0.0.1:1/d::t --id id", TableError, "No connection"),
 }
 
 
@@ -359,12 +319,11 @@ def test_what_will_not_do_is_refused_and_leaves_nothing(folder, arguments, error
     with duckdb.connect("ward.db") as connection:
         for statement in filled(0):
             connection.execute(statement)
-    trained("duckdb:///ward.db")
     before = {path.name for path in folder.iterdir()}
-    done = run_command("predict", "m.dpf", "duckdb:///ward.db::patients", *arguments)
+    found = run("predict", "m.dpf", "duckdb:///ward.db::patients", *arguments.split())
     with pytest.raises(error, match=words):
-        raise done.exception
-    assert "hush" not in f"{done.exception}{done.output}"
+        raise found.exception
+    assert "hush" not in f"{found.exception}{found.output}"
     assert {path.name for path in folder.iterdir()} == before
 
 
@@ -381,10 +340,14 @@ def plain(folder):
     return table
 
 
+def predict(source, out, *ids):
+    """Predictions of the plain model with columns of ids."""
+    return run("predict", "plain.dpf", source, "--out", out, *(word for name in ids for word in ("--id", name)))
+
+
 def test_predictions_of_a_file_carry_ids_as_they_are_and_keep_its_order(plain):
     for source in ("t.csv", "t.parquet"):
-        done = run_command("predict", "plain.dpf", source, "--out", "p.parquet", "--id", "no", "--id", "who", "--id", "age")
-        assert done.exit_code == 0, done.exception
+        assert predict(source, "p.parquet", "no", "who", "age").exit_code == 0
         found = pq.read_table("p.parquet")
         assert found.column_names[:4] == ["no", "who", "age", "prediction"]
         assert list(map(int, found.column("no").to_pylist())) == list(range(40))
@@ -393,21 +356,18 @@ def test_predictions_of_a_file_carry_ids_as_they_are_and_keep_its_order(plain):
 
 @pytest.mark.parametrize("engine", ["duckdb", pytest.param("postgres", marks=pytest.mark.server)])
 def test_names_that_a_database_would_take_for_the_same_are_told_apart(plain, request, engine):
+    address = "duckdb:///new.db"
     if engine == "postgres":
         server = request.getfixturevalue("server")
         address = server.url(ROOT, DATABASE)
         with as_root(server) as root:
             root.execute('DROP TABLE IF EXISTS "sco res"')
-    else:
-        address = "duckdb:///new.db"
-    done = run_command("predict", "plain.dpf", "t.csv", "--out", f"{address}::sco res", "--id", "no", "--id", "who")
-    assert done.exit_code == 0, done.exception
+    assert predict("t.csv", f"{address}::sco res", "no", "who").exit_code == 0
     opened = psycopg.connect(address) if engine == "postgres" else duckdb.connect("new.db")
     with opened as connection:
         found = connection.execute('SELECT * FROM "sco res"')
         names, rows = [column[0] for column in found.description], found.fetchall()
-    assert names[:4] == ["no", "who", "prediction", "probability_A"]
-    assert names[4] == "probability_a_2"
+    assert names[:5] == ["no", "who", "prediction", "probability_A", "probability_a_2"]
     assert all(len(name) <= 63 for name in names)
     assert len(rows) == 40
     assert sum(row[1] is None for row in rows) == 10  # an empty cell of a CSV file is missing
@@ -419,7 +379,7 @@ def test_a_new_file_of_duckdb_is_gone_if_a_prediction_fails(plain, folder, monke
 
     monkeypatch.setattr(DPForestClassifier, "predict_proba", fail)
     before = {path.name for path in folder.iterdir()}
-    assert run_command("predict", "plain.dpf", "t.csv", "--out", "duckdb:///new.db::t", "--id", "no").exit_code != 0
+    assert predict("t.csv", "duckdb:///new.db::t", "no").exit_code != 0
     assert {path.name for path in folder.iterdir()} == before
 
 
@@ -427,59 +387,53 @@ def test_a_table_may_be_made_in_a_schema_and_its_name_may_hold_a_dot(plain):
     with duckdb.connect("new.db") as connection:
         connection.execute("CREATE SCHEMA s")
     for table, where in (("s.t", "s.t"), ("a.b", '"a.b"')):
-        done = run_command("predict", "plain.dpf", "t.csv", "--out", f"duckdb:///new.db::{table}", "--id", "no")
-        assert done.exit_code == 0, done.exception
+        assert predict("t.csv", f"duckdb:///new.db::{table}", "no").exit_code == 0
         with duckdb.connect("new.db") as connection:
             assert connection.execute(f"SELECT COUNT(*) FROM {where}").fetchall() == [(40,)]
-        again = run_command("predict", "plain.dpf", "t.csv", "--out", f"duckdb:///new.db::{table}", "--id", "no")
-        assert isinstance(again.exception, OutputError)
+        assert isinstance(predict("t.csv", f"duckdb:///new.db::{table}", "no").exception, OutputError)
 
 
 def test_ids_of_different_types_in_the_files_of_a_folder_are_refused(plain, folder):
     (folder / "parts").mkdir()
     pq.write_table(plain, "parts/0.parquet")
     pq.write_table(plain.set_column(2, "no", pa.array(np.arange(40.0))), "parts/1.parquet")
-    done = run_command("predict", "plain.dpf", "parts", "--out", "p.csv", "--id", "no")
-    assert isinstance(done.exception, TableError)
-    assert "has the type int64 in one file of the table and double in another" in str(done.exception)
+    refused = predict("parts", "p.csv", "no").exception
+    assert isinstance(refused, TableError)
+    assert "has the type int64 in one file of the table and double in another" in str(refused)
     assert not (folder / "p.csv").exists()
 
 
 @pytest.mark.server
-def test_an_account_that_may_not_make_tables_is_told_and_a_password_is_never_printed(server, folder, plain):
+def test_an_account_that_may_not_write_is_told_without_its_password(server, plain):
     address = server.url(READER, DATABASE)
     told = []
-    for arguments in (
-        ["predict", "plain.dpf", "t.csv", "--out", f"{address}::forbidden", "--id", "no"],
-        ["predict", "plain.dpf", f"{address}::nothing", "--out", "p.csv", "--id", "no"],
-        ["schema", "draft", f"{address}::nothing"],
-        ["evaluate", "plain.dpf", f"{address}::nothing", "--public"],
+    for found in (
+        predict("t.csv", f"{address}::forbidden", "no"),
+        predict(f"{address}::nothing", "p.csv", "no"),
+        run("schema", "draft", f"{address}::nothing"),
+        run("evaluate", "plain.dpf", f"{address}::nothing", "--public"),
     ):
-        done = run_command(*arguments)
-        assert isinstance(done.exception, DPForestError)
-        told.append(f"{done.exception} {done.output}")
+        assert isinstance(found.exception, DPForestError)
+        told.append(f"{found.exception} {found.output}")
     assert "this account may not make it" in told[0]
     assert not any(server.password in words for words in told)
 
 
-def test_the_words_of_an_engine_are_not_repeated_where_a_row_cannot_be_written(folder, plain, request, monkeypatch):
-    from dpforest.records.sql import written
-
+def test_the_words_of_an_engine_are_not_repeated_where_a_row_cannot_be_written(plain, monkeypatch):
     monkeypatch.setattr(written, "_cast", lambda column, field: f"CAST({column} AS DATE)")
-    done = run_command("predict", "plain.dpf", "t.csv", "--out", "duckdb:///new.db::t", "--id", "who")
-    assert isinstance(done.exception, OutputError)
-    assert done.exception.__suppress_context__
-    assert "p1" not in str(done.exception)
+    refused = predict("t.csv", "duckdb:///new.db::t", "who").exception
+    assert isinstance(refused, OutputError)
+    assert refused.__suppress_context__
+    assert "p1" not in str(refused)
 
 
-def test_notes_in_a_file_of_arrow_are_no_sql(folder, plain):
+def test_notes_in_a_file_of_arrow_are_no_sql(plain):
     """A file from elsewhere may note with a column whatever is taken for its type in a database."""
     notes = {"duckdb": "VARCHAR) || (SELECT 'made up'", "postgres": "text); CREATE TABLE made_up (a int); --"}
     field = pa.field("who", pa.string(), metadata=notes)
     pyarrow.feather.write_feather(plain.set_column(1, field, plain.column("who")), "t.feather")
     assert pyarrow.feather.read_table("t.feather").schema.field("who").metadata
-    done = run_command("predict", "plain.dpf", "t.feather", "--out", "duckdb:///new.db::t", "--id", "who")
-    assert done.exit_code == 0, done.exception
+    assert predict("t.feather", "duckdb:///new.db::t", "who").exit_code == 0
     with duckdb.connect("new.db") as connection:
         assert connection.sql("SELECT who FROM t").fetchall() == [(who,) for who in plain.column("who").to_pylist()]
     assert [written._type(field), written._cast("c0", field)] == ["text", "c0"]
@@ -489,9 +443,8 @@ def test_a_model_of_a_table_in_a_database_predicts_through_ibis_as_before(folder
     connection = ibis.duckdb.connect("ward.db")
     for statement in filled(0):
         connection.con.execute(statement)
-    model = DPForestClassifier(SCHEMA, epsilon=8, n_trees=3).fit_table(connection.table("patients"))
-    model.save("m.dpf")
+    own = DPForestClassifier(SCHEMA, epsilon=8, n_trees=3).fit_table(connection.table("patients"))
+    own.save("own.dpf")
     connection.disconnect()
-    done = run_command("predict", "m.dpf", "duckdb:///ward.db::patients", "--out", "p.parquet", "--id", "id")
-    assert done.exit_code == 0, done.exception
-    check_predictions(model, pq.read_table("p.parquet").to_pydict(), ["id"])
+    done("predict", "own.dpf", "duckdb:///ward.db::patients", "--out", "p.parquet", "--id", "id")
+    check_predictions(own, pq.read_table("p.parquet").to_pydict(), ["id"])

@@ -3,14 +3,12 @@
 import csv
 import io
 import json
-import subprocess
-import sys
 import tomllib
 import warnings
+from contextlib import chdir
 from pathlib import Path
 
 import duckdb
-import hostile
 import matplotlib.pyplot
 import numpy as np
 import onnxruntime
@@ -19,47 +17,29 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from rich.cells import cell_len
-from typer.testing import CliRunner
+from tests.cli import hostile
+from tests.cli.command import done, run, typed
+from tests.cli.hostile import assert_harmless
 
-from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema, load_model, plots
-from dpforest.cli.main import commands
+from dpforest import Classes, DPForestClassifier, Numeric, Schema, load_model, plots
 from dpforest.records.files import delimited
 from dpforest.schema import ALWAYS_MISSING, unfilled
 
 pytestmark = pytest.mark.slow
 
 TARGETS = {"classes": hostile.classes, "means": hostile.bounded}
-DRAFTS = [(table, draft) for table in ("t.csv", "t.parquet") for draft in ("toml", "json")]
 NEWLINES = pyarrow.csv.ParseOptions(newlines_in_values=True)
-
-
-def run(*arguments):
-    return CliRunner().invoke(commands, [*map(str, arguments)])
-
-
-def done(*arguments):
-    """What a command printed that ended well."""
-    found = run(*arguments)
-    assert found.exit_code == 0, found.output
-    assert found.stderr == ""
-    return found.stdout
-
-
-def assert_harmless(text):
-    """Nothing that moves the cursor, turns the writing or speaks to the terminal."""
-    assert {character for character in text if character != "\n" and not character.isprintable()} == set()
 
 
 @pytest.fixture(scope="module", params=TARGETS)
 def made(request, tmp_path_factory):
     """A folder with a hostile table, its schema, and a model that the command fitted."""
-    folder = tmp_path_factory.mktemp(request.param)
     facts = hostile.schema(TARGETS[request.param]())
-    facts.to_file(folder / "t.toml")
-    rows = hostile.table(facts)
-    pyarrow.csv.write_csv(rows, folder / "t.csv")
-    pyarrow.parquet.write_table(rows, folder / "t.parquet")
-    done("fit", folder / "t.parquet", "--schema", folder / "t.toml", "--epsilon", 20, "--out", folder / "m.dpf")
+    with chdir(folder := tmp_path_factory.mktemp(request.param)):
+        facts.to_file("t.toml")
+        pyarrow.csv.write_csv(hostile.table(facts), "t.csv")
+        pyarrow.parquet.write_table(hostile.table(facts), "t.parquet")
+        done("fit", "t.parquet", "--schema", "t.toml", "--epsilon", 20, "--n-trees", 4, "--out", "m.dpf")
     return folder
 
 
@@ -77,30 +57,26 @@ def features(model, rows):
     return rows.select([*model.schema_.features])
 
 
-@pytest.mark.parametrize(("table", "ending"), DRAFTS)
-def test_a_draft_has_all_names_as_they_are(made, model, table, ending):
+@pytest.mark.parametrize(("table", "ending"), [("t.csv", "json"), ("t.parquet", "toml")])
+def test_a_draft_has_all_names_as_they_are_and_a_check_says_what_is_open(made, model, table, ending):
     done("schema", "draft", made / table, "--target", hostile.TARGET, "--out", f"draft.{ending}")
     with open(f"draft.{ending}", encoding="utf-8", newline="") as file:
         draft = (tomllib.loads if ending == "toml" else json.loads)(file.read())
     assert list(draft["features"]) == list(model.schema_.features)
     assert draft["target"]["name"] == hostile.TARGET
-
-
-def test_a_check_of_a_draft_says_what_is_open_entry_by_entry(made):
-    done("schema", "draft", made / "t.parquet", "--target", hostile.TARGET, "--out", "draft.toml")
-    found = run("schema", "check", "draft.toml")
-    with open("draft.toml", encoding="utf-8") as file:
-        wanted = unfilled(tomllib.loads(file.read()))
+    found = run("schema", "check", f"draft.{ending}")
     listed = [line[2:] for line in found.stderr.splitlines() if line.startswith("  ")]
     assert found.exit_code == 1
     # A name may be cut in the middle of the line, but not what is open of it.
-    assert [line.rpartition(".")[2] for line in listed] == [entry.rpartition(".")[2] for entry in wanted]
+    assert [line.rpartition(".")[2] for line in listed] == [entry.rpartition(".")[2] for entry in unfilled(draft)]
 
 
-@pytest.mark.parametrize("ending", ["toml", "json"])
-def test_a_schema_file_gives_the_same_schema_back(model, ending):
-    model.schema_.to_file(f"again.{ending}")
-    assert Schema.from_file(f"again.{ending}") == model.schema_
+def test_files_give_the_same_schema_and_model_back(made, model):
+    for ending in ("toml", "json"):
+        model.schema_.to_file(f"again.{ending}")
+        assert Schema.from_file(f"again.{ending}") == model.schema_ == Schema.from_file(made / "t.toml")
+    model.save("again.dpf")
+    assert Path("again.dpf").read_bytes() == (made / "m.dpf").read_bytes()
 
 
 SHOWN = {
@@ -120,42 +96,42 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("title", SHOWN)
-def test_what_a_command_prints_cannot_harm_a_terminal(made, monkeypatch, title):
-    monkeypatch.chdir(made)
-    shown = done(*SHOWN[title])
-    assert_harmless(shown)
-    if title.endswith("--json"):
-        json.loads(shown)
+@pytest.fixture(scope="module")
+def shown(made):
+    """What each command printed, which was asked once."""
+    with chdir(made):
+        return {title: done(*words) for title, words in SHOWN.items()}
+
+
+def test_what_commands_print_cannot_harm_a_terminal(shown):
+    for text in shown.values():
+        assert_harmless(text)
 
 
 @pytest.mark.parametrize("title", ["schema check", "plan", "evaluate", "evaluate --epsilon"])
-def test_tables_keep_their_columns_in_line(made, monkeypatch, title):
-    monkeypatch.chdir(made)
-    lines, width = [line for line in done(*SHOWN[title]).splitlines() if line and line[0] in "┏┃┡│└"], 0
+def test_tables_keep_their_columns_in_line(shown, title):
+    lines, width = [line for line in shown[title].splitlines() if line and line[0] in "┏┃┡│└"], 0
     for line in lines:
         # The head of each table sets the width of the lines below.
         width = cell_len(line) if line[0] == "┏" else width
         assert cell_len(line) == width
 
 
-def test_a_check_shows_names_as_they_are(made, monkeypatch):
-    monkeypatch.chdir(made)
-    cells = [line.split("│")[1].rstrip() for line in done(*SHOWN["schema check"]).splitlines() if line.startswith("│")]
+def test_a_check_shows_names_as_they_are(shown):
+    cells = [line.split("│")[1].rstrip() for line in shown["schema check"].splitlines() if line.startswith("│")]
     fits = [name for name in hostile.TEXTS if name.isprintable() and len(name) < 28]
     assert [name for name in fits if f" {name}".rstrip() not in cells] == []
 
 
-def test_json_gives_names_and_labels_as_they_are(made, model, monkeypatch):
-    monkeypatch.chdir(made)
-    assert Schema.from_dict(json.loads(done(*SHOWN["schema check --json"]))["schema"]) == model.schema_
-    rules = json.loads(done(*SHOWN["rules --json"]))
-    assert [rule["rule"] for rule in rules] == [rule["rule"] for rule in model.forest_.rules()]
-    assert [rule["class"] for rule in rules] == [rule.get("class") for rule in model.forest_.rules()]
+def test_json_gives_names_and_labels_as_they_are(shown, model):
+    found = {title: json.loads(text) for title, text in shown.items() if title.endswith("--json")}
+    assert Schema.from_dict(found["schema check --json"]["schema"]) == model.schema_
+    rules = [(rule["rule"], rule["class"]) for rule in found["rules --json"]]
+    assert rules == [(rule["rule"], rule.get("class")) for rule in model.forest_.rules()]
 
 
-def test_each_rule_is_one_line(made, model):
-    lines = done("rules", made / "m.dpf").splitlines()
+def test_each_rule_is_one_line(shown, model):
+    lines = shown["rules"].splitlines()
     assert len(lines) == len(model.forest_.rules())
     assert all(line.startswith("tree ") and line.endswith(("records", "by weight", "(may be 0)")) for line in lines)
 
@@ -210,24 +186,6 @@ def test_a_text_file_says_the_same_as_parquet(made, model, monkeypatch, part_byt
     assert pyarrow.parquet.read_table("csv.parquet").equals(pyarrow.parquet.read_table("parquet.parquet"))
 
 
-@pytest.mark.parametrize("written", [("true", "false"), ("True", "False")], ids="/".join)
-def test_truth_values_of_a_text_file_are_the_categories_of_a_schema(written):
-    schema = Schema({"smokes": Categorical([True, False])}, Classes(["no", "yes"], name="ill"), one_row_per_person=True)
-    schema.to_file("s.toml")
-    with open("t.csv", "w") as file:
-        file.write("smokes,ill\n" + f"{written[0]},yes\n{written[1]},no\n" * 200)
-    done("fit", "t.csv", "--schema", "s.toml", "--epsilon", 50, "--out", "m.dpf")
-    done("predict", "m.dpf", "t.csv", "--out", "p.csv")
-    assert pyarrow.csv.read_csv("p.csv").column("prediction").to_pylist() == ["yes", "no"] * 200
-
-
-def test_a_model_comes_back_from_its_file_as_it_was(made, model):
-    model.save("again.dpf")
-    with open("again.dpf", "rb") as again:
-        assert again.read() == (made / "m.dpf").read_bytes()
-    assert model.schema_ == Schema.from_file(made / "t.toml")
-
-
 def test_a_released_forest_predicts_the_same(made, model):
     rows = features(model, pyarrow.parquet.read_table(made / "t.parquet"))
     assert model.to_sklearn().predict(rows).tolist() == pytest.approx(model.predict(rows).tolist())
@@ -252,13 +210,15 @@ def test_onnx_predicts_the_same(made, model):
 
 
 def test_sql_predicts_the_same_and_drops_nothing(made, model):
-    done("export", made / "m.dpf", "--out", "m.sql")
+    name = 'x\'; DROP TABLE people; -- ""y'
+    done("export", made / "m.dpf", "--out", "m.sql", "--table", f'"{name}"')
     connection = duckdb.connect()
-    connection.execute(f"CREATE TABLE records AS SELECT * FROM '{made / 't.parquet'}'")
+    connection.execute(f"""CREATE TABLE "{name}" AS SELECT * FROM '{made / "t.parquet"}'""")
     connection.execute("CREATE TABLE people AS SELECT 1 AS one")
+    connection.execute("CREATE TABLE records AS SELECT 1 AS one")  # which the name of a column drops, where it can
     with open("m.sql", encoding="utf-8", newline="") as file:
         found = connection.sql(file.read()).to_arrow_table()
-    assert sorted(connection.sql("SHOW TABLES").fetchall()) == [("people",), ("records",)]
+    assert len(connection.sql("SHOW TABLES").fetchall()) == 3
     rows = pyarrow.parquet.read_table(made / "t.parquet")
     assert found.column_names[: rows.num_columns] == rows.column_names
     # The rows have no order of their own; their first number tells them apart.
@@ -271,17 +231,6 @@ def test_sql_predicts_the_same_and_drops_nothing(made, model):
     if len(added) > 1:
         shares = np.column_stack(added[1:])[order][known]
         assert np.allclose(shares, model.predict_proba(expected)[known], rtol=0, atol=1e-12)
-
-
-def test_a_hostile_name_of_a_table_is_only_a_name(made):
-    name = 'x\'; DROP TABLE records; -- ""y'
-    done("export", made / "m.dpf", "--out", "m.sql", "--table", f'"{name}"')
-    connection = duckdb.connect()
-    connection.execute(f"""CREATE TABLE "{name}" AS SELECT * FROM '{made / "t.parquet"}'""")
-    connection.execute("CREATE TABLE records AS SELECT 1 AS one")
-    with open("m.sql", encoding="utf-8", newline="") as file:
-        assert connection.sql(file.read()).to_arrow_table().num_rows == hostile.N_ROWS
-    assert connection.sql("FROM records").fetchall() == [(1,)]
 
 
 def test_the_json_release_has_names_and_labels_as_they_are(made, model):
@@ -354,18 +303,31 @@ REFUSED = {
     "a target that is not there": ("schema", "draft", "t.parquet", "--target", "nope \x1b[31m\u202e", "--out", "d.toml"),
     "a table without the columns": ("fit", "other.csv", "--schema", "t.toml", "--epsilon", "1", "--out", "n.dpf"),
     "a schema as a model": ("rules", "t.toml"),
-    "an unknown recipe": ("fit", "t.csv", "--schema", "t.toml", "--epsilon", "1", "--recipe", "\x1b[1m[bold]", "--out", "n"),
+    "an unknown recipe": (
+        "fit",
+        "t.parquet",
+        "--schema",
+        "t.toml",
+        "--epsilon",
+        "1",
+        "--recipe",
+        "\x1b[1m[bold]",
+        "--out",
+        "n",
+    ),
     "a file name with controls": ("rules", "no\x1b[31m\nsuch \u202efile.dpf"),
 }
 
 
 @pytest.mark.parametrize("title", REFUSED)
-def test_a_refusal_is_one_harmless_line(made, title):
-    (made / "other.csv").write_text("\x1b[31mred,\u202eturned\n1,2\n", "utf-8")
-    command = [sys.executable, "-m", "dpforest.cli", *REFUSED[title]]
-    found = subprocess.run(command, cwd=made, capture_output=True, encoding="utf-8", timeout=120)
-    assert (found.returncode, found.stdout) == (1, "")
-    assert found.stderr.startswith("Refused. ")
-    assert found.stderr.count("\n") == 1
-    assert len(found.stderr) < 5000
-    assert_harmless(found.stderr)
+def test_a_refusal_is_one_harmless_line(title):
+    facts = hostile.schema(hostile.classes())
+    facts.to_file("t.toml")
+    pyarrow.parquet.write_table(hostile.table(facts), "t.parquet")
+    Path("other.csv").write_text("\x1b[31mred,\u202eturned\n1,2\n", "utf-8")
+    ended = typed(*REFUSED[title])
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("Refused. ")
+    assert ended.err.count("\n") == 1
+    assert len(ended.err) < 5000
+    assert_harmless(ended.err)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer.main
-from typer.testing import CliRunner
+from tests.cli.command import done, run
 
 from dpforest import Bounded, Budget, Categorical, Classes, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.cli.main import commands
@@ -19,22 +19,8 @@ from dpforest.evaluation import evaluate_privately
 pytestmark = pytest.mark.slow
 
 HALF = "half \ud800"
-NUMBERS = [
-    math.nan,
-    math.inf,
-    -math.inf,
-    0,
-    -1,
-    1e308,
-    5e-324,
-    10**400,
-    Fraction(1, 10**400),
-    "nan",
-    "inf",
-    1j,
-    np.float64("nan"),
-]
-VALUES = [*NUMBERS, HALF, "a\0b", "", "\u202e", "x" * 5000, None, b"1", [HALF], {}]
+NUMBERS = [math.nan, math.inf, -math.inf, 0, -1, 1e308, 5e-324, 10**400, Fraction(1, 10**400), 1j, np.float64("nan")]
+VALUES = [*NUMBERS, "nan", "inf", HALF, "a\0b", "", "\u202e", "x" * 5000, None, b"1", [HALF], {}]
 TABLE = pd.DataFrame({"x": np.linspace(0, 1, 20), "c": ["a", "b"] * 10, "y": ["no", "yes"] * 10})
 SCHEMA = Schema({"x": Numeric(0, 1), "c": Categorical(["a", "b"])}, Classes(["no", "yes"], name="y"))
 SMALL = {"recipe": "jagannathan-2009", "n_trees": 1, "max_depth": 1}
@@ -142,17 +128,14 @@ def test_an_option_of_any_text_gives_a_result_or_a_refusal(name):
                 with suppress(ValueError):  # the last one counts, but not of those that may be repeated
                     del given[given.index(each.opts[0]) : given.index(each.opts[0]) + 2]
                 given += [each.opts[0], value]
-            found = CliRunner().invoke(commands, [*name.split(), *given])
+            found = run(*name.split(), *given)
             assert isinstance(found.exception, SystemExit | DPForestError | None), (each.name, value[:20], found.exception)
 
 
 def test_half_a_character_in_a_label_is_written_as_an_escape(tmp_path):
     schema = Schema({"x": Numeric(0, 1)}, Classes(["no", "\ud800x"], name="y"), n_rows=20)
-    rows = pd.DataFrame({"x": np.linspace(0, 1, 20)})
-    model = DPForestClassifier(schema, epsilon=50.0, recipe="jagannathan-2009").fit(rows, ["no"] * 10 + ["\ud800x"] * 10)
-    model.save(tmp_path / "m.dpf")
-    rows.to_csv(tmp_path / "t.csv", index=False)
-    for words in (["predict", "m.dpf", "t.csv", "--out", "p.csv"], ["rules", "m.dpf", "--out", "r.csv"]):
-        given = [str(tmp_path / word) if "." in word else word for word in words]
-        assert CliRunner().invoke(commands, given).exit_code == 0
-        assert "\\ud800x" in (tmp_path / words[-1]).read_text("utf-8")
+    labels = ["no"] * 10 + ["\ud800x"] * 10
+    DPForestClassifier(schema, epsilon=50.0, recipe="jagannathan-2009").fit(TABLE[["x"]], labels).save("m.dpf")
+    for words in ("predict m.dpf t.csv --out p.csv", "rules m.dpf --out r.csv"):
+        done(*words.split())
+        assert "\\ud800x" in (tmp_path / words.split()[-1]).read_text("utf-8")

@@ -6,11 +6,10 @@ import stat
 from pathlib import Path
 
 import pytest
+from tests.cli import command
 from tests.torture.samples import classifier, rows
-from typer.testing import CliRunner
 
 from dpforest import Budget, Classes, Schema, load_model
-from dpforest.cli.main import commands
 from dpforest.common.files import free_place, write_whole
 from dpforest.errors import OutputError
 from dpforest.privacy.gate import Gate
@@ -21,7 +20,7 @@ FIT = "fit t.csv --schema s.json --epsilon 1 --budget b.db::ward --out"
 
 
 def run(*words):
-    found = CliRunner().invoke(commands, [str(word) for part in words for word in str(part).split()])
+    found = command.run(*" ".join(words).split())
     return found.exit_code, str(found.exception) + found.output
 
 
@@ -73,7 +72,7 @@ def test_a_model_whose_place_was_taken_while_it_was_trained_is_kept_beside_it(fo
     ["rules m.dpf --out X.txt", "export m.dpf --out X.json", "predict m.dpf t.csv --out X.csv", "report m.dpf --out X.html",
      "budget export b.db --out X.json"],
 )  # fmt: skip
-def test_what_can_be_made_again_is_written_over_but_never_a_model_or_a_budget(folder, kept, words):
+def test_no_model_or_budget_is_written_over_but_what_can_be_made_again(folder, kept, words):
     classifier(max_depth=1, n_trees=1).save("other.dpf")
     place = words.rpartition(" ")[2]
     Path(kept).rename(place)

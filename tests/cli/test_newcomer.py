@@ -1,15 +1,14 @@
-"""The path of a newcomer: a wheel, an empty folder, a table, and nothing but the command that the wheel brings.
+"""The path of a newcomer: an empty folder, a table, and nothing but the command; at night that of a wheel just installed.
 
-The environment and the walk through all commands are made once, also if several workers share the tests; each test looks
-at what was said and what lies in the folder.
+The walk through all commands is made once; each test looks at what was said and what lies in the folder.
 """
 
-import fcntl
 import json
 import os
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -17,6 +16,7 @@ import numpy as np
 import onnxruntime
 import pyarrow.csv
 import pytest
+from tests.cli.command import Ended, fill_in, typed
 
 pytestmark = pytest.mark.slow
 
@@ -25,9 +25,8 @@ N_ROWS = 2000
 WARDS = ["Northern", "Southern", "Eastern"]
 # What pip says on standard error where there is no way to the index; all else is a fault of the package.
 NO_INDEX = ("NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ReadTimeoutError", "ProxyError", "SSLError")
-# What a person has to fill in, entry by entry of the draft; and one entry that is known beside, which makes it sharper.
+# What a person has to fill in, entry by entry of the draft.
 FILLED = {"vouched_by": "T. Officer: the form of 2024", "one_row_per_person": True, "target.labels": ["no", "yes"]}
-SHARPER = {"features.ward.categories": WARDS}
 WALK = {
     "draft": "schema draft visits.csv --target ill",
     "check of the draft": "schema check visits.schema.toml",
@@ -50,11 +49,12 @@ FILLED_BEFORE = "check"
 
 def call(*command, cwd):
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "DPFOREST_DATA")}
-    return subprocess.run([*map(str, command)], cwd=cwd, env=kept, capture_output=True, text=True, timeout=600)
+    found = subprocess.run([*map(str, command)], cwd=cwd, env=kept, capture_output=True, text=True, timeout=600)
+    return Ended(found.returncode, found.stdout, found.stderr)
 
 
 def installed(folder):
-    """The command of a new environment that has the wheel and its dependencies; None if the index is out of reach."""
+    """Runs the command of a new environment that has the wheel and its dependencies; skips if there is no index."""
     environment = folder / "environment"
     steps = [
         [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT],
@@ -64,11 +64,12 @@ def installed(folder):
     for step in steps:
         # The name of the wheel is known once it is built.
         wheels = [f"{next(folder.glob('*.whl'))}[onnx]"] if "install" in step else []
-        done = call(*step, *wheels, cwd=folder)
-        if done.returncode and any(word in done.stderr for word in NO_INDEX):
-            return None
-        assert done.returncode == 0, done.stderr
-    return environment / "bin/dpforest"
+        ended = call(*step, *wheels, cwd=folder)
+        if ended.code and any(word in ended.err for word in NO_INDEX):
+            stop = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+            stop("THE PACKAGE INDEX CANNOT BE REACHED: what a newcomer installs was not tested.")
+        assert ended.code == 0, ended.err
+    return partial(call, environment / "bin/dpforest")
 
 
 def write_visits(path):
@@ -83,58 +84,32 @@ def write_visits(path):
     path.write_text("\n".join(lines) + "\n")
 
 
-def fill_in(path):
-    """Each ``?`` of the draft replaced in its place, as with an editor, and the comment on wards by their list."""
-    lines, table = [], ""
-    for line in path.read_text("utf-8").splitlines():
-        if line.startswith("["):
-            table = line[1 : line.index("]")].replace('"', "") + "."
-        name, _, value = line.removeprefix("# ").partition(" = ")
-        known = FILLED.get(table + name) if value.startswith('"?"') else SHARPER.get(table + name)
-        lines.append(line if known is None else f"{name} = {json.dumps(known)}")
-    path.write_text("\n".join(lines) + "\n", "utf-8")
+def sharpen(path):
+    """The draft filled in, and the wards listed, which need not be."""
+    fill_in(path, **{name.rpartition(".")[2]: value for name, value in FILLED.items()})
+    kind = '[features."ward"]\nkind = "categorical"\n'
+    assert kind in path.read_text("utf-8")
+    path.write_text(path.read_text("utf-8").replace(kind, f"{kind}categories = {json.dumps(WARDS)}\n"), "utf-8")
 
 
-def walk(folder):
-    """What each command said, and the names in the folder after it; None if there is no index to install from."""
-    dpforest = installed(folder)
-    if dpforest is None:
-        return None
+@pytest.fixture(scope="module", params=["here", pytest.param("installed", marks=pytest.mark.night)])
+def folder(request, tmp_path_factory):
+    return tmp_path_factory.mktemp(request.param)
+
+
+@pytest.fixture(scope="module")
+def said(folder):
+    """How each command ended, and the names in the folder after it."""
+    dpforest = installed(folder) if "installed" in folder.name else typed
     home, said = folder / "home", {}
     home.mkdir()
     write_visits(home / "visits.csv")
     for title, words in WALK.items():
         if title == FILLED_BEFORE:
             (folder / "draft.toml").write_bytes((home / "visits.schema.toml").read_bytes())
-            fill_in(home / "visits.schema.toml")
-        done = call(dpforest, *words.split(), cwd=home)
-        names = sorted(path.name for path in home.iterdir())
-        said[title] = {"code": done.returncode, "out": done.stdout, "err": done.stderr, "names": names}
+            sharpen(home / "visits.schema.toml")
+        said[title] = dpforest(*words.split(), cwd=home), {path.name for path in home.iterdir()}
     return said
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    base = tmp_path_factory.getbasetemp()
-    # Workers have folders of their own, side by side in that of the run.
-    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "newcomer"
-    shared.mkdir(exist_ok=True)
-    return shared
-
-
-@pytest.fixture(scope="module")
-def said(folder):
-    kept = folder / "said.json"
-    with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.exists():
-            kept.write_text(json.dumps(walk(folder)))
-    found = json.loads(kept.read_text())
-    if found is None and os.environ.get("CI") == "true":
-        pytest.fail("The package index cannot be reached, and nothing of what a newcomer meets was tested.", pytrace=False)
-    if found is None:
-        pytest.skip("THE PACKAGE INDEX CANNOT BE REACHED: nothing of what a newcomer meets was tested.")
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -152,75 +127,68 @@ def records(home):
     return pyarrow.csv.read_csv(home / "visits.csv", convert_options=options)
 
 
-REFUSED = ("check of the draft", "fit of the draft", "evaluate")
+def out(said, title):
+    return said[title][0].out
 
 
-@pytest.mark.parametrize("title", WALK)
-def test_a_command_does_its_work_or_refuses_in_one_line(said, title):
-    found = said[title]
-    assert found["code"] == (1 if title in REFUSED else 0), found["err"]
-    assert found["err"].startswith("Refused. ") if title in REFUSED else found["err"] == ""
-    assert "Traceback" not in found["err"]
+def test_a_command_does_its_work_or_refuses_in_one_line(said):
+    refused = ("check of the draft", "fit of the draft", "evaluate")
+    for title, (ended, _) in said.items():
+        assert ended.code == (title in refused), (title, ended.err)
+        assert ended.err.startswith("Refused. ") if title in refused else ended.err == ""
+        assert "Traceback" not in ended.err
+    assert all(way in said["evaluate"][0].err for way in ("--public", "--epsilon"))
+    assert out(said, "evaluate") == ""
 
 
 def test_a_draft_says_exactly_what_is_to_be_filled_in(folder, said):
-    assert f"To fill in, where there is a '?': {', '.join(FILLED)}." in said["draft"]["out"]
-    listed = [line.strip() for line in said["check of the draft"]["err"].splitlines() if line.startswith("  ")]
+    assert f"To fill in, where there is a '?': {', '.join(FILLED)}." in out(said, "draft")
+    listed = [line.strip() for line in said["check of the draft"][0].err.splitlines() if line.startswith("  ")]
     assert sorted(listed) == sorted(FILLED)
-    draft = tomllib.loads((folder / "draft.toml").read_text("utf-8"))
-    assert list(draft["features"]) == ["age", "ward", "weight"]
-    assert not any(ward in (folder / "draft.toml").read_text("utf-8") for ward in WARDS)
-
-
-def test_a_fit_by_a_draft_leaves_nothing_and_says_what_to_do(said):
-    refused = said["fit of the draft"]
-    assert "early.dpf" not in refused["names"]
-    assert "schema check" in refused["err"]
-    assert refused["err"].count("\n") == 1
+    draft = (folder / "draft.toml").read_text("utf-8")
+    assert list(tomllib.loads(draft)["features"]) == ["age", "ward", "weight"]
+    assert not any(ward in draft for ward in WARDS)
+    refused = said["fit of the draft"][0].err
+    assert "schema check" in refused
+    assert refused.count("\n") == 1
 
 
 def test_what_a_command_says_it_wrote_is_all_that_it_wrote(said):
     written = {
-        "draft": ["visits.schema.toml"],
-        "fit": ["visits.dpf"],
-        "predict": ["predictions.csv"],
-        "report": ["report.html", "report.json"],
-        "export to onnx": ["visits.onnx"],
-        "export to sql": ["visits.sql"],
-        "export to json": ["visits.release.json"],
+        "draft": {"visits.schema.toml"},
+        "fit": {"visits.dpf"},
+        "predict": {"predictions.csv"},
+        "report": {"report.html", "report.json"},
+        "export to onnx": {"visits.onnx"},
+        "export to sql": {"visits.sql"},
+        "export to json": {"visits.release.json"},
     }
     before = {"visits.csv"}
-    for title, found in said.items():
-        assert set(found["names"]) - before == set(written.get(title, [])), title
-        assert all(name in found["out"] for name in written.get(title, [])), title
-        before = set(found["names"])
+    for title, (ended, names) in said.items():
+        assert names - before == written.get(title, set()), title
+        assert all(name in ended.out for name in written.get(title, ())), title
+        before = names
 
 
-def test_a_filled_schema_is_shown_with_who_vouches_for_it(said):
-    shown = said["check"]["out"]
-    assert all(word in shown for word in (*WARDS, "any number", "no, yes", FILLED["vouched_by"]))
+@pytest.mark.parametrize(
+    ("title", "words"),
+    [
+        ("check", [*WARDS, "any number", "no, yes", FILLED["vouched_by"]]),
+        ("plan", ["epsilon = 2", "splits", "leaves", "Leaf size against noise"]),
+        ("fit", ["Spent epsilon = 2.", "odds"]),
+    ],
+)
+def test_a_command_says_what_matters(said, title, words):
+    assert [word for word in words if word not in out(said, title)] == []
 
 
-def test_a_plan_says_where_the_budget_goes(said):
-    assert all(words in said["plan"]["out"] for words in ("epsilon = 2", "splits", "leaves", "Leaf size against noise"))
-
-
-def test_a_fit_says_what_it_spent_and_what_that_means(said):
-    assert "Spent epsilon = 2." in said["fit"]["out"]
-    assert "odds" in said["fit"]["out"]
-
-
-def test_there_is_a_prediction_for_each_row(home):
+def test_each_row_is_predicted_and_scores_are_exact_or_charged(said, home):
     found = predictions(home)
     assert list(found) == ["prediction", "probability_no", "probability_yes"]
-    assert len(found["prediction"]) == N_ROWS
     assert found["prediction"] == ["yes" if share > 0.5 else "no" for share in found["probability_yes"]]
-
-
-def test_a_score_is_exact_in_public_and_charged_otherwise(said, home):
-    public, charged = (json.loads(said[f"evaluate {how}"]["out"]) for how in ("in public", "for a price"))
+    public, charged = (json.loads(out(said, f"evaluate {how}")) for how in ("in public", "for a price"))
     truth = records(home).column("ill").to_pylist()
-    exact = np.mean([guess == true for guess, true in zip(predictions(home)["prediction"], truth, strict=True)])
+    exact = np.mean([guess == true for guess, true in zip(found["prediction"], truth, strict=True)])
     assert (public["epsilon"], public["ledger"]) == (0, None)
     assert public["scores"][0].items() >= {"name": "accuracy", "value": pytest.approx(exact), "margin": 0}.items()
     assert charged["epsilon"] == pytest.approx(0.5)
@@ -229,13 +197,7 @@ def test_a_score_is_exact_in_public_and_charged_otherwise(said, home):
     assert charged["scores"][0]["margin"] > 0
 
 
-def test_a_refused_score_says_both_ways_out(said):
-    assert "--public" in said["evaluate"]["err"]
-    assert "--epsilon" in said["evaluate"]["err"]
-    assert said["evaluate"]["out"] == ""
-
-
-def test_the_report_is_a_page_without_addresses_of_others_and_a_twin(home):
+def test_the_report_asks_no_address_and_json_holds_the_same(home):
     page = (home / "report.html").read_text("utf-8")
     assert page.lower().startswith("<!doctype html>")
     assert page.rstrip().endswith("</html>")
@@ -244,10 +206,14 @@ def test_the_report_is_a_page_without_addresses_of_others_and_a_twin(home):
     twin = json.loads((home / "report.json").read_text("utf-8"))
     assert twin["schema"]["vouched_by"] == FILLED["vouched_by"]
     assert twin["format"] == "dpforest-report"
+    release = json.loads((home / "visits.release.json").read_text("utf-8"))
+    assert release["schema"]["features"]["ward"]["categories"] == WARDS
+    assert release["privacy"]["epsilon"] == 2
+    assert len(release["forest"]["nodes"]) >= release["forest"]["n_trees"]
 
 
 def test_rules_are_sentences_one_a_line(said):
-    lines = said["rules"]["out"].splitlines()
+    lines = out(said, "rules").splitlines()
     # Behind rules of trees that count nothing, the last line says where all of these are.
     told = lines[:-1] if not lines[-1].startswith("tree ") else lines
     assert all(line.startswith("tree ") for line in told)
@@ -278,10 +244,3 @@ def test_sql_elsewhere_predicts_the_same(home):
     found = predictions(home)
     assert rows.column("prediction").to_pylist() == found["prediction"]
     assert np.allclose(rows.column("probability_yes").to_numpy(), found["probability_yes"], rtol=0, atol=1e-12)
-
-
-def test_the_json_release_holds_the_model(home):
-    release = json.loads((home / "visits.release.json").read_text("utf-8"))
-    assert release["schema"]["features"]["ward"]["categories"] == WARDS
-    assert release["privacy"]["epsilon"] == 2
-    assert len(release["forest"]["nodes"]) >= release["forest"]["n_trees"]

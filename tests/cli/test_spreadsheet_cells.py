@@ -5,10 +5,9 @@ import re
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from tests.cli.command import done
 
 from dpforest import Categorical, Classes, DPForestClassifier, Schema
-from dpforest.cli.main import commands
 
 RUN = ["=1+1", "+a", "-a", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "'=1", "''-a", "-1\n", "-1-1"]
 KEPT = ["-1", "+49", "-1.5e-3", "plain", "'plain", "a=1", "-.5"]
@@ -29,8 +28,7 @@ def folder(tmp_path, monkeypatch):
 
 def written(*words):
     """The rows of cells of the file that a command wrote."""
-    found = CliRunner().invoke(commands, [*words, "--out", "out.csv"])
-    assert found.exit_code == 0, found.output
+    done(*words, "--out", "out.csv")
     with open("out.csv", encoding="utf-8", newline="") as file:
         return list(csv.reader(file))
 

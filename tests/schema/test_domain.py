@@ -23,21 +23,25 @@ def domain_of(*features, grid=None):
     return Domain.of(Schema(named, Classes(["a", "b"])), grid or Grid())
 
 
-def test_cuts_have_equal_width():
-    assert Grid(4).cuts(Numeric(-2, 6)).tolist() == [0, 2, 4]
-    assert Grid(1).cuts(Numeric(-2, 6)).tolist() == []
-    np.testing.assert_allclose(Grid(32).cuts(Numeric(0, 1)), np.arange(1, 32) / 32)
+@pytest.mark.parametrize(
+    ("grid", "feature", "cuts"),
+    [
+        (Grid(4), Numeric(-2, 6), [0, 2, 4]),
+        (Grid(1), Numeric(-2, 6), []),
+        (Grid(32), Numeric(0, 1), (np.arange(1, 32) / 32).tolist()),
+        # Whole numbers get a bin each if there are few, and are cut at whole numbers if there are many.
+        (Grid(8), Numeric(3, 6, integer=True), [4, 5, 6]),
+        (Grid(4), Numeric(3, 6, integer=True), [4, 5, 6]),
+        (Grid(8, scales=True), Numeric(-1, 1, integer=True), [0, 1]),
+        (Grid(8), Numeric(0.5, 3.2, integer=True), [2, 3]),
+        (Grid(4), Numeric(0, 10, integer=True), [3, 5, 8]),
+    ],
+)
+def test_cuts_have_equal_width(grid, feature, cuts):
+    assert grid.cuts(feature).tolist() == pytest.approx(cuts)
 
 
-def test_whole_numbers_get_a_bin_each_if_there_are_few():
-    assert Grid(8).cuts(Numeric(3, 6, integer=True)).tolist() == [4, 5, 6]
-    assert Grid(4).cuts(Numeric(3, 6, integer=True)).tolist() == [4, 5, 6]
-    assert Grid(8, scales=True).cuts(Numeric(-1, 1, integer=True)).tolist() == [0, 1]
-    assert Grid(8).cuts(Numeric(0.5, 3.2, integer=True)).tolist() == [2, 3]
-
-
-def test_whole_numbers_are_cut_at_whole_numbers_if_there_are_many():
-    assert Grid(4).cuts(Numeric(0, 10, integer=True)).tolist() == [3, 5, 8]
+def test_whole_numbers_have_whole_cuts_at_every_scale():
     cuts = Grid(16, scales=True).cuts(Numeric(-1000, 999, integer=True))
     assert (cuts == np.rint(cuts)).all()
 
@@ -56,16 +60,17 @@ def octaves(first, last, per_octave=8):
     return [2.0**k * (1 + i / per_octave) for k in range(first, last) for i in range(per_octave)]
 
 
-def test_scales_have_cuts_in_each_octave_and_set_zero_apart():
-    cuts = Grid(2, scales=True).cuts(Numeric(0, 1024))
-    assert cuts.tolist() == [2.0**-60, *octaves(-13, 10), 1024]
-
-
-def test_scales_begin_at_the_bound_nearest_to_zero_where_zero_is_outside():
-    cuts = Grid(1, scales=True).cuts(Numeric(10, 1034))
-    assert cuts.tolist() == [10 + distance for distance in [*octaves(-13, 10), 1024]]
-    cuts = Grid(1, scales=True).cuts(Numeric(-1034, -10))
-    assert cuts.tolist() == [*(-10 - distance for distance in reversed(octaves(-13, 10))), -10]
+@pytest.mark.parametrize(
+    ("grid", "feature", "cuts"),
+    [
+        (Grid(2, scales=True), Numeric(0, 1024), [2.0**-60, *octaves(-13, 10), 1024]),  # zero is set apart
+        (Grid(1, scales=True), Numeric(10, 1034), [10 + distance for distance in [*octaves(-13, 10), 1024]]),
+        (Grid(1, scales=True), Numeric(-1034, -10), [*(-10 - distance for distance in reversed(octaves(-13, 10))), -10]),
+        (Grid(1, scales=True, sparse=True), Numeric(0, 1024), [2.0**-60, *octaves(-13, 6, 2), *octaves(6, 10), 1024]),
+    ],
+)
+def test_scales_have_cuts_in_each_octave_from_zero_or_the_bound_nearest_to_it(grid, feature, cuts):
+    assert grid.cuts(feature).tolist() == cuts
 
 
 def test_scales_lie_on_both_sides_of_zero_and_set_it_apart():
@@ -74,11 +79,6 @@ def test_scales_lie_on_both_sides_of_zero_and_set_it_apart():
     assert cuts.tolist() == [*near, 0, 2.0**-60, *octaves(-13, 11), 2048]
     codes = [naive.code_of(value, Numeric(-1024, 2048), cuts) for value in (-0.001, 0.0, 0.001)]
     assert len(set(codes)) == 3
-
-
-def test_sparse_scales_have_fewer_cuts_below_the_topmost_octaves():
-    cuts = Grid(1, scales=True, sparse=True).cuts(Numeric(0, 1024))
-    assert cuts.tolist() == [2.0**-60, *octaves(-13, 6, 2), *octaves(6, 10), 1024]
 
 
 def test_wider_bounds_keep_the_cuts_of_narrower_ones():
@@ -161,60 +161,45 @@ WORD = domain_of(Categorical(["red", "green", "blue", "white"]))
 
 
 @pytest.mark.parametrize(
-    ("held", "text"),
+    ("domain", "held", "text"),
     [
-        ([0], "f0 < 10"),
-        ([0, 1], "f0 < 20"),
-        ([1], "10 <= f0 < 20"),
-        ([1, 2], "10 <= f0 < 30"),
-        ([3], "30 <= f0"),
-        ([2, 3, 4], "(20 <= f0 or missing)"),
-        ([0, 2], "(f0 < 10 or 20 <= f0 < 30)"),
-        ([0, 2, 4], "(f0 < 10 or 20 <= f0 < 30 or missing)"),
-        ([4], "f0 is missing"),
-        ([0, 1, 2, 3], "f0 is known"),
+        (NUMBER, [0], "f0 < 10"),
+        (NUMBER, [0, 1], "f0 < 20"),
+        (NUMBER, [1], "10 <= f0 < 20"),
+        (NUMBER, [1, 2], "10 <= f0 < 30"),
+        (NUMBER, [3], "30 <= f0"),
+        (NUMBER, [2, 3, 4], "(20 <= f0 or missing)"),
+        (NUMBER, [0, 2], "(f0 < 10 or 20 <= f0 < 30)"),
+        (NUMBER, [0, 2, 4], "(f0 < 10 or 20 <= f0 < 30 or missing)"),
+        (NUMBER, [4], "f0 is missing"),
+        (NUMBER, [0, 1, 2, 3], "f0 is known"),
+        (WORD, [0], "f0 = red"),
+        (WORD, [0, 2], "f0 in {red, blue}"),
+        (WORD, [0, 1, 2], "f0 in {red, green, blue}"),
+        (WORD, [0, 1, 2, 3], "f0 not in {other, missing}"),
+        (WORD, [4], "f0 = other"),
+        (WORD, [5], "f0 = missing"),
+        (WORD, [1, 2, 3, 4, 5], "f0 != red"),
     ],
 )
-def test_conditions_on_numbers_name_the_range(held, text):
-    assert NUMBER.describe(0, np.isin(np.arange(5), held)) == text
-
-
-@pytest.mark.parametrize(
-    ("held", "text"),
-    [
-        ([0], "f0 = red"),
-        ([0, 2], "f0 in {red, blue}"),
-        ([0, 1, 2], "f0 in {red, green, blue}"),
-        ([0, 1, 2, 3], "f0 not in {other, missing}"),
-        ([4], "f0 = other"),
-        ([5], "f0 = missing"),
-        ([1, 2, 3, 4, 5], "f0 != red"),
-    ],
-)
-def test_conditions_on_words_name_the_shorter_list(held, text):
-    assert WORD.describe(0, np.isin(np.arange(6), held)) == text
+def test_conditions_name_the_range_or_the_shorter_list(domain, held, text):
+    assert domain.describe(0, np.isin(np.arange(domain.n_codes[0]), held)) == text
 
 
 def proper_subsets(n_codes):
     return [[bool(bits >> code & 1) for code in range(n_codes)] for bits in range(1, 2**n_codes - 1)]
 
 
-@pytest.mark.parametrize("domain", [NUMBER, WORD, domain_of(Numeric(-3, 5), grid=Grid(3))])
+FAR = [domain_of(Numeric(lower, lower + 8), grid=Grid(4)) for lower in (-3.0, 0.0, 1e6, 1.7e9)]
+
+
+@pytest.mark.parametrize("domain", [NUMBER, WORD, *FAR])
 def test_a_value_meets_the_condition_of_a_set_of_codes_iff_its_code_is_in_the_set(domain):
+    """Also where neighbouring cuts lie far from zero."""
     part, cuts = domain.features[0], domain.cuts[0]
     for held in proper_subsets(domain.n_codes[0]):
         text = domain.describe(0, np.array(held))
         met = [naive.meets(text, {"f0": naive.value_of(code, part, cuts)}) for code in range(len(held))]
-        assert met == held
-
-
-@pytest.mark.parametrize("lower", [0.0, 1e6, 1.7e9])
-def test_conditions_tell_neighbouring_cuts_apart_however_far_from_zero_they_lie(lower):
-    domain = domain_of(Numeric(lower, lower + 8), grid=Grid(4))
-    part, cuts = domain.features[0], domain.cuts[0]
-    for held in proper_subsets(5):
-        text = domain.describe(0, np.array(held))
-        met = [naive.meets(text, {"f0": naive.value_of(code, part, cuts)}) for code in range(5)]
         assert met == held
 
 

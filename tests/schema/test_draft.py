@@ -10,6 +10,7 @@ from dpforest.schema import UNFILLED, unfilled
 from dpforest.schema.draft import ENTRIES, LEAST_ALIKE, MOST_NAMED, draft, toml_draft
 from dpforest.schema.patterns import expanded
 
+N_TABLES = 5
 ONE_OF_EACH = {kind: kind for kind in ENTRIES}
 
 
@@ -69,13 +70,13 @@ def names_of(rng, n_columns):
 def test_a_draft_of_a_wide_table_gives_each_column_its_own_kind():
     rng = np.random.default_rng(0)
     n_short = 0
-    for _ in range(50):
+    for _ in range(N_TABLES):
         kinds = {name: str(rng.choice([*ENTRIES], p=[0.8, 0.04, 0.04, 0.04, 0.04, 0.04])) for name in names_of(rng, 1000)}
         assert len(kinds) > MOST_NAMED
         content = draft(kinds, None)
         n_short += len(content["features"]) < len(kinds)
         assert drafted(kinds) == {name: entry(kind) for name, kind in kinds.items()}
-    assert n_short == 50
+    assert n_short == N_TABLES
 
 
 def test_names_that_begin_alike_become_patterns_the_longest_first():

@@ -81,10 +81,3 @@ def test_all_else_of_the_schema_is_kept():
     given = Schema({"lab_*": LAB}, Classes([0, 1], name="y"), n_rows=7, vouched_by="me")
     found = expanded(given, lambda: NAMES)
     assert (found.n_rows, found.vouched_by, found.target) == (7, "me", given.target)
-
-
-@pytest.mark.parametrize("suffix", [".toml", ".json"])
-def test_files_keep_patterns(tmp_path, suffix):
-    given = schema(lab_ANY=LAB, age=LAB)
-    given.to_file(tmp_path / f"s{suffix}")
-    assert Schema.from_file(tmp_path / f"s{suffix}") == given
