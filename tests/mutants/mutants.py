@@ -412,7 +412,7 @@ MUTANTS = (
            "show/export/sql.py", "text.replace(\"'\", \"''\")", "text", "show/test_sql_export.py"),
     Mutant("sql-name-not-quoted", "A quote in the name of a column ends it in SQL.",
            "show/export/sql.py", "return '\"' + name.replace('\"', '\"\"') + '\"'", "return '\"' + name + '\"'",
-           "show/test_sql_export.py::test_hostile_names_are_quoted"),
+           "show/test_exports.py"),
     Mutant("sql-category-not-quoted", "A quote in a category ends its text in the query that counts.",
            "records/sql/expressions.py", "doubled = text.replace(\"'\", \"''\")", "doubled = text",
            "records/sql/test_sql_texts.py"),

@@ -4,6 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from tests.support.crosses import pairwise
 
 from benchmarks.utility.ablations import ABLATIONS
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, get_recipe
@@ -37,10 +38,8 @@ def without_second_look(schema, delta):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("n_rows", [30, 3_000, 40_000, 3_000_000])
-@pytest.mark.parametrize("name", TARGETS)
-def test_shares_are_those_of_the_ledger(name, n_rows, delta):
+@pytest.mark.parametrize(("n_rows", "name", "delta"), pairwise([30, 3_000, 40_000, 3_000_000], [*TARGETS], [0.0, 1e-6]))
+def test_shares_are_those_of_the_ledger(n_rows, name, delta):
     schema = schema_of(name, n_rows)
     plan, model = explain(schema, None, 1.0, delta), without_second_look(schema, delta)
     (book,) = model.ledger_.books
@@ -67,14 +66,13 @@ def test_shares_are_those_of_the_ledger(name, n_rows, delta):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_numbers_of_trees_are_those_of_the_forest(name):
-    for n_rows, n_trees in [(30, None), (20_000, None), (3_000_000, None), (20_000, 7), (20_000, 1)]:
+    for n_rows, n_trees in [(30, None), (3_000_000, None), (20_000, 7), (20_000, 1)]:
         plan = explain(schema_of(name, n_rows), None, 1.0, n_trees=n_trees)
         names = ("trees", "deep tree", "tree without splits")
         trees = sum(int(line.value) for line in plan.choices if line.what.endswith(names))
         found = dry_run(schema_of(name, n_rows), epsilon=1.0, n_trees=n_trees).forest_.n_trees
-        has_score = any(
-            line.what in ("linear score", "order") for line in plan.choices
-        )  # a tree for each feature that has a map
+        # A tree for each feature that has a map.
+        has_score = any(line.what in ("linear score", "order") for line in plan.choices)
         assert trees < found if has_score else trees == found
 
 
@@ -86,14 +84,10 @@ def test_a_noisy_number_of_rows_is_paid_for():
 
 
 def test_the_kind_of_release_is_named():
-    def said(n_rows: int, epsilon: float, delta: float) -> str:
-        return next(
-            line.value for line in explain(schema_of("two", n_rows), None, epsilon, delta).choices if line.what == "releases"
-        )
-
-    assert [said(10_000, 1.0, 0.0), said(10_000, 1.0, 1e-6), said(20, 1.0, 1e-6), said(20, np.inf, 0.0)] == [
-        "pure epsilon", "zCDP", "pure epsilon", "exact",
-    ]  # fmt: skip
+    budgets = {(10_000, 1.0, 0.0): "pure epsilon", (10_000, 1.0, 1e-6): "zCDP", (20, 1.0, 1e-6): "pure epsilon"}
+    for (n_rows, epsilon, delta), said in (budgets | {(20, np.inf, 0.0): "exact"}).items():
+        choices = explain(schema_of("two", n_rows), None, epsilon, delta).choices
+        assert [line.value for line in choices if line.what == "releases"] == [said]
 
 
 def test_noise_that_differs_between_leaves_is_said_to_be_an_average():
@@ -116,10 +110,9 @@ def test_a_plan_needs_a_number_of_rows_and_a_budget():
 def test_each_ablation_trains_and_spends_what_it_has(name):
     recipe = ABLATIONS[name]
     target = "number" if recipe.tasks == ("regression",) else "four"
-    for n_rows in (100, 20_000):
-        for delta in (0.0, 1e-6):
-            model = dry_run(schema_of(target, n_rows), epsilon=1.0, delta=delta, recipe=recipe)
-            assert model.ledger_.spent == pytest.approx(1.0, abs=1e-9)
+    for n_rows, delta in ((100, 1e-6), (20_000, 0.0)):
+        model = dry_run(schema_of(target, n_rows), epsilon=1.0, delta=delta, recipe=recipe)
+        assert model.ledger_.spent == pytest.approx(1.0, abs=1e-9)
 
 
 @pytest.mark.parametrize("recipe", ["mu-2016", "hou-2019", "li-2022", "patil-singh-2014", "consul-2020"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.text
 import pytest
-from report_models import small_model
+from tests.support.fitted import small_model
 from typer.testing import CliRunner
 
 from dpforest import plots

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from report_budgets import page_budgets
-from report_models import HOSTILE, SCRIPT, hostile_model, large_model, mean_model, small_model, table
+from tests.show.budgets import page_budgets
+from tests.support.fitted import HOSTILE, SCRIPT, hostile_model, large_model, mean_model, small_model, table
 
 from dpforest import Budget
 from dpforest.budget import Loss
@@ -288,6 +288,38 @@ def test_another_tree_can_be_chosen(opened):
     page.keyboard.press("ArrowDown")
     assert page.locator("#tree-choice").input_value() == "1"
     assert page.locator("#tree").inner_text() != first
+
+
+def test_a_column_is_chosen_and_read_by_keyboard(opened):
+    page = opened("forest")
+    choice, stage, detail = page.locator("#effect-choice"), page.locator("#effect-stage"), page.locator("#effect-detail")
+    assert choice.locator("option").count() == page.locator("#effect-pictures figure").count() == 3
+    first = stage.locator("figcaption strong").inner_text()
+    choice.focus()
+    page.keyboard.press("ArrowDown")
+    assert stage.locator("figcaption strong").inner_text() != first
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    rows = stage.locator("tbody tr")
+    said = rows.nth(0).locator("td").text_content()
+    assert detail.inner_text() == f"{rows.nth(0).locator('th bdi').text_content()}: {said}"
+    page.keyboard.press("End")
+    assert detail.inner_text().startswith("missing: ")
+    assert stage.locator(".hit.chosen").count() == 1
+    stage.locator(".hit").nth(1).hover()
+    assert rows.nth(1).locator("td").text_content() in detail.inner_text()
+
+
+def test_pictures_are_seen_without_scripts_and_in_print(opened):
+    page = opened("forest", java_script_enabled=False)
+    assert page.locator("#effect-pictures svg:visible").count() == 3
+    assert not page.locator("#effect-choice").is_visible()
+    page.locator("#effect-pictures details summary").first.click()
+    assert page.locator("#effect-pictures table:visible").count() == 1
+    page = opened("forest")
+    page.emulate_media(media="print")
+    assert page.locator("#effect-pictures svg:visible").count() == 3
+    assert not page.locator("#effect-stage").is_visible()
 
 
 def test_ledger_tells_about_its_parts_by_keyboard_and_by_pointing(opened):
