@@ -3,6 +3,7 @@
 import json
 import subprocess
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -68,34 +69,23 @@ def kept(rows, path):
 
 def test_every_kind_of_bounds_meets_every_table_budget_and_split():
     assert len(set(EVERY)) == len(EVERY)
-    auto = {(case.dataset, case.variant, case.seed, case.parameters) for case in EVERY if case.system == AUTO}
-    for table in TABLES:
-        for kind in KINDS:
-            for seed in SEEDS:
-                for epsilon in (0.1, 0.5, 1.0, 2.0):
-                    for delta in (0.0, 1e-5):
-                        for loosened in (FEATURES,) if table.has_classes or kind == AS_GIVEN else (FEATURES, TARGET):
-                            wanted = case_of(table.name, AUTO, kind, seed, epsilon, delta, loosened)
-                            assert (wanted.dataset, kind, seed, wanted.parameters) in auto
-
-
-def test_what_tells_most_is_run_first():
+    auto = {case for case in EVERY if case.system == AUTO}
+    for table, kind, seed, epsilon, delta in product(TABLES, KINDS, SEEDS, (0.1, 0.5, 1.0, 2.0), (0.0, 1e-5)):
+        for loosened in (FEATURES,) if table.has_classes or kind == AS_GIVEN else (FEATURES, TARGET):
+            assert case_of(table.name, AUTO, kind, seed, epsilon, delta, loosened) in auto
+    # What tells most is run first.
     first = EVERY[: len(EVERY) // 8]
     assert {case.variant for case in first} == {AS_GIVEN, NONE, HUGE, SHIFTED}
     assert {dict(case.parameters)["epsilon"] for case in first} == {0.5, 1.0}
     assert {case.system for case in EVERY[-3:]} == {COST}
-
-
-def test_systems_that_need_bounds_are_given_bounds():
+    # Systems that need bounds are given bounds.
     others = [case for case in EVERY if case.system in (BEFORE, FOREST, EBM)]
-    assert {case.variant for case in others} == set(BOUNDED_KINDS)
-    assert NONE not in BOUNDED_KINDS
+    assert {case.variant for case in others} == {*BOUNDED_KINDS} == {*BOUNDED_KINDS} - {NONE}
 
 
 def test_tables_and_systems_can_be_chosen():
     chosen = cases.wanted(False, ("peers",), ("adult",))
-    assert {case.system for case in chosen} == {FOREST, EBM}
-    assert {case.dataset for case in chosen} == {"adult"}
+    assert {(case.system, case.dataset) for case in chosen} == {(FOREST, "adult"), (EBM, "adult")}
     assert set(cases.wanted(True)) < set(EVERY)
     with pytest.raises(ParameterError, match="adults"):
         cases.wanted(False, (), ("adults",))
@@ -119,11 +109,8 @@ def test_bounds_are_loosened(kind, lower, upper):
     part = loosening.loosened_part(Numeric(0, 5, integer=True), kind)
     assert (part.lower, part.upper, part.integer) == (lower, upper, True)
     assert loosening.loosened_part(Bounded(0, 5, name="y"), kind).name == "y"
-
-
-def test_a_lower_bound_below_zero_moves_too():
-    assert loosening.loosened_part(Numeric(-2, 5), "x10").range == (-20, 50)
-    assert loosening.loosened_part(Numeric(2, 5), "x10").range == (2, 50)
+    ranges = [loosening.loosened_part(Numeric(lower, 5), "x10").range for lower in (-2, 2)]
+    assert ranges == [(-20, 50), (2, 50)]  # a lower bound below 0 moves too
 
 
 def test_only_bounds_change_and_only_shifted_numbers_move(toys):
@@ -186,21 +173,21 @@ def test_rows_name_the_commit_of_the_library_and_whether_it_was_changed(tmp_path
     def git(*words):
         return subprocess.run(["git", "-C", tmp_path, *words], check=True, capture_output=True, text=True).stdout.strip()
 
-    package = tmp_path / "dpforest"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
+    def commit():
+        worker.commit.cache_clear()
+        return worker.commit()
+
+    (tmp_path / "dpforest").mkdir()
+    module = tmp_path / "dpforest" / "__init__.py"
+    module.write_text("")
     git("init", "-q")
     git("add", ".")
     git("-c", "user.name=a", "-c", "user.email=a@b.example", "commit", "-qm", "first")
-    monkeypatch.setattr(worker.dpforest, "__file__", str(package / "__init__.py"))
-    worker.commit.cache_clear()
-    assert worker.commit() == git("rev-parse", "--short=7", "HEAD")
+    monkeypatch.setattr(worker.dpforest, "__file__", str(module))
     (tmp_path / "rows.jsonl").write_text("new rows, which are not the library")
-    worker.commit.cache_clear()
-    assert worker.commit() == git("rev-parse", "--short=7", "HEAD")
-    (package / "__init__.py").write_text("changed = True")
-    worker.commit.cache_clear()
-    assert worker.commit().endswith("+")
+    assert commit() == git("rev-parse", "--short=7", "HEAD")
+    module.write_text("changed = True")
+    assert commit().endswith("+")
     worker.commit.cache_clear()
 
 
@@ -279,26 +266,21 @@ def test_a_change_is_taken_on_the_same_splits():
     assert figures.loosening(NONE, FEATURES, False) == []
 
 
-def test_signal_is_rows_times_epsilon_and_a_summary_names_the_worst_cell():
-    rows = []
-    for table, n_train, loss in (("adult", 2000, 0.01), ("pima", 500, 0.05), ("banknote", 1000, 0.03)):
-        for seed in SEEDS:
+def test_signal_is_rows_times_epsilon_and_a_summary_names_the_worst_cell_and_its_error():
+    def changes(tables):
+        rows = []
+        for (table, n_train, loss), (seed, noise) in product(tables, zip(SEEDS, (-0.03, 0.0, 0.03), strict=True)):
             rows.append(row(case_of(table, AUTO, AS_GIVEN, seed, 1.0, 0.0), 0.9, n_train=n_train))
-            rows.append(row(case_of(table, AUTO, NONE, seed, 1.0, 0.0), 0.9 - loss, n_train=n_train))
-    changes = Figures(rows).loosening(NONE, FEATURES, True)
-    found = Summary.of(change for change in changes if change.has_signal)
+            rows.append(row(case_of(table, AUTO, NONE, seed, 1.0, 0.0), 0.9 + noise - loss, n_train=n_train))
+        return Figures(rows).loosening(NONE, FEATURES, True)
+
+    lost = changes((("adult", 2000, 0.01), ("pima", 500, 0.05), ("banknote", 1000, 0.03)))
+    found = Summary.of(change for change in lost if change.has_signal)
     assert found.mean == pytest.approx(-0.02)
     assert found.worst.cell.table.name == "banknote"
     assert Summary.of([]) is None
-
-
-def test_the_error_of_a_mean_over_tables_falls_with_their_number():
-    rows = []
-    for table in ("adult", "pima", "banknote", "mammographic"):
-        for seed, noise in zip(SEEDS, (-0.03, 0.0, 0.03), strict=True):
-            rows.append(row(case_of(table, AUTO, AS_GIVEN, seed, 1.0, 0.0), 0.9))
-            rows.append(row(case_of(table, AUTO, NONE, seed, 1.0, 0.0), 0.9 + noise))
-    found = Summary.of(Figures(rows).loosening(NONE, FEATURES, True))
+    # The error of a mean over tables falls with their number.
+    found = Summary.of(changes([(table, 2000, 0.0) for table in ("adult", "pima", "banknote", "mammographic")]))
     assert found.error == pytest.approx(0.03 / 3**0.5 / 4**0.5)
 
 
@@ -324,28 +306,19 @@ def test_bold_marks_the_best_whoever_it_is():
 
 
 def test_goals_are_judged_by_rows():
-    verdicts = {}
-    for score in (0.89, 0.88):
+    def judged(name, *rows):
+        return next(entry for entry in goals.judged(Figures(rows)) if entry["goal"] == name)
+
+    for score, verdict in ((0.89, "met"), (0.88, "missed")):
         rows = [row(case_of("adult", AUTO, AS_GIVEN, seed, 1.0, 0.0), 0.895) for seed in SEEDS]
         rows += [row(case_of("adult", AUTO, NONE, seed, 1.0, 0.0), score) for seed in SEEDS]
-        (entry,) = [entry for entry in goals.judged(Figures(rows)) if entry["goal"] == "none, δ = 0: loss, mean"]
-        verdicts[score] = entry["verdict"]
-    assert verdicts == {0.89: "met", 0.88: "missed"}
+        assert judged("none, δ = 0: loss, mean", *rows)["verdict"] == verdict
     assert {entry["verdict"] for entry in goals.judged(Figures([]))} == {"not measured"}
-
-
-def test_a_fit_that_is_worse_than_a_constant_is_counted():
-    def weak(*scores):
-        return [
-            row(case_of("pima", AUTO, NONE, seed, 0.1, 0.0), score, guess=0.65, n_train=576)
-            for seed, score in zip(SEEDS, scores, strict=True)
-        ]
-
+    # A fit that is worse than a constant is counted.
     for scores, n_below in (((0.60, 0.61, 0.59), "1.00 cells"), ((0.64, 0.66, 0.63), "0.00 cells")):
-        entries = goals.judged(Figures(weak(*scores)))
-        assert (
-            next(entry for entry in entries if entry["goal"] == "none, little signal: below one class")["reached"] == n_below
-        )
+        weak = [case_of("pima", AUTO, NONE, seed, 0.1, 0.0) for seed in SEEDS]
+        rows = [row(case, score, guess=0.65, n_train=576) for case, score in zip(weak, scores, strict=True)]
+        assert judged("none, little signal: below one class", *rows)["reached"] == n_below
 
 
 # The page
@@ -357,28 +330,24 @@ def made_up():
         if case.dataset in ("adult", "abalone") and case.system != COST:
             yield row(case, 0.8 - 0.01 * KINDS.index(case.variant) + case.seed / 10_000)
     runs = {BEFORE: [0.1, 0.2], AUTO: [0.11, 0.22], f"{AUTO}, {NONE}": [0.1, 0.3]}
-    yield from (
-        case.to_dict() | {"runs": runs, "passes": dict.fromkeys(runs, 4), "load": 0.1} for case in cases._cost_cases()
-    )
+    cost = {"runs": runs, "passes": dict.fromkeys(runs, 4), "load": 0.1}
+    yield from (case.to_dict() | cost for case in cases._cost_cases())
 
 
 def test_the_page_is_made_from_rows(tmp_path):
     absent = Case.of("bounds", "pima", AUTO, NONE, 300, epsilon=1.0, delta=0.0, loosened=FEATURES)
     results = kept([*made_up(), absent.to_dict() | {"absent": "no | such table"}], tmp_path / "rows.jsonl")
-    page = report.write(results, tmp_path / "page", plots=False).read_text("utf-8")
-    assert f"from {len(list(made_up())):,}\nmeasured rows" in page
-    worst = "(adult, ε = 0.1, δ = 0)"
-    assert "| x10 | δ = 0 | ≥ 1,000 | - | -1.00 ± 0.00 | -1.00 ± 0.00 | -1.00 ± 0.00 |" in page
-    assert worst in page
-    assert "| 100 x 5 | auto | 165 ms |" in page
-    assert "no / such table" in page
-    assert "**Not all cells are measured yet.**" in page
-    assert "bounds-changes.png" not in page
-
-
-def test_plots_are_drawn_where_matplotlib_is(tmp_path):
+    page = report.write(results, tmp_path / "page").read_text("utf-8")
+    for said in (
+        f"from {len(list(made_up())):,}\nmeasured rows",
+        "| x10 | δ = 0 | ≥ 1,000 | - | -1.00 ± 0.00 | -1.00 ± 0.00 | -1.00 ± 0.00 |",
+        "(adult, ε = 0.1, δ = 0)",
+        "| 100 x 5 | auto | 165 ms |",
+        "no / such table",
+        "**Not all cells are measured yet.**",
+    ):
+        assert said in page
     pytest.importorskip("matplotlib")
-    page = report.write(kept(made_up(), tmp_path / "rows.jsonl"), tmp_path / "page").read_text("utf-8")
     for name in ("changes", "systems"):
         assert f"(bounds-{name}.png)" in page
         assert (tmp_path / "page" / f"bounds-{name}.png").stat().st_size > 5000

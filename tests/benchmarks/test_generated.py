@@ -12,18 +12,13 @@ def drawn(name, seed=0):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_seed_gives_the_same_table_and_another_seed_another(name):
+def test_a_seed_gives_the_same_table_and_public_bounds_cut_off_next_to_nothing(name):
     X, y, schema = drawn(name)
     again, y_again, _ = drawn(name)
     assert (again == X).all()
     assert (y == y_again).all()
     assert not (drawn(name, seed=1)[0] == X).all()
     assert schema.n_rows is None
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_public_bounds_cut_off_next_to_nothing(name):
-    X, y, schema = drawn(name)
     bounds = next(iter(schema.features.values()))
     assert (np.abs(X) > bounds.upper).mean() < 1e-3
     assert set(np.unique(y)) == set(schema.target.labels) == set(range(FAMILIES[name].n_classes))

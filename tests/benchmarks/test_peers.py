@@ -76,16 +76,13 @@ def asked(worker, system, target, name="small", **settings):
     return worker.train(request), train, test
 
 
-def test_tables_are_clipped_and_a_missing_category_is_one_of_its_own():
+def test_tables_are_clipped_a_missing_category_is_one_of_its_own_and_columns_that_few_rows_have_are_left_out(monkeypatch):
     arrays, usable = arrays_of("small", *small(Classes([0, 1])))
     assert usable.tolist() == [True, False, True, True]
     assert arrays["features"][:, 0].tolist()[2:] == [2.0, 0.0]
     assert arrays["features"][:, 1].tolist() == [0, 1, 2, 0]
     assert arrays["n_categories"].tolist() == [0, 3]
     assert (arrays["lower"].tolist(), arrays["upper"].tolist()) == ([0.0, 0.0], [2.0, 2.0])
-
-
-def test_a_column_that_nearly_all_rows_lack_is_left_out(monkeypatch):
     monkeypatch.setitem(LEFT_OUT, "small", ("x",))
     arrays, usable = arrays_of("small", *small(Classes([0, 1])))
     assert arrays["features"].shape == (4, 1)
@@ -96,9 +93,8 @@ def test_a_column_that_nearly_all_rows_lack_is_left_out(monkeypatch):
 def test_every_setting_of_every_peer_is_trained_by_the_worker(worker, peer):
     is_number = peer.tasks == ("regression",)
     for settings in peer.settings:
-        (predictions, answer), train, test = asked(
-            worker, peer.system, Bounded(0, 1) if is_number else Classes([0, 1, 2]), **settings
-        )
+        target = Bounded(0, 1) if is_number else Classes([0, 1, 2])
+        (predictions, answer), train, test = asked(worker, peer.system, target, **settings)
         assert answer["n_train"] == len(train) == 3
         if is_number:
             assert predictions.tolist() == [1.0] * len(test)  # clipped to the public bounds
@@ -106,15 +102,10 @@ def test_every_setting_of_every_peer_is_trained_by_the_worker(worker, peer):
             assert predictions == pytest.approx(np.tile([1 / 3, 2 / 3, 0], (3, 1)))
 
 
-def test_a_warning_of_a_leak_is_an_error_and_the_worker_goes_on(worker):
-    with pytest.raises(NotMeasured, match="privacy leakage"):
-        asked(worker, "diffprivlib logistic regression", Classes([0, 1]), C=13)
-    asked(worker, "diffprivlib logistic regression", Classes([0, 1]), C=1)
-
-
-def test_a_worker_that_ends_is_started_again(worker):
-    with pytest.raises(NotMeasured, match="before it answered"):
-        asked(worker, "diffprivlib logistic regression", Classes([0, 1]), C=14)
+@pytest.mark.parametrize(("C", "words"), [(13, "privacy leakage"), (14, "before it answered")])
+def test_a_worker_that_is_warned_of_a_leak_or_ends_goes_on(worker, C, words):
+    with pytest.raises(NotMeasured, match=words):
+        asked(worker, "diffprivlib logistic regression", Classes([0, 1]), C=C)
     asked(worker, "diffprivlib logistic regression", Classes([0, 1]), C=1)
 
 
@@ -159,13 +150,8 @@ def test_settings_are_fewer_on_large_tables():
 
 
 def test_an_environment_is_built_once(tmp_path, monkeypatch):
-    commands = []
-
-    def install(command, **options):
-        commands.append(command)
-
-    monkeypatch.setattr(subprocess, "run", install)
-    steps = []
+    commands, steps = [], []
+    monkeypatch.setattr(subprocess, "run", lambda command, **options: commands.append(command))
     first = environment.build(tmp_path / "env", steps.append)
     assert environment.build(tmp_path / "env", steps.append) == first
     assert len(steps) == 1
@@ -176,22 +162,19 @@ def test_an_environment_is_built_once(tmp_path, monkeypatch):
     assert len(steps) == 2
 
 
-def test_an_environment_that_cannot_be_built_says_why(tmp_path, monkeypatch):
+def test_an_environment_that_cannot_be_built_says_why_and_other_files_are_left_alone(tmp_path, monkeypatch):
     def fail(command, **options):
         raise subprocess.CalledProcessError(1, command, stderr="first line\nERROR: no network\n")
 
     monkeypatch.setattr(subprocess, "run", fail)
-    with pytest.raises(NotMeasured, match="ERROR: no network"):
-        environment.build(tmp_path / "env", lambda step: None)
-    with pytest.raises(NotMeasured):  # and what is half done is not taken for whole
-        environment.build(tmp_path / "env", lambda step: None)
-
-
-def test_a_folder_of_other_files_is_refused(tmp_path):
-    (tmp_path / "thesis.txt").write_text("years of work")
+    for _ in range(2):  # what is half done is not taken for whole
+        with pytest.raises(NotMeasured, match="ERROR: no network"):
+            environment.build(tmp_path / "env", lambda step: None)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "thesis.txt").write_text("years of work")
     with pytest.raises(ParameterError, match="empty or new"):
-        environment.build(tmp_path, lambda step: None)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+        environment.build(tmp_path / "own", lambda step: None)
+    assert [path.name for path in (tmp_path / "own").iterdir()] == ["thesis.txt"]
 
 
 def test_the_cache_has_a_place_for_each_set_of_versions(tmp_path, monkeypatch):

@@ -1,10 +1,12 @@
 """Importances of trees that add up say what the effects say, without what noise alone gives."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.crosses import pairwise
 
 from dpforest import Bounded, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.forest.bands import NORMAL_95
@@ -24,9 +26,7 @@ def fitted(y, X, epsilon=5.0, **settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("epsilon", [1.0, 5.0])
-@pytest.mark.parametrize("flipped", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize(("flipped", "epsilon", "delta"), pairwise([0.0, 0.1, 0.3], [1.0, 5.0], [0.0, 1e-6]))
 def test_the_only_column_that_matters_has_nearly_all_importance(flipped, epsilon, delta):
     # Fits are seeded, so the test cannot fail by chance.
     X, rng = table()
@@ -82,6 +82,7 @@ def test_a_date_has_the_importance_of_all_that_is_derived_from_it():
 # --- from effects alone ---------------------------------------------------------------------------------------------
 
 
+@cache
 def forest():
     X, _ = table(400)
     return fitted(np.where(X["signal"] > 0.5, "y", "n"), X)
@@ -111,27 +112,23 @@ def test_what_noise_adds_to_a_strength_is_taken_off_and_the_band_holds():
         effects = [effect(name, values + 0.2 * rng.normal(size=16), 0.2) for name, values in truths.items()]
         estimates = importances(model, *effects)
         found.append([each.value for each in estimates])
-        held.append(
-            [abs(each.value - true) <= NORMAL_95 * each.deviation for each, true in zip(estimates, exact, strict=True)]
-        )
+        both = zip(estimates, exact, strict=True)
+        held.append([abs(each.value - true) <= NORMAL_95 * each.deviation for each, true in both])
     np.testing.assert_allclose(np.mean(found, axis=0), exact, atol=0.01)
     assert np.mean(held, axis=0).min() >= 0.95
 
 
-def test_an_effect_within_the_noise_has_no_importance_and_nothing_is_told_if_all_are():
-    model, within = forest(), effect("signal", [-0.1, 0.1], 0.1)
+def test_an_effect_within_the_noise_has_no_importance_and_one_of_unknown_noise_may_be_nothing_else(monkeypatch):
+    model, within, unknown = forest(), effect("signal", [-0.1, 0.1], 0.1), effect("signal", [-1, 1], None)
     assert [each.value for each in importances(model, effect("noise1", [-2, 2], 0.1), within)] == [0, 1, 0]
     assert [(each.value, each.deviation) for each in importances(model, within)] == [(0, 1), (0, 0), (0, 0)]
-
-
-def test_an_effect_whose_noise_is_not_known_may_be_nothing_but_noise():
-    model = forest()
-    one, two, _ = importances(model, effect("signal", [-1, 1], None), effect("noise1", [-1, 1], 0.01))
-    assert [one.value, two.value] == pytest.approx([0.5, 0.5], abs=1e-3)
-    assert one.deviation == pytest.approx(0.5, abs=0.02)
-    assert two.deviation == pytest.approx(0.5, abs=0.02)
-    alone = importances(model, effect("signal", [-1, 1], None))
-    assert (alone[0].value, alone[0].deviation) == (1, 1)
+    for found in importances(model, unknown, effect("noise1", [-1, 1], 0.01))[:2]:
+        assert (found.value, found.deviation) == (pytest.approx(0.5, abs=1e-3), pytest.approx(0.5, abs=0.02))
+    assert [(each.value, each.deviation) for each in importances(model, unknown)[:1]] == [(1, 1)]
+    # Beyond those whose noise is worked out, effects have no importance.
+    monkeypatch.setattr("dpforest.model.importances.MOST_BANDS", 1)
+    weak = replace(effect("noise1", [-1, 1], 0.1), stands_out=None)
+    assert [each.value for each in importances(model, effect("signal", [-2, 2], 0.1), weak)] == [1, 0, 0]
 
 
 def test_an_interaction_is_divided_by_what_its_columns_do_alone_and_evenly_if_that_is_little():
@@ -144,9 +141,3 @@ def test_an_interaction_is_divided_by_what_its_columns_do_alone_and_evenly_if_th
         one, two, three = importances(forest(), effect("noise1", [-own, own], 0.0), pairs=[pair])
         expected = [taken * (1 - share), taken * share + own**2, 0]
         assert [one.value, two.value, three.value] == pytest.approx(np.array(expected) / (taken + own**2))
-
-
-def test_effects_beyond_those_whose_noise_is_worked_out_have_no_importance(monkeypatch):
-    monkeypatch.setattr("dpforest.model.importances.MOST_BANDS", 1)
-    weak = replace(effect("noise1", [-1, 1], 0.1), stands_out=None)
-    assert [each.value for each in importances(forest(), effect("signal", [-2, 2], 0.1), weak)] == [1, 0, 0]
