@@ -1,7 +1,6 @@
 """The benchmark on bounds: same rows with looser bounds, fair comparisons, and a page that follows from kept rows."""
 
 import json
-import subprocess
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -11,17 +10,14 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.bounds import cases, goals, loosening, report, tables, worker
+from benchmarks.bounds import cases, goals, loosening, report, worker
 from benchmarks.bounds import run as bounds
 from benchmarks.bounds.cases import AUTO, BEFORE, BOUNDED_KINDS, COST, EBM, FOREST, SEEDS, TABLES, case_of
 from benchmarks.bounds.figures import Cell, Figures, Summary
 from benchmarks.bounds.loosening import AS_GIVEN, FEATURES, HUGE, KINDS, NONE, SHIFT, SHIFTED, TARGET
-from benchmarks.core.process import Worker
-from benchmarks.core.results import Case, NotMeasured, finished, read_rows
-from benchmarks.core.trials import HeldOut
+from benchmarks.core.results import Case, finished, read_rows
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.cli.main import commands
-from dpforest.errors import ParameterError
 from dpforest.records.memory.vault import Vault
 
 pytestmark = pytest.mark.slow
@@ -81,21 +77,6 @@ def test_every_kind_of_bounds_meets_every_table_budget_and_split():
     # Systems that need bounds are given bounds.
     others = [case for case in EVERY if case.system in (BEFORE, FOREST, EBM)]
     assert {case.variant for case in others} == {*BOUNDED_KINDS} == {*BOUNDED_KINDS} - {NONE}
-
-
-def test_tables_and_systems_can_be_chosen():
-    chosen = cases.wanted(False, ("peers",), ("adult",))
-    assert {(case.system, case.dataset) for case in chosen} == {(FOREST, "adult"), (EBM, "adult")}
-    assert set(cases.wanted(True)) < set(EVERY)
-    with pytest.raises(ParameterError, match="adults"):
-        cases.wanted(False, (), ("adults",))
-
-
-def test_splits_are_those_that_are_promised():
-    train, test = loosening.split_rows(np.zeros(100_000), SEEDS[0])
-    expected = HeldOut(0.25, stream=2026).rows(np.zeros(100_000), 300)
-    assert (train == expected[0][:30_000]).all()
-    assert (test == expected[1][:20_000]).all()
 
 
 # Looser bounds
@@ -169,60 +150,6 @@ def test_a_constant_guess_scores_as_one_class_or_the_mean():
     assert worker.score(worker.guess(known, False), known, False) == 0
 
 
-def test_rows_name_the_commit_of_the_library_and_whether_it_was_changed(tmp_path, monkeypatch):
-    def git(*words):
-        return subprocess.run(["git", "-C", tmp_path, *words], check=True, capture_output=True, text=True).stdout.strip()
-
-    def commit():
-        worker.commit.cache_clear()
-        return worker.commit()
-
-    (tmp_path / "dpforest").mkdir()
-    module = tmp_path / "dpforest" / "__init__.py"
-    module.write_text("")
-    git("init", "-q")
-    git("add", ".")
-    git("-c", "user.name=a", "-c", "user.email=a@b.example", "commit", "-qm", "first")
-    monkeypatch.setattr(worker.dpforest, "__file__", str(module))
-    (tmp_path / "rows.jsonl").write_text("new rows, which are not the library")
-    assert commit() == git("rev-parse", "--short=7", "HEAD")
-    module.write_text("changed = True")
-    assert commit().endswith("+")
-    worker.commit.cache_clear()
-
-
-def test_what_cannot_be_run_here_is_left_for_another_run(tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(bounds, "measure", lambda case, sources, python: asked.append(case) or row(case, 0.5))
-    chosen = [case_of("adult", system, AS_GIVEN, 300, 1.0, 0.0) for system in (AUTO, BEFORE, FOREST)]
-    list(bounds.run(lambda step: None, tmp_path / "rows.jsonl", chosen))
-    assert [case.system for case in asked] == [AUTO]
-    (tmp_path / "old" / "src" / "dpforest").mkdir(parents=True)
-    list(bounds.run(lambda step: None, tmp_path / "rows.jsonl", chosen, before=tmp_path / "old"))
-    assert [case.system for case in asked] == [AUTO, BEFORE]
-    with pytest.raises(ParameterError, match="src/dpforest"):
-        list(bounds.run(lambda step: None, tmp_path / "rows.jsonl", chosen, before=tmp_path))
-
-
-def test_times_are_taken_in_turns_and_the_first_turn_is_not_counted(monkeypatch):
-    asked = []
-
-    class Library:
-        def __init__(self, sources):
-            self.sources = sources
-
-        def ask(self, request):
-            asked.append((self.sources, request["kind"]))
-            return {"seconds": float(len(asked)), "passes": 4 if self.sources == "new" else 0}
-
-    monkeypatch.setattr(bounds, "library", Library)
-    case = Case.of("bounds", "adult", COST, cases.TIME, 300, epsilon=1.0, delta=0.0, n_runs=2)
-    measured = bounds.measure(case, {AUTO: "new", BEFORE: "old"}, None)
-    assert asked == 3 * [("old", AS_GIVEN), ("new", AS_GIVEN), ("new", NONE)]
-    assert measured["runs"] == {BEFORE: [4.0, 7.0], AUTO: [5.0, 8.0], "auto, none": [6.0, 9.0]}
-    assert measured["passes"] == {BEFORE: 0, AUTO: 4, "auto, none": 4}
-
-
 @pytest.mark.parametrize(("table", "system"), [("banknote", FOREST), ("abalone", EBM)])
 def test_peers_get_the_same_rows_and_the_loosened_bounds(toys, monkeypatch, tmp_path, table, system):
     given = {}
@@ -245,13 +172,6 @@ def test_peers_get_the_same_rows_and_the_loosened_bounds(toys, monkeypatch, tmp_
     assert (given["lower"][:2].tolist(), given["upper"][:2].tolist()) == ([-1e9] * 2, [1e9] * 2)
     assert (given["epsilon"], given["delta"], given["settings"]) == (1.0, 1e-5, {"max_rounds": 7})
     assert "no environment" in bounds.measure(case, {}, None)["absent"]
-
-
-def test_a_worker_imports_the_library_from_the_sources_that_it_is_given(tmp_path):
-    (tmp_path / "dpforest").mkdir()
-    (tmp_path / "dpforest" / "__init__.py").write_text("raise SystemExit(7)")
-    with pytest.raises(NotMeasured, match="code 7"):
-        Worker("benchmarks.bounds.worker", 1, sources=tmp_path).ask({})
 
 
 # Figures
@@ -292,17 +212,6 @@ def test_the_best_setting_of_a_peer_counts():
                        peer(0.99, 301, max_depth=2), peer(0.9, 300, max_depth=3)])  # fmt: skip
     # The third has one split only, and is the best of all there by luck.
     assert figures.figure(Cell(TABLE["adult"], 1.0, 0.0), (FOREST, HUGE, FEATURES)).mean == pytest.approx(0.795)
-
-
-def test_bold_marks_the_best_whoever_it_is():
-    rows = [row(case_of("adult", system, HUGE, 300, 1.0, 0.0), score) for system, score in ((AUTO, 0.8), (FOREST, 0.85))]
-    (line,) = tables.peers(Figures(rows))
-    assert line["diffprivlib forest, δ = 0"] == "**0.850**"
-    assert line["auto, δ = 0"] == "0.800"
-    (alone,) = tables.peers(Figures(rows[:1]))
-    assert alone["auto, δ = 0"] == "0.800"
-    alike = [rows[0], row(case_of("adult", FOREST, HUGE, 300, 1.0, 0.0), 0.8001)]
-    assert [cell for cell in tables.peers(Figures(alike))[0].values() if "*" in cell] == 2 * ["**0.800**"]
 
 
 def test_goals_are_judged_by_rows():

@@ -109,15 +109,6 @@ def test_cells_of_every_question_run_on_a_small_table(question, tmp_path):
     assert "could not be run" not in page
 
 
-def test_a_table_that_is_not_there_is_recorded_and_reported(tmp_path, monkeypatch):
-    monkeypatch.delenv("DPFOREST_DATA", raising=False)
-    results = tmp_path / "rows.jsonl"
-    case = Case.of("dpdf", "no-such-table", "auto", "private", 0, epsilon=1.0)
-    rows = list(run_all([case], lambda case: run(case, views.load_view, Folds()), results))
-    assert "DPFOREST_DATA" in rows[0]["absent"]
-    assert "What could not be run" in papers_report.write(results, tmp_path).read_text("utf-8")
-
-
 def test_parts_of_tables_are_those_of_the_papers(monkeypatch):
     X = pa.table({"native-country": ["United-States", "Cuba", None, "United-States"], "sex": ["a", "b", "a", None]})
     y = pa.chunked_array([["no", "yes", "no", "yes"]])

@@ -1,6 +1,5 @@
 """The peers: their environment is built once, their worker is handed arrays, and nothing they do stops a run."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.core.process import ROOT
 from benchmarks.core.results import NotMeasured
 from benchmarks.peers import environment
 from benchmarks.peers import worker as peers_worker
 from benchmarks.peers.environment import Trainer, arrays_of
-from benchmarks.peers.settings import LARGE, LEFT_OUT, PEERS, settings_of
+from benchmarks.peers.settings import LEFT_OUT, PEERS
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.errors import ParameterError
 
@@ -133,19 +131,6 @@ def test_one_hot_columns_are_scaled_and_add_up(tmp_path):
     assert data.form("named")[0][:, 1].tolist() == ["0", "1", "2", "0"]
 
 
-def test_the_worker_needs_nothing_of_this_library():
-    code = f"import sys; import {peers_worker.__name__}; sys.exit('dpforest' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-
-
-def test_settings_are_fewer_on_large_tables():
-    for peer in PEERS:
-        few = settings_of(peer, LARGE[0])
-        assert few == peer.settings[: len(few)]
-        assert len(few) == peer.n_settings_large <= len(peer.settings)
-        assert len({json.dumps(settings, sort_keys=True) for settings in peer.settings}) == len(peer.settings)
-
-
 # The environment
 
 
@@ -175,14 +160,6 @@ def test_an_environment_that_cannot_be_built_says_why_and_other_files_are_left_a
     with pytest.raises(ParameterError, match="empty or new"):
         environment.build(tmp_path / "own", lambda step: None)
     assert [path.name for path in (tmp_path / "own").iterdir()] == ["thesis.txt"]
-
-
-def test_the_cache_has_a_place_for_each_set_of_versions(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    first = environment._cache()
-    monkeypatch.setattr(environment, "PINS", ("numpy==1",))
-    assert first.parent == environment._cache().parent == tmp_path / "dpforest"
-    assert first != environment._cache()
 
 
 @pytest.mark.skipif(

@@ -7,36 +7,19 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.core.figures import time_text
 from benchmarks.core.goals import MET, MISSED, OPEN, Goal, Reached, judged
 from benchmarks.core.machine import machine
-from benchmarks.core.plots import spread_out
 from benchmarks.core.process import Worker, peak_bytes, start_watching
 from benchmarks.core.results import NotMeasured, key
-from benchmarks.speed import cases, floor, goals, parquet, report, run, worker
-from benchmarks.speed.cases import (
-    BY_DEFAULT,
-    DISJOINT,
-    FOREST,
-    FULL,
-    FULL_DATA,
-    LIGHTGBM,
-    OURS,
-    OWN_PLANS,
-    PEERS,
-    PURE_PLAN,
-    QUICK,
-    foreseen,
-    wanted,
-)
+from benchmarks.speed import cases, floor, goals, report, run, worker
+from benchmarks.speed.cases import FULL, QUICK, foreseen, wanted
 from benchmarks.speed.fresh import first_fit_runs, import_runs
 from benchmarks.speed.goals import GOALS, Figures
 from benchmarks.speed.profile import WATCHED, watched
-from benchmarks.speed.systems import draw_interactions, draw_table
+from benchmarks.speed.systems import draw_table
 from dpforest.cli.main import commands
 from dpforest.errors import ParameterError
 
@@ -50,17 +33,17 @@ TINY = replace(
     step=(40, 400),
     default_step=(50, 400),
     axes={"n_rows": (40, 400), "n_features": (20,), "n_trees": (10,), "depth": (6,)},
-    growing=(DISJOINT, LIGHTGBM),
+    growing=(cases.DISJOINT, cases.LIGHTGBM),
 )
 
 
 def row(case, seconds, **more):
     """A row of a case as a run would keep it."""
     own = {"bins": 32, "peak_bytes": 2**20, "threads": 2, "load_before_run": 0.1, "machine": MACHINE, "n_runs": 3}
-    if case.variant == "fit" and case.system in OURS:
+    if case.variant == "fit" and case.system in cases.OURS:
         own |= {"encoding": seconds / 5, "growing": 4 * seconds / 5}
-    if case.system in BY_DEFAULT:
-        own |= {"accuracy": 0.7 if case.system in OWN_PLANS else 0.8, "one_thread": 1.8 * seconds}
+    if case.system in cases.BY_DEFAULT:
+        own |= {"accuracy": 0.7 if case.system in cases.OWN_PLANS else 0.8, "one_thread": 1.8 * seconds}
     if case.variant == "profile":
         own |= {"parts": {"selection": seconds / 20, "noise": seconds / 20, "counting": seconds / 2}}
     if case.variant == "import":
@@ -69,7 +52,7 @@ def row(case, seconds, **more):
 
 
 def rows_of(scale, ours=0.1, theirs=10.0):
-    return [row(case, ours if case.system in (*OURS, *OWN_PLANS) else theirs) for case in wanted(scale)]
+    return [row(case, ours if case.system in (*cases.OURS, *cases.OWN_PLANS) else theirs) for case in wanted(scale)]
 
 
 def verdicts_of(rows):
@@ -107,35 +90,12 @@ def test_each_case_is_there_once_and_every_part_is_in_the_whole():
     assert {dict(case.parameters)["n_rows"] for case in files} == {5_000}
 
 
-def test_all_systems_meet_in_the_base_case_and_what_people_run_sets_no_trees():
-    base = {case.system for case in wanted(FULL, ("goals",)) if case == FULL.case(case.system, "fit")}
-    assert base == {*OURS, *PEERS}
-    assert set(wanted(FULL, ("memory",))) == {FULL.case(system, "fit") for system in base}
-    found = [case.to_dict() for case in wanted(FULL, ("defaults",))]
-    fits = [(case["system"], case["parameters"]["n_rows"]) for case in found if case["variant"] == "fit"]
-    assert fits == [(system, 10**6) for system in BY_DEFAULT] + [(system, 8 * 10**6) for system in OWN_PLANS]
-    assert {(case["parameters"]["n_trees"], case["parameters"]["depth"]) for case in found} == {(0, 0)}
-    assert {case["dataset"] for case in found} == {"1,000,000 x 20, interactions", "8,000,000 x 20, interactions"}
-
-
 def test_time_is_foreseen_from_the_nearest_smaller_cell():
-    known = [row(FULL.case(FOREST, "fit", n_trees=n), seconds) for n, seconds in ((1, 9.0), (5, 20.0))]
-    assert foreseen(FULL.case(FOREST, "fit", n_trees=10), known) == pytest.approx(40.0)
-    assert foreseen(FULL.case(FOREST, "fit", n_trees=1), known) is None
-    assert foreseen(FULL.case(LIGHTGBM, "fit", n_trees=10), known) is None
-    assert foreseen(FULL.case(FOREST, "fit", n_trees=10, depth=8), known) is None
-
-
-def test_tables_are_the_same_each_time_and_of_short_floats_with_other_rows_for_testing():
-    (X, y), (again, _) = draw_table(2_000, 4), draw_table(2_000, 4)
-    assert (again == X).all()
-    slopes = np.random.default_rng(cases.SEED).standard_normal(4, dtype=np.float32)
-    assert ((X @ slopes > 0) == y).mean() > 0.7
-    (people, labels), (new, _) = draw_interactions(500), draw_interactions(500, cases.SEED + 1)
-    assert people.shape == (500, cases.N_FEATURES)
-    assert not np.isin(people[:, 0], new[:, 0]).any()
-    assert X.dtype == people.dtype == np.float32
-    assert set(np.unique(y)) == set(np.unique(labels)) == {0, 1}
+    known = [row(FULL.case(cases.FOREST, "fit", n_trees=n), seconds) for n, seconds in ((1, 9.0), (5, 20.0))]
+    assert foreseen(FULL.case(cases.FOREST, "fit", n_trees=10), known) == pytest.approx(40.0)
+    assert foreseen(FULL.case(cases.FOREST, "fit", n_trees=1), known) is None
+    assert foreseen(FULL.case(cases.LIGHTGBM, "fit", n_trees=10), known) is None
+    assert foreseen(FULL.case(cases.FOREST, "fit", n_trees=10, depth=8), known) is None
 
 
 # How it is measured
@@ -170,18 +130,18 @@ def test_the_peak_of_memory_is_that_of_a_known_array_even_when_it_is_gone():
     assert peak_bytes() - held < 30 * 2**20  # a new watch forgets the old peak
 
 
-@pytest.mark.parametrize("system", [*OURS, *PEERS])
+@pytest.mark.parametrize("system", [*cases.OURS, *cases.PEERS])
 def test_every_system_can_be_trained(system):
     answer = ask("fit", system)
     assert len(answer["runs"]) == 2
     assert answer["table_bytes"] == 300 * (3 * 4 + 8)
     assert answer["peak_bytes"] >= 0
-    if system in OURS:
+    if system in cases.OURS:
         parts = [encoding + growing for encoding, growing in zip(answer["encoding"], answer["growing"], strict=True)]
         assert parts == pytest.approx(answer["runs"])
 
 
-@pytest.mark.parametrize("system", BY_DEFAULT)
+@pytest.mark.parametrize("system", cases.BY_DEFAULT)
 def test_what_people_run_is_timed_and_tested(system):
     answer = ask("fit", system, n_rows=500, n_features=20, **cases.NOT_SET)
     assert len(answer["runs"]) == 2
@@ -194,15 +154,15 @@ def test_every_predictor_can_predict(system):
 
 
 def test_fits_with_one_thread_take_turns_small_ones_are_many_and_the_bare_pass_is_timed():
-    answer = ask("serial share", PURE_PLAN, n_features=20, **cases.NOT_SET)
+    answer = ask("serial share", cases.PURE_PLAN, n_features=20, **cases.NOT_SET)
     assert len(answer["one_thread"]) == len(answer["runs"]) == 2
-    assert len(ask("small fit", FULL_DATA, n_rows=100)["runs"]) == 5
+    assert len(ask("small fit", cases.FULL_DATA, n_rows=100)["runs"]) == 5
     assert len(ask("count", cases.BARE_PASS)["runs"]) == 2
 
 
 def test_a_profile_has_all_parts_and_leaves_methods_as_they_were():
     methods = [getattr(owner, name) for named in WATCHED.values() for owner, name in named]
-    parts = ask("profile", DISJOINT)["parts"]
+    parts = ask("profile", cases.DISJOINT)["parts"]
     assert set(parts) == set(WATCHED)
     assert all(seconds > 0 for part, seconds in parts.items() if part != "residuals")  # which disjoint trees do not have
     with pytest.raises(RuntimeError, match="within"), watched():
@@ -215,16 +175,6 @@ def test_runs_stop_early_where_they_are_long(monkeypatch):
     assert worker.repeat(lambda: 2.0, 5) == [2.0] * 5
     lengths = {1.0: 5, 1e-3: worker.MOST_SHORT, 0.4 * worker.REPEAT_SECONDS: 2, 2 * worker.REPEAT_SECONDS: 1}
     assert {seconds: len(worker.repeat(lambda seconds=seconds: seconds, 2)) for seconds in lengths} == lengths
-
-
-def test_a_file_has_row_groups_of_the_same_law(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "GROUP_ROWS", 100)
-    parquet.write(tmp_path / "big.parquet", 250, 3)
-    file = pq.ParquetFile(tmp_path / "big.parquet")
-    assert file.schema_arrow.names == ["x0", "x1", "x2", "y"]
-    assert [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)] == [100, 100, 50]
-    first, second = (file.read_row_group(group).column("x0").to_numpy() for group in (0, 1))
-    assert not np.isin(first, second).any()
 
 
 def test_fresh_processes_are_timed_and_failures_have_a_reason():
@@ -263,7 +213,7 @@ def a_run(workers, known=(), scale=FULL):
 
 
 def test_a_row_has_best_and_median_and_the_facts_of_the_machine():
-    found = a_run(Silent()).measure(FULL.case(FULL_DATA, "fit"))
+    found = a_run(Silent()).measure(FULL.case(cases.FULL_DATA, "fit"))
     assert (found["seconds"], found["median"], found["encoding"], found["n_runs"]) == (0.1, 0.2, 0.05, 3)
     assert found["one_thread"] == 0.3
     assert {"processor", "cores", "versions"} <= set(found["machine"])
@@ -272,28 +222,22 @@ def test_a_row_has_best_and_median_and_the_facts_of_the_machine():
     json.dumps(found)
 
 
-def test_memory_is_kept_only_of_processes_that_were_alone():
-    shared = a_run(Silent(), scale=QUICK)
-    assert "peak_bytes" in shared.measure(QUICK.case(FULL_DATA, "fit"))
-    assert "peak_bytes" not in shared.measure(QUICK.case(FULL_DATA, "fit", n_trees=1))
-
-
 def test_a_case_that_fails_or_whose_library_is_missing_is_a_row_with_the_reason(monkeypatch):
-    found = a_run(Silent(broken=FOREST)).measure(FULL.case(FOREST, "fit"))
+    found = a_run(Silent(broken=cases.FOREST)).measure(FULL.case(cases.FOREST, "fit"))
     assert found["absent"] == "out of memory"
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     workers = Silent()
-    assert "lightgbm is not installed" in a_run(workers).measure(FULL.case(LIGHTGBM, "fit"))["absent"]
+    assert "lightgbm is not installed" in a_run(workers).measure(FULL.case(cases.LIGHTGBM, "fit"))["absent"]
     assert workers.asked == []
 
 
 def test_long_cells_of_growth_are_skipped_but_those_of_goals_are_not():
-    known = [row(FULL.case(FOREST, "fit", n_rows=100_000), 50.0), row(FULL.case(FOREST, "fit"), 500.0)]
+    known = [row(FULL.case(cases.FOREST, "fit", n_rows=100_000), 50.0), row(FULL.case(cases.FOREST, "fit"), 500.0)]
     workers = Silent()
-    skipped = a_run(workers, known).measure(FULL.case(FOREST, "fit", n_trees=50))
+    skipped = a_run(workers, known).measure(FULL.case(cases.FOREST, "fit", n_trees=50))
     assert "about 2500 s" in skipped["skipped"]
     assert workers.asked == []
-    assert "seconds" in a_run(workers, known[:1]).measure(FULL.case(FOREST, "fit"))
+    assert "seconds" in a_run(workers, known[:1]).measure(FULL.case(cases.FOREST, "fit"))
 
 
 # What is made of it
@@ -341,8 +285,8 @@ def test_goals_of_own_plans_follow_from_rows():
 
 
 def test_a_goal_for_both_recipes_holds_for_the_worse_one():
-    ours = [case for case in wanted(FULL, ("memory",)) if case.system in OURS]
-    rows = [row(case, 0.1, peak_bytes=(50 if case.system == DISJOINT else 40) * 10**6) for case in ours]
+    ours = [case for case in wanted(FULL, ("memory",)) if case.system in cases.OURS]
+    rows = [row(case, 0.1, peak_bytes=(50 if case.system == cases.DISJOINT else 40) * 10**6) for case in ours]
     name = next(goal.name for goal in GOALS if goal.name.startswith("peak memory beyond"))
     line = verdicts_of(rows)[name]
     assert (line["reached"], line["verdict"]) == ("1.09x", MISSED)  # 50 MB of 46 MB
@@ -352,17 +296,20 @@ def test_a_goal_for_both_recipes_holds_for_the_worse_one():
 HEADS = ("What people run", "Goals", "All systems", "Growth", "Small things", "Where the time of a fit goes", "Settings")
 
 
-def test_a_page_is_made_from_rows_alone_and_shows_what_was_missed():
-    text = report.page(rows_of(FULL), ["speed-growth.png"])
-    assert text == report.page(json.loads(json.dumps(rows_of(FULL))), ["speed-growth.png"])
+def test_a_page_is_made_from_rows_alone_and_shows_what_was_missed(tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows_of(FULL)))
+    text = report.write(tmp_path / "rows.jsonl", tmp_path).read_text()
+    for name in ("speed-growth.png", "speed-memory.png"):
+        assert (tmp_path / name).stat().st_size > 1_000
     assert [head for head in (*HEADS, "The machine") if f"\n## {head}\n" not in text] == []
-    for said in ("| missed |", "| met |", "](speed-growth.png)", "bagging_fraction=0.632"):
+    for said in ("| missed |", "| met |", "](speed-growth.png)", "](speed-memory.png)", "bagging_fraction=0.632"):
         assert said in text
     # The best of what people run is marked, whoever it is; no other was trained on eight million rows.
     assert "| LightGBM, 100 rounds | 1,000,000 | 10.0 s | 1.00x | **0.8000** |" in text
     assert "| auto, own plan | 1,000,000 | **100 ms** | 100x | 0.7000 |" in text
     assert "| auto, own plan, delta | 8,000,000 | 100 ms | - | 0.7000 |" in text
-    assert "What people run" not in report.page([row for row in rows_of(FULL) if row["system"] not in BY_DEFAULT])
+    assert "What people run" not in report.page([row for row in rows_of(FULL) if row["system"] not in cases.BY_DEFAULT])
     assert "This is a quick run" in report.page(rows_of(QUICK))
     assert "This is a quick run" not in report.page(rows_of(QUICK) + rows_of(FULL))
 
@@ -383,36 +330,6 @@ def test_a_page_names_what_is_not_there_and_why_and_who_else_used_the_machine():
     assert "# Speed and memory" in report.page([])
 
 
-def test_a_page_says_what_stands_in_the_way_of_goals_that_were_missed():
-    for systems, why in (([DISJOINT], "goes with the number of nodes"), (OWN_PLANS, "the ledger are done in one thread")):
-        slow = [row | {"seconds": 1e3 * row["seconds"]} if row["system"] in systems else row for row in rows_of(FULL)]
-        assert why in report.page(slow).split("## All systems")[0]
-
-
-def test_plots_are_drawn_from_rows(tmp_path):
-    pytest.importorskip("matplotlib")
-    results = tmp_path / "rows.jsonl"
-    results.write_text("".join(json.dumps(row) + "\n" for row in rows_of(FULL)))
-    text = report.write(results, tmp_path / "page").read_text()
-    for name in ("speed-growth.png", "speed-memory.png"):
-        assert f"({name})" in text
-        assert (tmp_path / "page" / name).stat().st_size > 1_000
-    bare = report.write(results, tmp_path / "bare", plots=False).read_text()
-    assert ".png" not in bare
-
-
-def test_labels_keep_their_order_and_their_distance():
-    placed = spread_out([0.5, 0.52, 0.1, 0.51], 0.1)
-    assert np.argsort(placed).tolist() == [2, 0, 3, 1]
-    assert np.diff(sorted(placed)).min() >= 0.1 - 1e-12
-    assert spread_out([0.1, 0.9], 0.1) == pytest.approx([0.1, 0.9])
-    assert spread_out([], 0.1) == []
-
-
-def test_times_have_three_digits():
-    assert [time_text(seconds) for seconds in (123.4, 2.5, 0.0123, 4e-5)] == ["123 s", "2.50 s", "12.3 ms", "40.0 µs"]
-
-
 def test_the_command_measures_once_and_then_renders(tmp_path, monkeypatch):
     monkeypatch.setattr(cases, "QUICK", TINY)
     monkeypatch.setattr(goals, "QUICK", TINY)
@@ -423,7 +340,7 @@ def test_the_command_measures_once_and_then_renders(tmp_path, monkeypatch):
     rows = [json.loads(line) for line in results.read_text().splitlines()]
     expected = Counter(key(case.to_dict()) for case in wanted(TINY, ("growth",)))
     assert Counter(key(row) for row in rows) == expected
-    assert all("seconds" in row for row in rows if row["system"] == DISJOINT)
+    assert all("seconds" in row for row in rows if row["system"] == cases.DISJOINT)
     assert "Goals" in done.output
     text = (page / "speed.md").read_text()
     again = CliRunner().invoke(commands, [*arguments, "--render", "--no-plots", "--json"])

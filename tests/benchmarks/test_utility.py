@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 from typer.testing import CliRunner
 
-from benchmarks.core.results import Case, NotMeasured, key
+from benchmarks.core.results import Case, key
 from benchmarks.core.trials import HeldOut
 from benchmarks.peers import environment
 from benchmarks.peers.settings import PEERS
@@ -128,14 +128,6 @@ def test_the_number_of_rows_is_private():
     assert (places == (np.asarray(y) == "no")).all()
 
 
-def test_what_fails_is_a_row_with_the_reason():
-    def broken(name, seed):
-        raise ZeroDivisionError("no rows")
-
-    assert "ZeroDivisionError" in utility.measure(case("adult", "auto"), None, broken)["absent"]
-    assert "no environment" in utility.measure(case("adult", "diffprivlib forest"), None, toy)["absent"]
-
-
 def test_a_peer_row_says_what_was_left_out(monkeypatch):
     class StandIn:
         def data(self, name, table, train, test):
@@ -250,15 +242,6 @@ def test_the_page_is_made_from_rows(tmp_path):
         assert (tmp_path / "page" / f"utility-{name}.png").exists() == (f"utility-{name}.png" in page) == has_plots
 
 
-def test_the_mean_of_regression_tables_waits_for_all_of_them():
-    assert {len(part) for goal in utility_report.GOALS for part in (goal.pure, goal.approximate)} == {len(utility.EPSILONS)}
-    names = [table.name for table in utility.TABLES if table.task == "regression"]
-    rows = [row(case(name, "auto"), 0.1 * place) for place, name in enumerate(names)]
-    goal = next(goal for goal in utility_report.GOALS if goal.table == utility_report.REGRESSION)
-    assert utility_report._reached(Figures.of(rows[:-1]), goal, 1.0, PURE) is None
-    assert utility_report._reached(Figures.of(rows), goal, 1.0, PURE) == pytest.approx(0.2)
-
-
 # The command
 
 
@@ -274,15 +257,3 @@ def test_the_command_runs_shows_and_goes_on(tmp_path):
     again = CliRunner().invoke(commands, [*arguments, "--json"])
     assert json.loads(again.output)[0]["table"] == "exclusive_or"
     assert (tmp_path / "rows.jsonl").read_text().splitlines() == rows
-
-
-def test_without_a_network_the_command_goes_on_without_peers(tmp_path, monkeypatch):
-    def fail(folder, progress):
-        raise NotMeasured("no network")
-
-    monkeypatch.setattr(environment, "build", fail)
-    chosen = ["--systems", "peers,guess", "--tables", "exclusive_or", "--jobs", "1"]
-    done = CliRunner().invoke(commands, ["bench", "utility", "--quick", *chosen, "--results", str(tmp_path / "rows.jsonl")])
-    assert done.exit_code == 0, done.output
-    assert "Without peers. no network" in done.output
-    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 2

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.support.scored import classifier, classifier_of_two, two
+from tests.support.scored import two
 
 from dpforest.errors import ParameterError
 from dpforest.evaluation import evaluate_privately, evaluate_public
@@ -13,8 +13,6 @@ from dpforest.evaluation.bins import FIXED, edges_of
 from dpforest.evaluation.cells import Cells
 from dpforest.evaluation.curves import area, roc
 from dpforest.evaluation.released import Released
-
-__all__ = ["classifier", "classifier_of_two"]
 
 
 def test_the_area_is_the_share_of_pairs_in_order():

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from tests.support import naive
 
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.forest.bands import NORMAL_95, Bands, ratio_band
 from dpforest.model.importances import importances_of
 from dpforest.model.signal import Signal
@@ -243,14 +243,6 @@ def test_the_part_of_the_records_that_stands_out_lies_within_its_band(recipe):
     assert any(found)
     for said in filter(None, found):
         assert said["low"] - 1e-12 <= said["standing_out"] <= said["high"] + 1e-12
-
-
-def test_a_saved_model_keeps_its_bands(tmp_path):
-    X, y, _, features = table_with_noise(4, n_rows=2000)
-    model = DPForestClassifier(Schema(features, Classes([0, 1])), 2.0, random_state=1).fit(X, y)
-    assert (model.forest_.noise[:, 2] > 0).all()
-    model.save(tmp_path / "m.dpf")
-    assert load_model(tmp_path / "m.dpf").forest_.rules() == model.forest_.rules()
 
 
 @pytest.mark.parametrize("n_values", [1, 2, 3, 7])

@@ -204,6 +204,7 @@ def test_a_file_whose_ledger_is_in_words_is_read_shown_and_written_as_it_was(tmp
     with zipfile.ZipFile(path) as archive:
         header = json.loads(archive.read("model.json"))
     model, (book,) = load_model(path), header["ledger"]["books"]
+    assert model.trained_on_ is None
     assert as_shown(model.ledger_.root) == in_words(book["root"])
     assert model.ledger_.spent == model.privacy_.epsilon == header["ledger"]["spent"]
     assert report_content(model)["making"]["digest"] == header["digest"]

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
+from tests.show.drawing import strict, texts
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, DPSearchCV, Numeric, Schema, plots
 from dpforest.common.text import brief, count_words, in_brackets, percent, share_words
@@ -26,24 +27,13 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.show.plots.canvas import drawable
 from dpforest.show.report.content import report_content
 
-mpl.use("Agg")
-
+__all__ = ["strict"]
 GALLERY = sorted((Path(__file__).parents[2] / "docs" / "gallery").glob("plot_*.py"))
 OF_MODELS = [plots.budget_by_level, plots.tree, plots.importances, plots.leaf_noise]
 HOSTILE = [
     "$x^2$ and $", "<script>alert(1)</script>", "line\nbreak\ttab\r", "emoji 🎈👩‍👩‍👧😀", "العمر بالسنوات",
     "'; DROP TABLE x; --", "N" * 10_000, "漢字", "\\frac{$", "a\x00b\x1b[31m\u202e", "",
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _strict():
-    """Every warning is an error but those of fits, and figures do not outlive a test."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", LeakWarning)
-        yield
-    plt.close("all")
 
 
 def fitted(recipe="auto", epsilon=2.0, delta=0.0, n_rows=400, bounded=False, **settings):
@@ -71,11 +61,6 @@ def with_hostile_names(recipe):
     y[:] = [labels[index] for index in rng.integers(0, 5, 500)]
     schema = Schema(features, Classes(labels), one_row_per_person=True)
     return DPForestClassifier(schema, epsilon=5.0, recipe=recipe).fit(X, y)
-
-
-def texts(ax):
-    ax.figure.canvas.draw()
-    return [text.get_text() for text in ax.findobj(mpl.text.Text) if text.get_text()]
 
 
 def widths(ax):
@@ -127,30 +112,24 @@ def test_importing_the_plots_does_not_import_matplotlib():
 # Accuracy by epsilon
 
 
-def test_curves_are_the_means_and_bands_the_standard_errors():
-    ax = plots.accuracy_by_epsilon({"a": {10: [0.9, 0.8], 0.1: [0.5, 0.7]}, "b": {1: 0.6}})
-    first, second = ax.lines
-    np.testing.assert_allclose(first.get_xydata(), [[0.1, 0.6], [10, 0.85]])
-    np.testing.assert_allclose(second.get_xydata(), [[1, 0.6]])
+def test_curves_are_means_with_standard_errors_and_levels_are_named_lines():
+    ax = plots.accuracy_by_epsilon(
+        {"a": {10: [0.9, 0.8], 0.1: [0.5, 0.7]}, "b": {1: 0.6}}, no_privacy=0.95, majority=[0.5, 0.52]
+    )
+    np.testing.assert_allclose(ax.lines[0].get_xydata(), [[0.1, 0.6], [10, 0.85]])
+    np.testing.assert_allclose(ax.lines[1].get_xydata(), [[1, 0.6]])
     heights = ax.collections[0].get_paths()[0].vertices[:, 1]
     # Of two scores the standard error is half their distance.
     assert (heights.min(), heights.max()) == pytest.approx((0.5, 0.9))
-
-
-def test_levels_without_privacy_and_of_the_majority_are_named_lines():
-    ax = plots.accuracy_by_epsilon({1: [0.6, 0.7]}, no_privacy=0.9, majority=[0.5, 0.52])
-    assert [line.get_ydata()[0] for line in ax.lines[1:]] == pytest.approx([0.9, 0.51])
+    assert [line.get_ydata()[0] for line in ax.lines[2:]] == pytest.approx([0.95, 0.51])
     assert {"no privacy", "majority class"} <= set(texts(ax))
 
 
-def test_the_epsilon_axis_has_plain_numbers():
+def test_the_epsilon_axis_has_plain_numbers_and_names_do_not_overlap():
     ax = plots.accuracy_by_epsilon({epsilon: [0.5] for epsilon in (0.01, 0.1, 1, 10, 100)})
     ax.figure.canvas.draw()
     assert [label.get_text() for label in ax.get_xticklabels(which="both")] == ["0.01", "0.1", "1", "10", "100"]
     assert ax.get_xscale() == "log"
-
-
-def test_names_beside_the_curves_do_not_overlap():
     ax = plots.accuracy_by_epsilon({f"system {k}": {1: [0.6 + k / 1e4], 2: [0.6 + k / 1e4]} for k in range(8)}, majority=0.6)
     ax.figure.canvas.draw()
     boxes = [text.get_window_extent() for text in ax.texts]
@@ -244,7 +223,7 @@ def test_a_loss_without_bound_has_no_shares_and_the_plot_says_so():
 # Importances
 
 
-def test_bars_are_the_importances_the_largest_first():
+def test_bars_are_the_importances_the_largest_first_or_alone():
     model = fitted(epsilon=50.0, random_state=1)  # else by chance no tree may ask about a feature
     ax = plots.importances(model)
     np.testing.assert_allclose(widths(ax), np.sort(model.feature_importances_)[::-1])
@@ -255,10 +234,6 @@ def test_bars_are_the_importances_the_largest_first():
         low, high = (min(max(found.value + sign * 1.96 * found.deviation, 0.0), 1.0) for sign in (-1, 1))
         assert in_brackets(share_words(found.value, low, high)) in texts(ax)
     assert ax.get_xlim()[1] <= 1
-
-
-def test_only_the_largest_are_shown_and_the_plot_says_so():
-    model = fitted(epsilon=50.0)
     ax = plots.importances(model, most=2)
     np.testing.assert_allclose(widths(ax), np.sort(model.feature_importances_)[:0:-1])
     assert "the 2 largest of 3 columns" in texts(ax)
@@ -309,20 +284,16 @@ def test_where_no_noise_is_known_neither_the_plot_nor_the_report_gives_a_share(n
     assert not any("%" in text and "of the released records" in text for text in texts(plots.leaf_noise(model)))
 
 
-def test_without_noise_points_are_the_counts():
+def test_without_noise_points_are_the_counts_and_labels_have_no_size_to_show():
     model = fitted("consul-2020", epsilon=np.inf)
     ax = plots.leaf_noise(model)
     sizes = model.forest_.counts[model.forest_.is_leaf].sum(axis=1)
     np.testing.assert_allclose(np.sort(points(ax)[:, 1]), np.sort(sizes[sizes > 0]))
     assert "counts without noise" in ax.get_title(loc="left")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "epsilon"), [("fletcher-islam-2017", np.inf), ("suihkonen-2023", 1.0)])
-def test_leaves_that_release_labels_have_no_size_to_show(name, epsilon):
-    model = fitted(name, epsilon)
-    assert "no counts" in texts(plots.leaf_noise(model))[0]
-    assert not any("records" in text for text in texts(plots.tree(model, max_depth=20)))
+    for name, epsilon in (("fletcher-islam-2017", np.inf), ("suihkonen-2023", 1.0)):
+        model = fitted(name, epsilon)
+        assert "no counts" in texts(plots.leaf_noise(model))[0]
+        assert not any("records" in text for text in texts(plots.tree(model, max_depth=20)))
 
 
 # Tree

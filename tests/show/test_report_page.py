@@ -91,8 +91,7 @@ def reports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     models = {
         "auto": small_model(), "forest": small_model("consul-2020", random_state=3), "mean": mean_model(max_depth=3),
-        "hostile": hostile_model(random_state=3),
-        "large": large_model(), "seeded": small_model(random_state=1), "delta": small_model(delta=1e-5),
+        "hostile": hostile_model(random_state=3), "large": large_model(), "seeded": small_model(random_state=1),
     }  # fmt: skip
     for name, model in models.items():
         write_report(model, folder / f"{name}.html")
@@ -131,18 +130,15 @@ def opened(browser, reports):
     assert trouble == []
 
 
-@pytest.mark.parametrize("name", ["auto", "forest", "mean", "hostile", "large", "seeded", "delta"])
-def test_page_opens_without_errors_and_draws_all_its_parts(opened, name):
+@pytest.mark.parametrize("name", ["auto", "forest", "mean", "hostile", "large", "said", "budget"])
+def test_a_page_opens_without_errors_draws_all_its_parts_and_fits_a_phone(opened, name):
     page = opened(name)
-    assert page.locator("#icicle-picture rect").count() >= 2
-    assert page.locator("#tree [role=treeitem]").count() >= 1
-    assert page.locator("#rules tbody tr").count() >= 1
+    if name != "budget":
+        assert page.locator("#icicle-picture rect").count() >= 2
+        assert page.locator("#tree [role=treeitem]").count() >= 1
+        assert page.locator("#rules tbody tr").count() >= 1
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-
-
-@pytest.mark.parametrize("name", ["auto", "forest", "hostile", "large", "seeded", "said", "budget"])
-def test_nothing_runs_over_the_edge_of_a_phone(opened, name):
-    page = opened(name, width=400)
+    page.set_viewport_size({"width": 400, "height": 900})
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
@@ -196,13 +192,6 @@ def test_a_page_of_budgets_draws_steps_up_to_what_is_spent_and_prints_lines_to_s
     assert page.locator(".lines li").all_inner_texts() == ["Name", "Role", "Date", "Signature"]
     assert page.locator(".signature").evaluate("e => getComputedStyle(e).breakInside") == "avoid"
     assert page.locator(".curve").first.evaluate("e => getComputedStyle(e).breakInside") == "avoid"
-
-
-def test_what_people_say_of_a_release_runs_nothing(opened):
-    page = opened("said")
-    assert SCRIPT in page.locator("#release").inner_text()
-    assert page.evaluate("window.broken") is None
-    assert page.locator("script").count() == 2
 
 
 def test_search_narrows_the_rules_and_says_how_many_are_left(opened):
@@ -338,6 +327,9 @@ def test_ledger_tells_about_its_parts_by_keyboard_and_by_pointing(opened):
 
 
 def test_hostile_labels_run_nothing_and_are_seen_as_text(opened):
+    page = opened("said")
+    assert SCRIPT in page.locator("#release").inner_text()
+    assert page.evaluate("window.broken") is None
     page = opened("hostile")
     trees = ""
     for tree in range(page.locator("#tree-choice option").count()):
@@ -379,7 +371,7 @@ def test_curves_are_drawn_and_fit_a_narrow_screen(opened, name):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["delta", "seeded", "said", "scored"])
+@pytest.mark.parametrize("name", ["seeded", "said", "scored"])
 def test_text_can_be_read_in_light_and_dark(opened, scheme, name):
     found = opened(name, color_scheme=scheme).evaluate(FAINT)
     assert found["looked"] > 100
@@ -393,10 +385,8 @@ def test_print_is_dark_on_white_without_controls(opened, scheme):
     found = page.evaluate(FAINT)
     assert found["faint"] == []
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert (
-        page.locator("button:visible, input:visible, select:visible, nav:visible").count()
-        == page.locator("thead button").count()
-    )
+    controls = page.locator("button:visible, input:visible, select:visible, nav:visible")
+    assert controls.count() == page.locator("thead button").count()
     assert page.evaluate("document.documentElement.scrollWidth") <= 794
     assert page.pdf().startswith(b"%PDF")
 
@@ -429,8 +419,11 @@ def grave(page, axe):
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["auto", "forest", "mean", "hostile", "seeded", "budget", "scored"])
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    [("auto", "light"), ("forest", "dark"), ("mean", "light"), ("hostile", "dark"), ("seeded", "light"), ("budget", "dark"),
+     ("scored", "light"), ("scored", "dark")],
+)  # fmt: skip
 def test_nobody_is_kept_from_using_the_page(opened, axe, name, scheme):
     assert grave(opened(name, color_scheme=scheme), axe) == []
 
