@@ -55,13 +55,16 @@ def test_counts_that_were_released_are_kept_and_stand_for_what_is_below_them():
     assert summed.variances.tolist() == [4, 2, 2, 2, 2]
 
 
-def test_with_counts_sets_some_nodes_of_a_copy():
+def test_counts_are_set_and_children_cut_off_in_a_copy():
     forest = naive.plant(DOMAIN, TARGET, TREE)
     changed = forest.with_counts(np.array([0, 4]), np.array([[9, 9], [8, 8]]), 3.0)
     assert changed.counts[[0, 4]].tolist() == [[9, 9], [8, 8]]
     assert changed.variances[[0, 4]].tolist() == [3, 3]
     np.testing.assert_array_equal(changed.counts[2:4], forest.counts[2:4])
     assert np.isnan(forest.counts[0]).all()
+    # Neither shares nor votes are known yet.
+    cut = forest.without_children(np.array([0]))
+    assert (cut.n_nodes, cut.depth, cut.features.tolist(), cut.routes.shape) == (1, 0, [-1], (0, 4))
 
 
 @FIXED
@@ -84,13 +87,6 @@ def test_without_children_ends_every_path_at_the_first_closed_node(forest, seed)
             for name in ("trees", "levels", "counts", "variances", "shares", "votes"):
                 np.testing.assert_array_equal(getattr(cut, name)[cut_way], getattr(forest, name)[way])
             assert cut.parents[cut_way].tolist() == [-1, *cut_way[:-1]]
-
-
-def test_without_children_works_before_shares_and_votes_are_known():
-    cut = naive.plant(DOMAIN, TARGET, TREE).without_children(np.array([0]))
-    assert (cut.n_nodes, cut.depth) == (1, 0)
-    assert cut.features.tolist() == [-1]
-    assert cut.routes.shape == (0, 4)
 
 
 def with_votes(forest, seed, scale, link):
@@ -134,7 +130,7 @@ def decreases(forest):
     return np.array([each.value for each in forest.decreases()])
 
 
-def test_importances_are_shares_of_the_decrease_of_impurity():
+def test_importances_are_shares_of_the_decrease_of_impurity_over_all_trees():
     # n times Gini impurity: root 20 * 2 * 0.35 * 0.65; inner 10 * 2 * 0.7 * 0.3; leaf [1, 3] 4 * 2 * 0.25 * 0.75.
     # A split of n records in two at random lowers it by that of one record, 1/(n - 1) of it.
     root, inner, leaf = 9.1, 4.2, 1.5
@@ -142,9 +138,6 @@ def test_importances_are_shares_of_the_decrease_of_impurity():
     forest = small(variance=0.0)
     np.testing.assert_allclose(forest.bands.gains(forest.parents, forest.level_slices(), np.ones(5))[0][[0, 1]], gains[:2])
     np.testing.assert_allclose(decreases(forest), gains / gains.sum(), atol=1e-8)
-
-
-def test_importances_add_up_over_trees():
     one, two = (0, [0, 1, 1], [[60, 0], [0, 60]]), (1, [0, 1, 1, 1], [[40, 20], [20, 40]])
     gains = [120 * 0.5, 120 * 0.5 - 2 * 60 * 2 * (2 / 3) * (1 / 3)] - 60 / 119 * np.ones(2)
     np.testing.assert_allclose(decreases(small(one, two, variance=0.0)), [*gains / sum(gains), 0], atol=1e-8)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_predict
@@ -77,9 +77,9 @@ def test_attributes_are_those_of_a_fitted_forest():
     released = model.to_sklearn()
     check_is_fitted(released)
     assert is_classifier(released)
-    assert released.n_features_in_ == 3
+    assert is_regressor(fitted("auto", Bounded(-3, 12.5))[0].to_sklearn())
+    assert (released.n_features_in_, [*released.feature_names_in_]) == (3, [*table.columns])
     assert released.classes_.tolist() == ["no", "yes"]
-    assert [*released.feature_names_in_] == [*table.columns]
     assert (released.feature_importances_ == model.feature_importances_).all()
     assert 0 <= released.score(table, model.predict(table)) == 1
 
@@ -110,42 +110,31 @@ def test_nothing_refits_it():
     assert (released.predict_proba(table) == before).all()
 
 
-@pytest.mark.parametrize("wrap", [lambda released: released, FrozenEstimator])
-def test_it_can_be_calibrated(wrap):
+def test_it_can_be_calibrated_and_pickled():
     model, table = fitted()
-    y = model.predict(table)
+    released, y = model.to_sklearn(), model.predict(table)
     y[:10] = "yes"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        calibrated = CalibratedClassifierCV(wrap(model.to_sklearn()), cv=3).fit(table, y)
-    assert calibrated.predict_proba(table).shape == (len(table), 2)
-
-
-def test_it_survives_pickling():
-    model, table = fitted()
-    released = model.to_sklearn()
-    leaves = released.apply(table)
+    for wrapped in (released, FrozenEstimator(released)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            calibrated = CalibratedClassifierCV(wrapped, cv=3).fit(table, y)
+        assert calibrated.predict_proba(table).shape == (len(table), 2)
     again = pickle.loads(pickle.dumps(released))
-    assert (again.apply(table) == leaves).all()
+    assert (again.apply(table) == released.apply(table)).all()
     assert (again.predict(table) == model.predict(table)).all()
 
 
-def test_hostile_names_are_those_of_its_columns():
-    released = with_names()[0].to_sklearn()
-    assert [*released.feature_names_in_] == [*NAMES]
-    assert isinstance(repr(released), str)
-
-
-def test_a_table_that_does_not_fit_is_refused():
+def test_it_holds_no_way_to_train_and_refuses_other_tables():
     model, table = fitted()
+    released = model.to_sklearn()
+    assert not isinstance(released, DPForestClassifier)
+    assert set(released.get_params()) == {"forest", "schema", "importances"}
     for wrong in (table[["age"]], table[:0]):
         with pytest.raises(TableError):
-            model.to_sklearn().predict(wrong)
-
-
-def test_it_holds_no_way_to_train():
-    assert not isinstance(fitted()[0].to_sklearn(), DPForestClassifier)
-    assert set(fitted()[0].to_sklearn().get_params()) == {"forest", "schema", "importances"}
+            released.predict(wrong)
+    hostile = with_names()[0].to_sklearn()
+    assert [*hostile.feature_names_in_] == [*NAMES]
+    assert isinstance(repr(hostile), str)
 
 
 def shap_trees(released):

@@ -31,7 +31,10 @@ def section(words):
     return words.between("5. The budget of the data set", "6. Where the loss went")
 
 
-def test_without_a_budget_the_page_says_that_it_cannot_tell(tmp_path):
+def test_without_a_budget_the_page_says_that_it_cannot_tell_and_another_thing_is_refused(tmp_path):
+    with pytest.raises(ParameterError, match=r"budget must be what Budget\.open gives, or None, not 'b\.db'"):
+        small_model().save_report(tmp_path / "r.html", budget="b.db")
+    assert not list(tmp_path.iterdir())
     words, _, twin = written(small_model(), tmp_path)
     assert lacks(section(words), "No budget was attached", "--budget FILE::DATASET") == []
     assert twin["budget"] is None
@@ -47,6 +50,7 @@ def test_the_position_and_all_releases_are_shown(budget, tmp_path):
     shown = twin["budget"]
     assert (shown["dataset"], shown["unit"], shown["epsilon"], shown["delta"]) == ("ward-7", "record", 3.0, 1e-6)
     assert (shown["spent"], shown["left"], shown["reserved"]) == (budget.spent, budget.left, 1)
+    assert budget.position()["releases"] == budget.history()
     assert shown["head"] == budget.verify()
     assert [release["what"] for release in shown["releases"]] == [f"fit {RECIPE}", f"fit {RECIPE}", "fit li-2020"]
     said = ("Cap, epsilon (ε)3 at δ = 10⁻⁶, for each record", "Left1.25 for one more release", "not settled, ε ≤ 0.25")
@@ -68,18 +72,15 @@ def test_the_models_release_is_told_by_algorithm_cost_and_day(budget, tmp_path):
     assert written(other, tmp_path, budget=budget)[2]["budget"]["alike"] == 1
 
 
-def test_two_releases_that_look_alike_are_not_told_apart(budget, tmp_path):
+def test_releases_that_look_alike_are_not_told_apart_and_none_is_noticed(budget, tmp_path):
+    words, _, twin = written(small_model(), tmp_path, budget=budget)
+    assert twin["budget"]["alike"] == 0
+    assert "No release of this budget has the algorithm, the cost and the day of this model." in section(words)
     fit(budget)
     words, _, twin = written(fit(budget), tmp_path, budget=budget)
     assert twin["budget"]["alike"] == 2
     assert "2 releases have the algorithm, the cost and the day of this model; one of them may be it." in section(words)
     assert section(words).count("may be this model") == 2
-
-
-def test_a_model_that_was_not_charged_here_is_noticed(budget, tmp_path):
-    words, _, twin = written(small_model(), tmp_path, budget=budget)
-    assert twin["budget"]["alike"] == 0
-    assert "No release of this budget has the algorithm, the cost and the day of this model." in section(words)
 
 
 def test_fits_with_delta_and_searches_are_found_too(budget, tmp_path):
@@ -120,23 +121,6 @@ def test_of_many_releases_the_last_are_in_the_report_and_all_in_its_twin(tmp_pat
     assert "fit number 49" in section(words)
     assert "fit number 9 " not in section(words)
     assert "10 more earlier releases are left out here" in section(words)
-
-
-def test_another_thing_than_a_budget_is_refused(tmp_path):
-    with pytest.raises(ParameterError, match=r"budget must be what Budget\.open gives, or None, not 'b\.db'"):
-        small_model().save_report(tmp_path / "r.html", budget="b.db")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_position_is_what_the_properties_say(budget):
-    fit(budget, 0.5)
-    position = budget.position()
-    for name in ("dataset", "unit", "spent", "left", "left_with_delta"):
-        assert position[name] == getattr(budget, name)
-    assert (position["epsilon"], position["delta"]) == (budget.cap.epsilon, budget.cap.delta)
-    assert position["releases"] == budget.history()
-    assert position["head"] == budget.verify()
-    assert position["reserved"] == 0
 
 
 # The page of budgets

@@ -96,7 +96,9 @@ def test_which_model_is_better_is_said_if_noise_and_luck_allow_it(value, task, s
     assert said in _verdict({"scores": [score], "difference": "difference"}, task)
 
 
-def test_a_report_without_an_evaluation_says_how_to_make_one(tmp_path):
+def test_a_report_without_an_evaluation_says_how_to_make_one_whose_page_is_not_its_twin(tmp_path):
+    with pytest.raises(OutputError):
+        write_evaluation(of_small(), tmp_path / "page.json")
     words, twin = report_of(small_model(), None, tmp_path)
     assert "No evaluation was attached." in words
     assert twin["evaluation"] is None
@@ -150,11 +152,6 @@ def test_a_page_has_any_names_and_nothing_active(tmp_path):
     assert is_inert(words, page.encode(), n_scripts=1)
     assert SCRIPT in words
     assert len(page) < 300_000
-
-
-def test_the_twin_does_not_take_the_place_of_the_page(tmp_path):
-    with pytest.raises(OutputError):
-        write_evaluation(of_small(), tmp_path / "page.json")
 
 
 # Plots

@@ -19,18 +19,13 @@ from dpforest.records.memory.vault import encode
 from dpforest.show.export.sql import added_names, column_names, sql_query
 
 
-def test_all_columns_of_the_table_stay():
+def test_all_columns_and_rows_of_the_table_stay_also_those_that_are_alike():
     model, table = fitted()
-    found = scored(model.to_sql("people"), table.assign(note="kept"))
+    twice = pd.concat([table[:5], table[:5]], ignore_index=True).assign(note="kept")
+    found = scored(model.to_sql("people"), twice)
     assert [*found.columns] == [*table.columns, "note", "place", "prediction", "probability_no", "probability_yes"]
     assert (found["note"] == "kept").all()
-    assert len(found) == len(table)
-
-
-def test_rows_that_are_alike_all_stay():
-    model, table = fitted()
-    twice = pd.concat([table[:5], table[:5]], ignore_index=True)
-    agree(checked(model, scored(model.to_sql("people"), twice)), model.predict_proba(twice))
+    agree(checked(model, found), model.predict_proba(twice[[*table.columns]]))
 
 
 def test_numbers_at_cuts_beyond_bounds_and_missing_are_scored_alike():
@@ -111,13 +106,6 @@ def test_a_query_with_ids_gives_these_columns_and_orders_by_them():
     agree(found.iloc[:, 3:].to_numpy(float), model.predict_proba(in_order))
 
 
-@pytest.mark.parametrize("ids", ["id", ["id", "id"], [""], [3]])
-def test_what_is_no_list_of_ids_is_refused(ids):
-    model, _ = fitted()
-    with pytest.raises(ParameterError, match="each once"):
-        model.to_sql("people", ids=ids)
-
-
 def test_a_table_may_be_named_with_its_schema_and_in_quotes_hold_anything():
     model, rows = fitted()
     for name in ("main.people", "people", '"people"', 'main."people"'):
@@ -127,8 +115,11 @@ def test_a_table_may_be_named_with_its_schema_and_in_quotes_hold_anything():
     assert 'FROM "people; DROP TABLE x --" AS' in model.to_sql("people; DROP TABLE x --")
 
 
-@pytest.mark.parametrize("table", ["", "a..b", 'peo"ple', '"people', '"a"b', ".", None, 3, "a\0b"])
-def test_what_is_no_table_name_is_refused(table):
+def test_what_is_no_table_name_or_list_of_ids_is_refused():
     model, _ = fitted()
-    with pytest.raises(ParameterError, match=r"main\.people"):
-        model.to_sql(table)
+    for table in ("", "a..b", 'peo"ple', '"people', '"a"b', ".", None, 3, "a\0b"):
+        with pytest.raises(ParameterError, match=r"main\.people"):
+            model.to_sql(table)
+    for ids in ("id", ["id", "id"], [""], [3]):
+        with pytest.raises(ParameterError, match="each once"):
+            model.to_sql("people", ids=ids)
