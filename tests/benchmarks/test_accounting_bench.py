@@ -84,12 +84,8 @@ def test_a_choice_and_noise_after_it_lose_no_more_than_the_gaussian_that_bounds_
     steps = [Step(True, s), Step(False, math.sqrt(ratio) * s)]
     if ratio >= 0.5:
         assert 2 * gaussian_rho(steps) == pytest.approx(ratio**2 / (ratio - 0.25) * s**2)
-
-
-@pytest.mark.parametrize("s", [0.02, 0.3])
-@pytest.mark.parametrize("ratio", [5.0, 100.0])
-def test_nine_tenths_of_a_choice_would_not_be_enough(s, ratio):
-    assert excess(s, ratio * s**2, s / 2, share=0.9) > 1e-6
+    if s in (0.02, 0.3) and ratio >= 5:  # nine tenths of a choice would not be enough
+        assert excess(s, ratio * s**2, s / 2, share=0.9) > 1e-6
 
 
 @pytest.mark.parametrize("variance", [20.0, 100.0])

@@ -3,6 +3,7 @@
 import json
 import socket
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -79,6 +80,8 @@ def test_a_worker_says_times_memory_and_bytes_of_each_level_or_of_its_own_plan(t
 
 
 def test_a_run_keeps_rows_goes_on_where_it_ended_and_makes_the_page(tmp_path):
+    nowhere = SimpleNamespace(address=lambda engine, n_rows: "/nowhere.parquet")
+    assert "TableError" in run.Run(nowhere, 1, 0.0).measure(QUICK.case(PARQUET, 100, 1))["absent"]
     results, steps = tmp_path / "engines.jsonl", []
     scale = replace(QUICK, rows=(300,))
     found = list(run.run(steps.append, results, scale, engines=(PARQUET,), repeats=1))
@@ -89,15 +92,6 @@ def test_a_run_keeps_rows_goes_on_where_it_ended_and_makes_the_page(tmp_path):
     assert "quick run" in page
     assert "| Parquet |" in page
     assert {line["section"] for line in report.side_by_side(results)} == {"Goals", "Engines", "Own plan", "Growth"}
-
-
-def test_a_case_that_fails_is_a_row_with_the_reason():
-    class NoTables:
-        def address(self, engine, n_rows):
-            return "/nowhere.parquet"
-
-    row = run.Run(NoTables(), 1, 0.0).measure(QUICK.case(PARQUET, 100, 1))
-    assert "TableError" in row["absent"]
 
 
 def test_verdicts_follow_from_rows():
