@@ -19,11 +19,6 @@ from dpforest.privacy.ledger import Ledger
 KEPT = Path(__file__).parents[2] / "docs" / "bench"
 
 
-def test_the_page_is_what_its_rows_give(tmp_path):
-    page = accounting.write(KEPT / "accounting.jsonl", tmp_path).read_text("utf-8")
-    assert page == (KEPT / "accounting.md").read_text("utf-8")
-
-
 def test_every_kept_fit_is_private_and_every_pair_complete():
     rows = read_rows(KEPT / "accounting.jsonl", accounting.QUESTION)
     assert len(rows) == sum(2 * len(accounting.EPSILONS) * n for n in accounting.TABLES.values())

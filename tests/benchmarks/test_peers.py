@@ -160,27 +160,3 @@ def test_an_environment_that_cannot_be_built_says_why_and_other_files_are_left_a
     with pytest.raises(ParameterError, match="empty or new"):
         environment.build(tmp_path / "own", lambda step: None)
     assert [path.name for path in (tmp_path / "own").iterdir()] == ["thesis.txt"]
-
-
-@pytest.mark.skipif(
-    not (environment._cache() / environment.MARK).exists(), reason="dpforest bench utility has not built the peers"
-)
-@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: f"{peer.system} for {peer.tasks[0]}")
-def test_real_peers_learn_something(peer):
-    rng = np.random.default_rng(0)
-    X = pa.table({"x": rng.random(2000), "c": rng.choice(["a", "b"], 2000)})
-    score = np.asarray(X["x"]) + (np.asarray(X["c"]) == "a")
-    is_number = peer.tasks == ("regression",)
-    y = score if is_number else (score > 1).astype(int)
-    schema = Schema({"x": Numeric(0, 1), "c": Categorical(["a", "b"])}, Bounded(0, 2) if is_number else Classes([0, 1]))
-    started = Trainer(environment.build(None, lambda step: None))
-    try:
-        path, *_ = started.data("toy", lambda: arrays_of("toy", X, y, schema), np.arange(1500), np.arange(1500, 2000))
-        budget = {"epsilon": 5.0, "delta": peer.delta, "settings": peer.settings[0], "max_rows": None}
-        predictions, _ = started.train({"data": str(path), "system": peer.system, **budget})
-    finally:
-        started.close()
-    if is_number:
-        assert np.isfinite(predictions).all()
-    else:
-        assert (predictions.argmax(axis=1) == y[1500:]).mean() > 0.6

@@ -48,10 +48,8 @@ def test_a_file_keeps_the_day_and_its_digest_covers_it(tmp_path):
     model = MODEL.fit(X, Y)
     model.trained_on_ = "2026-07-25"
     model.save(tmp_path / "m.dpf")
-    loaded = load_model(tmp_path / "m.dpf")
-    assert loaded.trained_on_ == "2026-07-25"
-    digest = model_digest(model)
-    assert model_digest(loaded) == digest
+    loaded, digest = load_model(tmp_path / "m.dpf"), model_digest(model)
+    assert (loaded.trained_on_, model_digest(loaded)) == ("2026-07-25", digest)
     model.trained_on_ = "2026-07-26"
     assert model_digest(model) != digest
 

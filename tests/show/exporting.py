@@ -10,10 +10,13 @@ import narwhals as nw
 import numpy as np
 import onnx
 import onnxruntime
+from tests.support import naive
+from tests.support.planted import voting
 
-from dpforest import Categorical, Date
+from dpforest import Categorical, Classes, Date, Numeric, Schema
 from dpforest.records.dates import to_seconds
 from dpforest.records.iso_text import NO_DATE
+from dpforest.schema.domain import Domain, Grid
 from dpforest.show.export.listed import texts_of
 from dpforest.show.export.onnx import onnx_model
 from dpforest.show.export.sql import added_names, column_names
@@ -171,3 +174,13 @@ def check(model, rows, export):
     """Whether an export predicts what the model predicts."""
     expected = model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows)
     agree(EXPORTS[export](model, rows), expected)
+
+
+def chain_forest(depth):
+    """One tree that goes deeper at each cut, and values that end at each of its leaves."""
+    target = Classes(["no", "yes"])
+    domain = Domain.of(Schema({"x": Numeric(0, 17)}, target), Grid(17))
+    tree = [depth + 2.0, 3.0]
+    for level in reversed(range(depth)):  # below its cut a record is in a leaf, else the next cut is asked for
+        tree = (0, [int(code > level) for code in range(domain.n_codes[0])], [[level + 1.0, 3.0], tree])
+    return voting(naive.plant(domain, target, tree)), np.arange(0.5, 17.0)

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
-from tests.show.chains import chain_forest
-from tests.show.exporting import agree, by_onnx, outputs, session
+from tests.show.exporting import agree, by_onnx, chain_forest, outputs, session
 from tests.support.fitted import NAMES, fitted, with_names
 from tests.support.strategies import FIXED, SEEDS
 

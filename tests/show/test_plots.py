@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 from tests.show.drawing import strict, texts
+from tests.support.fitted import HOSTILE, hostile_model
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, DPSearchCV, Numeric, Schema, plots
 from dpforest.common.text import brief, count_words, in_brackets, percent, share_words
@@ -30,10 +31,6 @@ from dpforest.show.report.content import report_content
 __all__ = ["strict"]
 GALLERY = sorted((Path(__file__).parents[2] / "docs" / "gallery").glob("plot_*.py"))
 OF_MODELS = [plots.budget_by_level, plots.tree, plots.importances, plots.leaf_noise]
-HOSTILE = [
-    "$x^2$ and $", "<script>alert(1)</script>", "line\nbreak\ttab\r", "emoji 🎈👩‍👩‍👧😀", "العمر بالسنوات",
-    "'; DROP TABLE x; --", "N" * 10_000, "漢字", "\\frac{$", "a\x00b\x1b[31m\u202e", "",
-]  # fmt: skip
 
 
 def fitted(recipe="auto", epsilon=2.0, delta=0.0, n_rows=400, bounded=False, **settings):
@@ -48,19 +45,6 @@ def fitted(recipe="auto", epsilon=2.0, delta=0.0, n_rows=400, bounded=False, **s
     schema = Schema(features, Classes(["no", "yes"]), one_row_per_person=True)
     y = np.where(X["x"] > 0.5, "yes", "no")
     return DPForestClassifier(schema, epsilon, delta, recipe=recipe, **settings).fit(X, y)
-
-
-def with_hostile_names(recipe):
-    rng = np.random.default_rng(0)
-    words = np.array(HOSTILE, dtype=object)
-    numbers = {name: rng.random(500) for name in HOSTILE[::2]}
-    labels = [*HOSTILE[:3], ("a", "tuple", 3), True]
-    features = {name: Numeric(0, 1) if name in numbers else Categorical(HOSTILE) for name in HOSTILE}
-    X = pd.DataFrame({name: numbers.get(name, rng.choice(words, 500)) for name in HOSTILE})
-    y = np.empty(500, dtype=object)
-    y[:] = [labels[index] for index in rng.integers(0, 5, 500)]
-    schema = Schema(features, Classes(labels), one_row_per_person=True)
-    return DPForestClassifier(schema, epsilon=5.0, recipe=recipe).fit(X, y)
 
 
 def widths(ax):
@@ -384,7 +368,7 @@ def overlapping(ax):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["auto", "jagannathan-2009"])
 def test_hostile_names_neither_warn_nor_overlap_nor_become_formulas(name):
-    model = with_hostile_names(name)
+    model = hostile_model(name, random_state=3)
     for draw in OF_MODELS:
         ax = draw(model)
         assert all(len(line) < 100 for text in texts(ax) for line in text.replace("$", "").split("\n"))

@@ -8,8 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from tests.conformance.postgres_server import as_root, write_table
-from tests.show.chains import chain_forest
-from tests.show.exporting import agree, checked, scored
+from tests.show.exporting import agree, chain_forest, checked, scored
 from tests.support.fitted import NAMES, fitted, with_names
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema

@@ -23,7 +23,7 @@ SCRIPT = "<script>window.broken = 1</script>"
 HOSTILE = [
     SCRIPT,
     "</script><img src=x onerror='window.broken=2'>",
-    "\"quoted\" 'twice' {{ 7 * 7 }} {% raw %}",
+    "\"quoted\" 'twice' {{ 7 * 7 }} {% raw %} $x^2$ \\frac{$",
     "line\nbreak\ttab\0nul",
     "emoji 👩‍👩‍👧 🎲",
     "right \u202eot tfel\u202c שלום",
