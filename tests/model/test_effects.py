@@ -307,6 +307,7 @@ def test_majority_votes_are_told_from_shares():
     assert "as a whole" in effects_of(voted, model.ledger_).no_band
 
 
+@pytest.mark.slow
 def test_a_linear_release_has_bands_that_a_file_keeps(tmp_path):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.random((3000, 4)), columns=list("abcd"))

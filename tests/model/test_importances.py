@@ -52,6 +52,7 @@ def test_columns_that_matter_together_only_share_the_importance():
     np.testing.assert_allclose(model.feature_importances_, [0.5, 0.5, 0], atol=0.1)
 
 
+@pytest.mark.slow
 def test_without_noise_importances_are_shares_of_squared_strengths():
     X, _ = table()
     y = np.where(X["signal"] + 0.3 * X["noise1"] > 0.65, "y", "n")
@@ -68,6 +69,7 @@ def test_without_noise_importances_are_shares_of_squared_strengths():
     assert all(row["band"] == 0 for row in importance_rows(model.forest_, model.ledger_))
 
 
+@pytest.mark.slow
 def test_a_date_has_the_importance_of_all_that_is_derived_from_it():
     rng = np.random.default_rng(0)
     days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 360, 4000), unit="D")

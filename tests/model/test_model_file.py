@@ -125,7 +125,7 @@ LABELS = {
 
 @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS.keys())
 def test_labels_survive_a_file_with_their_types(labels, tmp_path):
-    model = classifier(labels)
+    model = classifier(labels, recipe="jagannathan-2009", max_depth=2)
     twin = load_model(saved(model, tmp_path))
     assert same(model, twin)
     assert twin.classes_.tolist() == list(labels)

@@ -18,6 +18,7 @@ from dpforest.show.plots.canvas import COLOURS, GREY, tinted
 from dpforest.show.plots.paints import paints
 
 __all__ = ["strict"]
+pytestmark = pytest.mark.slow
 
 
 @cache
@@ -74,7 +75,6 @@ def test_what_cannot_be_drawn_is_refused_or_said():
     assert "moves nothing" in texts(plots.effects(model, "x"))[0]
 
 
-@pytest.mark.slow
 def test_hostile_names_and_several_classes_are_drawn():
     ax = plots.effects(hostile_model(random_state=3))[0]
     assert any("each class" in text for text in texts(ax))

@@ -270,6 +270,7 @@ def test_what_json_lacks_has_another_form():
     ]
 
 
+@pytest.mark.slow
 def test_hostile_names_are_kept_letter_by_letter_in_json():
     model, table = with_names()
     assert model.to_json().isascii()

@@ -29,6 +29,7 @@ from dpforest.show.plots.canvas import drawable
 from dpforest.show.report.content import report_content
 
 __all__ = ["strict"]
+pytestmark = pytest.mark.slow
 GALLERY = sorted((Path(__file__).parents[2] / "docs" / "gallery").glob("plot_*.py"))
 OF_MODELS = [plots.budget_by_level, plots.tree, plots.importances, plots.leaf_noise]
 
@@ -87,7 +88,6 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
         plots.importances(fitted())
 
 
-@pytest.mark.slow
 def test_importing_the_plots_does_not_import_matplotlib():
     code = "import sys, dpforest.plots; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -192,7 +192,6 @@ def test_steps_inside_a_bootstrap_share_what_it_costs_outside():
     assert amounts(ax, "epsilon") == pytest.approx(ledger.spent, rel=0.01)
 
 
-@pytest.mark.slow
 def test_a_loss_without_bound_has_no_shares_and_the_plot_says_so():
     assert "no bound: every release is exact" in texts(plots.budget_by_level(fitted(epsilon=np.inf)))[0]
     with pytest.warns(LeakWarning):
@@ -306,7 +305,6 @@ def test_questions_are_those_of_the_tree():
     assert any(f"{no['class']}  {percent(no['confidence'])}" in text for text in shown)
 
 
-@pytest.mark.slow
 def test_additive_trees_say_what_they_add():
     model = fitted(epsilon=20.0)
     assert model.forest_.link == "softmax"
@@ -322,11 +320,14 @@ def test_additive_trees_say_what_they_add():
     assert re.search(r"^adds [+-]", "\n".join(texts(plots.tree(model, 1, max_depth=20))), re.MULTILINE)
 
 
-def test_what_lies_deeper_is_an_ellipsis():
+def test_what_lies_deeper_is_an_ellipsis_and_what_is_not_there_is_refused():
     model = fitted("consul-2020", n_trees=1, max_depth=3)
     assert texts(plots.tree(model, max_depth=2)).count("…") == 4
     assert texts(plots.tree(model, max_depth=0)).count("…") == 1
     assert "…" not in texts(plots.tree(model, max_depth=3))
+    for wrong in ({"number": 1}, {"number": -1}, {"number": True}, {"max_depth": -1}, {"max_depth": 1.5}):
+        with pytest.raises(ParameterError):
+            plots.tree(model, **wrong)
 
 
 def test_of_many_children_the_largest_are_shown():
@@ -352,12 +353,6 @@ def test_a_tree_of_one_leaf_is_one_box():
         draw(model).figure.canvas.draw()
 
 
-@pytest.mark.parametrize("wrong", [{"number": 4}, {"number": -1}, {"number": True}, {"max_depth": -1}, {"max_depth": 1.5}])
-def test_trees_and_depths_that_are_not_there_are_refused(wrong):
-    with pytest.raises(ParameterError):
-        plots.tree(fitted("consul-2020", n_trees=4), **wrong)
-
-
 def overlapping(ax):
     """Pairs of boxes of a tree that overlap."""
     ax.figure.canvas.draw()
@@ -365,7 +360,6 @@ def overlapping(ax):
     return [(a, b) for index, a in enumerate(boxes) for b in boxes[:index] if a.overlaps(b)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["auto", "jagannathan-2009"])
 def test_hostile_names_neither_warn_nor_overlap_nor_become_formulas(name):
     model = hostile_model(name, random_state=3)
@@ -404,7 +398,6 @@ def test_names_are_cut_cleaned_and_never_empty(name, room, shown):
     assert drawable(name, room) == shown
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
 def test_a_gallery_script_runs_and_leaves_a_figure(script):
     pytest.importorskip("statsmodels")

@@ -84,6 +84,7 @@ def test_attributes_are_those_of_a_fitted_forest():
     assert 0 <= released.score(table, model.predict(table)) == 1
 
 
+@pytest.mark.slow
 def test_names_importances_and_columns_of_arrays_are_in_the_order_of_the_schema():
     model, table = fitted()
     exact = clone(model).set_params(schema=replace(model.schema, n_rows=150), epsilon=np.inf)
@@ -110,6 +111,7 @@ def test_nothing_refits_it():
     assert (released.predict_proba(table) == before).all()
 
 
+@pytest.mark.slow
 def test_it_can_be_calibrated_and_pickled():
     model, table = fitted()
     released, y = model.to_sklearn(), model.predict(table)

@@ -94,6 +94,7 @@ def test_other_entries_are_refused_and_nothing_is_written(about, words, tmp_path
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_hostile_texts_are_text_and_nothing_else(tmp_path):
     names = [name for name in FIELDS if name != "release_date"]
     about = {name: text[:MOST_CHARACTERS] for name, text in zip(names, HOSTILE, strict=True)}

@@ -104,6 +104,7 @@ def test_several_rows_lose_as_groups_do():
     assert group_loss(5.0, 0.0, 10) == (50.0, 0.0)
 
 
+@pytest.mark.slow
 def test_leaks_and_schemas_read_off_the_rows_are_loud_and_whoever_vouched_is_named(tmp_path):
     words, _, twin = written(silently(small_model, "consul-2020", "published"), tmp_path)
     assert lacks(words, "Exact values were opened without protection.", "none: a leak") == []
@@ -286,6 +287,7 @@ def test_a_forest_without_splits_says_so(tmp_path):
 # Names, sizes and figures
 
 
+@pytest.mark.slow
 def test_hostile_names_are_text_and_nothing_else(tmp_path):
     words, page, twin = written(hostile_model(), tmp_path)
     assert is_inert(words, page)
@@ -315,6 +317,7 @@ def test_report_of_a_loaded_model_is_that_of_the_model(tmp_path):
     assert jsonable(first) == jsonable(second)
 
 
+@pytest.mark.slow
 def test_deployment_entry_leaves_to_people_what_only_they_know(tmp_path):
     model = small_model(epsilon=8.0, delta=1e-5)
     entry_of = written(model, tmp_path)[2]["deployment"]
