@@ -11,7 +11,7 @@ NOTEBOOKS = pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=
 
 
 @NOTEBOOKS
-def test_a_notebook_has_no_output_and_says_which_rows_are_public_and_what_another_release_is(path):
+def test_a_notebook_has_no_output_and_says_what_is_public(path):
     content = json.loads(path.read_text("utf-8"))
     assert (content["nbformat"], content["nbformat_minor"]) == (4, 5)
     assert len({cell["id"] for cell in content["cells"]}) == len(content["cells"])

@@ -114,7 +114,7 @@ def test_goals_of_the_own_plan_follow_from_its_own_rows():
     ]
 
 
-def test_bytes_that_grow_with_the_rows_miss_their_goal_and_few_rows_do_not_meet_one_for_many():
+def test_neither_bytes_that_grow_nor_few_rows_meet_a_goal():
     kept = rows()
     few = [row for row in kept if row["parameters"]["n_rows"] < FULL.rows[-1]]
     assert verdicts(few)["DuckDB, time over memory"].endswith("on fewer rows than the goal's")

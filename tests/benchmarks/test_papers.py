@@ -155,7 +155,7 @@ def test_two_processes_measure_the_same_cases(tmp_path):
     assert len(read_rows(tmp_path / "rows.jsonl")) == len(CASES)
 
 
-def test_a_run_that_stops_keeps_what_it_has_and_one_that_fails_does_not_stop_the_others(tmp_path):
+def test_a_run_that_stops_keeps_what_it_has_and_a_failure_stops_none(tmp_path):
     results = tmp_path / "rows.jsonl"
 
     def stop(step):
@@ -269,7 +269,7 @@ FIGURES["000"] = ("2.1", "2.2", "3.1", "5.1", "5.2", "5.3", *(f"4.{number}" for 
 PRINTED = {"000": ("4.1", "5.1"), "001": (1,), "002": (1, 2), "003": (1,), "004": (1, 2, 3)}
 
 
-def test_every_caption_is_listed_once_and_run_or_says_why_not_and_every_recipe_is_measured():
+def test_every_caption_is_run_or_says_why_not_and_every_recipe_is_measured():
     listed = [(shown.source, shown.number) for shown in SHOWN]
     figures = {(source, f"Figure {number}") for source, numbers in FIGURES.items() for number in numbers}
     assert {*listed} == figures | {(source, f"Table {number}") for source, numbers in PRINTED.items() for number in numbers}

@@ -74,7 +74,7 @@ def asked(worker, system, target, name="small", **settings):
     return worker.train(request), train, test
 
 
-def test_tables_are_clipped_a_missing_category_is_one_of_its_own_and_columns_that_few_rows_have_are_left_out(monkeypatch):
+def test_tables_are_clipped_and_what_is_missing_has_a_place_or_is_left_out(monkeypatch):
     arrays, usable = arrays_of("small", *small(Classes([0, 1])))
     assert usable.tolist() == [True, False, True, True]
     assert arrays["features"][:, 0].tolist()[2:] == [2.0, 0.0]

@@ -162,7 +162,7 @@ def test_every_predictor_can_predict(system):
     assert len(ask("predict", system)["runs"]) == 2
 
 
-def test_fits_with_one_thread_take_turns_small_ones_are_many_and_the_bare_pass_is_timed():
+def test_serial_shares_small_fits_and_bare_passes_are_timed():
     answer = ask("serial share", cases.PURE_PLAN, n_features=20, **cases.NOT_SET)
     assert len(answer["one_thread"]) == len(answer["runs"]) == 2
     assert len(ask("small fit", cases.FULL_DATA, n_rows=100)["runs"]) == 5

@@ -72,7 +72,7 @@ def planted(*depths):
 
 
 @pytest.mark.parametrize("depths", [(0,), (0, 0), (0, 7), (7, 0), (1, 12, 3), (5, 2, 0, 9)], ids=str)
-def test_trees_of_different_depths_are_walked_to_their_leaves_however_codes_lie_in_memory(depths):
+def test_trees_of_any_depth_are_walked_however_codes_lie_in_memory(depths):
     forest, codes = planted(*depths), random_codes(DOMAIN, 60, np.random.default_rng(0))
     for laid in (codes, np.asfortranarray(codes), np.repeat(codes, 2, axis=1)[:, ::2]):
         assert forest.vote(laid).tolist() == [naive.votes(forest, record) for record in codes.T]

@@ -108,7 +108,7 @@ def test_a_budget_too_small_to_tell_is_said_in_the_report_and_is_no_warning():
 
 
 @pytest.mark.parametrize(("recipe", "delta"), [("auto", 0.0), ("consul-2020", 1e-6)])
-def test_a_budget_too_small_to_find_the_range_of_the_target_is_told_where_a_bound_is_missing(recipe, delta):
+def test_a_budget_too_small_to_find_the_range_of_the_target_is_told(recipe, delta):
     X, _ = table()
     for epsilon, n_rows, is_told in [(0.02, 3000, True), (2.0, 3000, False), (20.0, None, False)]:
         parts = {"make": DPForestRegressor, "target": Bounded(), "n_rows": n_rows, "recipe": recipe, "delta": delta}

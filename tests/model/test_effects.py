@@ -124,7 +124,7 @@ def test_codes_of_a_group_go_the_same_way_everywhere_and_those_of_two_groups_do_
 
 
 @pytest.mark.parametrize("recipe", ["jagannathan-2009", "auto"])
-def test_effects_are_partial_dependence_as_everybody_defines_it_where_features_are_independent(recipe):
+def test_effects_of_independent_features_are_partial_dependence(recipe):
     # Every combination of values is there equally often, and nothing is noisy: so are the sizes of nodes.
     cells = pd.DataFrame(list(product(range(4), range(3), ["a", "b"])), columns=["p", "q", "c"])
     X = pd.concat([cells] * 20, ignore_index=True)
@@ -292,7 +292,7 @@ WITHOUT_BAND = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WITHOUT_BAND)
-def test_where_the_width_of_the_noise_is_not_known_there_is_no_band_and_a_sentence_says_why(name):
+def test_where_the_noise_is_not_known_there_is_no_band_and_a_sentence_says_why(name):
     settings, words = WITHOUT_BAND[name]
     found = fitted(**settings, random_state=0).effects()
     assert words in found.no_band

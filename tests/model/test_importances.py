@@ -120,7 +120,7 @@ def test_what_noise_adds_to_a_strength_is_taken_off_and_the_band_holds():
     assert np.mean(held, axis=0).min() >= 0.95
 
 
-def test_an_effect_within_the_noise_has_no_importance_and_one_of_unknown_noise_may_be_nothing_else(monkeypatch):
+def test_effects_within_noise_or_of_unknown_noise_are_worth_nothing_for_sure(monkeypatch):
     model, within, unknown = forest(), effect("signal", [-0.1, 0.1], 0.1), effect("signal", [-1, 1], None)
     assert [each.value for each in importances(model, effect("noise1", [-2, 2], 0.1), within)] == [0, 1, 0]
     assert [(each.value, each.deviation) for each in importances(model, within)] == [(0, 1), (0, 0), (0, 0)]
@@ -133,7 +133,7 @@ def test_an_effect_within_the_noise_has_no_importance_and_one_of_unknown_noise_m
     assert [each.value for each in importances(model, effect("signal", [-2, 2], 0.1), weak)] == [1, 0, 0]
 
 
-def test_an_interaction_is_divided_by_what_its_columns_do_alone_and_evenly_if_that_is_little():
+def test_an_interaction_is_divided_by_what_its_columns_do_alone():
     sides = tuple(tuple(Part(word, "range", 0.5, (), None) for word in "ab") for _ in range(2))
     values = np.array([[[2.0], [-2.0]], [[-2.0], [2.0]]])
     pair = Interaction(("signal", "noise1"), 2.0, True, sides, values, np.full((2, 2, 1), NORMAL_95 * 0.5))

@@ -173,7 +173,7 @@ def test_a_legend_says_what_colours_mean():
     assert [text.split()[0] for text in of_means] == ["mean", "mean"]
 
 
-def test_nodes_that_stand_for_what_is_below_them_have_its_colour_and_there_is_no_legend_without_colours():
+def test_nodes_have_the_colour_of_what_they_stand_for():
     model = mean_model("consul-2020", n_trees=1)
     assert model.forest_.depth > 1
     assert len(set(faces(plots.tree(model, max_depth=1)).values())) > 1

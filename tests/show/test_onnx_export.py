@@ -87,7 +87,7 @@ def test_an_empty_text_that_is_listed_is_itself():
     agree(found, model.predict_proba(table[["x"]].iloc[[0, 1, 3]]))
 
 
-def test_hostile_names_become_inputs_that_runtimes_accept_and_metadata_says_what_is_public():
+def test_hostile_names_become_inputs_and_metadata_is_public():
     model, table = with_names()
     table = table[table["\N{GRINNING FACE}"].notna()]  # the empty text is one of its categories, so it cannot say "missing"
     agree(by_onnx(model, table), model.predict_proba(table))

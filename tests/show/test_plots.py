@@ -60,7 +60,7 @@ def bar_names(ax):
 
 
 @pytest.mark.parametrize("draw", [*OF_MODELS, plots.effects], ids=lambda draw: draw.__name__)
-def test_a_plot_of_a_model_uses_given_axes_or_its_own_and_takes_nothing_but_a_fitted_model(draw):
+def test_a_plot_takes_a_fitted_model_alone_and_any_axes(draw):
     model, before = fitted(), dict(mpl.rcParams)
     _, ax = plt.subplots()
     assert draw(model, ax=ax) is ax

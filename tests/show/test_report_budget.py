@@ -31,7 +31,7 @@ def section(words):
     return words.between("5. The budget of the data set", "6. Where the loss went")
 
 
-def test_without_a_budget_the_page_says_that_it_cannot_tell_and_another_thing_is_refused(tmp_path):
+def test_without_a_budget_the_page_cannot_tell(tmp_path):
     with pytest.raises(ParameterError, match=r"budget must be what Budget\.open gives, or None, not 'b\.db'"):
         small_model().save_report(tmp_path / "r.html", budget="b.db")
     assert not list(tmp_path.iterdir())

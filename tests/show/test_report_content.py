@@ -331,7 +331,7 @@ def test_deployment_entry_leaves_to_people_what_only_they_know(tmp_path):
     assert entry_of["implementation"]["model_sha256"] == model_digest(model)
 
 
-def test_a_page_asks_for_nothing_from_elsewhere_and_does_not_take_the_place_of_its_twin(tmp_path):
+def test_a_page_asks_for_nothing_from_elsewhere_and_is_not_its_twin(tmp_path):
     words, page, _ = written(small_model(), tmp_path)
     assert not {name for name, _ in words.attributes} & {"src", "srcset", "action", "style", "background"}
     assert all(value.startswith("#") for name, value in words.attributes if name == "href")

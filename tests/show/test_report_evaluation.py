@@ -96,7 +96,7 @@ def test_which_model_is_better_is_said_if_noise_and_luck_allow_it(value, task, s
     assert said in _verdict({"scores": [score], "difference": "difference"}, task)
 
 
-def test_a_report_without_an_evaluation_says_how_to_make_one_whose_page_is_not_its_twin(tmp_path):
+def test_a_report_without_an_evaluation_says_how_to_make_one(tmp_path):
     with pytest.raises(OutputError):
         write_evaluation(of_small(), tmp_path / "page.json")
     words, twin = report_of(small_model(), None, tmp_path)

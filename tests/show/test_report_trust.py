@@ -64,7 +64,7 @@ def test_an_audit_that_is_none_is_refused_and_nothing_is_written(audit, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def test_an_own_recipe_is_announced_and_the_form_that_is_proved_is_that_of_the_catalogue_alone(tmp_path):
+def test_an_own_recipe_is_announced_and_not_called_proved(tmp_path):
     listed = written(small_model(), tmp_path)[0]
     assert "the form that the library proves" in listed
     assert "not reviewed" not in top(listed)
