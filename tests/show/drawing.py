@@ -13,7 +13,8 @@ mpl.use("Agg")
 
 @pytest.fixture(autouse=True)
 def strict():
-    """Every warning is an error but those of fits, and figures do not outlive a test."""
+    """Every warning is an error but those of fits, and figures neither come from another test nor outlive this."""
+    plt.close("all")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", LeakWarning)
