@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 import typer.main
+from typer.testing import CliRunner
 
 from dpforest.cli.main import commands
-from dpforest.errors import UnitWarning
+from dpforest.errors import DPForestError, UnitWarning
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -64,15 +65,25 @@ def run_commands(text, folder):
     assert lines, f"A console block without a command: {text}"
     for line in lines:
         program, *words = shlex.split(line, comments=True)
-        modules = {"dpforest": ["-m", "dpforest.cli"], "python": []}
-        assert program in modules, f"Only dpforest and python are run in a console block; use sh for {line!r}."
+        assert program in RUN, f"Only dpforest and python are run in a console block; use sh for {line!r}."
         code = re.search(r"# exit code (\d+)$", line)
-        ended = subprocess.run(
-            [sys.executable, *modules[program], *words],
-            cwd=folder, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
-            env={**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"},
-        )  # fmt: skip
-        assert ended.returncode == (int(code[1]) if code else 0), f"{line}\n{ended.stdout}\n{ended.stderr}"
+        ended, said = RUN[program](words, folder)
+        assert ended == (int(code[1]) if code else 0), f"{line}\n{said}"
+
+
+def run_dpforest(words, folder):
+    """In this process, which has loaded the library already; that of a page is in its folder."""
+    ended = CliRunner().invoke(commands, words, env={"NO_COLOR": "1"})
+    return int(isinstance(ended.exception, DPForestError)) or ended.exit_code, f"{ended.output}\n{ended.exception!r}"
+
+
+def run_python(words, folder):
+    command = [sys.executable, *words]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+    return ended.returncode, f"{ended.stdout}\n{ended.stderr}"
+
+
+RUN = {"dpforest": run_dpforest, "python": run_python}
 
 
 def joined(text):

@@ -68,9 +68,8 @@ def test_every_public_name_is_in_the_reference(site):
 
 
 def test_every_command_is_in_the_reference(site):
-    shown = subprocess.run(
-        [sys.executable, "-m", "dpforest.cli", "--help"], capture_output=True, text=True, check=True
-    ).stdout
+    command = [sys.executable, "-m", "dpforest.cli", "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     names = re.findall(r"^\W+([a-z]+)  +[A-Z]", shown, re.MULTILINE)
     assert "fit" in names
     page = read(site, "commands.html")
@@ -94,12 +93,6 @@ def test_pages_fetch_nothing_from_elsewhere(site):
         assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style.read_text("utf-8")), style
 
 
-def test_links_to_files_outside_the_documentation_became_text(site):
-    page = read(site, "guide/default.html")
-    assert "<code>src/dpforest/recipes/planner.py</code>" in page
-    assert 'planner.py"' not in page
-
-
 def test_the_site_opens_with_the_readme_and_a_picture_for_each_of_its_colours(site):
     readme, page = (ROOT / "README.md").read_text("utf-8"), read(site, "index.html")
     said = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page))
@@ -110,5 +103,8 @@ def test_the_site_opens_with_the_readme_and_a_picture_for_each_of_its_colours(si
     assert "<picture>" not in page
 
 
-def test_lists_that_follow_a_paragraph_are_lists(site):
+def test_links_to_files_elsewhere_became_text_and_lists_behind_a_paragraph_are_lists(site):
+    page = read(site, "guide/default.html")
+    assert "<code>src/dpforest/recipes/planner.py</code>" in page
+    assert 'planner.py"' not in page
     assert "<li>The schema is public" in read(site, "threat-model.html")

@@ -32,18 +32,8 @@ def installed(tmp_path):
 
 def test_every_benchmark_has_its_own_options():
     options = {name: {option for part in command.params for option in part.opts} for name, command in BENCH.commands.items()}
-    assert set(options) == {
-        "foundation",
-        "interactions",
-        "large",
-        "papers",
-        "utility",
-        "speed",
-        "engines",
-        "search",
-        "bounds",
-        "accounting",
-    }
+    names = "foundation interactions large papers utility speed engines search bounds accounting"
+    assert {*options} == {*names.split()}
     assert options["foundation"] == {"--json"}
     assert options["interactions"] == {"--rows", "--json"}
     assert options["papers"] == {"--quick", "--results", "--report", "--json"}
@@ -63,7 +53,8 @@ def test_an_unknown_benchmark_or_option_is_a_usage_error():
         assert CliRunner().invoke(commands, ["bench", *words]).exit_code == 2
 
 
-@pytest.mark.parametrize("words", [["bench"], ["bench", "--help"], ["bench", "speed", "--quick"]])
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["bench", "--help"], ["bench", "speed", "--quick"]])
 def test_without_the_benchmarks_the_command_says_how_to_get_them(installed, tmp_path, words):
     # Somebody else's package of that name is not taken for ours.
     (tmp_path / "site" / "benchmarks").mkdir()
@@ -75,12 +66,14 @@ def test_without_the_benchmarks_the_command_says_how_to_get_them(installed, tmp_
     assert "stranger" not in ended.stdout + ended.stderr
 
 
+@pytest.mark.slow
 def test_in_a_clone_the_benchmarks_are_found(installed):
     ended = installed("bench", "--help", cwd=ROOT)
     assert ended.returncode == 0, ended.stderr
     assert all(name in ended.stdout for name in BENCH.commands)
 
 
+@pytest.mark.slow
 def test_other_commands_do_not_load_the_benchmarks():
     code = "import sys, dpforest.cli.main; sys.exit(any(name.startswith('benchmarks') for name in sys.modules))"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

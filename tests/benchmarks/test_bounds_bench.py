@@ -1,8 +1,8 @@
 """The benchmark on bounds: same rows with looser bounds, fair comparisons, and a page that follows from kept rows."""
 
 import json
-import subprocess
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,17 +10,14 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.bounds import cases, goals, loosening, report, tables, worker
+from benchmarks.bounds import cases, goals, loosening, report, worker
 from benchmarks.bounds import run as bounds
 from benchmarks.bounds.cases import AUTO, BEFORE, BOUNDED_KINDS, COST, EBM, FOREST, SEEDS, TABLES, case_of
 from benchmarks.bounds.figures import Cell, Figures, Summary
 from benchmarks.bounds.loosening import AS_GIVEN, FEATURES, HUGE, KINDS, NONE, SHIFT, SHIFTED, TARGET
-from benchmarks.core.process import Worker
-from benchmarks.core.results import Case, NotMeasured, finished, read_rows
-from benchmarks.core.trials import HeldOut
+from benchmarks.core.results import Case, finished, read_rows
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.cli.main import commands
-from dpforest.errors import ParameterError
 from dpforest.records.memory.vault import Vault
 
 pytestmark = pytest.mark.slow
@@ -68,44 +65,18 @@ def kept(rows, path):
 
 def test_every_kind_of_bounds_meets_every_table_budget_and_split():
     assert len(set(EVERY)) == len(EVERY)
-    auto = {(case.dataset, case.variant, case.seed, case.parameters) for case in EVERY if case.system == AUTO}
-    for table in TABLES:
-        for kind in KINDS:
-            for seed in SEEDS:
-                for epsilon in (0.1, 0.5, 1.0, 2.0):
-                    for delta in (0.0, 1e-5):
-                        for loosened in (FEATURES,) if table.has_classes or kind == AS_GIVEN else (FEATURES, TARGET):
-                            wanted = case_of(table.name, AUTO, kind, seed, epsilon, delta, loosened)
-                            assert (wanted.dataset, kind, seed, wanted.parameters) in auto
-
-
-def test_what_tells_most_is_run_first():
+    auto = {case for case in EVERY if case.system == AUTO}
+    for table, kind, seed, epsilon, delta in product(TABLES, KINDS, SEEDS, (0.1, 0.5, 1.0, 2.0), (0.0, 1e-5)):
+        for loosened in (FEATURES,) if table.has_classes or kind == AS_GIVEN else (FEATURES, TARGET):
+            assert case_of(table.name, AUTO, kind, seed, epsilon, delta, loosened) in auto
+    # What tells most is run first.
     first = EVERY[: len(EVERY) // 8]
     assert {case.variant for case in first} == {AS_GIVEN, NONE, HUGE, SHIFTED}
     assert {dict(case.parameters)["epsilon"] for case in first} == {0.5, 1.0}
     assert {case.system for case in EVERY[-3:]} == {COST}
-
-
-def test_systems_that_need_bounds_are_given_bounds():
+    # Systems that need bounds are given bounds.
     others = [case for case in EVERY if case.system in (BEFORE, FOREST, EBM)]
-    assert {case.variant for case in others} == set(BOUNDED_KINDS)
-    assert NONE not in BOUNDED_KINDS
-
-
-def test_tables_and_systems_can_be_chosen():
-    chosen = cases.wanted(False, ("peers",), ("adult",))
-    assert {case.system for case in chosen} == {FOREST, EBM}
-    assert {case.dataset for case in chosen} == {"adult"}
-    assert set(cases.wanted(True)) < set(EVERY)
-    with pytest.raises(ParameterError, match="adults"):
-        cases.wanted(False, (), ("adults",))
-
-
-def test_splits_are_those_that_are_promised():
-    train, test = loosening.split_rows(np.zeros(100_000), SEEDS[0])
-    expected = HeldOut(0.25, stream=2026).rows(np.zeros(100_000), 300)
-    assert (train == expected[0][:30_000]).all()
-    assert (test == expected[1][:20_000]).all()
+    assert {case.variant for case in others} == {*BOUNDED_KINDS} == {*BOUNDED_KINDS} - {NONE}
 
 
 # Looser bounds
@@ -119,11 +90,8 @@ def test_bounds_are_loosened(kind, lower, upper):
     part = loosening.loosened_part(Numeric(0, 5, integer=True), kind)
     assert (part.lower, part.upper, part.integer) == (lower, upper, True)
     assert loosening.loosened_part(Bounded(0, 5, name="y"), kind).name == "y"
-
-
-def test_a_lower_bound_below_zero_moves_too():
-    assert loosening.loosened_part(Numeric(-2, 5), "x10").range == (-20, 50)
-    assert loosening.loosened_part(Numeric(2, 5), "x10").range == (2, 50)
+    ranges = [loosening.loosened_part(Numeric(lower, 5), "x10").range for lower in (-2, 2)]
+    assert ranges == [(-20, 50), (2, 50)]  # a lower bound below 0 moves too
 
 
 def test_only_bounds_change_and_only_shifted_numbers_move(toys):
@@ -182,60 +150,6 @@ def test_a_constant_guess_scores_as_one_class_or_the_mean():
     assert worker.score(worker.guess(known, False), known, False) == 0
 
 
-def test_rows_name_the_commit_of_the_library_and_whether_it_was_changed(tmp_path, monkeypatch):
-    def git(*words):
-        return subprocess.run(["git", "-C", tmp_path, *words], check=True, capture_output=True, text=True).stdout.strip()
-
-    package = tmp_path / "dpforest"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    git("init", "-q")
-    git("add", ".")
-    git("-c", "user.name=a", "-c", "user.email=a@b.example", "commit", "-qm", "first")
-    monkeypatch.setattr(worker.dpforest, "__file__", str(package / "__init__.py"))
-    worker.commit.cache_clear()
-    assert worker.commit() == git("rev-parse", "--short=7", "HEAD")
-    (tmp_path / "rows.jsonl").write_text("new rows, which are not the library")
-    worker.commit.cache_clear()
-    assert worker.commit() == git("rev-parse", "--short=7", "HEAD")
-    (package / "__init__.py").write_text("changed = True")
-    worker.commit.cache_clear()
-    assert worker.commit().endswith("+")
-    worker.commit.cache_clear()
-
-
-def test_what_cannot_be_run_here_is_left_for_another_run(tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(bounds, "measure", lambda case, sources, python: asked.append(case) or row(case, 0.5))
-    chosen = [case_of("adult", system, AS_GIVEN, 300, 1.0, 0.0) for system in (AUTO, BEFORE, FOREST)]
-    list(bounds.run(lambda step: None, tmp_path / "rows.jsonl", chosen))
-    assert [case.system for case in asked] == [AUTO]
-    (tmp_path / "old" / "src" / "dpforest").mkdir(parents=True)
-    list(bounds.run(lambda step: None, tmp_path / "rows.jsonl", chosen, before=tmp_path / "old"))
-    assert [case.system for case in asked] == [AUTO, BEFORE]
-    with pytest.raises(ParameterError, match="src/dpforest"):
-        list(bounds.run(lambda step: None, tmp_path / "rows.jsonl", chosen, before=tmp_path))
-
-
-def test_times_are_taken_in_turns_and_the_first_turn_is_not_counted(monkeypatch):
-    asked = []
-
-    class Library:
-        def __init__(self, sources):
-            self.sources = sources
-
-        def ask(self, request):
-            asked.append((self.sources, request["kind"]))
-            return {"seconds": float(len(asked)), "passes": 4 if self.sources == "new" else 0}
-
-    monkeypatch.setattr(bounds, "library", Library)
-    case = Case.of("bounds", "adult", COST, cases.TIME, 300, epsilon=1.0, delta=0.0, n_runs=2)
-    measured = bounds.measure(case, {AUTO: "new", BEFORE: "old"}, None)
-    assert asked == 3 * [("old", AS_GIVEN), ("new", AS_GIVEN), ("new", NONE)]
-    assert measured["runs"] == {BEFORE: [4.0, 7.0], AUTO: [5.0, 8.0], "auto, none": [6.0, 9.0]}
-    assert measured["passes"] == {BEFORE: 0, AUTO: 4, "auto, none": 4}
-
-
 @pytest.mark.parametrize(("table", "system"), [("banknote", FOREST), ("abalone", EBM)])
 def test_peers_get_the_same_rows_and_the_loosened_bounds(toys, monkeypatch, tmp_path, table, system):
     given = {}
@@ -260,13 +174,6 @@ def test_peers_get_the_same_rows_and_the_loosened_bounds(toys, monkeypatch, tmp_
     assert "no environment" in bounds.measure(case, {}, None)["absent"]
 
 
-def test_a_worker_imports_the_library_from_the_sources_that_it_is_given(tmp_path):
-    (tmp_path / "dpforest").mkdir()
-    (tmp_path / "dpforest" / "__init__.py").write_text("raise SystemExit(7)")
-    with pytest.raises(NotMeasured, match="code 7"):
-        Worker("benchmarks.bounds.worker", 1, sources=tmp_path).ask({})
-
-
 # Figures
 
 
@@ -279,26 +186,21 @@ def test_a_change_is_taken_on_the_same_splits():
     assert figures.loosening(NONE, FEATURES, False) == []
 
 
-def test_signal_is_rows_times_epsilon_and_a_summary_names_the_worst_cell():
-    rows = []
-    for table, n_train, loss in (("adult", 2000, 0.01), ("pima", 500, 0.05), ("banknote", 1000, 0.03)):
-        for seed in SEEDS:
+def test_signal_is_rows_times_epsilon_and_a_summary_names_the_worst_cell_and_its_error():
+    def changes(tables):
+        rows = []
+        for (table, n_train, loss), (seed, noise) in product(tables, zip(SEEDS, (-0.03, 0.0, 0.03), strict=True)):
             rows.append(row(case_of(table, AUTO, AS_GIVEN, seed, 1.0, 0.0), 0.9, n_train=n_train))
-            rows.append(row(case_of(table, AUTO, NONE, seed, 1.0, 0.0), 0.9 - loss, n_train=n_train))
-    changes = Figures(rows).loosening(NONE, FEATURES, True)
-    found = Summary.of(change for change in changes if change.has_signal)
+            rows.append(row(case_of(table, AUTO, NONE, seed, 1.0, 0.0), 0.9 + noise - loss, n_train=n_train))
+        return Figures(rows).loosening(NONE, FEATURES, True)
+
+    lost = changes((("adult", 2000, 0.01), ("pima", 500, 0.05), ("banknote", 1000, 0.03)))
+    found = Summary.of(change for change in lost if change.has_signal)
     assert found.mean == pytest.approx(-0.02)
     assert found.worst.cell.table.name == "banknote"
     assert Summary.of([]) is None
-
-
-def test_the_error_of_a_mean_over_tables_falls_with_their_number():
-    rows = []
-    for table in ("adult", "pima", "banknote", "mammographic"):
-        for seed, noise in zip(SEEDS, (-0.03, 0.0, 0.03), strict=True):
-            rows.append(row(case_of(table, AUTO, AS_GIVEN, seed, 1.0, 0.0), 0.9))
-            rows.append(row(case_of(table, AUTO, NONE, seed, 1.0, 0.0), 0.9 + noise))
-    found = Summary.of(Figures(rows).loosening(NONE, FEATURES, True))
+    # The error of a mean over tables falls with their number.
+    found = Summary.of(changes([(table, 2000, 0.0) for table in ("adult", "pima", "banknote", "mammographic")]))
     assert found.error == pytest.approx(0.03 / 3**0.5 / 4**0.5)
 
 
@@ -312,40 +214,20 @@ def test_the_best_setting_of_a_peer_counts():
     assert figures.figure(Cell(TABLE["adult"], 1.0, 0.0), (FOREST, HUGE, FEATURES)).mean == pytest.approx(0.795)
 
 
-def test_bold_marks_the_best_whoever_it_is():
-    rows = [row(case_of("adult", system, HUGE, 300, 1.0, 0.0), score) for system, score in ((AUTO, 0.8), (FOREST, 0.85))]
-    (line,) = tables.peers(Figures(rows))
-    assert line["diffprivlib forest, δ = 0"] == "**0.850**"
-    assert line["auto, δ = 0"] == "0.800"
-    (alone,) = tables.peers(Figures(rows[:1]))
-    assert alone["auto, δ = 0"] == "0.800"
-    alike = [rows[0], row(case_of("adult", FOREST, HUGE, 300, 1.0, 0.0), 0.8001)]
-    assert [cell for cell in tables.peers(Figures(alike))[0].values() if "*" in cell] == 2 * ["**0.800**"]
-
-
 def test_goals_are_judged_by_rows():
-    verdicts = {}
-    for score in (0.89, 0.88):
+    def judged(name, *rows):
+        return next(entry for entry in goals.judged(Figures(rows)) if entry["goal"] == name)
+
+    for score, verdict in ((0.89, "met"), (0.88, "missed")):
         rows = [row(case_of("adult", AUTO, AS_GIVEN, seed, 1.0, 0.0), 0.895) for seed in SEEDS]
         rows += [row(case_of("adult", AUTO, NONE, seed, 1.0, 0.0), score) for seed in SEEDS]
-        (entry,) = [entry for entry in goals.judged(Figures(rows)) if entry["goal"] == "none, δ = 0: loss, mean"]
-        verdicts[score] = entry["verdict"]
-    assert verdicts == {0.89: "met", 0.88: "missed"}
+        assert judged("none, δ = 0: loss, mean", *rows)["verdict"] == verdict
     assert {entry["verdict"] for entry in goals.judged(Figures([]))} == {"not measured"}
-
-
-def test_a_fit_that_is_worse_than_a_constant_is_counted():
-    def weak(*scores):
-        return [
-            row(case_of("pima", AUTO, NONE, seed, 0.1, 0.0), score, guess=0.65, n_train=576)
-            for seed, score in zip(SEEDS, scores, strict=True)
-        ]
-
+    # A fit that is worse than a constant is counted.
     for scores, n_below in (((0.60, 0.61, 0.59), "1.00 cells"), ((0.64, 0.66, 0.63), "0.00 cells")):
-        entries = goals.judged(Figures(weak(*scores)))
-        assert (
-            next(entry for entry in entries if entry["goal"] == "none, little signal: below one class")["reached"] == n_below
-        )
+        weak = [case_of("pima", AUTO, NONE, seed, 0.1, 0.0) for seed in SEEDS]
+        rows = [row(case, score, guess=0.65, n_train=576) for case, score in zip(weak, scores, strict=True)]
+        assert judged("none, little signal: below one class", *rows)["reached"] == n_below
 
 
 # The page
@@ -357,39 +239,27 @@ def made_up():
         if case.dataset in ("adult", "abalone") and case.system != COST:
             yield row(case, 0.8 - 0.01 * KINDS.index(case.variant) + case.seed / 10_000)
     runs = {BEFORE: [0.1, 0.2], AUTO: [0.11, 0.22], f"{AUTO}, {NONE}": [0.1, 0.3]}
-    yield from (
-        case.to_dict() | {"runs": runs, "passes": dict.fromkeys(runs, 4), "load": 0.1} for case in cases._cost_cases()
-    )
+    cost = {"runs": runs, "passes": dict.fromkeys(runs, 4), "load": 0.1}
+    yield from (case.to_dict() | cost for case in cases._cost_cases())
 
 
 def test_the_page_is_made_from_rows(tmp_path):
     absent = Case.of("bounds", "pima", AUTO, NONE, 300, epsilon=1.0, delta=0.0, loosened=FEATURES)
     results = kept([*made_up(), absent.to_dict() | {"absent": "no | such table"}], tmp_path / "rows.jsonl")
-    page = report.write(results, tmp_path / "page", plots=False).read_text("utf-8")
-    assert f"from {len(list(made_up())):,}\nmeasured rows" in page
-    worst = "(adult, ε = 0.1, δ = 0)"
-    assert "| x10 | δ = 0 | ≥ 1,000 | - | -1.00 ± 0.00 | -1.00 ± 0.00 | -1.00 ± 0.00 |" in page
-    assert worst in page
-    assert "| 100 x 5 | auto | 165 ms |" in page
-    assert "no / such table" in page
-    assert "**Not all cells are measured yet.**" in page
-    assert "bounds-changes.png" not in page
-
-
-def test_plots_are_drawn_where_matplotlib_is(tmp_path):
+    page = report.write(results, tmp_path / "page").read_text("utf-8")
+    for said in (
+        f"from {len(list(made_up())):,}\nmeasured rows",
+        "| x10 | δ = 0 | ≥ 1,000 | - | -1.00 ± 0.00 | -1.00 ± 0.00 | -1.00 ± 0.00 |",
+        "(adult, ε = 0.1, δ = 0)",
+        "| 100 x 5 | auto | 165 ms |",
+        "no / such table",
+        "**Not all cells are measured yet.**",
+    ):
+        assert said in page
     pytest.importorskip("matplotlib")
-    page = report.write(kept(made_up(), tmp_path / "rows.jsonl"), tmp_path / "page").read_text("utf-8")
     for name in ("changes", "systems"):
         assert f"(bounds-{name}.png)" in page
         assert (tmp_path / "page" / f"bounds-{name}.png").stat().st_size > 5000
-
-
-def test_the_kept_page_is_what_its_rows_give(tmp_path):
-    def without_pictures(path):
-        return [line for line in path.read_text("utf-8").split("\n\n") if not line.startswith("![")]
-
-    made = report.write(KEPT / "bounds.jsonl", tmp_path, plots=False)
-    assert without_pictures(made) == without_pictures(KEPT / "bounds.md")
 
 
 def test_kept_rows_spent_their_epsilon_and_no_more_and_say_where_they_come_from():

@@ -9,7 +9,7 @@ from benchmarks.core.results import Case
 from benchmarks.utility.figures import APPROXIMATE, PURE, Figures
 from benchmarks.utility.overview import drawn, in_words, left_out, panels, picture
 from benchmarks.utility.run import EPSILONS, N_SEEDS
-from benchmarks.utility.verdicts import comparison, verdicts
+from benchmarks.utility.verdicts import verdicts
 
 DIFFPRIVLIB, DP_EBM = "diffprivlib forest", "interpret DP-EBM"
 
@@ -58,10 +58,6 @@ def test_a_table_on_which_a_system_lacks_a_split_is_left_out_for_all():
     assert left_out(figures) == ["banknote", "pima"]
 
 
-def test_generated_tables_are_in_no_panel():
-    assert panels(of(rows("exclusive_or"))) == []
-
-
 def test_points_are_as_high_as_the_means_that_they_stand_for():
     (panel,) = found = panels(of(rows("adult")))
     for text in drawn(found).values():
@@ -92,14 +88,6 @@ def test_the_picture_is_told_in_words():
     assert "dpforest on 82.0 %, dpforest with δ = 0 on 81.0 %, DP-EBM on 75.0 %, diffprivlib on 70.0 %" in words
     assert f'alt="{words}"' in picture(found, "docs/")
     assert 'src="docs/utility-overview-light.svg"' in picture(found, "docs/")
-
-
-def test_the_better_is_bold_whoever_it_is():
-    figures = of(rows("adult", auto=0.6, ebm=None), rows("pima", peer=0.81), rows("mushroom"))
-    adult, mushroom, pima = comparison(figures)
-    assert (adult["best peer, δ = 0"], adult["auto, δ = 0"]) == ("**0.700**", "0.610")
-    assert (mushroom["best peer, δ = 0"], mushroom["auto, δ = 0"]) == ("0.700", "**0.810**")
-    assert (pima["best peer, δ = 0"], pima["auto, δ = 0"]) == ("**0.810**", "**0.810**")
 
 
 def test_verdicts_count_every_table_once():

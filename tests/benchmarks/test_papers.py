@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,15 +25,10 @@ from dpforest.recipes import list_recipes
 pytestmark = pytest.mark.slow
 
 TABLES = [(question, table) for question in QUESTIONS for table in question.tables]
-METRICS = {
-    "accuracy",
-    "error",
-    "mse_range",
-    "tail",
-    "epsilon per query",
-    "accuracy above friedman-schuster-2010",
-    "accuracy below random-forest",
-}
+METRICS = {"accuracy", "error", "mse_range", "tail", "epsilon per query"}
+METRICS |= {"accuracy above friedman-schuster-2010", "accuracy below random-forest"}
+FACTS = {"seed", "paper", "source", "table", "dataset", "system", "printed_as", "parameters", "metric", "value"}
+SOURCES = ("Table ", "Figure ", "read off the text, §", "caption of ", "Theorem ")
 CASES = [Case.of("dpdf", "toy", "auto", "private", seed, epsilon=1.0) for seed in range(4)]
 
 
@@ -59,50 +53,28 @@ def measured(case):
 # What is printed
 
 
-def test_every_printed_number_names_its_source():
-    names = {table.name for _, table in TABLES}
+def test_every_printed_number_names_its_source_and_stands_beside_a_cell():
+    tables = {table.name: table for _, table in TABLES}
     for row in papers.printed():
-        assert {
-            "seed",
-            "paper",
-            "source",
-            "table",
-            "dataset",
-            "system",
-            "printed_as",
-            "parameters",
-            "metric",
-            "value",
-        } <= set(row)
+        assert set(row) >= FACTS
         assert row["seed"] in {"000", "001", "002", "003", "004"}
-        assert row["source"].startswith(("Table ", "Figure ", "read off the text, §", "caption of ", "Theorem "))
+        assert row["source"].startswith(SOURCES)
         assert row["metric"] in METRICS
         assert math.isfinite(row["value"])
-        assert row["table"] in names | {None}
-
-
-def test_every_printed_number_of_a_table_stands_beside_a_cell():
-    for _, table in TABLES:
-        for row in papers.printed():
-            if (row["table"], row["metric"]) == (table.name, table.metric):
-                assert any(is_printed_for(row, cell, table.metric) for cell in table.cells), row
+        assert row["table"] in {*tables, None}
+        if row["table"] and row["metric"] == tables[row["table"]].metric:
+            assert any(is_printed_for(row, cell, row["metric"]) for cell in tables[row["table"]].cells), row
 
 
 def test_numbers_at_known_places_are_those_of_the_papers():
-    found = {
-        (
-            row["source"],
-            row["printed_as"],
-            row["dataset"],
-            row["parameters"].get("depth"),
-            row["parameters"].get("epsilon"),
-        ): row
-        for row in papers.printed()
-    }
-    assert found["Table 1", "RFDPP-Gini", "adult", 4, 25.0]["value"] == 0.772225
-    assert found["Table 2", "DiPriMe", "banknote", 5, 2.0]["value"] == 0.072
-    assert found["Table 1", "DPDF, τ = 4", None, 4, 0.1]["value"] == 0.003
-    assert found["read off the text, §4.4 (Figures 2 and 3)", "Ours", "mushroom", 3, 0.1]["value"] == 0.931
+    found = {}
+    for row in papers.printed():
+        place = (row["parameters"].get("depth"), row["parameters"].get("epsilon"))
+        found[row["source"], row["printed_as"], row["dataset"], *place] = row["value"]
+    assert found["Table 1", "RFDPP-Gini", "adult", 4, 25.0] == 0.772225
+    assert found["Table 2", "DiPriMe", "banknote", 5, 2.0] == 0.072
+    assert found["Table 1", "DPDF, τ = 4", None, 4, 0.1] == 0.003
+    assert found["read off the text, §4.4 (Figures 2 and 3)", "Ours", "mushroom", 3, 0.1] == 0.931
 
 
 # What is run
@@ -137,15 +109,6 @@ def test_cells_of_every_question_run_on_a_small_table(question, tmp_path):
     assert "could not be run" not in page
 
 
-def test_a_table_that_is_not_there_is_recorded_and_reported(tmp_path, monkeypatch):
-    monkeypatch.delenv("DPFOREST_DATA", raising=False)
-    results = tmp_path / "rows.jsonl"
-    case = Case.of("dpdf", "no-such-table", "auto", "private", 0, epsilon=1.0)
-    rows = list(run_all([case], lambda case: run(case, views.load_view, Folds()), results))
-    assert "DPFOREST_DATA" in rows[0]["absent"]
-    assert "What could not be run" in papers_report.write(results, tmp_path).read_text("utf-8")
-
-
 def test_parts_of_tables_are_those_of_the_papers(monkeypatch):
     X = pa.table({"native-country": ["United-States", "Cuba", None, "United-States"], "sex": ["a", "b", "a", None]})
     y = pa.chunked_array([["no", "yes", "no", "yes"]])
@@ -173,21 +136,26 @@ def test_parts_of_tables_are_those_of_the_papers(monkeypatch):
 # How it is run
 
 
-def test_a_second_run_runs_nothing(tmp_path):
+def test_a_second_run_runs_nothing_but_what_was_absent_or_torn(tmp_path):
     results = tmp_path / "rows.jsonl"
+    list(run_all(CASES, lambda case: case.to_dict() | {"absent": "not yet"}, results))
     assert len(list(run_all(CASES, measured, results))) == len(CASES)
     assert list(run_all(CASES, measured, results)) == []
     assert len(finished(read_rows(results))) == len(CASES)
+    whole = results.read_text()
+    results.write_text(whole[:-20])
+    assert len(finished(read_rows(results))) == len(CASES) - 1
+    assert [row["seed"] for row in run_all(CASES, measured, results)] == [CASES[-1].seed]
+    assert results.read_text() == whole
 
 
 def test_two_processes_measure_the_same_cases(tmp_path):
-    results = tmp_path / "rows.jsonl"
-    rows = list(run_all(CASES, Case.to_dict, results, n_jobs=2))
+    rows = list(run_all(CASES, Case.to_dict, tmp_path / "rows.jsonl", n_jobs=2))
     assert sorted(row["seed"] for row in rows) == [0, 1, 2, 3]
-    assert len(read_rows(results)) == len(CASES)
+    assert len(read_rows(tmp_path / "rows.jsonl")) == len(CASES)
 
 
-def test_a_run_that_stops_keeps_what_it_has(tmp_path):
+def test_a_run_that_stops_keeps_what_it_has_and_a_failure_stops_none(tmp_path):
     results = tmp_path / "rows.jsonl"
 
     def stop(step):
@@ -199,26 +167,6 @@ def test_a_run_that_stops_keeps_what_it_has(tmp_path):
     assert len(read_rows(results)) == 2
     assert len(list(run_all(CASES, measured, results))) == 2
 
-
-def test_a_torn_last_line_is_run_again(tmp_path):
-    results = tmp_path / "rows.jsonl"
-    list(run_all(CASES, measured, results))
-    whole = results.read_text()
-    results.write_text(whole[:-20])
-    assert len(read_rows(results)) == len(CASES) - 1
-    again = list(run_all(CASES, measured, results))
-    assert [row["seed"] for row in again] == [CASES[-1].seed]
-    assert results.read_text() == whole
-
-
-def test_what_could_not_be_run_is_tried_again(tmp_path):
-    results = tmp_path / "rows.jsonl"
-    list(run_all(CASES, lambda case: case.to_dict() | {"absent": "not yet"}, results))
-    assert len(list(run_all(CASES, measured, results))) == len(CASES)
-    assert len(finished(read_rows(results))) == len(CASES)
-
-
-def test_one_case_that_fails_does_not_stop_the_others():
     def broken(name):
         raise ZeroDivisionError("no rows")
 
@@ -226,19 +174,16 @@ def test_one_case_that_fails_does_not_stop_the_others():
 
 
 @pytest.mark.parametrize("split", [Folds(10), HeldOut(0.25)])
-def test_splits_are_fixed_by_the_seed(split):
+def test_splits_are_fixed_by_the_seed_and_folds_are_stratified(split):
     target = np.repeat(["a", "b"], [300, 100])
     train, test = split.rows(target, 1)
     assert sorted([*train, *test]) == list(range(400))
     assert (split.rows(target, 1)[1] == test).all()
     assert sorted(split.rows(target, 2)[1]) != sorted(test)
-
-
-def test_folds_are_stratified_and_cover_every_row():
-    target = np.repeat(["a", "b"], [300, 100])
-    tests = [Folds(10).rows(target, seed)[1] for seed in range(10)]
-    assert sorted(np.concatenate(tests)) == list(range(400))
-    assert all((target[test] == "b").sum() == 10 for test in tests)
+    if isinstance(split, Folds):
+        tests = [split.rows(target, seed)[1] for seed in range(10)]
+        assert sorted(np.concatenate(tests)) == list(range(400))
+        assert all((target[test] == "b").sum() == 10 for test in tests)
 
 
 # What is shown
@@ -252,51 +197,46 @@ def made_up(question, table, cell, accuracies):
             yield case.to_dict() | {"metrics": figures, "guess": figures, "epsilon_least_charge": 0.1}
 
 
+def table_of(name):
+    return next(pair for pair in TABLES if pair[1].name == name)
+
+
+def kept(rows, folder):
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder / "rows.jsonl"
+
+
 def test_the_page_shows_means_of_rows_beside_printed_numbers(tmp_path):
-    question, table = next(pair for pair in TABLES if pair[1].name == "linear-depth")
+    question, table = table_of("linear-depth")
     cell = next(cell for cell in table.cells if cell.dataset == "adult:us")
-    results = tmp_path / "rows.jsonl"
-    results.write_text("".join(json.dumps(row) + "\n" for row in made_up(question, table, cell, (0.8, 0.9))))
+    results = kept(made_up(question, table, cell, (0.8, 0.9)), tmp_path)
     (shown,) = papers_report.side_by_side(results)
-    assert shown["paper"] == "77.2"
+    assert (shown["paper"], shown["splits"]) == ("77.2", "2")
     assert shown["private"] == shown["as printed"] == shown["auto"] == "85.0 ± 7.1"
-    assert shown["splits"] == "2"
     page = papers_report.write(results, tmp_path).read_text("utf-8")
     assert "| 77.2 | 85.0 ± 7.1 | 85.0 ± 7.1 |" in page
     assert "| [linear-depth](#linear-depth) | adult:us | dong-2022 | 77.2 | **1 of 1** (+7.8) |" in page
     assert '<a id="linear-depth"></a>' in page
 
 
-def test_less_error_is_better(tmp_path):
-    question, table = next(pair for pair in TABLES if pair[1].name == "diprime-classification")
+def test_less_error_is_better_and_printed_differences_and_charges_are_compared(tmp_path):
+    question, table = table_of("diprime-classification")
     cell = next(cell for cell in table.cells if (cell.dataset, cell.system) == ("banknote", "consul-2020"))
-    results = tmp_path / "rows.jsonl"
-    results.write_text("".join(json.dumps(row) + "\n" for row in made_up(question, table, cell, (0.9,))))
-    page = papers_report.write(results, tmp_path).read_text("utf-8")
+    page = papers_report.write(kept(made_up(question, table, cell, (0.9,)), tmp_path), tmp_path).read_text("utf-8")
     assert "(#diprime-classification) | banknote | consul-2020 | 7.2 | 0 of 1 (-2.8) |" in page
-
-
-def test_printed_differences_and_charges_are_compared(tmp_path):
-    (question, table), *_ = TABLES
-    one, fs = (
-        next(cell for cell in table.cells if cell.dataset == "nursery" and cell.system == system)
-        for system in (DPDF, DIFFPID3)
-    )
-    rows = [*made_up(question, table, one, (0.9,)), *made_up(question, table, fs, (0.7,))]
-    results = tmp_path / "rows.jsonl"
-    results.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    page = papers_report.write(results, tmp_path).read_text("utf-8")
+    (question, table), rows = TABLES[0], []
+    for system, accuracy in ((DPDF, 0.9), (DIFFPID3, 0.7)):
+        cell = next(cell for cell in table.cells if cell.dataset == "nursery" and cell.system == system)
+        rows += made_up(question, table, cell, (accuracy,))
+    page = papers_report.write(kept(rows, tmp_path), tmp_path).read_text("utf-8")
     assert "lies 25 points above friedman-schuster-2010 (almost 25 points, the biggest improvement)" in page
     assert "| 20.0 at ε = 0.1 |" in page
     assert "| DPDF, τ = 1 | 0.1 | 0.011 | 0.100 |" in page
 
 
 def test_curves_are_drawn_where_matplotlib_is(tmp_path):
-    question, table = next(pair for pair in TABLES if pair[1].name == "out-of-bag-epsilon")
-    table = replace(table, cells=table.cells[:5])
-    results = tmp_path / "rows.jsonl"
-    rows = [row for cell in table.cells for row in made_up(question, table, cell, (0.8, 0.9))]
-    results.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    question, table = table_of("out-of-bag-epsilon")
+    results = kept([row for cell in table.cells[:5] for row in made_up(question, table, cell, (0.8, 0.9))], tmp_path)
     page = papers_report.write(results, tmp_path).read_text("utf-8")
     plot = tmp_path / "papers-out-of-bag-epsilon.png"
     assert plot.exists() == (plot.name in page) == (importlib.util.find_spec("matplotlib") is not None)
@@ -311,10 +251,8 @@ def test_the_reading_page_quotes_what_was_measured():
 
 
 def test_a_wrong_quotation_is_found(tmp_path):
-    question, table = next(pair for pair in TABLES if pair[1].name == "linear-depth")
-    results = tmp_path / "rows.jsonl"
-    rows = made_up(question, table, table.cells[0], (0.8, 0.9))
-    results.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    question, table = table_of("linear-depth")
+    results = kept(made_up(question, table, table.cells[0], (0.8, 0.9)), tmp_path)
     quotation = '[{}](papers.md#linear-depth "adult:us; dong-2022; depth = 4, d = 0, q = 1; {}")'
     for figure in ("85.0", "85"):
         assert papers_report.misquoted(quotation.format(figure, "private"), results) == []
@@ -326,33 +264,18 @@ def test_a_wrong_quotation_is_found(tmp_path):
 
 # Every table and figure of the sources
 
-CAPTIONS = {
-    "000": {
-        *(f"Figure {number}" for number in ("2.1", "2.2", "3.1", "5.1", "5.2", "5.3")),
-        *(f"Figure 4.{number}" for number in range(1, 13)),
-        "Table 4.1",
-        "Table 5.1",
-    },
-    "001": {*(f"Figure {number}" for number in range(1, 8)), "Table 1"},
-    "002": {*(f"Figure {number}" for number in range(1, 8)), "Table 1", "Table 2"},
-    "003": {*(f"Figure {number}" for number in range(1, 8)), "Table 1"},
-    "004": {*(f"Figure {number}" for number in range(1, 7)), "Table 1", "Table 2", "Table 3"},
-}
+FIGURES = {"001": range(1, 8), "002": range(1, 8), "003": range(1, 8), "004": range(1, 7)}
+FIGURES["000"] = ("2.1", "2.2", "3.1", "5.1", "5.2", "5.3", *(f"4.{number}" for number in range(1, 13)))
+PRINTED = {"000": ("4.1", "5.1"), "001": (1,), "002": (1, 2), "003": (1,), "004": (1, 2, 3)}
 
 
-def test_every_caption_of_the_sources_is_listed_once():
+def test_every_caption_is_run_or_says_why_not_and_every_recipe_is_measured():
     listed = [(shown.source, shown.number) for shown in SHOWN]
+    figures = {(source, f"Figure {number}") for source, numbers in FIGURES.items() for number in numbers}
+    assert {*listed} == figures | {(source, f"Table {number}") for source, numbers in PRINTED.items() for number in numbers}
     assert len(set(listed)) == len(listed)
-    assert set(listed) == {(source, number) for source, numbers in CAPTIONS.items() for number in numbers}
-
-
-def test_every_caption_is_run_or_says_why_not_and_every_table_has_one():
-    names = {table.name for _, table in TABLES}
     assert all(shown.tables or shown.why for shown in SHOWN)
-    assert {name for shown in SHOWN for name in shown.tables} | set(OUR_OWN) == names
-
-
-def test_every_recipe_is_measured():
+    assert {name for shown in SHOWN for name in shown.tables} | set(OUR_OWN) == {table.name for _, table in TABLES}
     measured = {cell.system for _, table in TABLES for cell in table.cells} | {"auto"}
     assert {recipe["name"] for recipe in list_recipes()} <= measured
 

@@ -51,35 +51,25 @@ def test_systems_are_compared_at_the_same_place_and_column():
     assert holds(Above(pick("a"), pick("b")), lines, "published") == []  # a has no printed form
     assert holds(Above(pick("a"), pick("b"), on_average=True), lines) == [False]
     assert holds(Above(pick("a"), pick("b", epsilon=1)), lines) == [False, True]
-
-
-def test_less_error_is_better():
-    lines = [line("a", metric="error", figures={"private": 0.1}, epsilon=1)]
-    lines.append(line("b", metric="error", figures={"private": 0.2}, epsilon=1))
+    errors = {"a": 0.1, "b": 0.2}  # less is better
+    lines = [line(name, metric="error", figures={"private": value}, epsilon=1) for name, value in errors.items()]
     assert holds(Above(pick("a"), pick("b")), lines) == [True]
 
 
 def test_views_of_a_table_are_alike_only_in_different_tables():
-    reader = Reader(
-        {
-            "one": [line("a", "adult:data", figures={"private": 0.9}, epsilon=1)],
-            "other": [line("b", "adult:complete", figures={"private": 0.8}, epsilon=1)],
-        },
-        "one",
-        "private",
-    )
+    one = line("a", "adult:data", figures={"private": 0.9}, epsilon=1)
+    other = line("b", "adult:complete", figures={"private": 0.8}, epsilon=1)
+    reader = Reader({"one": [one], "other": [other]}, "one", "private")
     assert Above(pick("a"), pick("b", table="other")).places(reader) == [True]
-    lines = reader.tables["one"] + reader.tables["other"]
-    assert holds(Above(pick("a"), pick("b")), lines) == []
+    assert holds(Above(pick("a"), pick("b")), [one, other]) == []
 
 
-def test_half_of_what_is_lacking():
-    lines = [line("a", figures={"private": 0.8}, epsilon=1)]
-    lines.append(line("b", figures={"private": 0.7, "random forest": 0.9}, epsilon=1))
+def test_half_of_what_is_lacking_and_between():
+    other = line("b", figures={"private": 0.7, "random forest": 0.9}, epsilon=1)
     rule = Halves(pick("a"), pick("b"), pick("b", column="random forest"))
-    assert holds(rule, lines) == [True]
-    lines[0] = line("a", figures={"private": 0.79}, epsilon=1)
-    assert holds(rule, lines) == [False]
+    for value, is_half in ((0.8, True), (0.79, False)):
+        assert holds(rule, [line("a", figures={"private": value}, epsilon=1), other]) == [is_half]
+    assert holds(Between(pick("a"), 0.84, 0.97), curve("a", (0.83, 0.84, 0.98))) == [False, True, False]
 
 
 def test_trends_and_peaks_of_curves():
@@ -104,10 +94,6 @@ def test_the_best_of_some_against_the_best_of_others():
     lines = [line("a", figures={"private": value}, epsilon=1, depth=4, q=q) for q, value in enumerate((0.7, 0.9, 0.8))]
     assert holds(BestAbove((pick("a", q=0), pick("a", q=1)), (pick("a", q=2),), "depth"), lines) == [True]
     assert holds(BestAbove((pick("a", q=0),), (pick("a", q=2),), "depth"), lines) == [False]
-
-
-def test_between():
-    assert holds(Between(pick("a"), 0.84, 0.97), curve("a", (0.83, 0.84, 0.98))) == [False, True, False]
 
 
 def test_a_lead_is_of_the_printed_form_over_the_printed_form():

@@ -1,16 +1,24 @@
-"""The page of the search's figures is made of the rows that are kept."""
+"""The pages of figures are made of the rows that are kept, and those of searches compare what can be compared."""
 
 import json
 from pathlib import Path
 
-from benchmarks import search
+import pytest
+
+from benchmarks import accounting, search
+from benchmarks.bounds import report as bounds
 from benchmarks.core.results import read_rows
 
 KEPT = Path(__file__).parents[2] / "docs" / "bench"
 
 
-def test_the_page_is_what_its_rows_give(tmp_path):
-    assert search.write(KEPT / "search.jsonl", tmp_path).read_text("utf-8") == (KEPT / "search.md").read_text("utf-8")
+@pytest.mark.slow
+@pytest.mark.parametrize("bench", [search, accounting, bounds], ids=lambda bench: bench.__name__)
+def test_the_kept_page_is_what_its_rows_give(bench, tmp_path):
+    name = bench.__name__.split(".")[1]
+    page = bench.write(KEPT / f"{name}.jsonl", tmp_path, **{"plots": False} if bench is bounds else {})
+    made, kept = (path.read_text("utf-8").split("\n\n") for path in (page, KEPT / f"{name}.md"))
+    assert [part for part in made if part[:2] != "!["] == [part for part in kept if part[:2] != "!["]
 
 
 def test_every_kept_row_has_spent_its_epsilon_and_no_more():

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 from dataclasses import replace
+from itertools import cycle, product
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 from typer.testing import CliRunner
 
-from benchmarks.core.results import Case, NotMeasured, key
+from benchmarks.core.results import Case, key
 from benchmarks.core.trials import HeldOut
 from benchmarks.peers import environment
 from benchmarks.peers.settings import PEERS
@@ -61,19 +62,16 @@ def kept(rows, path):
 # What is run
 
 
-def test_the_quick_run_is_part_of_the_full_one():
+def test_every_system_meets_every_table_of_its_task_on_the_same_seeds():
     assert set(QUICK) < set(FULL)
     assert len(set(FULL)) == len(FULL)
-
-
-def test_every_system_meets_every_table_of_its_task_on_the_same_seeds():
     for table in utility.TABLES:
         own = [case for case in FULL if case.dataset == table.name]
         assert {case.seed for case in own} == set(range(utility.N_SEEDS))
-        budgets = {
-            (dict(case.parameters)["epsilon"], dict(case.parameters)["delta"]) for case in own if case.system == "auto"
+        budgets = [dict(case.parameters) for case in own if case.system == "auto"]
+        assert {(budget["epsilon"], budget["delta"]) for budget in budgets} == {
+            (epsilon, delta) for epsilon in utility.EPSILONS for delta in (PURE, APPROXIMATE)
         }
-        assert budgets == {(epsilon, delta) for epsilon in utility.EPSILONS for delta in (PURE, APPROXIMATE)}
         systems = {case.system for case in own}
         assert ("interpret DP-EBM" in systems) == (table.task != "classes")
         assert ("diffprivlib linear regression" in systems) == (table.task == "regression")
@@ -90,38 +88,35 @@ def test_splits_are_those_that_nothing_was_tuned_on():
         assert sorted(HeldOut(n_test / 1000).rows(np.zeros(1000), 3)[1]) != sorted(test)
 
 
-def test_systems_and_tables_can_be_chosen_by_name_or_group():
-    assert {case.system for case in utility.wanted(False, ("auto",), ("adult", "nursery"))} == {"auto"}
-    assert {case.dataset for case in utility.wanted(False, ("auto",), ("adult", "nursery"))} == {"adult", "nursery"}
-    peers_only = {case.system for case in utility.wanted(False, ("peers",))}
-    assert peers_only == {peer.system for peer in PEERS}
-    assert {case.system for case in utility.wanted(False, ("references", "dong-2022"))} == {
-        *utility.REFERENCES,
-        "dong-2022",
-    }
+def test_systems_and_tables_can_be_chosen_by_name_or_group(monkeypatch):
+    def systems(*words):
+        return {case.system for case in utility.wanted(False, words)}
+
+    chosen = utility.wanted(False, ("auto",), ("adult", "nursery"))
+    assert {(case.system, case.dataset) for case in chosen} == {("auto", "adult"), ("auto", "nursery")}
+    assert systems("peers") == {peer.system for peer in PEERS}
+    assert systems("references", "dong-2022") == {*utility.REFERENCES, "dong-2022"}
     with pytest.raises(ParameterError, match="adults"):
         utility.wanted(False, (), ("adults",))
-
-
-def test_ablations_run_on_their_tables_at_two_budgets(monkeypatch):
     monkeypatch.setattr(utility, "ABLATIONS", {"nothing": get_recipe("auto")})
     cases = utility.wanted(False, ("ablations",))
     assert {case.dataset for case in cases} == {table.name for table in utility.TABLES if table.in_ablations}
     assert {dict(case.parameters)["epsilon"] for case in cases} == set(utility.ABLATION_EPSILONS)
     measured = utility.measure(cases[0], None, toy)
-    assert measured["system"] == "ablation: nothing"
-    assert measured["holds"]
+    assert (measured["system"], measured["holds"]) == ("ablation: nothing", True)
 
 
-@pytest.mark.parametrize("table", ["adult", "nursery", "abalone"])
-@pytest.mark.parametrize("system", ["auto", "consul-2020", *utility.REFERENCES])
+TASKS = ("adult", "nursery", "abalone")
+
+
+@pytest.mark.parametrize(("system", "table"), [*product(["auto"], TASKS), *zip(utility.REFERENCES, cycle(TASKS))])
 def test_a_case_of_every_task_is_measured(table, system):
     measured = utility.measure(case(table, system, delta=1e-5 if system == "auto" else 0.0), None, toy)
     assert "absent" not in measured
     assert (measured["n_train"], measured["n_test"]) == ((270, 30) if table == "abalone" else (225, 75))
     assert set(measured["metrics"]) == ({"r2"} if table == "abalone" else {"accuracy", "auc", "log_loss"})
     assert ("reliability" in measured) == (table == "adult" and system == "auto")
-    if system in ("auto", "consul-2020"):
+    if system == "auto":
         assert measured["holds"]
         assert measured["epsilon_spent"] <= 1.0 + 1e-9
 
@@ -134,14 +129,6 @@ def test_the_number_of_rows_is_private():
     assert kept_schema.n_rows is None
     assert kept_schema.target.labels == (0, 1)
     assert (places == (np.asarray(y) == "no")).all()
-
-
-def test_what_fails_is_a_row_with_the_reason():
-    def broken(name, seed):
-        raise ZeroDivisionError("no rows")
-
-    assert "ZeroDivisionError" in utility.measure(case("adult", "auto"), None, broken)["absent"]
-    assert "no environment" in utility.measure(case("adult", "diffprivlib forest"), None, toy)["absent"]
 
 
 def test_a_peer_row_says_what_was_left_out(monkeypatch):
@@ -162,16 +149,15 @@ def test_a_peer_row_says_what_was_left_out(monkeypatch):
         values[place] = None
     X = X.set_column(0, "x", pa.array(values, pa.float64()))
     monkeypatch.setattr(environment, "trainer", lambda python: StandIn())
-    measured = utility.measure(
-        case("adult", "diffprivlib logistic regression", C=1.0), "python", lambda name, seed: (X, y, schema)
-    )
+    asked = case("adult", "diffprivlib logistic regression", C=1.0)
+    measured = utility.measure(asked, "python", lambda name, seed: (X, y, schema))
     assert (measured["n_left_out"], measured["n_test"], measured["n_train"]) == (2, 73, 10)
 
 
 # What is measured
 
 
-def test_metrics_are_those_of_scikit_learn():
+def test_metrics_are_those_of_scikit_learn_and_a_certain_error_costs_a_finite_loss():
     rng = np.random.default_rng(0)
     for n_classes in (2, 4):
         schema = Schema({"x": Numeric(0, 1)}, Classes(range(n_classes)))
@@ -181,42 +167,29 @@ def test_metrics_are_those_of_scikit_learn():
         assert found["auc"] == pytest.approx(expected)
         assert found["log_loss"] == pytest.approx(log_loss(y, shares), abs=1e-4)
         assert found["accuracy"] == (shares.argmax(axis=1) == y).mean()
-
-
-def test_a_certain_error_costs_a_finite_loss():
-    schema = Schema({"x": Numeric(0, 1)}, Classes([0, 1]))
-    found = utility.metrics(np.array([[1.0, 0.0]]), np.array([1]), schema)
+    found = utility.metrics(np.eye(n_classes)[:1], np.array([1]), schema)
     assert found["log_loss"] == pytest.approx(-np.log(utility.LEAST_SHARE), rel=1e-3)
     assert "auc" not in found
 
 
 def test_reliability_counts_every_test_row_once():
-    shares, actual = np.array([0.0, 0.05, 0.55, 1.0]), np.array([0, 1, 1, 1])
-    found = utility.reliability(shares, actual)
+    found = utility.reliability(np.array([0.0, 0.05, 0.55, 1.0]), np.array([0, 1, 1, 1]))
     assert found["counts"] == [2, 0, 0, 0, 0, 1, 0, 0, 0, 1]
-    assert found["predicted"][0] == pytest.approx(0.025)
-    assert found["actual"][0] == 0.5
+    assert (found["predicted"][0], found["actual"][0]) == (pytest.approx(0.025), 0.5)
 
 
 # What is shown
 
 
 def test_the_best_peer_is_the_best_mean_over_all_splits():
-    rows = [
-        row(case("adult", "diffprivlib logistic regression", seed, C=0.1), value) for seed, value in enumerate((0.7, 0.8))
-    ]
-    rows += [
-        row(case("adult", "diffprivlib logistic regression", seed, C=1.0), value) for seed, value in enumerate((0.9, 0.5))
-    ]
+    scores = {(0, 0.1): 0.7, (1, 0.1): 0.8, (0, 1.0): 0.9, (1, 1.0): 0.5}
+    name = "diffprivlib logistic regression"
+    rows = [row(case("adult", name, seed, C=C), value) for (seed, C), value in scores.items()]
     rows += [row(case("adult", "diffprivlib forest", 0, n_estimators=1), 0.99)]  # one split only
     rows += [row(case("adult", "interpret DP-EBM", seed, delta=1e-5), 0.85) for seed in range(2)]
     figures = Figures.of(rows)
     pure = figures.best_peer("adult", "accuracy", 1.0, PURE)
-    assert (pure.system, json.loads(pure.settings), pure.figure.mean) == (
-        "diffprivlib logistic regression",
-        {"C": 0.1},
-        0.75,
-    )
+    assert (pure.system, json.loads(pure.settings), pure.figure.mean) == (name, {"C": 0.1}, 0.75)
     assert figures.best_peer("adult", "accuracy", 1.0, APPROXIMATE).system == "interpret DP-EBM"
     assert figures.best_peer("adult", "log_loss", 1.0, APPROXIMATE).figure.mean == pytest.approx(0.7)
     assert figures.best_peer("adult", "accuracy", 2.0, PURE) is None
@@ -272,19 +245,6 @@ def test_the_page_is_made_from_rows(tmp_path):
         assert (tmp_path / "page" / f"utility-{name}.png").exists() == (f"utility-{name}.png" in page) == has_plots
 
 
-def test_the_mean_of_regression_tables_waits_for_all_of_them(tmp_path):
-    names = [table.name for table in utility.TABLES if table.task == "regression"]
-    rows = [row(case(name, "auto"), 0.1 * place) for place, name in enumerate(names)]
-    goal = next(goal for goal in utility_report.GOALS if goal.table == utility_report.REGRESSION)
-    assert utility_report._reached(Figures.of(rows[:-1]), goal, 1.0, PURE) is None
-    assert utility_report._reached(Figures.of(rows), goal, 1.0, PURE) == pytest.approx(0.2)
-
-
-def test_goals_are_for_the_budgets_of_the_benchmark():
-    for goal in utility_report.GOALS:
-        assert len(goal.pure) == len(goal.approximate) == len(utility.EPSILONS)
-
-
 # The command
 
 
@@ -300,15 +260,3 @@ def test_the_command_runs_shows_and_goes_on(tmp_path):
     again = CliRunner().invoke(commands, [*arguments, "--json"])
     assert json.loads(again.output)[0]["table"] == "exclusive_or"
     assert (tmp_path / "rows.jsonl").read_text().splitlines() == rows
-
-
-def test_without_a_network_the_command_goes_on_without_peers(tmp_path, monkeypatch):
-    def fail(folder, progress):
-        raise NotMeasured("no network")
-
-    monkeypatch.setattr(environment, "build", fail)
-    chosen = ["--systems", "peers,guess", "--tables", "exclusive_or", "--jobs", "1"]
-    done = CliRunner().invoke(commands, ["bench", "utility", "--quick", *chosen, "--results", str(tmp_path / "rows.jsonl")])
-    assert done.exit_code == 0, done.output
-    assert "Without peers. no network" in done.output
-    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 2

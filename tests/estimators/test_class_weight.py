@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.utils.class_weight import compute_class_weight
-from tests.show.export_cases import RECIPES, fitted
+from tests.support.fitted import RECIPES, fitted
 
 from dpforest import Classes, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.errors import ModelFileError, ParameterError

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.support.scored import classifier, classifier_of_two, two
+from tests.support.scored import two
 
 from dpforest.errors import ParameterError
 from dpforest.evaluation import evaluate_privately, evaluate_public
@@ -13,8 +13,6 @@ from dpforest.evaluation.bins import FIXED, edges_of
 from dpforest.evaluation.cells import Cells
 from dpforest.evaluation.curves import area, roc
 from dpforest.evaluation.released import Released
-
-__all__ = ["classifier", "classifier_of_two"]
 
 
 def test_the_area_is_the_share_of_pairs_in_order():
@@ -41,14 +39,10 @@ def test_the_gradient_of_the_area_is_that_of_small_changes():
     assert noisy.sampling == pytest.approx(1.96 * math.sqrt(spread), rel=1e-3)
 
 
-def test_a_class_that_may_be_noise_has_no_area_and_no_curve():
-    counts = np.array([[500, 300], [3, 4]])
-    assert math.isnan(area(Released(counts, 5.0)).value)
-    assert roc(Released(counts, 5.0), np.array([0.5])) == []
-    assert not math.isnan(area(Released(counts, 1.0)).value)
-
-
-def test_a_noisy_curve_rises_from_0_to_1():
+def test_a_noisy_curve_rises_from_0_to_1_unless_a_class_may_be_noise():
+    few = np.array([[500, 300], [3, 4]])
+    assert [math.isnan(area(Released(few, noise)).value) for noise in (5.0, 1.0)] == [True, False]
+    assert roc(Released(few, 5.0), np.array([0.5])) == []
     counts = np.array([[90, -8, 5, -3, 40], [-2, 6, -9, 50, 60]])
     points = roc(Released(counts, 4.0), np.array([0.1, 0.3, 0.5, 0.8]))
     for name in ("false_positives", "true_positives"):
@@ -69,10 +63,7 @@ def test_bins_follow_from_the_released_model_alone():
     shares = model.predict_proba(X)[:, 1]
     fullest = np.bincount(np.searchsorted(edges, shares), minlength=len(edges) + 1).max() / len(shares)
     assert fullest < 0.5  # the model's own scores are spread over the bins
-
-
-def test_trees_that_vote_have_round_bins():
-    assert np.array_equal(edges_of(two(recipe="consul-2020", n_rows=300)[0].forest_), FIXED)
+    assert np.array_equal(edges_of(two(recipe="consul-2020", n_rows=300)[0].forest_), FIXED)  # trees that vote
 
 
 @pytest.mark.parametrize("recipe", ["auto", "consul-2020", "fletcher-islam-2017"])

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from tests.support.scored import classifier, classifier_of_two, regressor
 
 from dpforest.audit.replay import Fit, differences, flattened, unpaid_moves
 from dpforest.audit.tape import Diverged, Tape
@@ -16,8 +15,6 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.scoring import Tally
 from dpforest.show.report.html import evaluation_page
-
-__all__ = ["classifier", "classifier_of_two", "regressor"]
 
 
 def evaluated(model, X, y, monkeypatch, script=None, ids=None):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from tests.support.chances import at_least, at_most, seed_coins
 from tests.support.encoded import opened
-from tests.support.scored import classifier, classifier_of_two, regressor, two
+from tests.support.scored import two
 
 from dpforest import Budget
 from dpforest.errors import ParameterError, TableError
@@ -20,8 +20,6 @@ from dpforest.evaluation import evaluate_privately, evaluate_public, scoring
 from dpforest.evaluation.cells import Cells
 from dpforest.privacy.gate import Gate
 from dpforest.records.people import People, ids_beside
-
-__all__ = ["classifier", "classifier_of_two", "regressor"]
 
 
 class Given:
@@ -52,9 +50,8 @@ def test_every_set_of_rows_of_a_person_is_as_likely_whatever_part_they_come_in(k
     found = Counter(opened(cells.count(parts, People(most, Given(drawn)))).tobytes() for drawn in outcomes)
     sets = itertools.product(*(itertools.combinations(rows, min(most, len(rows))) for rows in ([0, 4, 6], [2, 5], [7])))
     wanted = Counter(sum(own[row] for row in sum(chosen, ())).tobytes() for chosen in sets)
-    assert {key: Fraction(n, found.total()) for key, n in found.items()} == {
-        key: Fraction(n, wanted.total()) for key, n in wanted.items()
-    }
+    laws = [{key: Fraction(n, law.total()) for key, n in law.items()} for law in (found, wanted)]
+    assert laws[0] == laws[1]
 
 
 @pytest.mark.parametrize("most", [1, 3])
@@ -73,9 +70,8 @@ def test_a_person_with_many_equal_rows_loses_the_stated_epsilon_and_nearly_all_o
     y = np.where(pd.notna(y), y, y[2])
     more, labels = pd.concat([X[:20], X[20:21].loc[[20] * 7]]), np.append(y[:20], [y[20]] * 7)
     ids = [*range(20), *[99] * 7]
-    found = [
-        evaluate_privately(model, more[:n], labels[:n], 1.2, groups=ids[:n], max_rows_per_person=most) for n in (20, 27)
-    ]
+    tables = [(more[:n], labels[:n], ids[:n]) for n in (20, 27)]
+    found = [evaluate_privately(model, X, y, 1.2, groups=who, max_rows_per_person=most) for X, y, who in tables]
     (before, rate), (after, _) = seen
     loss = int(np.abs(after - before).sum()) * rate
     assert Fraction(12, 10) * 999 / 1000 < loss <= Fraction(12, 10)
@@ -84,19 +80,16 @@ def test_a_person_with_many_equal_rows_loses_the_stated_epsilon_and_nearly_all_o
 
 def test_ids_and_rows_of_a_person_are_given_together_and_checked(classifier):
     model, X, y = classifier
-    for asked, words in (
-        ({"groups": [0] * 3000}, "set max_rows_per_person"),
-        ({"max_rows_per_person": 2}, "protects persons, so groups is needed"),
-        ({"groups": [0] * 3000, "max_rows_per_person": 0}, "whole number"),
+    dates = pd.Series(pd.Timestamp(0)).repeat(3000)
+    for error, asked, words in (
+        (ParameterError, {"groups": [0] * 3000}, "set max_rows_per_person"),
+        (ParameterError, {"max_rows_per_person": 2}, "protects persons, so groups is needed"),
+        (ParameterError, {"groups": [0] * 3000, "max_rows_per_person": 0}, "whole number"),
+        (TableError, {"groups": [0] * 2999, "max_rows_per_person": 2}, "X and groups differ in length"),
+        (TableError, {"groups": dates, "max_rows_per_person": 2}, "numbers or text"),
     ):
-        with pytest.raises(ParameterError, match=words):
+        with pytest.raises(error, match=words):
             evaluate_privately(model, X, y, 1.0, **asked)
-    for asked, words in (
-        ({"groups": [0] * 2999}, "X and groups differ in length"),
-        ({"groups": pd.Series(pd.Timestamp(0)).repeat(3000)}, "numbers or text"),
-    ):
-        with pytest.raises(TableError, match=words):
-            evaluate_privately(model, X, y, 1.0, **asked, max_rows_per_person=2)
     with pytest.raises(TableError, match="X and y differ in length"):
         evaluate_privately(model, X, y[:-1], 1.0)
 
@@ -151,15 +144,13 @@ def test_decimals_of_a_database_are_one_id_if_they_are_one_number():
         ids_beside(pa.Table.from_arrays([ids], schema=dates), "who")
 
 
-def test_a_record_pays_for_each_of_its_rows_and_the_evaluation_says_so(classifier):
-    model, X, y = classifier
-    content = evaluate_privately(model, X, y, 0.3).to_dict()
-    assert (content["version"], content["unit"], content["rows"]) == (2, "record", 1)
-    assert "Each record of this table loses ε = 0.3" in content["loss"]
-    assert "with five rows 1.5." in content["loss"]
+def test_an_evaluation_says_who_pays_and_for_how_many_rows(classifier):
     people = {"groups": np.arange(3000) // 3, "max_rows_per_person": 2}
-    content = evaluate_privately(model, X, y, 0.3, **people).to_dict()
-    assert (content["unit"], content["rows"]) == ("person", 2)
-    assert "Each person in this table loses ε = 0.3 by these scores, however many rows they have" in content["loss"]
-    assert "at most 2 rows" in content["loss"]
-    assert evaluate_public(model, X, y).to_dict()["loss"] is None
+    for asked, unit, rows, said in (
+        ({}, "record", 1, "with five rows 1.5."),
+        (people, "person", 2, "Each person in this table loses ε = 0.3 by these scores, however many rows they have"),
+    ):
+        content = evaluate_privately(*classifier, 0.3, **asked).to_dict()
+        assert (content["version"], content["unit"], content["rows"]) == (2, unit, rows)
+        assert said in content["loss"]
+    assert evaluate_public(*classifier).to_dict()["loss"] is None

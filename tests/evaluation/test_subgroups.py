@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.metrics import mean_absolute_error, roc_auc_score
-from tests.support.scored import CUTS, FEATURES, classifier, classifier_of_two, regressor, two
+from tests.support.scored import CUTS, FEATURES, two
 
 from dpforest import Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.errors import ParameterError
@@ -17,8 +17,6 @@ from dpforest.evaluation.numbers import number_comparison
 from dpforest.evaluation.scoring import _release
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
-
-__all__ = ["classifier", "classifier_of_two", "regressor"]
 
 
 def groups_of(evaluation):

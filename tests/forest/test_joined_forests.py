@@ -76,18 +76,6 @@ def test_a_forest_taken_apart_and_joined_is_the_same_forest(forest):
     assert back.released.tolist() == forest.released.tolist()
 
 
-@FIXED
-@given(forests(classes))
-def test_the_choices_of_trees_are_those_of_the_leaves_that_records_walk_to(forest):
-    forest = voting(forest)
-    codes = codes_of(forest.domain)
-    chosen = [
-        [int(forest.votes[naive.path(forest, tree, record)[-1]].argmax()) for record in codes.T]
-        for tree in range(forest.n_trees)
-    ]
-    assert forest.choices(codes).tolist() == chosen
-
-
 def test_a_joined_forest_is_saved_and_loaded_as_it_is(tmp_path):
     X, y, _ = mixed_table(120, seed=3)
     model = DPForestClassifier(TWO, recipe=recipe_of(stages=TwoPhase(), n_trees=5), random_state=1).fit(X, y)

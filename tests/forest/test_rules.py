@@ -29,10 +29,6 @@ def test_a_rule_has_the_released_count_and_the_share_of_each_class_noise_and_all
     assert np.array(shares) == pytest.approx(np.array([[5 / 19, 14 / 19], [0.75, 0.25], [0, 1]]), abs=1e-9)
 
 
-def test_a_rule_about_a_number_has_no_distribution():
-    assert all("distribution" not in rule for rule in planted(Bounded(0, 1), (0, [0, 1, 1], [[3, 1], [0, 4]])).rules())
-
-
 @pytest.mark.parametrize(
     ("chosen", "nodes"),
     [
@@ -69,20 +65,22 @@ def test_any_choice_keeps_what_the_rules_themselves_say(forest):
         assert forest.rules(**least) == kept
 
 
-@pytest.mark.parametrize("value", [-0.1, 1.01, np.nan, np.inf, "0.9", True, [0.9], 90], ids=str)
-def test_a_confidence_that_is_no_share_is_refused(value):
-    with pytest.raises(ParameterError, match="min_confidence must be a number from 0 to 1, not "):
-        planted().rules(min_confidence=value)
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("min_confidence", [-0.1, 1.01, np.nan, np.inf, "0.9", True, [0.9], 90], "number from 0 to 1"),
+        ("min_support", [-1, np.nan, np.inf, "many", True, [5]], "number of records of at least 0"),
+    ],
+)
+def test_what_is_no_share_or_number_of_records_is_refused(name, values, words):
+    for value in values:
+        with pytest.raises(ParameterError, match=f"{name} must be a {words}, not "):
+            planted().rules_text(**{name: value})
 
 
-@pytest.mark.parametrize("value", [-1, np.nan, np.inf, "many", True, [5]], ids=str)
-def test_a_support_that_is_no_number_of_records_is_refused(value):
-    with pytest.raises(ParameterError, match="min_support must be a number of records of at least 0, not "):
-        planted().rules_text(min_support=value)
-
-
-def test_rules_about_a_number_are_chosen_by_support_alone():
+def test_rules_about_a_number_have_no_distribution_and_are_chosen_by_support_alone():
     forest = planted(Bounded(0, 1), (0, [0, 1, 1], [[3, 1], [0, 9]]))
+    assert all("distribution" not in rule for rule in forest.rules())
     assert [rule["node"] for rule in forest.rules(min_support=np.float32(9))] == [0, 2]
     with pytest.raises(ParameterError, match="have no confidence; choose them by min_support"):
         forest.rules(min_confidence=0.5)

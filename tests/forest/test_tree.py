@@ -55,13 +55,16 @@ def test_counts_that_were_released_are_kept_and_stand_for_what_is_below_them():
     assert summed.variances.tolist() == [4, 2, 2, 2, 2]
 
 
-def test_with_counts_sets_some_nodes_of_a_copy():
+def test_counts_are_set_and_children_cut_off_in_a_copy():
     forest = naive.plant(DOMAIN, TARGET, TREE)
     changed = forest.with_counts(np.array([0, 4]), np.array([[9, 9], [8, 8]]), 3.0)
     assert changed.counts[[0, 4]].tolist() == [[9, 9], [8, 8]]
     assert changed.variances[[0, 4]].tolist() == [3, 3]
     np.testing.assert_array_equal(changed.counts[2:4], forest.counts[2:4])
     assert np.isnan(forest.counts[0]).all()
+    # Neither shares nor votes are known yet.
+    cut = forest.without_children(np.array([0]))
+    assert (cut.n_nodes, cut.depth, cut.features.tolist(), cut.routes.shape) == (1, 0, [-1], (0, 4))
 
 
 @FIXED
@@ -84,13 +87,6 @@ def test_without_children_ends_every_path_at_the_first_closed_node(forest, seed)
             for name in ("trees", "levels", "counts", "variances", "shares", "votes"):
                 np.testing.assert_array_equal(getattr(cut, name)[cut_way], getattr(forest, name)[way])
             assert cut.parents[cut_way].tolist() == [-1, *cut_way[:-1]]
-
-
-def test_without_children_works_before_shares_and_votes_are_known():
-    cut = naive.plant(DOMAIN, TARGET, TREE).without_children(np.array([0]))
-    assert (cut.n_nodes, cut.depth) == (1, 0)
-    assert cut.features.tolist() == [-1]
-    assert cut.routes.shape == (0, 4)
 
 
 def with_votes(forest, seed, scale, link):
@@ -123,19 +119,18 @@ def test_votes_that_sum_to_a_mean_are_cut_to_the_range():
         np.testing.assert_allclose(forest.predict(codes), [[1 - expected, expected]], atol=1e-12)
 
 
-@pytest.mark.parametrize("scale", [1e3, 1e6])
-def test_a_softmax_of_votes_of_any_size_is_finite(scale):
-    forest = with_votes(small(), 1, scale, "softmax")
-    predicted = forest.predict(np.array(naive.all_records(DOMAIN), dtype=np.uint8).T)
-    assert np.isfinite(predicted).all()
-    np.testing.assert_allclose(predicted.sum(axis=1), 1)
+def test_a_softmax_of_votes_of_any_size_is_finite():
+    for scale in (1e3, 1e6):
+        predicted = with_votes(small(), 1, scale, "softmax").predict(np.array(naive.all_records(DOMAIN), dtype=np.uint8).T)
+        assert np.isfinite(predicted).all()
+        np.testing.assert_allclose(predicted.sum(axis=1), 1)
 
 
 def decreases(forest):
     return np.array([each.value for each in forest.decreases()])
 
 
-def test_importances_are_shares_of_the_decrease_of_impurity():
+def test_importances_are_shares_of_the_decrease_of_impurity_over_all_trees():
     # n times Gini impurity: root 20 * 2 * 0.35 * 0.65; inner 10 * 2 * 0.7 * 0.3; leaf [1, 3] 4 * 2 * 0.25 * 0.75.
     # A split of n records in two at random lowers it by that of one record, 1/(n - 1) of it.
     root, inner, leaf = 9.1, 4.2, 1.5
@@ -143,9 +138,6 @@ def test_importances_are_shares_of_the_decrease_of_impurity():
     forest = small(variance=0.0)
     np.testing.assert_allclose(forest.bands.gains(forest.parents, forest.level_slices(), np.ones(5))[0][[0, 1]], gains[:2])
     np.testing.assert_allclose(decreases(forest), gains / gains.sum(), atol=1e-8)
-
-
-def test_importances_add_up_over_trees():
     one, two = (0, [0, 1, 1], [[60, 0], [0, 60]]), (1, [0, 1, 1, 1], [[40, 20], [20, 40]])
     gains = [120 * 0.5, 120 * 0.5 - 2 * 60 * 2 * (2 / 3) * (1 / 3)] - 60 / 119 * np.ones(2)
     np.testing.assert_allclose(decreases(small(one, two, variance=0.0)), [*gains / sum(gains), 0], atol=1e-8)
@@ -160,24 +152,22 @@ def test_importances_sum_to_one_or_are_all_zero_and_unused_features_have_none(fo
     assert importances.sum() == pytest.approx(1) or (importances == 0).all()
     unused = set(range(forest.domain.n_features)) - set(forest.features[~forest.is_leaf])
     assert (importances[list(unused)] == 0).all()
-
-
-def test_a_forest_without_splits_gives_no_feature_any_importance():
-    assert decreases(small([3, 4])).tolist() == [0, 0, 0]
+    assert decreases(small([3, 4])).tolist() == [0, 0, 0]  # without splits
 
 
 @pytest.mark.parametrize("informative", [0, 1, 2])
 def test_without_noise_the_only_informative_feature_has_the_largest_importance(informative):
     rng = np.random.default_rng(8)
     X = rng.random((400, 3))
-    y = (X[:, informative] > 0.5) ^ (rng.random(400) < 0.1)
-    features = {name: Numeric(0, 1) for name in "abc"}
-    schema = Schema(features, Classes([False, True]))
-    classifier = DPForestClassifier(schema, math.inf, recipe=recipe_of(), random_state=0)
-    assert classifier.fit(X, y).feature_importances_.argmax() == informative
-    recipe = recipe_of(criterion=SquaredError(), leaf=TwoBinMean())
-    regressor = DPForestRegressor(Schema(features, Bounded(0, 1)), math.inf, recipe=recipe, random_state=0)
-    assert regressor.fit(X, y.astype(float)).feature_importances_.argmax() == informative
+    y = ((X[:, informative] > 0.5) ^ (rng.random(400) < 0.1)).astype(int)
+    mean = recipe_of(criterion=SquaredError(), leaf=TwoBinMean())
+    for kind, target, recipe in (
+        (DPForestClassifier, Classes([0, 1]), recipe_of()),
+        (DPForestRegressor, Bounded(0, 1), mean),
+    ):
+        schema = Schema({name: Numeric(0, 1) for name in "abc"}, target)
+        model = kind(schema, math.inf, recipe=recipe, random_state=0).fit(X, y)
+        assert model.feature_importances_.argmax() == informative
 
 
 def test_rules_word_every_way_from_the_root_with_released_support_and_confidence():
@@ -185,13 +175,8 @@ def test_rules_word_every_way_from_the_root_with_released_support_and_confidence
     assert [(rule["tree"], rule["node"], rule["leaf"]) for rule in rules] == [
         (0, 0, False), (0, 1, False), (0, 2, True), (0, 3, True), (0, 4, True),
     ]  # fmt: skip
-    assert [rule["rule"] for rule in rules] == [
-        "always",
-        "x < 1",
-        "(1 <= x or missing)",
-        "x < 1 and c != a",
-        "x < 1 and c = a",
-    ]
+    words = ["always", "x < 1", "(1 <= x or missing)", "x < 1 and c != a", "x < 1 and c = a"]
+    assert [rule["rule"] for rule in rules] == words
     assert rules[3]["conditions"] == ["x < 1", "c != a"]
     assert [rule["support"] for rule in rules] == [20, 10, 10, 6, 4]
     assert [rule["class"] for rule in rules] == ["yes", "no", "yes", "no", "yes"]
@@ -203,10 +188,6 @@ def test_rules_of_a_bounded_target_give_the_mean_in_its_own_units():
     rules = plain_shares(naive.plant(DOMAIN, Bounded(-10, 30), tree).summed()).rules()
     assert [rule["mean"] for rule in rules] == pytest.approx([-10 + 40 * 5 / 8, 0, 30], abs=1e-6)
     assert "class" not in rules[0]
-
-
-def test_support_is_never_below_zero():
-    assert small([-3, 1]).rules()[0]["support"] == 0
 
 
 @pytest.mark.slow
@@ -238,12 +219,15 @@ def test_support_and_confidence_of_a_rule_come_from_released_counts(forest):
             assert counts[forest.target.labels.index(rule["class"])] == counts.max()
 
 
-def test_rules_of_additive_trees_say_what_they_add():
-    model = DPForestClassifier(
-        schema=Schema({"x": Numeric(0, 1)}, Classes(["no", "yes"])), epsilon=np.inf, n_trees=2, max_depth=1
-    )
+def fitted(kind, target, low, high):
+    """Two trees of one split, of a target that is low below 0.5 and high above."""
     X = np.linspace(0, 1, 400)[:, None]
-    forest = model.fit(X, np.where(X[:, 0] > 0.5, "yes", "no")).forest_
+    model = kind(schema=Schema({"x": Numeric(0, 1)}, target), epsilon=np.inf, n_trees=2, max_depth=1)
+    return model.fit(X, np.where(X[:, 0] > 0.5, high, low)).forest_
+
+
+def test_rules_of_additive_trees_say_what_they_add():
+    forest = fitted(DPForestClassifier, Classes(["no", "yes"]), "no", "yes")
     leaf = next(rule for rule in forest.rules() if rule["leaf"] and rule["class"] == "yes" and rule["tree"] == 0)
     assert leaf["adds"] > 1
     lines = forest.rules_text(leaves=True).split("\n")
@@ -252,9 +236,7 @@ def test_rules_of_additive_trees_say_what_they_add():
 
 
 def test_rules_of_added_means_say_what_they_correct():
-    model = DPForestRegressor(schema=Schema({"x": Numeric(0, 1)}, Bounded(-10, 30)), epsilon=np.inf, n_trees=2, max_depth=1)
-    X = np.linspace(0, 1, 400)[:, None]
-    forest = model.fit(X, np.where(X[:, 0] > 0.5, 25.0, -5.0)).forest_
+    forest = fitted(DPForestRegressor, Bounded(-10, 30), -5.0, 25.0)
     first, later = ([rule for rule in forest.rules() if rule["tree"] == tree and rule["leaf"]] for tree in (0, 1))
     assert {round(rule["mean"]) for rule in first} == {-5, 25}
     assert all("adds" not in rule for rule in first)

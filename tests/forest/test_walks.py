@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from tests.support import naive
+from tests.support.crosses import pairwise
 from tests.support.strategies import FIXED, MIXED, SEEDS, forests, mixed_table, random_codes, recipe_of
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, predicting
@@ -65,32 +66,23 @@ def chain(depth, index=0):
     return (depth % 2, [0, 1, 0, 1, 1], [[index + 1, 50 + index], chain(depth - 1, index + 2)])
 
 
-@pytest.mark.parametrize("depths", [(0,), (0, 0), (0, 7), (7, 0), (1, 12, 3), (5, 2, 0, 9)], ids=str)
-def test_trees_of_different_depths_are_walked_to_their_leaves(depths):
+def planted(*depths):
     forest = naive.plant(DOMAIN, Classes(["a", "b"]), *(chain(depth, 9 * index) for index, depth in enumerate(depths)))
-    forest = replace(forest, votes=forest.counts)
-    codes = random_codes(DOMAIN, 60, np.random.default_rng(0))
-    assert forest.vote(codes).tolist() == [naive.votes(forest, record) for record in codes.T]
-    assert forest.choices(codes).tolist() == twin_choices(forest, codes)
+    return replace(forest, votes=forest.counts)
 
 
-@pytest.mark.parametrize(
-    "lay", [np.asfortranarray, lambda codes: np.repeat(codes, 2, axis=1)[:, ::2], lambda codes: codes[:, :]]
-)
-def test_walks_do_not_depend_on_how_codes_lie_in_memory(lay):
-    forest = naive.plant(DOMAIN, Classes(["a", "b"]), chain(6), chain(2, 5))
-    forest, codes = replace(forest, votes=forest.counts), random_codes(DOMAIN, 60, np.random.default_rng(1))
-    assert forest.vote(lay(codes)).tolist() == [naive.votes(forest, record) for record in codes.T]
-    assert forest.choices(lay(codes)).tolist() == twin_choices(forest, codes)
+@pytest.mark.parametrize("depths", [(0,), (0, 0), (0, 7), (7, 0), (1, 12, 3), (5, 2, 0, 9)], ids=str)
+def test_trees_of_any_depth_are_walked_however_codes_lie_in_memory(depths):
+    forest, codes = planted(*depths), random_codes(DOMAIN, 60, np.random.default_rng(0))
+    for laid in (codes, np.asfortranarray(codes), np.repeat(codes, 2, axis=1)[:, ::2]):
+        assert forest.vote(laid).tolist() == [naive.votes(forest, record) for record in codes.T]
+        assert forest.choices(laid).tolist() == twin_choices(forest, codes)
 
 
 def test_a_changed_forest_does_not_walk_the_paths_of_the_old_one():
-    forest = naive.plant(DOMAIN, Classes(["a", "b"]), chain(6), chain(2, 5))
+    forest, codes = planted(6, 2), random_codes(DOMAIN, 60, np.random.default_rng(2))
     votes, released = np.nan_to_num(forest.counts), np.ones(forest.n_nodes, dtype=bool)
-    forest, codes = (
-        replace(forest, votes=votes, shares=votes, released=released),
-        random_codes(DOMAIN, 60, np.random.default_rng(2)),
-    )
+    forest = replace(forest, votes=votes, shares=votes, released=released)
     forest.vote(codes)
     for changed in (forest.without_children(np.array([1])), forest.only(np.array([False, True])), forest.join([forest] * 2)):
         assert changed.vote(codes).tolist() == [naive.votes(changed, record) for record in codes.T]
@@ -100,16 +92,13 @@ def test_a_changed_forest_does_not_walk_the_paths_of_the_old_one():
 def fitted(task):
     X, y, z = mixed_table(300, seed=3)
     if task == "classes":
-        return DPForestClassifier(Schema(MIXED, Classes([0, 1])), recipe=recipe_of(n_trees=4, depth=4), random_state=1).fit(
-            X, y
-        )
+        recipe = recipe_of(n_trees=4, depth=4)
+        return DPForestClassifier(Schema(MIXED, Classes([0, 1])), recipe=recipe, random_state=1).fit(X, y)
     return DPForestRegressor(Schema(MIXED, Bounded(0, 1)), recipe="auto", n_trees=3, random_state=1).fit(X, z)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_jobs", [1, 2, 3, 7])
-@pytest.mark.parametrize("chunk", [1, 64, 1 << 14])
-@pytest.mark.parametrize("task", ["classes", "bounded"])
+@pytest.mark.parametrize(("n_jobs", "chunk", "task"), pairwise([1, 2, 3, 7], [1, 64, 1 << 14], ["classes", "bounded"]))
 def test_predictions_do_not_depend_on_threads_or_chunks(monkeypatch, task, chunk, n_jobs):
     model, (X, _, _) = fitted(task), mixed_table(211, seed=4)
     model.feature_names_in_ = np.array(list(MIXED), dtype=object)

@@ -1,10 +1,12 @@
 """Importances of trees that add up say what the effects say, without what noise alone gives."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.crosses import pairwise
 
 from dpforest import Bounded, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.forest.bands import NORMAL_95
@@ -24,9 +26,7 @@ def fitted(y, X, epsilon=5.0, **settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("epsilon", [1.0, 5.0])
-@pytest.mark.parametrize("flipped", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize(("flipped", "epsilon", "delta"), pairwise([0.0, 0.1, 0.3], [1.0, 5.0], [0.0, 1e-6]))
 def test_the_only_column_that_matters_has_nearly_all_importance(flipped, epsilon, delta):
     # Fits are seeded, so the test cannot fail by chance.
     X, rng = table()
@@ -52,6 +52,7 @@ def test_columns_that_matter_together_only_share_the_importance():
     np.testing.assert_allclose(model.feature_importances_, [0.5, 0.5, 0], atol=0.1)
 
 
+@pytest.mark.slow
 def test_without_noise_importances_are_shares_of_squared_strengths():
     X, _ = table()
     y = np.where(X["signal"] + 0.3 * X["noise1"] > 0.65, "y", "n")
@@ -68,6 +69,7 @@ def test_without_noise_importances_are_shares_of_squared_strengths():
     assert all(row["band"] == 0 for row in importance_rows(model.forest_, model.ledger_))
 
 
+@pytest.mark.slow
 def test_a_date_has_the_importance_of_all_that_is_derived_from_it():
     rng = np.random.default_rng(0)
     days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 360, 4000), unit="D")
@@ -82,6 +84,7 @@ def test_a_date_has_the_importance_of_all_that_is_derived_from_it():
 # --- from effects alone ---------------------------------------------------------------------------------------------
 
 
+@cache
 def forest():
     X, _ = table(400)
     return fitted(np.where(X["signal"] > 0.5, "y", "n"), X)
@@ -111,30 +114,26 @@ def test_what_noise_adds_to_a_strength_is_taken_off_and_the_band_holds():
         effects = [effect(name, values + 0.2 * rng.normal(size=16), 0.2) for name, values in truths.items()]
         estimates = importances(model, *effects)
         found.append([each.value for each in estimates])
-        held.append(
-            [abs(each.value - true) <= NORMAL_95 * each.deviation for each, true in zip(estimates, exact, strict=True)]
-        )
+        both = zip(estimates, exact, strict=True)
+        held.append([abs(each.value - true) <= NORMAL_95 * each.deviation for each, true in both])
     np.testing.assert_allclose(np.mean(found, axis=0), exact, atol=0.01)
     assert np.mean(held, axis=0).min() >= 0.95
 
 
-def test_an_effect_within_the_noise_has_no_importance_and_nothing_is_told_if_all_are():
-    model, within = forest(), effect("signal", [-0.1, 0.1], 0.1)
+def test_effects_within_noise_or_of_unknown_noise_are_worth_nothing_for_sure(monkeypatch):
+    model, within, unknown = forest(), effect("signal", [-0.1, 0.1], 0.1), effect("signal", [-1, 1], None)
     assert [each.value for each in importances(model, effect("noise1", [-2, 2], 0.1), within)] == [0, 1, 0]
     assert [(each.value, each.deviation) for each in importances(model, within)] == [(0, 1), (0, 0), (0, 0)]
+    for found in importances(model, unknown, effect("noise1", [-1, 1], 0.01))[:2]:
+        assert (found.value, found.deviation) == (pytest.approx(0.5, abs=1e-3), pytest.approx(0.5, abs=0.02))
+    assert [(each.value, each.deviation) for each in importances(model, unknown)[:1]] == [(1, 1)]
+    # Beyond those whose noise is worked out, effects have no importance.
+    monkeypatch.setattr("dpforest.model.importances.MOST_BANDS", 1)
+    weak = replace(effect("noise1", [-1, 1], 0.1), stands_out=None)
+    assert [each.value for each in importances(model, effect("signal", [-2, 2], 0.1), weak)] == [1, 0, 0]
 
 
-def test_an_effect_whose_noise_is_not_known_may_be_nothing_but_noise():
-    model = forest()
-    one, two, _ = importances(model, effect("signal", [-1, 1], None), effect("noise1", [-1, 1], 0.01))
-    assert [one.value, two.value] == pytest.approx([0.5, 0.5], abs=1e-3)
-    assert one.deviation == pytest.approx(0.5, abs=0.02)
-    assert two.deviation == pytest.approx(0.5, abs=0.02)
-    alone = importances(model, effect("signal", [-1, 1], None))
-    assert (alone[0].value, alone[0].deviation) == (1, 1)
-
-
-def test_an_interaction_is_divided_by_what_its_columns_do_alone_and_evenly_if_that_is_little():
+def test_an_interaction_is_divided_by_what_its_columns_do_alone():
     sides = tuple(tuple(Part(word, "range", 0.5, (), None) for word in "ab") for _ in range(2))
     values = np.array([[[2.0], [-2.0]], [[-2.0], [2.0]]])
     pair = Interaction(("signal", "noise1"), 2.0, True, sides, values, np.full((2, 2, 1), NORMAL_95 * 0.5))
@@ -144,9 +143,3 @@ def test_an_interaction_is_divided_by_what_its_columns_do_alone_and_evenly_if_th
         one, two, three = importances(forest(), effect("noise1", [-own, own], 0.0), pairs=[pair])
         expected = [taken * (1 - share), taken * share + own**2, 0]
         assert [one.value, two.value, three.value] == pytest.approx(np.array(expected) / (taken + own**2))
-
-
-def test_effects_beyond_those_whose_noise_is_worked_out_have_no_importance(monkeypatch):
-    monkeypatch.setattr("dpforest.model.importances.MOST_BANDS", 1)
-    weak = replace(effect("noise1", [-1, 1], 0.1), stands_out=None)
-    assert [each.value for each in importances(forest(), effect("signal", [-2, 2], 0.1), weak)] == [1, 0, 0]

@@ -1,40 +1,27 @@
 """Pictures of effects show the numbers of the model, and leaves of drawn trees have the colour of what they say."""
 
-import warnings
+from functools import cache
 from itertools import pairwise
 
+import matplotlib as mpl
 import numpy as np
 import pytest
-from report_models import hostile_model, mean_model, small_model
+from tests.show.drawing import strict, texts
+from tests.support.fitted import hostile_model, mean_model, small_model
 
-from dpforest import Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, list_recipes, plots
+from dpforest import Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, plots
 from dpforest.common.text import BAND_MEANS, TIMES, brief, percent
-from dpforest.errors import LeakWarning, ParameterError
+from dpforest.errors import ParameterError
 from dpforest.model.effect_values import Effect, Effects, Part
 from dpforest.show.effect_axis import axis_of, band_words, labelled, short_words
 from dpforest.show.plots.canvas import COLOURS, GREY, tinted
 from dpforest.show.plots.paints import paints
 
-matplotlib = pytest.importorskip("matplotlib")
-matplotlib.use("Agg")
-plt = pytest.importorskip("matplotlib.pyplot")
+__all__ = ["strict"]
+pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(autouse=True)
-def _strict():
-    """Every warning is an error but those of fits, and figures do not outlive a test."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", LeakWarning)
-        yield
-    plt.close("all")
-
-
-def texts(figure):
-    figure.canvas.draw()
-    return [text.get_text() for text in figure.findobj(matplotlib.text.Text) if text.get_text()]
-
-
+@cache
 def city_model(recipe="consul-2020", epsilon=8.0, **settings):
     rng = np.random.default_rng(0)
     X = np.empty((800, 3), dtype=object)
@@ -55,65 +42,42 @@ def test_panels_are_the_strongest_features_and_pairs_in_order():
     titles = [ax.get_title(loc="left").removesuffix(" (within the noise)") for ax in drawn]
     assert titles[:3] == [effect.feature for effect in found.features[:3]]
     assert titles[3] == " \N{MULTIPLICATION SIGN} ".join(found.pairs[0].features)
-    assert any("probability of yes" in text for text in texts(drawn[0].figure))
+    assert any("probability of yes" in text for text in texts(drawn[0]))
 
 
-def test_a_curve_has_the_steps_and_the_band_of_its_effect():
+def test_curves_and_bars_have_the_steps_bands_names_and_widths_of_their_effects():
     model = city_model()
-    effect = model.effects(0).of("x")
+    ranges = [part for part in model.effects(0).of("x").parts if part.kind == "range"]
     ax = plots.effects(model, "x")
-    ranges = [part for part in effect.parts if part.kind == "range"]
-    heights = ax.lines[0].get_ydata()
-    assert heights[:-1] == pytest.approx([part.effects[0] for part in ranges])
+    assert ax.lines[0].get_ydata()[:-1] == pytest.approx([part.effects[0] for part in ranges])
     outline = ax.collections[0].get_paths()[0].vertices[:, 1]
     assert outline.max() == pytest.approx(max(part.effects[0] + part.bands[0] for part in ranges))
     assert outline.min() == pytest.approx(min(part.effects[0] - part.bands[0] for part in ranges))
-
-
-def test_bars_have_the_names_and_widths_of_categories():
-    model = city_model()
-    effect = model.effects(0).of("city")
-    ax = plots.effects(model, "city")
-    assert [label.get_text() for label in ax.get_yticklabels()] == [part.words for part in effect.parts]
-    assert [bar.get_width() for bar in ax.patches] == pytest.approx([part.effects[0] for part in effect.parts])
+    ax, parts_ = plots.effects(model, "city"), model.effects(0).of("city").parts
+    assert [label.get_text() for label in ax.get_yticklabels()] == [part.words for part in parts_]
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx([part.effects[0] for part in parts_])
 
 
 def test_a_picture_without_a_band_says_why():
-    assert any("no noise was added" in text for text in texts(plots.effects(city_model(epsilon=np.inf))[0].figure))
-    assert any("a label each" in text for text in texts(plots.effects(city_model("fletcher-islam-2017"), "x").figure))
-
-
-def test_one_feature_is_drawn_on_given_axes_and_other_figures_are_left_alone():
-    _, ax = plt.subplots()
-    assert plots.effects(small_model(), ax=ax) is ax
-    assert len(plt.get_fignums()) == 1
-    assert ax.lines
+    assert any("no noise was added" in text for text in texts(plots.effects(city_model(epsilon=np.inf))[0]))
+    assert any("a label each" in text for text in texts(plots.effects(city_model("fletcher-islam-2017"), "x")))
 
 
 def test_what_cannot_be_drawn_is_refused_or_said():
-    model = city_model()
+    model = city_model.__wrapped__()
     with pytest.raises(ParameterError, match="no feature 'nobody'"):
         plots.effects(model, "nobody")
     for wrong in ({"most": 0}, {"pairs": -1}, {"most": 1.5}):
         with pytest.raises(ParameterError, match="whole number"):
             plots.effects(model, **wrong)
-    with pytest.raises(ValueError, match="not fitted"):
-        plots.effects(DPForestClassifier())
     model.forest_ = model.forest_.without_children(np.arange(model.forest_.n_trees))
-    assert "nothing to draw" in texts(plots.effects(model)[0].figure)[0]
-    assert "moves nothing" in texts(plots.effects(model, "x").figure)[0]
+    assert "nothing to draw" in texts(plots.effects(model)[0])[0]
+    assert "moves nothing" in texts(plots.effects(model, "x"))[0]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [recipe["name"] for recipe in list_recipes()])
-def test_effects_of_every_recipe_are_drawn(name):
-    plots.effects(small_model(name, random_state=1))[0].figure.canvas.draw()
-
-
-@pytest.mark.slow
 def test_hostile_names_and_several_classes_are_drawn():
-    figure = plots.effects(hostile_model(random_state=3))[0].figure
-    assert any("each class" in text for text in texts(figure))
+    ax = plots.effects(hostile_model(random_state=3))[0]
+    assert any("each class" in text for text in texts(ax))
 
 
 def parts(*ends, weight=0.2):
@@ -175,7 +139,7 @@ def test_one_effect_is_drawn_whole_and_its_words_fit():
     most = max(abs(value) + band for part in effect.parts for value, band in zip(part.effects, part.bands, strict=True))
     assert ax.get_ylim()[1] >= most
     ax.figure.canvas.draw()
-    (title,) = [text for text in ax.findobj(matplotlib.text.Text) if "missing values" in text.get_text()]
+    (title,) = [text for text in ax.findobj(mpl.text.Text) if "missing values" in text.get_text()]
     assert title.get_window_extent().x1 <= ax.figure.bbox.x1
 
 
@@ -209,7 +173,7 @@ def test_a_legend_says_what_colours_mean():
     assert [text.split()[0] for text in of_means] == ["mean", "mean"]
 
 
-def test_nodes_that_stand_for_what_is_below_them_have_its_colour_and_there_is_no_legend_without_colours():
+def test_nodes_have_the_colour_of_what_they_stand_for():
     model = mean_model("consul-2020", n_trees=1)
     assert model.forest_.depth > 1
     assert len(set(faces(plots.tree(model, max_depth=1)).values())) > 1

@@ -54,12 +54,8 @@ def test_no_text_of_a_forged_model_reaches_a_page_or_a_terminal_unseen(tmp_path,
         except ModelFileError:
             path.write_bytes(before)
     assert n_marked > 20
-    for words in (
-        ["report", path, "--out", tmp_path / "r.html"],
-        ["ledger", path],
-        ["rules", path],
-        ["ledger", path, "--json"],
-    ):
+    asked = (["report", path, "--out", tmp_path / "r.html"], ["ledger", path], ["rules", path], ["ledger", path, "--json"])
+    for words in asked:
         found = CliRunner().invoke(commands, [*map(str, words)])
         assert (found.exit_code, unseen(found.output)) == (0, set())
     assert unseen(Path(tmp_path, "r.html").read_text("utf-8")) == set()

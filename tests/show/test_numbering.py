@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.text
 import pytest
-from report_models import small_model
+from tests.support.fitted import small_model
 from typer.testing import CliRunner
 
 from dpforest import plots
@@ -25,36 +25,26 @@ N_TREES = MODEL.forest_.n_trees
 NUMBERS = {*range(1, N_TREES + 1)}
 
 
-@pytest.fixture
-def saved(tmp_path):
+def counted(pattern, text):
+    return {int(number) for number in re.findall(pattern, text, re.MULTILINE)}
+
+
+def test_the_command_the_ledger_and_the_query_count_trees_from_1(tmp_path):
+    def shown(*words):
+        found = CliRunner().invoke(commands, ["rules", str(tmp_path / "m.dpf"), *words])
+        assert found.exit_code == 0, found.output
+        return found.stdout
+
     MODEL.save(tmp_path / "m.dpf")
-    return tmp_path
-
-
-def shown(saved, *words):
-    found = CliRunner().invoke(commands, ["rules", str(saved / "m.dpf"), *words])
-    assert found.exit_code == 0, found.output
-    return found.stdout
-
-
-def test_the_command_counts_trees_from_1_in_text_and_in_tables(saved):
-    assert {int(number) for number in re.findall(r"^tree (\d+):", shown(saved), re.MULTILINE)} == NUMBERS
-    assert {rule["tree"] for rule in json.loads(shown(saved, "--json"))} == NUMBERS
-    shown(saved, "--out", str(saved / "r.csv"))
-    rows = csv.DictReader(io.StringIO((saved / "r.csv").read_text("utf-8")))
+    shown("--out", str(tmp_path / "r.csv"))
+    rows = csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text("utf-8")))
     assert {int(row["tree"]) for row in rows} == NUMBERS
-
-
-def test_the_ledger_counts_trees_from_1():
-    scopes = {int(number) for number in re.findall(r'"tree": (\d+)', json.dumps(MODEL.ledger_.to_dict()))}
+    assert {rule["tree"] for rule in json.loads(shown("--json"))} == counted(r"^tree (\d+):", shown()) == NUMBERS
+    query, scopes = MODEL.to_sql("people"), counted(r'"tree": (\d+)', json.dumps(MODEL.ledger_.to_dict()))
+    assert counted(r"AS t(\d+)\b", query) == NUMBERS
+    assert counted(r"\bt(\d+) [<=]", query) <= NUMBERS
     assert min(scopes) == 1
     assert scopes <= NUMBERS
-
-
-def test_the_query_names_trees_from_1():
-    names = {int(number) for number in re.findall(r"AS t(\d+)\b", MODEL.to_sql("people"))}
-    assert names == NUMBERS
-    assert {int(number) for number in re.findall(r"\bt(\d+) [<=]", MODEL.to_sql("people"))} <= NUMBERS
 
 
 @pytest.mark.slow

@@ -13,46 +13,19 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
-from tests.show.export_cases import HOSTILE, RECIPES, fitted, hostile_model
+from tests.show.exporting import summed_values
+from tests.support.fitted import NAMES, fitted, with_names
 
 from dpforest import Bounded, DPForestClassifier
 from dpforest.errors import TableError
 
 
-def summed_values(released, table):
-    leaves = released.apply(table)
-    return sum(tree.tree_.value[leaves[:, index], 0] for index, tree in enumerate(released.estimators_))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_predictions_and_trees_of_every_recipe_are_those_of_the_model(recipe):
-    model, table = fitted(recipe)
-    released = model.to_sklearn()
-    assert (released.predict_proba(table) == model.predict_proba(table)).all()
-    assert released.predict(table).tolist() == model.predict(table).tolist()
-    totals = summed_values(released, table)
-    totals = np.exp(totals) if model.forest_.link == "softmax" else totals
-    np.testing.assert_allclose(totals / totals.sum(axis=1, keepdims=True), model.predict_proba(table), atol=1e-12)
-
-
 def test_labels_that_are_drawn_are_drawn_alike():
-    model, table = fitted("auto")
+    model, table = fitted()
     drawing = pickle.loads(pickle.dumps(model))
     object.__setattr__(drawing.forest_, "draws", True)
     drawn = drawing.to_sklearn().predict(table)
     assert drawn.tolist() == drawing.predict(table).tolist() != model.predict(table).tolist()
-
-
-@pytest.mark.parametrize("recipe", ["auto", "consul-2020"])
-def test_predictions_of_regression_are_those_of_the_model(recipe):
-    model, table = fitted(recipe, Bounded(-3, 12.5))
-    released = model.to_sklearn()
-    assert is_regressor(released)
-    assert (released.predict(table) == model.predict(table)).all()
-    totals = summed_values(released, table)[:, 0]
-    means = np.clip(totals, -3, 12.5) if model.forest_.link == "sum" else totals / model.forest_.n_trees
-    np.testing.assert_allclose(means, model.predict(table), atol=1e-9)
 
 
 def test_trees_have_the_arrays_of_scikit_learn():
@@ -88,32 +61,32 @@ def test_answers_lead_down_the_trees():
 
 
 def test_a_question_is_answered_as_it_reads():
-    model, table = fitted("auto")
+    model, table = fitted()
     released = model.to_sklearn()
     answers = released.transform(table)
-    asked = [
-        (index, text) for index, text in enumerate(released.questions_) if text.startswith("age < ") and " or" not in text
-    ]
-    assert len(set(released.questions_)) == len(released.questions_)
-    assert asked
-    for index, text in asked:
-        assert (answers[:, index] == (table["age"] < float(text.removeprefix("age < ")))).all()
+    asked = {text: index for index, text in enumerate(released.questions_)}
+    assert len(asked) == len(released.questions_)
+    cuts = [text for text in asked if text.startswith("age < ") and " or" not in text]
+    assert cuts
+    for text in cuts:
+        assert (answers[:, asked[text]] == (table["age"] < float(text.removeprefix("age < ")))).all()
 
 
 def test_attributes_are_those_of_a_fitted_forest():
-    model, table = fitted("auto")
+    model, table = fitted()
     released = model.to_sklearn()
     check_is_fitted(released)
     assert is_classifier(released)
-    assert released.n_features_in_ == 3
+    assert is_regressor(fitted("auto", Bounded(-3, 12.5))[0].to_sklearn())
+    assert (released.n_features_in_, [*released.feature_names_in_]) == (3, [*table.columns])
     assert released.classes_.tolist() == ["no", "yes"]
-    assert [*released.feature_names_in_] == [*table.columns]
     assert (released.feature_importances_ == model.feature_importances_).all()
     assert 0 <= released.score(table, model.predict(table)) == 1
 
 
+@pytest.mark.slow
 def test_names_importances_and_columns_of_arrays_are_in_the_order_of_the_schema():
-    model, table = fitted("auto")
+    model, table = fitted()
     exact = clone(model).set_params(schema=replace(model.schema, n_rows=150), epsilon=np.inf)
     turned = exact.fit(table[table.columns[::-1]], np.where(table["age"] > 40, "yes", "no"))
     released = turned.to_sklearn()
@@ -125,8 +98,8 @@ def test_names_importances_and_columns_of_arrays_are_in_the_order_of_the_schema(
 
 
 def test_nothing_refits_it():
-    model, table = fitted("auto")
-    released, y = model.to_sklearn(), np.resize(["no", "yes"], len(fitted("auto")[1]))
+    model, table = fitted()
+    released, y = model.to_sklearn(), np.resize(["no", "yes"], len(fitted()[1]))
     before = model.predict_proba(table)
     assert clone(released) is released
     assert released.fit(table, y) is released
@@ -138,63 +111,43 @@ def test_nothing_refits_it():
     assert (released.predict_proba(table) == before).all()
 
 
-@pytest.mark.parametrize("wrap", [lambda released: released, FrozenEstimator])
-def test_it_can_be_calibrated(wrap):
-    model, table = fitted("auto")
-    y = model.predict(table)
+@pytest.mark.slow
+def test_it_can_be_calibrated_and_pickled():
+    model, table = fitted()
+    released, y = model.to_sklearn(), model.predict(table)
     y[:10] = "yes"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        calibrated = CalibratedClassifierCV(wrap(model.to_sklearn()), cv=3).fit(table, y)
-    assert calibrated.predict_proba(table).shape == (len(table), 2)
-
-
-def test_it_survives_pickling():
-    model, table = fitted("auto")
-    released = model.to_sklearn()
-    leaves = released.apply(table)
+    for wrapped in (released, FrozenEstimator(released)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            calibrated = CalibratedClassifierCV(wrapped, cv=3).fit(table, y)
+        assert calibrated.predict_proba(table).shape == (len(table), 2)
     again = pickle.loads(pickle.dumps(released))
-    assert (again.apply(table) == leaves).all()
+    assert (again.apply(table) == released.apply(table)).all()
     assert (again.predict(table) == model.predict(table)).all()
 
 
-def test_hostile_names_are_questions_like_others():
-    model, table = hostile_model()
+def test_it_holds_no_way_to_train_and_refuses_other_tables():
+    model, table = fitted()
     released = model.to_sklearn()
-    assert released.predict(table).tolist() == model.predict(table).tolist()
-    assert [*released.feature_names_in_] == [*HOSTILE]
-    assert isinstance(repr(released), str)
-    totals = summed_values(released, table)
-    np.testing.assert_allclose(totals / totals.sum(axis=1, keepdims=True), model.predict_proba(table), atol=1e-12)
-
-
-def test_a_table_that_does_not_fit_is_refused():
-    model, table = fitted("auto")
+    assert not isinstance(released, DPForestClassifier)
+    assert set(released.get_params()) == {"forest", "schema", "importances"}
     for wrong in (table[["age"]], table[:0]):
         with pytest.raises(TableError):
-            model.to_sklearn().predict(wrong)
-
-
-def test_it_holds_no_way_to_train():
-    assert not isinstance(fitted("auto")[0].to_sklearn(), DPForestClassifier)
-    assert set(fitted("auto")[0].to_sklearn().get_params()) == {"forest", "schema", "importances"}
+            released.predict(wrong)
+    hostile = with_names()[0].to_sklearn()
+    assert [*hostile.feature_names_in_] == [*NAMES]
+    assert isinstance(repr(hostile), str)
 
 
 def shap_trees(released):
     """The trees as the dictionary that SHAP's ``TreeExplainer`` takes, as the guide shows it."""
-    trees = [tree.tree_ for tree in released.estimators_]
+    names = {"children_left": "children_left", "children_right": "children_right", "children_default": "children_left"}
+    names |= {"features": "feature", "thresholds": "threshold"}
     return {
         "trees": [
-            {
-                "children_left": tree.children_left,
-                "children_right": tree.children_right,
-                "children_default": tree.children_left,
-                "features": tree.feature,
-                "thresholds": tree.threshold,
-                "values": tree.value[:, 0],
-                "node_sample_weight": np.ones(tree.node_count),
-            }
-            for tree in trees
+            {theirs: getattr(tree, ours) for theirs, ours in names.items()}
+            | {"values": tree.value[:, 0], "node_sample_weight": np.ones(tree.node_count)}
+            for tree in (each.tree_ for each in released.estimators_)
         ]
     }
 
@@ -204,7 +157,7 @@ def shap_trees(released):
 @pytest.mark.parametrize("recipe", ["auto", "consul-2020"])
 def test_values_of_shap_add_up_to_the_votes(recipe, target):
     shap = pytest.importorskip("shap")
-    model, table = fitted(recipe, target) if target else fitted(recipe)
+    model, table = fitted(recipe, target)
     released = model.to_sklearn()
     answers = released.transform(table).astype(float)
     explainer = shap.TreeExplainer(shap_trees(released), data=answers[:50])

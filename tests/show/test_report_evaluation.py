@@ -1,17 +1,25 @@
-"""An evaluation in the report and on a page of its own: of this model only, the same in both, with any names."""
+"""An evaluation in the report, on a page of its own and in plots: of this model only, the same in all, with any names."""
 
 import copy
 import json
+import math
+import re
+from functools import cache
 
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from report_models import HOSTILE, SCRIPT, hostile_model, mean_model, small_model, table
-from test_report_content import Words
+from tests.show.reading import Words, is_inert, lacks
+from tests.support.fitted import HOSTILE, SCRIPT, hostile_model, mean_model, small_model, table
 
+from dpforest import plots
 from dpforest.errors import OutputError, ParameterError
 from dpforest.evaluation import evaluate_privately, evaluate_public
 from dpforest.show.report import write_evaluation, write_report
 from dpforest.show.report.evaluations import _verdict
+
+mpl.use("Agg")
 
 
 def of_small(epsilon=1.0, **asked):
@@ -22,8 +30,8 @@ def of_small(epsilon=1.0, **asked):
 def report_of(model, evaluation, folder):
     """The words and the twin of a report with an evaluation."""
     write_report(model, folder / "r.html", evaluation=evaluation)
-    text = Words((folder / "r.html").read_text("utf-8")).text
-    return text.split("9. How good the model is")[1].split("10. The forest")[0], json.loads((folder / "r.json").read_text())
+    words = Words((folder / "r.html").read_text("utf-8"))
+    return words.between("9. How good the model is", "10. The forest"), json.loads((folder / "r.json").read_text())
 
 
 def test_the_report_shows_what_was_evaluated_and_its_twin_has_the_same(tmp_path):
@@ -31,17 +39,8 @@ def test_the_report_shows_what_was_evaluated_and_its_twin_has_the_same(tmp_path)
     words, twin = report_of(small_model(), evaluation, tmp_path)
     assert twin["evaluation"] == evaluation.to_dict()
     assert twin["evaluation"]["ledger"]["spent"] == 1
-    for part in (
-        "that are private",
-        "ε = 1",
-        "ROC curve of '1'",
-        "Calibration",
-        "By x0",
-        "under 2",
-        "(missing)",
-        "recall of '1'",
-    ):
-        assert part in words
+    parts = ("that are private", "ε = 1", "ROC curve of '1'", "Calibration", "By x0", "under 2", "(missing)")
+    assert lacks(words, *parts, "recall of '1'") == []
     assert "cannot be told" in words or "is better on such rows" in words
     # The same file can be read back.
     again, _ = report_of(small_model(), json.loads(json.dumps(twin["evaluation"])), tmp_path)
@@ -60,9 +59,7 @@ def test_who_loses_how_much_is_said_on_the_page_in_the_report_and_in_both_files(
         words, twin = report_of(small_model(), evaluation, tmp_path)
         write_evaluation(evaluation, tmp_path / "page.html")
         page = Words((tmp_path / "page.html").read_text("utf-8")).text
-        for text in (words, page):
-            assert said in text
-            assert wider in text
+        assert lacks(words, said, wider) == lacks(page, said, wider) == []
         of_page, utility = json.loads((tmp_path / "page.json").read_text()), twin["deployment"]["evaluation"]["utility"]
         unit = "person" if asked else "record"
         for content in (of_page, twin["evaluation"], utility):
@@ -100,6 +97,8 @@ def test_which_model_is_better_is_said_if_noise_and_luck_allow_it(value, task, s
 
 
 def test_a_report_without_an_evaluation_says_how_to_make_one(tmp_path):
+    with pytest.raises(OutputError):
+        write_evaluation(of_small(), tmp_path / "page.json")
     words, twin = report_of(small_model(), None, tmp_path)
     assert "No evaluation was attached." in words
     assert twin["evaluation"] is None
@@ -110,14 +109,8 @@ def test_a_number_and_public_rows_have_a_section_too(tmp_path):
     X, _ = table(500, seed=6)
     found = evaluate_public(mean_model(), X[:, :2], X[:, 2], by="x1", compare=mean_model("consul-2020"))
     words, _ = report_of(mean_model(), found, tmp_path)
-    for part in (
-        "said to be public",
-        "These figures are exact",
-        "R2",
-        "By x1",
-        "mean absolute error less that of the other",
-    ):
-        assert part in words
+    parts = ("said to be public", "These figures are exact", "R2", "By x1", "mean absolute error less that of the other")
+    assert lacks(words, *parts) == []
     assert "ROC" not in words
 
 
@@ -131,20 +124,17 @@ def test_an_evaluation_of_another_model_is_refused(tmp_path):
     assert not (tmp_path / "r.html").exists()
 
 
-@pytest.mark.parametrize(
-    "spoil", ["format", "scores", "n_rows", "thresholds", "groups", "roc", "calibration", "confusion", "task", "labels"]
-)
-def test_what_is_no_evaluation_is_refused(spoil, tmp_path):
-    content = copy.deepcopy(of_small(by="x0", compare=small_model()).to_dict())
-    content[spoil] = (
-        {"a": 1} if isinstance(content[spoil], list) else None if spoil in ("task", "format") else [{"b": SCRIPT}]
-    )
-    if spoil == "task":
-        del content["task"]
-    huge = of_small().to_dict() | {"n_rows": 10**400}  # which JSON can hold, and no float
-    unnamed = copy.deepcopy(of_small().to_dict())
+SPOILT = ["format", "scores", "n_rows", "thresholds", "groups", "roc", "calibration", "confusion", "task", "labels"]
+
+
+def test_what_is_no_evaluation_is_refused(tmp_path):
+    plain, whole = of_small().to_dict(), of_small(by="x0", compare=small_model()).to_dict()
+    unnamed = copy.deepcopy(plain)
     unnamed["thresholds"][0]["scores"][0]["name"] = "none"
-    for evaluation in (content, huge, unnamed, [], "text", {}):
+    huge = plain | {"n_rows": 10**400}  # which JSON can hold, and no float
+    wrong = [whole | {name: {"a": 1} if isinstance(whole[name], list) else [{"b": SCRIPT}]} for name in SPOILT]
+    wrong.append({name: value for name, value in whole.items() if name != "task"})
+    for evaluation in (*wrong, huge, unnamed, [], "text", {}):
         with pytest.raises(ParameterError, match="evaluation must be the JSON file"):
             write_evaluation(evaluation, tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
@@ -159,15 +149,56 @@ def test_a_page_has_any_names_and_nothing_active(tmp_path):
     write_evaluation(evaluate_privately(model, X, y, 5.0, by=HOSTILE[0], compare=model), tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text("utf-8")
     words = Words(page)
-    assert words.elements.count("script") == 1
-    assert "img" not in words.elements
-    assert not [name for name, _ in words.attributes if name.startswith("on")]
-    assert SCRIPT in words.text
-    for mark in ("\u202e", "\u2028", "\0"):
-        assert mark not in page
+    assert is_inert(words, page.encode(), n_scripts=1)
+    assert SCRIPT in words
     assert len(page) < 300_000
 
 
-def test_the_twin_does_not_take_the_place_of_the_page(tmp_path):
-    with pytest.raises(OutputError):
-        write_evaluation(of_small(), tmp_path / "page.json")
+# Plots
+
+
+@pytest.fixture
+def _closed():
+    """Figures do not outlive a test."""
+    yield
+    plt.close("all")
+
+
+@cache
+def scored(epsilon):
+    X, y = table(1500, seed=4)
+    return evaluate_privately(small_model(), X, y, epsilon)
+
+
+@pytest.mark.usefixtures("_closed")
+def test_a_curve_is_drawn_with_its_area_and_band():
+    evaluation = scored(1.0)
+    ax = plots.roc(evaluation)
+    assert re.search(r"area under the curve: [01]\.\d+ ± 0\.0\d+", ax.get_title(loc="left"))
+    drawn = ax.lines[1].get_ydata()
+    assert drawn[0] == 0
+    assert drawn[-1] == 1
+    assert list(drawn[1:-1]) == [point["true_positives"] for point in evaluation.details["roc"]]
+    assert ax.collections  # the bars of noise
+    assert not plots.roc(scored(math.inf).to_dict()).collections
+    _, given = plt.subplots()
+    assert plots.roc(evaluation, ax=given) is given
+
+
+@pytest.mark.usefixtures("_closed")
+def test_calibration_leaves_out_bins_with_too_few_records():
+    content = scored(math.inf).to_dict()
+    content["calibration"][3] |= {"share": None, "margin": None, "sampling": None}
+    known = [point for point in content["calibration"] if point["share"] is not None]
+    ax = plots.calibration(content)
+    (marks,) = (line for line in ax.lines if line.get_marker() == "o")
+    assert list(marks.get_ydata()) == pytest.approx([point["share"] for point in known])
+    assert "share of 1" in ax.get_ylabel()
+
+
+@pytest.mark.parametrize("draw", [plots.roc, plots.calibration])
+def test_an_evaluation_without_curves_is_refused(draw):
+    X, _ = table(200, seed=4)
+    for wrong in (evaluate_privately(mean_model(), X[:, :2], X[:, 2], 1.0), small_model(), {}, None):
+        with pytest.raises(ParameterError, match="There is no such curve"):
+            draw(wrong)

@@ -8,108 +8,52 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from tests.conformance.postgres_server import as_root, write_table
-from tests.show.export_cases import HOSTILE, RECIPES, chain_forest, fitted, hostile_model, mixed_table
+from tests.show.exporting import agree, chain_forest, checked, scored
+from tests.support.fitted import NAMES, fitted, with_names
 
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema
+from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.errors import ParameterError
 from dpforest.records.columns import read_columns
 from dpforest.records.memory.vault import encode
-from dpforest.show.export.listed import texts_of
 from dpforest.show.export.sql import added_names, column_names, sql_query
 
 
-def scored(query, table, name='"people"'):
-    """The rows that the query gives, in the order of the table."""
-    with duckdb.connect() as connection:
-        connection.register("rows_to_copy", table.assign(place=range(len(table))))
-        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM rows_to_copy")
-        return connection.execute(query).df().sort_values("place").reset_index(drop=True)
-
-
-def check_classes(model, table, found):
-    expected = model.predict_proba(table)
-    np.testing.assert_allclose(found[added_names(model.forest_)[1:]].to_numpy(float), expected, rtol=0, atol=1e-12)
-    clear = np.ptp(np.sort(expected, axis=1)[:, -2:], axis=1) > 1e-9
-    labels = found[added_names(model.forest_)[0]].to_numpy()[clear]
-    texts = np.array(texts_of(model.schema_.target.labels), dtype=object)
-    assert [str(label) for label in labels] == [*texts[expected.argmax(axis=1)][clear]]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_probabilities_of_every_recipe_are_equal_in_a_database(recipe):
-    model, table = fitted(recipe)
-    check_classes(model, table, scored(model.to_sql("people"), table))
-
-
-@pytest.mark.parametrize("recipe", ["auto", "consul-2020"])
-def test_predictions_of_regression_are_equal(recipe):
-    model, table = fitted(recipe, Bounded(-3, 12.5))
-    found = scored(model.to_sql("people"), table)
-    assert [*found.columns] == [*table.columns, "place", "prediction"]
-    np.testing.assert_allclose(found["prediction"], model.predict(table), rtol=0, atol=1e-12)
-
-
-def test_all_columns_of_the_table_stay():
-    model, table = fitted("auto")
-    found = scored(model.to_sql("people"), table.assign(note="kept"))
+def test_all_columns_and_rows_of_the_table_stay_also_those_that_are_alike():
+    model, table = fitted()
+    twice = pd.concat([table[:5], table[:5]], ignore_index=True).assign(note="kept")
+    found = scored(model.to_sql("people"), twice)
     assert [*found.columns] == [*table.columns, "note", "place", "prediction", "probability_no", "probability_yes"]
     assert (found["note"] == "kept").all()
-    assert len(found) == len(table)
-
-
-def test_rows_that_are_alike_all_stay():
-    model, table = fitted("auto")
-    twice = pd.concat([table[:5], table[:5]], ignore_index=True)
-    check_classes(model, twice, scored(model.to_sql("people"), twice))
+    agree(checked(model, found), model.predict_proba(twice[[*table.columns]]))
 
 
 def test_numbers_at_cuts_beyond_bounds_and_missing_are_scored_alike():
     schema = Schema({"x": Numeric(0.1, 7.3)}, Classes([True, False]))
-    model = DPForestClassifier(schema, recipe="jagannathan-2009", epsilon=9).fit(
-        pd.DataFrame({"x": np.ones(6)}), [True, False] * 3
-    )
+    model = DPForestClassifier(schema, recipe="jagannathan-2009", epsilon=9)
+    model.fit(pd.DataFrame({"x": np.ones(6)}), [True, False] * 3)
     cuts = model.forest_.domain.cuts[0]
     values = [*cuts, *np.nextafter(cuts, -9), *np.nextafter(cuts, 9), np.inf, -np.inf, np.nan, 1e308, -1e308]
     table = pd.DataFrame({"x": values})
     found = scored(model.to_sql("people"), table)
     assert found["prediction"].dtype == bool
-    np.testing.assert_allclose(found["probability_true"], model.predict_proba(table)[:, 0], rtol=0, atol=1e-12)
+    agree(found["probability_true"], model.predict_proba(table)[:, 0])
 
 
-def test_deep_trees_are_parsed():
+def test_deep_and_many_trees_are_parsed():
     forest, values = chain_forest(depth=14)
     expected = forest.predict(np.searchsorted(forest.domain.cuts[0], values, side="right")[None].astype(np.uint8))
     found = scored(sql_query(forest, "people"), pd.DataFrame({"x": values}))
-    np.testing.assert_allclose(found[["probability_no", "probability_yes"]], expected, rtol=0, atol=1e-12)
-
-
-def test_many_trees_are_parsed():
+    agree(found[["probability_no", "probability_yes"]], expected)
     model, table = fitted("fletcher-islam-2017", n_trees=300)
     small = model.forest_.without_children(np.flatnonzero(model.forest_.levels == 1))
-    found = scored(sql_query(small, "people"), table[:20])[["probability_no", "probability_yes"]]
-    expected = small.predict(encode(read_columns(table[:20], model.schema_), small.domain))
     assert small.n_trees == 300
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    found = scored(sql_query(small, "people"), table[:20])[["probability_no", "probability_yes"]]
+    agree(found, small.predict(encode(read_columns(table[:20], model.schema_), small.domain)))
 
 
-def test_categories_of_every_kind_find_their_code():
-    table, schema = mixed_table()
-    model = DPForestClassifier(schema, epsilon=50, recipe="jagannathan-2009").fit(table, [0, 1] * (len(table) // 2))
-    listed = schema.features["mixed"].categories
-    texts = dict(zip(listed, texts_of(listed), strict=True))
-    stored = table.assign(mixed=[None if value is None else texts.get(value, "never listed") for value in table["mixed"]])
-    check_classes(model, table, scored(model.to_sql("people"), stored))
-
-
-@pytest.mark.slow
-def test_hostile_names_are_quoted():
-    model, table = hostile_model()
-    names = dict(zip(HOSTILE, column_names(tuple(HOSTILE)), strict=True))
-    query = model.to_sql("people")
-    check_classes(model, table, scored(query, table.rename(columns=names)))
-    added = added_names(model.forest_)
-    lowered = [name.lower() for name in [*names.values(), *added]]
+def test_names_of_columns_differ_whatever_their_case_and_fit():
+    added = added_names(with_names()[0].forest_)
+    lowered = [name.lower() for name in [*column_names(tuple(NAMES)), *added]]
     assert len(set(lowered)) == len(lowered)
     assert all(len(name.encode()) <= 63 for name in added)
 
@@ -129,7 +73,7 @@ def model_of_hooks():
 
 def test_a_backslash_in_a_category_label_or_name_is_one_in_duckdb():
     model, table = model_of_hooks()
-    check_classes(model, table, scored(model.to_sql("people"), table))
+    agree(checked(model, scored(model.to_sql("people"), table)), model.predict_proba(table))
     assert "\\" not in re.sub('"(?:[^"]|"")*"', "", model.to_sql("people"))  # outside of the names of columns
 
 
@@ -144,11 +88,11 @@ def test_a_backslash_is_one_in_postgresql_whatever_its_setting_takes_it_for(serv
         rows = root.execute(model.to_sql("people") + " ORDER BY place")
         found = pd.DataFrame(rows.fetchall(), columns=[column.name for column in rows.description])
         root.execute("TABLE victim")
-    check_classes(model, table, found)
+    agree(checked(model, found), model.predict_proba(table))
 
 
 def test_a_query_with_ids_gives_these_columns_and_orders_by_them():
-    model, rows = fitted("auto")
+    model, rows = fitted()
     rng = np.random.default_rng(1)
     with_ids = rows.assign(**{"Prediction": rng.permutation(len(rows)), 'no\'te "x"': "same"})
     with duckdb.connect() as connection:
@@ -158,31 +102,23 @@ def test_a_query_with_ids_gives_these_columns_and_orders_by_them():
     assert found["Prediction"].tolist() == list(range(len(rows)))
     assert found.columns[2] == "prediction_2"  # databases ignore case
     in_order = rows.iloc[np.argsort(with_ids["Prediction"].to_numpy())]
-    np.testing.assert_allclose(found.iloc[:, 3:].to_numpy(float), model.predict_proba(in_order), rtol=0, atol=1e-12)
+    agree(found.iloc[:, 3:].to_numpy(float), model.predict_proba(in_order))
 
 
-@pytest.mark.parametrize("ids", ["id", ["id", "id"], [""], [3]])
-def test_what_is_no_list_of_ids_is_refused(ids):
-    model, _ = fitted("auto")
-    with pytest.raises(ParameterError, match="each once"):
-        model.to_sql("people", ids=ids)
-
-
-@pytest.mark.parametrize("table", ["main.people", "people", '"people"', 'main."people"'])
-def test_a_table_may_be_named_with_its_schema(table):
-    model, rows = fitted("auto")
-    assert len(scored(model.to_sql(table), rows)) == len(rows)
-
-
-def test_a_quoted_table_name_may_hold_anything():
-    model, rows = fitted("auto")
+def test_a_table_may_be_named_with_its_schema_and_in_quotes_hold_anything():
+    model, rows = fitted()
+    for name in ("main.people", "people", '"people"', 'main."people"'):
+        assert len(scored(model.to_sql(name), rows)) == len(rows)
     name = '"my.table; DROP TABLE ""x"" --"'
     assert len(scored(model.to_sql(name), rows, name)) == len(rows)
     assert 'FROM "people; DROP TABLE x --" AS' in model.to_sql("people; DROP TABLE x --")
 
 
-@pytest.mark.parametrize("table", ["", "a..b", 'peo"ple', '"people', '"a"b', ".", None, 3, "a\0b"])
-def test_what_is_no_table_name_is_refused(table):
-    model, _ = fitted("auto")
-    with pytest.raises(ParameterError, match=r"main\.people"):
-        model.to_sql(table)
+def test_what_is_no_table_name_or_list_of_ids_is_refused():
+    model, _ = fitted()
+    for table in ("", "a..b", 'peo"ple', '"people', '"a"b', ".", None, 3, "a\0b"):
+        with pytest.raises(ParameterError, match=r"main\.people"):
+            model.to_sql(table)
+    for ids in ("id", ["id", "id"], [""], [3]):
+        with pytest.raises(ParameterError, match="each once"):
+            model.to_sql("people", ids=ids)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from unittest import mock
 
-from report_models import SCRIPT
+from tests.support.fitted import SCRIPT
 
 from dpforest import Budget
 from dpforest.budget import Loss, chain, handle
