@@ -36,14 +36,14 @@ def sure(monkeypatch):
 
 
 def test_nothing_found_is_exit_code_0_and_a_table(sure):
-    result = run("--recipe", "jagannathan-2009", "--pairs", "20", "--trials", "400")
+    result = run("--recipe", "jagannathan-2009", "--pairs", "5", "--trials", "200")
     assert result.exit_code == 0, result.output
     assert "jagannathan-2009" in result.output
     assert "nothing found" in result.output
 
 
 def test_a_printed_algorithm_is_exit_code_1_and_its_pair_of_tables_is_named():
-    result = run("--recipe", "dong-2022", "--variant", "published", "--pairs", "5", "--trials", "800", "--json")
+    result = run("--recipe", "dong-2022", "--variant", "published", "--pairs", "3", "--trials", "800", "--json")
     assert result.exit_code == 1
     (found,) = json.loads(result.stdout)["audits"]
     assert found["verdict"] == "claim broken"
@@ -78,17 +78,12 @@ def test_parts_can_be_left_out():
 def test_a_broken_recipe_raises_with_the_place_and_the_pair(twin):
     subject = TWINS[twin]
     with pytest.raises(AssertionError, match=r"(?s)claim of .* is broken.*\.py:\d+ in .*and the same with"):
-        audit_recipe(subject.recipe, n_pairs=40, classifier=subject.classifier)
+        audit_recipe(subject.recipe, n_pairs=10, classifier=subject.classifier)
 
 
 def test_the_page_stands_alone_and_names_are_escaped(tmp_path):
-    recipe = replace(get_recipe("jagannathan-2009"), name="<script>alert(1)</script>")
-    found = audit_recipe(recipe, n_pairs=3)
-    broken = TWINS["bound halved"]
-    with pytest.raises(AssertionError):
-        audit_recipe(broken.recipe, n_pairs=40, classifier=broken.classifier)
-    path = tmp_path / "audit.html"
-    write_html(path, [found.to_dict()], [])
+    recipe, path = replace(get_recipe("jagannathan-2009"), name="<script>alert(1)</script>"), tmp_path / "audit.html"
+    write_html(path, [audit_recipe(recipe, n_pairs=3).to_dict()], [])
     text = path.read_text("utf-8")
     assert "<script" not in text
     assert "&lt;script&gt;" in text
@@ -98,7 +93,7 @@ def test_the_page_stands_alone_and_names_are_escaped(tmp_path):
 
 def test_the_command_writes_the_page(tmp_path, sure):
     path = tmp_path / "audit.html"
-    result = run("--recipe", "consul-2020-ert", "--pairs", "4", "--trials", "400", "--html", str(path))
+    result = run("--recipe", "consul-2020-ert", "--pairs", "2", "--trials", "200", "--html", str(path))
     assert result.exit_code == 0, result.output
     text = path.read_text("utf-8")
     assert "consul-2020-ert" in text
@@ -115,37 +110,39 @@ def session(folder, test, *words):
     return result.stdout + result.stderr
 
 
-def test_the_fixture_comes_with_the_plugin(tmp_path):
-    test = (
-        "from dpforest import get_recipe\n"
-        "from tests.audit.broken import TWINS\n"
-        "def test_sound(audit_recipe):\n"
-        "    assert audit_recipe(get_recipe('jagannathan-2009'), n_pairs=3).verdict == 'nothing found'\n"
-        "def test_broken(audit_recipe):\n"
-        "    audit_recipe(TWINS['bound halved'].recipe, n_pairs=40)\n"
-    )
-    said = session(tmp_path, test, "-p", "dpforest.audit")
-    assert "1 failed, 1 passed" in said, said
-    assert "The claim of" in said
+FIXTURE = """
+import sys
+
+def test_other_tests_pay_nothing(pytestconfig):
+    assert pytestconfig.pluginmanager.has_plugin('dpforest.audit.plugin')
+    assert not {'numpy', 'dpforest.audit.runner'} & set(sys.modules)
+
+def test_sound(audit_recipe):
+    from dpforest import get_recipe
+    assert audit_recipe(get_recipe('jagannathan-2009'), n_pairs=3).verdict == 'nothing found'
+
+def test_broken(audit_recipe):
+    from tests.audit.broken import TWINS
+    audit_recipe(TWINS['bound halved'].recipe, n_pairs=10)
+"""
+BARE = """
+import sys
+
+def test_nothing_is_loaded():
+    assert not [name for name in sys.modules if 'dpforest' in name]
+"""
 
 
-def test_the_plugin_is_loaded_where_it_is_asked_for_and_imports_nothing_yet(tmp_path):
-    test = (
-        "import sys\n"
-        "def test_other_tests_pay_nothing(pytestconfig):\n"
-        "    assert pytestconfig.pluginmanager.has_plugin('dpforest.audit.plugin')\n"
-        "    assert not {'numpy', 'dpforest.audit.runner'} & set(sys.modules)\n"
-        "def test_the_fixture_is_there(audit_recipe):\n"
-        "    assert audit_recipe.__module__ == 'dpforest.audit.runner'\n"
-    )
-    assert "2 passed" in session(tmp_path, test, "-p", "dpforest.audit")
-    (tmp_path / "conftest.py").write_text("pytest_plugins = ['dpforest.audit']\n")
-    assert "2 passed" in session(tmp_path, test)
-
-
-def test_a_session_that_does_not_ask_for_the_plugin_does_not_load_it(tmp_path):
-    test = "import sys\ndef test_nothing_is_loaded():\n    assert not [name for name in sys.modules if 'dpforest' in name]\n"
-    assert "1 passed" in session(tmp_path, test)
+@pytest.mark.parametrize("way", ["option", "conftest"])
+def test_the_plugin_is_loaded_where_it_is_asked_for_and_imports_nothing_before_its_fixture(tmp_path, way):
+    if way == "conftest":
+        (tmp_path / "conftest.py").write_text("pytest_plugins = ['dpforest.audit']\n")
+        assert "1 passed" in session(tmp_path, FIXTURE, "-k", "pay_nothing")
+    else:
+        said = session(tmp_path, FIXTURE, "-p", "dpforest.audit")
+        assert "1 failed, 2 passed" in said, said
+        assert "The claim of" in said
+        assert "1 passed" in session(tmp_path, BARE)  # which does not ask
 
 
 def test_a_recipe_whose_every_fit_is_refused_does_not_pass():

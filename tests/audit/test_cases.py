@@ -125,7 +125,7 @@ def test_fits_on_generated_cases_have_empty_nodes_and_ties_between_candidates():
 
 def test_generated_cases_make_the_planner_show_its_plans():
     asked = Counter()
-    for case in cases("classification", "regression")[:80]:
+    for case in cases("classification", "regression")[:50]:
         tape = Tape(case.seed, case.extra_first)
         run_fit(Subject("auto"), case, *case.tables()[0], tape)
         asked.update(

@@ -95,11 +95,7 @@ BROKEN_GATES = {
 }
 
 
-@pytest.mark.parametrize(
-    "gate",
-    list(BROKEN_GATES),
-    ids=lambda gate: gate.__name__,
-)
+@pytest.mark.parametrize("gate", BROKEN_GATES, ids=lambda gate: gate.__name__)
 def test_a_gate_that_takes_more_than_it_pays_for_is_caught(gate):
     recipe, kinds = BROKEN_GATES[gate]
     findings = first_findings(Subject(recipe, classifier=with_gate(gate)))
