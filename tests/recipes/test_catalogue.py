@@ -51,8 +51,12 @@ def model_of(name, task, schema, **settings):
     return make(Schema(schema.features, schema.target, n_rows=400), recipe=name, **{"epsilon": 2.0, **settings})
 
 
-def test_the_catalogue_is_complete():
+def test_the_catalogue_is_complete_and_lists_what_a_reader_needs():
     assert set(NAMES) == SYSTEMS
+    for recipe in list_recipes():
+        assert {"name", "title", "paper", "tasks", "published", "claim"} <= set(recipe)
+        assert get_recipe(recipe["name"]).name == recipe["name"]
+        json.dumps(recipe, allow_nan=False)
     assert {name for name, task in SUBJECTS if task == "regression"} == BOTH_TASKS
 
 
