@@ -36,7 +36,7 @@ LEARN = Categorical(learn=True)
 SCHEMA = Schema({"town": LEARN, "size": LEARN, "x": Numeric(0, 1)}, Classes(["no", "yes"], name="says"))
 
 
-def people(n_rows=4000, seed=0):
+def people(n_rows=3000, seed=0):
     """Four large towns, and as many small ones as rows allow; sizes are numbers. In Oslo and Rome people say yes."""
     rng = np.random.default_rng(seed)
     town = rng.choice(["Oslo", "Rome", "Bonn", "it's"], n_rows).astype(object)
@@ -154,40 +154,37 @@ def test_regression_learns_lists_too():
     assert model.score(table.drop(columns="says"), y) > 0.3
 
 
-def test_a_saved_model_keeps_its_lists(model, tmp_path):
-    model.save(tmp_path / "model.dpf")
-    table = people(300, seed=5).drop(columns="says")
-    again = load_model(tmp_path / "model.dpf")
+def test_a_saved_model_keeps_its_lists_and_one_without_has_none_in_its_file(model, tmp_path):
+    path, table = tmp_path / "model.dpf", people(300, seed=5)
+    model.save(path)
+    again = load_model(path)
     assert again.forest_.domain.lists == model.forest_.domain.lists
     assert again.ledger_ == model.ledger_
-    np.testing.assert_array_equal(again.predict_proba(table), model.predict_proba(table))
-
-
-@pytest.mark.parametrize(
-    "lists",
-    [
-        {}, {"town": ["a"]}, {"town": ["a"], "size": [], "x": []}, {"town": "abcd", "size": []}, {"town": [1], "size": []},
-        {"town": ["a", "a"], "size": []}, {"town": ["x" * 201], "size": []}, {"town": ["\\0"], "size": []}, [],
-        {"town": [str(index) for index in range(MOST_LISTED + 1)], "size": []},
-    ],
-)  # fmt: skip
-def test_a_file_with_lists_that_no_fit_would_have_made_is_refused(model, tmp_path, lists):
-    header, blobs = file._content(model)
-    header.pop("digest")
-    header["lists"] = json.loads(json.dumps(lists).replace("\\\\\\\\0", "\\\\u0000"))
-    header["digest"] = file._digest(header, blobs)
-    path = tmp_path / "model.dpf"
-    path.write_bytes(b"".join(packed({file.HEADER: file._header_text(header), **blobs})))
-    with pytest.raises(ModelFileError):
-        load_model(path)
-
-
-def test_a_model_without_learnt_lists_has_none_in_its_file(tmp_path):
-    table = people(200)
+    rows = table.drop(columns="says")
+    np.testing.assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
     schema = Schema({"x": Numeric(0, 1)}, SCHEMA.target)
-    DPForestClassifier(schema, epsilon=1.0).fit(table[["x"]], table["says"]).save(tmp_path / "model.dpf")
-    entries = unpacked((tmp_path / "model.dpf").read_bytes(), {file.HEADER, *(f"{name}.npy" for name in file.ARRAYS)})
+    DPForestClassifier(schema, epsilon=1.0).fit(table[["x"]], table["says"]).save(path)
+    entries = unpacked(path.read_bytes(), {file.HEADER, *(f"{name}.npy" for name in file.ARRAYS)})
     assert "lists" not in json.loads(bytes(entries[file.HEADER]))
+
+
+BAD_LISTS = [
+    {}, {"town": ["a"]}, {"town": ["a"], "size": [], "x": []}, {"town": "abcd", "size": []}, {"town": [1], "size": []},
+    {"town": ["a", "a"], "size": []}, {"town": ["x" * 201], "size": []}, {"town": ["\\0"], "size": []}, [],
+    {"town": [str(index) for index in range(MOST_LISTED + 1)], "size": []},
+]  # fmt: skip
+
+
+def test_a_file_with_lists_that_no_fit_would_have_made_is_refused(model, tmp_path):
+    path = tmp_path / "model.dpf"
+    for lists in BAD_LISTS:
+        header, blobs = file._content(model)
+        header.pop("digest")
+        header["lists"] = json.loads(json.dumps(lists).replace("\\\\\\\\0", "\\\\u0000"))
+        header["digest"] = file._digest(header, blobs)
+        path.write_bytes(b"".join(packed({file.HEADER: file._header_text(header), **blobs})))
+        with pytest.raises(ModelFileError):
+            load_model(path)
 
 
 # --- what is refused, before a charge -------------------------------------------------------------------------------
@@ -267,14 +264,14 @@ def test_texts_are_counted_by_their_rule_without_rows_that_are_left_out():
 
 
 @pytest.mark.slow
-def test_a_million_different_values_are_counted_and_named():
+def test_many_different_values_are_counted_and_named():
     rng = np.random.default_rng(1)
-    values = np.concatenate([np.arange(1_000_000), np.repeat([5, 6, 7], 4000)])
+    values = np.concatenate([np.arange(200_000), np.repeat([5, 6, 7], 4000)])
     table = pd.DataFrame({"town": rng.permutation(values)})
     schema = Schema({"town": LEARN}, Classes([0, 1]), n_rows=len(values))
     vault = Vault.seal(table, values % 2, schema)
     counts = vault.count_texts("town")._value
-    assert len(counts) == 1_000_000
+    assert len(counts) == 200_000
     assert [counts[text] for text in "4567"] == [1, 4001, 4001, 4001]
     model = DPForestClassifier(schema, epsilon=1.0, delta=1e-8, n_trees=2, max_depth=2).fit(
         table, rng.integers(0, 2, len(values))

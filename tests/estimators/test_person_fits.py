@@ -224,6 +224,7 @@ ADDRESSES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ADDRESSES)
 def test_the_command_protects_persons_and_charges_a_budget_of_persons(tmp_path, place):
     table, address, path = visits(600), ADDRESSES[place].format(tmp_path), tmp_path / "budget.db"
