@@ -11,18 +11,7 @@ import pytest
 from tests.support.columns import objects
 from typer.testing import CliRunner
 
-from dpforest import (
-    Bounded,
-    Budget,
-    Categorical,
-    Classes,
-    DPForestClassifier,
-    DPForestRegressor,
-    DPSearchCV,
-    Numeric,
-    Schema,
-    load_model,
-)
+from dpforest import Budget, DPForestClassifier, DPForestRegressor, DPSearchCV, load_model
 from dpforest.cli.main import commands
 from dpforest.common.archive import packed, unpacked
 from dpforest.errors import ModelFileError, ParameterError, SchemaError
@@ -30,6 +19,7 @@ from dpforest.model import file
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.memory.vault import Vault
+from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.schema.domain import MOST_LISTED
 
 LEARN = Categorical(learn=True)

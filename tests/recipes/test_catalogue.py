@@ -13,20 +13,10 @@ import pytest
 from tests.recipes.tables import KINDS, make_table
 from tests.support.crosses import pairwise
 
-from dpforest import (
-    Bounded,
-    Categorical,
-    Classes,
-    DPForestClassifier,
-    DPForestRegressor,
-    Numeric,
-    Schema,
-    get_recipe,
-    list_recipes,
-    load_model,
-)
+from dpforest import DPForestClassifier, DPForestRegressor, get_recipe, list_recipes, load_model
 from dpforest.errors import AccountingError, ParameterError, SchemaError
 from dpforest.parts.sampling import PoissonBootstrap
+from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 
 LEDGERS = Path(__file__).parent / "ledgers"
 # The twenty-one systems of the catalogue and the library's own.

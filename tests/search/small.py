@@ -5,17 +5,8 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from dpforest import (
-    Bounded,
-    Budget,
-    Categorical,
-    Classes,
-    DPForestClassifier,
-    DPForestRegressor,
-    DPSearchCV,
-    Numeric,
-    Schema,
-)
+from dpforest import Budget, DPForestClassifier, DPForestRegressor, DPSearchCV
+from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 
 FEATURES = {"x": Numeric(0, 1), "z": Categorical(["u", "v"])}
 CLASSES = Schema(FEATURES, Classes(["a", "b"], name="y"), one_row_per_person=True)

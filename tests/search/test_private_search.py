@@ -15,24 +15,13 @@ from tests.search.small import FEATURES, budget_in
 from tests.support.chances import at_least, at_most, seed_coins
 
 import dpforest.search.estimator as search_module
-from dpforest import (
-    Bounded,
-    Categorical,
-    Classes,
-    DPForestClassifier,
-    DPForestRegressor,
-    DPSearchCV,
-    Numeric,
-    Schema,
-    get_recipe,
-    load_model,
-)
+from dpforest import DPForestClassifier, DPForestRegressor, DPSearchCV, get_recipe, load_model
 from dpforest.errors import BudgetError, ParameterError, SchemaError, TableError
 from dpforest.mechanisms import Entropy, Logarithmic
 from dpforest.parts.leaves import NoisyCounts
 from dpforest.records.memory.vault import Vault
 from dpforest.records.scoring import hits_and_misses
-from dpforest.schema import FINE_STEPS, TARGET_STEPS
+from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.search.candidates import Space
 
 SPACE = {"recipe": ["auto", "jagannathan-2009"], "max_depth": [2, 3]}

@@ -10,17 +10,7 @@ from tests.search.small import CLASSES as SCHEMA
 from tests.search.small import FEATURES, budget_in
 from tests.support.crosses import pairwise
 
-from dpforest import (
-    Bounded,
-    Classes,
-    DPForestClassifier,
-    DPForestRegressor,
-    DPSearchCV,
-    Schema,
-    get_recipe,
-    list_recipes,
-    load_model,
-)
+from dpforest import DPForestClassifier, DPForestRegressor, DPSearchCV, get_recipe, list_recipes, load_model
 from dpforest.budget import Loss
 from dpforest.budget.fits import loss_of_search
 from dpforest.budget.totals import Cap
@@ -29,6 +19,7 @@ from dpforest.mechanisms import Logarithmic
 from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.privacy.accountants import zcdp_epsilon, zcdp_rho
 from dpforest.privacy.best_of_runs import epsilon_of_one_run
+from dpforest.schema import Bounded, Classes, Schema
 from dpforest.search import estimator as search_module
 
 DELTA = 1e-6

@@ -10,18 +10,10 @@ from tests.recipes.published.opened import fit, nodes_of, rows_of, train
 from tests.recipes.tables import KINDS, LETTERS, make_table
 from tests.support.crosses import pairwise
 
-from dpforest import (
-    Bounded,
-    Categorical,
-    DPForestClassifier,
-    DPForestRegressor,
-    Schema,
-    get_recipe,
-    list_recipes,
-    load_model,
-)
+from dpforest import DPForestClassifier, DPForestRegressor, get_recipe, list_recipes, load_model
 from dpforest.errors import LeakWarning, ParameterError, SchemaError
 from dpforest.recipes.published.registry import get_published
+from dpforest.schema import Bounded, Categorical, Schema
 
 # Where docs/review.md says why what is printed is not private.
 SECTIONS = {
