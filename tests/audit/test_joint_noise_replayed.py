@@ -46,18 +46,12 @@ def kinds(findings):
     return {finding.kind for finding in findings}
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("move", MOVES, ids=str)
-def test_moves_within_their_blocks_are_paid_for_whatever_all_of_them_sum_up_to(move, delta):
-    fits = pair(move, delta=delta)
-    assert differences(*fits) == []
-    assert unpaid_moves(*fits) == []
-    assert fits[0].public == fits[1].public
-
-
-@pytest.mark.parametrize("move", MOVES, ids=str)
-def test_joint_noise_costs_its_rate_times_the_largest_block(move):
-    first, second = pair(move)
+def test_moves_within_their_blocks_are_paid_for_by_the_largest_whatever_all_of_them_sum_up_to(move):
+    for delta in (1e-6, 0.0):
+        first, second = pair(move, delta=delta)
+        assert differences(first, second) == unpaid_moves(first, second) == []
+        assert first.public == second.public
     (one,), (two,) = first.tape.queries, second.tape.queries
     (run,) = one.runs
     assert (run.mechanism, run.sizes, one.stated) == ("k-norm", SIZES, Blocks(SIZES, L1))

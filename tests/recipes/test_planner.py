@@ -319,16 +319,18 @@ def test_an_order_is_for_few_rows_of_more_than_two_classes_of_which_nothing_is_a
         assert (recipe.stages, recipe.n_trees) == (None, 1)
 
 
+THIRDS = {3: 2, 12: 5, 100: 34}  # of so many features
+
+
 @pytest.mark.parametrize("n_classes", [3, 10])
-@pytest.mark.parametrize("n_features", [3, 12, 100])
+@pytest.mark.parametrize("n_features", THIRDS)
 def test_with_delta_more_than_two_classes_are_split_by_residuals_on_all_features_from_some_signal_on(n_features, n_classes):
     # The signal is 2 rows epsilon / classes.
-    a_third = {3: 2, 12: 5, 100: 34}[n_features]
-    for signal, n_seen in [(1_500, a_third), (2_998, a_third), (3_000, None), (10**6, None)]:
+    for signal in (1_500, 2_998, 3_000, 10**6):
         recipe = plan_forest(facts_of(signal * n_classes / 2, 1.0, DELTA, n_features, n_classes))
         assert not recipe.without_delta
         assert recipe.criterion == ResidualGain()
-        assert recipe.propose.n_features == n_seen
+        assert recipe.propose.n_features == (THIRDS[n_features] if signal < 3_000 else None)
 
 
 @pytest.mark.parametrize("delta", [0.0, DELTA])
@@ -336,9 +338,10 @@ def test_two_classes_are_split_by_the_max_operator_and_with_delta_on_a_third_of_
     for n_rows in (5_000, 20_000, 99_999):
         recipe = plan_forest(facts_of(n_rows, 1.0, delta, 12, 2))
         assert recipe.criterion == MaxOperator()
-        assert recipe.propose.n_features == (5 if delta else None)
-    assert plan_forest(facts_of(100_000, 1.0, DELTA, 12, 2)).propose.n_features is None
-    assert plan_forest(facts_of(100_000, 1.0, DELTA, 12, 2)).criterion != MaxOperator()
+        assert recipe.propose.n_features == (THIRDS[12] if delta else None)
+    above = plan_forest(facts_of(100_000, 1.0, DELTA, 12, 2))
+    assert above.propose.n_features is None
+    assert above.criterion != MaxOperator()
 
 
 # --- means without noise --------------------------------------------------------------------------------------------
