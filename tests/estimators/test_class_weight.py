@@ -57,21 +57,15 @@ def test_shares_of_every_recipe_are_multiplied_by_their_weights(recipe):
     assert (model.predict_proba(table) == before).all()
 
 
-def test_several_classes_are_weighed_and_those_without_a_weight_count_once():
-    model = DPForestClassifier(SCHEMA, epsilon=5).fit(X, Y)
-    before = model.predict_proba(X)
-    after = model.set_params(class_weight=WEIGHTS).predict_proba(X)
-    np.testing.assert_allclose(after, reweighted(before, [1, 5, 0.5]), atol=1e-12)
-    assert (model.predict(X) == model.classes_[after.argmax(axis=1)]).all()
-    assert np.allclose(model.predict_log_proba(X), np.log(after))
-
-
-def test_without_noise_balanced_weights_are_those_of_scikit_learn():
+def test_several_classes_are_weighed_and_those_without_a_weight_count_once_and_balance_is_that_of_scikit_learn():
     model = DPForestClassifier(SCHEMA, epsilon=INF, recipe="consul-2020", random_state=0).fit(X, Y)
     before = model.predict_proba(X)
-    expected = compute_class_weight("balanced", classes=model.classes_, y=Y)
-    after = model.set_params(class_weight="balanced").predict_proba(X)
-    np.testing.assert_allclose(after, reweighted(before, expected), atol=1e-9)
+    balanced = compute_class_weight("balanced", classes=model.classes_, y=Y)
+    for given, weights in ((WEIGHTS, [1, 5, 0.5]), ("balanced", balanced)):
+        after = model.set_params(class_weight=given).predict_proba(X)
+        np.testing.assert_allclose(after, reweighted(before, weights), atol=1e-9)
+        assert (model.predict(X) == model.classes_[after.argmax(axis=1)]).all()
+        np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), after)
 
 
 def ratio_of_weights(model, table):

@@ -180,26 +180,23 @@ def test_a_file_with_lists_that_no_fit_would_have_made_is_refused(model, tmp_pat
 # --- what is refused, before a charge -------------------------------------------------------------------------------
 
 
-def test_delta_of_0_is_refused_in_words_before_anything_is_read_or_charged(monkeypatch):
+def test_what_cannot_learn_lists_refuses_them_in_words_before_anything_is_read_or_charged(tmp_path, monkeypatch):
     monkeypatch.setattr(Vault, "seal", lambda *_, **__: pytest.fail("read"))
-    for settings in ({"delta": 0.0}, {"delta": 1e-250}):
-        model = DPForestClassifier(SCHEMA, epsilon=1.0, **settings)
-        with pytest.raises(ParameterError, match=r"'town' is declared Categorical\(learn=True\).*Set delta > 0"):
-            model.fit(people(20).drop(columns="says"), people(20)["says"])
+    table, budget = people(20), Budget.open(tmp_path / "budget.db", "people", 10.0, 1e-3)
+    without_delta = r"'town' is declared Categorical\(learn=True\).*Set delta > 0"
+    for settings, words in [
+        ({"delta": 0.0}, without_delta),
+        ({"delta": 1e-250}, without_delta),
+        ({"budget": budget}, "a delta of its own"),
+        ({"recipe": "li-2022", "variant": "published"}, r"printed form of 'li-2022' learns no list"),
+    ]:
+        model = DPForestClassifier(SCHEMA, **{"delta": 1e-5, **settings})
+        with pytest.raises(ParameterError, match=words):
+            model.fit(table.drop(columns="says"), table["says"])
         assert not hasattr(model, "ledger_")
-
-
-def test_what_cannot_learn_lists_refuses_them_in_words_before_a_charge(tmp_path, monkeypatch):
-    table = people(20)
-    X, y = table.drop(columns="says"), table["says"]
-    budget = Budget.open(tmp_path / "budget.db", "people", 10.0, 1e-3)
-    with pytest.raises(ParameterError, match="a delta of its own"):
-        fitted(table, budget=budget)
     assert budget.spent == 0.0
-    with pytest.raises(ParameterError, match=r"printed form of 'li-2022' learns no list"):
-        fitted(table, recipe="li-2022", variant="published")
     with pytest.raises(ParameterError, match="private search cannot add up"):
-        DPSearchCV(DPForestClassifier(SCHEMA), {"max_depth": [1, 2]}).fit(X, y)
+        DPSearchCV(DPForestClassifier(SCHEMA), {"max_depth": [1, 2]}).fit(table.drop(columns="says"), table["says"])
     with pytest.raises(SchemaError, match="none to learn"):
         Schema({"town": Categorical(["a"], learn=True)}, SCHEMA.target)
 

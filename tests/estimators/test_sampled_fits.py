@@ -335,32 +335,26 @@ def said(*arguments):
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["pure", "zCDP"])
-def test_the_command_ledger_says_what_is_about_a_sample(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(output, "width", 300)
-    model, path = model_of(name), tmp_path / "model.dpf"
-    model.save(path)
-    shown = " ".join(said("ledger", path).split())
-    book, at = model.ledger_.books[0], " at delta = 4e-06" if name == "zCDP" else ""
-    total = f"Book 1: {book.accountant.unit} = {book.total:.6g} on a secret sample of 0.25 of the records"
-    assert f"{total}, stated as epsilon = 1{at}" in shown
-    (found,) = json.loads(said("ledger", path, "--json"))["books"]
-    assert found["sample_share"] == 0.25
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pure", "zCDP", "zCDP, rows measured"])
-def test_the_report_says_that_charges_are_about_a_sample(name, tmp_path):
-    model, page = model_of(name), tmp_path / "report.html"
+def test_ledger_and_report_say_that_charges_are_about_a_sample(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(output, "width", 300)
+    model, path, page = model_of(name), tmp_path / "model.dpf", tmp_path / "report.html"
+    model.save(path)
+    shown, found = " ".join(said("ledger", path).split()), json.loads(said("ledger", path, "--json"))["books"]
+    share, book = float(model.ledger_.sample_share), model.ledger_.books[-1]
+    about = f"on a secret sample of {share:.3g} of the records"
+    assert f"Book {len(found)}: {book.accountant.unit} = {book.total:.6g} {about}, stated as epsilon = " in shown
+    assert [each.get("sample_share", 1.0) for each in found] == [*[1.0] * (len(found) - 1), share]
+    if name == "zCDP":
+        assert "stated as epsilon = 1 at delta = 4e-06" in shown
     model.save_report(page)
-    text, twin = page.read_text(), (tmp_path / "report.json").read_text()
-    assert NOTE in text
+    twin = (tmp_path / "report.json").read_text()
+    assert NOTE in page.read_text()
     assert NOTE in twin
     assert Ledger.from_dict(json.loads(twin)["whole_ledger"]) == model.ledger_
-    # Also where the loss is said to add up, for charges of a sample add up to more.
-    assert f"on a secret sample of {float(model.ledger_.sample_share):.3g} of the records" in twin
-    model.save(tmp_path / "model.dpf")
-    said("report", tmp_path / "model.dpf", "--out", page)
+    assert about in twin  # also where the loss is said to add up, for charges of a sample add up to more
+    said("report", path, "--out", page)
     assert NOTE in page.read_text()
 
 
@@ -371,14 +365,14 @@ def test_the_command_for_recipes_knows_the_parameter():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("given", "is_sampled"), [("1000", True), ("0", False)])
-def test_the_command_fit_takes_a_number_of_rows_or_all_of_them(tmp_path, given, is_sampled):
+def test_the_command_fit_takes_a_number_of_rows_or_all_of_them(tmp_path):
     X = table()
     X.assign(says=labels(X)).to_csv(tmp_path / "t.csv", index=False)
     DECLARED.to_file(tmp_path / "schema.json")
-    paths = [tmp_path / "t.csv", "--schema", tmp_path / "schema.json", "--out", tmp_path / "model.dpf"]
-    said("fit", *paths, "--epsilon", "1", "--param", f"sample_rows={given}")
-    assert (load_model(tmp_path / "model.dpf").ledger_.sample_share < 1) == is_sampled
+    for given, is_sampled in (("1000", True), ("0", False)):
+        paths = [tmp_path / "t.csv", "--schema", tmp_path / "schema.json", "--out", tmp_path / f"{given}.dpf"]
+        said("fit", *paths, "--epsilon", "1", "--param", f"sample_rows={given}")
+        assert (load_model(tmp_path / f"{given}.dpf").ledger_.sample_share < 1) == is_sampled
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------

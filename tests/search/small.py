@@ -25,3 +25,10 @@ search = partial(DPSearchCV, param_distributions=SPACE, epsilon=4.0, mean_runs=4
 
 def budget_in(folder, epsilon=9.0, delta=0.0):
     return Budget.open(folder / "b.db", dataset="ward", epsilon=epsilon, delta=delta)
+
+
+def law_of_best(law, run):
+    """The chance that each outcome is the best of a random number of runs; outcomes from the best on."""
+    gamma, run = float(law.gamma), np.asarray(run, dtype=float)
+    better = np.append(0, np.cumsum(run)[:-1])
+    return np.log1p((1 - gamma) * run / (gamma + (1 - gamma) * better)) / -np.log(gamma)
