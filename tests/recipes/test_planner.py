@@ -44,14 +44,15 @@ def facts_of(n_rows=10_000.0, epsilon=1.0, delta=0.0, n_features=12, n_classes=2
 
 facts = st.builds(
     facts_of,
-    n_rows=st.one_of(st.floats(-50, 50), st.floats(1, 7).map(lambda power: 10**power)),
+    n_rows=st.integers(-50, 50) | st.floats(1, 7).map(lambda power: 10**power),
     epsilon=st.one_of(st.sampled_from([0.001, 1.0, 20.0, math.inf]), st.floats(0.01, 10)),
     delta=st.sampled_from([0.0, 1e-9, DELTA]),
     n_features=st.sampled_from([1, 2, 5, 41, 300]),
     n_classes=st.sampled_from([*N_CLASSES, MOST_CLASSES, MOST_CLASSES + 1]),
     share_numeric=st.sampled_from([0.0, 0.3, 1.0]),
 )
-asked = st.tuples(st.sampled_from([None, 1, 2, 3, 10, 60, 500]), st.sampled_from([None, 1, 2, 3, 9]))
+# Half of all plans are of those of which nothing is asked.
+asked = st.just((None, None)) | st.tuples(st.sampled_from([None, 1, 2, 3, 10, 60, 500]), st.sampled_from([None, 1, 2, 3, 9]))
 
 
 def phases_of(recipe):
@@ -161,7 +162,7 @@ def test_every_plan_fits_its_target_has_proved_bounds_and_can_be_paid_to_the_las
         n_before += phase.n_trees
         n_rounds = rounds(phase.n_trees, batches_of(recipe))
         plan = step.allocate.plan(divide_evenly(own, n_rounds), step.depth)
-        assert min(*plan.splits, *plan.counts) >= 0
+        assert min([*plan.splits, *plan.counts]) >= 0
         total += n_rounds * sum(map(exact, [*plan.splits, *plan.counts]))
     assert exact(budget) * (1 - Fraction(1, 10**9)) < total <= exact(budget)
 
