@@ -216,6 +216,7 @@ def test_a_budget_too_small_for_what_lists_leave_is_refused_before_a_charge():
 # --- what people see ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_plan_ledger_and_report_say_what_lists_cost_and_buy(model, tmp_path):
     run = CliRunner().invoke
     SCHEMA.to_file(tmp_path / "schema.json")

@@ -398,7 +398,7 @@ def test_parts_of_a_file_hold_each_record_once_and_in_their_shares(share, write)
         (None, LABELS, "pass y with a table only"),
         (object, LABELS, "table in memory or the path of a Parquet file"),
         (lambda: ibis.memtable(ROWS), None, "table in memory or the path of a Parquet file"),
-        (dask_frame, None, "table in memory or the path of a Parquet file"),
+        pytest.param(dask_frame, None, "table in memory or the path of a Parquet file", marks=SLOW),
     ],
     ids=["missing", "own", "object", "ibis", "dask"],
 )

@@ -39,6 +39,7 @@ def root_splits(model):
     return [first.get(tree) for tree in range(model.forest_.n_trees)]
 
 
+@pytest.mark.slow
 def test_without_noise_a_learnable_table_is_learnt():
     rng = np.random.default_rng(3)
     table = pd.DataFrame({"x": rng.random(400), "a": np.array(["u", "v"])[rng.integers(0, 2, 400)]})
