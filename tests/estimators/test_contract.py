@@ -277,30 +277,20 @@ def test_a_schema_is_read_off_a_target_that_never_changes(value):
     assert model.schema_.target.lower == value
 
 
-def test_a_failed_fit_keeps_its_charges():
+def test_a_failed_fit_keeps_its_charges_and_leaves_no_earlier_model():
     X = table()
-    model = DPForestClassifier(classes_schema(), max_depth=3, random_state=0)
+    fresh, fitted_before = (DPForestClassifier(classes_schema(), max_depth=3, random_state=0) for _ in range(2))
+    fitted_before.fit(X, labels(X))
 
     def fail_later(step):
         if step.startswith("level 2"):
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, labels(X), progress=fail_later)
-    charged = [entry["label"] for entry in model.ledger_.entries()]
-    assert charged == ["number of rows", "splits of level 0", "splits of level 1"]
-    assert 0 < model.ledger_.spent < 1
-    assert not hasattr(model, "forest_")
-
-
-def test_a_failed_second_fit_leaves_no_model_of_the_first():
-    X = table()
-    model = DPForestClassifier(classes_schema(), max_depth=3).fit(X, labels(X))
-
-    def fail(step):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, labels(X), progress=fail)
-    # A ledger of the second fit beside a forest of the first would state too small a loss.
-    assert not hasattr(model, "forest_") or model.ledger_.spent == model.privacy_.epsilon
+    for model in (fresh, fitted_before):
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, labels(X), progress=fail_later)
+        charged = [entry["label"] for entry in model.ledger_.entries()]
+        assert charged == ["number of rows", "splits of level 0", "splits of level 1"]
+        assert 0 < model.ledger_.spent < 1
+        # A ledger of the second fit beside a forest of the first would state too small a loss.
+        assert not hasattr(model, "forest_")

@@ -486,18 +486,14 @@ def search_of(schema, params=None, **settings):
     return DPSearchCV(estimator, {"max_depth": [1, 2]}, epsilon=2.0, mean_runs=2.0, **settings)
 
 
-def test_runs_of_a_search_draw_no_sample_however_large_the_table_is():
-    X = table()
+def test_runs_of_a_search_draw_no_sample_and_one_that_is_asked_for_is_refused_before_anything_is_spent(tmp_path):
+    X, budget = table(), Budget.open(tmp_path / "budget.db", dataset="people", epsilon=5.0)
+    as_candidate = search_of(DECLARED, budget=budget).set_params(param_distributions={"recipe_params": [SAMPLE]})
+    for search in (search_of(DECLARED, SAMPLE, budget=budget), as_candidate):
+        with pytest.raises(ParameterError, match="sample_rows asks for a secret sample"):
+            search.fit(X, labels(X))
+    assert budget.spent == 0.0
     search = search_of(replace(SCHEMA, n_rows=10**8)).fit(X, labels(X))
     assert 1.9 < search.ledger_.spent <= 2.0
     assert search.ledger_.sample_share == 1
     assert not any("secret sample" in note for note in search.privacy_.notes)
-
-
-def test_a_search_refuses_a_sample_that_is_asked_for_before_anything_is_spent(tmp_path):
-    budget = Budget.open(tmp_path / "budget.db", dataset="people", epsilon=5.0)
-    as_candidate = search_of(DECLARED, budget=budget).set_params(param_distributions={"recipe_params": [SAMPLE]})
-    for search in (search_of(DECLARED, SAMPLE, budget=budget), as_candidate):
-        with pytest.raises(ParameterError, match="sample_rows asks for a secret sample"):
-            search.fit(table(), labels(table()))
-    assert budget.spent == 0.0
