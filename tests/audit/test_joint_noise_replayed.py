@@ -47,7 +47,7 @@ def kinds(findings):
 
 
 @pytest.mark.parametrize("move", MOVES, ids=str)
-def test_moves_within_their_blocks_are_paid_for_by_the_largest_whatever_all_of_them_sum_up_to(move):
+def test_moves_within_their_blocks_are_paid_for_by_the_largest(move):
     for delta in (1e-6, 0.0):
         first, second = pair(move, delta=delta)
         assert differences(first, second) == unpaid_moves(first, second) == []
@@ -83,7 +83,7 @@ def test_blocks_whose_l1_is_stated_a_tenth_too_small_are_found(move, delta):
     assert "tests/audit/test_joint_noise_replayed.py" in bound.where
 
 
-def test_numbers_that_are_stated_as_blocks_of_their_own_although_they_move_together_are_no_cheaper():
+def test_numbers_that_move_together_are_no_cheaper_as_blocks_of_their_own():
     # Each number moves by at most 10, but the two of one block by 20: as blocks of one, all is within the bound.
     move = [0, 10, -10, 0, 0, 0]
     assert unpaid_moves(*pair(move, Blocks((1,) * 6, 10))) == []

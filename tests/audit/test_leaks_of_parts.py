@@ -226,7 +226,7 @@ class ShortMeans(TwoBinMean):
         return released / TARGET_STEPS, variance / TARGET_STEPS**2
 
 
-def test_a_sensitivity_that_is_too_small_in_l2_alone_costs_more_than_its_charge_with_delta_only():
+def test_a_sensitivity_too_small_in_l2_alone_costs_too_much_with_delta_only():
     recipe = replace(COUNTS, criterion=SquaredError(), leaf=ShortMeans(), tasks=("regression",))
     findings = {True: [], False: []}
     for seed in range(30):
@@ -277,7 +277,7 @@ def test_a_bootstrap_that_is_charged_as_if_no_record_came_twice_is_caught():
     assert kinds == {"bound", "charge", "loss"}
 
 
-def test_what_a_bootstrap_costs_is_found_by_its_own_charges_also_where_another_is_charged_alike():
+def test_what_a_bootstrap_costs_is_found_by_its_own_charges():
     ledger, queries = Ledger(Pure(10.0)), []
     for _ in range(2):
         with ledger.scope("Poisson bootstrap", "bootstrap"):

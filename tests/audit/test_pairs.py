@@ -60,7 +60,7 @@ def test_every_recipe_runs_on_its_pairs(subject):
             assert np.isfinite(model.forest_.counts).all()
 
 
-def test_pairs_follow_the_tasks_and_parts_of_a_recipe_and_printed_ones_are_tried_where_their_claim_fails():
+def test_pairs_follow_the_tasks_and_parts_of_a_recipe_and_where_its_claim_fails():
     two = replace(get_recipe("jagannathan-2009"), leaf=NoisyMargin())  # which takes two classes
     assert {len(pair.schema.target.labels) for pair in pairs_for(Subject(two))} == {2}
     for subject, tasks in [

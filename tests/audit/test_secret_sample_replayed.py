@@ -90,7 +90,7 @@ def test_one_record_uses_all_that_is_charged_on_a_sample():
 
 
 @pytest.mark.parametrize("extra_first", [True, False], ids=["first", "last"])
-def test_of_two_fits_on_a_tape_the_same_records_are_in_the_sample_and_the_extra_one_always_is(extra_first):
+def test_two_fits_on_a_tape_draw_the_same_sample_and_the_extra_record(extra_first):
     for seed, n_records in [(0, 0), (1, 1), (2, 2), (3, 40), (4, 150)]:
         before, after = TapeEntropy(seed, extra_first), TapeEntropy(seed, extra_first, has_extra=True)
         drawn = []

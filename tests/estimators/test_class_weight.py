@@ -57,7 +57,7 @@ def test_shares_of_every_recipe_are_multiplied_by_their_weights(recipe):
     assert (model.predict_proba(table) == before).all()
 
 
-def test_several_classes_are_weighed_and_those_without_a_weight_count_once_and_balance_is_that_of_scikit_learn():
+def test_classes_are_weighed_by_what_is_given_or_by_the_balance_of_scikit_learn():
     model = DPForestClassifier(SCHEMA, epsilon=INF, recipe="consul-2020", random_state=0).fit(X, Y)
     before = model.predict_proba(X)
     balanced = compute_class_weight("balanced", classes=model.classes_, y=Y)

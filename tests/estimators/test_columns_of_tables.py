@@ -79,7 +79,7 @@ def test_only_columns_of_the_schema_are_named_and_near_names_are_asked_for():
 
 
 @pytest.mark.filterwarnings("ignore:X has feature names")
-def test_an_array_has_as_many_columns_as_the_schema_and_its_model_finds_those_of_a_table_by_name():
+def test_a_model_of_an_array_finds_the_columns_of_a_table_by_name():
     model, expected = fitted(X.to_numpy()), fitted(X).predict(X)
     with pytest.raises(ValueError, match="3 features"):
         model.predict(np.zeros((4, 3)))

@@ -156,7 +156,7 @@ def test_a_fit_on_a_sample_spends_its_epsilon_and_no_more_and_states_and_keeps_i
     assert again.privacy_ == model.privacy_
 
 
-def test_what_is_charged_on_a_sample_is_more_than_the_table_loses_and_a_forest_holds_no_more_records():
+def test_a_sample_is_charged_more_than_the_table_loses_and_is_all_a_forest_holds():
     assert model_of("pure").ledger_.total == pytest.approx(math.log1p(4 * math.expm1(1.0)))  # above 2
     # Without noise that counts: at this epsilon all of it together is a few records. The sample is of 1,000 +- 27; that it
     # is off by 200 has a chance of less than 1e-12.
@@ -391,7 +391,7 @@ def lines_of(plan, what):
     ],
     ids=["pure", "zCDP", "means", "lists", "three classes"],
 )  # fmt: skip
-def test_the_plan_of_a_table_that_is_a_quarter_larger_than_it_can_use_has_a_line_on_the_sample(schema, delta, most):
+def test_the_plan_of_a_table_that_is_too_large_has_a_line_on_the_sample(schema, delta, most):
     for n_rows, has_line in ((10**5, False), (most, False), (most + 1, True)):
         assert bool(lines_of(explain(schema, n_rows, 1.0, delta), "secret sample")) == has_line
     large = explain(schema, 10**8, 1.0, delta)
@@ -486,7 +486,7 @@ def search_of(schema, params=None, **settings):
     return DPSearchCV(estimator, {"max_depth": [1, 2]}, epsilon=2.0, mean_runs=2.0, **settings)
 
 
-def test_runs_of_a_search_draw_no_sample_and_one_that_is_asked_for_is_refused_before_anything_is_spent(tmp_path):
+def test_runs_of_a_search_draw_no_sample_and_refuse_one_before_anything_is_spent(tmp_path):
     X, budget = table(), Budget.open(tmp_path / "budget.db", dataset="people", epsilon=5.0)
     as_candidate = search_of(DECLARED, budget=budget).set_params(param_distributions={"recipe_params": [SAMPLE]})
     for search in (search_of(DECLARED, SAMPLE, budget=budget), as_candidate):

@@ -97,7 +97,7 @@ def assert_spent(model):
 
 
 @pytest.mark.parametrize(("name", "kind", "budget", "shape"), pairwise([*TASKS], [*KINDS], BUDGETS, SHAPES), ids=str)
-def test_any_table_is_fitted_for_exactly_the_budget_to_the_shape_that_was_asked_for(name, kind, budget, shape):
+def test_any_table_is_fitted_for_exactly_the_budget_in_the_asked_shape(name, kind, budget, shape):
     (epsilon, delta), (n_trees, depth, declared) = budget, shape
     features, X, y = table_of(kind, TASKS[name])
     model = model_of(TASKS[name], epsilon, delta, features, declared, n_trees=n_trees, max_depth=depth).fit(X, y)

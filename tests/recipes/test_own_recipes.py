@@ -174,7 +174,7 @@ def test_what_a_parameter_could_be_set_to_has_not_run():
     assert fitted(open_to, recipe_params={"leaf": "two"}).privacy_.outside == (f"{__name__}.TwoReleases",)
 
 
-def test_an_own_recipe_is_said_to_be_not_reviewed_and_parts_from_outside_are_named_before_the_promise():
+def test_an_own_recipe_is_not_reviewed_and_names_parts_from_outside_first():
     reviewed, outside = fitted(OF_THE_LIBRARY).privacy_, fitted(FROM_OUTSIDE).privacy_
     assert reviewed.holds
     assert reviewed.sentence.endswith(

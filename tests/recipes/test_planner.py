@@ -223,7 +223,7 @@ def batches_of(recipe):
     return recipe.stages.batches if isinstance(recipe.stages, Sequential) else 1
 
 
-def test_without_delta_there_is_a_batch_for_each_so_many_rows_whatever_epsilon_is_and_at_most_sixteen():
+def test_without_delta_batches_follow_from_rows_alone_and_are_at_most_sixteen():
     for epsilon, n_classes in itertools.product([0.01, 1.0, 20.0], [2, 3, 10]):
         for n_rows, expected in [(0, 1), (1, 1), (1.49, 1), (1.51, 2), (2, 2), (3.4, 3), (16, 16), (17, 16), (4_000, 16)]:
             assert n_batches(facts_of(n_rows * BATCH_ROWS, epsilon, 0.0, 12, n_classes)) == expected
@@ -276,7 +276,7 @@ def test_chosen_trees_are_a_multiple_of_batches_and_hardly_more_than_the_table_s
     assert found == set(range(1, 5)) if delta else {1, 2, 4, 16} <= found <= set(range(1, 17))
 
 
-def test_a_bounded_target_has_sequential_means_on_a_bought_range_and_bought_centres_and_one_class_one_tree():
+def test_a_bounded_target_has_sequential_means_and_one_class_one_tree():
     for n_rows, delta in itertools.product([*N_ROWS, 10**8], [0.0, DELTA]):
         assert plan_forest(facts_of(n_rows, 1.0, delta, 12, 1)).n_trees == 1
         recipe = plan_forest(facts_of(n_rows, 1.0, delta, 12, None))
@@ -325,7 +325,7 @@ THIRDS = {3: 2, 12: 5, 100: 34}  # of so many features
 
 @pytest.mark.parametrize("n_classes", [3, 10])
 @pytest.mark.parametrize("n_features", THIRDS)
-def test_with_delta_more_than_two_classes_are_split_by_residuals_on_all_features_from_some_signal_on(n_features, n_classes):
+def test_with_delta_more_than_two_classes_are_split_by_residuals(n_features, n_classes):
     # The signal is 2 rows epsilon / classes.
     for signal in (1_500, 2_998, 3_000, 10**6):
         recipe = plan_forest(facts_of(signal * n_classes / 2, 1.0, DELTA, n_features, n_classes))
@@ -335,7 +335,7 @@ def test_with_delta_more_than_two_classes_are_split_by_residuals_on_all_features
 
 
 @pytest.mark.parametrize("delta", [0.0, DELTA])
-def test_two_classes_are_split_by_the_max_operator_and_with_delta_on_a_third_of_features_below_some_signal(delta):
+def test_two_classes_are_split_by_the_max_operator_below_some_signal(delta):
     for n_rows in (5_000, 20_000, 99_999):
         recipe = plan_forest(facts_of(n_rows, 1.0, delta, 12, 2))
         assert recipe.criterion == MaxOperator()

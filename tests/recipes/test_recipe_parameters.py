@@ -161,7 +161,7 @@ def refused(name, parameters, error=DPForestError):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_parameter_or_a_value_that_a_recipe_does_not_take_is_refused_and_nothing_is_charged(name):
+def test_what_a_recipe_does_not_take_is_refused_and_nothing_is_charged(name):
     known = get_recipe(name).all_parameters
     message = refused(name, {"colour": 1}, ParameterError)
     assert all(word in message for word in ("'colour'", *get_recipe(name).parameters))

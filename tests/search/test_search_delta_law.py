@@ -215,7 +215,7 @@ def test_so_many_searches_fit_into_a_cap_as_the_guide_says():
 
 
 @pytest.mark.parametrize("above", [(1.5, 1e-6), (9.0, 1e-6), (3.0, 1e-9)])
-def test_a_search_is_charged_also_to_the_data_set_above_by_a_divergence_that_holds_for_both_caps(tmp_path, above):
+def test_a_search_is_charged_by_a_divergence_that_holds_for_the_data_set_above_too(tmp_path, above):
     law, run = Logarithmic.with_mean(10), zcdp_rho(epsilon_of_one_run(Logarithmic.with_mean(10), 1.0, 1e-6), 1e-6)
     Budget.open(tmp_path / "b.db", "hospital", *above)
     ward = Budget.open(tmp_path / "b.db", "ward", 3.0, 1e-6, belongs_to="hospital")
