@@ -392,7 +392,7 @@ def lines_of(plan, what):
     ids=["pure", "zCDP", "means", "lists", "three classes"],
 )  # fmt: skip
 def test_the_plan_of_a_table_that_is_too_large_has_a_line_on_the_sample(schema, delta, most):
-    for n_rows, has_line in ((10**5, False), (most, False), (most + 1, True)):
+    for n_rows, has_line in ((most, False), (most + 1, True)):
         assert bool(lines_of(explain(schema, n_rows, 1.0, delta), "secret sample")) == has_line
     large = explain(schema, 10**8, 1.0, delta)
     (line,) = lines_of(large, "secret sample")

@@ -47,13 +47,13 @@ def means(**parameters):
 
 
 @pytest.mark.slow
-@parametrize_with_checks([DPForestClassifier("assume-public"), DPForestRegressor("assume-public", epsilon=INF)])
+@parametrize_with_checks([DPForestClassifier("assume-public", epsilon=INF), DPForestRegressor("assume-public")])
 def test_scikit_learn_check_passes(estimator, check):
     check(estimator)
 
 
 @pytest.mark.night
-@parametrize_with_checks([DPForestClassifier("assume-public", epsilon=INF), DPForestRegressor("assume-public")])
+@parametrize_with_checks([DPForestClassifier("assume-public"), DPForestRegressor("assume-public", epsilon=INF)])
 def test_scikit_learn_check_passes_with_and_without_noise(estimator, check):
     check(estimator)
 
