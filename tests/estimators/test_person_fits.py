@@ -86,12 +86,14 @@ def test_the_stated_loss_is_that_of_a_person_and_charges_those_of_a_record(recip
     assert "rows without an id" in statement.notes[-1]
 
 
-def test_one_row_a_person_is_another_unit_at_the_same_price():
+def test_one_row_a_person_is_another_unit_at_the_same_price(tmp_path):
     table = visits().drop_duplicates("person")
     model = fitted(table, 1, epsilon=1.0)
     assert (model.privacy_.unit, model.privacy_.rows) == ("person", 1)
     assert model.ledger_.total == pytest.approx(model.ledger_.spent)  # which is rounded up
     assert 1 - 1e-9 < model.ledger_.spent <= 1.0
+    model.save(tmp_path / "m.dpf")
+    assert load_model(tmp_path / "m.dpf").privacy_ == model.privacy_
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ def test_a_form_trains_predicts_saves_and_gives_rules(form, kind, n_classes, eps
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if not is_kept(form)], ids=str)
-def test_a_form_is_never_called_private_and_every_reason_is_named(form):
+def test_a_form_is_never_called_private_and_every_reason_is_named(form, tmp_path):
     name, task, _ = form
     X, y, schema = table_for(form)
     kind = DPForestClassifier if task == "classification" else DPForestRegressor
@@ -90,6 +90,8 @@ def test_a_form_is_never_called_private_and_every_reason_is_named(form):
     assert len(caught) == 1
     assert (model.privacy_.holds, model.privacy_.epsilon, model.ledger_.spent) == (False, math.inf, math.inf)
     assert "No privacy guarantee" in str(model.privacy_)
+    model.save(tmp_path / "m.dpf")
+    assert load_model(tmp_path / "m.dpf").ledger_ == model.ledger_
     review = (Path(__file__).parents[3] / "docs" / "review.md").read_text("utf-8")
     for section, reason in zip(SECTIONS[name], model.privacy_.reasons, strict=True):
         assert reason.startswith(name)
