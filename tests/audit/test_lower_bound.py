@@ -224,7 +224,8 @@ def test_workers_take_a_class_that_was_made_on_the_spot():
 
 
 def test_a_sound_recipe_is_not_flagged():
-    bound = lower_bound(Subject("consul-2020"), n_fits=200, confidence=SURE, n_jobs=1)
+    subject = Subject("consul-2020")
+    bound = lower_bound(subject, pairs_for(subject)[::4], n_fits=400, confidence=SURE, n_jobs=1)
     assert not bound.exceeds
     assert bound.claimed == 1
 
@@ -256,7 +257,7 @@ def test_noise_that_shows_its_making_is_caught(twin, name, n_fits, share):
     bound = bound_on(TWINS[twin], name, n_fits)
     assert chance_of_a_miss(share, 0, bound.n_tested, bound.claimed) < FAILURE
     assert bound.exceeds
-    assert not bound_on(ORIGINALS[twin], name, n_fits // 2, confidence=SURE).exceeds
+    assert not bound_on(ORIGINALS[twin], name, n_fits // 4, confidence=SURE).exceeds
 
 
 @pytest.mark.parametrize(("recipe", "task", "name", "n_fits", "shares"), PRINTED, ids=lambda value: str(value))
