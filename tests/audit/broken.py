@@ -62,12 +62,7 @@ def with_gate(gate):
 
 def with_counter(counter):
     """A classifier whose records are counted by another kind of counter."""
-
-    def fit(self, *arguments, **named):
-        with patch.object(Vault, "counter", counter):
-            return DPForestClassifier.fit(self, *arguments, **named)
-
-    return type(f"With{counter.__name__}", (DPForestClassifier,), {"fit": fit, "__module__": counter.__module__})
+    return _patched(counter, [(Vault, "counter", counter)])
 
 
 def with_vault(vault):
@@ -97,15 +92,23 @@ def _patched(kind, changes):
 class QuietGate(Gate):
     """Noise is a fifth too small: it runs at 5/4 of the rate that was paid for."""
 
+    factor = Fraction(5, 4)
+
     def add_noise(self, values, sensitivity, amount, label):
         accountant = self.ledger.accountant
         strength = accountant.strength(accountant.noise, amount)
         self.ledger.charge(label, accountant.noise, amount)
         if accountant.noise == "gaussian":
-            variance = Gaussian.rounded(Fraction(4, 5) ** 2 * sensitivity.l2_squared / strength)
+            variance = Gaussian.rounded(sensitivity.l2_squared / strength / self.factor**2)
             return self._add_noise(values._value, variance), float(variance)
-        rate = Rate.below(Fraction(5, 4) * strength / sensitivity.l1)
+        rate = Rate.below(self.factor * strength / sensitivity.l1)
         return self._add_noise(values._value, rate), Geometric.variance(rate)
+
+
+class FaintGate(QuietGate):
+    """Noise has half of its scale."""
+
+    factor = Fraction(2)
 
 
 class FloatGate(Gate):
@@ -268,7 +271,9 @@ class HalfShare:
 # --- all of them, beside what they would be without their mistake -----------------------------------------------------
 
 # Classes of this module, so that a subject can go to another process.
-WithQuietGate, WithFloatGate, WithOneStreamGate = map(with_gate, (QuietGate, FloatGate, OneStreamGate))
+WithQuietGate, WithFaintGate, WithFloatGate, WithOneStreamGate = map(
+    with_gate, (QuietGate, FaintGate, FloatGate, OneStreamGate)
+)
 WithByPosition, WithEqualParts = map(with_counter, (ByPosition, EqualParts))
 WithEverySecond, WithExactHalf, WithEvenRanks = map(with_vault, (EverySecond, ExactHalf, EvenRanks))
 WithNoCoins, WithHalfShare = with_vault(NoCoins), with_formulas(HalfShare)

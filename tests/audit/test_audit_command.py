@@ -1,7 +1,8 @@
-"""The command, the page, the fixture: what people run and read."""
+"""The command, the page, the fixture: what people run and read, and how long it takes."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,10 +16,16 @@ from typer.testing import CliRunner
 
 from dpforest import get_recipe
 from dpforest.audit import audit_recipe, runner
+from dpforest.audit import lower_bound as bounds
+from dpforest.audit.attack import realistic_table
+from dpforest.audit.duration import Course, attack_seconds, audit_seconds
 from dpforest.audit.lower_bound import lower_bound
 from dpforest.audit.report import HEAD, cells, write_html
-from dpforest.audit.runner import Audit, subjects
+from dpforest.audit.runner import Audit, audit, subjects
+from dpforest.audit.subject import Subject
 from dpforest.cli.main import commands
+from dpforest.common.progress import Step
+from dpforest.common.text import duration
 from dpforest.errors import ParameterError
 from dpforest.parts.leaves import NoisyCounts
 
@@ -36,14 +43,14 @@ def sure(monkeypatch):
 
 
 def test_nothing_found_is_exit_code_0_and_a_table(sure):
-    result = run("--recipe", "jagannathan-2009", "--pairs", "20", "--trials", "400")
+    result = run("--recipe", "jagannathan-2009", "--pairs", "5", "--trials", "200")
     assert result.exit_code == 0, result.output
     assert "jagannathan-2009" in result.output
     assert "nothing found" in result.output
 
 
 def test_a_printed_algorithm_is_exit_code_1_and_its_pair_of_tables_is_named():
-    result = run("--recipe", "dong-2022", "--variant", "published", "--pairs", "5", "--trials", "800", "--json")
+    result = run("--recipe", "dong-2022", "--variant", "published", "--pairs", "3", "--trials", "800", "--json")
     assert result.exit_code == 1
     (found,) = json.loads(result.stdout)["audits"]
     assert found["verdict"] == "claim broken"
@@ -74,21 +81,15 @@ def test_parts_can_be_left_out():
     assert Audit("auto", "private", 1.0, 0.0, None, None).verdict == "nothing found"
 
 
-@pytest.mark.parametrize("twin", ["bound halved", "rows by position"])
-def test_a_broken_recipe_raises_with_the_place_and_the_pair(twin):
-    subject = TWINS[twin]
+def test_a_broken_recipe_raises_with_the_place_and_the_pair():
+    subject = TWINS["rows by position"]
     with pytest.raises(AssertionError, match=r"(?s)claim of .* is broken.*\.py:\d+ in .*and the same with"):
-        audit_recipe(subject.recipe, n_pairs=40, classifier=subject.classifier)
+        audit_recipe(subject.recipe, n_pairs=10, classifier=subject.classifier)
 
 
 def test_the_page_stands_alone_and_names_are_escaped(tmp_path):
-    recipe = replace(get_recipe("jagannathan-2009"), name="<script>alert(1)</script>")
-    found = audit_recipe(recipe, n_pairs=3)
-    broken = TWINS["bound halved"]
-    with pytest.raises(AssertionError):
-        audit_recipe(broken.recipe, n_pairs=40, classifier=broken.classifier)
-    path = tmp_path / "audit.html"
-    write_html(path, [found.to_dict()], [])
+    recipe, path = replace(get_recipe("jagannathan-2009"), name="<script>alert(1)</script>"), tmp_path / "audit.html"
+    write_html(path, [audit_recipe(recipe, n_pairs=3).to_dict()], [])
     text = path.read_text("utf-8")
     assert "<script" not in text
     assert "&lt;script&gt;" in text
@@ -98,7 +99,7 @@ def test_the_page_stands_alone_and_names_are_escaped(tmp_path):
 
 def test_the_command_writes_the_page(tmp_path, sure):
     path = tmp_path / "audit.html"
-    result = run("--recipe", "consul-2020-ert", "--pairs", "4", "--trials", "400", "--html", str(path))
+    result = run("--recipe", "consul-2020-ert", "--pairs", "2", "--trials", "200", "--html", str(path))
     assert result.exit_code == 0, result.output
     text = path.read_text("utf-8")
     assert "consul-2020-ert" in text
@@ -115,37 +116,39 @@ def session(folder, test, *words):
     return result.stdout + result.stderr
 
 
-def test_the_fixture_comes_with_the_plugin(tmp_path):
-    test = (
-        "from dpforest import get_recipe\n"
-        "from tests.audit.broken import TWINS\n"
-        "def test_sound(audit_recipe):\n"
-        "    assert audit_recipe(get_recipe('jagannathan-2009'), n_pairs=3).verdict == 'nothing found'\n"
-        "def test_broken(audit_recipe):\n"
-        "    audit_recipe(TWINS['bound halved'].recipe, n_pairs=40)\n"
-    )
-    said = session(tmp_path, test, "-p", "dpforest.audit")
-    assert "1 failed, 1 passed" in said, said
-    assert "The claim of" in said
+FIXTURE = """
+import sys
+
+def test_other_tests_pay_nothing(pytestconfig):
+    assert pytestconfig.pluginmanager.has_plugin('dpforest.audit.plugin')
+    assert not {'numpy', 'dpforest.audit.runner'} & set(sys.modules)
+
+def test_sound(audit_recipe):
+    from dpforest import get_recipe
+    assert audit_recipe(get_recipe('jagannathan-2009'), n_pairs=3).verdict == 'nothing found'
+
+def test_broken(audit_recipe):
+    from tests.audit.broken import TWINS
+    audit_recipe(TWINS['bound halved'].recipe, n_pairs=10)
+"""
+BARE = """
+import sys
+
+def test_nothing_is_loaded():
+    assert not [name for name in sys.modules if 'dpforest' in name]
+"""
 
 
-def test_the_plugin_is_loaded_where_it_is_asked_for_and_imports_nothing_yet(tmp_path):
-    test = (
-        "import sys\n"
-        "def test_other_tests_pay_nothing(pytestconfig):\n"
-        "    assert pytestconfig.pluginmanager.has_plugin('dpforest.audit.plugin')\n"
-        "    assert not {'numpy', 'dpforest.audit.runner'} & set(sys.modules)\n"
-        "def test_the_fixture_is_there(audit_recipe):\n"
-        "    assert audit_recipe.__module__ == 'dpforest.audit.runner'\n"
-    )
-    assert "2 passed" in session(tmp_path, test, "-p", "dpforest.audit")
-    (tmp_path / "conftest.py").write_text("pytest_plugins = ['dpforest.audit']\n")
-    assert "2 passed" in session(tmp_path, test)
-
-
-def test_a_session_that_does_not_ask_for_the_plugin_does_not_load_it(tmp_path):
-    test = "import sys\ndef test_nothing_is_loaded():\n    assert not [name for name in sys.modules if 'dpforest' in name]\n"
-    assert "1 passed" in session(tmp_path, test)
+@pytest.mark.parametrize("way", ["option", "conftest"])
+def test_the_plugin_is_loaded_where_it_is_asked_for_and_imports_nothing_before_its_fixture(tmp_path, way):
+    if way == "conftest":
+        (tmp_path / "conftest.py").write_text("pytest_plugins = ['dpforest.audit']\n")
+        assert "1 passed" in session(tmp_path, FIXTURE, "-k", "pay_nothing")
+    else:
+        said = session(tmp_path, FIXTURE, "-p", "dpforest.audit")
+        assert "1 failed, 2 passed" in said, said
+        assert "The claim of" in said
+        assert "1 passed" in session(tmp_path, BARE)  # which does not ask
 
 
 def test_a_recipe_whose_every_fit_is_refused_does_not_pass():
@@ -155,3 +158,65 @@ def test_a_recipe_whose_every_fit_is_refused_does_not_pass():
 
     with pytest.raises(ParameterError, match=r"Every fit of recipe 'mine' was refused, .* tried\. .*Budget"):
         audit_recipe(replace(get_recipe("jagannathan-2009"), name="mine", leaf=Spends()), n_pairs=5)
+
+
+# --- how long it takes ------------------------------------------------------------------------------------------------
+
+
+def test_steps_of_all_tasks_are_parts_of_one_course():
+    shown = []
+    course = Course(shown.append, [{"replays": 2.0, "fits": 6.0}, {"fits": 2.0}])
+    first, second = course.task(0, "first: "), course.task(1, "second: ")
+    first(Step("replay 1 of 2", 1, 2, "replays"))
+    first(Step("fits", 3, 6, "fits"))
+    first("an event")
+    second(Step("fits", 1, 1, "fits"))
+    assert course.seconds == 10
+    assert [(str(step), step.done, step.total) for step in shown] == [
+        ("first: replay 1 of 2", 1_000, 10_000),
+        ("first: fits", 5_000, 10_000),
+        ("first: an event", 5_000, 10_000),
+        ("second: fits", 10_000, 10_000),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.3, "a moment"), (20.4, "about 20 seconds"), (100, "about 2 minutes"), (4_000, "about 67 minutes"),
+     (7_300, "about 2 hours")],
+)  # fmt: skip
+def test_a_duration_is_said_in_the_unit_that_people_use(seconds, words):
+    assert duration(seconds) == words
+
+
+# The recipes, and how many replays and fits: of all recipes few.
+CASES = {
+    "the default": (("auto", "private"), 10, 40),
+    "a cheap recipe": (("fletcher-islam-2017", "private"), 10, 40),
+    "every recipe": (("all", "all"), 1, 8),
+}
+
+
+@pytest.mark.parametrize("title", CASES)
+def test_the_steps_of_an_audit_follow_its_course_to_the_end(title, monkeypatch):
+    monkeypatch.setattr(bounds, "LEAST_PILOT", 4)
+    names, n_pairs, n_fits = CASES[title]
+    chosen, steps = subjects(*names), []
+    course = Course(steps.append, audit_seconds(chosen, n_pairs, n_fits))
+    assert course.seconds > 0
+    for number, subject in enumerate(chosen):
+        audit(subject, n_pairs, n_fits, course.task(number, ""))
+    assert [step.done for step in steps] == sorted(step.done for step in steps)
+    assert steps[-1].done == steps[-1].total
+
+
+def test_an_attack_is_expected_to_take_some_time():
+    X, y, schema = realistic_table("survey")
+    (seconds,) = attack_seconds(Subject("auto"), X, y, schema, 80).values()
+    assert seconds > 0
+
+
+def test_the_command_says_it_before_it_starts_and_json_is_alone_on_standard_output():
+    result = run("--recipe", "fletcher-islam-2017", "--pairs", "4", "--trials", "40", "--json")
+    assert re.fullmatch(r"This takes (a moment|about \d+ (seconds?|minutes?)) on this machine\.\n", result.stderr)
+    assert json.loads(result.stdout)["attacks"] == []

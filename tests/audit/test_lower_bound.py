@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
-from tests.audit.broken import COUNTS, ORIGINALS, TWINS
+from tests.audit.broken import COUNTS, ORIGINALS, TWINS, WithFaintGate
 from tests.support.chances import FAILURE, at_most, seed_coins
 
 from dpforest import DPForestClassifier, list_recipes
@@ -35,15 +35,15 @@ GREEDY = replace(COUNTS, name="greedy splits, half the budget", propose=Menu(), 
 # What is printed, the task and pair on which its claim fails, how many fits show it, and in which shares of them (rounded
 # towards each other) something happens on the one table and on its neighbour.
 PRINTED = [
-    ("consul-2020", "classification", "small gap", 2_000, (0.2, 0)),
-    ("consul-2020", "regression", "empty table", 1_200, (0.4, 0)),
-    ("consul-2020-ert", "regression", "empty table", 1_200, (0.4, 0)),
-    ("dong-2022", "classification", "exact tie", 800, (0.9, 0)),
-    ("fletcher-islam-2015-dpdf", "classification", "many classes, small budget", 3_000, (0.12, 0.005)),
-    ("fletcher-islam-2017", "classification", "leaf margin", 2_000, (0.4, 0)),
-    ("li-2020", "classification", "pure node", 800, (0.5, 0)),
-    ("li-2022", "classification", "pure node", 2_000, (0.17, 0)),
-    ("suihkonen-2023", "classification", "small child", 400, (0.9, 0)),
+    ("consul-2020", "classification", "small gap", 1_200, (0.2, 0)),
+    ("consul-2020", "regression", "empty table", 600, (0.4, 0)),
+    ("consul-2020-ert", "regression", "empty table", 600, (0.4, 0)),
+    ("dong-2022", "classification", "exact tie", 200, (0.9, 0)),
+    ("fletcher-islam-2015-dpdf", "classification", "many classes, small budget", 2_000, (0.12, 0.005)),
+    ("fletcher-islam-2017", "classification", "leaf margin", 800, (0.4, 0)),
+    ("li-2020", "classification", "pure node", 480, (0.5, 0)),
+    ("li-2022", "classification", "pure node", 1_440, (0.17, 0)),
+    ("suihkonen-2023", "classification", "small child", 200, (0.9, 0)),
 ]
 
 
@@ -119,23 +119,23 @@ def test_a_bound_that_is_a_tenth_too_large_passes_the_truth_too_often():
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
 def test_the_bound_is_below_the_truth_and_near_it(epsilon):
     bounds = []
-    for seed in range(20):
+    for seed in range(8):
         seen = seen_by(seed, epsilon, 2_000)
         bounds.append(find_event(seen.part(0, 1_000), 0.0, 0.999).test(seen.part(1_000, 2_000), 0.0, 0.999)[0])
-    assert np.sum(np.array(bounds) > epsilon) <= at_most(20, 0.001)
+    assert np.sum(np.array(bounds) > epsilon) <= at_most(8, 0.001)
     assert np.median(bounds) > epsilon - 0.6
 
 
 def test_luck_on_the_first_half_is_not_believed():
     # Nothing tells the tables apart, but some event among thousands looks as if it did.
     found, believed = [], []
-    for seed in range(100):
+    for seed in range(60):
         seen = seen_by(seed, 1.0, 400)
         same = Observations(seen.columns, seen.without, np.roll(seen.without, 200, axis=0))
         lucky = find_event(same.part(0, 200), 0.0, 0.9)
         found.append(lucky.test(same.part(0, 200), 0.0, 0.9)[0] > 0)
         believed.append(lucky.test(same.part(200, 400), 0.0, 0.9)[0] > 0)
-    assert sum(believed) <= at_most(100, 0.1) < sum(found)
+    assert sum(believed) <= at_most(60, 0.1) < sum(found)
 
 
 def test_tables_that_look_the_same_give_no_bound():
@@ -224,40 +224,46 @@ def test_workers_take_a_class_that_was_made_on_the_spot():
 
 
 def test_a_sound_recipe_is_not_flagged():
-    bound = lower_bound(Subject("consul-2020"), n_fits=1_000, confidence=SURE, n_jobs=1)
+    subject = Subject("consul-2020")
+    bound = lower_bound(subject, pairs_for(subject)[::4], n_fits=400, confidence=SURE, n_jobs=1)
     assert not bound.exceeds
     assert bound.claimed == 1
 
 
-def test_a_tree_of_depth_one_loses_nearly_what_it_claims():
-    bound = bound_on(Subject(COUNTS), "empty table", 10_000)
-    assert chance_of_a_miss(*positive(1.0), bound.n_tested, 0.7) < FAILURE
-    assert bound.epsilon > 0.7
+def test_a_tree_of_depth_one_loses_much_of_what_it_claims():
+    bound = bound_on(Subject(COUNTS), "empty table", 2_200, confidence=0.8)
+    assert chance_of_a_miss(*positive(1.0), bound.n_tested, 0.5, 0.8) < FAILURE
+    assert bound.epsilon > 0.5
     assert Limits(bound.n_tested, bound.n_tested, 0.0, SURE).epsilon(*bound.hits) <= 1
 
 
-def test_noise_that_is_a_fifth_too_small_is_caught():
-    # The true loss is 2.5, and 2 is claimed.
-    bound = bound_on(TWINS["noise too small"], "leaf margin", 7_200, confidence=0.95)
-    assert chance_of_a_miss(*positive(2.5), bound.n_tested, bound.claimed, 0.95) < FAILURE
+@pytest.mark.parametrize(
+    ("factor", "n_fits"), [pytest.param(1.25, 7_200, marks=full), (2.0, 880)], ids=["a fifth too small", "of half its scale"]
+)
+def test_noise_that_is_too_small_is_caught(factor, n_fits):
+    # A fifth is found by replaying, too. The true loss is the factor times what is claimed, 2.
+    twin = TWINS["noise too small"] if factor < 2 else Subject(COUNTS, classifier=WithFaintGate)
+    bound = bound_on(twin, "leaf margin", n_fits, confidence=0.95)
+    assert chance_of_a_miss(*positive(2 * factor), bound.n_tested, bound.claimed, 0.95) < FAILURE
     assert bound.exceeds
 
 
 @pytest.mark.parametrize(
-    ("twin", "name", "share"), [("float noise", "empty table", 0.24), ("shared generator", "equal parts", 0.45)]
+    ("twin", "name", "n_fits", "share"),
+    [("float noise", "empty table", 1_200, 0.24), ("shared generator", "equal parts", 1_200, 0.45)],
 )
-def test_noise_that_shows_its_making_is_caught(twin, name, share):
+def test_noise_that_shows_its_making_is_caught(twin, name, n_fits, share):
     # A fine bit, or a difference of 1 between two leaves, comes in this share of fits on one table and never on the other.
-    bound = bound_on(TWINS[twin], name, 1_200)
+    bound = bound_on(TWINS[twin], name, n_fits)
     assert chance_of_a_miss(share, 0, bound.n_tested, bound.claimed) < FAILURE
     assert bound.exceeds
-    assert not bound_on(ORIGINALS[twin], name, 1_200, confidence=SURE).exceeds
+    assert not bound_on(ORIGINALS[twin], name, n_fits // 4, confidence=SURE).exceeds
 
 
 @pytest.mark.parametrize(("recipe", "task", "name", "n_fits", "shares"), PRINTED, ids=lambda value: str(value))
 def test_a_printed_claim_that_fails_is_refuted(recipe, task, name, n_fits, shares):
-    bound = bound_on(Subject(recipe, "published"), name, n_fits, task)
-    assert chance_of_a_miss(*shares, bound.n_tested, bound.claimed) < FAILURE
+    bound = bound_on(Subject(recipe, "published"), name, n_fits, task, confidence=0.95)
+    assert chance_of_a_miss(*shares, bound.n_tested, bound.claimed, 0.95) < FAILURE
     assert bound.exceeds
     assert bound.pair.describe() in str(bound)
     report = bound.to_dict()
@@ -266,13 +272,22 @@ def test_a_printed_claim_that_fails_is_refuted(recipe, task, name, n_fits, share
 
 # --- the whole catalogue, on request ----------------------------------------------------------------------------------
 
+# What is tried without a hint on which pair, and within which limits its bound must be.
+WHOLE = [
+    *((Subject(row["name"]), 0.7 if row["name"] == "jagannathan-2009" else 0, 1) for row in list_recipes()),
+    (Subject(COUNTS), 0.7, 1),
+    *((Subject(name, "published"), None, np.inf) for name in sorted({row[0] for row in PRINTED})),
+    *((TWINS[twin], None, np.inf) for twin in ("noise too small", "float noise", "shared generator")),
+]
+
 
 @full
-@pytest.mark.parametrize("subject", [Subject("jagannathan-2009"), Subject(COUNTS)], ids=lambda subject: subject.name)
-def test_power_and_speed_on_twenty_thousand_fits(subject):
-    bound = lower_bound(subject)
+@pytest.mark.parametrize(("subject", "least", "most"), WHOLE, ids=lambda value: getattr(value, "name", str(value)))
+def test_twenty_thousand_fits_refute_what_is_broken_and_nothing_else(subject, least, most):
+    bound = lower_bound(subject, confidence=SURE if least == 0 else 0.999)
     print(f"{subject.name}: {bound} {bound.seconds:.0f} s")
-    assert 0.7 <= bound.epsilon <= 1
+    assert bound.exceeds == (least is None)
+    assert (least or 0) <= max(bound.epsilon, 0) <= most
 
 
 @full
@@ -280,27 +295,3 @@ def test_power_on_a_greedy_tree():
     bound = bound_on(Subject(GREEDY), "one cut", 20_000)
     print(f"{bound} {bound.seconds:.0f} s")
     assert 0.6 <= bound.epsilon <= 1
-
-
-@full
-@pytest.mark.parametrize("recipe", [row["name"] for row in list_recipes()])
-def test_no_private_recipe_is_flagged(recipe):
-    bound = lower_bound(Subject(recipe), confidence=SURE)
-    print(f"{recipe}: {bound} {bound.seconds:.0f} s")
-    assert not bound.exceeds
-
-
-@full
-@pytest.mark.parametrize("recipe", sorted({row[0] for row in PRINTED}))
-def test_every_printed_claim_that_fails_is_refuted_without_a_hint(recipe):
-    bound = lower_bound(Subject(recipe, "published"))
-    print(f"{recipe}: {bound} {bound.seconds:.0f} s")
-    assert bound.exceeds
-
-
-@full
-@pytest.mark.parametrize("twin", ["noise too small", "float noise", "shared generator"])
-def test_twins_that_only_statistics_sees_are_caught_without_a_hint(twin):
-    bound = lower_bound(TWINS[twin])
-    print(f"{twin}: {bound} {bound.seconds:.0f} s")
-    assert bound.exceeds

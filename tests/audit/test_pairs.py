@@ -60,20 +60,16 @@ def test_every_recipe_runs_on_its_pairs(subject):
             assert np.isfinite(model.forest_.counts).all()
 
 
-def test_pairs_follow_the_tasks_of_a_recipe():
-    tasks = {name: {Recipe.task(pair.schema) for pair in pairs_for(Subject(name))} for name in ("mu-2016", "auto")}
-    assert tasks == {"mu-2016": {"classification"}, "auto": {"classification", "regression"}}
-
-
-def test_a_printed_algorithm_is_tried_where_its_claim_fails():
-    pairs = pairs_for(Subject("consul-2020-ert", "published"))
-    assert {Recipe.task(pair.schema) for pair in pairs} == {"regression"}
-    assert len(pairs_for(Subject("consul-2020-ert"))) > len(pairs)
-
-
-def test_a_part_that_takes_two_classes_gets_no_pair_with_more():
-    recipe = replace(get_recipe("jagannathan-2009"), leaf=NoisyMargin())
-    assert {len(pair.schema.target.labels) for pair in pairs_for(Subject(recipe))} == {2}
+def test_pairs_follow_the_tasks_and_parts_of_a_recipe_and_where_its_claim_fails():
+    two = replace(get_recipe("jagannathan-2009"), leaf=NoisyMargin())  # which takes two classes
+    assert {len(pair.schema.target.labels) for pair in pairs_for(Subject(two))} == {2}
+    for subject, tasks in [
+        (Subject("mu-2016"), {"classification"}),
+        (Subject("auto"), {"classification", "regression"}),
+        (Subject("consul-2020-ert"), {"classification", "regression"}),
+        (Subject("consul-2020-ert", "published"), {"regression"}),
+    ]:
+        assert {Recipe.task(pair.schema) for pair in pairs_for(subject)} == tasks
 
 
 def test_a_pair_in_words():

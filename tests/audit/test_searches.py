@@ -51,7 +51,7 @@ def test_what_is_seen_of_a_search_is_its_model_its_candidate_and_its_score():
 def test_a_search_that_does_not_pay_for_its_runs_is_found():
     """By a simulation of the noise alone, a score of at most 0.78 has shares of 0.57 with the record and 0.02 without."""
     subject = SearchSubject(epsilon=2.0, search=ForgetfulSearch)
-    found = lower_bound(subject, [RACE], 1_600, 0.99, n_jobs=1)
+    found = lower_bound(subject, [RACE], 800, 0.8, n_jobs=1)
     assert found.exceeds, found
     assert "score of the best run" in found.event
 
@@ -61,5 +61,5 @@ def test_a_search_that_does_not_pay_for_its_runs_is_found():
 def test_nothing_is_found_in_a_sound_search(delta):
     """Each fails with a chance of at most ``FAILURE`` for another seed."""
     subject = SearchSubject(epsilon=2.0, delta=delta)
-    found = lower_bound(subject, [RACE], 400, 1 - FAILURE, n_jobs=1)
+    found = lower_bound(subject, [RACE], 120, 1 - FAILURE, n_jobs=1)
     assert not found.exceeds, found

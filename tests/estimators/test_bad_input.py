@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 from sklearn.ensemble import VotingClassifier
 
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, get_recipe
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import DPForestError, ParameterError, SchemaError, TableError
 
 NAN = float("nan")
@@ -41,35 +41,9 @@ def test_a_missing_or_wrong_schema_is_refused_with_the_way_on(schema):
     assert "assume-public" in text
 
 
-def test_a_classifier_refuses_a_schema_for_regression():
+def test_a_schema_for_the_other_task_is_refused():
     refused(SchemaError, r"DPForestClassifier needs a schema whose target is Classes", schema=MEAN)
-
-
-def test_a_regressor_refuses_a_target_without_bounds():
     refused(SchemaError, r"DPForestRegressor needs a schema whose target is Bounded", make=DPForestRegressor)
-
-
-def test_a_missing_column_is_named():
-    refused(TableError, "'sex' of the schema is missing from the table; it has 'age'", X[["age"]])
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ("sxe", "Is it 'sxe'\\?$"),
-        ("onehot__sex", "Is it 'onehot__sex'\\? A ColumnTransformer .* verbose_feature_names_out=False"),
-        ("income", "it has 'age', 'income'.$"),
-    ],
-)
-def test_a_missing_column_has_the_one_that_may_be_meant_beside_it(given, words):
-    refused(TableError, f"'sex' of the schema is missing from the table; .*{words}", X.rename(columns={"sex": given}))
-
-
-def test_a_column_that_is_there_twice_is_named():
-    schema = Schema({"1": Numeric(0, 1)}, SCHEMA.target)
-    refused(
-        TableError, "'1' of the schema is more than once in", pd.DataFrame({1: [0.5], "1": [0.5]}), ["no"], schema=schema
-    )
 
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas], ids=["pd", "pl", "pa"])
@@ -79,57 +53,46 @@ def test_every_library_gets_the_same_errors(library):
     refused(TableError, "'sex'", library(X.assign(sex=1.0)))
 
 
+MISSING = "'sex' of the schema is missing from the table; "
+TWICE = Schema({"1": Numeric(0, 1)}, SCHEMA.target)
+
+
 @pytest.mark.parametrize(
     ("table", "words"),
     [
+        (X[["age"]], f"{MISSING}it has 'age'"),
+        (X.rename(columns={"sex": "sxe"}), f"{MISSING}.*Is it 'sxe'\\?$"),
+        (X.rename(columns={"sex": "onehot__sex"}), f"{MISSING}.*Is it 'onehot__sex'\\? A ColumnTransformer .*"
+         "verbose_feature_names_out=False"),
+        (X.rename(columns={"sex": "income"}), f"{MISSING}.*it has 'age', 'income'.$"),
         (X.assign(age=pd.Timestamp("2020-01-01")), "'age' is declared numeric"),
-        (X.assign(sex=pd.Timestamp("2020-01-01")), "'sex' is declared categorical"),
-        (X.assign(sex=True), "'sex'"),
-    ],
-    ids=["date as number", "date as category", "boolean as text"],
-)
-def test_a_column_of_the_wrong_type_is_named(table, words):
-    refused(TableError, words, table)
-
-
-@pytest.mark.parametrize(
-    ("table", "words"),
-    [
-        (np.zeros(N_ROWS), "2D"),
-        (np.zeros((N_ROWS, 2, 1)), "2D"),
-        (np.float64(5), "2D"),
-        ([], "differ in length"),
-        (deque(), "differ in length"),
-        ({"age": [1.0], "sex": ["m"]}, "given as dict"),
-        ((row for row in [[1.0, "m"]]), "given as generator"),
-        ([1, 2, 3], "2D"),
-        (None, "given as NoneType"),
-        ("table.csv", "A file has its target"),
-        (X["age"], "2D"),
-        (pl.from_pandas(X).lazy(), r"Call \.collect\(\) on it"),
+        (X.assign(sex=pd.Timestamp("2020-01-01")), "'sex' is declared categorical"), (X.assign(sex=True), "'sex'"),
+        (np.zeros(N_ROWS), "2D"), (np.zeros((N_ROWS, 2, 1)), "2D"), (np.float64(5), "2D"), ([1, 2, 3], "2D"),
+        (X["age"], "2D"), ([], "differ in length"), (deque(), "differ in length"), (None, "given as NoneType"),
+        ({"age": [1.0], "sex": ["m"]}, "given as dict"), ((row for row in [[1.0, "m"]]), "given as generator"),
+        ("table.csv", "A file has its target"), (pl.from_pandas(X).lazy(), r"Call \.collect\(\) on it"),
         (np.zeros((N_ROWS, 3)), "3 features.* declares 2.* by their names .*set_output"),
-        (np.zeros((N_ROWS, 0)), "0 features.* declares 2"),
-        (np.zeros((N_ROWS, 2), dtype=complex), "Complex"),
-        (sparse.csr_matrix(np.zeros((N_ROWS, 2))), "sparse"),
-        (sparse.coo_array(np.zeros((N_ROWS, 2))), "sparse"),
+        (np.zeros((N_ROWS, 0)), "0 features.* declares 2"), (np.zeros((N_ROWS, 2), dtype=complex), "Complex"),
+        (sparse.csr_matrix(np.zeros((N_ROWS, 2))), "sparse"), (sparse.coo_array(np.zeros((N_ROWS, 2))), "sparse"),
         ([[1.0, "m"], [2.0]], "."),
         ([[1.0, "m"], [2.0, "f", 3.0]], "."),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else value[:12],
-)
-def test_what_is_no_table_of_the_right_shape_is_refused(table, words):
+)  # fmt: skip
+def test_a_table_that_is_none_or_does_not_fit_is_refused_with_the_column_named(table, words):
     refused(TableError, words, table)
 
 
-@pytest.mark.parametrize("length", [0, 1, N_ROWS - 1, N_ROWS + 1])
-def test_a_target_of_another_length_is_refused(length):
-    refused(TableError, "differ in length", target=np.resize(Y, length))
+def test_a_column_that_is_there_twice_is_named():
+    twice = pd.DataFrame({1: [0.5], "1": [0.5]})
+    refused(TableError, "'1' of the schema is more than once in", twice, ["no"], schema=TWICE)
 
 
-def test_a_target_of_several_columns_is_refused():
-    refused(TableError, "target", target=np.stack([Y, Y], axis=1))
-    refused(TableError, "target", target=pd.DataFrame({"a": Y, "b": Y}))
-    refused(TableError, "target", target=np.float64(1))
+def test_a_target_of_another_shape_is_refused():
+    for length in (0, 1, N_ROWS - 1, N_ROWS + 1):
+        refused(TableError, "differ in length", target=np.resize(Y, length))
+    for target in (np.stack([Y, Y], axis=1), pd.DataFrame({"a": Y, "b": Y}), np.float64(1)):
+        refused(TableError, "target", target=target)
 
 
 def test_a_missing_target_is_refused_as_scikit_learn_does():
@@ -149,47 +112,28 @@ def test_a_regression_target_of_the_wrong_type_is_refused(target):
     refused(TableError, "'income'|[Cc]omplex", target=target, make=DPForestRegressor, schema=MEAN)
 
 
-@pytest.mark.parametrize(
-    "epsilon", [0, 0.0, -1, -float("inf"), NAN, "1", None, [1], 1j, True, 10**400], ids=lambda e: repr(e)[:9]
-)
-def test_an_epsilon_that_is_no_positive_number_is_refused(epsilon):
-    refused(ParameterError, "epsilon must be a positive number", epsilon=epsilon)
+# Values that a parameter may not have, and the words with which they are refused.
+BAD = {
+    "epsilon": ([0, 0.0, -1, -float("inf"), NAN, "1", None, [1], 1j, True, 10**400], "epsilon must be a positive number"),
+    "delta": ([-0.1, 1, 1.0, 2, NAN, float("inf"), "0", None, [0]], r"delta must be a number in \[0, 1\)"),
+    "n_trees": ([0, -1, 1.5, 1.0, NAN, True, "5", [1]], "n_trees must be a whole number"),
+    "max_depth": ([0, -1, 1.5, 1.0, NAN, True, "5", [1]], "max_depth must be a whole number"),
+    "recipe": (["atuo", "", None, 5, ["auto"], {}], "no recipe .*catalogue has .*auto"),
+    "recipe_params": (["bins=5", [("bins", 5)], 5], "recipe_params must be a dictionary"),
+    "variant": (["Private", "publised", "", None, 1], "'private' or 'published'"),
+}
 
 
-@pytest.mark.parametrize("delta", [-0.1, 1, 1.0, 2, NAN, float("inf"), "0", None, [0]], ids=repr)
-def test_a_delta_outside_its_range_is_refused(delta):
-    refused(ParameterError, r"delta must be a number in \[0, 1\)", delta=delta)
-
-
-@pytest.mark.parametrize("name", ["n_trees", "max_depth"])
-@pytest.mark.parametrize("value", [0, -1, 1.5, 1.0, NAN, True, "5", [1]], ids=repr)
-def test_a_shape_that_is_no_whole_number_is_refused(name, value):
-    refused(ParameterError, f"{name} must be a whole number", **{name: value})
-
-
-@pytest.mark.parametrize("recipe", ["atuo", "", None, 5, ["auto"], {}], ids=repr)
-def test_an_unknown_recipe_is_refused_with_the_known_ones(recipe):
-    refused(ParameterError, "no recipe .*catalogue has .*auto", recipe=recipe)
+@pytest.mark.parametrize("name", BAD)
+def test_a_value_that_a_parameter_may_not_have_is_refused(name):
+    values, words = BAD[name]
+    for value in values:
+        refused(ParameterError, words, **{name: value})
 
 
 @pytest.mark.parametrize("parameters", [{"bins": 5}, {"": None}, {5: 5}, {"epsilon": 2.0}], ids=repr)
 def test_a_parameter_that_the_recipe_does_not_take_is_refused_by_name(parameters):
     refused(ParameterError, f"'auto' takes no parameter {next(iter(parameters))!r}", recipe_params=parameters)
-
-
-@pytest.mark.parametrize("parameters", ["bins=5", [("bins", 5)], 5], ids=repr)
-def test_recipe_parameters_that_are_no_dictionary_are_refused(parameters):
-    refused(ParameterError, "recipe_params must be a dictionary", recipe_params=parameters)
-
-
-@pytest.mark.parametrize("variant", ["Private", "publised", "", None, 1])
-def test_a_misspelt_variant_is_refused(variant):
-    refused(ParameterError, "'private' or 'published'", variant=variant)
-
-
-def test_a_published_variant_that_does_not_exist_is_refused():
-    assert not get_recipe("auto").has_published_variant
-    refused(ParameterError, "'auto' has no published variant", variant="published")
 
 
 @pytest.mark.parametrize("make", [DPForestClassifier, DPForestRegressor])
@@ -212,11 +156,9 @@ def test_a_schema_with_too_many_categories_is_refused_before_anything_is_spent(e
     refused(SchemaError, "'c' has 702 codes", np.zeros((3, 1)), [0, 1, 0], schema=schema, epsilon=epsilon)
 
 
-@pytest.mark.parametrize(
-    "parameters", [{"epsilon": 1e-300}, {"epsilon": 1e-9, "delta": 1e-15}], ids=["geometric noise", "Gaussian noise"]
-)
-def test_a_budget_too_small_for_any_noise_is_refused_before_anything_is_spent(parameters):
-    refused(ParameterError, "Raise epsilon", **parameters)
+def test_a_budget_too_small_for_any_noise_is_refused_before_anything_is_spent():
+    for parameters in ({"epsilon": 1e-300}, {"epsilon": 1e-9, "delta": 1e-15}):  # geometric and Gaussian
+        refused(ParameterError, "Raise epsilon", **parameters)
 
 
 def test_a_refused_second_fit_leaves_the_first_model_whole():

@@ -37,23 +37,20 @@ def told(work, kind):
 
 
 SEED, READ = "a random_state was given", "were read off the rows"
+ASSUMED = {"schema": "assume-public"}
 
 
-@pytest.mark.parametrize(
-    ("parameters", "reasons"),
-    [
+def test_a_fit_without_a_guarantee_says_why_once():
+    for parameters, reasons in [
         ({"random_state": 1}, [SEED]),
-        ({"schema": "assume-public"}, [READ]),
-        ({"schema": "assume-public", "random_state": 1}, [SEED, READ]),
-        ({"schema": "assume-public", "random_state": 1, "epsilon": math.inf}, []),
+        (ASSUMED, [READ]),
+        ({**ASSUMED, "random_state": 1}, [SEED, READ]),
+        ({**ASSUMED, "random_state": 1, "epsilon": math.inf}, []),  # no privacy was asked for
         ({}, []),
-    ],
-    ids=["seed", "schema", "both", "no privacy asked for", "neither"],
-)
-def test_a_fit_without_a_guarantee_says_why_once(parameters, reasons):
-    words = told(lambda: forest(**parameters).fit(table(), Y), LeakWarning)
-    assert len(words) == bool(reasons)
-    assert all(reason in words[0] for reason in reasons)
+    ]:
+        words = told(lambda parameters=parameters: forest(**parameters).fit(table(), Y), LeakWarning)
+        assert len(words) == bool(reasons)
+        assert all(reason in words[0] for reason in reasons)
 
 
 def test_the_second_fit_of_a_table_says_once_what_all_fits_cost():
@@ -63,10 +60,7 @@ def test_the_second_fit_of_a_table_says_once_what_all_fits_cost():
     assert "2 fits were made on this very table" in words
     assert "each record up to epsilon = 0.7 and delta = 1e-06 in all" in words
     assert told(lambda: forest().fit(X, Y), RepeatedFitWarning) == []
-
-
-def test_equal_tables_are_not_the_same_table():
-    assert told(lambda: [forest().fit(table(), Y) for _ in range(3)], RepeatedFitWarning) == []
+    assert told(lambda: [forest().fit(table(), Y) for _ in range(3)], RepeatedFitWarning) == []  # equal, not the same
 
 
 def test_records_and_persons_are_not_added_up():
@@ -78,35 +72,31 @@ def test_records_and_persons_are_not_added_up():
     assert "2 fits were made on this very table without a budget, and cost each person up to epsilon = 2 in all" in words
 
 
-@pytest.mark.parametrize(
-    "fit",
-    [
-        lambda model: cross_val_score(model, table(), Y, cv=3),
-        lambda model: GridSearchCV(Pipeline([("m", model)]), {"m__epsilon": [0.5, 2.0]}).fit(table(), Y),
-        lambda model: [clone(model).fit(table(), Y) for _ in range(3)],
-        lambda model: [model.fit(table(), Y) for _ in range(3)],
-    ],
-    ids=["cross_val_score", "GridSearchCV", "clones", "again"],
-)
+WAYS = {
+    "cross_val_score": lambda model: cross_val_score(model, table(), Y, cv=3),
+    "GridSearchCV": lambda model: GridSearchCV(Pipeline([("m", model)]), {"m__epsilon": [0.5, 2.0]}).fit(table(), Y),
+    "clones": lambda model: [clone(model).fit(table(), Y) for _ in range(3)],
+    "again": lambda model: [model.fit(table(), Y) for _ in range(3)],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("is_search", [False, True], ids=["forest", "search"])
-def test_folds_and_candidates_say_once_that_they_add_up(fit, is_search):
+def test_folds_and_candidates_say_once_that_they_add_up(way, is_search):
     model = forest(epsilon=0.5)
     if is_search:
         model = DPSearchCV(model, {"max_depth": [1]}, epsilon=0.5, mean_runs=1)
-    (words,) = told(lambda: fit(model), RepeatedFitWarning)
+    (words,) = told(lambda: WAYS[way](model), RepeatedFitWarning)
     assert "2 fits were made of this estimator and its clones" in words
     assert "up to epsilon = 1 in all" in words
     assert "no private choice" in words
 
 
-@pytest.mark.parametrize(
-    "parameters", [{"epsilon": math.inf}, {"random_state": 1}, {"schema": "assume-public"}, {"budget": True}], ids=str
-)
-def test_fits_that_are_charged_elsewhere_or_promise_nothing_are_not_added_up(parameters, tmp_path):
-    if "budget" in parameters:
-        parameters = {"budget": Budget.open(tmp_path / "budget.db", dataset="ward-7", epsilon=9.0)}
-    X, model = table(), forest(**parameters)
-    assert told(lambda: [model.fit(X, Y) for _ in range(3)], RepeatedFitWarning) == []
+def test_fits_that_are_charged_elsewhere_or_promise_nothing_are_not_added_up(tmp_path):
+    budget = Budget.open(tmp_path / "budget.db", dataset="ward-7", epsilon=9.0)
+    for parameters in ({"epsilon": math.inf}, {"random_state": 1}, ASSUMED, {"budget": budget}):
+        X, model = table(), forest(**parameters)
+        assert told(lambda X=X, model=model: [model.fit(X, Y) for _ in range(3)], RepeatedFitWarning) == []
 
 
 def test_runs_of_a_search_are_neither_said_nor_counted():
@@ -146,8 +136,7 @@ def test_threads_lose_no_fit():
 
 
 def test_epsilon_is_shown_also_at_its_default():
-    assert repr(DPForestClassifier()) == "DPForestClassifier(epsilon=1.0)"
-    assert repr(DPForestClassifier(n_trees=3)) == "DPForestClassifier(epsilon=1.0, n_trees=3)"
-    assert repr(DPForestClassifier(epsilon=0.5)) == "DPForestClassifier(epsilon=0.5)"
+    for given, shown in (({}, "epsilon=1.0"), ({"n_trees": 3}, "epsilon=1.0, n_trees=3"), ({"epsilon": 0.5}, "epsilon=0.5")):
+        assert repr(DPForestClassifier(**given)) == f"DPForestClassifier({shown})"
     assert repr(DPSearchCV(None, {})).startswith("DPSearchCV(epsilon=1.0, ")
     assert "epsilon" in DPForestClassifier()._repr_html_()

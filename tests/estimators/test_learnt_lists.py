@@ -11,18 +11,7 @@ import pytest
 from tests.support.columns import objects
 from typer.testing import CliRunner
 
-from dpforest import (
-    Bounded,
-    Budget,
-    Categorical,
-    Classes,
-    DPForestClassifier,
-    DPForestRegressor,
-    DPSearchCV,
-    Numeric,
-    Schema,
-    load_model,
-)
+from dpforest import Budget, DPForestClassifier, DPForestRegressor, DPSearchCV, load_model
 from dpforest.cli.main import commands
 from dpforest.common.archive import packed, unpacked
 from dpforest.errors import ModelFileError, ParameterError, SchemaError
@@ -30,13 +19,14 @@ from dpforest.model import file
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.memory.vault import Vault
+from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.schema.domain import MOST_LISTED
 
 LEARN = Categorical(learn=True)
 SCHEMA = Schema({"town": LEARN, "size": LEARN, "x": Numeric(0, 1)}, Classes(["no", "yes"], name="says"))
 
 
-def people(n_rows=4000, seed=0):
+def people(n_rows=3000, seed=0):
     """Four large towns, and as many small ones as rows allow; sizes are numbers. In Oslo and Rome people say yes."""
     rng = np.random.default_rng(seed)
     town = rng.choice(["Oslo", "Rome", "Bonn", "it's"], n_rows).astype(object)
@@ -154,65 +144,59 @@ def test_regression_learns_lists_too():
     assert model.score(table.drop(columns="says"), y) > 0.3
 
 
-def test_a_saved_model_keeps_its_lists(model, tmp_path):
-    model.save(tmp_path / "model.dpf")
-    table = people(300, seed=5).drop(columns="says")
-    again = load_model(tmp_path / "model.dpf")
+def test_a_saved_model_keeps_its_lists_and_one_without_has_none_in_its_file(model, tmp_path):
+    path, table = tmp_path / "model.dpf", people(300, seed=5)
+    model.save(path)
+    again = load_model(path)
     assert again.forest_.domain.lists == model.forest_.domain.lists
     assert again.ledger_ == model.ledger_
-    np.testing.assert_array_equal(again.predict_proba(table), model.predict_proba(table))
-
-
-@pytest.mark.parametrize(
-    "lists",
-    [
-        {}, {"town": ["a"]}, {"town": ["a"], "size": [], "x": []}, {"town": "abcd", "size": []}, {"town": [1], "size": []},
-        {"town": ["a", "a"], "size": []}, {"town": ["x" * 201], "size": []}, {"town": ["\\0"], "size": []}, [],
-        {"town": [str(index) for index in range(MOST_LISTED + 1)], "size": []},
-    ],
-)  # fmt: skip
-def test_a_file_with_lists_that_no_fit_would_have_made_is_refused(model, tmp_path, lists):
-    header, blobs = file._content(model)
-    header.pop("digest")
-    header["lists"] = json.loads(json.dumps(lists).replace("\\\\\\\\0", "\\\\u0000"))
-    header["digest"] = file._digest(header, blobs)
-    path = tmp_path / "model.dpf"
-    path.write_bytes(b"".join(packed({file.HEADER: file._header_text(header), **blobs})))
-    with pytest.raises(ModelFileError):
-        load_model(path)
-
-
-def test_a_model_without_learnt_lists_has_none_in_its_file(tmp_path):
-    table = people(200)
+    rows = table.drop(columns="says")
+    np.testing.assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
     schema = Schema({"x": Numeric(0, 1)}, SCHEMA.target)
-    DPForestClassifier(schema, epsilon=1.0).fit(table[["x"]], table["says"]).save(tmp_path / "model.dpf")
-    entries = unpacked((tmp_path / "model.dpf").read_bytes(), {file.HEADER, *(f"{name}.npy" for name in file.ARRAYS)})
+    DPForestClassifier(schema, epsilon=1.0).fit(table[["x"]], table["says"]).save(path)
+    entries = unpacked(path.read_bytes(), {file.HEADER, *(f"{name}.npy" for name in file.ARRAYS)})
     assert "lists" not in json.loads(bytes(entries[file.HEADER]))
+
+
+BAD_LISTS = [
+    {}, {"town": ["a"]}, {"town": ["a"], "size": [], "x": []}, {"town": "abcd", "size": []}, {"town": [1], "size": []},
+    {"town": ["a", "a"], "size": []}, {"town": ["x" * 201], "size": []}, {"town": ["\\0"], "size": []}, [],
+    {"town": [str(index) for index in range(MOST_LISTED + 1)], "size": []},
+]  # fmt: skip
+
+
+def test_a_file_with_lists_that_no_fit_would_have_made_is_refused(model, tmp_path):
+    path = tmp_path / "model.dpf"
+    for lists in BAD_LISTS:
+        header, blobs = file._content(model)
+        header.pop("digest")
+        header["lists"] = json.loads(json.dumps(lists).replace("\\\\\\\\0", "\\\\u0000"))
+        header["digest"] = file._digest(header, blobs)
+        path.write_bytes(b"".join(packed({file.HEADER: file._header_text(header), **blobs})))
+        with pytest.raises(ModelFileError):
+            load_model(path)
 
 
 # --- what is refused, before a charge -------------------------------------------------------------------------------
 
 
-def test_delta_of_0_is_refused_in_words_before_anything_is_read_or_charged(monkeypatch):
+def test_what_cannot_learn_lists_refuses_them_in_words_before_anything_is_read_or_charged(tmp_path, monkeypatch):
     monkeypatch.setattr(Vault, "seal", lambda *_, **__: pytest.fail("read"))
-    for settings in ({"delta": 0.0}, {"delta": 1e-250}):
-        model = DPForestClassifier(SCHEMA, epsilon=1.0, **settings)
-        with pytest.raises(ParameterError, match=r"'town' is declared Categorical\(learn=True\).*Set delta > 0"):
-            model.fit(people(20).drop(columns="says"), people(20)["says"])
+    table, budget = people(20), Budget.open(tmp_path / "budget.db", "people", 10.0, 1e-3)
+    without_delta = r"'town' is declared Categorical\(learn=True\).*Set delta > 0"
+    for settings, words in [
+        ({"delta": 0.0}, without_delta),
+        ({"delta": 1e-250}, without_delta),
+        ({"budget": budget}, "a delta of its own"),
+        ({"recipe": "li-2022", "variant": "published"}, r"printed form of 'li-2022' learns no list"),
+    ]:
+        model = DPForestClassifier(SCHEMA, **{"delta": 1e-5, **settings})
+        with pytest.raises(ParameterError, match=words):
+            model.fit(table.drop(columns="says"), table["says"])
         assert not hasattr(model, "ledger_")
-
-
-def test_what_cannot_learn_lists_refuses_them_in_words_before_a_charge(tmp_path, monkeypatch):
-    table = people(20)
-    X, y = table.drop(columns="says"), table["says"]
-    budget = Budget.open(tmp_path / "budget.db", "people", 10.0, 1e-3)
-    with pytest.raises(ParameterError, match="a delta of its own"):
-        fitted(table, budget=budget)
     assert budget.spent == 0.0
-    with pytest.raises(ParameterError, match=r"printed form of 'li-2022' learns no list"):
-        fitted(table, recipe="li-2022", variant="published")
     with pytest.raises(ParameterError, match="private search cannot add up"):
-        DPSearchCV(DPForestClassifier(SCHEMA), {"max_depth": [1, 2]}).fit(X, y)
+        DPSearchCV(DPForestClassifier(SCHEMA), {"max_depth": [1, 2]}).fit(table.drop(columns="says"), table["says"])
     with pytest.raises(SchemaError, match="none to learn"):
         Schema({"town": Categorical(["a"], learn=True)}, SCHEMA.target)
 
@@ -232,6 +216,7 @@ def test_a_budget_too_small_for_what_lists_leave_is_refused_before_a_charge():
 # --- what people see ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_plan_ledger_and_report_say_what_lists_cost_and_buy(model, tmp_path):
     run = CliRunner().invoke
     SCHEMA.to_file(tmp_path / "schema.json")
@@ -267,14 +252,14 @@ def test_texts_are_counted_by_their_rule_without_rows_that_are_left_out():
 
 
 @pytest.mark.slow
-def test_a_million_different_values_are_counted_and_named():
+def test_many_different_values_are_counted_and_named():
     rng = np.random.default_rng(1)
-    values = np.concatenate([np.arange(1_000_000), np.repeat([5, 6, 7], 4000)])
+    values = np.concatenate([np.arange(200_000), np.repeat([5, 6, 7], 4000)])
     table = pd.DataFrame({"town": rng.permutation(values)})
     schema = Schema({"town": LEARN}, Classes([0, 1]), n_rows=len(values))
     vault = Vault.seal(table, values % 2, schema)
     counts = vault.count_texts("town")._value
-    assert len(counts) == 1_000_000
+    assert len(counts) == 200_000
     assert [counts[text] for text in "4567"] == [1, 4001, 4001, 4001]
     model = DPForestClassifier(schema, epsilon=1.0, delta=1e-8, n_trees=2, max_depth=2).fit(
         table, rng.integers(0, 2, len(values))

@@ -13,38 +13,32 @@ from dpforest.errors import ParameterError, UnknownParameterError
 from dpforest.recipes.parameter_names import INSTEAD, OF_SEARCH, RENAMED
 
 BOTH = pytest.mark.parametrize("make", [DPForestClassifier, DPForestRegressor])
+HINTS = {
+    "n_estimators": "; it is called n_trees here, and best left out: the default plans it, and each tree gets",
+    "eps": "; it is called epsilon here.",
+    "max_features": "'max_features'. How trees choose splits is part of the recipe",
+    "min_samples_leaf": "'min_samples_leaf'. Exact counts may not decide",
+    "bootstrap": "'bootstrap'. Which records a tree sees",
+    "n_features": "'n_features'. What is public about the table is declared in its schema",
+    "class_prior": "set class_weight.",
+    "criterion": "'friedman-schuster-2010' and 'patil-singh-2014' can take it: pass recipe_params={'criterion': ...}.",
+    "sample_rows": "Recipes take it: pass recipe_params={'sample_rows': ...}.",
+    "max_dept": "'max_dept'. Is it max_depth?",
+    "colour": "'colour'; it has ",
+}
 
 
 @BOTH
-@pytest.mark.parametrize(
-    "ask",
-    [lambda make, **given: make(**given), lambda make, **given: make().set_params(**given)],
-    ids=["constructor", "set_params"],
-)
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("n_estimators", "; it is called n_trees here, and best left out: the default plans it, and each tree gets"),
-        ("eps", "; it is called epsilon here."),
-        ("max_features", "'max_features'. How trees choose splits is part of the recipe"),
-        ("min_samples_leaf", "'min_samples_leaf'. Exact counts may not decide"),
-        ("bootstrap", "'bootstrap'. Which records a tree sees"),
-        ("n_features", "'n_features'. What is public about the table is declared in its schema"),
-        ("class_prior", "set class_weight."),
-        ("criterion", "'friedman-schuster-2010' and 'patil-singh-2014' can take it: pass recipe_params={'criterion': ...}."),
-        ("sample_rows", "Recipes take it: pass recipe_params={'sample_rows': ...}."),
-        ("max_dept", "'max_dept'. Is it max_depth?"),
-        ("colour", "'colour'; it has "),
-    ],
-)
-def test_a_parameter_that_there_is_not_is_refused_with_a_hint(make, ask, name, words):
-    with pytest.raises(UnknownParameterError) as caught:
-        ask(make, **{name: 1})
-    assert str(caught.value).startswith(f"{make.__name__} has no parameter {name!r}")
-    assert words in str(caught.value)
-    # What callers may catch: an argument that a call does not take, and a parameter that cannot be used.
-    assert isinstance(caught.value, TypeError)
-    assert isinstance(caught.value, ParameterError)
+@pytest.mark.parametrize("name", HINTS)
+def test_a_parameter_that_there_is_not_is_refused_with_a_hint(make, name):
+    for ask in (make, make().set_params):
+        with pytest.raises(UnknownParameterError) as caught:
+            ask(**{name: 1})
+        assert str(caught.value).startswith(f"{make.__name__} has no parameter {name!r}")
+        assert HINTS[name] in str(caught.value)
+        # What callers may catch: an argument that a call does not take, and a parameter that cannot be used.
+        assert isinstance(caught.value, TypeError)
+        assert isinstance(caught.value, ParameterError)
 
 
 def test_a_regressor_has_no_weights_of_classes():
@@ -52,35 +46,28 @@ def test_a_regressor_has_no_weights_of_classes():
         DPForestRegressor(class_weight="balanced")
 
 
-@pytest.mark.parametrize("other", [RandomForestClassifier, RandomForestRegressor])
-def test_every_parameter_of_a_forest_of_scikit_learn_is_ours_or_has_a_hint(other):
-    by_recipe = [name for recipe in list_recipes() for name in recipe["parameters"]]
-    assert set(inspect.signature(other).parameters) <= {*DPForestClassifier().get_params(), *RENAMED, *INSTEAD, *by_recipe}
-
-
-def test_a_hint_is_never_about_a_parameter_that_there_is():
-    ours = set(DPForestRegressor().get_params())
-    by_recipe = {name for recipe in list_recipes() for name in recipe["parameters"]}
+def test_every_parameter_of_a_forest_of_scikit_learn_is_ours_or_has_a_hint_and_no_other():
+    ours, by_recipe = {*DPForestRegressor().get_params()}, {n for recipe in list_recipes() for n in recipe["parameters"]}
+    for other in (RandomForestClassifier, RandomForestRegressor):
+        known = {*DPForestClassifier().get_params(), *RENAMED, *INSTEAD, *by_recipe}
+        assert set(inspect.signature(other).parameters) <= known
     assert not (ours | by_recipe) & {*RENAMED, *INSTEAD}
     assert set(RENAMED.values()) <= ours
     assert "max_iter" in inspect.signature(HistGradientBoostingClassifier).parameters
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
+def test_a_search_refuses_parameters_with_hints_of_its_own():
+    for name, words in [
         ("delta", "'delta'. The search is proved for delta = 0"),
         ("cv", "set held_out."),
         ("n_jobs", "Set it on the estimator"),
         ("n_estimators", "Set it on the estimator"),
         ("colour", "; it has estimator, "),
         ("epsilo", "Is it epsilon?"),
-    ],
-)
-def test_a_search_refuses_parameters_with_hints_of_its_own(name, words):
-    with pytest.raises(UnknownParameterError, match=f"DPSearchCV has no parameter {name!r}") as caught:
-        DPSearchCV(DPForestClassifier(), {}, **{name: 1})
-    assert words in str(caught.value)
+    ]:
+        with pytest.raises(UnknownParameterError, match=f"DPSearchCV has no parameter {name!r}") as caught:
+            DPSearchCV(DPForestClassifier(), {}, **{name: 1})
+        assert words in str(caught.value)
     assert not {*OF_SEARCH} & {*inspect.signature(DPSearchCV).parameters}
 
 

@@ -9,8 +9,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-import sklearn
-from sklearn.model_selection import GroupKFold, cross_validate
 from sklearn.utils.validation import has_fit_parameter
 from typer.testing import CliRunner
 
@@ -32,33 +30,52 @@ def fitted(table, most=3, **settings):
     return model.fit(table[["dose", "age"]], table["well"], groups=table["person"])
 
 
-def n_used(model):
-    """Records of the only tree of an exact forest."""
-    return model.forest_.counts[0].sum()
+def written(table, path):
+    pa.parquet.write_table(pa.Table.from_pandas(table, preserve_index=False), path, row_group_size=250)
+    return path
 
 
+def in_duckdb(table, tmp_path=None):
+    connection = ibis.duckdb.connect(*([] if tmp_path is None else [tmp_path / "t.db"]))
+    rows = connection.create_table("visits", table)
+    if tmp_path is not None:
+        connection.disconnect()
+    return rows
+
+
+# Ways to hand over a table of visits and which column of it has ids.
+DOORS = {
+    "memory": lambda model, table, folder, ids: model.fit(table[["dose", "age"]], table["well"], groups=table[ids]),
+    "parquet": lambda model, table, folder, ids: model.fit(written(table, folder / "t.parquet"), groups=ids),
+    "duckdb": lambda model, table, folder, ids: model.fit_table(in_duckdb(table), groups=ids),
+}
+each_door = pytest.mark.parametrize("door", DOORS)
 EXACT = {"epsilon": float("inf"), "recipe": "jagannathan-2009", "n_trees": 1, "max_depth": 1}
 
 
-@pytest.mark.parametrize("most", [1, 2, 5, 1000])
-def test_no_more_than_k_rows_of_a_person_reach_the_model(most):
-    table = visits()
-    model = fitted(table, most, **EXACT)
-    assert n_used(model) == table["person"].value_counts().clip(upper=most).sum()
+@each_door
+@pytest.mark.parametrize("most", [1, 3, 1000])
+def test_no_more_than_k_rows_of_a_person_reach_the_model_and_none_without_an_id(door, most, tmp_path):
+    table = visits(900, 120).astype({"person": "Int64"})
+    table.loc[::7, "person"] = pd.NA
+    exact = DOORS[door](DPForestClassifier(SCHEMA, **EXACT, max_rows_per_person=most), table, tmp_path, "person")
+    # Records of the only tree of an exact forest.
+    assert exact.forest_.counts[0].sum() == table["person"].value_counts().clip(upper=most).sum()
+    model = DPForestClassifier(SCHEMA, epsilon=3.0, n_trees=1, max_rows_per_person=most)
+    model = DOORS[door](model, table, tmp_path, "person")
+    assert (model.privacy_.unit, model.privacy_.rows, model.privacy_.holds) == ("person", most, True)
+    assert most * model.ledger_.total == pytest.approx(3.0)
+    assert "person" not in model.schema_.features
 
 
-def test_rows_without_an_id_are_left_out_however_many_there_are():
-    table = visits()
-    unknown = table["person"] % 3 == 0
-    model = fitted(table.assign(person=table["person"].where(~unknown)), 1000, **EXACT)
-    assert n_used(model) == (~unknown).sum()
-    assert n_used(fitted(table.assign(person=None), 1000, **EXACT)) == 0
+def test_a_table_without_any_id_trains_on_nothing():
+    assert fitted(visits().assign(person=None), 1000, **EXACT).forest_.counts[0].sum() == 0
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("recipe", ["auto", "fletcher-islam-2017", "jagannathan-2009", "suihkonen-2023"])
 def test_the_stated_loss_is_that_of_a_person_and_charges_those_of_a_record(recipe, delta):
-    model = fitted(visits(), 3, recipe=recipe, delta=delta)
+    model = fitted(visits(600, 90), 3, recipe=recipe, delta=delta)
     ledger, statement = model.ledger_, model.privacy_
     assert (statement.unit, statement.rows, statement.holds) == ("person", 3, True)
     assert 2.9 < statement.epsilon <= 3.0
@@ -69,12 +86,14 @@ def test_the_stated_loss_is_that_of_a_person_and_charges_those_of_a_record(recip
     assert "rows without an id" in statement.notes[-1]
 
 
-def test_one_row_a_person_is_another_unit_at_the_same_price():
+def test_one_row_a_person_is_another_unit_at_the_same_price(tmp_path):
     table = visits().drop_duplicates("person")
     model = fitted(table, 1, epsilon=1.0)
     assert (model.privacy_.unit, model.privacy_.rows) == ("person", 1)
     assert model.ledger_.total == pytest.approx(model.ledger_.spent)  # which is rounded up
     assert 1 - 1e-9 < model.ledger_.spent <= 1.0
+    model.save(tmp_path / "m.dpf")
+    assert load_model(tmp_path / "m.dpf").privacy_ == model.privacy_
 
 
 @pytest.mark.slow
@@ -145,33 +164,13 @@ def test_elsewhere_too_ids_and_a_number_of_rows_go_together():
         assert not hasattr(model, "ledger_")
 
 
-def in_duckdb(table, tmp_path=None):
-    connection = ibis.duckdb.connect(*([] if tmp_path is None else [tmp_path / "t.db"]))
-    rows = connection.create_table("visits", table)
-    if tmp_path is not None:
-        connection.disconnect()
-    return rows
-
-
-@pytest.mark.parametrize("most", [1, 3, 1000])
-def test_a_table_in_a_database_names_its_column_of_ids(most):
-    table = visits().astype({"person": "Int64"})
-    table.loc[::7, "person"] = pd.NA
-    rows = in_duckdb(table)
-    model = DPForestClassifier(SCHEMA, **EXACT, max_rows_per_person=most).fit_table(rows, groups="person")
-    assert n_used(model) == table["person"].value_counts().clip(upper=most).sum()
-    model = DPForestClassifier(SCHEMA, epsilon=3.0, max_rows_per_person=most).fit_table(rows, groups="person")
-    assert (model.privacy_.unit, model.privacy_.rows, model.privacy_.holds) == ("person", most, True)
-    assert most * model.ledger_.total == pytest.approx(3.0)
-    assert "person" not in model.schema_.features
-
-
 @pytest.mark.parametrize("groups", ["nobody", "dose", "well", 3, ["person"], "since"])
-def test_a_column_of_a_database_that_cannot_hold_ids_is_refused_before_any_charge(groups):
+@pytest.mark.parametrize("door", ["parquet", "duckdb"])
+def test_a_column_that_cannot_hold_ids_is_refused_before_any_charge(door, groups, tmp_path):
     table = visits(50).assign(since=pd.Timestamp("2024-01-01"))
     model = DPForestClassifier(SCHEMA, max_rows_per_person=2)
     with pytest.raises(TableError, match="groups"):
-        model.fit_table(in_duckdb(table), groups=groups)
+        DOORS[door](model, table, tmp_path, groups)
     assert not hasattr(model, "ledger_")
 
 
@@ -182,47 +181,9 @@ def test_printed_forms_open_rows_so_they_are_refused_in_a_database_for_persons_t
     assert not hasattr(model, "ledger_")
 
 
-def test_cross_validation_by_persons_hands_each_fit_its_ids():
-    table = visits(600)
-    with sklearn.config_context(enable_metadata_routing=True):
-        model = DPForestClassifier(SCHEMA, max_rows_per_person=2).set_fit_request(groups=True)
-        found = cross_validate(
-            model,
-            table[["dose", "age"]],
-            table["well"],
-            cv=GroupKFold(3),
-            params={"groups": table["person"]},
-            return_estimator=True,
-        )
-    assert all(each.privacy_.unit == "person" for each in found["estimator"])
-
-
-def written(table, path):
-    pa.parquet.write_table(pa.Table.from_pandas(table, preserve_index=False), path, row_group_size=250)
-    return path
-
-
-def test_a_parquet_file_names_its_column_of_ids(tmp_path):
-    table = visits().astype({"person": "Int64"})
-    table.loc[::7, "person"] = pd.NA
-    path = written(table, tmp_path / "t.parquet")
-    model = DPForestClassifier(SCHEMA, **EXACT, max_rows_per_person=2).fit(path, groups="person")
-    assert n_used(model) == table["person"].value_counts().clip(upper=2).sum()
-    assert DPForestClassifier(SCHEMA, max_rows_per_person=2).fit(path, groups="person").privacy_.unit == "person"
-
-
-@pytest.mark.parametrize("groups", ["nobody", "dose", "well", 3, ["person"]])
-def test_a_column_that_cannot_hold_ids_is_refused_before_any_charge(tmp_path, groups):
-    path = written(visits(50), tmp_path / "t.parquet")
-    model = DPForestClassifier(SCHEMA, max_rows_per_person=2)
-    with pytest.raises(TableError, match="groups"):
-        model.fit(path, groups=groups)
-    assert not hasattr(model, "ledger_")
-
-
 @pytest.mark.slow
-def test_model_file_json_and_report_say_the_unit(tmp_path):
-    model = fitted(visits(), 3, delta=1e-6)
+def test_model_file_json_and_report_say_the_unit_and_that_of_records_warns(tmp_path):
+    model = fitted(visits(600), 3, delta=1e-6)
     model.save(tmp_path / "m.dpf")
     loaded = load_model(tmp_path / "m.dpf")
     assert (loaded.privacy_, loaded.ledger_) == (model.privacy_, model.ledger_)
@@ -235,37 +196,15 @@ def test_model_file_json_and_report_say_the_unit(tmp_path):
     assert "at most 3 are used" in page
     assert "3² = 9 times in" in page
     assert "The promise is about one row" not in page
-    twin = json.loads((tmp_path / "r.json").read_text())
-    assert "person" in json.dumps(twin)
-    assert "people with several rows" not in json.dumps(twin)
-
-
-def test_the_report_of_records_warns_of_several_rows(tmp_path):
-    table = visits()
+    twin = (tmp_path / "r.json").read_text()
+    assert "person" in twin
+    assert "people with several rows" not in twin
+    table = visits(600)
     DPForestClassifier(SCHEMA).fit(table[["dose", "age"]], table["well"]).save_report(tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     assert "The promise is about one row" in page
     assert "people with several rows" in page
     assert "one person" not in page
-
-
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_the_command_protects_persons(tmp_path, form):
-    table, path = visits(), tmp_path / f"t.{form}"
-    table.to_csv(path, index=False) if form == "csv" else written(table, path)
-    SCHEMA.to_file(tmp_path / "s.json")
-    words = ["fit", str(path), "--schema", str(tmp_path / "s.json"), "--epsilon", "3", "--out", str(tmp_path / "m.dpf")]
-    run = CliRunner().invoke(commands, [*words, "--groups", "person", "--max-rows-per-person", "3"])
-    assert run.exit_code == 0, run.output
-    assert "one person" in run.output.replace("\n", " ")
-    assert "not read" not in run.output
-    assert load_model(tmp_path / "m.dpf").privacy_.rows == 3
-    for wrong in (
-        ["--groups", "person"],
-        ["--max-rows-per-person", "3"],
-        ["--groups", "nobody", "--max-rows-per-person", "3"],
-    ):
-        assert CliRunner().invoke(commands, [*words, *wrong]).exit_code != 0
 
 
 def run_fit(address, tmp_path, *more):
@@ -275,16 +214,28 @@ def run_fit(address, tmp_path, *more):
 
 
 PERSONS = ["--groups", "person", "--max-rows-per-person", "3"]
+# Where a table of a folder is, for the command.
+ADDRESSES = {
+    "csv": "{}/t.csv",
+    "parquet": "{}/t.parquet",
+    "database": "duckdb:///{}/t.db::visits",
+    "files in a database": "duckdb:///{}/*.parquet",
+}
 
 
-def test_the_command_protects_persons_in_a_database_and_charges_a_budget_of_persons(tmp_path):
-    in_duckdb(visits(), tmp_path)
-    address, path = f"duckdb:///{tmp_path}/t.db::visits", tmp_path / "budget.db"
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ADDRESSES)
+def test_the_command_protects_persons_and_charges_a_budget_of_persons(tmp_path, place):
+    table, address, path = visits(600), ADDRESSES[place].format(tmp_path), tmp_path / "budget.db"
+    table.to_csv(tmp_path / "t.csv", index=False)
+    written(table, tmp_path / "t.parquet")
+    in_duckdb(table, tmp_path)
     budget = Budget.open(path, dataset="ward", epsilon=1.5, delta=0.0, unit="person")
     charged = ["--budget", f"{path}::ward"]
     run = run_fit(address, tmp_path, *PERSONS, *charged)
     assert run.exit_code == 0, run.output
     assert "one person" in run.output.replace("\n", " ")
+    assert "not read" not in run.output
     model = load_model(tmp_path / "m.dpf")
     assert (model.privacy_.unit, model.privacy_.rows) == ("person", 3)
     assert budget.spent == pytest.approx(1.0)
@@ -293,13 +244,6 @@ def test_the_command_protects_persons_in_a_database_and_charges_a_budget_of_pers
         assert run_fit(address, tmp_path, *refused).exit_code != 0
     assert budget.spent == pytest.approx(1.0)
     assert not (tmp_path / "m.dpf").exists()
-
-
-def test_the_command_protects_persons_in_parquet_files_through_duckdb(tmp_path):
-    written(visits(), tmp_path / "t.parquet")
-    run = run_fit(f"duckdb:///{tmp_path}/*.parquet", tmp_path, *PERSONS)
-    assert run.exit_code == 0, run.output
-    assert load_model(tmp_path / "m.dpf").privacy_.rows == 3
 
 
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
@@ -339,22 +283,12 @@ def test_a_person_with_an_odd_id_changes_no_error_warning_or_note(recwarn):
     assert not recwarn
 
 
-@pytest.mark.parametrize("door", ["memory", "parquet", "duckdb"])
+@each_door
 def test_a_text_of_blanks_is_no_id(tmp_path, door):
     """Programs of statistics write a missing text so; as one person they would be one more."""
-    ids = [*map(str, range(10)), *["", " ", "\t "] * 10]
-    rows = pd.DataFrame({"x": np.linspace(0, 1, 40), "who": ids, "y": [0, 1] * 20})
-    schema = Schema({"x": Numeric(0, 1)}, Classes([0, 1], name="y"))
-    model = DPForestClassifier(schema, epsilon=1e6, max_rows_per_person=1)
-    if door == "memory":
-        model.fit(rows[["x"]], rows["y"], groups=rows["who"])
-    elif door == "parquet":
-        rows.to_parquet(tmp_path / "rows.parquet")
-        model.fit(tmp_path / "rows.parquet", groups="who")
-    else:
-        ibis = pytest.importorskip("ibis")
-        model.fit_table(ibis.duckdb.connect().create_table("t", rows), groups="who")
-    assert model.forest_.n_records.value == 10
+    table = visits(40).assign(who=[*map(str, range(10)), *["", " ", "\t "] * 10])
+    model = DPForestClassifier(SCHEMA, epsilon=1e6, max_rows_per_person=1)
+    assert DOORS[door](model, table, tmp_path, "who").forest_.n_records.value == 10
 
 
 def test_ids_of_another_column_than_the_schema_names_are_refused():

@@ -18,21 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from dp_accounting.rdp import RdpAccountant
+from tests.support.crosses import pairwise
 from typer.testing import CliRunner
 
-from dpforest import (
-    Bounded,
-    Budget,
-    Categorical,
-    Classes,
-    DPForestClassifier,
-    DPForestRegressor,
-    DPSearchCV,
-    Numeric,
-    Schema,
-    list_recipes,
-    load_model,
-)
+from dpforest import Budget, DPForestClassifier, DPForestRegressor, DPSearchCV, list_recipes, load_model
 from dpforest.budget import Loss
 from dpforest.cli.console import output
 from dpforest.cli.main import commands
@@ -42,6 +31,7 @@ from dpforest.forest.tree import Forest
 from dpforest.model import file
 from dpforest.model.doubts import uncertain_range
 from dpforest.privacy.ledger import Ledger
+from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.show.plan import explain
 from dpforest.show.report.content import report_content
 
@@ -73,64 +63,43 @@ def fitted(schema=SCHEMA, n_rows=N_ROWS, params=SAMPLE, **settings):
     return model.fit(X, X["age"].to_numpy() if is_means else labels(X), groups=groups)
 
 
-# What is fitted, the units of the books, and which share the last book is about; None if it follows from a measured number.
+QUARTER = Fraction(1, 4)
+PERSONS = {"epsilon": 3.0, "max_rows_per_person": 3, "groups": np.arange(N_ROWS) // 2}
+LISTS = replace(LEARNT, n_rows=N_ROWS)
+# How a model is fitted, the units of its books, and the share of the last; None if it follows from a measured number.
 MODELS = {
-    "pure": (lambda: fitted(DECLARED), ["epsilon"], Fraction(1, 4)),
-    "pure, rows measured": (fitted, ["epsilon", "epsilon"], None),
-    "zCDP": (lambda: fitted(DECLARED, delta=1e-6), ["rho"], Fraction(1, 4)),
-    "zCDP, rows measured": (lambda: fitted(delta=1e-6), ["epsilon", "rho"], None),
-    "lists": (lambda: fitted(replace(LEARNT, n_rows=N_ROWS), delta=1e-5, epsilon=2.0), ["rho"], Fraction(1, 4)),
-    "lists, rows measured": (lambda: fitted(LEARNT, delta=1e-5, epsilon=2.0), ["epsilon", "rho"], None),
+    "pure": ({"schema": DECLARED}, ["epsilon"], QUARTER),
+    "pure, rows measured": ({}, ["epsilon", "epsilon"], None),
+    "zCDP": ({"schema": DECLARED, "delta": 1e-6}, ["rho"], QUARTER),
+    "zCDP, rows measured": ({"delta": 1e-6}, ["epsilon", "rho"], None),
+    "lists": ({"schema": LISTS, "delta": 1e-5, "epsilon": 2.0}, ["rho"], QUARTER),
+    "lists, rows measured": ({"schema": LEARNT, "delta": 1e-5, "epsilon": 2.0}, ["epsilon", "rho"], None),
     "lists and a bootstrap": (
-        lambda: fitted(replace(LEARNT, n_rows=N_ROWS), delta=1e-5, recipe="patil-singh-2014", n_trees=2),
-        ["epsilon"], Fraction(1, 4),
+        {"schema": LISTS, "delta": 1e-5, "recipe": "patil-singh-2014", "n_trees": 2}, ["epsilon"], QUARTER
     ),
-    "a number": (lambda: fitted(replace(MEANS, n_rows=N_ROWS)), ["epsilon"], Fraction(1, 4)),
-    "a number, zCDP, rows measured": (lambda: fitted(MEANS, delta=1e-6), ["epsilon", "rho"], None),
+    "a number": ({"schema": replace(MEANS, n_rows=N_ROWS)}, ["epsilon"], QUARTER),
+    "a number, zCDP, rows measured": ({"schema": MEANS, "delta": 1e-6}, ["epsilon", "rho"], None),
     "a number without bounds": (
-        lambda: fitted(Schema(FEATURES, Bounded(name="says"), n_rows=N_ROWS), epsilon=4.0), ["epsilon"], Fraction(1, 4)
+        {"schema": Schema(FEATURES, Bounded(name="says"), n_rows=N_ROWS), "epsilon": 4.0}, ["epsilon"], QUARTER
     ),
-    "persons": (
-        lambda: fitted(DECLARED, epsilon=3.0, max_rows_per_person=3, groups=np.arange(N_ROWS) // 2), ["epsilon"],
-        Fraction(1, 4),
-    ),
-    "persons, zCDP": (
-        lambda: fitted(DECLARED, epsilon=3.0, delta=1e-6, max_rows_per_person=3, groups=np.arange(N_ROWS) // 2), ["rho"],
-        Fraction(1, 4),
-    ),
-    "disjoint trees": (lambda: fitted(DECLARED, recipe="fletcher-islam-2017", n_trees=4), ["epsilon"], Fraction(1, 4)),
+    "persons": ({"schema": DECLARED, **PERSONS}, ["epsilon"], QUARTER),
+    "persons, zCDP": ({"schema": DECLARED, "delta": 1e-6, **PERSONS}, ["rho"], QUARTER),
+    "disjoint trees": ({"schema": DECLARED, "recipe": "fletcher-islam-2017", "n_trees": 4}, ["epsilon"], QUARTER),
 }  # fmt: skip
 
 
 @cache
 def model_of(name):
-    return MODELS[name][0]()
+    return fitted(**MODELS[name][0])
 
 
-@pytest.fixture(scope="module", params=[name if name in ("pure", "zCDP") else pytest.param(name, marks=pytest.mark.slow)
-                                        for name in MODELS])  # fmt: skip
-def case(request):
-    _, units, share = MODELS[request.param]
-    return model_of(request.param), units, share
+each_model = pytest.mark.parametrize(
+    "name", [name if name in ("pure", "zCDP") else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
+)
+with_and_without_delta = pytest.mark.parametrize("delta", [0.0, 1e-6])
 
 
 # --- what is spent ----------------------------------------------------------------------------------------------------
-
-
-def test_a_fit_on_a_sample_spends_its_epsilon_and_no_more(case):
-    model, units, share = case
-    ledger = model.ledger_
-    assert [book.accountant.unit for book in ledger.books] == units
-    assert 0.97 * model.epsilon < ledger.spent <= model.epsilon
-    assert (ledger.delta, model.privacy_.delta) == (model.delta, model.delta)
-    assert sum(Fraction(str(book.accountant.delta)) for book in ledger.books) <= Fraction(str(model.delta))
-    assert ledger.sample_share == ledger.books[-1].accountant.share < 1
-    # The measured number has noise of a few rows: that it is off by 1,000 has a chance of exp(-20) or less.
-    assert share in (None, ledger.sample_share)
-    assert 0.2 < ledger.sample_share < 0.34
-    assert all(book.accountant.share == 1 for book in ledger.books[:-1])
-    assert model.privacy_.holds
-    assert model.privacy_.epsilon == ledger.spent
 
 
 def epsilon_of(document):
@@ -158,25 +127,44 @@ def _cost(entry):
     return entry["copies"] * (math.expm1(inside) if entry["kind"] == "bootstrap" else inside)
 
 
-def test_the_loss_is_found_again_from_what_the_ledger_says_by_the_formula_of_amplification(case):
-    model, _, _ = case
-    assert epsilon_of(model.ledger_.to_dict()) == pytest.approx(model.ledger_.spent, rel=1e-6)
+@each_model
+def test_a_fit_on_a_sample_spends_its_epsilon_and_no_more_and_states_and_keeps_it(name, tmp_path):
+    model, (_, units, share) = model_of(name), MODELS[name]
+    ledger = model.ledger_
+    assert [book.accountant.unit for book in ledger.books] == units
+    assert 0.97 * model.epsilon < ledger.spent <= model.epsilon
+    # The loss is found again from what the ledger says, by the formula of amplification.
+    assert epsilon_of(ledger.to_dict()) == pytest.approx(ledger.spent, rel=1e-6)
+    assert (ledger.delta, model.privacy_.delta) == (model.delta, model.delta)
+    assert sum(Fraction(str(book.accountant.delta)) for book in ledger.books) <= Fraction(str(model.delta))
+    assert ledger.sample_share == ledger.books[-1].accountant.share < 1
+    # The measured number has noise of a few rows: that it is off by 1,000 has a chance of exp(-20) or less.
+    assert share in (None, ledger.sample_share)
+    assert 0.2 < ledger.sample_share < 0.34
+    assert all(book.accountant.share == 1 for book in ledger.books[:-1])
+    assert (model.privacy_.holds, model.privacy_.epsilon) == (True, ledger.spent)
+    (note,) = [note for note in model.privacy_.notes if "secret sample" in note]
+    about, rest = note.removeprefix("trained on a secret sample of about ").split(" rows: ")
+    assert abs(int(about.replace(",", "")) - 1000) <= 10
+    who = "person" if model.max_rows_per_person else "record"
+    assert rest == f"each {who} took part with probability {float(ledger.sample_share):.2g}; {NOTE}"
+    assert note in report_content(model)["notes"]
+    model.save(tmp_path / "model.dpf")
+    again = load_model(tmp_path / "model.dpf")
+    assert again.ledger_ == Ledger.from_json(ledger.to_json()) == ledger
+    assert (again.ledger_.sample_share, again.ledger_.spent) == (ledger.sample_share, ledger.spent)
+    assert again.privacy_ == model.privacy_
 
 
-def test_what_is_charged_on_a_sample_is_more_than_the_table_loses():
-    inside = model_of("pure").ledger_.total
-    assert inside == pytest.approx(math.log1p(4 * math.expm1(1.0)))
-    assert inside > 2.0
-
-
-def test_a_forest_holds_as_many_records_as_the_sample_and_not_as_many_as_the_table():
+def test_a_sample_is_charged_more_than_the_table_loses_and_is_all_a_forest_holds():
+    assert model_of("pure").ledger_.total == pytest.approx(math.log1p(4 * math.expm1(1.0)))  # above 2
     # Without noise that counts: at this epsilon all of it together is a few records. The sample is of 1,000 +- 27; that it
     # is off by 200 has a chance of less than 1e-12.
     model = fitted(DECLARED, epsilon=50.0, recipe="jagannathan-2009", n_trees=1, max_depth=1)
     assert abs(model.forest_.counts[model.forest_.is_leaf].sum() - 1000) < 200
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@with_and_without_delta
 def test_a_model_from_a_sample_has_learnt_something(delta):
     # Two thirds of the labels are the same. The fit is seeded.
     X = table()
@@ -184,17 +172,15 @@ def test_a_model_from_a_sample_has_learnt_something(delta):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@with_and_without_delta
 @pytest.mark.parametrize("recipe", [recipe["name"] for recipe in list_recipes()])
 def test_every_recipe_can_be_fitted_to_a_sample(recipe, delta):
-    tasks = next(each["tasks"] for each in list_recipes() if each["name"] == recipe)
-    schema = DECLARED if "classification" in tasks else replace(MEANS, n_rows=N_ROWS)
     try:
-        model = fitted(schema, delta=delta, recipe=recipe, n_trees=2, max_depth=2)
+        model = fitted(DECLARED, delta=delta, recipe=recipe, n_trees=2, max_depth=2)
     except AccountingError:  # which has no analysis with delta, on any table
         assert delta > 0
         return
-    assert model.ledger_.sample_share == Fraction(1, 4)
+    assert model.ledger_.sample_share == QUARTER
     assert 0.9 < model.ledger_.spent <= 1.0
     assert epsilon_of(model.ledger_.to_dict()) == pytest.approx(model.ledger_.spent, rel=1e-6)
 
@@ -225,20 +211,14 @@ def test_a_file_and_the_same_table_in_memory_give_the_same_forest_by_the_same_co
 # --- where no sample is drawn -----------------------------------------------------------------------------------------
 
 
-def steps_of(schema=DECLARED, n_rows=N_ROWS, **settings):
-    X, steps = table(n_rows), []
-    DPForestClassifier(schema, n_trees=2, max_depth=1, **settings).fit(X, labels(X), progress=steps.append)
+def steps_of(**settings):
+    X, steps = table(), []
+    DPForestClassifier(DECLARED, n_trees=2, max_depth=1, **settings).fit(X, labels(X), progress=steps.append)
     return steps
 
 
-def test_progress_says_when_a_sample_is_drawn():
-    steps = steps_of(recipe_params=SAMPLE)
-    assert steps[:2] == ["sample drawn", "encoded"]
-    assert "sample drawn" not in steps_of()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@with_and_without_delta
 @pytest.mark.parametrize("schema", [SCHEMA, DECLARED], ids=["rows measured", "rows declared"])
 def test_a_table_that_is_not_large_is_used_as_a_whole_and_so_is_any_if_that_is_asked_for(schema, delta):
     settings = {"delta": delta, "random_state": 2, "n_trees": 3, "max_depth": 2}
@@ -250,13 +230,16 @@ def test_a_table_that_is_not_large_is_used_as_a_whole_and_so_is_any_if_that_is_a
     assert not any("sample" in note for note in plain.privacy_.notes)
 
 
-def test_without_privacy_no_sample_is_drawn():
+def test_without_privacy_no_sample_is_drawn_and_progress_says_when_one_is():
     model = fitted(DECLARED, epsilon=math.inf, recipe="jagannathan-2009", n_trees=1, max_depth=1)
     assert model.ledger_.sample_share == 1
     assert model.forest_.counts[model.forest_.is_leaf].sum() == N_ROWS
-    assert "sample drawn" not in steps_of(epsilon=math.inf, recipe_params=SAMPLE)
+    assert steps_of(recipe_params=SAMPLE)[:2] == ["sample drawn", "encoded"]
+    for settings in ({}, {"epsilon": math.inf, "recipe_params": SAMPLE}):
+        assert "sample drawn" not in steps_of(**settings)
 
 
+@pytest.mark.filterwarnings("ignore::dpforest.errors.NothingLearntWarning")  # there are no rows
 def test_a_budget_with_delta_draws_no_sample_and_refuses_one_that_is_asked_for(tmp_path):
     budget = Budget.open(tmp_path / "budget.db", dataset="people", epsilon=5.0, delta=1e-5)
     with pytest.raises(ParameterError, match="delta of its own"):
@@ -265,95 +248,57 @@ def test_a_budget_with_delta_draws_no_sample_and_refuses_one_that_is_asked_for(t
     # Of a table of so many rows a sample would be drawn without being asked for.
     large, steps = replace(SCHEMA, n_rows=10**8), []
     for store, is_drawn in ((budget, False), (None, True)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NothingLearntWarning)  # there are no rows
-            model = DPForestClassifier(large, delta=1e-6, budget=store).fit([], [], progress=steps.append)
+        model = DPForestClassifier(large, delta=1e-6, budget=store).fit([], [], progress=steps.append)
         assert (model.ledger_.sample_share < 1, "sample drawn" in steps) == (is_drawn, is_drawn)
     (release,) = budget.history()
     assert release["state"] == "settled"
     assert any(release["loss"].within(outcome) for outcome in release["outcomes"])
 
 
-@pytest.mark.parametrize("schema", [SCHEMA, DECLARED], ids=["rows measured", "rows declared"])
-def test_a_budget_is_charged_the_loss_on_the_table_for_a_sample_without_delta(tmp_path, schema):
-    budget = Budget.open(tmp_path / "budget.db", dataset="people", epsilon=2.0, delta=1e-5)
-    model = fitted(schema, epsilon=0.75, budget=budget)
+@pytest.mark.parametrize(
+    "settings", [{}, {"schema": DECLARED}, {"schema": DECLARED, **PERSONS}], ids=["", "rows", "persons"]
+)
+def test_a_budget_is_charged_the_loss_on_the_table_for_a_sample_without_delta(tmp_path, settings):
+    unit = "person" if "groups" in settings else "record"
+    budget = Budget.open(tmp_path / "budget.db", dataset="people", epsilon=2.0, delta=1e-5, unit=unit)
+    model = fitted(**settings | {"epsilon": 0.75}, budget=budget)
     assert model.ledger_.sample_share < 1
     (release,) = budget.history()
     assert release["loss"] == Loss.of_ledger(model.ledger_)
-    assert 0.97 * 0.75 < release["loss"].epsilon <= 0.75
     assert release["loss"].within(release["outcomes"][0])
+    assert 0.97 * 0.75 < release["loss"].epsilon <= 0.75
     assert budget.spent <= 0.75
-
-
-def test_a_budget_of_persons_is_charged_the_loss_of_a_person_on_the_table(tmp_path):
-    budget = Budget.open(tmp_path / "budget.db", dataset="people", epsilon=2.0, unit="person")
-    fitted(DECLARED, epsilon=2.0, max_rows_per_person=3, groups=np.arange(N_ROWS) // 2, budget=budget)
-    assert 0.97 * 2.0 < budget.spent <= 2.0
 
 
 # --- odd tables and parameters ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("n_rows", [0, 1, 5])
-@pytest.mark.parametrize("declared", [None, 1, 1000])
+@pytest.mark.filterwarnings("ignore::dpforest.errors.NothingLearntWarning")  # there is next to nothing to learn
+@pytest.mark.parametrize(("n_rows", "delta", "declared"), pairwise([0, 1, 5], [0.0, 1e-6], [None, 1, 1000]))
 def test_a_table_of_next_to_no_rows_can_be_sampled(n_rows, delta, declared):
-    schema = replace(SCHEMA, n_rows=declared)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingLearntWarning)  # there is next to nothing to learn
-        model = fitted(schema, n_rows, {"sample_rows": 1}, delta=delta, n_trees=2, max_depth=2)
+    model = fitted(replace(SCHEMA, n_rows=declared), n_rows, {"sample_rows": 1}, delta=delta, n_trees=2, max_depth=2)
     assert model.ledger_.spent <= 1.0
     assert (model.ledger_.sample_share < 1) or declared != 1000
     assert model.predict(table(10)).shape == (10,)
 
 
+@pytest.mark.filterwarnings("ignore::dpforest.errors.NothingLearntWarning")
 def test_a_share_is_never_0_however_large_a_table_is_declared():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingLearntWarning)
-        model = fitted(replace(SCHEMA, n_rows=10**15), 50, {"sample_rows": 1}, epsilon=1e-3)
+    model = fitted(replace(SCHEMA, n_rows=10**15), 50, {"sample_rows": 1}, epsilon=1e-3)
     assert model.ledger_.sample_share == Fraction(1, 1 << 20)
     assert model.ledger_.spent <= 1e-3
 
 
-@pytest.mark.parametrize(
-    "rows", [-1, 0.5, math.nan, math.inf, -math.inf, "many", [5], None, 10**400], ids=lambda rows: str(rows)[:9]
-)
-def test_a_number_of_rows_that_is_none_is_refused_before_a_charge(rows):
-    model = DPForestClassifier(SCHEMA, recipe_params={"sample_rows": rows})
-    with pytest.raises(ParameterError, match="sample_rows"):
-        model.fit(table(10), labels(table(10)))
-    assert not hasattr(model, "ledger_")
-
-
-def test_a_printed_algorithm_draws_no_sample_and_says_so():
-    with pytest.raises(ParameterError, match="takes no parameter 'sample_rows'"):
-        fitted(recipe="dong-2022", variant="published")
+def test_a_number_of_rows_that_is_none_is_refused_before_a_charge():
+    for rows in (-1, 0.5, math.nan, math.inf, -math.inf, "many", [5], None, 10**400):
+        model = DPForestClassifier(SCHEMA, recipe_params={"sample_rows": rows})
+        with pytest.raises(ParameterError, match="sample_rows"):
+            model.fit(table(10), labels(table(10)))
+        assert not hasattr(model, "ledger_")
 
 
 # --- what is stated and kept ------------------------------------------------------------------------------------------
-
-
-def test_the_statement_says_how_many_rows_and_that_the_sample_is_secret(case):
-    model, _, _ = case
-    (note,) = [note for note in model.privacy_.notes if "secret sample" in note]
-    who = "person" if model.max_rows_per_person else "record"
-    about, rest = note.removeprefix("trained on a secret sample of about ").split(" rows: ")
-    assert abs(int(about.replace(",", "")) - 1000) <= 10
-    probability = f"{float(model.ledger_.sample_share):.2g}"
-    assert rest == f"each {who} took part with probability {probability}; {NOTE}"
-    assert note in report_content(model)["notes"]
-
-
-def test_a_saved_model_keeps_its_sample(case, tmp_path):
-    model, _, _ = case
-    model.save(tmp_path / "model.dpf")
-    again = load_model(tmp_path / "model.dpf")
-    assert again.ledger_ == model.ledger_
-    assert again.ledger_.sample_share == model.ledger_.sample_share
-    assert (again.ledger_.spent, again.privacy_) == (model.ledger_.spent, model.privacy_)
-    assert Ledger.from_json(model.ledger_.to_json()) == model.ledger_
 
 
 def rewritten(model, share, path):
@@ -372,15 +317,13 @@ ODD_SHARES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("share", ODD_SHARES, ids=lambda share: repr(share)[:12])
-def test_a_file_with_a_share_that_no_fit_would_have_drawn_is_refused(share, tmp_path):
-    with pytest.raises(ModelFileError):
-        load_model(rewritten(model_of("pure"), share, tmp_path / "model.dpf"))
-
-
-def test_a_file_with_a_smaller_share_than_was_drawn_does_not_say_that_it_spent_more_than_it_had(tmp_path):
-    path = rewritten(model_of("pure"), 0.125, tmp_path / "model.dpf")
-    assert load_model(path).ledger_.spent < 1.0  # the same charges on fewer records
+def test_a_file_with_a_share_that_no_fit_would_have_drawn_is_refused(tmp_path):
+    model, path = model_of("pure"), tmp_path / "model.dpf"
+    for share in ODD_SHARES:
+        with pytest.raises(ModelFileError):
+            load_model(rewritten(model, share, path))
+    # A smaller share than was drawn does not say that more was spent than there was: the same charges on fewer records.
+    assert load_model(rewritten(model, 0.125, path)).ledger_.spent < 1.0
 
 
 # --- what people see --------------------------------------------------------------------------------------------------
@@ -392,43 +335,27 @@ def said(*arguments):
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["pure", "zCDP"])
-def test_the_command_ledger_says_what_is_about_a_sample(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(output, "width", 300)
-    model, path = model_of(name), tmp_path / "model.dpf"
-    model.save(path)
-    shown = " ".join(said("ledger", path).split())
-    book, at = model.ledger_.books[0], " at delta = 4e-06" if name == "zCDP" else ""
-    total = f"Book 1: {book.accountant.unit} = {book.total:.6g} on a secret sample of 0.25 of the records"
-    assert f"{total}, stated as epsilon = 1{at}" in shown
-    (found,) = json.loads(said("ledger", path, "--json"))["books"]
-    assert found["sample_share"] == 0.25
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        "pure",
-        "zCDP",
-        "zCDP, rows measured",
-    ],
-)
-def test_the_report_says_that_charges_are_about_a_sample(name, tmp_path):
-    model = model_of(name)
-    model.save_report(tmp_path / "report.html")
-    page, twin = (tmp_path / "report.html").read_text(), (tmp_path / "report.json").read_text()
-    for text in (page, twin):
-        assert NOTE in text
+@pytest.mark.parametrize("name", ["pure", "zCDP", "zCDP, rows measured"])
+def test_ledger_and_report_say_that_charges_are_about_a_sample(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(output, "width", 300)
+    model, path, page = model_of(name), tmp_path / "model.dpf", tmp_path / "report.html"
+    model.save(path)
+    shown, found = " ".join(said("ledger", path).split()), json.loads(said("ledger", path, "--json"))["books"]
+    share, book = float(model.ledger_.sample_share), model.ledger_.books[-1]
+    about = f"on a secret sample of {share:.3g} of the records"
+    assert f"Book {len(found)}: {book.accountant.unit} = {book.total:.6g} {about}, stated as epsilon = " in shown
+    assert [each.get("sample_share", 1.0) for each in found] == [*[1.0] * (len(found) - 1), share]
+    if name == "zCDP":
+        assert "stated as epsilon = 1 at delta = 4e-06" in shown
+    model.save_report(page)
+    twin = (tmp_path / "report.json").read_text()
+    assert NOTE in page.read_text()
+    assert NOTE in twin
     assert Ledger.from_dict(json.loads(twin)["whole_ledger"]) == model.ledger_
-    # Also where the loss is said to add up, for charges of a sample add up to more.
-    assert f"on a secret sample of {float(model.ledger_.sample_share):.3g} of the records" in twin
-
-
-def test_the_command_report_says_it_too(tmp_path):
-    model_of("pure").save(tmp_path / "model.dpf")
-    said("report", tmp_path / "model.dpf", "--out", tmp_path / "report.html")
-    assert NOTE in (tmp_path / "report.html").read_text()
+    assert about in twin  # also where the loss is said to add up, for charges of a sample add up to more
+    said("report", path, "--out", page)
+    assert NOTE in page.read_text()
 
 
 def test_the_command_for_recipes_knows_the_parameter():
@@ -438,14 +365,14 @@ def test_the_command_for_recipes_knows_the_parameter():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("given", "is_sampled"), [("1000", True), ("0", False)])
-def test_the_command_fit_takes_a_number_of_rows_or_all_of_them(tmp_path, given, is_sampled):
+def test_the_command_fit_takes_a_number_of_rows_or_all_of_them(tmp_path):
     X = table()
     X.assign(says=labels(X)).to_csv(tmp_path / "t.csv", index=False)
     DECLARED.to_file(tmp_path / "schema.json")
-    paths = [tmp_path / "t.csv", "--schema", tmp_path / "schema.json", "--out", tmp_path / "model.dpf"]
-    said("fit", *paths, "--epsilon", "1", "--param", f"sample_rows={given}")
-    assert (load_model(tmp_path / "model.dpf").ledger_.sample_share < 1) == is_sampled
+    for given, is_sampled in (("1000", True), ("0", False)):
+        paths = [tmp_path / "t.csv", "--schema", tmp_path / "schema.json", "--out", tmp_path / f"{given}.dpf"]
+        said("fit", *paths, "--epsilon", "1", "--param", f"sample_rows={given}")
+        assert (load_model(tmp_path / f"{given}.dpf").ledger_.sample_share < 1) == is_sampled
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
@@ -457,26 +384,24 @@ def lines_of(plan, what):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("schema", "delta"),
-    [(SCHEMA, 0.0), (SCHEMA, 1e-6), (MEANS, 0.0), (LEARNT, 1e-6)],
-    ids=["pure", "zCDP", "means", "lists"],
-)
-def test_the_plan_of_a_large_table_has_a_line_on_the_sample_and_that_of_a_small_one_none(schema, delta):
-    large, small = (explain(schema, n_rows, 1.0, delta) for n_rows in (10**8, 10**5))
+    ("schema", "delta", "most"),
+    [
+        (SCHEMA, 0.0, 2_500_000), (SCHEMA, 1e-6, 2_500_000), (MEANS, 0.0, 2_500_000), (LEARNT, 1e-6, 2_500_000),
+        (replace(SCHEMA, target=Classes(list("abc"))), 0.0, 3_750_000),
+    ],
+    ids=["pure", "zCDP", "means", "lists", "three classes"],
+)  # fmt: skip
+def test_the_plan_of_a_table_that_is_too_large_has_a_line_on_the_sample(schema, delta, most):
+    for n_rows, has_line in ((most, False), (most + 1, True)):
+        assert bool(lines_of(explain(schema, n_rows, 1.0, delta), "secret sample")) == has_line
+    large = explain(schema, 10**8, 1.0, delta)
     (line,) = lines_of(large, "secret sample")
-    assert lines_of(small, "secret sample") == []
-    assert line.value == "about 2,000,000 rows"
-    assert "epsilon = 1 of the table is 4.46 of the sample" in line.why
+    assert line.value == f"about {most * 4 // 5:,} rows"
     assert [found.value for found in lines_of(large, "rows")] == ["100,000,000"]
-    (product,) = lines_of(large, "rows x epsilon")
-    assert float(product.value.replace(",", "")) == pytest.approx(2_000_000 * 4.46, rel=0.01)
-
-
-@pytest.mark.slow
-def test_the_least_table_of_which_a_sample_is_drawn_is_a_quarter_larger_than_what_a_plan_can_use():
-    for schema, rows in ((SCHEMA, 2_500_000), (replace(SCHEMA, target=Classes(list("abc"))), 3_750_000), (MEANS, 2_500_000)):
-        assert lines_of(explain(schema, rows, 1.0), "secret sample") == []
-        assert lines_of(explain(schema, rows + 1, 1.0), "secret sample") != []
+    if most == 2_500_000:
+        assert "epsilon = 1 of the table is 4.46 of the sample" in line.why
+        (product,) = lines_of(large, "rows x epsilon")
+        assert float(product.value.replace(",", "")) == pytest.approx(2_000_000 * 4.46, rel=0.01)
 
 
 @pytest.mark.slow
@@ -492,13 +417,12 @@ def test_the_command_plan_says_it_too(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.filterwarnings("ignore::dpforest.errors.NothingLearntWarning")
+@with_and_without_delta
 def test_the_plan_of_a_large_table_is_what_a_fit_on_it_does(delta):
     """A fit on no rows: what is charged follows from the declared number alone."""
     schema = replace(SCHEMA, n_rows=10**8)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingLearntWarning)
-        model = DPForestClassifier(schema, epsilon=1.0, delta=delta).fit([], [])
+    model = DPForestClassifier(schema, epsilon=1.0, delta=delta).fit([], [])
     assert float(model.ledger_.sample_share) == pytest.approx(0.02, rel=1e-4)
     assert model.ledger_.spent <= 1.0
     plan = explain(schema, None, 1.0, delta)
@@ -519,7 +443,7 @@ def told_by(schema, X, y, kind=DPForestClassifier, **settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@with_and_without_delta
 def test_a_small_share_of_a_large_table_is_not_taken_for_next_to_nothing(delta):
     X = table(60_000)
     schema, params = replace(SCHEMA, n_rows=60_000), {"sample_rows": 1200}
@@ -562,21 +486,14 @@ def search_of(schema, params=None, **settings):
     return DPSearchCV(estimator, {"max_depth": [1, 2]}, epsilon=2.0, mean_runs=2.0, **settings)
 
 
-def test_runs_of_a_search_draw_no_sample_however_large_the_table_is():
-    X = table()
+def test_runs_of_a_search_draw_no_sample_and_refuse_one_before_anything_is_spent(tmp_path):
+    X, budget = table(), Budget.open(tmp_path / "budget.db", dataset="people", epsilon=5.0)
+    as_candidate = search_of(DECLARED, budget=budget).set_params(param_distributions={"recipe_params": [SAMPLE]})
+    for search in (search_of(DECLARED, SAMPLE, budget=budget), as_candidate):
+        with pytest.raises(ParameterError, match="sample_rows asks for a secret sample"):
+            search.fit(X, labels(X))
+    assert budget.spent == 0.0
     search = search_of(replace(SCHEMA, n_rows=10**8)).fit(X, labels(X))
     assert 1.9 < search.ledger_.spent <= 2.0
     assert search.ledger_.sample_share == 1
     assert not any("secret sample" in note for note in search.privacy_.notes)
-
-
-@pytest.mark.parametrize("given", ["to the estimator", "as a candidate"])
-def test_a_search_refuses_a_sample_that_is_asked_for_before_anything_is_spent(tmp_path, given):
-    X = table()
-    budget = Budget.open(tmp_path / "budget.db", dataset="people", epsilon=5.0)
-    search = search_of(DECLARED, SAMPLE if given == "to the estimator" else None, budget=budget)
-    if given == "as a candidate":
-        search.param_distributions = {"recipe_params": [SAMPLE]}
-    with pytest.raises(ParameterError, match="sample_rows asks for a secret sample"):
-        search.fit(X, labels(X))
-    assert budget.spent == 0.0

@@ -1,5 +1,6 @@
-"""Schemas by name, groups and weights of scores work inside scikit-learn's pipelines, searches and calibrations."""
+"""The estimators are scikit-learn's: they pass its checks and work inside its pipelines, searches and calibrations."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -7,15 +8,18 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import ParameterError, TableError, UncoveredWarning
@@ -35,16 +39,72 @@ def model(schema=SCHEMA, **parameters):
     return DPForestClassifier(schema, epsilon=INF, random_state=0, **parameters)
 
 
+def means(**parameters):
+    return DPForestRegressor(BOUNDED, random_state=0, **parameters)
+
+
+# Every check that scikit-learn offers must pass.
+
+
+@pytest.mark.slow
+@parametrize_with_checks([DPForestClassifier("assume-public", epsilon=INF), DPForestRegressor("assume-public")])
+def test_scikit_learn_check_passes(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.night
+@parametrize_with_checks([DPForestClassifier("assume-public"), DPForestRegressor("assume-public", epsilon=INF)])
+def test_scikit_learn_check_passes_with_and_without_noise(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("make", [DPForestClassifier, DPForestRegressor])
+def test_parameters_are_kept_as_given_and_survive_a_clone(make):
+    given = {
+        "schema": SCHEMA, "epsilon": 0.5, "delta": 1e-6, "recipe": "auto", "variant": "private", "n_trees": 3,
+        "max_depth": 2, "recipe_params": {}, "random_state": 7, "n_jobs": 2, "max_rows_per_person": 3, "budget": None,
+        "earlier_model": None,
+    }  # fmt: skip
+    if make is DPForestClassifier:
+        given["class_weight"] = {"no": 2.0}
+    kept = make(**given).get_params()
+    assert kept == clone(make(**given)).get_params() == make().set_params(**given).get_params() == given
+    assert all(kept[name] is value for name, value in given.items())
+
+
+def test_each_estimator_is_of_its_kind_and_says_where_it_is_not_fitted():
+    assert is_classifier(DPForestClassifier())
+    assert is_regressor(DPForestRegressor())
+    cloned = clone(model(n_trees=1).fit(X, Y))
+    assert not [name for name in vars(cloned) if name.endswith("_")]
+    for ask in (
+        check_is_fitted,
+        lambda forest: forest.predict(X),
+        lambda forest: forest.predict_proba(X),
+        lambda forest: forest.predict_log_proba(X),
+        lambda forest: forest.feature_importances_,
+        lambda forest: forest.save("never.dpf"),
+    ):
+        with pytest.raises(NotFittedError):
+            ask(cloned)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_pickled_model_predicts_and_states_the_same(delta):
+    for forest in (DPForestClassifier(SCHEMA, delta=delta).fit(X, Y), means(delta=delta).fit(X, X["age"])):
+        twin = pickle.loads(pickle.dumps(forest))
+        assert (twin.predict(X) == forest.predict(X)).all()
+        assert (twin.privacy_, twin.ledger_) == (forest.privacy_, forest.ledger_)
+        assert twin.forest_.rules() == forest.forest_.rules()
+
+
+# --- pipelines and searches -----------------------------------------------------------------------------------------
+
+
 def columns(**options):
     """A step that learns nothing, changes the order of columns, and names those that it gives."""
     parts = [("num", FunctionTransformer(feature_names_out="one-to-one"), ["pay", "age"]), ("cat", "passthrough", ["town"])]
     return ColumnTransformer(parts, **options)
-
-
-@pytest.fixture
-def routing():
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
 
 
 @TABLES
@@ -58,18 +118,13 @@ def test_names_of_a_column_transformer_are_those_of_the_schema(output, library):
 
 
 @TABLES
-def test_names_with_the_prefix_of_a_step_may_be_declared_as_they_are(output, library):
+def test_names_with_the_prefix_of_a_step_may_be_declared_as_they_are_or_are_refused(output, library):
     schema = Schema({"num__age": AGE, "cat__town": TOWN}, SCHEMA.target)
     piped = make_pipeline(columns(), model(schema)).set_output(transform=output).fit(library(X), Y)
     assert [*piped[-1].feature_names_in_] == ["num__age", "cat__town"]  # num__pay is not in the schema, so it is not read
     assert piped.score(library(X), Y) > 0.95
-
-
-@TABLES
-def test_names_with_a_prefix_that_the_schema_lacks_are_refused_with_the_way_on(output, library):
-    piped = make_pipeline(columns(), model()).set_output(transform=output)
     with pytest.raises(TableError, match=r"Is it 'num__age'\? .* verbose_feature_names_out=False"):
-        piped.fit(library(X), Y)
+        make_pipeline(columns(), model()).set_output(transform=output).fit(library(X), Y)
 
 
 @pytest.mark.slow
@@ -88,13 +143,38 @@ def test_a_step_that_learns_is_still_named_where_columns_are_transformed():
 
 
 @pytest.mark.slow
-def test_a_pipeline_is_cloned_and_searched():
-    piped = Pipeline([("columns", columns(verbose_feature_names_out=False)), ("forest", model())]).set_output(
-        transform="pandas"
-    )
+def test_a_pipeline_is_cloned_cross_validated_and_searched():
+    steps = [("columns", columns(verbose_feature_names_out=False)), ("forest", model())]
+    piped = Pipeline(steps).set_output(transform="pandas")
     search = GridSearchCV(clone(piped), {"forest__max_depth": [1, 3]}, cv=2).fit(X, Y)
     assert search.best_score_ > 0.9
     assert search.best_estimator_[-1].forest_.depth == search.best_params_["forest__max_depth"]
+    for forest, y in ((piped, Y), (means(epsilon=INF), X["age"])):
+        assert min(cross_val_score(forest, X, y, cv=4)) > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilons", [[0.1, INF], np.array([0.1, INF]), np.logspace(-1, 8, 2), np.array([1, 10**6])])
+def test_a_grid_search_over_epsilon_prefers_less_noise(epsilons):
+    # Few records and a deep tree: at the small epsilon leaves hold noise only. Under this seed the order is fixed.
+    search = GridSearchCV(DPForestClassifier(SCHEMA, max_depth=4, random_state=0), {"epsilon": epsilons}, cv=3)
+    search.fit(X[:60], Y[:60])
+    assert search.best_params_["epsilon"] == epsilons[1]
+    assert search.best_estimator_.privacy_.epsilon == pytest.approx(epsilons[1])
+
+
+@pytest.mark.parametrize("epsilon", [np.float64(1), np.float32(1), np.int64(1), 1])
+def test_any_real_number_is_an_epsilon(epsilon):
+    assert DPForestClassifier(SCHEMA, epsilon=epsilon, n_trees=1).fit(X, Y).privacy_.epsilon == pytest.approx(1)
+
+
+# --- what is handed on ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
 
 
 @pytest.mark.parametrize("wrap", [lambda forest: forest, lambda forest: make_pipeline(FunctionTransformer(), forest)])
@@ -104,10 +184,12 @@ def test_groups_are_routed_to_the_fit(wrap, routing):
     assert (fitted if fitted is forest else fitted[-1]).privacy_.unit == "person"
     with pytest.raises(ParameterError, match="groups is needed"):
         wrap(forest).fit(X, Y)
+    with pytest.raises(ValueError, match="groups"):  # which nobody asked for
+        cross_validate(model(max_rows_per_person=2), X, Y, cv=2, params={"groups": PEOPLE})
 
 
 @pytest.mark.slow
-def test_groups_are_routed_through_cross_validation_and_a_search(routing):
+def test_groups_are_routed_through_cross_validation_a_search_and_a_calibration(routing):
     forest = model(max_rows_per_person=2).set_fit_request(groups=True)
     for folds in (2, GroupKFold(2)):
         found = cross_validate(forest, X, Y, cv=folds, params={"groups": PEOPLE}, return_estimator=True, error_score="raise")
@@ -116,32 +198,19 @@ def test_groups_are_routed_through_cross_validation_and_a_search(routing):
     piped = make_pipeline(FunctionTransformer(), forest)
     search = GridSearchCV(piped, {"dpforestclassifier__max_depth": [2]}, cv=GroupKFold(2), error_score="raise")
     assert search.fit(X, Y, groups=PEOPLE).best_estimator_[-1].privacy_.unit == "person"
-
-
-@pytest.mark.slow
-def test_groups_are_routed_through_a_calibration(routing):
-    forest = model(max_rows_per_person=2).set_fit_request(groups=True)
     calibrated = CalibratedClassifierCV(forest, cv=2).fit(X, Y, groups=PEOPLE)
     assert [each.estimator.privacy_.unit for each in calibrated.calibrated_classifiers_] == ["person", "person"]
 
 
-def test_without_a_request_nobody_hands_groups_on(routing):
-    with pytest.raises(ValueError, match="groups"):
-        cross_validate(model(max_rows_per_person=2), X, Y, cv=2, params={"groups": PEOPLE})
-
-
-def test_scores_take_weights_of_rows():
+def test_scores_take_weights_of_rows_which_are_routed(routing):
     weights = np.where(Y == "yes", 3.0, 0.5)
     forest = DPForestClassifier(SCHEMA, max_depth=1, random_state=0).fit(X, Y)
     assert forest.score(X, Y, sample_weight=weights) == accuracy_score(Y, forest.predict(X), sample_weight=weights)
-    means = DPForestRegressor(BOUNDED, random_state=0).fit(X, X["age"])
-    expected = r2_score(X["age"], means.predict(X), sample_weight=weights)
-    assert means.score(X, X["age"], sample_weight=weights) == expected != means.score(X, X["age"])
-
-
-def test_weights_of_scores_are_routed(routing):
-    forest = model(max_depth=1).set_score_request(sample_weight=True)
-    found = cross_validate(forest, X, Y, cv=2, params={"sample_weight": np.ones(len(X))}, error_score="raise")
+    numbers = means().fit(X, X["age"])
+    expected = r2_score(X["age"], numbers.predict(X), sample_weight=weights)
+    assert numbers.score(X, X["age"], sample_weight=weights) == expected != numbers.score(X, X["age"])
+    routed = model(max_depth=1).set_score_request(sample_weight=True)
+    found = cross_validate(routed, X, Y, cv=2, params={"sample_weight": np.ones(len(X))}, error_score="raise")
     assert min(found["test_score"]) > 0.8
 
 

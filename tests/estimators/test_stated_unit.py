@@ -44,45 +44,40 @@ def fits(schema, table=TABLE, groups=None, epsilon=2.0, **settings):
     return lambda: DPForestClassifier(schema, epsilon, **settings).fit(columns, table["well"], groups=groups)
 
 
-def test_a_unit_that_nobody_stated_is_told_once_with_what_to_state():
-    (words,) = told(fits(schema()))
-    for part in ("Nobody has stated", "epsilon is for one row", "one_row_per_person = true", "max_rows_per_person"):
-        assert part in words
-
-
-def test_ids_that_are_stated_and_not_given_are_told_with_the_two_options():
-    (words,) = told(fits(schema("person")))
-    for part in ("The column 'person' says whose row it is", "give groups and max_rows_per_person", "--groups"):
-        assert part in words
-
-
 @pytest.mark.parametrize(
-    "fit",
+    ("stated", "parts"),
     [
-        fits(schema(True)),
-        fits(schema(), groups=TABLE["person"], max_rows_per_person=2),
-        fits(schema("person"), groups=TABLE["person"], max_rows_per_person=2),
-        fits(schema(), epsilon=float("inf")),
-        fits(schema(), random_state=0),
-        fits("assume-public"),
-        fits(schema(), recipe="friedman-schuster-2010", variant="published"),
+        (None, ["Nobody has stated", "epsilon is for one row", "one_row_per_person = true", "max_rows_per_person"]),
+        ("person", ["The column 'person' says whose row it is", "give groups and max_rows_per_person", "--groups"]),
     ],
-    ids=["one row", "persons", "persons by the schema", "no noise", "seed", "assumed", "printed"],
 )
-def test_nothing_is_told_where_the_unit_is_stated_or_nothing_is_promised(fit):
-    assert told(fit) == []
+def test_a_unit_that_nobody_stated_or_kept_is_told_once_with_what_to_do(stated, parts):
+    search = DPSearchCV(DPForestClassifier(schema(stated)), {"max_depth": [1, 2]}, epsilon=2.0, mean_runs=1)
+    (words,), (of_search,) = told(fits(schema(stated))), told(lambda: search.fit(TABLE, TABLE["well"]))
+    assert all(part in words for part in parts)
+    assert parts[0] in of_search
+
+
+SILENT = {
+    "one row": fits(schema(True)),
+    "persons": fits(schema(), groups=TABLE["person"], max_rows_per_person=2),
+    "persons by the schema": fits(schema("person"), groups=TABLE["person"], max_rows_per_person=2),
+    "no noise": fits(schema(), epsilon=float("inf")),
+    "seed": fits(schema(), random_state=0),
+    "assumed": fits("assume-public"),
+    "printed": fits(schema(), recipe="friedman-schuster-2010", variant="published"),
+}
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_nothing_is_told_where_the_unit_is_stated_or_nothing_is_promised(name):
+    assert told(SILENT[name]) == []
 
 
 def test_features_that_are_named_like_ids_are_told_whatever_their_values_are():
     ever = [told(fits(schema(True, BY_ID), TABLE.assign(person=ids))) for ids in (range(N_ROWS), 0, TABLE["person"])]
     ((words,),) = {tuple(words) for words in ever}
     assert "may be ids of rows or persons: person. If they are, delete them" in words
-
-
-def test_a_search_tells_the_same():
-    search = DPSearchCV(DPForestClassifier(schema()), {"max_depth": [1, 2]}, epsilon=2.0, mean_runs=1)
-    (words,) = told(lambda: search.fit(TABLE, TABLE["well"]))
-    assert "Nobody has stated" in words
 
 
 def written(folder):

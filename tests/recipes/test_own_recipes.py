@@ -1,15 +1,14 @@
 """What the library did not prove it does not vouch for: a recipe or a part of one's own is said to be that everywhere."""
 
 import json
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 
 import numpy as np
 import pytest
 
-from dpforest import Budget, Classes, DPForestClassifier, Numeric, Schema, get_recipe, list_recipes, load_model
-from dpforest.errors import ParameterError, SchemaError
+from dpforest import Budget, Classes, DPForestClassifier, Numeric, Schema, get_recipe, load_model
+from dpforest.errors import ParameterError
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.mechanisms import Entropy
 from dpforest.parts.criteria import Criterion, GiniCount, MaxOperator
@@ -79,34 +78,23 @@ def fitted(recipe, kind=DPForestClassifier, **named):
     return kind(SCHEMA, epsilon=1.0, recipe=recipe, **named).fit(X, (X[:, 0] > 3).astype(int))
 
 
-@pytest.mark.parametrize("name", [recipe["name"] for recipe in list_recipes()])
-def test_recipes_of_the_catalogue_are_vouched_for_with_parameters_too(name):
-    recipe = get_recipe(name)
-    assert is_listed(recipe)
-    assert outside_parts(recipe) == ()
-    for parameter, index in recipe.parameters.items():
-        for value in index[1] if isinstance(index, tuple) else (0.25, 3):
-            with suppress(ParameterError, SchemaError):  # a share is no whole number, a number of columns no share
-                assert is_listed(recipe.with_parameters({parameter: value}))
-    assert is_listed(replace(recipe))
-    assert not is_listed(replace(recipe, name="mine"))
-    assert not is_listed(replace(recipe, claim="holds, they say"))
-
-
-def test_a_word_of_a_parameter_lets_no_other_part_in():
+def test_a_model_of_the_catalogue_says_so_and_nothing_else_and_a_word_lets_no_other_part_in():
+    privacy = fitted("jagannathan-2009").privacy_
+    assert (privacy.own_recipe, privacy.outside) == (False, ())
+    assert not any(words in str(privacy) for words in ("own recipe", "outside"))
+    assert fitted(BASE.with_parameters(None)).privacy_ == privacy
     recipe = get_recipe("friedman-schuster-2010")
     assert is_listed(replace(recipe, criterion=recipe.with_parameters({"criterion": "gini"}).criterion))
     assert not is_listed(replace(recipe, criterion=get_recipe("zhang-2021").criterion))
 
 
-def test_a_model_of_the_catalogue_says_so_and_nothing_else():
-    privacy = fitted("jagannathan-2009").privacy_
-    assert (privacy.own_recipe, privacy.outside) == (False, ())
-    assert "own recipe" not in str(privacy)
-    assert "outside" not in str(privacy)
-    assert fitted(BASE.with_parameters(None)).privacy_ == privacy
+def hidden_method():
+    criterion = GiniCount()
+    object.__setattr__(criterion, "bound", MaxOperator().bound)  # declares less than it needs
+    return replace(get_recipe("guan-2020"), criterion=criterion)
 
 
+# Recipes with a part from outside, and the name under which it is found; the last three look like the library's own.
 OUTSIDE = {
     "leaf": (replace(BASE, leaf=TwoReleases()), "TwoReleases"),
     "equal to all": (replace(BASE, leaf=Chameleon()), "Chameleon"),
@@ -119,16 +107,6 @@ OUTSIDE = {
     "method": (replace(BASE, planner=Planner().plan), "Planner"),
     "class": (replace(BASE, refine=(TwoReleases,)), "TwoReleases"),
     "recipe": (OwnRecipe(**vars(BASE)), "OwnRecipe"),
-}  # fmt: skip
-
-
-def hidden_method():
-    criterion = GiniCount()
-    object.__setattr__(criterion, "bound", MaxOperator().bound)  # declares less than it needs
-    return replace(get_recipe("guan-2020"), criterion=criterion)
-
-
-HIDDEN = {
     "method set on a value": (hidden_method(), "GiniCount.bound"),
     "class that says it is the library's": (
         replace(BASE, leaf=type("NoisyCounts", (NoisyCounts,), {**NoisyCounts.__dict__})()), "NoisyCounts"
@@ -137,10 +115,12 @@ HIDDEN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("title", HIDDEN)
-def test_what_looks_like_a_part_of_the_library_and_is_none_is_found(title):
-    recipe, name = HIDDEN[title]
-    assert any(name in part for part in outside_parts(recipe))
+@pytest.mark.parametrize("title", OUTSIDE)
+def test_a_part_from_outside_is_found_wherever_it_hides(title):
+    recipe, name = OUTSIDE[title]
+    found = [part for part in outside_parts(recipe) if name in part]
+    assert found
+    assert found[0].startswith(__name__) or title in [*OUTSIDE][-3:]
     assert not is_listed(recipe)
 
 
@@ -151,13 +131,6 @@ def test_a_schema_of_a_class_from_outside_is_named():
     schema = Schema(dict(SCHEMA.features), OwnClasses([0, 1]))
     model = DPForestClassifier(schema).fit([[1.0, 2.0]], [1])
     assert any("OwnClasses" in part for part in model.privacy_.outside)
-
-
-@pytest.mark.parametrize("title", OUTSIDE)
-def test_a_part_from_outside_is_found_wherever_it_hides(title):
-    recipe, name = OUTSIDE[title]
-    assert any(part.startswith(__name__) and name in part for part in outside_parts(recipe))
-    assert not is_listed(recipe)
 
 
 def test_parts_and_values_of_the_library_are_not_from_outside():
@@ -187,12 +160,11 @@ def test_a_part_that_does_not_say_what_it_needs_is_refused_before_a_charge():
 
 
 @pytest.mark.parametrize("kind", [Criterion, LeafRelease, Rule, Sampling, Stages, Stop, Vote])
-@pytest.mark.parametrize("flag", ["needs_row", "need", "residual", "in_sequenze"])
-def test_a_flag_that_is_misspelt_is_an_error(kind, flag):
-    with pytest.raises(TypeError, match=f"Own.{flag} is not declared"):
-        type("Own", (kind,), {flag: True})
-    with pytest.raises(TypeError, match=f"Own.{flag} is not declared"):
-        type("Own", (kind,), {flag: True, "__annotations__": {flag: "ClassVar[bool]"}})
+def test_a_flag_that_is_misspelt_is_an_error(kind):
+    for flag in ("needs_row", "need", "residual", "in_sequenze"):
+        for more in ({}, {"__annotations__": {flag: "ClassVar[bool]"}}):
+            with pytest.raises(TypeError, match=f"Own.{flag} is not declared"):
+                type("Own", (kind,), {flag: True, **more})
     assert type("Own", (kind,), {"needs_rows": True})().needs_rows
 
 
@@ -202,22 +174,20 @@ def test_what_a_parameter_could_be_set_to_has_not_run():
     assert fitted(open_to, recipe_params={"leaf": "two"}).privacy_.outside == (f"{__name__}.TwoReleases",)
 
 
-def test_an_own_recipe_of_proved_parts_is_said_to_be_not_reviewed():
-    model = fitted(OF_THE_LIBRARY)
-    assert model.privacy_.holds
-    assert model.privacy_.sentence.endswith(
+def test_an_own_recipe_is_not_reviewed_and_names_parts_from_outside_first():
+    reviewed, outside = fitted(OF_THE_LIBRARY).privacy_, fitted(FROM_OUTSIDE).privacy_
+    assert reviewed.holds
+    assert reviewed.sentence.endswith(
         "Own recipe 'mine' made of the library's parts: each part is proved there, the combination was composed by its "
         "rules and was not reviewed."
     )
-
-
-def test_parts_from_outside_are_named_before_the_promise():
-    model = fitted(FROM_OUTSIDE)
-    said = str(model.privacy_)
-    assert model.privacy_.holds
-    assert said.startswith("Not proved by the library: own recipe 'mine' with parts from outside the library")
-    assert f"({__name__}.TwoReleases)" in said
-    assert "they were not proved here. If what they declare is true, this model is differentially private with" in said
+    assert outside.holds
+    assert str(outside).startswith("Not proved by the library: own recipe 'mine' with parts from outside the library")
+    for words in (
+        f"({__name__}.TwoReleases)",
+        "they were not proved here. If what they declare is true, this model is differentially private with",
+    ):
+        assert words in str(outside)
 
 
 @pytest.mark.parametrize("recipe", [OF_THE_LIBRARY, FROM_OUTSIDE, replace(FROM_OUTSIDE, name="auto")])

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.strategies import FIXED
 
@@ -15,6 +15,7 @@ from dpforest import Bounded, Classes, DPForestRegressor, Numeric, Schema
 from dpforest.growing.order import Order
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans, rounds
 from dpforest.mechanisms import Gaussian
+from dpforest.parts.allocation import LeavesOnly
 from dpforest.parts.criteria import MaxOperator, ResidualGain, SquaredError
 from dpforest.parts.shape import Facts
 from dpforest.privacy.accountants import make_accountant, zcdp_rho
@@ -43,14 +44,15 @@ def facts_of(n_rows=10_000.0, epsilon=1.0, delta=0.0, n_features=12, n_classes=2
 
 facts = st.builds(
     facts_of,
-    n_rows=st.one_of(st.floats(-50, 50), st.floats(1, 7).map(lambda power: 10**power)),
+    n_rows=st.integers(-50, 50) | st.floats(1, 7).map(lambda power: 10**power),
     epsilon=st.one_of(st.sampled_from([0.001, 1.0, 20.0, math.inf]), st.floats(0.01, 10)),
     delta=st.sampled_from([0.0, 1e-9, DELTA]),
     n_features=st.sampled_from([1, 2, 5, 41, 300]),
     n_classes=st.sampled_from([*N_CLASSES, MOST_CLASSES, MOST_CLASSES + 1]),
     share_numeric=st.sampled_from([0.0, 0.3, 1.0]),
 )
-asked = st.tuples(st.sampled_from([None, 1, 2, 3, 10, 60, 500]), st.sampled_from([None, 1, 2, 3, 9]))
+# Half of all plans are of those of which nothing is asked.
+asked = st.just((None, None)) | st.tuples(st.sampled_from([None, 1, 2, 3, 10, 60, 500]), st.sampled_from([None, 1, 2, 3, 9]))
 
 
 def phases_of(recipe):
@@ -64,18 +66,14 @@ def target_of(facts):
     return Bounded(0, 1) if facts.n_classes is None else Classes(list(range(facts.n_classes)))
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_lines_of_a_table_are_in_increasing_order_and_the_last_holds_for_all(name):
-    ends = [line.below for line in TABLES[name]]
+@pytest.mark.parametrize(
+    "ends",
+    [*([line.below for line in table] for table in TABLES.values()), [*MEAN_TREES], [*MEAN_TREES_WITH_DELTA]],
+    ids=[*TABLES, "means", "means with delta"],
+)
+def test_lines_of_a_table_are_in_increasing_order_and_the_last_holds_for_all(ends):
     assert ends == sorted(set(ends))
     assert ends[-1] == math.inf
-
-
-@pytest.mark.parametrize("table", [MEAN_TREES, MEAN_TREES_WITH_DELTA], ids=["pure", "with delta"])
-def test_borders_of_numbers_of_trees_are_in_increasing_order_and_the_last_holds_for_all(table):
-    assert list(table) == sorted(table)
-    assert list(table)[-1] == math.inf
-    assert list(table.values()) == sorted(set(table.values()))
 
 
 def reached(monkeypatch, n_classes, delta):
@@ -93,18 +91,12 @@ def reached(monkeypatch, n_classes, delta):
     return lines, single, plans
 
 
-@pytest.mark.parametrize(
-    ("name", "n_classes", "delta"),
-    [
-        ("two classes", [2], 0.0), ("more classes", [3, 10], 0.0),
-        ("two classes with delta", [2], DELTA), ("more classes with delta", [3, 10], DELTA),
-    ],
-)  # fmt: skip
-def test_every_line_of_a_table_is_reached(name, n_classes, delta, monkeypatch):
+@pytest.mark.parametrize("name", TABLES)
+def test_every_line_of_a_table_is_reached(name, monkeypatch):
     found = []
-    for number in n_classes:
+    for number in [2] if name.startswith("two") else [3, 10]:
         with monkeypatch.context() as patch:
-            lines, single, _ = reached(patch, number, delta)
+            lines, single, _ = reached(patch, number, DELTA if name.endswith("delta") else 0.0)
         found += [line for line in lines if line in TABLES[name]]
         assert single
     assert set(found) == set(TABLES[name])
@@ -114,13 +106,7 @@ def test_every_line_of_a_table_is_reached(name, n_classes, delta, monkeypatch):
 def test_every_number_of_trees_for_a_bounded_target_is_reached(delta, monkeypatch):
     _, _, plans = reached(monkeypatch, None, delta)
     table = MEAN_TREES_WITH_DELTA if delta else MEAN_TREES
-    assert {plan.n_trees for plan in plans if not (delta and plan.without_delta)} == set(table.values())
-
-
-@FIXED
-@given(facts, asked)
-def test_the_same_facts_give_the_same_recipe(facts, asked):
-    assert plan_forest(facts, *asked) == plan_forest(replace(facts), *asked)
+    assert [*table.values()] == sorted({plan.n_trees for plan in plans if not (delta and plan.without_delta)})
 
 
 def test_a_plan_leaves_the_sketch_and_the_tables_as_they_were():
@@ -141,63 +127,42 @@ def test_the_number_of_trees_and_the_depth_of_the_user_are_kept_whatever_the_row
         assert all(phase.parts.get("depth", depth) <= depth for phase in phases_of(recipe))
 
 
-@FIXED
+@settings(FIXED, max_examples=120)
 @given(facts, asked)
-def test_a_plan_is_complete_and_fits_its_target(facts, asked):
+def test_every_plan_fits_its_target_has_proved_bounds_and_can_be_paid_to_the_last_bit(facts, asked):
     recipe, target = get_recipe("auto").resolve(facts, *asked), target_of(facts)
+    assert plan_forest(facts, *asked) == plan_forest(replace(facts), *asked)
     assert recipe.planner is None
     assert recipe.n_trees >= 1
     assert 1 <= recipe.depth <= 12
     recipe.check(Schema({"x": Numeric(0, 1)}, target))
-    for phase in phases_of(recipe):
-        step = replace(recipe, **phase.parts)
-        assert step.criterion.accepts(target)
-        assert step.leaf.accepts(target)
-        assert step.depth >= 1
-
-
-@FIXED
-@given(facts, asked)
-def test_no_plan_needs_a_bound_for_weighted_records_that_is_not_proved(facts, asked):
-    recipe, n_before = plan_forest(facts, *asked), 0
-    if not isinstance(recipe.stages, Sequential):
-        return
-    for phase in phases_of(recipe):
-        step = replace(recipe, **phase.parts)
-        # From the second tree on records are weighted; a tree of random splits chooses nothing.
-        if n_before + phase.n_trees > 1 and not step.propose.random:
-            step.criterion.bound(MOST_WEIGHT)
-        n_before += phase.n_trees
-
-
-@FIXED
-@given(facts, asked)
-def test_shares_of_phases_sum_to_the_whole_and_each_phase_gets_its_own(facts, asked):
-    shares = [phase.share for phase in phases_of(plan_forest(facts, *asked))]
+    phases, n_before, total = phases_of(recipe), 0, Fraction(0)
+    shares = [phase.share for phase in phases]
     assert math.fsum(shares) == pytest.approx(1, abs=1e-12)
     assert all(0 < share <= 1 for share in shares)
-    amounts = divide(0.7, shares)
-    assert sum(map(exact, amounts)) <= exact(0.7)
-    np.testing.assert_allclose(amounts, 0.7 * np.array(shares), rtol=1e-12)
-
-
-@FIXED
-@given(facts, asked)
-def test_every_plan_can_be_paid_to_the_last_bit(facts, asked):
-    recipe = get_recipe("auto").resolve(facts, *asked)
-    budget = make_accountant(max(facts.epsilon, 0.01), 0.0 if recipe.without_delta else facts.delta).budget
-    if math.isinf(budget):
-        return
-    total, left, phases = Fraction(0), budget, phases_of(recipe)
+    budget = make_accountant(min(max(facts.epsilon, 0.01), 1e9), 0.0 if recipe.without_delta else facts.delta).budget
+    left = budget
     if recipe.target_range is not None:
         share = recipe.target_range.planned_share(facts)
         own, left = divide(budget, [share, 1 - share])
         total += exact(own)
-    for phase, own in zip(phases, divide(left, [phase.share for phase in phases]), strict=True):
+    for phase, own in zip(phases, divide(left, shares), strict=True):
+        assert own == pytest.approx(left * phase.share, rel=1e-12)
+        if not isinstance(phase, Phase):  # a look at all features together
+            assert phase.accepts(target)
+            total += exact(own)
+            continue
         step = replace(recipe, **phase.parts)
+        assert step.criterion.accepts(target)
+        assert step.leaf.accepts(target)
+        assert step.depth >= 1 or step.allocate == LeavesOnly()
+        # From the second tree on records are weighted; a tree of random splits chooses nothing.
+        if isinstance(recipe.stages, Sequential) and n_before + phase.n_trees > 1 and not step.propose.random:
+            step.criterion.bound(MOST_WEIGHT)
+        n_before += phase.n_trees
         n_rounds = rounds(phase.n_trees, batches_of(recipe))
         plan = step.allocate.plan(divide_evenly(own, n_rounds), step.depth)
-        assert min(*plan.splits, *plan.counts) >= 0
+        assert min([*plan.splits, *plan.counts]) >= 0
         total += n_rounds * sum(map(exact, [*plan.splits, *plan.counts]))
     assert exact(budget) * (1 - Fraction(1, 10**9)) < total <= exact(budget)
 
@@ -232,12 +197,10 @@ def test_a_planned_leaf_always_has_noise_that_fits(n_classes, epsilon, delta, n_
 
 
 @pytest.mark.parametrize("n_classes", N_CLASSES)
-@pytest.mark.parametrize("n_rows", [0.0, -1.0, -1e9])
-def test_a_noisy_number_of_rows_of_nothing_or_less_gives_the_plan_for_the_least_signal(n_classes, n_rows):
-    for epsilon, delta in [(1.0, 0.0), (1.0, DELTA), (math.inf, 0.0)]:
-        assert plan_forest(facts_of(n_rows, epsilon, delta, 12, n_classes)) == plan_forest(
-            facts_of(0, epsilon, delta, 12, n_classes)
-        )
+def test_a_noisy_number_of_rows_of_nothing_or_less_gives_the_plan_for_the_least_signal(n_classes):
+    for n_rows, (epsilon, delta) in itertools.product([-1.0, -1e9], [(1.0, 0.0), (1.0, DELTA), (math.inf, 0.0)]):
+        one, other = (plan_forest(facts_of(rows, epsilon, delta, 12, n_classes)) for rows in (n_rows, 0))
+        assert one == other
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
@@ -260,7 +223,7 @@ def batches_of(recipe):
     return recipe.stages.batches if isinstance(recipe.stages, Sequential) else 1
 
 
-def test_without_delta_there_is_a_batch_for_each_so_many_rows_whatever_epsilon_is_and_at_most_sixteen():
+def test_without_delta_batches_follow_from_rows_alone_and_are_at_most_sixteen():
     for epsilon, n_classes in itertools.product([0.01, 1.0, 20.0], [2, 3, 10]):
         for n_rows, expected in [(0, 1), (1, 1), (1.49, 1), (1.51, 2), (2, 2), (3.4, 3), (16, 16), (17, 16), (4_000, 16)]:
             assert n_batches(facts_of(n_rows * BATCH_ROWS, epsilon, 0.0, 12, n_classes)) == expected
@@ -276,17 +239,12 @@ def test_with_delta_batches_need_as_much_signal_too_and_are_at_most_four(n_class
 
 @FIXED
 @given(facts)
-def test_without_noise_there_are_no_batches(facts):
-    assert n_batches(replace(facts, n_rows=1e9, epsilon=math.inf)) == 1
-    assert batches_of(plan_forest(replace(facts, n_rows=1e9, epsilon=math.inf))) == 1
-
-
-@FIXED
-@given(facts)
 def test_the_number_of_batches_is_a_function_of_rows_epsilon_delta_and_classes(facts):
     other = replace(facts, n_features=facts.n_features + 7, n_numeric=0, mean_children=3.0)
     assert n_batches(facts) == n_batches(replace(facts)) == n_batches(other) >= 1
     assert batches_of(plan_forest(facts)) in (1, n_batches(facts))
+    without_noise = replace(facts, n_rows=1e9, epsilon=math.inf)
+    assert n_batches(without_noise) == batches_of(plan_forest(without_noise)) == 1
 
 
 @pytest.mark.parametrize("delta", [0.0, DELTA])
@@ -318,37 +276,16 @@ def test_chosen_trees_are_a_multiple_of_batches_and_hardly_more_than_the_table_s
     assert found == set(range(1, 5)) if delta else {1, 2, 4, 16} <= found <= set(range(1, 17))
 
 
-def test_a_bounded_target_has_no_batches():
-    assert not hasattr(plan_forest(facts_of(10**8, 1.0, 0.0, 12, None)).stages, "batches")
-
-
-def test_one_class_needs_one_tree():
-    for n_rows, delta in itertools.product(N_ROWS, [0.0, DELTA]):
+def test_a_bounded_target_has_sequential_means_and_one_class_one_tree():
+    for n_rows, delta in itertools.product([*N_ROWS, 10**8], [0.0, DELTA]):
         assert plan_forest(facts_of(n_rows, 1.0, delta, 12, 1)).n_trees == 1
-
-
-def test_a_bounded_target_has_sequential_means_on_a_bought_range_and_bought_centres():
-    for n_rows, delta in itertools.product(N_ROWS, [0.0, DELTA]):
         recipe = plan_forest(facts_of(n_rows, 1.0, delta, 12, None))
         assert isinstance(recipe.stages, SequentialMeans)
-        assert recipe.target_range is not None
-        assert recipe.centres is not None
+        assert not hasattr(recipe.stages, "batches")
+        assert None not in (recipe.target_range, recipe.centres)
 
 
 # --- plans that users do not shape ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("delta", [0.0, DELTA])
-@pytest.mark.parametrize("n_classes", N_CLASSES)
-@pytest.mark.parametrize("share_numeric", [0.0, 1.0])
-def test_a_plan_of_which_nothing_is_asked_fits_its_target_and_divides_its_budget(share_numeric, n_classes, delta):
-    for n_rows, n_features in itertools.product([0, 30, 100, 300, *N_ROWS], [1, 60, 61, 300]):
-        facts = facts_of(n_rows, 1.0, delta, n_features, n_classes, share_numeric)
-        recipe = get_recipe("auto").resolve(facts, None, None)
-        recipe.check(Schema({"x": Numeric(0, 1)}, target_of(facts)))
-        shares = [phase.share for phase in phases_of(recipe)]
-        assert math.fsum(shares) == pytest.approx(1, abs=1e-12)
-        assert all(0 < share <= 1 for share in shares)
 
 
 @pytest.mark.parametrize("share_numeric", [0.0, 1.0])
@@ -362,53 +299,50 @@ def test_few_rows_of_more_than_two_classes_have_one_tree_and_an_order(n_classes,
         assert recipe.n_trees == 1
 
 
-def test_few_rows_for_which_the_user_asks_for_a_shape_have_no_order():
-    facts = facts_of(500, 1.0, 0.0, 12, 5)
-    for asked in [(1, None), (3, None), (None, 2), (1, 1), (40, 3)]:
-        assert not any(isinstance(phase, Order) for phase in phases_of(plan_forest(facts, *asked)))
+@pytest.mark.parametrize(
+    ("has_order", "given", "asked"),
+    [
+        (True, (500, 1.0, 0.0, 60, 5), ()),
+        (False, (500, 1.0, 0.0, 61, 5), ()),  # many features
+        (False, (900, 1.0, 0.0, 60, 5), ()),  # many rows
+        (False, (500, 1.0, 0.0, 60, 2), ()),  # few classes
+        (False, (500, 1.0, 0.0, 60, 1), ()),
+        (False, (500, math.inf, 0.0, 60, 5), ()),  # no noise
+        (True, (599, 1.0, DELTA, 60, 5), ()),  # with delta few rows have the pure plan
+        (False, (600, 1.0, DELTA, 60, 5), ()),
+        *((False, (500, 1.0, 0.0, 12, 5), asked) for asked in [(1, None), (3, None), (None, 2), (1, 1), (40, 3)]),
+    ],
+)
+def test_an_order_is_for_few_rows_of_more_than_two_classes_of_which_nothing_is_asked(has_order, given, asked):
+    recipe = plan_forest(facts_of(*given), *asked)
+    assert any(isinstance(phase, Order) for phase in phases_of(recipe)) == has_order
+    if given[3] == 61:
+        assert (recipe.stages, recipe.n_trees) == (None, 1)
 
 
-def test_an_order_is_not_for_many_features_nor_many_rows_nor_noise_by_delta_nor_two_classes():
-    def has_order(*given):
-        return any(isinstance(phase, Order) for phase in phases_of(plan_forest(facts_of(*given))))
-
-    assert has_order(500, 1.0, 0.0, 60, 5)
-    assert not has_order(500, 1.0, 0.0, 61, 5)
-    assert not has_order(900, 1.0, 0.0, 60, 5)
-    assert not has_order(500, 1.0, 0.0, 60, 2)
-    assert not has_order(500, 1.0, 0.0, 60, 1)
-    assert not has_order(500, math.inf, 0.0, 60, 5)
-    # With delta few rows have the pure plan.
-    assert has_order(599, 1.0, DELTA, 60, 5)
-    assert not has_order(600, 1.0, DELTA, 60, 5)
-
-
-def test_few_rows_of_more_than_sixty_features_have_one_tree():
-    recipe = plan_forest(facts_of(500, 1.0, 0.0, 61, 5))
-    assert recipe.stages is None
-    assert recipe.n_trees == 1
+THIRDS = {3: 2, 12: 5, 100: 34}  # of so many features
 
 
 @pytest.mark.parametrize("n_classes", [3, 10])
-@pytest.mark.parametrize("n_features", [3, 12, 100])
-def test_with_delta_more_than_two_classes_are_split_by_residuals_on_all_features_from_some_signal_on(n_features, n_classes):
+@pytest.mark.parametrize("n_features", THIRDS)
+def test_with_delta_more_than_two_classes_are_split_by_residuals(n_features, n_classes):
     # The signal is 2 rows epsilon / classes.
-    a_third = {3: 2, 12: 5, 100: 34}[n_features]
-    for signal, n_seen in [(1_500, a_third), (2_998, a_third), (3_000, None), (10**6, None)]:
+    for signal in (1_500, 2_998, 3_000, 10**6):
         recipe = plan_forest(facts_of(signal * n_classes / 2, 1.0, DELTA, n_features, n_classes))
         assert not recipe.without_delta
         assert recipe.criterion == ResidualGain()
-        assert recipe.propose.n_features == n_seen
+        assert recipe.propose.n_features == (THIRDS[n_features] if signal < 3_000 else None)
 
 
 @pytest.mark.parametrize("delta", [0.0, DELTA])
-def test_two_classes_are_split_by_the_max_operator_and_with_delta_on_a_third_of_features_below_some_signal(delta):
+def test_two_classes_are_split_by_the_max_operator_below_some_signal(delta):
     for n_rows in (5_000, 20_000, 99_999):
         recipe = plan_forest(facts_of(n_rows, 1.0, delta, 12, 2))
         assert recipe.criterion == MaxOperator()
-        assert recipe.propose.n_features == (5 if delta else None)
-    assert plan_forest(facts_of(100_000, 1.0, DELTA, 12, 2)).propose.n_features is None
-    assert plan_forest(facts_of(100_000, 1.0, DELTA, 12, 2)).criterion != MaxOperator()
+        assert recipe.propose.n_features == (THIRDS[12] if delta else None)
+    above = plan_forest(facts_of(100_000, 1.0, DELTA, 12, 2))
+    assert above.propose.n_features is None
+    assert above.criterion != MaxOperator()
 
 
 # --- means without noise --------------------------------------------------------------------------------------------
@@ -431,9 +365,7 @@ def test_without_noise_boosted_means_follow_a_curve_and_few_trees_less_closely()
     y = 0.5 + 0.4 * np.sin(6 * X[:, 0]) * X[:, 1] + rng.normal(0, 0.02, 1_100)
     schema = Schema({"a": Numeric(0, 1), "b": Numeric(0, 1)}, Bounded(0, 1))
     known, new = slice(0, 600), slice(600, None)
-    models = [
-        DPForestRegressor(schema, math.inf, n_trees=n_trees, random_state=0).fit(X[known], y[known]) for n_trees in (None, 3)
-    ]
+    models = [DPForestRegressor(schema, math.inf, n_trees=n, random_state=0).fit(X[known], y[known]) for n in (None, 3)]
     assert [model.forest_.n_trees for model in models] == [100, 3]
     many, few = (model.score(X[new], y[new]) for model in models)
     assert many > 0.9

@@ -27,7 +27,56 @@ from dpforest.parts.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
 from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.voting import LogShares
 
-# --- criteria on weighted counts ------------------------------------------------------------------------------------
+# Parts, and the words with which a recipe of them is refused.
+GAIN = ADDITIVE | {"criterion": ResidualGain(), "leaf": ResidualSums()}
+COUNTED = {"leaf": NoisyCounts()}
+AFTER_ONE = {"criterion": MaxOperator(), "n_trees": 2, "refine": (EvenShrinkage(),), "vote": LogShares()}
+NO_PROOF = {
+    "soft agreement without centres": ({"criterion": SoftAgreement(), "leaf": TwoBinMean()}, ""),
+    "soft agreement in a mixture": ({"criterion": Mixture(((SoftAgreement(), 2),)), "leaf": TwoBinMean()}, ""),
+    "squared error beside centres": ({"criterion": SquaredError(), "leaf": TwoBinMean(), "centres": Centres()}, ""),
+    "centres of trees that are grown together": (
+        {"criterion": SoftAgreement(), "leaf": TwoBinMean(), "centres": Centres(), "n_trees": 3}, ""
+    ),
+    "residuals of no trees": ({"criterion": MaxOperator(), "leaf": ResidualSums()}, ""),
+    "residual gain of no trees": ({"criterion": ResidualGain(), "leaf": ResidualSums()}, ""),
+    "class means of weighted records": (AFTER_ONE | {"narrow": ClassMeans(), "stages": Sequential((Phase(1.0, 2),))}, ""),
+    "class means in a later phase": (
+        AFTER_ONE | {"stages": Sequential((Phase(0.5, 1), Phase(0.5, 1, {"narrow": ClassMeans()})))}, ""
+    ),
+    "fewer trees than the phases have": (AFTER_ONE | {"stages": Sequential((Phase(1.0, 4),))}, ""),
+    "leaves that count records": (GAIN | COUNTED, "ResidualGain .* leaves that see residuals, not NoisyCounts"),
+    "leaves that count margins": (GAIN | {"leaf": Rotated()}, "ResidualGain .* leaves that see residuals, not Rotated"),
+    "no stages": (GAIN | {"stages": None}, "ResidualSums .* needs the stages Sequential"),
+    "no stages, counted": (GAIN | COUNTED | {"stages": None}, "ResidualGain .* leaves that see residuals, not NoisyCounts"),
+    "in a mixture": (GAIN | COUNTED | {"criterion": Mixture(((ResidualGain(), 2),))}, "Mixture .* leaves that see"),
+    "inner counts": (GAIN | {"allocate": Uniform(count_share=0.5)}, "ResidualSums .* cannot count inner nodes"),
+    "noisy counts": (GAIN | {"choose": NoisyGain()}, "NoisyGain .* needs a criterion that sees class counts"),
+    "medians": (GAIN | {"choose": Medians()}, "all see the same"),
+    "medians taken jointly": (GAIN | {"choose": Medians(jointly=True)}, "all see the same"),
+}  # fmt: skip
+IN_A_PHASE = {name: NO_PROOF[name] for name in ("leaves that count records", "noisy counts", "medians", "inner counts")}
+
+
+@pytest.mark.parametrize("name", NO_PROOF)
+def test_parts_in_a_company_that_they_have_no_proof_for_are_refused_and_nothing_is_charged(name):
+    parts, words = NO_PROOF[name]
+    recipe = recipe_of(**parts)
+    is_number = isinstance(recipe.leaf, TwoBinMean)
+    kind, schema = (DPForestRegressor, TINY_NUMBER) if is_number else (DPForestClassifier, TINY_TWO if words else TINY_THREE)
+    model = kind(schema, recipe=recipe)
+    with pytest.raises(ParameterError if words else DPForestError, match=words):
+        model.fit(np.ones((3, 2)), [0, 1, 1])
+    assert not hasattr(model, "ledger_") or model.ledger_.entries() == []
+
+
+@pytest.mark.parametrize("name", IN_A_PHASE)
+def test_what_a_recipe_is_refused_for_a_phase_of_it_is_refused_for(name):
+    parts, words = IN_A_PHASE[name]
+    own = {part: value for part, value in parts.items() if GAIN.get(part) != value}
+    recipe = recipe_of(**GAIN | {"stages": Sequential((Phase(0.5, 1), Phase(0.5, 1, own)))})
+    with pytest.raises(ParameterError, match=words):
+        recipe.check(TINY_TWO)
 
 
 @pytest.mark.parametrize("criterion", [EntropyCount(), WeightedMajority()], ids=lambda c: type(c).__name__)
@@ -40,88 +89,6 @@ def test_a_criterion_for_plain_counts_may_choose_the_first_tree_and_no_later_one
         assert not hasattr(model, "ledger_")
     first = Sequential((Phase(0.5, 1, own), Phase(0.5, 1)))
     assert DPForestClassifier(TINY_TWO, recipe=recipe_of(**ADDITIVE | {"stages": first})).fit(X, y).forest_.n_trees == 2
-
-
-# --- companies that have no proof -----------------------------------------------------------------------------------
-
-NO_PROOF = {
-    "soft agreement without centres": {"criterion": SoftAgreement(), "leaf": TwoBinMean()},
-    "soft agreement in a mixture, without centres": {"criterion": Mixture(((SoftAgreement(), 2),)), "leaf": TwoBinMean()},
-    "squared error beside centres": {"criterion": SquaredError(), "leaf": TwoBinMean(), "centres": Centres()},
-    "centres of trees that are grown together": {
-        "criterion": SoftAgreement(), "leaf": TwoBinMean(), "centres": Centres(), "n_trees": 3,
-    },
-    "residuals of no trees": {"criterion": MaxOperator(), "leaf": ResidualSums()},
-    "residual gain beside leaves that count records": ADDITIVE | {"criterion": ResidualGain()},
-    "residual gain of no trees": {"criterion": ResidualGain(), "leaf": ResidualSums()},
-    "class means of weighted records": {
-        "criterion": MaxOperator(), "narrow": ClassMeans(), "stages": Sequential((Phase(1.0, 2),)), "n_trees": 2,
-        "refine": (EvenShrinkage(),), "vote": LogShares(),
-    },
-    "class means in a later phase": {
-        "criterion": MaxOperator(), "stages": Sequential((Phase(0.5, 1), Phase(0.5, 1, {"narrow": ClassMeans()}))),
-        "n_trees": 2, "refine": (EvenShrinkage(),), "vote": LogShares(),
-    },
-    "fewer trees than the phases have": {
-        "criterion": MaxOperator(), "stages": Sequential((Phase(1.0, 4),)), "n_trees": 2, "refine": (EvenShrinkage(),),
-        "vote": LogShares(),
-    },
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", NO_PROOF)
-def test_parts_in_a_company_that_they_have_no_proof_for_are_refused_and_nothing_is_charged(name):
-    recipe = recipe_of(**NO_PROOF[name])
-    is_number = isinstance(recipe.leaf, TwoBinMean)
-    model = DPForestRegressor(TINY_NUMBER, recipe=recipe) if is_number else DPForestClassifier(TINY_THREE, recipe=recipe)
-    with pytest.raises(DPForestError):
-        model.fit(np.ones((3, 2)), [0, 1, 1])
-    assert not hasattr(model, "ledger_") or model.ledger_.entries() == []
-
-
-# --- what a criterion sees ------------------------------------------------------------------------------------------
-
-GAIN = ADDITIVE | {"criterion": ResidualGain(), "leaf": ResidualSums()}
-COUNTED = {"leaf": NoisyCounts()}
-UNSEEN = {
-    "leaves that count records": (GAIN | COUNTED, "ResidualGain .* leaves that see residuals, not NoisyCounts"),
-    "leaves that count margins": (GAIN | {"leaf": Rotated()}, "ResidualGain .* leaves that see residuals, not Rotated"),
-    "no stages": (GAIN | {"stages": None}, "ResidualSums .* needs the stages Sequential"),
-    "no stages, counted": (GAIN | COUNTED | {"stages": None}, "ResidualGain .* leaves that see residuals, not NoisyCounts"),
-    "in a mixture": (GAIN | COUNTED | {"criterion": Mixture(((ResidualGain(), 2),))}, "Mixture .* leaves that see"),
-    "inner counts": (GAIN | {"allocate": Uniform(count_share=0.5)}, "ResidualSums .* cannot count inner nodes"),
-    "noisy counts": (GAIN | {"choose": NoisyGain()}, "NoisyGain .* needs a criterion that sees class counts"),
-    "medians": (GAIN | {"choose": Medians()}, "all see the same"),
-    "medians taken jointly": (GAIN | {"choose": Medians(jointly=True)}, "all see the same"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", UNSEEN)
-def test_a_criterion_that_sees_residuals_is_refused_where_other_parts_do_not(name):
-    parts, words = UNSEEN[name]
-    recipe = recipe_of(**parts)
-    with pytest.raises(ParameterError, match=words):
-        recipe.check(TINY_TWO)
-    model = DPForestClassifier(TINY_TWO, recipe=recipe)
-    with pytest.raises(ParameterError, match=words):
-        model.fit(np.ones((3, 2)), [0, 1, 1])
-    assert not hasattr(model, "ledger_") or model.ledger_.entries() == []
-
-
-IN_A_PHASE = {
-    "leaf": ({"leaf": NoisyCounts()}, "leaves that see residuals, not NoisyCounts"),
-    "choice": ({"choose": NoisyGain()}, "needs a criterion that sees class counts"),
-    "medians": ({"choose": Medians(jointly=True)}, "all see the same"),
-    "inner counts": ({"allocate": Uniform(count_share=0.5)}, "cannot count inner nodes"),
-}
-
-
-@pytest.mark.parametrize("name", IN_A_PHASE)
-def test_what_a_recipe_is_refused_for_a_phase_of_it_is_refused_for_before_anything_is_charged(name):
-    parts, words = IN_A_PHASE[name]
-    recipe = recipe_of(**GAIN | {"stages": Sequential((Phase(0.5, 1), Phase(0.5, 1, parts)))})
-    with pytest.raises(ParameterError, match=words):
-        recipe.check(TINY_TWO)
 
 
 @pytest.mark.parametrize("criterion", [ResidualGain(), Mixture(((ResidualGain(), 2),))], ids=lambda c: type(c).__name__)

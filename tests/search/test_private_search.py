@@ -10,33 +10,21 @@ import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.base import clone, is_classifier, is_regressor
+from tests.search.small import CLASSES as SCHEMA
+from tests.search.small import FEATURES, budget_in
 from tests.support.chances import at_least, at_most, seed_coins
 
 import dpforest.search.estimator as search_module
-from dpforest import (
-    Bounded,
-    Budget,
-    Categorical,
-    Classes,
-    DPForestClassifier,
-    DPForestRegressor,
-    DPSearchCV,
-    Numeric,
-    Schema,
-    get_recipe,
-    load_model,
-)
-from dpforest.errors import BudgetError, DPForestError, ParameterError, SchemaError, TableError
+from dpforest import DPForestClassifier, DPForestRegressor, DPSearchCV, get_recipe, load_model
+from dpforest.errors import BudgetError, ParameterError, SchemaError, TableError
 from dpforest.mechanisms import Entropy, Logarithmic
 from dpforest.parts.leaves import NoisyCounts
 from dpforest.records.memory.vault import Vault
 from dpforest.records.scoring import hits_and_misses
-from dpforest.schema import FINE_STEPS, TARGET_STEPS
+from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.search.candidates import Space
 
-FEATURES = {"x": Numeric(0, 1), "z": Categorical(["u", "v"])}
 SPACE = {"recipe": ["auto", "jagannathan-2009"], "max_depth": [2, 3]}
-SCHEMA = Schema(FEATURES, Classes(["a", "b"]), one_row_per_person=True)
 LISTED = Schema({"x": Numeric(0, 1), "z": Categorical(learn=True)}, Classes(["a", "b"]))
 NUMBERS = Schema(FEATURES, Bounded(-10, 10))
 
@@ -54,6 +42,17 @@ def numbers(X):
 def make(**changed):
     usual = {"estimator": DPForestClassifier(SCHEMA), "param_distributions": SPACE, "epsilon": 2.0, "mean_runs": 3}
     return DPSearchCV(**(usual | changed))
+
+
+def watch(monkeypatch, owner, name, look):
+    """Call ``look`` with what is given, each time before something is called."""
+    called = getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *given: (look(*given), called(*given))[1])
+
+
+def known(part):
+    """Which records are in a part."""
+    return part._target_codes >= 0
 
 
 @pytest.fixture(scope="module")
@@ -144,57 +143,45 @@ def test_the_better_candidate_is_found_if_it_was_tried(monkeypatch):
     assert search.best_params_ == {"max_depth": 2}
 
 
-@pytest.mark.parametrize(
-    ("changed", "error"),
-    [
-        ({"epsilon": 0}, ParameterError),
-        ({"epsilon": math.inf}, ParameterError),
-        ({"epsilon": "1"}, ParameterError),
-        ({"mean_runs": 0.5}, ParameterError),
-        ({"mean_runs": True}, ParameterError),
-        ({"mean_runs": math.nan}, ParameterError),
-        ({"mean_runs": 1e9}, ParameterError),
-        ({"held_out": 0}, ParameterError),
-        ({"held_out": 1}, ParameterError),
-        ({"budget": "budget.db"}, ParameterError),
-        ({"estimator": "forest"}, ParameterError),
-        ({"estimator": DPForestClassifier(SCHEMA, delta=1.0)}, ParameterError),
-        ({"estimator": DPForestClassifier(SCHEMA, delta=1e-6)}, BudgetError),  # the budget below has no delta
-        ({"estimator": DPForestClassifier(LISTED, delta=1e-6)}, ParameterError),
-        ({"estimator": DPForestClassifier(SCHEMA, random_state=0)}, ParameterError),
-        ({"estimator": DPForestClassifier(SCHEMA, max_rows_per_person=2)}, ParameterError),
-        ({"estimator": DPForestClassifier(SCHEMA, recipe="dong-2022", variant="published")}, ParameterError),
-        ({"estimator": DPForestClassifier("assume-public")}, SchemaError),
-        ({"estimator": DPForestClassifier()}, SchemaError),
-        ({"estimator": DPForestRegressor(SCHEMA)}, SchemaError),
-        *(
-            ({"param_distributions": {name: [value]}}, ParameterError)
-            for name, value in (
-                ("epsilon", 5), ("delta", 0.1), ("budget", None), ("random_state", 1), ("schema", SCHEMA),
-                ("variant", "published"), ("max_rows_per_person", 3), ("nonsense", 1),
-            )
-        ),
-        ({"param_distributions": {"max_depth": []}}, ParameterError),
-        ({"param_distributions": {"max_depth": 3}}, ParameterError),
-        ({"param_distributions": {"recipe": "auto"}}, ParameterError),
-        ({"param_distributions": []}, ParameterError),
-        ({"param_distributions": [3]}, ParameterError),
-        ({"param_distributions": None}, ParameterError),
-        ({"param_distributions": {"max_depth": [2, 0]}}, ParameterError),
-        ({"param_distributions": {"recipe": ["auto", "no-such-recipe"]}}, DPForestError),
-        ({"param_distributions": {"recipe_params": [{"no_such": 1}]}}, ParameterError),
-        ({"param_distributions": {"max_depth": stats.randint(-9, -5)}}, ParameterError),
-    ],
-)  # fmt: skip
-def test_refusals_come_before_anything_is_charged(changed, error, tmp_path, monkeypatch):
+def forest(schema=SCHEMA, **settings):
+    return {"estimator": DPForestClassifier(schema, **settings)}
+
+
+# What may not be asked of a search: numbers, estimators, spaces.
+REFUSED = [
+    *({"epsilon": value} for value in (0, math.inf, "1")),
+    *({"mean_runs": value} for value in (0.5, True, math.nan, 1e9)),
+    {"held_out": 0}, {"held_out": 1}, {"budget": "budget.db"}, {"estimator": "forest"},
+    forest(delta=1.0), forest(LISTED, delta=1e-6), forest(random_state=0), forest(max_rows_per_person=2),
+    forest(recipe="dong-2022", variant="published"), forest("assume-public"), forest(None),
+    {"estimator": DPForestRegressor(SCHEMA)},
+    *({"param_distributions": {name: [value]}} for name, value in (
+        ("epsilon", 5), ("delta", 0.1), ("budget", None), ("random_state", 1), ("schema", SCHEMA), ("variant", "published"),
+        ("max_rows_per_person", 3), ("nonsense", 1), ("recipe_params", {"no_such": 1}),
+    )),
+    *({"param_distributions": space} for space in (
+        {"max_depth": []}, {"max_depth": 3}, {"recipe": "auto"}, [], [3], None, {"max_depth": [2, 0]},
+        {"recipe": ["auto", "no-such-recipe"]}, {"max_depth": stats.randint(-9, -5)},
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changed", REFUSED, ids=lambda changed: str(changed)[:60])
+def test_refusals_come_before_anything_is_charged(changed, tmp_path, monkeypatch):
     X, y = table(50)
-    budget = Budget.open(tmp_path / "budget.db", dataset="ward", epsilon=3.0)
+    budget = budget_in(tmp_path, 3.0)
     monkeypatch.setattr(search_module.Vault, "hold_out", lambda *_: pytest.fail("Rows were used."))
     search = make(**({"budget": budget} | changed))
     for _ in range(5):  # whichever candidates are drawn
-        with pytest.raises(error):
+        with pytest.raises((ParameterError, SchemaError)):
             search.fit(X, y)
-    assert budget.spent == 0
+    assert budget.history() == []
+
+
+def test_a_budget_without_delta_refuses_a_search_with_one(tmp_path):
+    budget = budget_in(tmp_path)
+    with pytest.raises(BudgetError):
+        make(budget=budget, **forest(delta=1e-6)).fit(*table(50))
     assert budget.history() == []
 
 
@@ -208,7 +195,7 @@ def test_refusals_come_before_anything_is_charged(changed, error, tmp_path, monk
     ],
 )
 def test_a_table_that_does_not_fit_is_refused_before_anything_is_charged(X, y, error, tmp_path):
-    budget = Budget.open(tmp_path / "budget.db", dataset="ward", epsilon=3.0)
+    budget = budget_in(tmp_path, 3.0)
     with pytest.raises(error):
         make(budget=budget).fit(X, y)
     assert budget.history() == []
@@ -216,7 +203,7 @@ def test_a_table_that_does_not_fit_is_refused_before_anything_is_charged(X, y, e
 
 def test_a_search_is_charged_to_its_budget_once_and_in_full(tmp_path):
     X, y = table(200)
-    budget = Budget.open(tmp_path / "budget.db", dataset="ward", epsilon=3.0)
+    budget = budget_in(tmp_path, 3.0)
     search = clone(make(budget=budget, mean_runs=20)).fit(X, y)
     (entry,) = budget.history()
     assert (entry["what"], entry["state"]) == ("search", "settled")
@@ -231,11 +218,9 @@ def test_a_search_is_charged_to_its_budget_once_and_in_full(tmp_path):
 def test_the_store_does_not_tell_how_long_a_search_took(tmp_path, monkeypatch):
     """The time of a search tells how many runs there were, and these are secret."""
     X, y = table(100)
-    budget = Budget.open(tmp_path / "budget.db", dataset="ward", epsilon=3.0)
+    budget = budget_in(tmp_path, 3.0)
     states = []
-    best = search_module.best_run
-    state = lambda: states.append(budget.history()[0]["state"])  # noqa: E731
-    monkeypatch.setattr(search_module, "best_run", lambda *given: (state(), best(*given))[1])
+    watch(monkeypatch, search_module, "best_run", lambda *_: states.append(budget.history()[0]["state"]))
     make(budget=budget).fit(X, y)
     assert states == ["settled"]
     assert len(budget.export()["entries"]) == 3  # create, reserve, settle: all before the first run
@@ -266,7 +251,7 @@ def test_a_schema_that_was_read_off_rows_is_refused():
 
 def test_a_search_that_fails_is_charged_in_full(tmp_path, monkeypatch):
     X, y = table(200)
-    budget = Budget.open(tmp_path / "budget.db", dataset="ward", epsilon=3.0)
+    budget = budget_in(tmp_path, 3.0)
     monkeypatch.setattr(search_module, "run", lambda *_: 1 / 0)
     search = make(budget=budget)
     with pytest.raises(ZeroDivisionError):
@@ -277,57 +262,34 @@ def test_a_search_that_fails_is_charged_in_full(tmp_path, monkeypatch):
 
 def test_runs_that_are_not_the_best_leave_no_warning(monkeypatch):
     X, y = table(100)
-    run = search_module.run
-    monkeypatch.setattr(search_module, "run", lambda *arguments: (warnings.warn("a run", stacklevel=1), run(*arguments))[1])
+    watch(monkeypatch, search_module, "run", lambda *_: warnings.warn("a run", stacklevel=1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make().fit(X, y)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.2, 0.5])
-def test_parts_are_disjoint_and_hold_all_records_in_their_shares(share):
+def test_parts_hold_each_record_once_in_their_shares_and_one_more_moves_no_other(share):
     X, y = table(20_000)
     y = y.astype(object)
     y[:500] = None
     vault = Vault.seal(X, y, SCHEMA)
-    parts = [part._target_codes >= 0 for part in vault.hold_out(share, Entropy(3))]
-    assert not (parts[0] & parts[1]).any()
-    assert ((parts[0] | parts[1]) == (vault._target_codes >= 0)).all()
+    training, held_out = map(known, vault.hold_out(share, Entropy(3)))
+    assert not (training & held_out).any()
+    assert ((training | held_out) == known(vault)).all()
     # Seeded; over all seeds the chance of a failure is 1e-6 on each side.
-    assert at_least(19_500, share) <= parts[1].sum() <= at_most(19_500, share)
-
-
-def test_a_record_that_is_added_changes_no_other_record_s_part():
-    X, y = table(300)
-    for n_rows in (299, 300):
-        parts = [part._target_codes >= 0 for part in Vault.seal(X[:n_rows], y[:n_rows], SCHEMA).hold_out(0.3, Entropy(5))]
-        if n_rows == 299:
-            before = parts
-    for old, new in zip(before, parts, strict=True):
-        assert (old == new[:299]).all()
+    assert at_least(19_500, share) <= held_out.sum() <= at_most(19_500, share)
+    fewer = Vault.seal(X[:-1], y[:-1], SCHEMA).hold_out(share, Entropy(3))
+    for old, new in zip(map(known, fewer), (training, held_out), strict=True):
+        assert (old == new[:-1]).all()
 
 
 def test_a_run_trains_and_scores_on_its_own_part(monkeypatch):
     X, y = table(500)
     seen = {"parts": [], "encode": [], "hits": []}
-    run = search_module.run
-
-    def watched(training, held_out, *others):
-        seen["parts"].append((training._target_codes >= 0, held_out._target_codes >= 0))
-        return run(training, held_out, *others)
-
-    def watch(name):
-        ask = getattr(Vault, name)
-
-        def asked(vault, *others):
-            seen[name].append(vault._target_codes >= 0)
-            return ask(vault, *others)
-
-        monkeypatch.setattr(Vault, name, asked)
-
-    monkeypatch.setattr(search_module, "run", watched)
-    watch("encode")
-    watch("hits")
+    watch(monkeypatch, search_module, "run", lambda *given: seen["parts"].append([known(part) for part in given[:2]]))
+    for name in ("encode", "hits"):
+        watch(monkeypatch, Vault, name, lambda vault, *_, name=name: seen[name].append(known(vault)))
     make(mean_runs=5).fit(X, y)
     for (training, held_out), trained, scored in zip(*seen.values(), strict=True):
         assert (training ^ held_out).all()
@@ -372,9 +334,7 @@ def test_a_declared_number_of_rows_is_that_of_the_training_part(monkeypatch):
     schema = Schema(FEATURES, Classes(["a", "b"]), n_rows=1000)
     seen = []
     search = DPSearchCV(DPForestClassifier(schema), {"max_depth": [2]}, epsilon=1, held_out=0.25, mean_runs=1)
-    run = search_module.run
-    declared = lambda training, *others: (seen.append(training.schema.n_rows), run(training, *others))[1]  # noqa: E731
-    monkeypatch.setattr(search_module, "run", declared)
+    watch(monkeypatch, search_module, "run", lambda training, *_: seen.append(training.schema.n_rows))
     search.fit(X, y)
     assert seen == [750]
     assert search.best_estimator_.schema_ is search.estimator.schema or search.best_estimator_.schema_.n_rows == 1000
@@ -408,7 +368,7 @@ SPACES = {
 
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES.keys())
 def test_own_recipes_among_the_candidates_are_said_whichever_is_the_best(space, tmp_path):
-    budget = Budget.open(tmp_path / "budget.db", dataset="d", epsilon=9.0)
+    budget = budget_in(tmp_path)
     X, y = table(20)
     for _ in range(5):  # whatever the draws
         search = make(param_distributions=space, mean_runs=1.5, budget=budget, epsilon=1.0).fit(X, y)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
+from tests.search.small import law_of_best
 
 from dpforest.budget import Budget
 from dpforest.budget.chain import losses_from_json, losses_to_json
@@ -61,13 +62,6 @@ def worst_toy(mean, rho, order, between):
     rare = between * math.exp(-order * rho - math.log(1 / between) / (order - 1))
     run, neighbour = [math.exp(-far[place]), between], [float(other[place]), rare]
     return np.array([*run, 1 - sum(run)]), np.array([*neighbour, 1 - sum(neighbour)])
-
-
-def law_of_best(law, run):
-    """The chance that each outcome is the best of a random number of runs; outcomes from the best on."""
-    gamma = float(law.gamma)
-    better = np.append(0, np.cumsum(run)[:-1])
-    return np.log1p((1 - gamma) * run / (gamma + (1 - gamma) * better)) / -math.log(gamma)
 
 
 def delta_at(epsilon, run, other):
@@ -131,14 +125,8 @@ def test_noisy_counts_ranked_in_any_way_keep_the_claim(mean, variance):
     law, rng, rho = Logarithmic.with_mean(mean), np.random.default_rng(3), 1 / (2 * variance)
     runs = gaussian(0, variance), gaussian(1, variance)  # of a discrete Gaussian; what is cut off is below 1e-16
     values = np.arange(len(runs[0]))
-    for ranks in (
-        values,
-        -values,
-        np.abs(values - 60),
-        values // 7,
-        rng.permutation(values),
-        rng.integers(0, 5, values.size),
-    ):
+    drawn = rng.permutation(values), rng.integers(0, 5, values.size)
+    for ranks in (values, -values, np.abs(values - 60), values // 7, *drawn):
         found = [ties(law, run, ranks) for run in runs]
         assert found[0].sum() == pytest.approx(1)
         for epsilon in (0.2, 0.5, 1.0, 1.5):
@@ -171,15 +159,12 @@ def test_a_run_may_cost_as_much_as_the_whole_allows(epsilon, mean):
     assert log_delta_of_best(law, zcdp_rho(one * (1 + 1e-6), delta), epsilon) > log_of(delta)
 
 
-def test_a_delta_that_leaves_runs_no_epsilon_is_refused():
-    with pytest.raises(ParameterError, match="leaves a run of 10 nothing to spend"):
-        epsilon_of_one_run(Logarithmic.with_mean(10), 0.001, 0.001)
-
-
-def test_with_delta_ten_runs_leave_more_for_each_than_without():
+def test_with_delta_ten_runs_leave_more_for_each_than_without_or_are_refused():
     law = Logarithmic.with_mean(10)
     assert epsilon_of_one_run(law, 1.0, 0.0) == law.of_one_run(1.0) < 0.52
     assert 0.69 < epsilon_of_one_run(law, 1.0, 1e-6) < 0.71
+    with pytest.raises(ParameterError, match="leaves a run of 10 nothing to spend"):
+        epsilon_of_one_run(law, 0.001, 0.001)
 
 
 @pytest.mark.slow
@@ -230,7 +215,7 @@ def test_so_many_searches_fit_into_a_cap_as_the_guide_says():
 
 
 @pytest.mark.parametrize("above", [(1.5, 1e-6), (9.0, 1e-6), (3.0, 1e-9)])
-def test_a_search_is_charged_also_to_the_data_set_above_by_a_divergence_that_holds_for_both_caps(tmp_path, above):
+def test_a_search_is_charged_by_a_divergence_that_holds_for_the_data_set_above_too(tmp_path, above):
     law, run = Logarithmic.with_mean(10), zcdp_rho(epsilon_of_one_run(Logarithmic.with_mean(10), 1.0, 1e-6), 1e-6)
     Budget.open(tmp_path / "b.db", "hospital", *above)
     ward = Budget.open(tmp_path / "b.db", "ward", 3.0, 1e-6, belongs_to="hospital")

@@ -1,11 +1,11 @@
-"""A search in a database or on a cluster: hits are those in memory, parts hold each record once, and nothing is left behind.
+"""A search in a file, a database or on a cluster: hits are those in memory, parts hold each record once, nothing is left.
 
 Coins are fresh where no seed is said: tests then fail about once in a million runs, if the samplers are sound.
 """
 
 import itertools
+import os
 from dataclasses import replace
-from functools import partial
 
 import ibis
 import numpy as np
@@ -16,22 +16,16 @@ from tests.conformance.conformance import NAME, in_memory
 from tests.conformance.conformance_backends import opened as backend_of
 from tests.conformance.conformance_tables import easy, nasty
 from tests.conformance.postgres_server import KEEPER, READER, as_root, connect, write_table
-from tests.support.chances import FAILURE, at_least, at_most
+from tests.search.small import CLASSES, LABELS, N_KNOWN, N_ROWS, ROWS, SPACE, TASKS, budget_in, search
+from tests.support.chances import FAILURE, at_least, at_most, seed_coins
 
 import dpforest.search.estimator as search_module
-from dpforest import (
-    Bounded,
-    Budget,
-    Categorical,
-    Classes,
-    DPForestClassifier,
-    DPForestRegressor,
-    DPSearchCV,
-    Numeric,
-    Schema,
-)
+from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import ParameterError, TableError
 from dpforest.mechanisms import Entropy
+from dpforest.records import parquet
+from dpforest.records.memory.vault import Vault
+from dpforest.records.parquet import ParquetVault
 from dpforest.records.sql.vault import SqlVault
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 from dpforest.search.runs import _most_per_record
@@ -142,11 +136,8 @@ def names_in(vault):
 
 def test_parts_hold_each_record_once_and_coins_are_those_of_the_share(backend):
     table, schema = easy(60)
-    vault, n_draws, times = (
-        backend.seal(table, schema),
-        N_DRAWS[backend.name],
-        dict.fromkeys(table.column(NAME).to_pylist(), 0),
-    )
+    vault, n_draws = backend.seal(table, schema), N_DRAWS[backend.name]
+    times = dict.fromkeys(table.column(NAME).to_pylist(), 0)
     for _ in range(n_draws):
         training, held = map(names_in, vault.hold_out(0.3, Entropy()))
         assert not training & held
@@ -177,15 +168,7 @@ def test_a_part_is_charged_to_one_book_gives_no_sample_and_answers_after_it_was_
 
 # --- searches -----------------------------------------------------------------------------------------------------------
 
-FEATURES = {"x": Numeric(0, 1), "z": Categorical(["u", "v"])}
-CLASSES, NUMBER = Schema(FEATURES, Classes(["a", "b"], name="y")), Schema(FEATURES, Bounded(0, 1, name="y"))
-N_ROWS = 600
-RNG = np.random.default_rng(1)
-ROWS = pd.DataFrame({"x": RNG.random(N_ROWS), "z": RNG.choice(["u", "v"], N_ROWS)})
-LABELS = np.where(RNG.random(N_ROWS) < 0.05, None, np.where(ROWS["x"] > 0.5, "a", "b"))  # some are missing
-SPACE = {"max_depth": [1, 2]}
 TEXTS = pa.schema({"x": pa.float64(), "z": pa.string(), "y": pa.string()})
-search = partial(DPSearchCV, epsilon=4.0, mean_runs=4, param_distributions=SPACE)
 
 
 def watched(monkeypatch, watch):
@@ -194,33 +177,39 @@ def watched(monkeypatch, watch):
     monkeypatch.setattr(search_module, "run", lambda *given: (watch(*given[:2]), run(*given))[1])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("kind", ["classes", "numbers"])
-def test_a_search_in_a_database_finds_what_there_is_and_leaves_nothing(duck, kind, delta, monkeypatch, tmp_path):
-    estimator, schema = (DPForestClassifier, CLASSES) if kind == "classes" else (DPForestRegressor, NUMBER)
-    table = duck.create_table("t", ROWS.assign(y=LABELS if kind == "classes" else ROWS["x"]))
-    left, parts, budget = [], [], Budget.open(tmp_path / "b.db", dataset="ward", epsilon=9.0, delta=delta)
+def counts_of(*parts):
+    return [int(part.count()._value[0]) for part in parts]
 
-    def watch(training, held_out):
-        left.append(duck.con.execute(LEFT).fetchone()[0])
-        parts.append([int(part.count()._value[0]) for part in (training, held_out)])
 
-    watched(monkeypatch, watch)
-    found = search(estimator(schema, delta=delta, n_trees=2), budget=budget).fit_table(table)
-    n_known = N_ROWS if kind == "numbers" else sum(label is not None for label in LABELS)
-    # All runs are about the same parts, which are all that is there before a run.
-    assert {*left} == {2}
-    assert all(part == parts[0] and sum(part) == n_known for part in parts)
-    assert at_least(n_known, 0.2, FAILURE / 2) <= parts[0][1] <= at_most(n_known, 0.2, FAILURE / 2)
-    assert duck.con.execute(LEFT).fetchone() == (0,)
+def assert_found(found, parts, kind, delta):
+    """All runs are about the same parts, which hold each record once, and what is found is worth something."""
+    assert all(part == parts[0] and sum(part) == N_KNOWN[kind] for part in parts)
+    assert at_least(N_KNOWN[kind], 0.2, FAILURE / 2) <= parts[0][1] <= at_most(N_KNOWN[kind], 0.2, FAILURE / 2)
     assert found.privacy_.holds
     assert (found.privacy_.epsilon, found.privacy_.delta) == (4.0, delta)
-    assert len(budget.history()) == 1
-    assert list(found.feature_names_in_) == ["x", "z"]
     # A tree of depth 1 or 2 with a part of 4 has next to no noise for 600 rows: a guess scores 0.5, or -0.25.
     assert found.best_score_ > (0.8 if kind == "classes" else -0.2)
     assert found.predict(ROWS).shape == (N_ROWS,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "delta"), [("classes", 0.0), ("numbers", 1e-6)])
+def test_a_search_in_a_database_finds_what_there_is_and_leaves_nothing(duck, kind, delta, monkeypatch, tmp_path):
+    estimator, schema, target = TASKS[kind]
+    table, left, parts = duck.create_table("t", ROWS.assign(y=target)), [], []
+
+    def watch(*given):
+        left.append(duck.con.execute(LEFT).fetchone()[0])
+        parts.append(counts_of(*given))
+
+    watched(monkeypatch, watch)
+    budget = budget_in(tmp_path, delta=delta)
+    found = search(estimator(schema, delta=delta, n_trees=2), budget=budget).fit_table(table)
+    assert {*left} == {2}
+    assert duck.con.execute(LEFT).fetchone() == (0,)
+    assert_found(found, parts, kind, delta)
+    assert len(budget.history()) == 1
+    assert list(found.feature_names_in_) == ["x", "z"]
 
 
 @pytest.mark.slow
@@ -237,7 +226,7 @@ def test_a_part_is_there_for_one_run_after_the_other(duck):
 
 
 def test_an_error_inside_a_run_ends_the_search_charged_and_leaves_no_table(duck, monkeypatch, tmp_path):
-    budget = Budget.open(tmp_path / "b.db", dataset="ward", epsilon=9.0)
+    budget = budget_in(tmp_path)
 
     def fail(*_):
         assert duck.con.execute(LEFT).fetchone()[0] >= 2
@@ -264,7 +253,7 @@ DRAWING = {"recipe": ["bojarski-2015"], "recipe_params": [{"vote": "majority"}, 
     ],
 )
 def test_what_a_database_cannot_search_is_refused_uncharged(duck, given, space, error, message, monkeypatch, tmp_path):
-    budget = Budget.open(tmp_path / "b.db", dataset="ward", epsilon=9.0)
+    budget = budget_in(tmp_path)
     table = duck.create_table("t", ROWS if given == "other columns" else ROWS.assign(y=LABELS))
     if given == "no tables":
         monkeypatch.setattr("dpforest.records.sql.session.KEEPERS", ())
@@ -281,7 +270,7 @@ def test_an_account_of_a_server_searches_if_it_may_make_temporary_tables(server,
     rows = pa.table({"x": ROWS["x"], "z": ROWS["z"], "y": pa.array(LABELS, pa.string())}).cast(TEXTS)
     with as_root(server) as root:
         write_table(root, "searched", rows)
-    budget = Budget.open(tmp_path / "b.db", dataset="ward", epsilon=9.0)
+    budget = budget_in(tmp_path)
     asked = search(DPForestClassifier(CLASSES, n_trees=2), budget=budget)
     connections = [connect(server, user) for user in (READER, KEEPER)]
     refused, used = (connection.table("searched") for connection in connections)
@@ -298,6 +287,12 @@ def test_an_account_of_a_server_searches_if_it_may_make_temporary_tables(server,
 # --- a cluster ----------------------------------------------------------------------------------------------------------
 
 
+def dask_frame():
+    import dask.dataframe as dd
+
+    return dd.from_pandas(ROWS.assign(y=LABELS), npartitions=2)
+
+
 @pytest.fixture(scope="module")
 def client():
     import distributed
@@ -312,23 +307,103 @@ def test_a_search_on_a_cluster_finds_what_there_is(client, delta, monkeypatch, t
     (tmp_path / "t").mkdir()
     for part, rows in enumerate((slice(0, 200), slice(200, None))):
         ROWS.assign(y=LABELS)[rows].to_parquet(tmp_path / "t" / f"{part}.parquet")
-    parts, n_known = [], sum(label is not None for label in LABELS)
-    watched(monkeypatch, lambda *given: parts.append([int(part.count()._value[0]) for part in given]))
+    parts = []
+    watched(monkeypatch, lambda *given: parts.append(counts_of(*given)))
     found = search(DPForestClassifier(CLASSES, delta=delta, n_trees=2)).fit_dask(str(tmp_path / "t"), client)
-    assert all(part == parts[0] and sum(part) == n_known for part in parts)
-    assert at_least(n_known, 0.2, FAILURE / 2) <= parts[0][1] <= at_most(n_known, 0.2, FAILURE / 2)
-    assert found.privacy_.holds
-    assert (found.privacy_.epsilon, found.privacy_.delta) == (4.0, delta)
-    assert found.best_score_ > 0.8
-    assert found.predict(ROWS).shape == (N_ROWS,)
+    assert_found(found, parts, "classes", delta)
 
 
 @pytest.mark.slow
 def test_a_dask_dataframe_is_refused_before_anything_is_charged(client, tmp_path):
-    import dask.dataframe as dd
-
-    budget = Budget.open(tmp_path / "b.db", dataset="ward", epsilon=9.0)
-    frame = dd.from_pandas(ROWS.assign(y=LABELS), npartitions=2)
+    budget = budget_in(tmp_path)
+    frame = dask_frame()
     with pytest.raises(ParameterError, match="write the rows to Parquet files"):
         search(DPForestClassifier(CLASSES), budget=budget).fit_dask(frame, client)
+    assert budget.history() == []
+
+
+# --- a file -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Write a table as a file of several row groups, of which few rows are read at a time."""
+    monkeypatch.setattr(parquet, "BATCH_ROWS", 40)
+
+    def written(target, n_rows=N_ROWS):
+        path = tmp_path / f"table{n_rows}.parquet"
+        ROWS.assign(y=target)[:n_rows].to_parquet(path, row_group_size=150)
+        return path
+
+    return written
+
+
+def test_a_file_that_changes_during_a_search_ends_it(write, monkeypatch):
+    path, encode = write(LABELS), ParquetVault.encode
+
+    def late(vault, *arguments):
+        os.utime(path, ns=(0, path.stat().st_mtime_ns + 10**9))
+        return encode(vault, *arguments)
+
+    monkeypatch.setattr(ParquetVault, "encode", late)
+    with pytest.raises(TableError, match="was changed while"):
+        search(DPForestClassifier(CLASSES)).fit(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("task", "delta"), [("classes", 1e-6), ("numbers", 0.0)])
+def test_a_file_gives_what_a_table_in_memory_gives(task, delta, write, monkeypatch):
+    (kind, schema, target), found = TASKS[task], []
+    for table in ((ROWS, target), (write(target),)):
+        seed_coins(monkeypatch, 5)
+        found.append(search(kind(schema, delta=delta, n_trees=2)).fit(*table))
+    memory, file = found
+    for part in ("best_params_", "best_score_", "ledger_"):
+        assert getattr(memory, part) == getattr(file, part)
+    assert memory.best_estimator_.to_json() == file.best_estimator_.to_json()
+    assert list(file.feature_names_in_) == ["x", "z"]
+    assert file.predict(ROWS).shape == (N_ROWS,)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_answers_of_parts_of_a_file_are_those_of_parts_in_memory(task, write):
+    kind, schema, target = TASKS[task]
+    model = kind(schema, epsilon=5, max_depth=2).fit(ROWS, target)
+    memory = Vault.seal(ROWS, target, schema).hold_out(0.3, Entropy(4))
+    file = ParquetVault.seal(write(target), schema, n_jobs=2).hold_out(0.3, Entropy(4))
+    for mine, other in zip(file, memory, strict=True):
+        assert (mine.count()._value == other.count()._value).all()
+        assert (mine.hits(model.forest_)._value == other.hits(model.forest_)._value).all()
+        assert mine.in_one_book
+        assert not mine.can_sample
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
+def test_parts_of_a_file_hold_each_record_once_and_in_their_shares(share, write):
+    training, held = ParquetVault.seal(write(LABELS), CLASSES).hold_out(share, Entropy(9))
+    known = np.array([label is not None for label in LABELS])
+    assert not (training._kept & held._kept).any()
+    assert ((training._kept | held._kept) == known).all()
+    # Seeded; over all seeds the chance of a failure is 1e-6 on each side.
+    assert at_least(known.sum(), share) <= held._kept.sum() <= at_most(known.sum(), share)
+    # A record that is added changes no other record's part.
+    shorter = ParquetVault.seal(write(LABELS, N_ROWS - 1), CLASSES).hold_out(share, Entropy(9))[1]
+    assert (shorter._kept == held._kept[:-1]).all()
+
+
+@pytest.mark.parametrize(
+    ("table", "target", "message"),
+    [
+        (lambda: "missing.parquet", None, "missing.parquet"),
+        (None, LABELS, "pass y with a table only"),
+        (object, LABELS, "table in memory or the path of a Parquet file"),
+        (lambda: ibis.memtable(ROWS), None, "table in memory or the path of a Parquet file"),
+        pytest.param(dask_frame, None, "table in memory or the path of a Parquet file", marks=SLOW),
+    ],
+    ids=["missing", "own", "object", "ibis", "dask"],
+)
+def test_what_cannot_be_searched_is_refused_before_anything_is_charged(table, target, message, write, tmp_path):
+    budget = budget_in(tmp_path)
+    with pytest.raises(TableError, match=message):
+        search(DPForestClassifier(CLASSES), budget=budget).fit(table() if table else write(LABELS), target)
     assert budget.history() == []

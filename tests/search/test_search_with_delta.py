@@ -6,21 +6,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from tests.search.small import CLASSES as SCHEMA
+from tests.search.small import FEATURES, budget_in
+from tests.support.crosses import pairwise
 
-from dpforest import (
-    Bounded,
-    Budget,
-    Categorical,
-    Classes,
-    DPForestClassifier,
-    DPForestRegressor,
-    DPSearchCV,
-    Numeric,
-    Schema,
-    get_recipe,
-    list_recipes,
-    load_model,
-)
+from dpforest import DPForestClassifier, DPForestRegressor, DPSearchCV, get_recipe, list_recipes, load_model
 from dpforest.budget import Loss
 from dpforest.budget.fits import loss_of_search
 from dpforest.budget.totals import Cap
@@ -29,20 +19,20 @@ from dpforest.mechanisms import Logarithmic
 from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.privacy.accountants import zcdp_epsilon, zcdp_rho
 from dpforest.privacy.best_of_runs import epsilon_of_one_run
+from dpforest.schema import Bounded, Classes, Schema
 from dpforest.search import estimator as search_module
 
-FEATURES = {"x": Numeric(0, 1), "z": Categorical(["u", "v"])}
 DELTA = 1e-6
-SCHEMA = Schema(FEATURES, Classes(["a", "b"]))
 RNG = np.random.default_rng(0)
 X = pd.DataFrame({"x": RNG.random(400), "z": RNG.choice(["u", "v"], 400)})
 Y = np.where(X["x"] > 0.5, "a", "b")
 LAW = Logarithmic.with_mean(3)
 
 
-def make(schema=SCHEMA, space=None, kind=DPForestClassifier, **changed):
+def make(space=None, **changed):
     usual = {"epsilon": 1.0, "mean_runs": 3}
-    return DPSearchCV(kind(schema, delta=DELTA, n_trees=2), space or {"max_depth": [1, 2]}, **(usual | changed))
+    forest = DPForestClassifier(SCHEMA, delta=DELTA, n_trees=2)
+    return DPSearchCV(forest, space or {"max_depth": [1, 2]}, **(usual | changed))
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +76,10 @@ def leaves(scope):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_rows", [0, 30, 400])
-@pytest.mark.parametrize("declared", [False, True])
 @pytest.mark.parametrize(
-    "target", [Classes(["a", "b"]), Classes(["a", "b", "c"]), Bounded(0, 1)], ids=["two", "three", "number"]
+    ("n_rows", "declared", "target"),
+    pairwise([0, 30, 400], [False, True], [Classes(["a", "b"]), Classes(["a", "b", "c"]), Bounded(0, 1)]),
+    ids=str,
 )
 def test_plans_that_would_leave_delta_unused_run_in_rho_as_well(n_rows, declared, target):
     schema = Schema(FEATURES, target, n_rows=max(n_rows, 1) if declared else None)
@@ -103,23 +93,19 @@ def test_plans_that_would_leave_delta_unused_run_in_rho_as_well(n_rows, declared
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", [entry["name"] for entry in list_recipes()])
 def test_every_recipe_runs_with_delta_or_is_refused_by_name_before_rows_are_used(recipe, monkeypatch):
-    entry = next(entry for entry in list_recipes() if entry["name"] == recipe)
-    is_class = "classification" in entry["tasks"]
-    schema = SCHEMA if is_class else Schema(FEATURES, Bounded(0, 1))
-    search = make(schema, {"recipe": [recipe]}, DPForestClassifier if is_class else DPForestRegressor, mean_runs=1)
+    search = make(space={"recipe": [recipe]}, mean_runs=1)
     hold_out, used = search_module.Vault.hold_out, []
     monkeypatch.setattr(search_module.Vault, "hold_out", lambda *given: (used.append(1), hold_out(*given))[1])
-    target = Y if is_class else X["x"].to_numpy()
     if isinstance(get_recipe(recipe).sample, PoissonBootstrap):
         with pytest.raises(AccountingError, match=f"Candidate {{recipe: '{recipe}'}}: A Poisson bootstrap"):
-            search.fit(X, target)
+            search.fit(X, Y)
         assert used == []
     else:
-        assert len(search.fit(X, target).ledger_.books) == 1
+        assert len(search.fit(X, Y).ledger_.books) == 1
 
 
 def test_a_candidate_that_has_no_analysis_with_delta_is_named_and_nothing_is_charged(tmp_path):
-    budget = Budget.open(tmp_path / "b.db", dataset="ward", epsilon=3.0, delta=DELTA)
+    budget = budget_in(tmp_path, 3.0, DELTA)
     with pytest.raises(
         AccountingError, match=r"Candidate {recipe: 'dong-2022', recipe_params: {q: 2}}: A Poisson bootstrap"
     ):
@@ -132,7 +118,7 @@ def test_a_candidate_that_has_no_analysis_with_delta_is_named_and_nothing_is_cha
 
 
 def test_a_budget_is_charged_the_divergence_of_its_order(tmp_path):
-    budget = Budget.open(tmp_path / "b.db", dataset="ward", epsilon=3.0, delta=DELTA)
+    budget = budget_in(tmp_path, 3.0, DELTA)
     search = make(budget=budget).fit(X, Y)
     (entry,) = budget.history()
     cap, one = budget.cap, zcdp_rho(epsilon_of_one_run(LAW, 1.0, DELTA), DELTA)
@@ -148,7 +134,7 @@ def test_a_budget_is_charged_the_divergence_of_its_order(tmp_path):
 
 
 def test_a_search_and_fits_share_a_budget_and_none_passes_its_cap(tmp_path):
-    budget = Budget.open(tmp_path / "b.db", dataset="ward", epsilon=2.0, delta=DELTA)
+    budget = budget_in(tmp_path, 2.0, DELTA)
     make(budget=budget).fit(X, Y)
     DPForestClassifier(SCHEMA, epsilon=0.5, delta=DELTA, n_trees=2, max_depth=1, budget=budget).fit(X, Y)
     with pytest.raises(BudgetError):
@@ -164,13 +150,6 @@ def test_a_divergence_that_is_a_tenth_too_small_would_admit_what_the_cap_refuses
     exact = terms + math.log1p(-1 / cap.order)
     assert cap.stated(cap.sums(loss)) == pytest.approx(exact, rel=1e-9)
     assert cap.stated(cap.sums(Loss(math.inf, loss.rho, 0.9 * loss.divergence, loss.order))) < exact
-
-
-def test_a_budget_without_delta_refuses_a_search_with_one(tmp_path):
-    budget = Budget.open(tmp_path / "b.db", dataset="ward", epsilon=9.0)
-    with pytest.raises(BudgetError):
-        make(budget=budget).fit(X, Y)
-    assert budget.history() == []
 
 
 def test_the_rho_of_the_ledger_is_not_taken_for_that_of_zcdp(fitted):

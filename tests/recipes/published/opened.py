@@ -1,46 +1,33 @@
 """Opened tables, and ways to look at the trees that printed algorithms make of them."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 
-from dpforest import Categorical, Classes, Numeric, Schema, get_recipe
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Schema, get_recipe
+from dpforest.errors import LeakWarning
 from dpforest.recipes.published.registry import get_published
 from dpforest.records.base import Rows
 
-LETTERS = ["a", "b", "c"]
 
-
-def make_table(kind, n_classes, n_rows=400):
-    rng = np.random.default_rng(7)
-    labels = [f"class {index}" for index in range(n_classes)]
-    target = rng.integers(0, n_classes, n_rows)
-    columns, features = {}, {}
-    if kind != "numeric":
-        for name in ("x", "y"):
-            kept = rng.random(n_rows) < 0.8
-            columns[name] = np.where(kept, np.array(LETTERS)[target % 3], rng.choice(LETTERS, n_rows)).astype(object)
-            features[name] = Categorical(LETTERS)
-    if kind != "categorical":
-        columns["u"], features["u"] = target + rng.normal(0, 0.4, n_rows), Numeric(-1, n_classes)
-        columns["v"], features["v"] = rng.integers(0, 30, n_rows).astype(float), Numeric(0, 30, integer=True)
-    if kind == "mixed":
-        columns["x"][rng.random(n_rows) < 0.1] = None
-        columns["y"][rng.random(n_rows) < 0.1] = "elsewhere"
-        columns["u"][rng.random(n_rows) < 0.1] = np.nan
-    return pd.DataFrame(columns), np.array(labels)[target], Schema(features, Classes(labels))
+def fit(name, X, y, schema, **settings):
+    """A model of the printed form."""
+    kind = DPForestRegressor if isinstance(schema.target, Bounded) else DPForestClassifier
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeakWarning)
+        return kind(schema, recipe=name, variant="published", **settings).fit(X, y)
 
 
 def rows_of(columns, target, features, n_classes=2):
-    """An opened table."""
-    named = {f"f{index}": feature for index, feature in enumerate(features)}
-    schema = Schema(named, Classes([f"c{index}" for index in range(n_classes)]))
+    """An opened table; without classes its target is a number from 0 to 1."""
+    named = features if isinstance(features, dict) else {f"f{index}": feature for index, feature in enumerate(features)}
+    schema = Schema(named, Classes(range(n_classes)) if n_classes else Bounded(0, 1))
     arrays = [
         np.asarray(column, dtype=np.int64 if isinstance(feature, Categorical) else float)
-        for column, feature in zip(columns, features, strict=True)
+        for column, feature in zip(columns, named.values(), strict=True)
     ]
-    return Rows(tuple(arrays), np.asarray(target, dtype=np.int64), schema)
+    return Rows(tuple(arrays), np.asarray(target, dtype=np.int64 if n_classes else float), schema)
 
 
 def with_one_more(rows, record, label):
@@ -67,6 +54,10 @@ def paths(node, above=()):
     return [path for child in node.children for path in paths(child, (*above, node.feature))]
 
 
+def depth_of(node):
+    return max(map(len, paths(node)))
+
+
 def nodes_of(node):
     """A node and all below."""
     return [node, *(below for child in node.children for below in nodes_of(child))]
@@ -75,3 +66,8 @@ def nodes_of(node):
 def train(name, rows, epsilon, seed=0, n_trees=1, depth=4):
     recipe = replace(get_recipe(name), n_trees=n_trees, depth=depth)
     return get_published(name).train(rows, epsilon, recipe, np.random.default_rng(seed))
+
+
+def are_split(name, rows, epsilon, n_seeds, depth=4):
+    """Which answers there are to whether the root of a tree is split, over so many seeds."""
+    return {bool(train(name, rows, epsilon, seed, depth=depth)[0].children) for seed in range(n_seeds)}

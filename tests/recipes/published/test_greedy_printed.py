@@ -1,116 +1,37 @@
-"""Printed forms: what several have in common; smooth-sensitivity trees and DPRF_thesis, and where their claims break."""
+"""Printed forms of smooth-sensitivity trees and DPRF_thesis: what they do, and where their claims break."""
 
 import math
-import warnings
 from itertools import product
 
 import numpy as np
 import pytest
-from tests.recipes.published.opened import LETTERS, chances, make_table, nodes_of, paths, rows_of, train, walk, with_one_more
+from tests.recipes.published.opened import are_split, chances, fit, nodes_of, paths, rows_of, train, walk, with_one_more
+from tests.recipes.tables import LETTERS, make_table
 
-from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema, get_recipe, load_model
-from dpforest.errors import LeakWarning
+from dpforest import Categorical, Classes, Numeric, Schema, get_recipe
 from dpforest.recipes.published import fletcher_islam_2017 as smooth
 from dpforest.recipes.published import suihkonen_2023 as thesis
 from dpforest.recipes.published.base import equal_parts
-from dpforest.recipes.published.registry import get_published
 from dpforest.schema.domain import Domain
 
-SECTIONS = {
-    "fletcher-islam-2015-dpdf": ["2.1", "2.1"],
-    "friedman-schuster-2010": ["2.1, 2.18"],
-    "fletcher-islam-2017": ["2.13", "2.8"],
-    "suihkonen-2023": ["2.4", "2.7", "2.8", "2.11"],
-}
+SUBJECTS = {"fletcher-islam-2017": smooth, "suihkonen-2023": thesis}
 
 
-class TestEveryPrintedForm:
-    @pytest.mark.slow
-    @pytest.mark.parametrize("epsilon", [1.0, math.inf])
-    @pytest.mark.parametrize("n_classes", [2, 4])
-    @pytest.mark.parametrize("kind", ["categorical", "numeric", "mixed"])
-    @pytest.mark.parametrize("name", SECTIONS)
-    def test_trains_predicts_saves_and_loads(self, name, kind, n_classes, epsilon, tmp_path):
-        X, y, schema = make_table(kind, n_classes)
-        model = DPForestClassifier(schema, recipe=name, variant="published", epsilon=epsilon, random_state=3, n_trees=4)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model.fit(X, y)
-        assert [warning.category for warning in caught] == [LeakWarning]
-        predicted = model.predict(X)
-        assert set(predicted) <= set(schema.target.labels)
-        if epsilon == math.inf:
-            assert (predicted == y).mean() > 1.3 / n_classes
-        rules = model.forest_.rules()
-        assert len(rules) == model.forest_.n_nodes
-        assert rules[0]["rule"] == "always"
-        assert all(0 <= rule["confidence"] <= 1 and rule["support"] >= 0 for rule in rules)
-        model.save(tmp_path / "model.dpf")
-        loaded = load_model(tmp_path / "model.dpf")
-        assert (loaded.predict_proba(X) == model.predict_proba(X)).all()
-        assert loaded.forest_.rules() == rules
-        assert loaded.privacy_ == model.privacy_
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_parts_of_equal_size_lose_more_than_dealing_record_by_record(name):
+    """k records of class 0 in each of two parts, and one more of class 1 (docs/review.md, 2.8).
 
-    @pytest.mark.parametrize(("name", "sections"), SECTIONS.items())
-    def test_is_never_called_private(self, name, sections):
-        X, y, schema = make_table("mixed", 2)
-        with pytest.warns(LeakWarning, match="not private"):
-            model = DPForestClassifier(schema, recipe=name, variant="published", epsilon=1.0).fit(X, y)
-        assert not model.privacy_.holds
-        assert model.privacy_.epsilon == math.inf
-        assert model.ledger_.spent == math.inf
-        for reason, section in zip(model.privacy_.reasons, sections, strict=True):
-            assert reason.endswith(f"(docs/review.md, {section})")
-        assert "No privacy guarantee" in str(model.privacy_)
-
-    @pytest.mark.parametrize("name", SECTIONS)
-    def test_a_seed_gives_the_same_forest(self, name):
-        X, y, schema = make_table("mixed", 4)
-        with pytest.warns(LeakWarning):
-            votes = [
-                DPForestClassifier(schema, recipe=name, variant="published", random_state=5).fit(X, y).predict_proba(X)
-                for _ in range(2)
-            ]
-        assert (votes[0] == votes[1]).all()
-
-    @pytest.mark.parametrize("n_rows", [0, 1, 3])
-    @pytest.mark.parametrize("name", SECTIONS)
-    def test_hardly_any_record_is_no_error(self, name, n_rows):
-        X, y, schema = make_table("mixed", 4)
-        with pytest.warns(LeakWarning):
-            model = DPForestClassifier(schema, recipe=name, variant="published", n_trees=5).fit(X[:n_rows], y[:n_rows])
-        assert len(model.predict(X)) == len(X)
-
-    @pytest.mark.parametrize("name", ["fletcher-islam-2015-dpdf", "friedman-schuster-2010", "fletcher-islam-2017"])
-    def test_a_split_has_a_child_for_each_listed_value_and_no_more(self, name):
-        """Records whose value is missing or not listed are in the last child, for which line 20 of DPDF has "all v in a"."""
-        rng = np.random.default_rng(0)
-        features = [Categorical(LETTERS), Categorical(["a"]), Categorical([*LETTERS, "d"])]
-        columns = [rng.integers(0, len(feature.categories) + 2, 4000) for feature in features]
-        rows = rows_of(columns, rng.integers(0, 2, 4000), features)
-        roots = train(name, rows, 100.0, n_trees=4, depth=2)
-        nodes = [node for root in roots for node in nodes_of(root) if node.children]
-        assert {(node.feature, len(node.children)) for node in nodes} == {(0, 3), (2, 4)}
-        for node in nodes:
-            last = len(node.children) - 1
-            assert node.route(np.arange(last + 3)).tolist() == [*range(last), last, last, last]
-
-    @pytest.mark.parametrize("name", ["fletcher-islam-2017", "suihkonen-2023"])
-    def test_parts_of_equal_size_lose_more_than_dealing_record_by_record(self, name):
-        """k records of class 0 in each of two parts, and one more of class 1 (docs/review.md, 2.8).
-
-        With labels by permute-and-flip, which keep epsilon on their own part, the second part says 1 with
-        a log-ratio of almost epsilon + log cosh epsilon.
-        """
-        assert get_published(name).leaks[SECTIONS[name].index("2.8")].endswith("(docs/review.md, 2.8)")
-        assert {"fletcher-islam-2017": smooth, "suihkonen-2023": thesis}[name].equal_parts is equal_parts
-        epsilon, k = 1.0, 6
-        rows = rows_of([np.zeros(2 * k)], np.zeros(2 * k), [Numeric(0, 1)])
-        more = with_one_more(rows, [0.0], 1)
-        loss = math.log(chance_that_only_the_second_says_one(more, epsilon))
-        loss -= math.log(chance_that_only_the_second_says_one(rows, epsilon))
-        assert loss > 1.35 > epsilon
-        assert loss == pytest.approx(epsilon + math.log(math.cosh(epsilon)), abs=0.06)
+    With labels by permute-and-flip, which keep epsilon on their own part, the second part says 1 with
+    a log-ratio of almost epsilon + log cosh epsilon.
+    """
+    assert SUBJECTS[name].equal_parts is equal_parts
+    epsilon, k = 1.0, 6
+    rows = rows_of([np.zeros(2 * k)], np.zeros(2 * k), [Numeric(0, 1)])
+    more = with_one_more(rows, [0.0], 1)
+    loss = math.log(chance_that_only_the_second_says_one(more, epsilon))
+    loss -= math.log(chance_that_only_the_second_says_one(rows, epsilon))
+    assert loss > 1.35 > epsilon
+    assert loss == pytest.approx(epsilon + math.log(math.cosh(epsilon)), abs=0.06)
 
 
 class Dealt:
@@ -253,10 +174,12 @@ class TestThesis:
         assert thesis.squared_error(targets, np.zeros(4, dtype=bool)) == pytest.approx(4 * targets.var())
 
     @pytest.mark.slow
-    def test_label_follows_permute_and_flip(self):
-        rows = rows_of([[0.5] * 3], [0, 0, 1], [Numeric(0, 1)])
-        labels = [train(self.NAME, rows, 1.0, seed)[0].counts[1] for seed in range(4000)]
-        assert np.mean(labels) == pytest.approx(math.exp(-0.5) / 2, abs=0.03)
+    @pytest.mark.parametrize(("target", "epsilon", "lead"), [([0, 0, 1], 1.0, 0.5), ([0, 0, 0], 0.2, 0.3)])
+    def test_label_follows_permute_and_flip_in_a_pure_leaf_too(self, target, epsilon, lead):
+        """The other label of three records has chance exp(-lead epsilon_l) / 2."""
+        rows = rows_of([[0.5] * 3], target, [Numeric(0, 1)])
+        labels = [train(self.NAME, rows, epsilon, seed)[0].counts[1] for seed in range(4000)]
+        assert np.mean(labels) == pytest.approx(math.exp(-lead) / 2, abs=0.03)
 
     def test_best_choices_without_noise(self):
         rng = np.random.default_rng(0)
@@ -273,19 +196,14 @@ class TestThesis:
         rng = np.random.default_rng(0)
         rows = rows_of([rng.random(30), rng.integers(0, 3, 30)], np.zeros(30), [Numeric(0, 1), Categorical(LETTERS)])
         more = with_one_more(rows, [0.5, 1], 1)
-        assert not any(train(self.NAME, rows, 0.1, seed)[0].children for seed in range(50))
-        assert all(train(self.NAME, more, 0.1, seed)[0].children for seed in range(50))
+        assert (are_split(self.NAME, rows, 0.1, 50), are_split(self.NAME, more, 0.1, 50)) == ({False}, {True})
 
     def test_a_pure_table_shows_in_the_released_model(self):
         X, _, schema = make_table("mixed", 2, n_rows=60)
         y = np.array([*["class 0"] * 59, "class 1"])
         sizes = []
         for n_rows, seed in product((59, 60), range(10)):
-            model = DPForestClassifier(
-                schema, recipe=self.NAME, variant="published", epsilon=0.1, n_trees=3, random_state=seed
-            )
-            with pytest.warns(LeakWarning):
-                model.fit(X[:n_rows], y[:n_rows])
+            model = fit(self.NAME, X[:n_rows], y[:n_rows], schema, epsilon=0.1, n_trees=3, random_state=seed)
             sizes.append(model.forest_.n_nodes)
         assert set(sizes[:10]) == {3}
         assert max(sizes[10:]) > 3
@@ -294,7 +212,7 @@ class TestThesis:
     def test_a_split_that_leaves_a_child_fewer_than_four_records_is_not_made(self, sizes, is_split):
         values = np.repeat([0, 1], sizes)
         rows = rows_of([values], np.arange(len(values)) % 2, [Categorical(LETTERS)])
-        assert {bool(train(self.NAME, rows, 0.1, seed)[0].children) for seed in range(20)} == {is_split}
+        assert are_split(self.NAME, rows, 0.1, 20) == {is_split}
 
     def test_a_discrete_feature_is_split_on_once_on_a_path_and_a_number_again(self):
         rng = np.random.default_rng(0)
@@ -309,8 +227,7 @@ class TestThesis:
         """Three records beside ten, and a fourth (docs/review.md, 2.4)."""
         rows = rows_of([np.repeat([0, 1], [3, 10])], np.arange(13) % 2, [Categorical(LETTERS)])
         more = with_one_more(rows, [0], 1)
-        assert not any(train(self.NAME, rows, 0.1, seed)[0].children for seed in range(50))
-        assert all(train(self.NAME, more, 0.1, seed)[0].children for seed in range(50))
+        assert (are_split(self.NAME, rows, 0.1, 50), are_split(self.NAME, more, 0.1, 50)) == ({False}, {True})
 
     def test_k_splits_cost_more_than_one(self):
         """Features that win by their balanced split, and a record that makes all miss it (docs/review.md, 2.7)."""
@@ -332,14 +249,8 @@ class TestThesis:
         columns = [np.arange(20) % 2, np.zeros(20)]
         rows = rows_of(columns, np.arange(20) // 2 % 2, [Categorical(LETTERS)] * 2)
         more = with_one_more(rows, record, 1)
-        assert all(train(self.NAME, rows, 0.01, seed, depth=1)[0].children for seed in range(60))
-        assert not all(train(self.NAME, more, 0.01, seed, depth=1)[0].children for seed in range(60))
-
-    def test_a_label_is_noisy_in_a_pure_leaf_too(self):
-        """Three records of one class: the other label has chance exp(-3 epsilon_l) / 2."""
-        rows = rows_of([[0.5] * 3], [0, 0, 0], [Numeric(0, 1)])
-        labels = [train(self.NAME, rows, 0.2, seed)[0].counts[1] for seed in range(4000)]
-        assert np.mean(labels) == pytest.approx(math.exp(-0.3) / 2, abs=0.03)
+        assert are_split(self.NAME, rows, 0.01, 60, depth=1) == {True}
+        assert False in are_split(self.NAME, more, 0.01, 60, depth=1)
 
 
 def table_for_k_splits(k, m, h):

@@ -5,10 +5,10 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
-from tests.recipes.published.opened import LETTERS, chances, make_table, nodes_of, paths, rows_of, train, with_one_more
+from tests.recipes.published.opened import chances, depth_of, fit, nodes_of, paths, rows_of, train, with_one_more
+from tests.recipes.tables import LETTERS, make_table
 
-from dpforest import Categorical, DPForestClassifier, Numeric, get_recipe
-from dpforest.errors import LeakWarning, ParameterError
+from dpforest import Categorical, Numeric, get_recipe
 from dpforest.parts.allocation import EveryQuery
 from dpforest.recipes.published import fletcher_islam_2015_dpdf as dpdf
 from dpforest.recipes.published import friedman_schuster_2010 as diffpid3
@@ -16,25 +16,23 @@ from dpforest.recipes.published.base import Node, laplace
 from dpforest.recipes.published.multiway import Values, prune_tree
 
 
+def test_budgets_of_a_query_are_table_1_of_the_paper():
+    printed = {1: [0.011, 0.028, 0.056, 0.111, 0.222], 4: [0.003, 0.007, 0.014, 0.028, 0.056]}
+    for place, beta in enumerate([0.1, 0.25, 0.5, 1.0, 2.0]):
+        for tau, epsilons in printed.items():
+            plan = EveryQuery().plan(beta / tau, depth=4)
+            assert [round(amount, 3) for amount in (*plan.splits, *plan.counts)] == [epsilons[place]] * 9
+            assert round(dpdf.epsilon_per_query(beta, tau, delta=5), 3) == epsilons[place]
+        assert round(diffpid3.epsilon_per_query(beta, delta=5), 3) == beta / 10
+
+
 class TestDpdf:
     RECIPE = get_recipe("fletcher-islam-2015-dpdf")
-
-    @pytest.mark.parametrize(
-        ("tau", "printed"), [(1, [0.011, 0.028, 0.056, 0.111, 0.222]), (4, [0.003, 0.007, 0.014, 0.028, 0.056])]
-    )
-    def test_budget_of_a_query_is_table_1_of_the_paper(self, tau, printed):
-        for beta, epsilon in zip([0.1, 0.25, 0.5, 1.0, 2.0], printed, strict=True):
-            plan = EveryQuery().plan(beta / tau, depth=4)
-            assert len(plan.splits) + len(plan.counts) == 9
-            assert [round(amount, 3) for amount in (*plan.splits, *plan.counts)] == [epsilon] * 9
-            assert round(dpdf.epsilon_per_query(beta, tau, delta=5), 3) == epsilon
 
     def test_what_is_spent_is_the_budget_of_table_1(self, monkeypatch):
         scales, plain = [], dpdf.laplace
         monkeypatch.setattr(dpdf, "laplace", lambda *given: scales.append(given[1]) or plain(*given))
-        X, y, schema = make_table("categorical", 2)
-        with pytest.warns(LeakWarning):
-            DPForestClassifier(schema, recipe=self.RECIPE.name, variant="published", epsilon=2.0).fit(X, y)
+        fit(self.RECIPE.name, *make_table("categorical", 2), epsilon=2.0)
         assert np.allclose(scales, 36 / 2.0)
 
     def test_gini_and_its_sensitivity_are_those_of_the_paper(self):
@@ -69,7 +67,7 @@ class TestDpdf:
         for n_rows, target, depth in [(99, [0, 1], 0), (100, [0, 1], 1), (100, [0, 0], 0)]:
             rows = rows_of([np.arange(n_rows) % 2] * 2, np.resize(target, n_rows), two)
             root = train(self.RECIPE.name, rows, math.inf)[0]
-            assert max(len(path) for path in paths(root)) == depth
+            assert depth_of(root) == depth
 
     def test_an_attribute_is_used_once_on_a_path_and_by_one_root(self):
         rng = np.random.default_rng(1)
@@ -142,18 +140,12 @@ class TestDpdf:
 class TestDiffPid3:
     NAME = "friedman-schuster-2010"
 
-    def test_budget_of_a_query_is_table_1_of_the_paper(self):
-        epsilons = [round(diffpid3.epsilon_per_query(beta, delta=5), 3) for beta in (0.1, 0.25, 0.5, 1.0, 2.0)]
-        assert epsilons == [0.010, 0.025, 0.050, 0.100, 0.200]
-
     def test_what_is_asked_with_which_noise(self, monkeypatch):
         asked, plain = [], diffpid3.laplace
         monkeypatch.setattr(diffpid3, "laplace", lambda *given: asked.append(given[:2]) or plain(*given))
-        X, y, schema = make_table("categorical", 2)
-        with pytest.warns(LeakWarning):
-            DPForestClassifier(schema, recipe=self.NAME, variant="published", epsilon=20.0).fit(X, y)
+        fit(self.NAME, *make_table("categorical", 2), epsilon=20.0)
         assert {scale for _, scale in asked} == {10 / 20.0}
-        assert asked[0][0] == len(X)
+        assert asked[0][0] == 400
         # A size at every node, class counts at the leaves only.
         assert {np.shape(counts) for counts, _ in asked} == {(), (2,)}
         assert 0 < sum(np.ndim(counts) for counts, _ in asked) < len(asked) / 2
@@ -167,7 +159,7 @@ class TestDiffPid3:
             cells = np.arange(n_rows)
             rows = rows_of([cells % 2, cells // 2 % 2, cells // 4 % 2], np.zeros(n_rows), three)
             root = train(self.NAME, rows, math.inf, depth=3)[0]
-            assert max(len(path) for path in paths(root)) == depth
+            assert depth_of(root) == depth
 
     def test_the_deepest_path_asks_two_queries_at_each_of_delta_levels(self, monkeypatch):
         """Records that no attribute tells apart: all nodes beside their path are empty (docs/review.md, 2.1)."""
@@ -176,7 +168,7 @@ class TestDiffPid3:
         monkeypatch.setattr(diffpid3, "exponential_choice", lambda *given: choices.append(given) or choose(*given))
         rows = rows_of(np.zeros((7, 300)), np.arange(300) % 2, [Categorical(LETTERS)] * 7)
         root = train(self.NAME, rows, math.inf, depth=4)[0]
-        assert max(len(path) for path in paths(root)) == 4
+        assert depth_of(root) == 4
         assert sizes.count(300) + len(choices) == 2 * 5
 
     def test_class_counts_are_sums_of_those_of_the_leaves(self):
@@ -212,15 +204,6 @@ class TestDiffPid3:
         outputs = [laplace(np.full(100_000, count), 1.0, rng) for count in (0, 1)]
         is_fine = [np.any((noisy * 2.0**54 % 1 != 0) & (np.abs(noisy) < 0.1)) for noisy in outputs]
         assert is_fine == [True, False]
-
-    @pytest.mark.parametrize("word", ["max", "entropy"])
-    def test_criteria_that_the_paper_does_not_have_are_refused(self, word):
-        X, y, schema = make_table("categorical", 2)
-        model = DPForestClassifier(schema, recipe=self.NAME, variant="published", recipe_params={"criterion": word})
-        with pytest.raises(ParameterError, match=f"takes no parameter 'criterion={word}'"):
-            model.fit(X, y)
-        with pytest.warns(LeakWarning):
-            model.set_params(recipe_params={"criterion": "gini"}).fit(X, y)
 
 
 def scores_of(records):
