@@ -13,7 +13,7 @@ from tests.support.planted import counter_of, hand_made
 from tests.support.replay import train
 from tests.support.strategies import THREE, TWO, recipe_of
 
-from dpforest import Classes, Numeric, Schema
+from dpforest import Bounded, Classes, Numeric, Schema
 from dpforest.audit.tape import TapeEntropy
 from dpforest.growing.out_of_bag import OutOfBag, count_tested
 from dpforest.mechanisms import Entropy
@@ -46,14 +46,14 @@ def test_an_appended_record_changes_no_other_records_part(share, n_rows):
 
 @pytest.mark.parametrize("share", [0.01, 0.2, 0.5])
 def test_records_are_held_out_with_the_chance_of_their_coin(share):
-    target = Classes([0, 1])
+    target = Bounded(0, 1)  # whose codes may be the numbers of the records
     domain = Domain.of(Schema({"x": Numeric(0, 1)}, target), Grid(2))
     whole = MemoryCounter(np.zeros((1, N_DRAWS), dtype=np.uint8), np.arange(N_DRAWS), domain, target)
     _, held = whole.hold_out(share, Entropy(7))
     chance = round(share * COIN_SIDES) / COIN_SIDES
     assert abs(chance - share) <= 0.5 / COIN_SIDES
     is_held = np.zeros(N_DRAWS, dtype=int)
-    is_held[held._target_codes] = 1
+    is_held[held._fine] = 1
     law = np.array([1 - chance, chance])
     assert stats.chisquare(np.bincount(is_held, minlength=2), law * N_DRAWS).pvalue > FAILURE
     # Successive records are independent.

@@ -18,7 +18,7 @@ from dpforest.privacy.events import Charge, Mechanism, Purpose, Scope
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
-from dpforest.privacy.walk import charged
+from dpforest.privacy.walk import charged, shared
 from dpforest.records.memory.vault import Vault
 
 SCHEMA = Schema({"x": Numeric(0, 1), "z": Numeric(0, 1)}, Classes([0, 1]))
@@ -398,3 +398,12 @@ def test_a_budget_whose_rest_is_too_small_is_refused_before_the_number_of_rows_i
     with pytest.raises(ParameterError, match="Raise epsilon"):
         model.fit(X, Y)
     assert model.ledger_.entries() == []
+
+
+def test_of_parallel_parts_the_first_of_the_dearest_has_the_share():
+    ledger = ledger_of()
+    with ledger.scope("parts", "parallel"):
+        for amount in (0.25, 0.5, 0.5):
+            ledger.charge("part", "geometric", amount)
+    (root,) = shared([(ledger.root, ledger.accountant)], counted=True)
+    assert [part.share for part in root.parts[0].parts] == [0, 1, 0]
