@@ -13,7 +13,7 @@ from tests.support.planted import counter_of, hand_made
 from tests.support.replay import train
 from tests.support.strategies import THREE, TWO, recipe_of
 
-from dpforest import Bounded, Classes, Numeric, Schema
+from dpforest import Bounded, Numeric, Schema
 from dpforest.audit.tape import TapeEntropy
 from dpforest.growing.out_of_bag import OutOfBag, count_tested
 from dpforest.mechanisms import Entropy
