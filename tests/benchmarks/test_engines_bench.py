@@ -79,6 +79,7 @@ def test_a_worker_says_times_memory_and_bytes_of_each_level_or_of_its_own_plan(t
         assert all(n_bytes > 0 for n_bytes in one["received"][1:]) == (engine == DUCKDB_PARQUET)
 
 
+@pytest.mark.night
 def test_a_run_keeps_rows_goes_on_where_it_ended_and_makes_the_page(tmp_path):
     nowhere = SimpleNamespace(address=lambda engine, n_rows: "/nowhere.parquet")
     assert "TableError" in run.Run(nowhere, 1, 0.0).measure(QUICK.case(PARQUET, 100, 1))["absent"]

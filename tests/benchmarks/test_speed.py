@@ -139,7 +139,10 @@ def test_the_peak_of_memory_is_that_of_a_known_array_even_when_it_is_gone():
     assert second < 30 * 2**20  # a new watch forgets the old peak
 
 
-@pytest.mark.parametrize("system", [*cases.OURS, *cases.PEERS])
+SYSTEMS = [*cases.OURS, *cases.PEERS]
+
+
+@pytest.mark.parametrize("system", [*SYSTEMS[:2], *(pytest.param(each, marks=pytest.mark.night) for each in SYSTEMS[2:])])
 def test_every_system_can_be_trained(system):
     answer = ask("fit", system)
     assert len(answer["runs"]) == 2
@@ -339,6 +342,7 @@ def test_a_page_names_what_is_not_there_and_why_and_who_else_used_the_machine():
     assert "# Speed and memory" in report.page([])
 
 
+@pytest.mark.night
 def test_the_command_measures_once_and_then_renders(tmp_path, monkeypatch):
     monkeypatch.setattr(cases, "QUICK", TINY)
     monkeypatch.setattr(goals, "QUICK", TINY)

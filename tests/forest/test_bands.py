@@ -98,7 +98,7 @@ def table_with_noise(n_codes, n_rows=20_000):
         ("friedman-schuster-2010", Classes([0, 1]), 1000, {}),
         ("jagannathan-2009", Classes([0, 1]), 1000, {}),
         ("auto", Classes([0, 1]), 1000, {}),
-        ("auto", Classes([0, 1]), 1000, {"delta": 1e-6, "n_trees": 30}),
+        pytest.param("auto", Classes([0, 1]), 1000, {"delta": 1e-6, "n_trees": 30}, marks=pytest.mark.night),
         ("consul-2020-ert", Classes([0, 1]), 10_000, {}),
         ("auto", Bounded(-1, 2), 1000, {}),
         ("consul-2020-ert", Bounded(-1, 2), 10_000, {}),

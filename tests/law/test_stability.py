@@ -175,7 +175,7 @@ def test_of_two_fits_on_a_tape_records_have_the_same_batches(n_records, extra_fi
 AMOUNTS = st.floats(min_value=1e-9, max_value=500.0)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(deadline=None)
 @given(AMOUNTS)
 def test_the_cost_of_a_bootstrap_is_at_least_exp_minus_one(amount):
     cost = Decimal(repr(Pure(1.0).bootstrap(amount)))
@@ -184,7 +184,7 @@ def test_the_cost_of_a_bootstrap_is_at_least_exp_minus_one(amount):
         assert true <= cost <= true * (1 + Decimal(10) ** -15 * max(1, int(amount)))
 
 
-@settings(derandomize=True, deadline=None)
+@settings(deadline=None)
 @given(AMOUNTS, st.integers(1, 500))
 def test_trees_on_bootstraps_never_cost_more_than_their_budget_and_leave_none_of_it(amount, n_trees):
     accountant = Pure(amount)

@@ -356,7 +356,7 @@ def test_gaussian_noise_of_neighbouring_counts_diverges_by_at_most_alpha_rho_and
 # --- rates ----------------------------------------------------------------------------------------------------------
 
 
-@settings(derandomize=True, deadline=None)
+@settings(deadline=None)
 @given(st.fractions(min_value=Fraction(1, 2**38), max_value=2**16))
 @example(Fraction((2**61 - 1) * 3276899 // 6553600 + 1, 2**61 - 1))
 def test_a_rate_is_never_above_its_value_and_less_than_one_part_in_sixty_thousand_below(value):
@@ -366,7 +366,7 @@ def test_a_rate_is_never_above_its_value_and_less_than_one_part_in_sixty_thousan
     assert value - run < value / 60_000
 
 
-@settings(derandomize=True, deadline=None)
+@settings(deadline=None)
 @given(st.fractions(min_value=Fraction(1, 2**DENOMINATOR_BITS), max_value=10**9))
 def test_a_rate_fits_the_arithmetic_of_the_samplers(value):
     rate = Rate.below(value)

@@ -95,7 +95,7 @@ def test_conversions_are_safe_in_exact_arithmetic_and_a_hundred_billionth_less_i
 
 
 @pytest.mark.slow
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(st.floats(1e-3, 100), st.floats(1e-15, 0.5))
 def test_the_two_conversions_are_inverse_and_never_cross_the_budget(epsilon, delta):
     rho = zcdp_rho(epsilon, delta)
@@ -117,7 +117,7 @@ def test_the_statement_of_a_spent_budget_is_at_most_the_budget_and_nearly_that()
 # --- strengths ------------------------------------------------------------------------------------------------------
 
 
-@settings(derandomize=True, deadline=None)
+@settings(deadline=None)
 @given(st.floats(1e-12, 1e6))
 def test_strengths_under_zcdp_are_never_above_what_the_amount_pays_for_and_nearly_that(amount):
     accountant = ZCDP(1.0, 1e-6)
@@ -128,7 +128,7 @@ def test_strengths_under_zcdp_are_never_above_what_the_amount_pays_for_and_nearl
     assert accountant.strength("gaussian", amount) / 2 == rho
 
 
-@settings(derandomize=True, deadline=None)
+@settings(deadline=None)
 @given(st.floats(1e-12, 1e6))
 def test_strengths_under_pure_epsilon_are_the_amount(amount):
     for mechanism in ("permute-and-flip", "exponential", "geometric", "k-norm"):

@@ -334,7 +334,7 @@ ACCOUNTANTS = st.one_of(
 
 
 @pytest.mark.slow
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=300)
 @given(ACCOUNTANTS, ALLOCATIONS, st.sampled_from([Disjoint(), EveryRecord(), PoissonBootstrap()]), st.data())
 def test_no_allocation_depth_or_number_of_trees_overspends_or_leaves_a_rest(accountant, allocation, sampling, data):
     depth, n_trees = data.draw(st.integers(1, 15)), data.draw(st.integers(1, 300))

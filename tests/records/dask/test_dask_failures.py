@@ -58,7 +58,14 @@ def kill_a_worker(client):
 
 
 # Drawn weights, trees in sequence, and a part that is held out.
-@pytest.mark.parametrize(("recipe", "when"), [("li-2020", "level 3"), ("auto", "tree 3"), ("guan-2020", "leaves")])
+@pytest.mark.parametrize(
+    ("recipe", "when"),
+    [
+        ("auto", "tree 3"),
+        pytest.param("li-2020", "level 3", marks=pytest.mark.night),
+        pytest.param("guan-2020", "leaves", marks=pytest.mark.night),
+    ],
+)
 def test_a_worker_killed_in_the_middle_changes_neither_forest_nor_ledger(client, recipe, when):
     expected, killed = fit(client, recipe), []
 
