@@ -8,6 +8,8 @@ from uuid import UUID
 
 import numpy as np
 import pandas as pd
+import polars as pl
+from tests.support.columns import objects
 
 NAN, INF = float("nan"), float("inf")
 SECRET = "walrus-secret-value"
@@ -113,3 +115,12 @@ PLAIN = {
     "duration": datetime.timedelta(1), "id": UUID(int=7), "class": int, "function": len, "object": object(),
 }  # fmt: skip
 OBJECTS = PLAIN | HOSTILE
+# What holds values of any kind.
+HOLDERS = {
+    "list": list,
+    "tuple": tuple,
+    "deque": deque,
+    "numpy objects": objects,
+    "pandas objects": lambda values: pd.Series(objects(values), dtype=object),
+    "polars objects": lambda values: pl.Series(values, dtype=pl.Object),
+}

@@ -151,6 +151,12 @@ def together_and_alone(values: Sequence[Any], n_rows: int) -> Iterator[list[tupl
         yield [(n_rows * (place % 2), value)]
 
 
+def first_and_last(values: Sequence[Any], n_rows: int) -> Iterator[list[tuple[int, Any]]]:
+    """Each odd value alone, before all rows and behind them."""
+    for value in values:
+        yield from ([(0, value)], [(n_rows, value)])
+
+
 @contextmanager
 def noted(name: str) -> Iterator[None]:
     """What fails inside says where."""

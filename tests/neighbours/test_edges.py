@@ -6,7 +6,6 @@ Written against the documentation, not against the code. Where noise matters fit
 import json
 import re
 import warnings
-from collections import deque
 
 import numpy as np
 import pandas as pd
@@ -14,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.neighbours.odd_values import HOLDERS
 from tests.support.columns import objects
 from typer.testing import CliRunner
 
@@ -46,16 +46,7 @@ def fit_classes(table, make=objects, **settings):
     return DPForestClassifier(CLASSES, **{"epsilon": 1.0, "max_depth": 2} | settings).fit(X, labels)
 
 
-CONTAINERS = {
-    "tuple": tuple,
-    "deque": deque,
-    "array of objects": objects,
-    "pandas": lambda values: pd.Series(values, dtype=object),
-    "polars objects": lambda values: pl.Series(values, dtype=pl.Object),
-}
-
-
-@pytest.mark.parametrize("make", CONTAINERS.values(), ids=CONTAINERS)
+@pytest.mark.parametrize("make", HOLDERS.values(), ids=HOLDERS)
 def test_labels_are_the_same_in_every_container(make):
     in_list, here = (fit_classes(records(), each, random_state=0).forest_.rules() for each in (list, make))
     assert here == in_list

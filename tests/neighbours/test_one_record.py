@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.neighbours.odd_values import INF, NAN, OBJECTS, PLAIN, SECRET, signalling
+from tests.neighbours.odd_values import HOLDERS, INF, NAN, OBJECTS, PLAIN, SECRET, signalling
 from tests.neighbours.one_record import (
     FINE,
     MARK,
@@ -28,6 +29,7 @@ from tests.neighbours.one_record import (
     ODD,
     ORDINARY,
     assert_others_are_read_as_before,
+    first_and_last,
     noted,
     placed,
     read,
@@ -195,20 +197,8 @@ HELD |= {
 }
 
 
-def as_polars_objects(values):
-    return pl.Series(values, dtype=pl.Object)
-
-
 # What polars itself asks when it makes a column.
 NOT_IN_POLARS = ("has no class", "class that cannot be hashed")
-UNTYPED = {
-    "list": list,
-    "tuple": tuple,
-    "deque": deque,
-    "numpy objects": objects,
-    "pandas objects": lambda values: pd.Series(objects(values), dtype=object),
-    "polars objects": as_polars_objects,
-}
 
 
 def table_of(column):
@@ -260,11 +250,15 @@ def assert_not_seen(role, make, base, tables):
         after.assert_like(before, len(odd))
 
 
+NIGHT = pytest.mark.night
+
+
 @every_role
-def test_odd_records_in_a_typed_column_are_not_seen(role):
+@pytest.mark.parametrize("tables", [together_and_alone, pytest.param(first_and_last, marks=NIGHT)])
+def test_odd_records_in_a_typed_column_are_not_seen(role, tables):
     for name, held in HELD.items():
         with noted(name):
-            assert_not_seen(role, held.make, held.base, together_and_alone(held.odd, N_ROWS))
+            assert_not_seen(role, held.make, held.base, tables(held.odd, N_ROWS))
 
 
 BASES = {"text": TEXT, "numbers": NUMBERS, "dates": DATES}
@@ -274,41 +268,25 @@ def objects_in(holder):
     return [odd for name, odd in OBJECTS.items() if holder != "polars objects" or name not in NOT_IN_POLARS]
 
 
+CROSSES = [(pairwise, together_and_alone), pytest.param(product, first_and_last, marks=NIGHT)]
+
+
 @every_role
-def test_odd_records_in_a_column_without_a_type_are_not_seen(role):
-    for holder, base, own in pairwise([*UNTYPED], [*BASES], [*ROLES]):
+@pytest.mark.parametrize(("cross", "tables"), CROSSES)
+def test_odd_records_in_a_column_without_a_type_are_not_seen(role, cross, tables):
+    for holder, base, own in cross([*HOLDERS], [*BASES], [*ROLES]):
         if own == role:
             with noted(f"{holder} of {base}"):
-                assert_not_seen(role, UNTYPED[holder], BASES[base], together_and_alone(objects_in(holder), N_ROWS))
-
-
-@pytest.mark.night
-@every_role
-def test_an_odd_record_in_a_typed_column_is_not_seen_first_or_last(role):
-    for name, held in HELD.items():
-        with noted(name):
-            assert_not_seen(role, held.make, held.base, [[(place, odd)] for odd in held.odd for place in (0, N_ROWS)])
-
-
-@pytest.mark.night
-@every_role
-@pytest.mark.parametrize("holder", UNTYPED)
-@pytest.mark.parametrize("base", BASES)
-def test_an_odd_record_in_any_column_without_a_type_is_not_seen_first_or_last(base, holder, role):
-    alone = [[(place, odd)] for odd in objects_in(holder) for place in (0, N_ROWS)]
-    assert_not_seen(role, UNTYPED[holder], BASES[base], alone)
+                assert_not_seen(role, HOLDERS[holder], BASES[base], tables(objects_in(holder), N_ROWS))
 
 
 # Values, and how many of them are listed, within bounds, or ids.
 READABLE = {
-    "numeric": (NUMBERS, 8),
-    "bounded": (NUMBERS, 8),
-    "categories, text": (TEXT, 8),
-    "buckets": (TEXT, 8),
+    **dict.fromkeys(["numeric", "bounded"], (NUMBERS, 8)),
+    **dict.fromkeys(["categories, text", "buckets"], (TEXT, 8)),
     "classes, text": (TEXT, 4),
     "groups": (TEXT, 6),
-    "dates": (DATES, 4),
-    "times": (DATES, 4),
+    **dict.fromkeys(["dates", "times"], (DATES, 4)),
 }
 
 
@@ -316,7 +294,7 @@ READABLE = {
 def test_the_others_are_read_at_all(role):
     # Else nothing could change, and the tests above would say nothing.
     values, n_readable = READABLE[role]
-    for holder in UNTYPED.values():
+    for holder in HOLDERS.values():
         counts, domain = root_counts(ROLES[role](holder(values), [ORDINARY] * N_ROWS))
         numbers = role in ("numeric", "dates", "times")
         assert (counts[: domain.n_codes[0] - 1] if numbers else counts[: domain.n_codes[0]]).sum() == n_readable
@@ -334,20 +312,14 @@ ANY_VALUE = st.recursive(
 @given(
     others=st.lists(ANY_VALUE, max_size=6),
     odd=st.lists(st.tuples(st.integers(0, 6), ANY_VALUE), min_size=1, max_size=3),
-    holder=st.sampled_from(list(UNTYPED.values())),
+    holder=st.sampled_from(list(HOLDERS.values())),
     role=st.sampled_from(list(ROLES)),
 )
 def test_no_records_are_seen_beside_any_others(others, odd, holder, role):
     assert_not_seen(role, holder, others, [odd])
 
 
-ROWS = {
-    "lists": list,
-    "tuples": tuple,
-    "deques": deque,
-    "arrays": objects,
-    "series": lambda row: pd.Series(objects(row), dtype=object),
-}
+ROWS = {name: holder for name, holder in HOLDERS.items() if name != "polars objects"}
 ROW_SCHEMA = Schema({"f": Numeric(0, 4), "g": Categorical([1, 2, "a"])}, MARKS)
 
 
@@ -375,28 +347,28 @@ def test_a_row_of_another_type_does_not_change_the_type_of_others(odd):
     read_rows([*rows, np.array(odd)], 1).assert_like(before)
 
 
+WORDS = Schema({"f": Categorical(["a", "b"])}, Classes(["a", "b"]))
+
+
 @pytest.mark.parametrize("n_rows", [0, 1])
 def test_a_type_that_does_not_fit_is_refused_with_and_without_a_record(n_rows):
-    schema = Schema({"f": Categorical(["a", "b"])}, Classes(["a", "b"]))
     for X, y in ((np.zeros((n_rows, 1)), ["a"] * n_rows), ([["a"]] * n_rows, np.zeros(n_rows))):
         with pytest.raises(TableError, match="holds numbers"):
-            DPForestClassifier(schema).fit(X, y)
+            DPForestClassifier(WORDS).fit(X, y)
 
 
 def test_a_column_of_categories_without_any_value_is_not_refused():
     """pandas writes categories of which none is there as numbers; with one they are text."""
-    schema = Schema({"f": Categorical(["a", "b"])}, Classes(["a", "b"]))
     for value in (None, "a"):
         frame = pd.DataFrame({"f": pd.Categorical([value, None])})
-        assert DPForestClassifier(schema).fit(pa.Table.from_pandas(frame), ["a", "b"]).n_features_in_ == 1
+        assert DPForestClassifier(WORDS).fit(pa.Table.from_pandas(frame), ["a", "b"]).n_features_in_ == 1
 
 
 def test_what_is_nested_deeply_does_not_end_the_process():
     deep = ()
     for _ in range(200_000):
         deep = (deep,)
-    schema = Schema({"f": Categorical(["a", "b"])}, Classes(["a", "b"]))
-    more, fewer = (Vault.seal([["a"], ["b"], *([[deep]] * n)], ["a", "b", *(["a"] * n)], schema) for n in (1, 0))
+    more, fewer = (Vault.seal([["a"], ["b"], *([[deep]] * n)], ["a", "b", *(["a"] * n)], WORDS) for n in (1, 0))
     assert_others_are_read_as_before(more, fewer)
 
 

@@ -226,9 +226,7 @@ def of_statistics(ending):
 MIXED = records([0.5, "2", None, "secret", True], ["a", "b", "z", None], ["yes", "no", 1, 0.5], "2020-02-29")
 DATED = [[*row[:3], dt.date(2020, 2, 29), *row[4:]] for row in MIXED[::3]]
 WAYS = {name: text(format) for name, format in FORMATS.items()} | {
-    "workbook": Way(
-        write_workbook, ".xlsx", [[*row[:3], dt.date(2020, 2, 29), *row[4:]] for row in MIXED[::3]], IN_WORKBOOKS
-    ),
+    "workbook": Way(write_workbook, ".xlsx", DATED, IN_WORKBOOKS),
     "JSON lines": Way(write_json, ".jsonl", MIXED, IN_JSON | JSON_LINES),
     "SPSS": of_statistics(".sav"),
     "Stata": of_statistics(".dta"),
@@ -358,16 +356,20 @@ def test_a_long_text_of_stata_is_its_records_own_matter(tmp_path, small_parts, r
 JSON_LINES["longer than is looked at"] = Line(b'{"x": "' + b"w" * (70 << 20) + b'"}')
 
 
-def test_the_first_of_json_lines_decides_nothing_about_a_fit(tmp_path, monkeypatch):
+def fit_json(folder, feature, rows):
+    """A fit on lines of JSON on the command line."""
+    Schema({feature: Numeric(0, 3)}, Classes(["yes", "no"]), n_rows=300).to_file(folder / "s.json")
+    write_json(folder / "t.jsonl", rows)
+    (folder / "m.dpf").unlink(missing_ok=True)
+    given = ["fit", folder / "t.jsonl", "--schema", folder / "s.json", "--epsilon", 1, "--out", folder / "m.dpf"]
+    return CliRunner().invoke(commands, [*map(str, given), "--max-depth", "1"])
+
+
+def test_the_first_of_json_lines_decides_nothing_about_a_fit(tmp_path):
     """Neither whether it succeeds, nor what it says about columns that are not read."""
-    monkeypatch.chdir(tmp_path)
-    Schema({"x": Numeric(0, 3)}, Classes(["yes", "no"]), n_rows=300).to_file("s.json")
     said = set()
     for first in ([], *([line] for line in JSON_LINES.values())):
-        write_json(tmp_path / "t.jsonl", [*first, *MIXED])
-        (tmp_path / "m.dpf").unlink(missing_ok=True)
-        given = ["fit", "t.jsonl", "--schema", "s.json", "--epsilon", "1", "--max-depth", "1", "--out", "m.dpf"]
-        done = CliRunner().invoke(commands, given)
+        done = fit_json(tmp_path, "x", [*first, *MIXED])
         assert done.exit_code == 0, done.output
         said.add("\n".join(text for text in done.stdout.splitlines() if "measured" not in text))
     assert len(said) == 1
@@ -376,10 +378,7 @@ def test_the_first_of_json_lines_decides_nothing_about_a_fit(tmp_path, monkeypat
 
 
 def test_a_pattern_has_no_columns_in_json_lines(tmp_path):
-    Schema({"x*": Numeric(0, 3)}, Classes(["yes", "no"])).to_file(tmp_path / "s.json")
-    write_json(tmp_path / "t.jsonl", MIXED)
-    given = ["fit", tmp_path / "t.jsonl", "--schema", tmp_path / "s.json", "--epsilon", 1, "--out", tmp_path / "m.dpf"]
-    done = CliRunner().invoke(commands, [*map(str, given)])
+    done = fit_json(tmp_path, "x*", MIXED)
     assert (done.exit_code, str(done.exception).split(",")[0]) == (1, "The schema has the pattern 'x*'")
 
 

@@ -23,6 +23,7 @@ from tests.neighbours.one_record import (
     MARKS,
     ODD,
     ORDINARY,
+    first_and_last,
     noted,
     outcome,
     placed,
@@ -165,7 +166,7 @@ def test_odd_records_of_typed_files_are_not_seen_together_or_alone(tmp_path, way
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_an_odd_value_of_any_type_is_not_seen_in_any_typed_file(tmp_path, way, kind):
-    assert_not_seen(tmp_path, way, kind, [[(place, value)] for value in KINDS[kind] for place in (0, N_ROWS)])
+    assert_not_seen(tmp_path, way, kind, first_and_last(KINDS[kind], N_ROWS))
 
 
 @FEW
@@ -317,36 +318,23 @@ def found_by(request):
     return lambda path, schema: read(lambda: DaskVault.seal(path, schema, client))
 
 
-def assert_folders_are_not_seen(found_by, folder_of, schema, tables_of_odd):
+TOGETHER, ALONE = [NAMED, NAMED[:1]], [[odd] for odd in NAMED]
+TRIED = [pytest.param(by, TOGETHER, id=f"{by}, together") for by in (*BY, "cluster")]
+TRIED += [pytest.param(by, ALONE, id=f"{by}, alone") for by in ("vault", "stream")]
+TRIED += [
+    pytest.param(by, ALONE, id=f"{by}, alone", marks=pytest.mark.night) for by in ("stream of DuckDB", "DuckDB", "cluster")
+]
+
+
+@pytest.mark.parametrize(("found_by", "tables_of_odd"), TRIED, indirect=["found_by"])
+@pytest.mark.parametrize("schema", OF_FOLDERS.values(), ids=OF_FOLDERS)
+def test_odd_folders_are_not_seen(folder_of, found_by, tables_of_odd, schema):
     """Types that follow from the names of all folders, as readers like to guess them, would change for all records."""
     before = found_by(folder_of([]), schema)
     assert before.outcome == FINE
     for odd in tables_of_odd:
         with noted(str(odd)):
             found_by(folder_of(odd), schema).assert_like(before, len(odd))
-
-
-every_way = pytest.mark.parametrize("found_by", [*BY, "cluster"], indirect=True)
-every_role = pytest.mark.parametrize("schema", OF_FOLDERS.values(), ids=OF_FOLDERS)
-
-
-@every_way
-@every_role
-def test_odd_folders_are_not_seen_together(folder_of, found_by, schema):
-    assert_folders_are_not_seen(found_by, folder_of, schema, [NAMED, NAMED[:1]])
-
-
-@every_role
-@pytest.mark.parametrize("by", ["vault", "stream"])
-def test_an_odd_folder_is_not_seen(folder_of, by, schema):
-    assert_folders_are_not_seen(BY[by], folder_of, schema, [[odd] for odd in NAMED])
-
-
-@pytest.mark.night
-@every_way
-@every_role
-def test_an_odd_folder_is_not_seen_in_any_way(folder_of, found_by, schema):
-    assert_folders_are_not_seen(found_by, folder_of, schema, [[odd] for odd in NAMED])
 
 
 @pytest.mark.parametrize("column", ["listed", "bucket", "beside", "mark"])

@@ -2,33 +2,46 @@
 
 import json
 
+import matplotlib
 import numpy as np
 from tests.torture.mutations import entries_of
-from tests.torture.samples import classifier
+from tests.torture.samples import classifier, rows
 
+from dpforest import plots
 from dpforest.common.archive import packed
+from dpforest.evaluation import evaluate_privately
 from dpforest.model.file import _array_bytes, _digest
+
+
+def one_tree():
+    return classifier(max_depth=1, n_trees=1, recipe="jagannathan-2009")
+
+
+def nodes(variance=0.0, n_values=2, **numbers):
+    """Arrays of the nodes of one tree: numbers that are given for each, and the same outputs for all."""
+    n_nodes = len(numbers["parents"])
+    return {
+        "trees": np.zeros(n_nodes, dtype="<i8"),
+        **{name: array.astype("<i8") for name, array in numbers.items()},
+        **dict.fromkeys(("counts", "shares", "votes"), np.full((n_nodes, n_values), 1 / n_values)),
+        "variances": np.full(n_nodes, variance),
+    }
 
 
 def chain_of_nodes(n_nodes, n_codes):
     """A forged model: a long chain of nodes that all share one wide route, small in the file."""
-    model = classifier(max_depth=1, n_trees=1, recipe="jagannathan-2009")
-    inner = np.arange(n_nodes - 1) // 2 * 2
-    arrays = {
-        "trees": np.zeros(n_nodes, dtype="<i8"),
-        "parents": np.concatenate([[-1], inner]).astype("<i8"),
-        "levels": np.concatenate([[0], inner // 2 + 1]).astype("<i8"),
-        "first_children": np.where(np.arange(n_nodes) % 2, -1, np.arange(n_nodes) + 1).astype("<i8"),
-        "features": np.where(np.arange(n_nodes) % 2, -1, 0).astype("<i8"),
-        "splits": np.where(np.arange(n_nodes) % 2, -1, 0).astype("<i8"),
-        "routes": np.zeros((1, n_codes), dtype="<u2"),
-        "variances": np.zeros(n_nodes),
-    }
-    for name in ("first_children", "features", "splits"):
-        arrays[name][-1] = -1
-    for name in ("counts", "shares", "votes"):
-        arrays[name] = np.full((n_nodes, 2), 0.5)
-    return model, arrays
+    place = np.arange(n_nodes)
+    parents = np.concatenate([[-1], place[:-1] // 2 * 2])
+    is_leaf = (place % 2 == 1) | (place == n_nodes - 1)
+    splits = np.where(is_leaf, -1, 0)
+    arrays = nodes(
+        parents=parents,
+        levels=np.where(place == 0, 0, parents // 2 + 1),
+        first_children=np.where(is_leaf, -1, place + 1),
+        features=splits,
+        splits=splits,
+    )
+    return one_tree(), arrays | {"routes": np.zeros((1, n_codes), dtype="<u2")}
 
 
 def forge(path, arrays, change=lambda facts: None):
@@ -57,18 +70,13 @@ def chain_file(path, n_nodes, n_codes=200):
 
 def star_file(path, n_children):
     """A model file with one split, which sends each of many categories to a child of its own."""
-    model = classifier(max_depth=1, n_trees=1, recipe="jagannathan-2009")
+    model = one_tree()
     model.save(path)
-    place = [*model.schema_.features].index("sex")
+    ends = {"parents": (-1, 0), "levels": (0, 1), "first_children": (1, -1), "splits": (0, -1)}
+    ends["features"] = ([*model.schema_.features].index("sex"), -1)
     is_root = np.arange(n_children + 1) == 0
-    arrays = {
-        **{name: np.where(is_root, root, leaf).astype("<i8") for name, (root, leaf) in {
-            "trees": (0, 0), "parents": (-1, 0), "levels": (0, 1), "first_children": (1, -1), "features": (place, -1),
-            "splits": (0, -1)}.items()},
-        "routes": np.arange(n_children, dtype="<u2")[None],
-        "variances": np.ones(n_children + 1),
-        **dict.fromkeys(("counts", "shares", "votes"), np.full((n_children + 1, 2), 0.5)),
-    }  # fmt: skip
+    arrays = nodes(variance=1.0, **{name: np.where(is_root, *values) for name, values in ends.items()})
+    arrays["routes"] = np.arange(n_children, dtype="<u2")[None]
     names = [f"c{number}" for number in range(n_children - 2)]
     forge(path, arrays, lambda facts: facts["schema"]["features"]["sex"].update(categories=names))
     return path
@@ -76,10 +84,29 @@ def star_file(path, n_children):
 
 def leaf_file(path, n_labels):
     """A model file with a single leaf, which has many labels."""
-    model, arrays = chain_of_nodes(1, 200)
-    model.save(path)
-    arrays |= {"routes": arrays["routes"][:0], "variances": np.ones(1)}
-    arrays |= dict.fromkeys(("counts", "shares", "votes"), np.full((1, n_labels), 1 / n_labels))
+    one_tree().save(path)
+    ends = {"parents": -1, "levels": 0, "first_children": -1, "features": -1, "splits": -1}
+    arrays = nodes(variance=1.0, n_values=n_labels, **{name: np.array([value]) for name, value in ends.items()})
+    arrays["routes"] = np.zeros((0, 200), dtype="<u2")
     names = [f"label {number}" for number in range(n_labels)]
     forge(path, arrays, lambda facts: facts["schema"]["target"].update(labels=names))
     return path
+
+
+def works(model, page):
+    """All that can be made of a model, by its names."""
+    matplotlib.use("Agg")
+    figures = (plots.tree, plots.importances, plots.leaf_noise)
+    return {
+        "rules": model.forest_.rules,
+        "text": model.forest_.rules_text,
+        "report": lambda: model.save_report(page),
+        "sql": lambda: model.to_sql("t"),
+        "json": model.to_json,
+        "onnx": model.to_onnx,
+        "sklearn": model.to_sklearn,
+        "html": lambda: [part._repr_html_() for part in (model, model.schema_, model.privacy_, model.ledger_)],
+        "effects": lambda: plots.effects(model),
+        "plots": lambda: [plot(model) for plot in figures],
+        "evaluation": lambda: evaluate_privately(model, rows(1), [model.classes_[0]], 1.0).to_dict(),
+    }

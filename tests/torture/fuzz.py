@@ -1,6 +1,6 @@
 """Reads mutated files in child processes whose memory is limited; whatever is not a clear refusal is a finding.
 
-``python -m tests.torture.fuzz model 0 100`` is one batch; ``run`` starts batches and adds them up.
+``python -m tests.torture.fuzz model 0 100 FOLDER`` is one batch; ``run`` starts batches and adds them up.
 """
 
 import json
@@ -13,6 +13,14 @@ import time
 import traceback
 import warnings
 from pathlib import Path
+
+from tests.torture.mutations import mutated_budget, mutated_model, mutated_schema
+from tests.torture.samples import budget_files, forget_stores, model_files, rows, schema_files, use_budget
+
+from dpforest import Schema, load_model
+from dpforest.errors import DPForestError
+from dpforest.schema.domain import Domain, Grid
+from dpforest.show.report.content import report_content
 
 KINDS = ("model", "schema", "budget")
 BATCH = 1000
@@ -27,54 +35,64 @@ FORBIDDEN = {
 }  # fmt: skip
 
 
-def run(kind, n_files, say=lambda text: None, first_seed=0):
-    """Read ``n_files`` mutated files of a kind; gives counts, the longest time, and findings."""
-    total = {"files": 0, "refused": 0, "read": 0, "slowest": 0.0, "findings": []}
+def nothing_found():
+    return {"files": 0, "refused": 0, "read": 0, "slowest": 0.0, "findings": []}
+
+
+def run(kinds, n_files, say=lambda text: None, first_seed=0):
+    """Read ``n_files`` mutated files of each kind; gives for each its counts, the longest time, and findings."""
+    total = {kind: nothing_found() for kind in kinds}
     for seed in range(first_seed, first_seed + n_files, BATCH):
-        n_batch = min(BATCH, first_seed + n_files - seed)
-        found = _batch(kind, seed, n_batch)
-        for name in ("files", "refused", "read", "findings"):
-            total[name] += found[name]
-        total["slowest"] = max(total["slowest"], found["slowest"])
-        say(f"fuzz {kind}: {total['files']} of {n_files} files, {len(total['findings'])} findings")
+        for kind, found in _batch(kinds, seed, min(BATCH, first_seed + n_files - seed)).items():
+            slowest = max(total[kind]["slowest"], found["slowest"])
+            total[kind] = {name: before + found[name] for name, before in total[kind].items()} | {"slowest": slowest}
+            say(f"fuzz {kind}: {total[kind]['files']} of {n_files} files, {len(total[kind]['findings'])} findings")
     return total
 
 
-def _batch(kind, seed, n_batch):
+def _batch(kinds, seed, n_batch):
     with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, "-m", "tests.torture.fuzz", kind, str(seed), str(n_batch), folder]
-        ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60 + n_batch * MOST_SECONDS)
+        words = [sys.executable, "-m", "tests.torture.fuzz", ",".join(kinds), str(seed), str(n_batch), folder]
+        most_seconds = 60 + len(kinds) * n_batch * MOST_SECONDS
+        ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=most_seconds)
         if ended.returncode == 0:
             return json.loads(ended.stdout.splitlines()[-1])
         last = Path(folder, "seed").read_text() if Path(folder, "seed").exists() else "the first"
         finding = f"seed {last}: the process ended with {ended.returncode}: {ended.stderr[-500:]}"
-        return {"files": n_batch, "refused": 0, "read": 0, "slowest": 0.0, "findings": [finding]}
+        return dict.fromkeys(kinds, nothing_found() | {"files": n_batch, "findings": [finding]})
 
 
-def main(kind, seed, n_files, folder):
+def main(kinds, seed, n_files, folder):
     warnings.simplefilter("ignore")
-    case = {"model": ModelCase, "schema": SchemaCase, "budget": BudgetCase}[kind](Path(folder))
-    case.warm()
-    watch = Watch(Path(folder))
+    cases = {kind: CASES[kind](folder) for kind in kinds}
+    for case in cases.values():
+        case.warm()
+    watch = Watch()
     limit_memory()
-    found = {"files": 0, "refused": 0, "read": 0, "slowest": 0.0, "findings": []}
-    for one in range(seed, seed + n_files):
-        Path(folder, "seed").write_text(str(one))
-        path = case.make(one)
+    found = {kind: look(case, kind, range(seed, seed + n_files), watch) for kind, case in cases.items()}
+    print(json.dumps(found))
+
+
+def look(case, kind, seeds, watch):
+    """What comes of reading the files of a kind that some seeds make."""
+    found = nothing_found()
+    for seed in seeds:
+        (case.folder / "seed").write_text(f"{kind} {seed}")
+        case.put(case.mutated(seed))
         began = time.process_time()
         try:
-            found["read" if watch.watched(case.read, path) else "refused"] += 1
+            found["read" if watch.watched(case.is_read, seed) else "refused"] += 1
         except BaseException:
-            found["findings"].append(f"{kind} {one}: {traceback.format_exc()[-1500:]}")
+            found["findings"].append(f"{kind} {seed}: {traceback.format_exc()[-1500:]}")
         took = time.process_time() - began
         found["files"] += 1
         found["slowest"] = max(found["slowest"], took)
         if took > MOST_SECONDS:
-            found["findings"].append(f"{kind} {one}: took {took:.1f} seconds")
-        stray = case.strays()
+            found["findings"].append(f"{kind} {seed}: took {took:.1f} seconds")
+        stray = sorted({path.name for path in case.folder.iterdir()} - {"seed", *case.names})
         if stray:
-            found["findings"].append(f"{kind} {one}: left files {stray}")
-    print(json.dumps(found))
+            found["findings"].append(f"{kind} {seed}: left files {stray}")
+    return found
 
 
 def limit_memory():
@@ -86,8 +104,8 @@ def limit_memory():
 class Watch:
     """Notices code that is run and files that are opened for writing while a file is read."""
 
-    def __init__(self, folder):
-        self.folder, self.on, self.seen = str(folder), False, []
+    def __init__(self):
+        self.on, self.seen = False, []
         sys.addaudithook(self._hook)
 
     def _hook(self, event, arguments):
@@ -98,10 +116,10 @@ class Watch:
         elif event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
             self.seen.append(f"opened for writing: {str(arguments[0])[:200]}")
 
-    def watched(self, read, path):
+    def watched(self, read, seed):
         self.on, self.seen = True, []
         try:
-            return read(path)
+            return read(seed)
         finally:
             self.on = False
             if self.seen:
@@ -109,36 +127,39 @@ class Watch:
 
 
 class Case:
-    """Sound files of a kind, how they are mutated, and what a reader does with them."""
+    """Sound files of a kind, how they are mutated, and what a reader does with them.
 
-    names: tuple[str, ...] = ()
+    A mutated file is the bytes of all that stands in the folder, by names; the first of ``names`` is the file itself.
+    """
+
+    names: tuple[str, ...]
 
     def __init__(self, folder):
-        self.folder, self.seed = folder, 0
+        self.folder = Path(folder)
+        self.path = self.folder / self.names[0]
 
     def warm(self):
-        for content in self.contents:
-            assert self.read(self.put(*content))
-        for seed in range(50):
-            self.read(self.make(-1 - seed))
+        for files in self.sound:
+            self.put(files)
+            assert self.is_read()
+        for seed in range(-50, 0):
+            self.put(self.mutated(seed))
+            self.is_read(seed)
 
-    def put(self, content, ending):
-        path = self.folder / f"mutated.{ending}"
-        path.write_bytes(content)
-        return path
+    def put(self, files):
+        forget_stores()  # what a process has read of a file before is not the question here
+        for path in self.folder.iterdir():
+            if path.name != "seed":
+                path.unlink()
+        for name, content in files.items():
+            (self.folder / name).write_bytes(content)
 
-    def strays(self):
-        return sorted({path.name for path in self.folder.iterdir()} - {"seed", "mutated", *self.names})
-
-
-def is_refused(work):
-    from dpforest.errors import DPForestError
-
-    try:
-        work()
-    except DPForestError:
+    def is_read(self, seed=0):
+        try:
+            self.use(seed)
+        except DPForestError:
+            return False
         return True
-    return False
 
 
 class ModelCase(Case):
@@ -146,35 +167,24 @@ class ModelCase(Case):
 
     def __init__(self, folder):
         super().__init__(folder)
-        from tests.torture.samples import model_files, rows
+        self.contents, self.rows = model_files(), rows()
+        self.sound = [{self.path.name: content} for content in self.contents]
 
-        self.contents, self.rows = [(content, "dpf") for content in model_files()], rows()
+    def mutated(self, seed):
+        return {self.path.name: mutated_model(self.contents, seed)}
 
-    def make(self, seed):
-        from tests.torture.mutations import mutated_model
-
-        self.seed = seed
-        return self.put(mutated_model([content for content, _ in self.contents], seed), "dpf")
-
-    def read(self, path):
-        from dpforest import load_model
-        from dpforest.show.report.content import report_content
-
-        models = []
-        if is_refused(lambda: models.append(load_model(path, allow_changed=self.seed % 2 == 1))):
-            return False
-        model = models[0]
-        str(model.privacy_), repr(model), model.ledger_.spent, model.ledger_.entries(), model.feature_importances_
-
-        def use():
-            model.predict(self.rows)
-            model.forest_.rules_text()
-            model.to_json()
-            model.to_sql("t")
-            model.to_sklearn()
-            report_content(model)
-
-        return not is_refused(use)
+    def use(self, seed):
+        model = load_model(self.path, allow_changed=seed % 2 == 1)
+        try:
+            str(model.privacy_), repr(model), model.ledger_.spent, model.ledger_.entries(), model.feature_importances_
+        except DPForestError as error:
+            raise AssertionError("what a model says of itself is not refused") from error
+        model.predict(self.rows)
+        model.forest_.rules_text()
+        model.to_json()
+        model.to_sql("t")
+        model.to_sklearn()
+        report_content(model)
 
 
 class SchemaCase(Case):
@@ -182,63 +192,41 @@ class SchemaCase(Case):
 
     def __init__(self, folder):
         super().__init__(folder)
-        from tests.torture.samples import schema_files
-
         self.files = schema_files()
-        self.contents = [(content, name.rpartition(".")[2]) for name, content in self.files.items()]
+        self.sound = [{f"mutated{Path(name).suffix}": content} for name, content in self.files.items()]
 
-    def make(self, seed):
-        from tests.torture.mutations import mutated_schema
+    def mutated(self, seed):
+        content, ending = mutated_schema(self.files, seed)
+        return {f"mutated.{ending}": content}
 
-        return self.put(*mutated_schema(self.files, seed))
-
-    def read(self, path):
-        from dpforest import Schema
-        from dpforest.schema.domain import Domain, Grid
-
-        def use():
-            schema = Schema.from_file(path)
-            repr(schema)
-            Schema.from_dict(schema.to_dict())
-            Domain.of(schema, Grid())
-
-        return not is_refused(use)
+    def use(self, seed):
+        schema = Schema.from_file(next(self.folder.glob("mutated.*")))
+        repr(schema)
+        Schema.from_dict(schema.to_dict())
+        Domain.of(schema, Grid())
 
 
 class BudgetCase(Case):
-    # Journals that the store itself may leave beside it.
-    names = ("mutated.db", "mutated.db-journal", "mutated.db-wal", "mutated.db-shm", "forged.db")
+    # With journals that the store itself may leave beside it.
+    names = ("mutated.db", "mutated.db-journal", "mutated.db-wal", "mutated.db-shm")
 
     def __init__(self, folder):
         super().__init__(folder)
-        from tests.torture.samples import budget_files
-
         self.contents = budget_files()
+        self.sound = [self.with_log(*content) for content in self.contents]
 
-    def make(self, seed):
-        from tests.torture.mutations import mutated_budget
+    def with_log(self, content, log):
+        return {"mutated.db": content} | ({"mutated.db-wal": log} if log else {})
 
-        (self.folder / "forged.db").unlink(missing_ok=True)
-        return self.put(*mutated_budget(self.contents, seed, self.folder / "forged.db"))
+    def mutated(self, seed):
+        return self.with_log(*mutated_budget(self.contents, seed, self.folder / "forged.db"))
 
-    def put(self, content, log):
-        from dpforest.budget import store
+    def use(self, seed):
+        use_budget(self.path)
 
-        # What a process has read of the file before is not the question here.
-        for kept in store._kept.values():
-            store._close(kept)
-        store._kept.clear()
-        for name in self.names:
-            (self.folder / name).unlink(missing_ok=True)
-        if log:
-            (self.folder / "mutated.db-wal").write_bytes(log)
-        return super().put(content, "db")
 
-    def read(self, path):
-        from tests.torture.samples import use_budget
-
-        return not is_refused(lambda: use_budget(path))
+CASES = dict(zip(KINDS, (ModelCase, SchemaCase, BudgetCase), strict=True))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    main(sys.argv[1].split(","), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

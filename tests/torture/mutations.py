@@ -64,6 +64,17 @@ def places(value, path=()):
         yield from places(item, (*path, key))
 
 
+def inside(value, path):
+    for key in path:
+        value = value[key]
+    return value
+
+
+def put(value, path, new):
+    """Have another part at a path of a JSON value."""
+    inside(value, path[:-1])[path[-1]] = new
+
+
 def bend(value, draw):
     """A JSON value with some parts replaced, removed, doubled or renamed."""
     value = copy.deepcopy(value)
@@ -71,22 +82,20 @@ def bend(value, draw):
         path = draw.choice([*places(value)][1:] or [()])
         if not path:
             return draw.choice(ODD)
-        part = value
-        for key in path[:-1]:
-            part = part[key]
+        part, last = inside(value, path[:-1]), path[-1]
         kind = draw.choice(["number", "odd", "odd", "remove", "rename", "double", "nudge"])
         if kind == "number":
-            part[path[-1]] = draw.choice(NUMBERS)
+            part[last] = draw.choice(NUMBERS)
         elif kind == "odd":
-            part[path[-1]] = copy.deepcopy(draw.choice(ODD))
+            part[last] = copy.deepcopy(draw.choice(ODD))
         elif kind == "remove":
-            del part[path[-1]]
+            del part[last]
         elif kind == "rename" and isinstance(part, dict):
-            part[draw.choice(["", "digest", "(tuple)", "kind", "a" * 1000, "__class__"])] = part.pop(path[-1])
+            part[draw.choice(["", "digest", "(tuple)", "kind", "a" * 1000, "__class__"])] = part.pop(last)
         elif kind == "double" and isinstance(part, list):
             part.extend(copy.deepcopy(part[:1000]))
-        elif kind == "nudge" and isinstance(part[path[-1]], int | float) and not isinstance(part[path[-1]], bool):
-            part[path[-1]] *= draw.choice([-1, 2, 10**9])
+        elif kind == "nudge" and isinstance(part[last], int | float) and not isinstance(part[last], bool):
+            part[last] *= draw.choice([-1, 2, 10**9])
     return value
 
 

@@ -4,16 +4,15 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
+from functools import partial
 
 from tests.torture import fuzz, victims
 
-N_FILES = int(os.environ.get("DPFOREST_TORTURE_FILES", 10_000))
-N_KILLS = int(os.environ.get("DPFOREST_TORTURE_KILLS", 1_000))
-N_RACES = int(os.environ.get("DPFOREST_TORTURE_RACES", 100))
-N_FITS = int(os.environ.get("DPFOREST_TORTURE_FITS", 200))
+N_FILES, N_KILLS, N_RACES, N_FITS = (
+    int(os.environ.get(f"DPFOREST_TORTURE_{name}", usual))
+    for name, usual in (("FILES", 10_000), ("KILLS", 1_000), ("RACES", 100), ("FITS", 200))
+)
 N_PROCESSES = 32
 
 
@@ -22,8 +21,7 @@ def say(text):
 
 
 def killed():
-    with tempfile.TemporaryDirectory() as folder:
-        found = victims.kills(folder, N_KILLS, say)
+    found = victims.in_a_folder(victims.kills, N_KILLS, say)
     return f"{found['runs']} runs; {found['released']} had released something: all charged; " + (
         f"{found['settled']} settled, {found['reserved']} stand reserved, {found['models']} whole models, no partial one"
     )
@@ -31,21 +29,19 @@ def killed():
 
 def raced():
     for place in range(N_RACES):
-        with tempfile.TemporaryDirectory() as folder:
-            victims.race(folder, N_PROCESSES, 1 + place % 7, real_fits=place % 2 == 0)
+        victims.in_a_folder(victims.race, N_PROCESSES, 1 + place % 7, real_fits=place % 2 == 0)
         say(f"races: {place + 1} of {N_RACES}")
     return f"{N_RACES} races of {N_PROCESSES} processes: never overspent, never a deadlock"
 
 
 def grown():
-    with tempfile.TemporaryDirectory() as folder:
-        grown_by = victims.memory_of_fits(folder, N_FITS)
+    grown_by = victims.in_a_folder(victims.memory_of_fits, N_FITS)
     assert grown_by < 10 << 20, f"memory grew by {grown_by >> 20} MB"
     return f"{N_FITS} fits: memory grew by {grown_by / (1 << 20):.1f} MB"
 
 
 def fuzzed(kind):
-    found = fuzz.run(kind, N_FILES, say)
+    found = fuzz.run([kind], N_FILES, say)[kind]
     assert not found["findings"], "\n".join(found["findings"][:5])
     return f"{found['files']} files: {found['refused']} refused, {found['read']} read; slowest {found['slowest']:.2f} s"
 
@@ -61,9 +57,7 @@ PARTS = {
     "killed with SIGKILL": killed,
     "races for the last epsilon": raced,
     "memory": grown,
-    "fuzzed models": lambda: fuzzed("model"),
-    "fuzzed schemas": lambda: fuzzed("schema"),
-    "fuzzed budgets": lambda: fuzzed("budget"),
+    **{f"fuzzed {kind}s": partial(fuzzed, kind) for kind in fuzz.KINDS},
     "disk full, read-only, deleted, damaged, clock set back": faults,
 }
 
@@ -90,5 +84,5 @@ def main(words):
 
 
 if __name__ == "__main__":
-    os.chdir(Path(__file__).parents[2])
+    os.chdir(fuzz.ROOT)
     sys.exit(main(sys.argv[1:]))

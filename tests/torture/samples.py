@@ -61,6 +61,18 @@ def schema_files():
     return written({f"{name}.{end}": schema.to_file for name, schema in schemas.items() for end in ("json", "toml")})
 
 
+def close_stores():
+    """Close the connections to all stores; what was read of them is still known."""
+    for kept in store._kept.values():
+        store._close(kept)
+
+
+def forget_stores():
+    """What a new process knows of stores: nothing."""
+    close_stores()
+    store._kept.clear()
+
+
 def with_log():
     """Stores that are opened inside are as earlier versions made them: with a log beside the file."""
     return mock.patch.object(store, "PRAGMAS", (*store.PRAGMAS[:-1], "journal_mode = WAL"))
@@ -71,31 +83,38 @@ def budget_files():
     contents = []
     for n_releases in (0, 3, 60):
         with tempfile.TemporaryDirectory() as folder:
-            for name, versions in (("log.db", with_log()), ("plain.db", nullcontext())):
-                path = Path(folder, name)
+            for name, versions, make in (
+                ("log.db", with_log(), ward),
+                ("plain.db", nullcontext(), part_with_a_repaired_clock),
+            ):
+                path, log = Path(folder, name), Path(folder, f"{name}-wal")
                 with versions:
-                    if name == "log.db":
-                        budget = Budget.open(path, dataset="ward-7", epsilon=50.0, delta=1e-6)
-                    else:
-                        budget = part_with_a_repaired_clock(path)
-                    spend_some(budget, n_releases)
-                    log = Path(f"{path}-wal")
+                    spend_some(make(path), n_releases)
                     contents.append((path.read_bytes(), log.read_bytes() if log.exists() else b""))
                     store._close(store._kept.pop(str(path)))
     return contents
 
 
+def ward(path, **named):
+    return Budget.open(path, dataset="ward-7", epsilon=50.0, delta=1e-6, **named)
+
+
+def clock_off_by(difference):
+    """Entries that are made inside have a time that is off."""
+
+    class Off(datetime):
+        @classmethod
+        def now(cls, zone=None):
+            return datetime.now(zone) + difference
+
+    return mock.patch.object(chain, "datetime", Off)
+
+
 def part_with_a_repaired_clock(path):
     """A budget with entries of every kind."""
     Budget.open(path, dataset="house", epsilon=60.0, delta=1e-6)
-    budget = Budget.open(path, dataset="ward-7", epsilon=50.0, delta=1e-6, belongs_to="house")
-
-    class Ahead(datetime):
-        @classmethod
-        def now(cls, zone=None):
-            return datetime.now(zone) + timedelta(days=1000)
-
-    with mock.patch.object(chain, "datetime", Ahead):
+    budget = ward(path, belongs_to="house")
+    with clock_off_by(timedelta(days=1000)):
         budget.reserve("ahead", outcomes=[Loss.pure(0.1)])
     budget.confirm_clock_repair("Ben", budget.request_clock_repair("Ana"))
     return budget

@@ -6,26 +6,26 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from tests.torture import victims
+from tests.torture.samples import clock_off_by, close_stores
 
 from dpforest import Budget
-from dpforest.budget import Loss, chain
+from dpforest.budget import Loss
 from dpforest.errors import BudgetDamagedError, BudgetStoreError
 from dpforest.privacy.gate import Gate
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-
-
 # Forks need a process without threads of a test runner.
 IN_A_PROCESS = """
 import json, sys, tempfile
 from tests.torture import victims
+from tests.torture.samples import clock_off_by, close_stores
 def in_a_folder(work, *given, **named):
     with tempfile.TemporaryDirectory() as folder:
         return work(folder, *given, **named)
@@ -62,14 +62,8 @@ def test_many_fits_in_one_process_do_not_grow(found):
 def releases(monkeypatch):
     """What passed the gate during a test."""
     seen = []
-    for name in ("add_noise", "select"):
-        whole = getattr(Gate, name)
-
-        def marked(*arguments, _whole=whole, **named):
-            seen.append(1)
-            return _whole(*arguments, **named)
-
-        monkeypatch.setattr(Gate, name, marked)
+    for name, noted in victims.noted_releases(lambda: seen.append(1)).items():
+        monkeypatch.setattr(Gate, name, noted)
     return seen
 
 
@@ -82,15 +76,8 @@ def disk(tmp_path):
     if os.geteuid() or shutil.which("mount") is None or subprocess.run(words, capture_output=True).returncode:
         pytest.skip("a disk can be mounted by root only, where the system lets it")
     yield place
-    close_connections()
+    close_stores()
     subprocess.run(["umount", str(place)], check=True)
-
-
-def close_connections():
-    from dpforest.budget import store
-
-    for kept in store._kept.values():
-        store._close(kept)
 
 
 def fill(folder):
@@ -127,7 +114,7 @@ def test_a_file_that_is_mounted_alone_is_refused(disk, tmp_path, releases):
     """Into a container, say: the journal would be written beside the mount, where nobody else sees it."""
     for name, folder in (("same", tmp_path), ("other", disk)):
         budget = Budget.open(folder / f"{name} one.db", dataset="ward-7", epsilon=1.0)
-        close_connections()
+        close_stores()
         place = tmp_path / f"mounted {name}.db"
         place.touch()
         subprocess.run(["mount", "--bind", budget.path, str(place)], check=True)
@@ -141,7 +128,7 @@ def test_a_file_that_is_mounted_alone_is_refused(disk, tmp_path, releases):
 
 def test_a_read_only_disk_stops_fits_before_they_begin(disk, releases):
     budget = Budget.open(disk / "b.db", dataset="ward-7", epsilon=1e6)
-    close_connections()
+    close_stores()
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     with pytest.raises(BudgetStoreError, match=r"read-only|cannot be opened"):
         victims.fit(budget)
@@ -167,7 +154,7 @@ def emptied(path):
 
 
 def set_back(path):
-    close_connections()
+    close_stores()
     removed(path)
     shutil.copy(path.parent / "older", path)
 
@@ -178,34 +165,35 @@ def other_one(path):
 
 
 DAMAGE = {"deleted": removed, "emptied": emptied, "overwritten": overwritten, "set back": set_back, "another": other_one}
+every_damage = pytest.mark.parametrize("harm", DAMAGE.values(), ids=DAMAGE.keys())
 
 
 @pytest.fixture
 def budget(tmp_path):
     budget = Budget.open(tmp_path / "b.db", dataset="ward-7", epsilon=1e6)
     budget.settle(budget.reserve("first", outcomes=[Loss.pure(1.0)]), Loss.pure(1.0))
-    close_connections()
+    close_stores()
     shutil.copy(budget.path, tmp_path / "older")
     budget.settle(budget.reserve("second", outcomes=[Loss.pure(1.0)]), Loss.pure(1.0))
     return budget
 
 
-@pytest.mark.parametrize("harm", DAMAGE.values(), ids=DAMAGE.keys())
+@every_damage
 def test_a_store_that_is_lost_before_a_fit_stops_it(budget, releases, harm):
-    close_connections()
+    close_stores()
     harm(Path(budget.path))
     with pytest.raises(BudgetStoreError):
         victims.fit(budget)
     assert not releases
 
 
-@pytest.mark.parametrize("title", DAMAGE)
-def test_a_store_that_is_lost_in_the_middle_of_a_fit_is_told(budget, title):
+@every_damage
+def test_a_store_that_is_lost_in_the_middle_of_a_fit_is_told(budget, harm):
     steps = []
 
     def once(step):
         if not steps:
-            DAMAGE[title](Path(budget.path))
+            harm(Path(budget.path))
         steps.append(step)
 
     with pytest.raises(BudgetStoreError):
@@ -218,13 +206,13 @@ def test_a_store_that_is_lost_in_the_middle_of_a_fit_is_told(budget, title):
 def test_pages_that_are_overwritten_are_told_to_whoever_opens_the_store_next(budget):
     victims.fit(budget)
     overwritten(Path(budget.path))
-    close_connections()
+    close_stores()
     with pytest.raises(BudgetStoreError):
         victims.fit(budget)
 
 
 def test_a_changed_entry_stops_fits(budget, releases):
-    close_connections()
+    close_stores()
     with sqlite3.connect(budget.path) as store:
         store.execute("DROP TRIGGER never_change")
         store.execute("UPDATE entries SET text = replace(text, '1.0', '0.1') WHERE number = 2")
@@ -237,16 +225,9 @@ def test_a_changed_entry_stops_fits(budget, releases):
     assert not releases
 
 
-def test_a_clock_that_was_set_back_stops_fits(budget, releases, monkeypatch):
-    class Slow(datetime):
-        @classmethod
-        def now(cls, zone=None):
-            return datetime.now(zone) - timedelta(hours=1)
-
-    monkeypatch.setattr(chain, "datetime", Slow)
-    with pytest.raises(BudgetStoreError, match="Set the clock"):
+def test_a_clock_that_was_set_back_stops_fits(budget, releases):
+    with clock_off_by(-timedelta(hours=1)), pytest.raises(BudgetStoreError, match="Set the clock"):
         victims.fit(budget)
     assert not releases
-    monkeypatch.undo()
     victims.fit(budget)
     budget.verify()

@@ -1,16 +1,20 @@
 """Fits on a budget in forked processes, which are killed or race each other; the store must know of every release."""
 
+import gc
 import os
 import random
 import signal
 import sys
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 from tests.torture.samples import FEATURES, rows
 
 from dpforest import Budget, Classes, DPForestClassifier, Schema, load_model
+from dpforest.budget import Loss
 from dpforest.errors import BudgetError
 from dpforest.privacy.gate import Gate
 
@@ -18,14 +22,16 @@ EPSILON = 0.125
 SECONDS_TO_END = 300
 
 
-def estimator(budget=None, **parameters):
-    schema = Schema(FEATURES, Classes(["no", "yes"]))
-    return DPForestClassifier(schema, epsilon=EPSILON, max_depth=3, n_trees=4, budget=budget, **parameters)
-
-
 def fit(budget=None, **named):
-    X = rows()
-    return estimator(budget).fit(X, ["yes" if age > 50 else "no" for age in X["age"]], **named)
+    X, schema = rows(), Schema(FEATURES, Classes(["no", "yes"]))
+    model = DPForestClassifier(schema, epsilon=EPSILON, max_depth=3, n_trees=4, budget=budget)
+    return model.fit(X, ["yes" if age > 50 else "no" for age in X["age"]], **named)
+
+
+def in_a_folder(work, *given, **named):
+    """What ``work`` gives in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        return work(folder, *given, **named)
 
 
 def in_a_child(work):
@@ -44,17 +50,18 @@ def in_a_child(work):
         os._exit(code)
 
 
-def note_releases(handle):
-    """Have every release of this process leave a mark that outlives it."""
-    for name in ("add_noise", "select"):
-        whole = getattr(Gate, name)
+def noted_releases(note):
+    """The methods of the gate that release something, by their names, each calling ``note`` when it has."""
 
-        def marked(*arguments, _whole=whole, **named):
-            released = _whole(*arguments, **named)
-            os.write(handle, b"r")
+    def noted(whole):
+        def release(*arguments, **named):
+            released = whole(*arguments, **named)
+            note()
             return released
 
-        setattr(Gate, name, marked)
+        return release
+
+    return {name: noted(getattr(Gate, name)) for name in ("add_noise", "select")}
 
 
 def kills(folder, n_runs, say=lambda text: None, seed=0):
@@ -72,8 +79,9 @@ def kills(folder, n_runs, say=lambda text: None, seed=0):
         marks.write_bytes(b"")
 
         def work():
-            note_releases(os.open(marks, os.O_WRONLY | os.O_APPEND))
-            fit(budget).save(model_path)
+            handle = os.open(marks, os.O_WRONLY | os.O_APPEND)
+            with mock.patch.multiple(Gate, **noted_releases(lambda: os.write(handle, b"r"))):
+                fit(budget).save(model_path)
 
         child = in_a_child(work)
         time.sleep(draw.uniform(0, 1.5 * seconds))
@@ -118,8 +126,6 @@ def race(folder, n_processes, n_places, real_fits=True, n_parts=0):
         if real_fits:
             fit(budget)
         else:
-            from dpforest.budget import Loss
-
             budget.settle(budget.reserve("race", outcomes=[Loss.pure(EPSILON)]), Loss.pure(EPSILON))
 
     children = [in_a_child(partial(work, parts[place % len(parts)])) for place in range(n_processes)]
@@ -140,18 +146,15 @@ def race(folder, n_processes, n_places, real_fits=True, n_parts=0):
 def wait_for(children):
     """The exit codes; processes that do not end are killed, and that is a finding."""
     end, codes = time.monotonic() + SECONDS_TO_END, {}
-    while len(codes) < len(children):
-        for child in children:
-            if child not in codes:
-                ended, status = os.waitpid(child, os.WNOHANG)
-                if ended:
-                    codes[child] = os.waitstatus_to_exitcode(status)
-        if time.monotonic() > end:
-            for child in children:
-                if child not in codes:
-                    os.kill(child, signal.SIGKILL)
-                    os.waitpid(child, 0)
-            raise AssertionError(f"{len(children) - len(codes)} processes wait for each other")
+    while waited := [child for child in children if child not in codes]:
+        is_late = time.monotonic() > end
+        for child in waited:
+            if is_late:
+                os.kill(child, signal.SIGKILL)
+            ended, status = os.waitpid(child, 0 if is_late else os.WNOHANG)
+            if ended:
+                codes[child] = os.waitstatus_to_exitcode(status)
+        assert not is_late, f"{len(waited)} processes wait for each other"
         time.sleep(0.01)
     return [codes[child] for child in children]
 
@@ -169,7 +172,5 @@ def memory_of_fits(folder, n_fits, warm=20):
 
 
 def resident():
-    import gc
-
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,5 +1,8 @@
-"""Reading a file takes no more time and memory than its size allows, and never waits for what is no file."""
+"""A file that nobody wrote on purpose is refused or read, in no more time and memory than its size allows."""
 
+import copy
+import json
+import math
 import os
 import subprocess
 import sys
@@ -7,12 +10,17 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from tests.torture.forged import chain_file, chain_of_nodes, forge, leaf_file, star_file
-from tests.torture.samples import classifier
+from matplotlib import pyplot
+from tests.torture import fuzz
+from tests.torture.forged import chain_file, chain_of_nodes, forge, leaf_file, star_file, works
+from tests.torture.mutations import inside, places, put
+from tests.torture.samples import classifier, rows
 
 from dpforest import Categorical, Classes, Schema, load_model
 from dpforest.cli.report import report
-from dpforest.errors import ModelFileError, ParameterError, SchemaError
+from dpforest.common.jsonable import to_json
+from dpforest.errors import DPForestError, ModelFileError, ParameterError, SchemaError
+from dpforest.evaluation import evaluate_privately
 from dpforest.forest import tree
 from dpforest.model import checks as model_checks
 from dpforest.model import file as model_file
@@ -21,6 +29,18 @@ from dpforest.privacy.accountants import make_accountant
 from dpforest.schema import MOST_FILE_BYTES
 
 pytestmark = pytest.mark.slow
+
+
+def test_a_mutated_file_is_refused_or_read_and_nothing_else_happens():
+    """``make torture`` tries 10,000 of each kind."""
+    for kind, found in fuzz.run(fuzz.KINDS, 50, first_seed=1_000_000).items():
+        assert found["findings"] == []
+        # Else the refusals would say nothing: some mutations are harmless, most are not.
+        assert found["refused"] > 12, kind
+        assert found["read"] > 1, kind
+
+
+# --- readers that are given no ordinary file --------------------------------------------------------------------------
 
 
 def of_report(option):
@@ -133,31 +153,16 @@ def test_nodes_that_share_a_wide_route_are_refused_without_a_copy_for_each(tmp_p
     assert peak_of(read) < 10 * (tmp_path / "m.dpf").stat().st_size
 
 
-# What is made of a model, in a process that may take a gigabyte for it.
+# In a process that may take a gigabyte for all that is made of a model.
 LIMITED = """
 import resource, sys
+import onnx, dpforest.show.report, dpforest.show.export.onnx, dpforest.show.export.sql
+from tests.torture.forged import works
 from dpforest import load_model
 from dpforest.errors import DPForestError
-from dpforest.evaluation import evaluate_privately
-import dpforest.plots, matplotlib, onnx, dpforest.show.report, dpforest.show.export.onnx, dpforest.show.export.sql, pandas
-matplotlib.use("Agg")
-model = load_model(sys.argv[1])
+works = works(load_model(sys.argv[1]), sys.argv[1] + ".html")
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30),) * 2)
-rows = pandas.DataFrame({"age": [1.0], "pay": [1.0], "sex": ["m"]})
-works = {
-    "rules": lambda: model.forest_.rules(),
-    "text": lambda: model.forest_.rules_text(),
-    "report": lambda: model.save_report(sys.argv[1] + ".html"),
-    "sql": lambda: model.to_sql("t"),
-    "json": lambda: model.to_json(),
-    "onnx": lambda: model.to_onnx(),
-    "sklearn": lambda: model.to_sklearn(),
-    "html": lambda: [part._repr_html_() for part in (model, model.schema_, model.privacy_, model.ledger_)],
-    "effects": lambda: dpforest.plots.effects(model),
-    "plots": lambda: [plot(model) for plot in (dpforest.plots.tree, dpforest.plots.importances, dpforest.plots.leaf_noise)],
-    "evaluation": lambda: evaluate_privately(model, rows, [model.classes_[0]], 1.0).to_dict(),
-}
 for name, work in works.items():
     try:
         work()
@@ -183,11 +188,26 @@ NIGHT = pytest.mark.night
 )
 def test_what_is_made_of_a_forged_file_takes_a_gigabyte_at_most_or_is_refused(tmp_path, make, size, refused):
     words = [sys.executable, "-c", LIMITED, str(make(tmp_path / "m.dpf", size))]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=600)
+    ended = subprocess.run(words, cwd=fuzz.ROOT, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr[-500:]
     found = {" ".join(line.split()[:2]) for line in ended.stdout.splitlines()}
     assert len(found) == 11
     assert {each for each in found if not each.endswith(" made")} == refused
+
+
+IN_BLOCKS = {"report", "effects"}  # memory grows up to a limit, and then no more: only large files show it
+
+
+@pytest.mark.parametrize(("make", "left_out"), [(star_file, IN_BLOCKS), (leaf_file, set())], ids=["a star", "a leaf"])
+def test_what_is_made_of_a_file_of_twice_the_size_takes_twice_the_memory(tmp_path, make, left_out):
+    def peaks(size):
+        made = works(load_model(make(tmp_path / "m.dpf", size)), tmp_path / "r.html")
+        return {name: peak_of(work) for name, work in made.items() if name not in left_out}
+
+    peaks(300)  # imports
+    before, after = peaks(500), peaks(1000)
+    pyplot.close("all")
+    assert [name for name, peak in after.items() if peak > 2.2 * before[name] + (1 << 19)] == []
 
 
 def test_rules_of_some_trees_of_a_large_forest_can_be_had(monkeypatch):
@@ -218,3 +238,51 @@ def test_a_ledger_has_few_books(tmp_path, monkeypatch, n_books):
         with pytest.raises(ModelFileError, match="at most 8 books"):
             load_model(path)
         assert not made
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+NUMBERS = (math.nan, math.inf, -math.inf, 1e308, 5e-324, 10**400, -1, None, "inf", "nan", "half \ud800")
+ENTRY = {
+    "recipe": "jagannathan-2009", "variant": "private", "verdict": "nothing found", "epsilon": 1.0, "delta": 0.0,
+    "replay": {"findings": [{"words": "x"}], "n_pairs": 3, "closest": 0.3},
+    "lower_bound": {"exceeds": True, "words": "w", "claimed": 1.0, "epsilon": 0.3, "confidence": 0.95, "n_tested": 100},
+}  # fmt: skip
+
+
+def plain_places(content):
+    """The path of each plain value, of alike entries of a list those of the first."""
+    first = [path for path in places(content) if not any(isinstance(key, int) and key > 0 for key in path)]
+    return [path for path in first if not isinstance(inside(content, path), dict | list)]
+
+
+@pytest.mark.parametrize("what", ["audit", "evaluation", "header"])
+@pytest.mark.parametrize("share", [5, pytest.param(1, marks=NIGHT)], ids=["some", "all"])
+def test_any_number_of_a_file_is_shown_or_refused(tmp_path, what, share):
+    path, page = tmp_path / "m.dpf", tmp_path / "r.html"
+    model = classifier(max_depth=1, n_trees=1, recipe="jagannathan-2009")
+    model.save(path)
+    content, saved = {"audits": [ENTRY]}, path.read_bytes()
+    if what == "evaluation":
+        content = json.loads(to_json(evaluate_privately(model, rows(), ["no", "yes"] * 25, 1.0).to_dict()))
+    elif what == "header":
+        content = {}
+        forge(path, {}, content.update)
+    n_refused = 0
+    for turn, place in enumerate(plain_places(content)):
+        for number in NUMBERS[turn % share :: share]:
+            changed = copy.deepcopy(content)
+            put(changed, place, number)
+            try:
+                if what == "header":
+                    path.write_bytes(saved)
+                    forge(path, {}, lambda facts, changed=changed: facts.update(changed))
+                    load_model(path).save_report(page)
+                else:
+                    model.save_report(page, **{what: changed})
+            except DPForestError:
+                n_refused += 1
+            except ValueError:
+                assert what == "header"  # JSON has no such number, so nobody can forge it
+                assert isinstance(number, float)
+    assert n_refused
