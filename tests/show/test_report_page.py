@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -413,9 +414,11 @@ def grave(page, axe):
 
 @pytest.mark.parametrize(
     ("name", "scheme"),
-    [("auto", "light"), ("forest", "dark"), ("mean", "light"), ("hostile", "dark"), ("seeded", "light"), ("budget", "dark"),
-     ("scored", "light"), ("scored", "dark")],
-)  # fmt: skip
+    [
+        *(("auto", "light"), ("hostile", "dark"), ("budget", "dark"), ("scored", "light")),
+        *(pytest.param(*case, marks=pytest.mark.night) for case in product(("forest", "mean", "seeded"), ("light", "dark"))),
+    ],
+)
 def test_nobody_is_kept_from_using_the_page(opened, axe, name, scheme):
     assert grave(opened(name, color_scheme=scheme), axe) == []
 
