@@ -1,13 +1,12 @@
 """What tighter accounting could buy: the page is made of its rows, and the ways to compose are what they say."""
 
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as losses
 from scipy.stats import norm
+from tests.benchmarks.small import BENCH, kept
 
 from benchmarks import accounting
 from benchmarks.core.results import NotMeasured, read_rows
@@ -16,14 +15,14 @@ from dpforest import Classes, DPForestClassifier, Numeric, Schema
 from dpforest.privacy.accountants import make_accountant, zcdp_rho
 from dpforest.privacy.ledger import Ledger
 
-KEPT = Path(__file__).parents[2] / "docs" / "bench"
-
 
 def test_every_kept_fit_is_private_and_every_pair_complete():
-    rows = read_rows(KEPT / "accounting.jsonl", accounting.QUESTION)
+    rows = read_rows(BENCH / "accounting.jsonl", accounting.QUESTION)
     assert len(rows) == sum(2 * len(accounting.EPSILONS) * n for n in accounting.TABLES.values())
     assert all(row["holds"] and row["epsilon_spent"] <= row["parameters"]["epsilon"] for row in rows)
-    assert len(read_rows(KEPT / "accounting.jsonl", accounting.LEDGERS)) == len(accounting.TABLES) * len(accounting.EPSILONS)
+    assert len(read_rows(BENCH / "accounting.jsonl", accounting.LEDGERS)) == len(accounting.TABLES) * len(
+        accounting.EPSILONS
+    )
 
 
 def test_gains_are_of_the_same_splits(tmp_path):
@@ -32,9 +31,7 @@ def test_gains_are_of_the_same_splits(tmp_path):
         accounting._case("adult", epsilon, seed).to_dict() | {"metrics": {"accuracy": accuracy}}
         for (epsilon, seed), accuracy in cases.items()
     ]
-    results = tmp_path / "rows.jsonl"
-    results.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (found,) = accounting.side_by_side(results)
+    (found,) = accounting.side_by_side(kept(rows, tmp_path))
     assert (found["zCDP"], found["at most"], found["gain"], found["splits"]) == ("50.00", "51.00", "+1.00", "1")
 
 

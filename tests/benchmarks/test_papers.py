@@ -1,14 +1,13 @@
 """The papers' experiments: what is printed has a source, runs go on where they were, pages are made from rows."""
 
 import importlib.util
-import json
 import math
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.benchmarks.small import BENCH, kept, toy
 
 from benchmarks.core.results import Case, finished, read_rows, run_all
 from benchmarks.core.trials import Folds, HeldOut, run
@@ -19,7 +18,7 @@ from benchmarks.papers.base import DIFFPID3, DP_ERT, DPDF
 from benchmarks.papers.lines import is_printed_for
 from benchmarks.papers.run import QUESTIONS
 from benchmarks.papers.sources import OUR_OWN, SHOWN
-from dpforest import Bounded, Categorical, Classes, Numeric, Schema
+from dpforest import Bounded, Categorical, Classes, Schema
 from dpforest.recipes import list_recipes
 
 pytestmark = pytest.mark.slow
@@ -32,18 +31,9 @@ SOURCES = ("Table ", "Figure ", "read off the text, §", "caption of ", "Theorem
 CASES = [Case.of("dpdf", "toy", "auto", "private", seed, epsilon=1.0) for seed in range(4)]
 
 
-def toy(name, n_rows=200):
-    """A small table of every kind of column; regression where the benchmark's table is."""
-    rng = np.random.default_rng(0)
-    x, z = rng.random(n_rows), rng.integers(0, 8, n_rows)
-    texts = {f"c{place}": rng.choice(["a", "b", "c"], n_rows) for place in range(4)}
-    score = x + (texts["c0"] == "a") + 0.3 * rng.random(n_rows)
-    X = pa.table({"x": x, "z": z, **texts})
-    features = {"x": Numeric(0, 1), "z": Numeric(0, 7, integer=True)}
-    features |= {column: Categorical(["a", "b", "c"]) for column in texts}
-    if name.startswith(("parkinsons", "appliances", "nycflights")):
-        return X, pa.chunked_array([score]), Schema(features, Bounded(0, 3))
-    return X, pa.chunked_array([np.where(score > 1, "yes", "no")]), Schema(features, Classes(["no", "yes"]))
+def small(name):
+    """The toy of a benchmark's table."""
+    return toy(0 if name.startswith(("parkinsons", "appliances", "nycflights")) else 2, 200)
 
 
 def measured(case):
@@ -92,7 +82,7 @@ def test_the_quick_run_is_part_of_the_full_one():
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
 def test_cells_of_every_question_run_on_a_small_table(question, tmp_path):
     results = tmp_path / "rows.jsonl"
-    rows = list(papers.run(lambda step: None, True, results, n_jobs=1, questions=(question,), load=toy))
+    rows = list(papers.run(lambda step: None, True, results, n_jobs=1, questions=(question,), load=small))
     assert [row["absent"] for row in rows if "absent" in row] == []
     assert len(rows) == len(papers.all_cases((question,), quick=True)) > 0
     assert {row["variant"] for row in rows} == {"private", "published", "no privacy"}
@@ -201,11 +191,6 @@ def table_of(name):
     return next(pair for pair in TABLES if pair[1].name == name)
 
 
-def kept(rows, folder):
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder / "rows.jsonl"
-
-
 def test_the_page_shows_means_of_rows_beside_printed_numbers(tmp_path):
     question, table = table_of("linear-depth")
     cell = next(cell for cell in table.cells if cell.dataset == "adult:us")
@@ -246,8 +231,7 @@ def test_curves_are_drawn_where_matplotlib_is(tmp_path):
 
 
 def test_the_reading_page_quotes_what_was_measured():
-    folder = Path(__file__).parents[2] / "docs" / "bench"
-    assert papers_report.misquoted((folder / "reading.md").read_text("utf-8"), folder / "papers.jsonl") == []
+    assert papers_report.misquoted((BENCH / "reading.md").read_text("utf-8"), BENCH / "papers.jsonl") == []
 
 
 def test_a_wrong_quotation_is_found(tmp_path):

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.benchmarks.small import kept
 from typer.testing import CliRunner
 
 from benchmarks.core.goals import MET, MISSED, OPEN, Goal, Reached, judged
@@ -310,8 +311,7 @@ HEADS = ("What people run", "Goals", "All systems", "Growth", "Small things", "W
 
 def test_a_page_is_made_from_rows_alone_and_shows_what_was_missed(tmp_path):
     pytest.importorskip("matplotlib")
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows_of(FULL)))
-    text = report.write(tmp_path / "rows.jsonl", tmp_path).read_text()
+    text = report.write(kept(rows_of(FULL), tmp_path), tmp_path).read_text()
     for name in ("speed-growth.png", "speed-memory.png"):
         assert (tmp_path / name).stat().st_size > 1_000
     assert [head for head in (*HEADS, "The machine") if f"\n## {head}\n" not in text] == []
