@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from typer.testing import CliRunner
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
+from dpforest.cli.main import commands
 
 BENCH = Path(__file__).parents[2] / "docs" / "bench"  # what was measured, and the pages that are made of it
 
@@ -32,3 +34,10 @@ def kept(rows, folder):
     path = folder / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+def said_by(*words):
+    """What ``dpforest bench`` prints."""
+    done = CliRunner().invoke(commands, ["bench", *words])
+    assert done.exit_code == 0, done.output
+    return done.output

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.benchmarks.small import BENCH, kept, toy
-from typer.testing import CliRunner
+from tests.benchmarks.small import BENCH, kept, said_by, toy
 
 from benchmarks.bounds import cases, goals, loosening, report, worker
 from benchmarks.bounds import run as bounds
@@ -17,7 +16,6 @@ from benchmarks.bounds.figures import Cell, Figures, Summary
 from benchmarks.bounds.loosening import AS_GIVEN, FEATURES, HUGE, KINDS, NONE, SHIFT, SHIFTED, TARGET
 from benchmarks.core.results import Case, finished, read_rows
 from dpforest import Bounded, DPForestClassifier, Numeric
-from dpforest.cli.main import commands
 from dpforest.records.memory.vault import Vault
 
 pytestmark = pytest.mark.slow
@@ -263,11 +261,9 @@ def test_the_command_goes_on_where_it_ended(toys, tmp_path, monkeypatch):
         return row(case, 0.7)
 
     monkeypatch.setattr(bounds, "measure", measure)
-    words = ["bench", "bounds", "--quick", "--systems", "auto", "--results", str(tmp_path / "rows.jsonl")]
-    done = CliRunner().invoke(commands, [*words, "--report", str(tmp_path / "page"), "--no-plots"])
-    assert done.exit_code == 0, done.output
+    words = ["bounds", "--quick", "--systems", "auto", "--results", str(tmp_path / "rows.jsonl")]
+    said_by(*words, "--report", str(tmp_path / "page"), "--no-plots")
     assert (tmp_path / "page" / "bounds.md").exists()
     n_measured = len(measured)
-    again = CliRunner().invoke(commands, [*words, "--json"])
-    assert json.loads(again.output)[0]["section"] == "Goals"
+    assert json.loads(said_by(*words, "--json"))[0]["section"] == "Goals"
     assert len(measured) == n_measured == len(cases.wanted(True, ("auto",)))

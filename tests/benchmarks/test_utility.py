@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
-from tests.benchmarks.small import kept, toy
-from typer.testing import CliRunner
+from tests.benchmarks.small import kept, said_by, toy
 
 from benchmarks.core.results import Case, key
 from benchmarks.core.trials import HeldOut
@@ -25,7 +24,6 @@ from benchmarks.utility.generated import FAMILIES, generate
 from benchmarks.utility.overview import drawn, in_words, left_out, panels, picture
 from benchmarks.utility.verdicts import verdicts
 from dpforest import Classes, Numeric, Schema
-from dpforest.cli.main import commands
 from dpforest.errors import ParameterError
 from dpforest.recipes import get_recipe
 
@@ -368,13 +366,10 @@ def test_what_is_useful_is_what_the_name_of_a_table_says():
 
 def test_the_command_runs_shows_and_goes_on(tmp_path):
     chosen = ["--systems", "auto,guess", "--tables", "exclusive_or", "--jobs", "1"]
-    arguments = ["bench", "utility", "--quick", *chosen, "--results", str(tmp_path / "rows.jsonl"), "--no-peers"]
-    done = CliRunner().invoke(commands, [*arguments, "--report", str(tmp_path / "page")])
-    assert done.exit_code == 0, done.output
-    assert "exclusive_or (accuracy)" in done.output
+    arguments = ["utility", "--quick", *chosen, "--results", str(tmp_path / "rows.jsonl"), "--no-peers"]
+    assert "exclusive_or (accuracy)" in said_by(*arguments, "--report", str(tmp_path / "page"))
     assert (tmp_path / "page" / "utility.md").exists()
     rows = (tmp_path / "rows.jsonl").read_text().splitlines()
     assert len({key(json.loads(line)) for line in rows}) == len(rows) == 6
-    again = CliRunner().invoke(commands, [*arguments, "--json"])
-    assert json.loads(again.output)[0]["table"] == "exclusive_or"
+    assert json.loads(said_by(*arguments, "--json"))[0]["table"] == "exclusive_or"
     assert (tmp_path / "rows.jsonl").read_text().splitlines() == rows

@@ -185,26 +185,20 @@ def test_refusals_come_before_anything_is_charged(changed, tmp_path, monkeypatch
     assert budget.history() == []
 
 
-def test_a_budget_without_delta_refuses_a_search_with_one(tmp_path):
-    budget = budget_in(tmp_path)
-    with pytest.raises(BudgetError):
-        make(budget=budget, **forest(delta=1e-6)).fit(*table(50))
-    assert budget.history() == []
-
-
 @pytest.mark.parametrize(
-    ("X", "y", "error"),
+    ("changed", "X", "y", "error"),
     [
-        ("table.parquet", None, Exception),
-        (table(50)[0], None, ValueError),
-        (table(50)[0][["x"]], table(50)[1], TableError),
-        (table(50)[0], table(40)[1], TableError),
+        ({}, "table.parquet", None, Exception),
+        ({}, table(50)[0], None, ValueError),
+        ({}, table(50)[0][["x"]], table(50)[1], TableError),
+        ({}, table(50)[0], table(40)[1], TableError),
+        (forest(delta=1e-6), *table(50), BudgetError),  # of a budget that has none
     ],
 )
-def test_a_table_that_does_not_fit_is_refused_before_anything_is_charged(X, y, error, tmp_path):
+def test_what_does_not_fit_the_table_or_the_budget_is_refused_uncharged(changed, X, y, error, tmp_path):
     budget = budget_in(tmp_path, 3.0)
     with pytest.raises(error):
-        make(budget=budget).fit(X, y)
+        make(budget=budget, **changed).fit(X, y)
     assert budget.history() == []
 
 
