@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 from sklearn.base import clone, is_classifier, is_regressor
 from tests.search.small import CLASSES as SCHEMA
-from tests.search.small import FEATURES, budget_in
+from tests.search.small import FEATURES, budget_in, watch
 from tests.support.chances import at_least, at_most, seed_coins
 from tests.support.crosses import pairwise
 
@@ -49,12 +49,6 @@ def numbers(X):
 def make(**changed):
     usual = {"estimator": DPForestClassifier(SCHEMA), "param_distributions": SPACE, "epsilon": 2.0, "mean_runs": 3}
     return DPSearchCV(**(usual | changed))
-
-
-def watch(monkeypatch, owner, name, look):
-    """Call ``look`` with what is given, each time before something is called."""
-    called = getattr(owner, name)
-    monkeypatch.setattr(owner, name, lambda *given: (look(*given), called(*given))[1])
 
 
 def known(part):

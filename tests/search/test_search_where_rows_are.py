@@ -16,7 +16,7 @@ from tests.conformance.conformance import NAME, in_memory
 from tests.conformance.conformance_backends import opened as backend_of
 from tests.conformance.conformance_tables import easy, nasty
 from tests.conformance.postgres_server import KEEPER, READER, as_root, connect, write_table
-from tests.search.small import CLASSES, LABELS, N_KNOWN, N_ROWS, ROWS, SPACE, TASKS, budget_in, search
+from tests.search.small import CLASSES, LABELS, N_KNOWN, N_ROWS, ROWS, SPACE, TASKS, budget_in, search, watch
 from tests.support.chances import FAILURE, at_least, at_most, seed_coins
 
 import dpforest.search.estimator as search_module
@@ -173,12 +173,6 @@ def test_a_part_is_charged_to_one_book_gives_no_sample_and_answers_after_it_was_
 TEXTS = pa.schema({"x": pa.float64(), "z": pa.string(), "y": pa.string()})
 
 
-def watched(monkeypatch, watch):
-    """Call ``watch(training, held_out)`` before each run."""
-    run = search_module.run
-    monkeypatch.setattr(search_module, "run", lambda *given: (watch(*given[:2]), run(*given))[1])
-
-
 def counts_of(*parts):
     return [int(part.count()._value[0]) for part in parts]
 
@@ -200,11 +194,11 @@ def test_a_search_in_a_database_finds_what_there_is_and_leaves_nothing(duck, kin
     estimator, schema, target = TASKS[kind]
     table, left, parts = duck.create_table("t", ROWS.assign(y=target)), [], []
 
-    def watch(*given):
+    def look(*given):
         left.append(duck.con.execute(LEFT).fetchone()[0])
-        parts.append(counts_of(*given))
+        parts.append(counts_of(*given[:2]))
 
-    watched(monkeypatch, watch)
+    watch(monkeypatch, search_module, "run", look)
     budget = budget_in(tmp_path, delta=delta)
     found = search(estimator(schema, delta=delta, n_trees=2), budget=budget).fit_table(table)
     assert {*left} == {2}
@@ -310,7 +304,7 @@ def test_a_search_on_a_cluster_finds_what_there_is(client, delta, monkeypatch, t
     for part, rows in enumerate((slice(0, 200), slice(200, None))):
         ROWS.assign(y=LABELS)[rows].to_parquet(tmp_path / "t" / f"{part}.parquet")
     parts = []
-    watched(monkeypatch, lambda *given: parts.append(counts_of(*given)))
+    watch(monkeypatch, search_module, "run", lambda *given: parts.append(counts_of(*given[:2])))
     found = search(DPForestClassifier(CLASSES, delta=delta, n_trees=2)).fit_dask(str(tmp_path / "t"), client)
     assert_found(found, parts, "classes", delta)
 
