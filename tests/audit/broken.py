@@ -62,28 +62,24 @@ def with_gate(gate):
 
 def with_counter(counter):
     """A classifier whose records are counted by another kind of counter."""
-    return _patched(counter, [(Vault, "counter", counter)])
+    return patched((Vault, "counter", counter))
 
 
-def with_vault(vault):
-    """A classifier whose secret samples are drawn as another kind of vault does."""
-    return _patched(vault, [(Vault, "sampled", vault.sampled)])
+def with_sample(sampled):
+    """A classifier whose secret samples are drawn by ``sampled(vault, share, entropy)``."""
+    return patched((Vault, "sampled", sampled))
 
 
-def with_formulas(formulas):
-    """A classifier whose accountants take other formulas for what a sample costs."""
-    names = ("inside_sample", "outside_sample")
-    return _patched(formulas, [(accountants, name, getattr(formulas, name)) for name in names])
+def patched(*changes):
+    """A classifier that is fitted with other attributes of some classes or modules: their owner, name and value."""
 
-
-def _patched(kind, changes):
     def fit(self, *arguments, **named):
         with ExitStack() as stack:
             for change in changes:
                 stack.enter_context(patch.object(*change))
             return DPForestClassifier.fit(self, *arguments, **named)
 
-    return type(f"With{kind.__name__}", (DPForestClassifier,), {"fit": fit, "__module__": kind.__module__})
+    return type("Patched", (DPForestClassifier,), {"fit": fit, "__module__": __name__})
 
 
 # --- mistakes of the gate -------------------------------------------------------------------------------------------
@@ -226,57 +222,36 @@ def of_rows(vault, rows):
     return Vault(columns, vault._target_codes[rows], vault.schema, vault._workers, numbers=numbers)
 
 
-class EverySecond(Vault):
+def every_second(vault, share, entropy):
     """A sample of every second row: a new first row brings all those that were left out."""
-
-    def sampled(self, share, entropy):
-        return of_rows(self, np.arange(0, self._target_codes.size, 2))
+    return of_rows(vault, np.arange(0, vault._target_codes.size, 2))
 
 
-class ExactHalf(Vault):
+def exact_half(vault, share, entropy):
     """A sample of exactly half of the rows, by lot: a new row moves others in and out."""
-
-    def sampled(self, share, entropy):
-        n_rows = self._target_codes.size
-        return of_rows(self, np.sort(entropy.generator().permutation(n_rows)[: n_rows // 2]))
+    n_rows = vault._target_codes.size
+    return of_rows(vault, np.sort(entropy.generator().permutation(n_rows)[: n_rows // 2]))
 
 
-class EvenRanks(Vault):
+def even_ranks(vault, share, entropy):
     """A sample of the rows whose first value has an even rank among all: a new value moves the ranks of those above it."""
-
-    def sampled(self, share, entropy):
-        ranks = np.argsort(np.argsort([str(value) for value in self._columns[0]], kind="stable"))
-        return of_rows(self, np.flatnonzero(ranks % 2 == 0))
+    ranks = np.argsort(np.argsort([str(value) for value in vault._columns[0]], kind="stable"))
+    return of_rows(vault, np.flatnonzero(ranks % 2 == 0))
 
 
-class NoCoins(Vault):
+def no_coins(vault, share, entropy):
     """No sample is drawn, and what is charged is that of one."""
-
-    def sampled(self, share, entropy):
-        return self
+    return vault
 
 
-class HalfShare:
+def of_half_the_share(formula):
     """What a sample costs is taken to be what one of half its share does."""
-
-    @staticmethod
-    def inside_sample(epsilon, share):
-        return inside_sample(epsilon, share / 2 if share < 1 else share)
-
-    @staticmethod
-    def outside_sample(epsilon, share):
-        return outside_sample(epsilon, share / 2 if share < 1 else share)
+    return lambda epsilon, share: formula(epsilon, share / 2 if share < 1 else share)
 
 
 # --- all of them, beside what they would be without their mistake -----------------------------------------------------
 
-# Classes of this module, so that a subject can go to another process.
-WithQuietGate, WithFaintGate, WithFloatGate, WithOneStreamGate = map(
-    with_gate, (QuietGate, FaintGate, FloatGate, OneStreamGate)
-)
-WithByPosition, WithEqualParts = map(with_counter, (ByPosition, EqualParts))
-WithEverySecond, WithExactHalf, WithEvenRanks = map(with_vault, (EverySecond, ExactHalf, EvenRanks))
-WithNoCoins, WithHalfShare = with_vault(NoCoins), with_formulas(HalfShare)
+FORMULAS = [(accountants, formula.__name__, of_half_the_share(formula)) for formula in (inside_sample, outside_sample)]
 
 
 def _twin(name, original, classifier=DPForestClassifier, **parts):
@@ -284,21 +259,21 @@ def _twin(name, original, classifier=DPForestClassifier, **parts):
 
 
 _PAIRS = [
-    _twin("noise too small", COUNTS, WithQuietGate),
+    _twin("noise too small", COUNTS, with_gate(QuietGate)),
     _twin("bound halved", GREEDY, criterion=HalvedGini()),
-    _twin("rows by position", DEALT, WithByPosition),
-    _twin("equal parts", DEALT, WithEqualParts),
+    _twin("rows by position", DEALT, with_counter(ByPosition)),
+    _twin("equal parts", DEALT, with_counter(EqualParts)),
     _twin("pure nodes", COUNTS, narrow=PureNodes()),
     _twin("categories from data", COUNTS, SeenCategories),
     _twin("choices charged once", LABELS, leaf=BestOfThree()),
     _twin("forgotten charge", COUNTS, leaf=MeanOfTwo()),
     _twin("absent classes", COUNTS, leaf=PresentClasses()),
-    _twin("shared generator", replace(DEALT, n_trees=2), WithOneStreamGate),
-    _twin("float noise", COUNTS, WithFloatGate),
-    _twin("sample by position", SAMPLED, WithEverySecond),
-    _twin("sample of exactly half", SAMPLED, WithExactHalf),
-    _twin("sample by rank", SAMPLED, WithEvenRanks),
-    _twin("amplified by half the share", SAMPLED, WithHalfShare),
+    _twin("shared generator", replace(DEALT, n_trees=2), with_gate(OneStreamGate)),
+    _twin("float noise", COUNTS, with_gate(FloatGate)),
+    _twin("sample by position", SAMPLED, with_sample(every_second)),
+    _twin("sample of exactly half", SAMPLED, with_sample(exact_half)),
+    _twin("sample by rank", SAMPLED, with_sample(even_ranks)),
+    _twin("amplified by half the share", SAMPLED, patched(*FORMULAS)),
 ]
 TWINS: dict[str, Subject] = {broken.name: broken for broken, _ in _PAIRS}
 ORIGINALS: dict[str, Subject] = {broken.name: sound for broken, sound in _PAIRS}

@@ -1,4 +1,4 @@
-"""Trees that take turns on batches under audit: nothing is found, and twins are whose batches are not what is charged."""
+"""Trees in sequence under audit: nothing is found, and twins are whose batches or bounds are not what is charged."""
 
 from dataclasses import replace
 from functools import cache
@@ -16,6 +16,7 @@ from dpforest.parts.criteria import MaxOperator, ResidualGain
 from dpforest.parts.leaves import ResidualSums
 from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.voting import LogShares
+from dpforest.privacy.base import Bound
 from dpforest.records.memory.counter import MemoryCounter
 
 pytestmark = pytest.mark.slow
@@ -30,6 +31,9 @@ RECIPES = {
     "residuals": replace(TURNS, criterion=ResidualGain()),
     "one round": replace(TURNS, stages=Sequential((Phase(1.0, 3),), batches=5), n_trees=3),
     "votes that count": replace(TURNS, vote=LogShares(1.0)),
+    "no batches": replace(
+        TURNS, criterion=ResidualGain(), stages=Sequential((Phase(1.0, 2),)), vote=LogShares(60.0), n_trees=2
+    ),
 }
 
 
@@ -57,17 +61,17 @@ class AllInTurn(MemoryCounter):
 
 
 @cache
-def findings_of(name, counter=None, n_pairs=25):
+def findings_of(name, counter=MemoryCounter, n_pairs=30, **parts):
     """The findings of cases that ask for no other number of trees than the phases have, and the pairs of fits."""
-    recipe = RECIPES[name]
-    subject = Subject(recipe) if counter is None else Subject(recipe, classifier=with_counter(counter))
+    recipe = replace(RECIPES[name], **parts)
+    subject = Subject(recipe, classifier=with_counter(counter))
     cases = (replace(generate(seed, recipe.tasks), n_trees=None) for seed in range(n_pairs))
     replays = [replay(subject, case) for case in cases]
     return [finding for _, findings in replays for finding in findings], [fits for fits, _ in replays]
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_trees_that_take_turns_on_batches_are_sound(name):
+def test_trees_in_sequence_are_sound(name):
     findings, fits = findings_of(name)
     assert [str(finding) for finding in findings] == []
     # Targets of one class are refused.
@@ -102,3 +106,25 @@ def test_trees_of_a_round_that_share_records_are_caught_by_what_a_record_loses(n
     findings = findings_of(name, AllInTurn)[0]
     assert {finding.kind for finding in findings} == {"loss"}
     assert {finding.what for finding in findings} == {"one record uses more than all charges together"}
+
+
+class ShortGain(ResidualGain):
+    """The bound is a tenth too small on both sides."""
+
+    def bound(self, most=1):
+        less = most * 9 // 10
+        return Bound(-less, less)
+
+
+class RisingGain(ResidualGain):
+    """Half of the bound: it says that scores rise, but residuals that offset each other lower them."""
+
+    def bound(self, most=1):
+        return Bound(0, most)
+
+
+@pytest.mark.parametrize("criterion", [ShortGain(), RisingGain()], ids=lambda part: type(part).__name__)
+def test_a_choice_by_residuals_whose_bound_is_too_small_is_caught(criterion):
+    findings = findings_of("no batches", criterion=criterion)[0]
+    assert {finding.kind for finding in findings} == {"bound", "charge", "loss"}
+    assert all("splits of level" in finding.what for finding in findings if finding.kind != "loss")

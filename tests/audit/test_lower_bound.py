@@ -12,16 +12,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
-from tests.audit.broken import COUNTS, ORIGINALS, TWINS, WithFaintGate
+from tests.audit.broken import COUNTS, ORIGINALS, TWINS, FaintGate, with_gate
 from tests.support.chances import FAILURE, at_most, seed_coins
 
-from dpforest import DPForestClassifier, list_recipes
+from dpforest import DPForestClassifier, DPSearchCV, list_recipes
+from dpforest.audit import RACE, SearchSubject
 from dpforest.audit.events import Limits, find_event, largest_shares, least_shares
-from dpforest.audit.fits import Column, Observations, finest_bits, observe
+from dpforest.audit.fits import CANDIDATE, Column, Observations, finest_bits, observe
 from dpforest.audit.lower_bound import lower_bound
 from dpforest.audit.pairs import pairs_for
 from dpforest.audit.subject import Subject
 from dpforest.errors import ParameterError
+from dpforest.mechanisms import Logarithmic
 from dpforest.parts.allocation import Uniform
 from dpforest.parts.proposals import Menu
 from dpforest.parts.recipe import Recipe
@@ -242,7 +244,7 @@ def test_a_tree_of_depth_one_loses_much_of_what_it_claims():
 )
 def test_noise_that_is_too_small_is_caught(factor, n_fits):
     # A fifth is found by replaying, too. The true loss is the factor times what is claimed, 2.
-    twin = TWINS["noise too small"] if factor < 2 else Subject(COUNTS, classifier=WithFaintGate)
+    twin = TWINS["noise too small"] if factor < 2 else Subject(COUNTS, classifier=with_gate(FaintGate))
     bound = bound_on(twin, "leaf margin", n_fits, confidence=0.95)
     assert chance_of_a_miss(*positive(2 * factor), bound.n_tested, bound.claimed, 0.95) < FAILURE
     assert bound.exceeds
@@ -295,3 +297,51 @@ def test_power_on_a_greedy_tree():
     bound = bound_on(Subject(GREEDY), "one cut", 20_000)
     print(f"{bound} {bound.seconds:.0f} s")
     assert 0.6 <= bound.epsilon <= 1
+
+
+# --- whole searches -----------------------------------------------------------------------------------------------------
+
+N_RUNS = 6
+
+
+class OfManyRuns(Logarithmic):
+    """A broken twin: always so many runs, each at the whole epsilon, of which the best costs no more than one."""
+
+    def draw(self, entropy):
+        return N_RUNS
+
+    def of_one_run(self, epsilon):
+        return epsilon
+
+
+class ForgetfulSearch(DPSearchCV):
+    """A search that does not pay for its runs."""
+
+    def _check_parameters(self):
+        law, schema = super()._check_parameters()
+        return OfManyRuns(law.gamma), schema
+
+
+def test_what_is_seen_of_a_search_is_its_model_its_candidate_and_its_score():
+    subject = SearchSubject(epsilon=2.0, space={"max_depth": [1, 2]})
+    (seen,) = observe(subject, [RACE], 3, n_jobs=1)
+    *_, candidate, score = seen.columns
+    assert (candidate.name, score.name) == (CANDIDATE, "score of the best run")
+    assert set(candidate.labels.values()) <= {"is {'max_depth': 1}", "is {'max_depth': 2}"}
+    assert ((seen.without[:, -1] > 0) & (seen.without[:, -1] <= 1)).all()
+
+
+def test_a_search_that_does_not_pay_for_its_runs_is_found():
+    """By a simulation of the noise alone, a score of at most 0.78 has shares of 0.57 with the record and 0.02 without."""
+    subject = SearchSubject(epsilon=2.0, search=ForgetfulSearch)
+    found = lower_bound(subject, [RACE], 800, 0.8, n_jobs=1)
+    assert found.exceeds, found
+    assert "score of the best run" in found.event
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_nothing_is_found_in_a_sound_search(delta):
+    """Each fails with a chance of at most ``FAILURE`` for another seed."""
+    subject = SearchSubject(epsilon=2.0, delta=delta)
+    found = lower_bound(subject, [RACE], 120, 1 - FAILURE, n_jobs=1)
+    assert not found.exceeds, found

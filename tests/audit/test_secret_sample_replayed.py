@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.audit.broken import COUNTS, SAMPLED, NoCoins, WithNoCoins
+from tests.audit.broken import COUNTS, SAMPLED, no_coins, with_sample
 from tests.audit.test_lower_bound import bound_on, chance_of_a_miss
 from tests.support.chances import FAILURE, at_least, at_most, seed_coins
 from tests.support.encoded import opened
@@ -22,7 +22,6 @@ from dpforest.audit.cases import generate
 from dpforest.audit.lower_bound import WITH
 from dpforest.audit.replay import replay, replay_many
 from dpforest.audit.subject import Subject
-from dpforest.audit.tape import TapeEntropy
 from dpforest.mechanisms import Entropy
 from dpforest.parts.secret_sample import SecretSample
 from dpforest.pipeline import _begin
@@ -89,22 +88,6 @@ def test_one_record_uses_all_that_is_charged_on_a_sample():
     assert 0.99 < replays.closest <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("extra_first", [True, False], ids=["first", "last"])
-def test_two_fits_on_a_tape_draw_the_same_sample_and_the_extra_record(extra_first):
-    for seed, n_records in [(0, 0), (1, 1), (2, 2), (3, 40), (4, 150)]:
-        before, after = TapeEntropy(seed, extra_first), TapeEntropy(seed, extra_first, has_extra=True)
-        drawn = []
-        for _ in range(2):  # a later draw of the same fit is coupled too
-            few, more = draw_kept(n_records, HALF, before), draw_kept(n_records + 1, HALF, after)
-            assert sorted({*more}) == more.tolist()
-            extra = 0 if extra_first else n_records
-            assert extra in more
-            assert [row - extra_first for row in more.tolist() if row != extra] == few.tolist()
-            drawn.append(few.tolist())
-        assert n_records < 40 or 0 < len(drawn[0]) < n_records
-        assert n_records < 40 or drawn[0] != drawn[1]
-
-
 def no_share(ledger, delta, of_lists=0.0, share=WHOLE):
     """Charges a sample as if it were the table."""
     return _begin(ledger, delta, of_lists)
@@ -136,7 +119,7 @@ def test_a_pipeline_that_pays_too_little_for_a_sample_is_caught_or_refused(begin
 
 @pytest.mark.slow
 def test_a_fit_that_draws_no_sample_and_charges_for_one_is_caught():
-    assert replay_many(Subject(SAMPLED, classifier=WithNoCoins), 20).findings
+    assert replay_many(Subject(SAMPLED, classifier=with_sample(no_coins)), 20).findings
 
 
 # --- a release, many times ------------------------------------------------------------------------------------------
@@ -188,7 +171,7 @@ def test_releases_from_secret_samples_lose_nearly_all_that_is_claimed_and_no_mor
 @pytest.mark.slow
 def test_releases_from_tables_of_which_no_sample_is_drawn_lose_more_than_is_claimed():
     (_, most_without), (least, _) = limits(N_FEW, *ABOVE)
-    without, with_record = hits_of(NoCoins.sampled, N_FEW)
+    without, with_record = hits_of(no_coins, N_FEW)
     assert 1.2 * EPSILON < math.log(least / most_without) <= math.log(with_record / without)
 
 
@@ -219,7 +202,7 @@ def seeded(monkeypatch):
 
 @pytest.mark.slow
 def test_a_fit_that_draws_no_sample_and_charges_for_one_is_refuted_by_statistics(seeded):
-    bound = bound_on(Subject(SIXTEENTH, classifier=WithNoCoins), "empty table", 800)
+    bound = bound_on(Subject(SIXTEENTH, classifier=with_sample(no_coins)), "empty table", 800)
     shares = 1 / (1 + math.exp(-SPENT_THERE)), 1 / (1 + math.exp(SPENT_THERE))
     assert chance_of_a_miss(*shares, bound.n_tested, bound.claimed) < FAILURE
     assert bound.exceeds

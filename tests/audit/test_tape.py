@@ -1,6 +1,7 @@
 """The coins of a tape: those of a record stay when another record comes first or last."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from dpforest.audit.tape import TapeEntropy
 from dpforest.records.base import OneTree, Poisson
 from dpforest.records.draws import draw_roots
 from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.sample import draw_kept
 from dpforest.schema.domain import Domain, Grid
 
 pytestmark = pytest.mark.slow
@@ -45,7 +47,13 @@ def error_coins(records, entropy):
     return counter._weights
 
 
-COINS = [disjoint_coins, bootstrap_coins, hold_out_coins, error_coins]
+def sample_coins(records, entropy):
+    kept = draw_kept(len(records), Fraction(1, 2), entropy)
+    assert sorted({*kept}) == kept.tolist()
+    return np.isin(np.arange(len(records)), kept)[None]
+
+
+COINS = [sample_coins, disjoint_coins, bootstrap_coins, hold_out_coins, error_coins]
 
 
 @pytest.mark.parametrize("extra_first", [True, False], ids=["first", "last"])
@@ -54,10 +62,11 @@ def test_the_coins_of_other_records_stay_when_a_record_comes_first_or_last(coins
     for seed, n_records in [(0, 0), (1, 1), (2, 2), (3, 40), (4, 150)]:
         others = list(range(n_records))
         larger = [200, *others] if extra_first else [*others, 200]
-        before, after = TapeEntropy(seed, extra_first), TapeEntropy(seed, extra_first)
+        before, after = TapeEntropy(seed, extra_first), TapeEntropy(seed, extra_first, has_extra=True)
         for _ in range(2):  # a later draw of the same fit is coupled too
             smaller_coins, larger_coins = coins(others, before), coins(larger, after)
             np.testing.assert_array_equal(larger_coins[:, 1:] if extra_first else larger_coins[:, :-1], smaller_coins)
+            assert coins is not sample_coins or larger_coins[0, 0 if extra_first else -1]  # it is in every sample
 
 
 @pytest.mark.parametrize("coins", COINS, ids=lambda coins: coins.__name__)

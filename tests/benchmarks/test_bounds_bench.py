@@ -6,9 +6,8 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
+from tests.benchmarks.small import BENCH, kept, said_by, toy
 
 from benchmarks.bounds import cases, goals, loosening, report, worker
 from benchmarks.bounds import run as bounds
@@ -16,33 +15,19 @@ from benchmarks.bounds.cases import AUTO, BEFORE, BOUNDED_KINDS, COST, EBM, FORE
 from benchmarks.bounds.figures import Cell, Figures, Summary
 from benchmarks.bounds.loosening import AS_GIVEN, FEATURES, HUGE, KINDS, NONE, SHIFT, SHIFTED, TARGET
 from benchmarks.core.results import Case, finished, read_rows
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Numeric, Schema
-from dpforest.cli.main import commands
+from dpforest import Bounded, DPForestClassifier, Numeric
 from dpforest.records.memory.vault import Vault
 
 pytestmark = pytest.mark.slow
 
-KEPT = Path(__file__).parents[2] / "docs" / "bench"
 EVERY = cases.all_cases()
 TABLE = {table.name: table for table in TABLES}
-
-
-def toy(has_classes=True, n_rows=400):
-    """A small table with a number, a whole number and a category, as ``load_dataset`` gives it."""
-    rng = np.random.default_rng(0)
-    x, age = rng.normal(size=n_rows), rng.integers(18, 90, n_rows)
-    X = pa.table({"x": x, "age": age, "c": rng.choice(["a", "b"], n_rows)})
-    features = {"x": Numeric(-4, 4), "age": Numeric(0, 120, integer=True), "c": Categorical(["a", "b"])}
-    if has_classes:
-        labels = pa.chunked_array([np.where(x > 0, "yes", "no")])
-        return X, labels, Schema(features, Classes(["no", "yes"]), n_rows=n_rows)
-    return X, pa.chunked_array([x + 5.0]), Schema(features, Bounded(0, 10), n_rows=n_rows)
 
 
 @pytest.fixture
 def toys(monkeypatch):
     """Every table with classes is the toy, and so is every other."""
-    monkeypatch.setattr(loosening, "load_dataset", lambda name: toy(TABLE[name].has_classes))
+    monkeypatch.setattr(loosening, "load_dataset", lambda name: toy(2 if TABLE[name].has_classes else 0, 400))
     loosening.load.cache_clear()
     loosening._stored.cache_clear()
     yield
@@ -53,11 +38,6 @@ def toys(monkeypatch):
 def row(case, score, guess=0.5, n_train=2000, **more):
     measured = {"score": score, "guess": guess, "seconds": 0.1, "n_train": n_train, "n_test": 500}
     return case.to_dict() | measured | {"shares": {"grid": 0.05}, "passes": 3, "commit": "abc1234"} | more
-
-
-def kept(rows, path):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 # What is run
@@ -99,10 +79,10 @@ def test_only_bounds_change_and_only_shifted_numbers_move(toys):
     assert schema.n_rows is None
     wide = loosening.load("adult", HUGE, FEATURES)
     assert wide[0] is X
-    assert wide[2].features == {**schema.features, "x": Numeric(-1e9, 1e9), "age": Numeric(-1e9, 1e9, integer=True)}
+    assert wide[2].features == {**schema.features, "x": Numeric(-1e9, 1e9), "z": Numeric(-1e9, 1e9, integer=True)}
     moved, same, limits = loosening.load("adult", SHIFTED, FEATURES)
     assert np.allclose(np.asarray(moved["x"]) - np.asarray(X["x"]), SHIFT)
-    assert moved["c"] == X["c"]
+    assert moved["c0"] == X["c0"]
     assert (same == y).all()
     assert limits.features["x"].range == (-1e6, 1e6)
 
@@ -129,7 +109,7 @@ def test_a_fit_says_how_good_it_is_and_what_it_spent(toys, table, loosened):
 
 
 def test_passes_are_the_times_that_the_table_is_counted_for_the_grid(monkeypatch):
-    X, y, schema = toy(n_rows=3000)
+    X, y, schema = toy(2, 3000)
     counted = []
     count_around = Vault.count_around
 
@@ -138,7 +118,7 @@ def test_passes_are_the_times_that_the_table_is_counted_for_the_grid(monkeypatch
         return count_around(self, *words)
 
     monkeypatch.setattr(Vault, "count_around", count)
-    model = DPForestClassifier(replace(schema, n_rows=None), epsilon=2.0, delta=1e-5).fit(X, y)
+    model = DPForestClassifier(schema, epsilon=2.0, delta=1e-5).fit(X, y)
     spent = worker.spending(model.ledger_)
     assert spent["passes"] == len(counted) > 1
     assert spent["shares"]["grid"] > 0
@@ -245,7 +225,7 @@ def made_up():
 
 def test_the_page_is_made_from_rows(tmp_path):
     absent = Case.of("bounds", "pima", AUTO, NONE, 300, epsilon=1.0, delta=0.0, loosened=FEATURES)
-    results = kept([*made_up(), absent.to_dict() | {"absent": "no | such table"}], tmp_path / "rows.jsonl")
+    results = kept([*made_up(), absent.to_dict() | {"absent": "no | such table"}], tmp_path)
     page = report.write(results, tmp_path / "page").read_text("utf-8")
     for said in (
         f"from {len(list(made_up())):,}\nmeasured rows",
@@ -263,7 +243,7 @@ def test_the_page_is_made_from_rows(tmp_path):
 
 
 def test_kept_rows_spent_their_epsilon_and_no_more_and_say_where_they_come_from():
-    rows = list(finished(read_rows(KEPT / "bounds.jsonl")).values())
+    rows = list(finished(read_rows(BENCH / "bounds.jsonl")).values())
     ours = [row for row in rows if row["system"] in (AUTO, BEFORE)]
     assert ours
     assert all(0.98 * row["parameters"]["epsilon"] <= row["epsilon_spent"] <= row["parameters"]["epsilon"] for row in ours)
@@ -281,11 +261,9 @@ def test_the_command_goes_on_where_it_ended(toys, tmp_path, monkeypatch):
         return row(case, 0.7)
 
     monkeypatch.setattr(bounds, "measure", measure)
-    words = ["bench", "bounds", "--quick", "--systems", "auto", "--results", str(tmp_path / "rows.jsonl")]
-    done = CliRunner().invoke(commands, [*words, "--report", str(tmp_path / "page"), "--no-plots"])
-    assert done.exit_code == 0, done.output
+    words = ["bounds", "--quick", "--systems", "auto", "--results", str(tmp_path / "rows.jsonl")]
+    said_by(*words, "--report", str(tmp_path / "page"), "--no-plots")
     assert (tmp_path / "page" / "bounds.md").exists()
     n_measured = len(measured)
-    again = CliRunner().invoke(commands, [*words, "--json"])
-    assert json.loads(again.output)[0]["section"] == "Goals"
+    assert json.loads(said_by(*words, "--json"))[0]["section"] == "Goals"
     assert len(measured) == n_measured == len(cases.wanted(True, ("auto",)))

@@ -1,11 +1,11 @@
 """The benchmark of engines: same work for all, rows that say what they are, honest verdicts, a model that matches counts."""
 
-import json
 import socket
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from tests.benchmarks.small import kept
 
 from benchmarks.core.goals import MET, MISSED, OPEN
 from benchmarks.core.machine import machine
@@ -61,17 +61,12 @@ def test_every_engine_meets_memory_on_the_same_rows_with_the_same_threads():
 @pytest.mark.parametrize("engine", [MEMORY, PARQUET, DUCKDB_PARQUET])
 def test_a_worker_says_times_memory_and_bytes_of_each_level_or_of_its_own_plan(tmp_path, engine):
     parquet.write(tmp_path / "table.parquet", 400, N_FEATURES)
-    request = {
-        "engine": engine,
-        "address": str(tmp_path / "table.parquet"),
-        "threads": 1,
-        "repeats": 2,
-        "plan": cases.ONE_TREE,
-    }
-    answer = worker.answer(request | {"n_rows": 400, "n_features": N_FEATURES, "depth": 2})
+    request = {"engine": engine, "address": str(tmp_path / "table.parquet"), "threads": 1, "repeats": 2}
+    request |= {"plan": cases.ONE_TREE, "n_rows": 400, "n_features": N_FEATURES}
+    answer = worker.answer(request | {"depth": 2})
     assert len(answer["runs"]) == 2
     assert min(answer["held_bytes"], answer["peak_bytes"]) > 10_000_000
-    (own,) = worker.answer(request | {"n_rows": 400, "n_features": N_FEATURES, "plan": cases.OWN_PLAN, "repeats": 1})["runs"]
+    (own,) = worker.answer(request | {"plan": cases.OWN_PLAN, "repeats": 1})["runs"]
     # Encoding, two levels and leaves; or encoding, and all that comes after.
     for one, n_parts in (*((one, 4) for one in answer["runs"]), (own, 2)):
         assert one["seconds"] == pytest.approx(one["encoding"] + one["growing"])
@@ -127,9 +122,7 @@ def test_neither_bytes_that_grow_nor_few_rows_meet_a_goal():
 
 
 def test_the_page_has_every_engine_a_plot_and_the_model(tmp_path):
-    results = tmp_path / "rows.jsonl"
-    results.write_text("".join(json.dumps(row) + "\n" for row in rows()))
-    page = report.write(results, tmp_path).read_text(encoding="utf-8")
+    page = report.write(kept(rows(), tmp_path), tmp_path).read_text(encoding="utf-8")
     # DuckDB over memory takes 9 times as long, and 5 times with the own plan.
     for said in (*(f"| {engine} |" for engine in cases.ENGINES), "10^11", "9.00x", "## What people run", "5.00x"):
         assert said in page

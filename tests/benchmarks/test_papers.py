@@ -1,25 +1,28 @@
 """The papers' experiments: what is printed has a source, runs go on where they were, pages are made from rows."""
 
 import importlib.util
-import json
 import math
-from pathlib import Path
+from dataclasses import fields
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.benchmarks.small import BENCH, kept, toy
 
+from benchmarks.core.figures import Figure
 from benchmarks.core.results import Case, finished, read_rows, run_all
 from benchmarks.core.trials import Folds, HeldOut, run
 from benchmarks.papers import balance, views
 from benchmarks.papers import report as papers_report
 from benchmarks.papers import run as papers
-from benchmarks.papers.base import DIFFPID3, DP_ERT, DPDF
-from benchmarks.papers.lines import is_printed_for
+from benchmarks.papers.base import DIFFPID3, DP_ERT, DPDF, Cell, Sentence, Table
+from benchmarks.papers.lines import Line, is_printed_for
+from benchmarks.papers.rules import Above, BestAbove, Between, Halves, LaterPeak, Peak, Pick, Reader, Trend, pick
 from benchmarks.papers.run import QUESTIONS
+from benchmarks.papers.sentences import said
 from benchmarks.papers.sources import OUR_OWN, SHOWN
-from dpforest import Bounded, Categorical, Classes, Numeric, Schema
+from dpforest import Bounded, Categorical, Classes, Schema
 from dpforest.recipes import list_recipes
 
 pytestmark = pytest.mark.slow
@@ -32,18 +35,9 @@ SOURCES = ("Table ", "Figure ", "read off the text, §", "caption of ", "Theorem
 CASES = [Case.of("dpdf", "toy", "auto", "private", seed, epsilon=1.0) for seed in range(4)]
 
 
-def toy(name, n_rows=200):
-    """A small table of every kind of column; regression where the benchmark's table is."""
-    rng = np.random.default_rng(0)
-    x, z = rng.random(n_rows), rng.integers(0, 8, n_rows)
-    texts = {f"c{place}": rng.choice(["a", "b", "c"], n_rows) for place in range(4)}
-    score = x + (texts["c0"] == "a") + 0.3 * rng.random(n_rows)
-    X = pa.table({"x": x, "z": z, **texts})
-    features = {"x": Numeric(0, 1), "z": Numeric(0, 7, integer=True)}
-    features |= {column: Categorical(["a", "b", "c"]) for column in texts}
-    if name.startswith(("parkinsons", "appliances", "nycflights")):
-        return X, pa.chunked_array([score]), Schema(features, Bounded(0, 3))
-    return X, pa.chunked_array([np.where(score > 1, "yes", "no")]), Schema(features, Classes(["no", "yes"]))
+def small(name):
+    """The toy of a benchmark's table."""
+    return toy(0 if name.startswith(("parkinsons", "appliances", "nycflights")) else 2, 200)
 
 
 def measured(case):
@@ -92,7 +86,7 @@ def test_the_quick_run_is_part_of_the_full_one():
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
 def test_cells_of_every_question_run_on_a_small_table(question, tmp_path):
     results = tmp_path / "rows.jsonl"
-    rows = list(papers.run(lambda step: None, True, results, n_jobs=1, questions=(question,), load=toy))
+    rows = list(papers.run(lambda step: None, True, results, n_jobs=1, questions=(question,), load=small))
     assert [row["absent"] for row in rows if "absent" in row] == []
     assert len(rows) == len(papers.all_cases((question,), quick=True)) > 0
     assert {row["variant"] for row in rows} == {"private", "published", "no privacy"}
@@ -201,11 +195,6 @@ def table_of(name):
     return next(pair for pair in TABLES if pair[1].name == name)
 
 
-def kept(rows, folder):
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder / "rows.jsonl"
-
-
 def test_the_page_shows_means_of_rows_beside_printed_numbers(tmp_path):
     question, table = table_of("linear-depth")
     cell = next(cell for cell in table.cells if cell.dataset == "adult:us")
@@ -246,8 +235,7 @@ def test_curves_are_drawn_where_matplotlib_is(tmp_path):
 
 
 def test_the_reading_page_quotes_what_was_measured():
-    folder = Path(__file__).parents[2] / "docs" / "bench"
-    assert papers_report.misquoted((folder / "reading.md").read_text("utf-8"), folder / "papers.jsonl") == []
+    assert papers_report.misquoted((BENCH / "reading.md").read_text("utf-8"), BENCH / "papers.jsonl") == []
 
 
 def test_a_wrong_quotation_is_found(tmp_path):
@@ -321,3 +309,107 @@ def test_the_bound_on_tails_is_that_of_the_theorem():
         given = row["parameters"]
         bound = balance.tail_bound(given["epsilon"] * 0.5 / (2 * given["depth"]), given["t"], given["depth"])
         assert row["value"] == pytest.approx(bound, abs=1e-6)
+
+
+# --- what the papers say in words: true of some rows, false of others, by the same column on both sides -----------------
+
+BY_NAME = {table.name: table for _, table in TABLES}
+
+
+def line(system, dataset="toy", metric="accuracy", spread=0.1, figures=None, **parameters):
+    shown = {column: Figure(value, spread, 3) for column, value in (figures or {}).items()}
+    cell = Cell(dataset, system, tuple(parameters.items()))
+    return Line(cell, metric, shown, None, 3, None, None)
+
+
+def curve(system, values, along="epsilon", column="private", **fixed):
+    fixed = fixed if along == "epsilon" else {"epsilon": 1.0} | fixed
+    return [line(system, figures={column: value}, **{along: place}, **fixed) for place, value in enumerate(values, start=1)]
+
+
+def holds(rule, lines, column="private"):
+    return rule.places(Reader({"table": lines}, "table", column))
+
+
+def picks_of(rule):
+    for part in fields(rule):
+        value = getattr(rule, part.name)
+        yield from (each for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, Pick))
+
+
+@pytest.mark.parametrize("name", [name for name, table in BY_NAME.items() if table.sentences])
+def test_every_sentence_is_about_cells_that_are_run(name):
+    for sentence in BY_NAME[name].sentences:
+        for chosen in picks_of(sentence.rule):
+            cells = BY_NAME[chosen.table or name].cells
+            found = [cell for cell in cells if cell.system == chosen.system and cell.epsilon is not None]
+            assert set(chosen.datasets) <= {cell.dataset for cell in found}, sentence
+            assert any(set(chosen.parameters) <= set(cell.parameters) for cell in found), sentence
+
+
+def test_systems_are_compared_at_the_same_place_and_column():
+    lines = [*curve("a", (0.5, 0.8)), *curve("b", (0.7, 0.7)), *curve("b", (0.0,), column="published")]
+    assert holds(Above(pick("a"), pick("b")), lines) == [False, True]
+    assert holds(Above(pick("a"), pick("b")), lines, "published") == []  # a has no printed form
+    assert holds(Above(pick("a"), pick("b"), on_average=True), lines) == [False]
+    assert holds(Above(pick("a"), pick("b", epsilon=1)), lines) == [False, True]
+    errors = {"a": 0.1, "b": 0.2}  # less is better
+    lines = [line(name, metric="error", figures={"private": value}, epsilon=1) for name, value in errors.items()]
+    assert holds(Above(pick("a"), pick("b")), lines) == [True]
+
+
+def test_views_of_a_table_are_alike_only_in_different_tables():
+    one = line("a", "adult:data", figures={"private": 0.9}, epsilon=1)
+    other = line("b", "adult:complete", figures={"private": 0.8}, epsilon=1)
+    reader = Reader({"one": [one], "other": [other]}, "one", "private")
+    assert Above(pick("a"), pick("b", table="other")).places(reader) == [True]
+    assert holds(Above(pick("a"), pick("b")), [one, other]) == []
+
+
+def test_half_of_what_is_lacking_and_between():
+    other = line("b", figures={"private": 0.7, "random forest": 0.9}, epsilon=1)
+    rule = Halves(pick("a"), pick("b"), pick("b", column="random forest"))
+    for value, is_half in ((0.8, True), (0.79, False)):
+        assert holds(rule, [line("a", figures={"private": value}, epsilon=1), other]) == [is_half]
+    assert holds(Between(pick("a"), 0.84, 0.97), curve("a", (0.83, 0.84, 0.98))) == [False, True, False]
+
+
+def test_trends_and_peaks_of_curves():
+    rising, falling = curve("a", (0.6, 0.9, 0.7)), curve("b", (0.9, 0.6))
+    assert holds(Trend(pick("a"), "epsilon"), rising) == [True]
+    assert holds(Trend(pick("b"), "epsilon"), falling) == [False]
+    assert holds(Trend(pick("b"), "epsilon", up=False), falling) == [True]
+    assert holds(Peak(pick("a"), "epsilon"), rising) == [True]
+    assert holds(Peak(pick("a"), "epsilon", (3,)), rising) == [False]
+    assert holds(Trend(pick("a"), "epsilon"), rising[:1]) == []  # one point is no curve
+    wide = [line("a", figures={"private": 0.5}, spread=spread, epsilon=place) for place, spread in ((1, 0.3), (2, 0.1))]
+    assert holds(Trend(pick("a"), "epsilon", up=False, of_spread=True), wide) == [True]
+
+
+def test_later_peaks():
+    lines = curve("a", (0.5, 0.6, 0.9), along="depth", part=False) + curve("a", (0.5, 0.9, 0.6), along="depth", part=True)
+    assert holds(LaterPeak(pick("a", part=False), pick("a", part=True), "depth"), lines) == [True]
+    assert holds(LaterPeak(pick("a", part=True), pick("a", part=False), "depth"), lines) == [False]
+
+
+def test_the_best_of_some_against_the_best_of_others():
+    lines = [line("a", figures={"private": value}, epsilon=1, depth=4, q=q) for q, value in enumerate((0.7, 0.9, 0.8))]
+    assert holds(BestAbove((pick("a", q=0), pick("a", q=1)), (pick("a", q=2),), "depth"), lines) == [True]
+    assert holds(BestAbove((pick("a", q=0),), (pick("a", q=2),), "depth"), lines) == [False]
+
+
+def test_a_lead_is_of_the_printed_form_over_the_printed_form():
+    """Published with published and private with private, not the printed form of one with the private form of another."""
+    dpdf = line(DPDF, "nursery", figures={"published": 0.9, "private": 0.8}, epsilon=1.0, n_trees=1, depth=4)
+    other = line(DIFFPID3, "nursery", figures={"published": 0.65, "private": 0.79}, epsilon=1.0, depth=4)
+    table = BY_NAME["dpdf-accuracy"]
+    (lead,) = (row for row in said(table, {table.name: [dpdf, other]}) if "25 points above" in row["what it says"])
+    assert (lead["holds as printed"], lead["holds privately"]) == ("25.0 at ε = 1", "1.0 at ε = 1")
+
+
+def test_a_sentence_that_cannot_be_looked_at_is_left_out():
+    rule = Above(pick("a"), pick("b"))
+    table = Table("t", "", "", cells=(), sentences=(Sentence("§1", "a is better", rule),))
+    assert said(table, {"t": curve("a", (0.5,))}) == []
+    (row,) = said(table, {"t": curve("a", (0.5, 0.6)) + curve("b", (0.4, 0.7))})
+    assert row == {"where": "§1", "what it says": "a is better", "holds as printed": "-", "holds privately": "1 of 2"}

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from tests.benchmarks.small import kept, said_by
 
 from benchmarks.core.goals import MET, MISSED, OPEN, Goal, Reached, judged
 from benchmarks.core.machine import machine
@@ -21,7 +21,6 @@ from benchmarks.speed.fresh import first_fit_runs, import_runs
 from benchmarks.speed.goals import GOALS, Figures
 from benchmarks.speed.profile import WATCHED, watched
 from benchmarks.speed.systems import draw_table
-from dpforest.cli.main import commands
 from dpforest.errors import ParameterError
 
 pytestmark = pytest.mark.slow
@@ -310,8 +309,7 @@ HEADS = ("What people run", "Goals", "All systems", "Growth", "Small things", "W
 
 def test_a_page_is_made_from_rows_alone_and_shows_what_was_missed(tmp_path):
     pytest.importorskip("matplotlib")
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows_of(FULL)))
-    text = report.write(tmp_path / "rows.jsonl", tmp_path).read_text()
+    text = report.write(kept(rows_of(FULL), tmp_path), tmp_path).read_text()
     for name in ("speed-growth.png", "speed-memory.png"):
         assert (tmp_path / name).stat().st_size > 1_000
     assert [head for head in (*HEADS, "The machine") if f"\n## {head}\n" not in text] == []
@@ -347,17 +345,14 @@ def test_the_command_measures_once_and_then_renders(tmp_path, monkeypatch):
     monkeypatch.setattr(cases, "QUICK", TINY)
     monkeypatch.setattr(goals, "QUICK", TINY)
     results, page = tmp_path / "rows.jsonl", tmp_path / "page"
-    arguments = ["bench", "speed", "--quick", "--results", str(results), "--report", str(page)]
-    done = CliRunner().invoke(commands, [*arguments, "--only", "growth", "--repeats", "1"])
-    assert done.exit_code == 0, done.output
+    arguments = ["speed", "--quick", "--results", str(results), "--report", str(page)]
+    assert "Goals" in said_by(*arguments, "--only", "growth", "--repeats", "1")
     rows = [json.loads(line) for line in results.read_text().splitlines()]
     expected = Counter(key(case.to_dict()) for case in wanted(TINY, ("growth",)))
     assert Counter(key(row) for row in rows) == expected
     assert all("seconds" in row for row in rows if row["system"] == cases.DISJOINT)
-    assert "Goals" in done.output
     text = (page / "speed.md").read_text()
-    again = CliRunner().invoke(commands, [*arguments, "--render", "--no-plots", "--json"])
-    assert again.exit_code == 0, again.output
+    said_by(*arguments, "--render", "--no-plots", "--json")
     assert len(results.read_text().splitlines()) == len(rows)
     assert [line for line in text.splitlines() if ".png" not in line and line] == [
         line for line in (page / "speed.md").read_text().splitlines() if line

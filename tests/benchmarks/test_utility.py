@@ -2,14 +2,16 @@
 
 import importlib.util
 import json
+import re
 from dataclasses import replace
 from itertools import cycle, product
+from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
-from typer.testing import CliRunner
+from tests.benchmarks.small import kept, said_by, toy
 
 from benchmarks.core.results import Case, key
 from benchmarks.core.trials import HeldOut
@@ -18,29 +20,23 @@ from benchmarks.peers.settings import PEERS
 from benchmarks.utility import report as utility_report
 from benchmarks.utility import run as utility
 from benchmarks.utility.figures import APPROXIMATE, PURE, Figures, metrics_of
-from dpforest import Bounded, Categorical, Classes, Numeric, Schema
-from dpforest.cli.main import commands
+from benchmarks.utility.generated import FAMILIES, generate
+from benchmarks.utility.overview import drawn, in_words, left_out, panels, picture
+from benchmarks.utility.verdicts import verdicts
+from dpforest import Classes, Numeric, Schema
 from dpforest.errors import ParameterError
 from dpforest.recipes import get_recipe
 
 pytestmark = pytest.mark.slow
 
+DIFFPRIVLIB, DP_EBM = "diffprivlib forest", "interpret DP-EBM"
 FULL, QUICK = utility.all_cases(quick=False), utility.all_cases(quick=True)
 
 
-def toy(name, seed=0, n_rows=300):
-    """A small table of the task that the benchmark's table has."""
-    rng = np.random.default_rng(0)
-    x, c = rng.random(n_rows), rng.choice(["a", "b", "c"], n_rows)
-    score = x + (c == "a")
-    X = pa.table({"x": x, "c": c})
-    schema = Schema({"x": Numeric(0, 1), "c": Categorical(["a", "b", "c"])}, Bounded(0, 2))
+def load(name, seed=0):
+    """The toy of a benchmark's table."""
     task = next(table.task for table in utility.TABLES if table.name == name)
-    if task == "regression":
-        return X, score, schema
-    n_classes = 2 if task == "binary" else 3
-    y = np.minimum((score / 2 * n_classes).astype(int), n_classes - 1)
-    return X, y, replace(schema, target=Classes(range(n_classes)))
+    return utility._indexed(*toy({"regression": 0, "binary": 2, "classes": 3}[task], 300))
 
 
 def case(table, system, seed=0, epsilon=1.0, delta=0.0, **settings):
@@ -52,11 +48,6 @@ def case(table, system, seed=0, epsilon=1.0, delta=0.0, **settings):
 def row(case, value, **more):
     metrics = dict.fromkeys(metrics_of(utility._table(case.dataset)), value)
     return case.to_dict() | {"metrics": metrics, "n_train": 75, "n_test": 25, "seconds": 0.1} | more
-
-
-def kept(rows, path):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 # What is run
@@ -73,7 +64,7 @@ def test_every_system_meets_every_table_of_its_task_on_the_same_seeds():
             (epsilon, delta) for epsilon in utility.EPSILONS for delta in (PURE, APPROXIMATE)
         }
         systems = {case.system for case in own}
-        assert ("interpret DP-EBM" in systems) == (table.task != "classes")
+        assert (DP_EBM in systems) == (table.task != "classes")
         assert ("diffprivlib linear regression" in systems) == (table.task == "regression")
         assert ("fletcher-islam-2017" in systems) == (table.task != "regression")
 
@@ -102,7 +93,7 @@ def test_systems_and_tables_can_be_chosen_by_name_or_group(monkeypatch):
     cases = utility.wanted(False, ("ablations",))
     assert {case.dataset for case in cases} == {table.name for table in utility.TABLES if table.in_ablations}
     assert {dict(case.parameters)["epsilon"] for case in cases} == set(utility.ABLATION_EPSILONS)
-    measured = utility.measure(cases[0], None, toy)
+    measured = utility.measure(cases[0], None, load)
     assert (measured["system"], measured["holds"]) == ("ablation: nothing", True)
 
 
@@ -111,7 +102,7 @@ TASKS = ("adult", "nursery", "abalone")
 
 @pytest.mark.parametrize(("system", "table"), [*product(["auto"], TASKS), *zip(utility.REFERENCES, cycle(TASKS))])
 def test_a_case_of_every_task_is_measured(table, system):
-    measured = utility.measure(case(table, system, delta=1e-5 if system == "auto" else 0.0), None, toy)
+    measured = utility.measure(case(table, system, delta=1e-5 if system == "auto" else 0.0), None, load)
     assert "absent" not in measured
     assert (measured["n_train"], measured["n_test"]) == ((270, 30) if table == "abalone" else (225, 75))
     assert set(measured["metrics"]) == ({"r2"} if table == "abalone" else {"accuracy", "auc", "log_loss"})
@@ -122,10 +113,8 @@ def test_a_case_of_every_task_is_measured(table, system):
 
 
 def test_the_number_of_rows_is_private():
-    X, y, schema = toy("adult")
-    y = pa.chunked_array([np.where(y == 1, "yes", "no")])
-    told = replace(schema, target=Classes(["yes", "no"]), n_rows=300)
-    _, places, kept_schema = utility._indexed(X, y, told)
+    X, y, schema = toy(2, 300)
+    _, places, kept_schema = utility._indexed(X, y, replace(schema, target=Classes(["yes", "no"]), n_rows=300))
     assert kept_schema.n_rows is None
     assert kept_schema.target.labels == (0, 1)
     assert (places == (np.asarray(y) == "no")).all()
@@ -142,7 +131,7 @@ def test_a_peer_row_says_what_was_left_out(monkeypatch):
             return np.tile([0.3, 0.7], (75 - n_missing, 1)), {"seconds": 0.5, "n_train": 10}
 
     n_missing = 2
-    X, y, schema = toy("adult")
+    X, y, schema = load("adult")
     _, test = utility._table("adult").split.rows(y, 0)
     values = X["x"].to_pylist()
     for place in test[:n_missing]:
@@ -185,28 +174,28 @@ def test_the_best_peer_is_the_best_mean_over_all_splits():
     scores = {(0, 0.1): 0.7, (1, 0.1): 0.8, (0, 1.0): 0.9, (1, 1.0): 0.5}
     name = "diffprivlib logistic regression"
     rows = [row(case("adult", name, seed, C=C), value) for (seed, C), value in scores.items()]
-    rows += [row(case("adult", "diffprivlib forest", 0, n_estimators=1), 0.99)]  # one split only
-    rows += [row(case("adult", "interpret DP-EBM", seed, delta=1e-5), 0.85) for seed in range(2)]
+    rows += [row(case("adult", DIFFPRIVLIB, 0, n_estimators=1), 0.99)]  # one split only
+    rows += [row(case("adult", DP_EBM, seed, delta=1e-5), 0.85) for seed in range(2)]
     figures = Figures.of(rows)
     pure = figures.best_peer("adult", "accuracy", 1.0, PURE)
     assert (pure.system, json.loads(pure.settings), pure.figure.mean) == (name, {"C": 0.1}, 0.75)
-    assert figures.best_peer("adult", "accuracy", 1.0, APPROXIMATE).system == "interpret DP-EBM"
+    assert figures.best_peer("adult", "accuracy", 1.0, APPROXIMATE).system == DP_EBM
     assert figures.best_peer("adult", "log_loss", 1.0, APPROXIMATE).figure.mean == pytest.approx(0.7)
     assert figures.best_peer("adult", "accuracy", 2.0, PURE) is None
 
 
 @pytest.mark.parametrize(("auto", "verdict"), [(0.804, "above"), (0.798, "alike"), (0.79, "below")])
 def test_cells_are_above_alike_or_below(auto, verdict):
-    rows = [row(case("adult", "auto"), auto), row(case("adult", "diffprivlib forest"), 0.8)]
+    rows = [row(case("adult", "auto"), auto), row(case("adult", DIFFPRIVLIB), 0.8)]
     (cell,) = Figures.of(rows).cells("accuracy")
     assert cell.verdict == verdict
 
 
 def test_a_setting_that_is_chosen_on_the_other_splits_gets_no_credit_for_luck():
     lucky = {0: 0.9, 1: 0.5, 2: 0.5}  # the best on the mean of all
-    rows = [row(case("adult", "diffprivlib forest", seed, n_estimators=1), value) for seed, value in lucky.items()]
-    rows += [row(case("adult", "diffprivlib forest", seed, n_estimators=5), 0.6) for seed in lucky]
-    rows += [row(case("adult", "diffprivlib forest", 0, n_estimators=9), 0.99)]  # one split only
+    rows = [row(case("adult", DIFFPRIVLIB, seed, n_estimators=1), value) for seed, value in lucky.items()]
+    rows += [row(case("adult", DIFFPRIVLIB, seed, n_estimators=5), 0.6) for seed in lucky]
+    rows += [row(case("adult", DIFFPRIVLIB, 0, n_estimators=9), 0.99)]  # one split only
     figures = Figures.of(rows)
     assert figures.best_peer("adult", "accuracy", 1.0, PURE).figure.mean == pytest.approx(1.9 / 3)
     # Split 0 takes the steady setting; splits 1 and 2 see the lucky one ahead on the others, and get what it does there.
@@ -225,12 +214,12 @@ def made_up():
                 for delta in (PURE, APPROXIMATE):
                     yield row(case(table, "auto", seed, epsilon, delta), 0.8 + seed / 100, reliability=bins)
                     yield row(case(table, "ablation: weights", seed, epsilon, delta), 0.78 + seed / 100)
-                yield row(case(table, "interpret DP-EBM", seed, epsilon, 1e-5), 0.81, n_left_out=3)
+                yield row(case(table, DP_EBM, seed, epsilon, 1e-5), 0.81, n_left_out=3)
                 yield row(case(table, "consul-2020", seed, epsilon), 0.7)
 
 
 def test_the_page_is_made_from_rows(tmp_path):
-    results = kept([*made_up(), case("pima", "auto").to_dict() | {"absent": "no | such table"}], tmp_path / "rows.jsonl")
+    results = kept([*made_up(), case("pima", "auto").to_dict() | {"absent": "no | such table"}], tmp_path)
     page = utility_report.write(results, tmp_path / "page").read_text("utf-8")
     assert f"from {len(list(made_up()))} measured rows" in page
     assert "| accuracy | δ = 10⁻⁵ | in hindsight | 2 | 0 | 0 | 2 |" in page
@@ -245,18 +234,142 @@ def test_the_page_is_made_from_rows(tmp_path):
         assert (tmp_path / "page" / f"utility-{name}.png").exists() == (f"utility-{name}.png" in page) == has_plots
 
 
+# The picture of README.md, and what is said beside it
+
+
+def rows(table, *, auto=0.8, peer=0.7, ebm=0.75, n_peer_splits=utility.N_SEEDS):
+    """Every system on a table: what it reaches, a little more with a larger budget."""
+    for seed in range(utility.N_SEEDS):
+        yield row(case(table, "guess", seed), 0.5)
+        yield row(case(table, "boosting", seed), 0.9)
+        for epsilon in utility.EPSILONS:
+            for delta, more in ((PURE, 0.0), (APPROXIMATE, 0.01)):
+                yield row(case(table, "auto", seed, epsilon, delta), auto + epsilon / 100 + more)
+            if seed < n_peer_splits:
+                yield row(case(table, DIFFPRIVLIB, seed, epsilon, n_estimators=1), peer)
+                yield row(case(table, DIFFPRIVLIB, seed, epsilon, n_estimators=9), peer - 0.1)
+            if ebm is not None:
+                yield row(case(table, DP_EBM, seed, epsilon, 1e-5), ebm)
+
+
+def of(*tables):
+    return Figures.of(row for table in tables for row in table)
+
+
+def test_a_panel_is_the_mean_over_its_tables_of_the_default_and_of_the_best_settings():
+    two, more = panels(of(rows("adult", auto=0.8), rows("pima", auto=0.6), rows("nursery", ebm=None)))
+    assert two.title == "2 real tables with two classes"
+    assert two.curves["dpforest, δ = 0"][1.0].mean == pytest.approx(0.71)
+    assert two.curves["dpforest, δ = 10⁻⁵"][1.0].mean == pytest.approx(0.72)
+    assert two.curves["diffprivlib, δ = 0"][1.0].mean == pytest.approx(0.7)
+    assert two.curves["DP-EBM, δ = 10⁻⁵"][1.0].mean == pytest.approx(0.75)
+    assert two.levels == pytest.approx({"boosting": 0.9, "guess": 0.5})
+    assert more.title == "1 real tables with more classes"
+    assert "DP-EBM, δ = 10⁻⁵" not in more.curves
+
+
+def test_a_table_on_which_a_system_lacks_a_split_is_left_out_for_all():
+    figures = of(rows("adult"), rows("pima", peer=0.1, n_peer_splits=utility.N_SEEDS - 1), rows("banknote", ebm=None))
+    (panel,) = panels(figures)
+    assert panel.title == "1 real tables with two classes"
+    assert panel.curves["diffprivlib, δ = 0"][1.0].mean == pytest.approx(0.7)
+    assert left_out(figures) == ["banknote", "pima"]
+
+
+def test_points_are_as_high_as_the_means_that_they_stand_for():
+    (panel,) = found = panels(of(rows("adult")))
+    for text in drawn(found).values():
+        svg = ElementTree.fromstring(text)
+        names = {"svg": "http://www.w3.org/2000/svg"}
+        heights, values = [], []
+        for circle in svg.findall(".//svg:circle", names):
+            title = circle.find("svg:title", names)
+            if title is not None:  # else it is in the legend
+                heights.append(float(circle.get("cy")))
+                values.append(float(re.search(r": ([\d.]+) %", title.text)[1]))
+        assert len(values) == 2 * len(utility.EPSILONS)
+        drawn_at = dict(zip(values, heights, strict=True))
+        assert set(drawn_at) == {
+            round(100 * figure.mean, 2)
+            for name, points in panel.curves.items() if name.startswith("dpforest") for figure in points.values()
+        }  # fmt: skip
+        low, high = min(values), max(values)
+        for value, height in drawn_at.items():
+            share = (value - low) / (high - low)
+            assert height == pytest.approx(drawn_at[low] + share * (drawn_at[high] - drawn_at[low]), abs=0.2)
+        assert drawn_at[high] < drawn_at[low]
+
+
+def test_the_picture_is_told_in_words():
+    found = panels(of(rows("adult")))
+    words = in_words(found)
+    assert "dpforest on 82.0 %, dpforest with δ = 0 on 81.0 %, DP-EBM on 75.0 %, diffprivlib on 70.0 %" in words
+    assert f'alt="{words}"' in picture(found, "docs/")
+    assert 'src="docs/utility-overview-light.svg"' in picture(found, "docs/")
+
+
+def test_verdicts_count_every_table_once():
+    figures = of(rows("adult", auto=0.6), rows("pima", peer=0.81, ebm=0.7), rows("exclusive_or"))
+    pure, approximate = verdicts(figures).split("\n")
+    assert (
+        "above the best peer on 1 of 3 tables (2 real, 1 generated), within 0.3 points of it on 1, and below it on 1" in pure
+    )
+    assert "on 2 of 3 tables" in approximate
+
+
+# Generated tables
+
+
+def generated(name, seed=0):
+    table, y, schema = generate(name, seed)
+    return np.column_stack([column.to_numpy() for column in table.columns]), np.asarray(y), schema
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_seed_gives_the_same_table_and_public_bounds_cut_off_next_to_nothing(name):
+    X, y, schema = generated(name)
+    again, y_again, _ = generated(name)
+    assert (again == X).all()
+    assert (y == y_again).all()
+    assert not (generated(name, seed=1)[0] == X).all()
+    assert schema.n_rows is None
+    bounds = next(iter(schema.features.values()))
+    assert (np.abs(X) > bounds.upper).mean() < 1e-3
+    assert set(np.unique(y)) == set(schema.target.labels) == set(range(FAMILIES[name].n_classes))
+
+
+def test_weak_features_are_shifted_by_a_quarter_each():
+    X, y, _ = generated("weak_features")
+    assert X.shape == (8_000, 30)
+    assert (X[y == 1].mean(axis=0) - X[y == 0].mean(axis=0)).mean() == pytest.approx(0.25, abs=0.02)
+
+
+def test_the_wider_class_has_the_same_centre():
+    X, y, _ = generated("wider_class")
+    assert np.abs(X.mean(axis=0)).max() < 0.1
+    assert X[y == 1].std() / X[y == 0].std() == pytest.approx(2, abs=0.05)
+
+
+def test_what_is_useful_is_what_the_name_of_a_table_says():
+    X, y, _ = generated("exclusive_or")
+    assert (y == ((X[:, 0] > 0) ^ (X[:, 1] > 0))).all()
+    assert max(abs(np.corrcoef(column, y)[0, 1]) for column in X.T) < 0.05  # one feature alone says nothing
+    X, y, _ = generated("irrelevant_features")
+    distances = np.abs(X[y == 1].mean(axis=0) - X[y == 0].mean(axis=0))
+    assert (distances[:4] > 0.8).all()
+    assert (distances[4:] < 0.2).all()
+    assert generated("rare_positives")[1].mean() == pytest.approx(0.01, abs=0.003)
+
+
 # The command
 
 
 def test_the_command_runs_shows_and_goes_on(tmp_path):
     chosen = ["--systems", "auto,guess", "--tables", "exclusive_or", "--jobs", "1"]
-    arguments = ["bench", "utility", "--quick", *chosen, "--results", str(tmp_path / "rows.jsonl"), "--no-peers"]
-    done = CliRunner().invoke(commands, [*arguments, "--report", str(tmp_path / "page")])
-    assert done.exit_code == 0, done.output
-    assert "exclusive_or (accuracy)" in done.output
+    arguments = ["utility", "--quick", *chosen, "--results", str(tmp_path / "rows.jsonl"), "--no-peers"]
+    assert "exclusive_or (accuracy)" in said_by(*arguments, "--report", str(tmp_path / "page"))
     assert (tmp_path / "page" / "utility.md").exists()
     rows = (tmp_path / "rows.jsonl").read_text().splitlines()
     assert len({key(json.loads(line)) for line in rows}) == len(rows) == 6
-    again = CliRunner().invoke(commands, [*arguments, "--json"])
-    assert json.loads(again.output)[0]["table"] == "exclusive_or"
+    assert json.loads(said_by(*arguments, "--json"))[0]["table"] == "exclusive_or"
     assert (tmp_path / "rows.jsonl").read_text().splitlines() == rows

@@ -41,17 +41,13 @@ def test_exact_scores_of_classes_are_those_of_scikit_learn(classifier):
     predicted = model.predict(X)
     assert found["accuracy"] == pytest.approx(metrics.accuracy_score(true, predicted))
     assert found["log loss"] == pytest.approx(metrics.log_loss(true, np.clip(model.predict_proba(X), 2.0**-53, 1)), rel=1e-6)
+    scores = {"recall": metrics.recall_score, "precision": metrics.precision_score, "F1": metrics.f1_score}
     for label in LABELS:
-        for name, score in (
-            ("recall", metrics.recall_score),
-            ("precision", metrics.precision_score),
-            ("F1", metrics.f1_score),
-        ):
+        for name, score in scores.items():
             exact = score(true, predicted, labels=[label], average="macro", zero_division=np.nan)
             assert found[f"{name} of '{label}'"] == pytest.approx(exact, nan_ok=True)
-    assert np.array_equal(
-        evaluation.details["confusion"]["counts"], metrics.confusion_matrix(true, predicted, labels=LABELS)
-    )
+    confusion = metrics.confusion_matrix(true, predicted, labels=LABELS)
+    assert np.array_equal(evaluation.details["confusion"]["counts"], confusion)
 
 
 def test_exact_scores_of_two_classes_are_those_of_scikit_learn(classifier_of_two):

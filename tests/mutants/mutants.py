@@ -192,7 +192,7 @@ MUTANTS = (
            "mechanisms/logarithmic.py", "return (epsilon + rise) * (1 + ROUNDING)", "return epsilon * (1 + ROUNDING)",
            "search/test_search_law.py"),
     Mutant("best-run-with-delta-for-nothing", "With delta the rise of the best run is left out.",
-           "privacy/best_of_runs.py", "law.divergence(order, rho) / order", "rho", "search/test_search_delta_law.py"),
+           "privacy/best_of_runs.py", "law.divergence(order, rho) / order", "rho", "search/test_search_law.py"),
     Mutant("selection-not-charged", "A search enters no charge for its choice.",
            "search/runs.py", "    charge_selection(ledger, law, best.scored.accountant.budget)\n", "",
            "search/test_private_search.py"),

@@ -1,5 +1,6 @@
 """A search has scikit-learn's manners, refuses before it spends, is charged once, and keeps its parts apart."""
 
+import json
 import math
 import pickle
 import warnings
@@ -11,17 +12,23 @@ import pytest
 from scipy import stats
 from sklearn.base import clone, is_classifier, is_regressor
 from tests.search.small import CLASSES as SCHEMA
-from tests.search.small import FEATURES, budget_in
+from tests.search.small import FEATURES, budget_in, watch
 from tests.support.chances import at_least, at_most, seed_coins
+from tests.support.crosses import pairwise
 
 import dpforest.search.estimator as search_module
-from dpforest import DPForestClassifier, DPForestRegressor, DPSearchCV, get_recipe, load_model
-from dpforest.errors import BudgetError, ParameterError, SchemaError, TableError
+from dpforest import DPForestClassifier, DPForestRegressor, DPSearchCV, get_recipe, list_recipes, load_model
+from dpforest.budget import Loss
+from dpforest.budget.fits import loss_of_search
+from dpforest.budget.totals import Cap
+from dpforest.errors import AccountingError, BudgetError, ParameterError, SchemaError, TableError
 from dpforest.mechanisms import Entropy, Logarithmic
 from dpforest.parts.leaves import NoisyCounts
+from dpforest.parts.sampling import PoissonBootstrap
+from dpforest.privacy.accountants import zcdp_epsilon, zcdp_rho
+from dpforest.privacy.best_of_runs import epsilon_of_one_run
 from dpforest.records.memory.vault import Vault
-from dpforest.records.scoring import hits_and_misses
-from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Categorical, Classes, Numeric, Schema
+from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.search.candidates import Space
 
 SPACE = {"recipe": ["auto", "jagannathan-2009"], "max_depth": [2, 3]}
@@ -42,12 +49,6 @@ def numbers(X):
 def make(**changed):
     usual = {"estimator": DPForestClassifier(SCHEMA), "param_distributions": SPACE, "epsilon": 2.0, "mean_runs": 3}
     return DPSearchCV(**(usual | changed))
-
-
-def watch(monkeypatch, owner, name, look):
-    """Call ``look`` with what is given, each time before something is called."""
-    called = getattr(owner, name)
-    monkeypatch.setattr(owner, name, lambda *given: (look(*given), called(*given))[1])
 
 
 def known(part):
@@ -178,26 +179,20 @@ def test_refusals_come_before_anything_is_charged(changed, tmp_path, monkeypatch
     assert budget.history() == []
 
 
-def test_a_budget_without_delta_refuses_a_search_with_one(tmp_path):
-    budget = budget_in(tmp_path)
-    with pytest.raises(BudgetError):
-        make(budget=budget, **forest(delta=1e-6)).fit(*table(50))
-    assert budget.history() == []
-
-
 @pytest.mark.parametrize(
-    ("X", "y", "error"),
+    ("changed", "X", "y", "error"),
     [
-        ("table.parquet", None, Exception),
-        (table(50)[0], None, ValueError),
-        (table(50)[0][["x"]], table(50)[1], TableError),
-        (table(50)[0], table(40)[1], TableError),
+        ({}, "table.parquet", None, Exception),
+        ({}, table(50)[0], None, ValueError),
+        ({}, table(50)[0][["x"]], table(50)[1], TableError),
+        ({}, table(50)[0], table(40)[1], TableError),
+        (forest(delta=1e-6), *table(50), BudgetError),  # of a budget that has none
     ],
 )
-def test_a_table_that_does_not_fit_is_refused_before_anything_is_charged(X, y, error, tmp_path):
+def test_what_does_not_fit_the_table_or_the_budget_is_refused_uncharged(changed, X, y, error, tmp_path):
     budget = budget_in(tmp_path, 3.0)
     with pytest.raises(error):
-        make(budget=budget).fit(X, y)
+        make(budget=budget, **changed).fit(X, y)
     assert budget.history() == []
 
 
@@ -298,21 +293,6 @@ def test_a_run_trains_and_scores_on_its_own_part(monkeypatch):
         assert (scored == held_out).all()
 
 
-def test_hits_and_misses_move_by_their_unit_when_a_record_is_added():
-    X, y = table(400)
-    classes = DPForestClassifier(SCHEMA, epsilon=5).fit(X, y)
-    means = DPForestRegressor(NUMBERS, epsilon=5).fit(X, numbers(X))
-    for forest, target, schema, unit in (
-        (classes.forest_, np.arange(400) % 2, SCHEMA, 1),
-        (means.forest_, np.linspace(0, FINE_STEPS, 400).astype(np.int64), NUMBERS, TARGET_STEPS),
-    ):
-        codes = np.array([[row % n for row in range(400)] for n in forest.domain.n_codes], dtype=forest.domain.dtype)
-        sums = [hits_and_misses(forest, codes[:, :n], target[:n], schema.target)._value for n in range(100, 140)]
-        changes = np.diff(sums, axis=0)
-        assert (changes >= 0).all()
-        assert (changes.sum(axis=(1, 2)) == unit).all()  # so 0.9 of it would be too small
-
-
 def test_hits_are_what_the_estimator_predicts_right():
     X, y = table(600)
     for recipe in ("auto", "bojarski-2015", "jagannathan-2009"):
@@ -376,3 +356,146 @@ def test_own_recipes_among_the_candidates_are_said_whichever_is_the_best(space, 
         assert any("OwnLeaf" in part or "OwnRecipes" in part for part in search.privacy_.outside)
         assert search.ledger_.proof == search.privacy_.proof
     assert {entry["what"] for entry in budget.history()} == {"search with own recipes"}
+
+
+# --- with delta: one book of rho for each run, and a charge by its divergence -------------------------------------------
+
+DELTA = 1e-6
+X, Y = table(400)
+LAW = Logarithmic.with_mean(3)
+
+
+def make_with_delta(space=None, **changed):
+    usual = {"param_distributions": space or {"max_depth": [1, 2]}, "epsilon": 1.0, **forest(delta=DELTA, n_trees=2)}
+    return make(**(usual | changed))
+
+
+@pytest.fixture(scope="module")
+def with_delta():
+    return make_with_delta().fit(X, Y)
+
+
+def test_the_statement_says_both_and_the_ledger_how_they_come_about(with_delta, tmp_path):
+    model = with_delta.best_estimator_
+    assert (with_delta.privacy_.epsilon, with_delta.privacy_.delta, with_delta.ledger_.spent) == (1.0, DELTA, 1.0)
+    assert with_delta.privacy_.holds
+    assert any("epsilon and delta cover all of its runs" in note for note in with_delta.privacy_.notes)
+    charge = with_delta.ledger_.selection
+    one = zcdp_rho(epsilon_of_one_run(LAW, 1.0, DELTA), DELTA)
+    assert charge.mechanism.parameters["gamma"] == LAW.gamma
+    assert float(charge.mechanism.parameters["of_one_run"]) == one
+    assert float(charge.mechanism.parameters["at_delta"]) == DELTA
+    assert charge.amount == pytest.approx(zcdp_rho(1.0, DELTA) - one)
+    model.save(tmp_path / "model.dpf")
+    again = load_model(tmp_path / "model.dpf")
+    assert again.ledger_ == model.ledger_
+    assert again.ledger_.selection == charge
+    model.save_report(tmp_path / "report.html")
+    assert "best of a random number of runs" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_both_parts_of_a_run_cost_its_rho_in_one_book(with_delta):
+    (book,) = with_delta.ledger_.books
+    assert book.accountant.unit == "rho"
+    one = zcdp_rho(epsilon_of_one_run(LAW, 1.0, DELTA), DELTA)
+    (best, _), spent = book.root.children, {}
+    for part in best.children:
+        spent[part.label] = sum(entry.amount for entry in leaves(part))
+    assert spent["held-out part"] == one
+    assert 0.9 * one < spent["training part"] <= one * (1 + 1e-12)
+    assert any(entry.label == "number of rows" and entry.mechanism.name == "gaussian" for entry in leaves(best))
+
+
+def leaves(scope):
+    return [entry for child in scope.children for entry in (leaves(child) if hasattr(child, "children") else [child])]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n_rows", "declared", "target"),
+    pairwise([0, 30, 400], [False, True], [Classes(["a", "b"]), Classes(["a", "b", "c"]), Bounded(0, 1)]),
+    ids=str,
+)
+def test_plans_that_would_leave_delta_unused_run_in_rho_as_well(n_rows, declared, target):
+    schema = Schema(FEATURES, target, n_rows=max(n_rows, 1) if declared else None)
+    kind, y = (DPForestClassifier, Y) if isinstance(target, Classes) else (DPForestRegressor, X["x"].to_numpy())
+    search = DPSearchCV(kind(schema, delta=DELTA), {"max_depth": [2]}, epsilon=1.0, mean_runs=1).fit(X[:n_rows], y[:n_rows])
+    assert [book.accountant.unit for book in search.ledger_.books] == ["rho"]
+    assert search.ledger_.spent == 1.0
+    assert not any("delta was not used" in note for note in search.privacy_.notes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", [entry["name"] for entry in list_recipes()])
+def test_every_recipe_runs_with_delta_or_is_refused_by_name_before_rows_are_used(recipe, monkeypatch):
+    search = make_with_delta(space={"recipe": [recipe]}, mean_runs=1)
+    used = []
+    watch(monkeypatch, Vault, "hold_out", lambda *_: used.append(1))
+    if isinstance(get_recipe(recipe).sample, PoissonBootstrap):
+        with pytest.raises(AccountingError, match=f"Candidate {{recipe: '{recipe}'}}: A Poisson bootstrap"):
+            search.fit(X, Y)
+        assert used == []
+    else:
+        assert len(search.fit(X, Y).ledger_.books) == 1
+
+
+def test_a_candidate_that_has_no_analysis_with_delta_is_named_and_nothing_is_charged(tmp_path):
+    budget = budget_in(tmp_path, 3.0, DELTA)
+    with pytest.raises(
+        AccountingError, match=r"Candidate {recipe: 'dong-2022', recipe_params: {q: 2}}: A Poisson bootstrap"
+    ):
+        make_with_delta(space={"recipe": ["dong-2022"], "recipe_params": [{"q": 2}]}, budget=budget).fit(X, Y)
+    assert budget.history() == []
+    make_with_delta(space={"recipe": ["dong-2022"]}).set_params(estimator__delta=0.0).fit(X, Y)
+
+
+# --- budgets ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_budget_is_charged_the_divergence_of_its_order(tmp_path):
+    budget = budget_in(tmp_path, 3.0, DELTA)
+    search = make_with_delta(budget=budget).fit(X, Y)
+    (entry,) = budget.history()
+    cap, one = budget.cap, zcdp_rho(epsilon_of_one_run(LAW, 1.0, DELTA), DELTA)
+    assert entry["loss"].divergence == LAW.divergence(cap.order, one)
+    assert entry["loss"] == loss_of_search(LAW, 1.0, DELTA, cap.order)
+    assert 1.0 <= budget.spent < 2.0  # an order that is the best for the whole cap is not the best for one search
+    twice = cap.stated(cap.sums(entry["loss"]).plus(cap.sums(entry["loss"])))
+    make_with_delta(budget=budget).fit(X, Y)
+    assert budget.spent == twice < 3.0
+    search.best_estimator_.save_report(tmp_path / "r.html", budget=budget)
+    assert "Rényi divergence" in (tmp_path / "r.html").read_text("utf-8")
+    assert json.loads((tmp_path / "r.json").read_text("utf-8"))["budget"]["alike"] == 2
+
+
+def test_a_search_and_fits_share_a_budget_and_none_passes_its_cap(tmp_path):
+    budget = budget_in(tmp_path, 2.0, DELTA)
+    make_with_delta(budget=budget).fit(X, Y)
+    DPForestClassifier(SCHEMA, epsilon=0.5, delta=DELTA, n_trees=2, max_depth=1, budget=budget).fit(X, Y)
+    with pytest.raises(BudgetError):
+        make_with_delta(budget=budget, epsilon=1.9).fit(X, Y)
+    assert budget.spent < 2.0
+
+
+def test_a_divergence_that_is_a_tenth_too_small_would_admit_what_the_cap_refuses():
+    """The stated epsilon of searches is what their exact divergences have; a tenth less of these gives a smaller one."""
+    cap, one = Cap(3.0, DELTA), zcdp_rho(epsilon_of_one_run(LAW, 1.0, DELTA), DELTA)
+    loss = loss_of_search(LAW, 1.0, DELTA, cap.order)
+    terms = LAW.divergence(cap.order, one) + (math.log(1 / DELTA) - math.log(cap.order)) / (cap.order - 1)
+    exact = terms + math.log1p(-1 / cap.order)
+    assert cap.stated(cap.sums(loss)) == pytest.approx(exact, rel=1e-9)
+    assert cap.stated(cap.sums(Loss(math.inf, loss.rho, 0.9 * loss.divergence, loss.order))) < exact
+
+
+def test_the_rho_of_the_ledger_is_not_taken_for_that_of_zcdp(with_delta):
+    assert zcdp_epsilon(with_delta.ledger_.total, DELTA) == pytest.approx(1.0)
+    with pytest.raises(AccountingError, match="best of several runs"):
+        Loss.of_ledger(with_delta.ledger_)
+
+
+def test_a_loss_is_within_another_only_if_its_divergence_is():
+    known, unknown = Loss(math.inf, 0.5, 0.2), Loss(math.inf, 0.5)
+    assert known.within(unknown)
+    assert not unknown.within(known)
+    with pytest.raises(AccountingError):
+        Loss(1.0, 1.0, -1.0)

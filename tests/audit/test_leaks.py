@@ -1,31 +1,35 @@
-"""Parts whose questions depend on rows, or whose claims are false, are found where they ask."""
+"""Whatever gates, parts and estimators show of rows, or take without paying for it, is found."""
 
+import logging
 import math
+import warnings
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from unittest.mock import patch
 
 import numpy as np
 import pytest
-from tests.audit.broken import COUNTS, GREEDY, first_findings
+from tests.audit.broken import COUNTS, GREEDY, LABELS, first_findings, with_gate
 from tests.support.encoded import opened
 
+from dpforest import DPForestClassifier
 from dpforest.audit.cases import generate
 from dpforest.audit.replay import _factor, replay
 from dpforest.audit.subject import Subject
 from dpforest.audit.tape import Query
+from dpforest.errors import TableError
 from dpforest.growing import learned_grid, target_range, target_scale
 from dpforest.growing.learned_grid import LearnedGrid, Zooms
-from dpforest.growing.sequential import Phase, Sequential
-from dpforest.parts.criteria import MaxOperator, ResidualGain, SquaredError
-from dpforest.parts.leaves import NoisyCounts, ResidualSums, TwoBinMean
-from dpforest.parts.postprocess import EvenShrinkage
+from dpforest.parts.criteria import MaxOperator, SquaredError
+from dpforest.parts.leaves import NoisyCounts, TwoBinMean
 from dpforest.parts.recipe import Narrow
 from dpforest.parts.sampling import EveryRecord, PoissonBootstrap
-from dpforest.parts.voting import LogShares
 from dpforest.privacy.accountants import Pure, make_accountant
 from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.sealed import Sealed
 from dpforest.schema import TARGET_STEPS
 
 pytestmark = pytest.mark.slow
@@ -143,7 +147,7 @@ def test_a_part_whose_questions_depend_on_rows_is_caught_where_it_asks(release):
     findings = [finding for finding in first_findings(with_leaf(release)) if finding.kind == kind and what in finding.what]
     assert findings
     if kind == "question":
-        assert "tests/audit/test_leaks_of_parts.py" in findings[0].where
+        assert "tests/audit/test_leaks.py" in findings[0].where
         assert findings[0].where.endswith(f" in {release.__name__}")
 
 
@@ -179,44 +183,6 @@ def test_a_direction_that_is_wrong_is_caught():
     assert all("moves by 0 .. 1, stated -1 .. 0" in item.detail or "moves by 1 .. 1" in item.detail for item in findings)
 
 
-RESIDUALS = replace(
-    GREEDY, name="residuals", criterion=ResidualGain(), leaf=ResidualSums(), stages=Sequential((Phase(1.0, 2),)),
-    refine=(EvenShrinkage(),), vote=LogShares(60.0), n_trees=2,
-)  # fmt: skip
-
-
-class ShortGain(ResidualGain):
-    """The bound is a tenth too small on both sides."""
-
-    def bound(self, most=1):
-        less = most * 9 // 10
-        return Bound(-less, less)
-
-
-class RisingGain(ResidualGain):
-    """Half of the bound: it says that scores rise, but residuals that offset each other lower them."""
-
-    def bound(self, most=1):
-        return Bound(0, most)
-
-
-def findings_of_two_trees(recipe, n_pairs=30):
-    """The findings of cases that ask for no other number of trees than the phases have."""
-    cases = (replace(generate(seed, recipe.tasks), n_trees=None) for seed in range(n_pairs))
-    return [finding for case in cases for finding in replay(Subject(recipe), case)[1]]
-
-
-def test_a_choice_by_residuals_is_sound():
-    assert not findings_of_two_trees(RESIDUALS)
-
-
-@pytest.mark.parametrize("criterion", [ShortGain(), RisingGain()], ids=lambda part: type(part).__name__)
-def test_a_choice_by_residuals_whose_bound_is_too_small_is_caught(criterion):
-    findings = findings_of_two_trees(replace(RESIDUALS, criterion=criterion))
-    assert {finding.kind for finding in findings} == {"bound", "charge", "loss"}
-    assert all("splits of level" in finding.what for finding in findings if finding.kind != "loss")
-
-
 class ShortMeans(TwoBinMean):
     """The L2 sensitivity of two bins is understated; L1 is right."""
 
@@ -235,7 +201,7 @@ def test_a_sensitivity_too_small_in_l2_alone_costs_too_much_with_delta_only():
     assert {finding.kind for finding in findings[False]} == {"bound"}
     assert {finding.kind for finding in findings[True]} == {"bound", "charge", "loss"}
     # What is lost in all is found at the last release that a record moved, which may be the range of the target.
-    assert all("test_leaks_of_parts.py" in finding.where for finding in findings[True] if finding.kind != "loss")
+    assert all("test_leaks.py" in finding.where for finding in findings[True] if finding.kind != "loss")
 
 
 LEARNT = replace(COUNTS, name="learnt grid", learned_grid=LearnedGrid(Zooms(2, 0.5)))
@@ -286,3 +252,186 @@ def test_what_a_bootstrap_costs_is_found_by_its_own_charges():
                 queries.append(Query(Purpose(label), None, 0.25, None, "", ledger.books[-1], ledger.open_scopes))
     factors = [float(_factor(query, [(query, query) for query in queries])) for query in queries]
     assert factors == pytest.approx([math.expm1(0.5) / 0.5] * 4)
+
+
+# --- gates --------------------------------------------------------------------------------------------------------------
+
+
+class FreeGate(Gate):
+    """Releases counts and forgets to charge."""
+
+    def add_noise(self, values, sensitivity, amount, label):
+        with patch.object(self.ledger, "charge"):
+            return super().add_noise(values, sensitivity, amount, label)
+
+
+class CheapGate(Gate):
+    """Charges half of what it spends."""
+
+    def add_noise(self, values, sensitivity, amount, label):
+        charge = self.ledger.charge
+        with patch.object(self.ledger, "charge", lambda label, mechanism, amount: charge(label, mechanism, amount / 2)):
+            return super().add_noise(values, sensitivity, amount, label)
+
+
+class RepeatingGate(Gate):
+    """Runs its mechanism again where a count came out negative, on the same charge."""
+
+    def add_noise(self, values, sensitivity, amount, label):
+        counts, variance = super().add_noise(values, sensitivity, amount, label)
+        with patch.object(self.ledger, "charge"):
+            again, _ = super().add_noise(values, sensitivity, amount, label)
+        return np.where(counts < 0, again, counts), variance
+
+
+class NarrowGate(Gate):
+    """Gaussian noise whose variance is a fifth too small."""
+
+    def add_noise(self, values, sensitivity, amount, label):
+        if self.ledger.unit == "rho":
+            sensitivity = Sensitivity(sensitivity.l1, Fraction(4, 5) * sensitivity.l2_squared)
+        return super().add_noise(values, sensitivity, amount, label)
+
+
+class SharpGate(Gate):
+    """Doubles scores on their way to the mechanism."""
+
+    def select(self, scores, valid, bound, amount, label, mechanism=None, distinct=None):
+        return super().select(scores.map(lambda values: 2 * values), valid, bound, amount, label, mechanism, distinct)
+
+
+class LateGate(Gate):
+    """Draws first and charges afterwards: where the budget does not suffice, the coins were shown for nothing."""
+
+    def add_noise(self, values, sensitivity, amount, label):
+        with patch.object(self.ledger, "charge"):
+            released = super().add_noise(values, sensitivity, amount, label)
+        self.ledger.charge(label, self.ledger.accountant.noise, amount)
+        return released
+
+
+class RichGate(Gate):
+    """Charges a ledger that may spend twice the claim, not the one of the estimator."""
+
+    def __init__(self, ledger, entropy):
+        super().__init__(Ledger(make_accountant(2 * ledger.epsilon, ledger.delta)), entropy)
+
+
+BROKEN_GATES = {
+    FreeGate: (COUNTS, {"charge", "loss"}),
+    CheapGate: (COUNTS, {"loss"}),
+    RepeatingGate: (COUNTS, {"bound", "charge", "loss"}),
+    NarrowGate: (COUNTS, {"charge", "loss"}),
+    SharpGate: (LABELS, {"bound", "charge", "loss"}),
+    LateGate: (COUNTS, {"charge"}),
+    RichGate: (COUNTS, {"charge", "loss"}),
+}
+
+
+@pytest.mark.parametrize("gate", BROKEN_GATES, ids=lambda gate: gate.__name__)
+def test_a_gate_that_takes_more_than_it_pays_for_is_caught(gate):
+    recipe, kinds = BROKEN_GATES[gate]
+    findings = first_findings(Subject(recipe, classifier=with_gate(gate)))
+    assert {finding.kind for finding in findings} == kinds
+    assert any("dpforest/parts/leaves/" in finding.where for finding in findings)
+    if gate is NarrowGate:
+        assert all(finding.case.delta > 0 for finding in findings)
+
+
+# --- estimators ---------------------------------------------------------------------------------------------------------
+
+
+def saying(say):
+    """A subject whose fits call ``say(model, n_rows)`` at their end."""
+
+    class Classifier(DPForestClassifier):
+        def fit(self, X, y, *, progress=lambda step: None):
+            super().fit(X, y, progress=progress)
+            self.progress = progress
+            try:
+                say(self, len(y))
+            finally:
+                del self.progress
+            return self
+
+    return Subject(COUNTS, classifier=Classifier)
+
+
+def fail(error):
+    raise error
+
+
+def fail_because_of(n_rows):
+    try:
+        fail(KeyError(n_rows))
+    except KeyError as error:
+        raise TableError("The table cannot be read.") from error
+
+
+class Hidden:
+    """Keeps a number where ``vars`` does not look, and does not show it."""
+
+    __slots__ = ("n_rows",)
+
+    def __init__(self, n_rows):
+        self.n_rows = n_rows
+
+    def __repr__(self):
+        return "Hidden()"
+
+
+LOGGER = logging.getLogger("tests.audit")
+# What a fit says of its rows, by its model and their number, and the name under which it must be found.
+LEAKS = {
+    "a log line": (lambda model, n: LOGGER.info("%d rows", n), "log lines"),
+    "a log line for debugging": (lambda model, n: LOGGER.debug("%d rows", n), "log lines"),
+    "a log line with an exception": (lambda model, n: LOGGER.error("No.", exc_info=KeyError(n)), "log lines"),
+    "a warning": (lambda model, n: warnings.warn(f"{n} rows", stacklevel=1), "warnings"),
+    "a warning for an empty table": (lambda model, n: n or warnings.warn("Empty.", stacklevel=1), "warnings"),
+    "an attribute": (lambda model, n: setattr(model, "n_rows_", n), "n_rows_"),
+    "an attribute of some models": (lambda model, n: n or setattr(model, "empty_", True), "keys"),
+    "an attribute of an attribute": (
+        lambda model, n: setattr(model, "summary_", {"rows": [np.zeros(n)]}), "summary_.rows[0]"
+    ),
+    "an attribute of the class": (lambda model, n: setattr(type(model), "n_rows_", n), "class.n_rows_"),
+    "an attribute that hides": (lambda model, n: setattr(model, "hidden_", Hidden(n)), "hidden_"),
+    "a sealed attribute": (lambda model, n: setattr(model, "sealed_", Sealed(n)), "sealed_"),
+    "the sign of a zero": (lambda model, n: setattr(model, "zero_", np.array([0.0 if n else -0.0])), "zero_"),
+    "an entry of the ledger": (lambda model, n: model.ledger_.charge(f"{n} rows", "none", 0.0), "ledger_"),
+    "a printed line": (lambda model, n: print(n), "printed"),
+    "a step of progress": (lambda model, n: model.progress(f"{n} rows"), "progress"),
+    "an error with a value": (lambda model, n: fail(TableError(f"{n} rows")), "error"),
+    "an error for an empty table": (lambda model, n: n or fail(TableError("The table is empty.")), "error"),
+    "an error caused by one with a value": (lambda model, n: fail_because_of(n), "error"),
+    "another kind of error": (lambda model, n: fail((TableError if n else ValueError)("No.")), "error"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_a_fit_that_shows_something_of_its_rows_is_caught(name):
+    say, what = LEAKS[name]
+    assert {(finding.kind, finding.what[: len(what)]) for finding in first_findings(saying(say))} == {("public value", what)}
+
+
+def test_a_table_that_is_refused_before_the_first_question_is_caught():
+    class Classifier(DPForestClassifier):
+        def fit(self, X, y, *, progress=lambda step: None):
+            return super().fit(X, y, progress=progress) if len(y) else fail(TableError("The table is empty."))
+
+    found = {finding.kind for finding in first_findings(Subject(COUNTS, classifier=Classifier))}
+    assert found <= {"question", "public value"}
+    assert found
+
+
+def test_a_compiler_that_talks_during_one_of_the_fits_is_no_finding():
+    compiler = logging.getLogger("numba.core.byteflow")
+    assert first_findings(saying(lambda model, n: compiler.debug("%d", n)), 10) == ()
+
+
+def test_a_model_that_shows_another_ledger_than_the_one_charged_is_caught():
+    subject = saying(lambda model, n: setattr(model, "ledger_", Ledger(make_accountant(model.epsilon, model.delta))))
+    assert {finding.kind for finding in first_findings(subject, 10)} == {"charge"}
+
+
+def test_fits_that_all_fail_by_a_mistake_of_the_code_are_not_taken_for_sound_ones():
+    assert first_findings(saying(lambda model, n: fail(AssertionError("A mistake."))), 10)
