@@ -196,7 +196,7 @@ def test_a_model_that_is_no_nearer_than_its_mean_is_left():
 
 def test_a_single_tree_of_any_recipe_can_be_followed_and_trees_that_vote_cannot():
     (rows, labels), (_, values) = of_two(), table()
-    one = classifier(recipe="dong-2022", n_trees=1, epsilon=50.0).fit(rows, labels)
+    one = classifier(recipe="dong-2022", n_trees=1, epsilon=50.0, random_state=0).fit(rows, labels)
     model = classifier(earlier_model=one).fit(rows, labels)
     assert (model.forest_.n_earlier, model.forest_.link) == (1, "softmax")
     agrees = additive(one.forest_).predict(Vault.seal(rows, labels, one.schema_).encode(one.forest_.domain)._codes)
