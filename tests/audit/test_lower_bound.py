@@ -262,7 +262,12 @@ def test_noise_that_shows_its_making_is_caught(twin, name, n_fits, share):
     assert not bound_on(ORIGINALS[twin], name, n_fits // 4, confidence=SURE).exceeds
 
 
-@pytest.mark.parametrize(("recipe", "task", "name", "n_fits", "shares"), PRINTED, ids=lambda value: str(value))
+# Replays refute these claims too; by statistics some stand for all before a landing.
+@pytest.mark.parametrize(
+    ("recipe", "task", "name", "n_fits", "shares"),
+    [case if place % 2 == 0 else pytest.param(*case, marks=pytest.mark.night) for place, case in enumerate(PRINTED)],
+    ids=str,
+)
 def test_a_printed_claim_that_fails_is_refuted(recipe, task, name, n_fits, shares):
     bound = bound_on(Subject(recipe, "published"), name, n_fits, task, confidence=0.95)
     assert chance_of_a_miss(*shares, bound.n_tested, bound.claimed, 0.95) < FAILURE
@@ -331,6 +336,7 @@ def test_what_is_seen_of_a_search_is_its_model_its_candidate_and_its_score():
     assert ((seen.without[:, -1] > 0) & (seen.without[:, -1] <= 1)).all()
 
 
+@pytest.mark.night
 def test_a_search_that_does_not_pay_for_its_runs_is_found():
     """By a simulation of the noise alone, a score of at most 0.78 has shares of 0.57 with the record and 0.02 without."""
     subject = SearchSubject(epsilon=2.0, search=ForgetfulSearch)

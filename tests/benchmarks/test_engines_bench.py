@@ -58,7 +58,7 @@ def test_every_engine_meets_memory_on_the_same_rows_with_the_same_threads():
         assert {case.parameters for case in found} <= shapes
 
 
-@pytest.mark.parametrize("engine", [MEMORY, PARQUET, DUCKDB_PARQUET])
+@pytest.mark.parametrize("engine", [DUCKDB_PARQUET, *(pytest.param(e, marks=pytest.mark.night) for e in (MEMORY, PARQUET))])
 def test_a_worker_says_times_memory_and_bytes_of_each_level_or_of_its_own_plan(tmp_path, engine):
     parquet.write(tmp_path / "table.parquet", 400, N_FEATURES)
     request = {"engine": engine, "address": str(tmp_path / "table.parquet"), "threads": 1, "repeats": 2}

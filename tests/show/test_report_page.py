@@ -131,7 +131,10 @@ def opened(browser, reports):
     assert trouble == []
 
 
-@pytest.mark.parametrize("name", ["auto", "forest", "mean", "hostile", "large", "said", "budget"])
+@pytest.mark.parametrize(
+    "name",
+    ["hostile", "large", "said", "budget", *(pytest.param(n, marks=pytest.mark.night) for n in ("auto", "forest", "mean"))],
+)
 def test_a_page_opens_without_errors_draws_all_its_parts_and_fits_a_phone(opened, name):
     page = opened(name)
     if name != "budget":
