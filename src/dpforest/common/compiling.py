@@ -1,5 +1,6 @@
 """What is said while kernels are compiled: after an installation the first fit waits for that, not for its rows."""
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,21 +14,27 @@ _heard: list[None] = []
 def heard(show: Callable[[bool], None]) -> Iterator[None]:
     """A context in which ``show`` is told True where numba begins to compile and False where it ends.
 
-    Types of tables and the schema decide what is compiled, and both are public.
+    Types of tables and the schema decide what is compiled, and both are public. Meanwhile no garbage is looked for: numba
+    makes so many objects that this would take an eighth of the time.
     """
     from numba.core import event
 
     class Told(event.Listener):
         n_open = 0  # one function may be compiled for another
+        collects = False
 
         def on_start(self, event: Any) -> None:
             self.n_open += 1
             if self.n_open == 1:
+                self.collects = gc.isenabled()
+                gc.disable()
                 show(True)
 
         def on_end(self, event: Any) -> None:
             self.n_open -= 1
             if not self.n_open:
+                if self.collects:
+                    gc.enable()
                 show(False)
 
     _heard.append(None)
@@ -41,15 +48,15 @@ def heard(show: Callable[[bool], None]) -> Iterator[None]:
 @contextmanager
 def said() -> Iterator[None]:
     """A context in which one line on standard error says that numba compiles, if somebody looks and nobody says it yet."""
-    if _heard or not (sys.stderr.isatty() or "ipykernel" in sys.modules):
+    if _heard:
         yield
         return
-    n_lines = 0
+    is_silent = not (sys.stderr.isatty() or "ipykernel" in sys.modules)
 
     def say(begins: bool) -> None:
-        nonlocal n_lines
-        n_lines += begins
-        if begins and n_lines == 1:
+        nonlocal is_silent
+        if not is_silent:
+            is_silent = True
             print(f"dpforest: {WORDS}", file=sys.stderr, flush=True)
 
     with heard(say):
