@@ -500,5 +500,20 @@ MUTANTS = (
     Mutant("toml-not-quoted", "A quote in the name of a column ends it in a draft.",
            "schema/schema.py", "without_hidden(json.dumps(value, ensure_ascii=False), _toml_escape)", "f'\"{value}\"'",
            "schema/test_schema.py"),
+    # Other tables than those in memory, other programs, and what papers print.
+    Mutant("scores-in-a-database-below-zero", "A database cuts scores at 0 that may be negative.",
+           "records/sql/counter.py", "*own]), -MOST_SCORE, MOST_SCORE)", "*own]), 0, MOST_SCORE)",
+           "conformance/test_conformance.py::test_scores_by_code_are_added_as_in_memory"),
+    Mutant("batches-of-one-in-a-database", "Every batch of a database is the first.",
+           "records/sql/counter.py", 'f"{select}{batch}"', 'f"{select}0"',
+           "conformance/test_conformance.py::test_trees_take_turns_on_batches_as_in_memory"),
+    Mutant("narrow-bands", "Bands that shall hold in 95 of 100 fits are those of 80.",
+           "forest/bands.py", "NORMAL_95 = 1.96", "NORMAL_95 = 1.28", "forest/test_bands.py"),
+    Mutant("number-of-features-forgotten", "scikit-learn does not learn how many features a model has.",
+           "fitting.py", "        model.n_features_in_ = X.shape[1]\n", "        pass\n", "estimators/test_scikit_learn_tools.py"),
+    Mutant("shape-of-another-paper", "A recipe has other trees than its paper.",
+           "recipes/private/li_2022.py", "depth=5,", "depth=4,", "recipes/test_shapes.py"),
+    Mutant("charges-of-a-file-not-limited", "A forged file has as many charges as it likes.",
+           "model/checks.py", "> MOST_CHARGES:", "> 1 << 60:", "torture/test_hostile_files.py"),
 )
 # fmt: on
