@@ -46,12 +46,12 @@ def outcome(call: Callable[[], Any]) -> Outcome:
     """How a call ended: by an error or not, with which words and which warnings.
 
     What looks odd in released values is left out: it was paid for, and differs from run to run. So is that a table was
-    fitted before, since tests hand over the same objects again.
+    fitted before, since tests hand over the same objects again, and what the collector finds, perhaps of other tests.
     """
     error = None
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        for own in (NothingLearntWarning, RepeatedFitWarning):
+        for own in (NothingLearntWarning, RepeatedFitWarning, ResourceWarning):
             warnings.simplefilter("ignore", own)
         try:
             call()
