@@ -1,5 +1,6 @@
 """A forest that is trained on a Dask cluster: every answer is that of the records in memory, to the last unit."""
 
+import math
 import pickle
 import re
 import subprocess
@@ -364,6 +365,9 @@ def test_a_question_is_one_call_of_one_actor_and_no_task(n_threads, monkeypatch)
         parts = dd.from_pandas(table(), npartitions=8)
         counter = encoded(DaskVault.seal(parts, CLASSES, client))
         counter.count_nodes(0, 1)
+        # What keeps the cluster awake is a task, and may take its time.
+        counter._awake.result()
+        counter._awake_until = math.inf
         calls, result = [], ActorFuture.result
         monkeypatch.setattr(ActorFuture, "result", lambda *arguments: calls.append(result(*arguments)) or calls[-1])
         with get_task_stream(client) as tasks:
