@@ -14,8 +14,9 @@ _heard: list[None] = []
 def heard(show: Callable[[bool], None]) -> Iterator[None]:
     """A context in which ``show`` is told True where numba begins to compile and False where it ends.
 
-    Types of tables and the schema decide what is compiled, and both are public. Meanwhile no garbage is looked for: numba
-    makes so many objects that this would take an eighth of the time.
+    Types of tables and the schema decide what is compiled, and both are public; beyond 10**8 rows so does whether counts fit
+    32 bits, so the line is for whoever may see the rows, as the moments of progress are. Meanwhile no garbage is looked for:
+    numba makes so many objects that this would take an eighth of the time.
     """
     from numba.core import event
 
