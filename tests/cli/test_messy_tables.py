@@ -15,7 +15,7 @@ from tests.cli.command import fill_in, refused, run
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.common.text import figure
-from dpforest.records.reader import Asked, joined
+from dpforest.records.source import Asked, joined
 from dpforest.records.tables import open_reader
 from dpforest.schema import Format
 

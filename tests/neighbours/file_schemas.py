@@ -9,7 +9,7 @@ from dpforest.mechanisms import Entropy
 from dpforest.records import tables
 from dpforest.records.memory.vault import Vault
 from dpforest.records.people import People
-from dpforest.records.reader import Asked, joined
+from dpforest.records.source import Asked, joined
 
 FEATURES = {"x": Numeric(0, 3), "c": Categorical(["a", "b"]), "k": Categorical([1, 2]), "day": Date()}
 SCHEMAS = {

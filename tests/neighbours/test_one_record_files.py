@@ -31,7 +31,7 @@ from dpforest.cli.main import commands
 from dpforest.errors import TableError
 from dpforest.records import tables
 from dpforest.records.files import delimited, json_lines, statistics, workbook
-from dpforest.records.reader import Asked, joined
+from dpforest.records.source import Asked, joined
 from dpforest.schema import Format
 
 pytestmark = pytest.mark.slow

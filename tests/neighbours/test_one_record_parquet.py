@@ -38,7 +38,7 @@ from dpforest.records.dask.vault import DaskVault
 from dpforest.records.memory.vault import Vault
 from dpforest.records.parquet import ParquetVault
 from dpforest.records.people import person_indices, read_ids
-from dpforest.records.reader import Asked, joined
+from dpforest.records.source import Asked, joined
 from dpforest.records.sql.addresses import open_table
 from dpforest.records.sql.vault import SqlVault
 

@@ -17,7 +17,7 @@ from dpforest.errors import TableError
 from dpforest.records.categories import text_codes
 from dpforest.records.columns import read_columns, read_target, to_objects
 from dpforest.records.memory.vault import encode
-from dpforest.records.reader import Asked, joined
+from dpforest.records.source import Asked, joined
 from dpforest.records.sql import streams
 from dpforest.records.sql.addresses import open_table
 from dpforest.records.sql.vault import SqlVault

@@ -51,7 +51,7 @@ def evaluate(
     from dpforest.evaluation.cells import Cells
     from dpforest.evaluation.scoring import score_exactly, score_privately
     from dpforest.records.people import check_groups, check_id_column, ids_beside
-    from dpforest.records.reader import Asked
+    from dpforest.records.source import Asked
     from dpforest.records.tables import open_reader, public_names, shown_address
     from dpforest.show.report import write_evaluation
 

@@ -130,7 +130,7 @@ def _train(model: Any, table: str, groups: str | None, scheduler: str | None, ou
     """Fit the model to a table, wherever that is, and save it; the path that it was saved to."""
     from dpforest.common.files import free_place
     from dpforest.errors import LeakWarning, NothingLearntWarning
-    from dpforest.records.reader import Asked, joined
+    from dpforest.records.source import Asked, joined
     from dpforest.records.sql.addresses import open_table
     from dpforest.records.tables import is_database, is_parquet, open_reader
 

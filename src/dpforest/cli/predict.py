@@ -40,7 +40,7 @@ def predict(
     from dpforest.cli.outputs import check_place, written_to
     from dpforest.estimators import load_model
     from dpforest.records.ids import Ids
-    from dpforest.records.reader import Asked
+    from dpforest.records.source import Asked
     from dpforest.records.tables import open_reader, shown_address
 
     check_place(out, model, table)

@@ -200,7 +200,7 @@ def _meet(written: Any, reader: Any) -> tuple[Any, dict[str, int], list[str], li
 def _count(facts: Any, reader: Any) -> dict[str, Any]:
     """How many values of each column fit the schema, as plain values: exact, for whoever holds the table."""
     from dpforest.records.readable import as_written, count_readable
-    from dpforest.records.reader import Asked
+    from dpforest.records.source import Asked
     from dpforest.records.tables import format_of
 
     with steps("Checking") as progress:

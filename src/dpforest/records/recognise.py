@@ -21,7 +21,7 @@ from dpforest.records.files.packed import unpacked
 from dpforest.records.files.text_table import TextTable
 from dpforest.records.files.transcoded import in_utf_8
 from dpforest.records.guess import MOSTLY, known_seconds
-from dpforest.records.reader import Reader
+from dpforest.records.source import Source
 from dpforest.records.tables import open_reader
 from dpforest.records.text import read_numbers, without_words
 from dpforest.schema import ALWAYS_MISSING, Format
@@ -71,7 +71,7 @@ def recognise(address: str | Path, settle: Settle = lambda format: format) -> Fo
     return settle(replace(format, missing_in=_codes(readable, format)))
 
 
-def like_ids(reader: Reader, kinds: Mapping[str, str]) -> list[str]:
+def like_ids(reader: Source, kinds: Mapping[str, str]) -> list[str]:
     """The columns that seem to be ids of rows or persons, by their names or, in a file of text, by values.
 
     These are texts of which none comes twice, or rising numbers. For whoever holds the table; a fit goes by names alone.

@@ -13,14 +13,14 @@ from dpforest.records.files.statistics import READERS, Statistics
 from dpforest.records.files.text_table import TextTable
 from dpforest.records.files.typed_table import TypedTable
 from dpforest.records.files.workbook import WORKBOOKS, Workbook
-from dpforest.records.reader import Asked, Progress, Reader, joined, silent
+from dpforest.records.source import Asked, Progress, Source, joined, silent
 from dpforest.records.sql.addresses import SERVERS, Address, check_extra
 from dpforest.schema import Format, Schema
 
 DUCKDB = (".duckdb", ".ddb", ".db")
 
 
-def open_reader(address: str | Path, format: Format | None = None, *, names_lines: bool = False) -> Reader:
+def open_reader(address: str | Path, format: Format | None = None, *, names_lines: bool = False) -> Source:
     """The reader of a table: of a database if the address has ``://``, else of a file by the ending of its name.
 
     ``format`` says how a text file writes its cells, by default as a plain CSV does. With ``names_lines`` an error about a
@@ -53,17 +53,17 @@ def open_reader(address: str | Path, format: Format | None = None, *, names_line
     return TextTable(Delimited(path, format, names_lines), format)
 
 
-def public_names(reader: Reader) -> list[str] | None:
+def public_names(reader: Source) -> list[str] | None:
     """The names of the columns, which no record decides on; None for JSON lines, where only records have names."""
     return None if isinstance(reader, TextTable) and isinstance(reader.cells, JsonLines) else reader.names()
 
 
-def hint(reader: Reader) -> str:
+def hint(reader: Source) -> str:
     """How a text file was read, and what to try if columns are not there; "" for a table that has types."""
     return reader.cells.hint() if isinstance(reader, TextTable) else ""
 
 
-def format_of(reader: Reader) -> Format:
+def format_of(reader: Source) -> Format:
     """How the cells of a table are written; plainly, if it is no text file."""
     return reader.format if isinstance(reader, TextTable) else Format()
 

@@ -20,7 +20,7 @@ from dpforest.errors import MissingExtraError, TableError
 from dpforest.records.files import json_lines, statistics, workbook
 from dpforest.records.files.arrow_file import ArrowFile
 from dpforest.records.files.cell_text import cell_text
-from dpforest.records.reader import Asked, joined
+from dpforest.records.source import Asked, joined
 from dpforest.records.tables import open_reader
 from dpforest.schema import Format
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from dpforest.errors import TableError
 from dpforest.records.columns import require_columns
 from dpforest.records.guess import kinds_of_folders
-from dpforest.records.reader import Asked, Part, Progress, silent
+from dpforest.records.source import Asked, Part, Progress, silent
 from dpforest.records.sql.addresses import Address, open_table
 from dpforest.records.sql.codes import check_columns, check_reading, empty_columns
 from dpforest.records.sql.dates import check_dates, in_utc
@@ -59,7 +59,7 @@ class DatabaseTable:
         return dict(table.schema().items())
 
     def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
-        """Some rows at a time, in an order of the engine's choice; see ``Reader``. Columns are checked before the first.
+        """Some rows at a time, in an order of the engine's choice; see ``Source``. Columns are checked before the first.
 
         What Arrow has no type for among the columns ``besides`` those of the schema comes as text, as the engine writes it.
         """
