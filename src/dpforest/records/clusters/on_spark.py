@@ -95,7 +95,7 @@ def _in_arrow(name: str, type_: str) -> pa.DataType:
         return pa.decimal128(*map(int, type_[len("decimal(") : -1].split(",")))
     if type_ not in TYPES:
         raise TableError(
-            f"Column {name!r} has the type {type_} of Spark, which is not read. Cast it to one of {', '.join(TYPES)} or to a "
+            f"Column {name!r} has the type {type_} of Spark, which is not read. Cast it to one of {', '.join(TYPES)} or a "
             "decimal."
         )
     return TYPES[type_]
