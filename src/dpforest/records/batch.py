@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dpforest.common.threads import Workers
 from dpforest.forest.tree import Forest
-from dpforest.records.categories import tally_texts
+from dpforest.records.categories import PLACES, Places, tally_texts
 from dpforest.records.codes import count_around, encode
 from dpforest.records.columns import count_by_edges, fine_steps, read_classes, read_columns, read_numbers
 from dpforest.records.people import ids_beside
@@ -57,13 +57,18 @@ class Batch:
     @classmethod
     def of(cls, table: pa.Table, wanted: Wanted, first: int = 0, values: np.ndarray | None = None) -> "Batch":
         """The rows of a table of Arrow, whose types were checked; ``values`` is the target, if it was read before."""
-        schema, names, read = wanted.schema, [*wanted.features], dict[str, Any]()
+        schema, read = wanted.schema, dict[str, Any]()
+        places = {field.name: table.column(field.name).to_numpy() for field in table.schema if field.metadata == PLACES}
+        names = [name for name in wanted.features if name not in places]
         if names:
             some = replace(schema, features={name: schema.features[name] for name in names})
             read = dict(zip(names, read_columns(table.select(names), some), strict=True))
         if values is None:
-            values = read_values(table.column(schema.target.name), schema.target)
+            target = schema.target
+            values = places.get(target.name)
+            values = read_values(table.column(target.name), target) if values is None else values
         ids = None if wanted.ids is None else ids_beside(table, wanted.ids)
+        read |= {name: Places(codes) for name, codes in places.items()}
         return cls([read.get(name) for name in schema.features], values, ids, first)
 
 
