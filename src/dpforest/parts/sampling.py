@@ -84,7 +84,6 @@ class PoissonBootstrap(Sampling):
         Assumes: pure epsilon; draws come from the operating system and stay secret.
     """
 
-
     def amount_per_tree(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         return accountant.inside_bootstrap(divide_evenly(amount, n_trees))
 

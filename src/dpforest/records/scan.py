@@ -66,6 +66,10 @@ class Elsewhere(Protocol):
         """The rows that a secret sample keeps, each with this probability."""
         ...
 
+    def close(self) -> None:
+        """End a connection, if there is one."""
+        ...
+
 
 class Frame:
     """The rows of a table in memory, whatever library it is of: one batch."""
@@ -140,7 +144,7 @@ class Pieces:
         def take(first: int, table: pa.Table, own: Workers) -> None:
             start, end = np.searchsorted(rows, [first, first + table.num_rows])
             if end > start:
-                held.add(first, _chosen(table, rows[start:end] - first))
+                held.add(first, chosen(table, rows[start:end] - first))
 
         self._each_table(wanted.names, take, workers)
         return Pieces.of_tables(held)
@@ -194,10 +198,10 @@ class Piece:
             raise TableError(DAMAGED)
 
 
-def _chosen(table: pa.Table, rows: np.ndarray) -> pa.Table:
-    """Some rows of a table, by index."""
+def chosen(table: pa.Table, rows: np.ndarray | None) -> pa.Table:
+    """Some rows of a table, by index, or all of them, in types that can be kept."""
     plain = in_plain_types(table)
-    if len(rows) == len(plain):
+    if rows is None or len(rows) == len(plain):
         return plain
     batches = plain.to_batches()
     if len(batches) != 1:

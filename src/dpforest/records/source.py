@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -53,7 +53,9 @@ class Asked:
             name = self.schema.target.name
             columns[name] = pa.field(name, part.target.type), part.target
         columns |= {field.name: (field, part.besides.column(field.name)) for field in part.besides.schema}
-        return pa.Table.from_arrays([column for _, column in columns.values()], schema=pa.schema([f for f, _ in columns.values()]))
+        return pa.Table.from_arrays(
+            [column for _, column in columns.values()], schema=pa.schema([f for f, _ in columns.values()])
+        )
 
     def part(self, table: pa.Table) -> Part:
         """The columns of a table as a part; those of ``besides`` are as they are in it."""
@@ -61,6 +63,7 @@ class Asked:
         return Part(table.select([*self.schema.features]), target, table.select(list(self.besides)))
 
 
+@runtime_checkable
 class Source(Protocol):
     """A table, wherever it is; what it says of itself is public.
 

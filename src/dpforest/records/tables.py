@@ -20,13 +20,17 @@ from dpforest.schema import Format, Schema
 DUCKDB = (".duckdb", ".ddb", ".db")
 
 
-def open_reader(address: str | Path, format: Format | None = None, *, names_lines: bool = False) -> Source:
-    """The reader of a table: of a database if the address has ``://``, else of a file by the ending of its name.
+def open_source(table: Any, format: Format | None = None, *, names_lines: bool = False) -> Source:
+    """The source of a table: a database if the address has ``://``, else a file by the ending of its name.
+
+    A table of Ibis, and what gives batches of Arrow, are sources as they are.
 
     ``format`` says how a text file writes its cells, by default as a plain CSV does. With ``names_lines`` an error about a
     file that is not well-formed names the line: a fact about a row, for whoever holds the table.
     """
-    format = format or Format()
+    format, address = format or Format(), table
+    if not isinstance(table, str | Path) and not hasattr(table, "__fspath__"):
+        return _of_object(table)
     if is_database(address):
         check_extra()
         from dpforest.records.sql.rows import DatabaseTable
@@ -51,6 +55,17 @@ def open_reader(address: str | Path, format: Format | None = None, *, names_line
     if kind in ARROW or kind in READERS:
         return TypedTable(ArrowFile(path) if kind in ARROW else Statistics(path))
     return TextTable(Delimited(path, format, names_lines), format)
+
+
+def _of_object(table: Any) -> Source:
+    """The source of an object that holds a table."""
+    if type(table).__module__.partition(".")[0] == "ibis":
+        from dpforest.records.sql.rows import DatabaseTable
+
+        return DatabaseTable("", table)
+    from dpforest.records.files.arrow_stream import ArrowStream
+
+    return ArrowStream(table)
 
 
 def public_names(reader: Source) -> list[str] | None:
@@ -87,6 +102,6 @@ def short_name(address: str | Path) -> str:
 
 def read_table(address: str | Path, schema: Schema, *, with_target: bool, progress: Progress = silent) -> tuple[Any, Any]:
     """The features of a whole table, and the target as a column (or None); other columns are not read."""
-    reader = open_reader(address, schema.format)
+    reader = open_source(address, schema.format)
     features, target, _ = joined(reader.parts(Asked(schema, with_target), progress))
     return features, target

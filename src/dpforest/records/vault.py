@@ -33,8 +33,8 @@ from dpforest.records.draws import draw_held_out
 from dpforest.records.held import spilled_array
 from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.people import People
-from dpforest.records.scan import BATCH_ROWS, Elsewhere, Frame, Pieces, Scan, Work
 from dpforest.records.sample import draw_kept
+from dpforest.records.scan import BATCH_ROWS, Elsewhere, Frame, Pieces, Scan, Work
 from dpforest.schema import FINE_STEPS, Bounded, Classes, Schema
 from dpforest.schema.domain import Domain, derived
 from dpforest.schema.scales import N_BINS
@@ -213,7 +213,9 @@ class Vault(Guarded):
             usable[first : first + len(own)] = own
 
         rows.each(Wanted(self.schema, []), lambda batch, _: is_usable(batch.values), note, self._workers)
-        n_before = np.cumsum([0, *(np.count_nonzero(usable[at : at + BATCH_ROWS]) for at in range(0, len(usable), BATCH_ROWS))])
+        n_before = np.cumsum(
+            [0, *(np.count_nonzero(usable[at : at + BATCH_ROWS]) for at in range(0, len(usable), BATCH_ROWS))]
+        )
         codes, target_codes = spilled_array((domain.n_features, n_before[-1]), domain.dtype), self._target_type(n_before[-1])
         n_done, show = 0, in_parts("rows encoded", len(usable), progress)
 

@@ -63,7 +63,7 @@ def dask_table(table: Any, schema: Schema, client: Any = None, id_column: str | 
 
     ``client`` is by default the current one.
     """
-    client = _current_client() if client is None else client
+    client = default_client() if client is None else client
     if isinstance(table, str | os.PathLike):
         return _table_of_files(os.fspath(table), schema, client, id_column)
     if not all(hasattr(table, name) for name in ("to_delayed", "columns", "dtypes")):
@@ -157,7 +157,7 @@ def read_file(file: File, wanted: Wanted) -> tuple[Batch, Types]:
     return Batch.of(table, wanted), types_of(table)
 
 
-def _current_client() -> Any:
+def default_client() -> Any:
     try:
         from distributed import get_client
     except ImportError:
