@@ -248,9 +248,7 @@ def _seal_elsewhere(
 ) -> tuple[Schema, SealedTable]:
     """The same for a table that is not in memory; ``groups`` is the name of its column of ids."""
     if y is not None:
-        raise TableError(
-            "Such a table has its target in a column that the schema names; pass y with a table in memory only."
-        )
+        raise TableError("Such a table has its target in a column that the schema names; pass y with a table in memory.")
     if isinstance(model.schema, str):
         raise SchemaError(f"Rows that are not in memory need a Schema; schema={ASSUMED!r} cannot look at them.")
     _, schema = resolve_schema(model)

@@ -25,9 +25,7 @@ from dpforest.records.base import Counter, SealedTable
 from dpforest.schema import Bounded, Classes, Numeric, Schema
 from dpforest.schema.domain import MOST_TABLED, Domain, too_long
 
-NO_SAMPLE = (
-    "sample_rows asks for a secret sample, and a private search draws none. Leave out sample_rows: all rows are used."
-)
+NO_SAMPLE = "sample_rows asks for a secret sample, and a private search draws none. Leave out sample_rows: all are used."
 NO_BOUNDS = "numbers without public bounds are taken to lie between the least and the greatest value of the rows"
 
 

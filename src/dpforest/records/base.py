@@ -118,7 +118,7 @@ class Counter(Protocol):
         """
 
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
-        """Put every record at the roots of its trees, the nodes 0 .. n_trees-1; its weight is 1 for each time it is there."""
+        """Put every record at the roots of its trees, the nodes 0 .. n_trees-1, with a weight of 1 for each time."""
 
     def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
         """Sealed histograms ``(n_nodes, total_codes, code_width)``: statistics by code of the nodes from ``first``.
@@ -229,8 +229,8 @@ class SealedTable(Protocol):
     """A table that was checked against its schema and is not yet encoded; what it answers is sealed."""
 
     schema: Schema
-    # Whether all that is asked of it is charged to one book of a ledger, as in a run of a private search. No secret sample is
-    # drawn then, which would have a book of its own.
+    # Whether all that is asked of it is charged to one book of a ledger, as in a run of a private search. No secret sample
+    # is drawn then, which would have a book of its own.
     in_one_book: bool
 
     def count(self) -> Sealed[np.ndarray]:

@@ -137,7 +137,7 @@ def spilled_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 def in_plain_types(table: pa.Table) -> pa.Table:
-    """The table with text by views, or values by a list of them, as plain columns, of which rows can be taken and written."""
+    """The table with text by views, or values by a list of them, as plain columns, which can be taken from and written."""
     for index, field in enumerate(table.schema):
         plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}.get(str(field.type))
         column = table.column(index)

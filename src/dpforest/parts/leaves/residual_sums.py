@@ -11,7 +11,6 @@ from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import 
 from dpforest.schema import Classes, Target
 
 

@@ -11,9 +11,7 @@ from dpforest.records.guess import kind_of_type
 from dpforest.records.parquet_rows import check_types
 from dpforest.records.source import Asked, Part, Progress, each_once, silent
 
-BROKEN = (
-    "The stream of Arrow batches ended with an error, or was read before. Open it again. What was charged stays charged."
-)
+BROKEN = "The stream of Arrow batches ended with an error, or was read before. Open it again. Charges stay."
 
 
 class ArrowStream:
@@ -25,8 +23,8 @@ class ArrowStream:
     def __init__(self, table: Any) -> None:
         if not hasattr(table, "__arrow_c_stream__"):
             raise TableError(
-                f"{shown(table)} is no table that can be read: it gives no batches of Arrow. Pass a table of pandas, polars, "
-                "pyarrow, DuckDB, Ibis, Dask or Spark, a path, or the address of a table in a database."
+                f"{shown(table)} is no table that can be read: it gives no batches of Arrow. Pass a table of pandas, "
+                "polars, pyarrow, DuckDB, Ibis, Dask or Spark, a path, or the address of a table in a database."
             )
         try:
             self._reader = pa.RecordBatchReader.from_stream(table)

@@ -66,8 +66,8 @@ class DatabaseTable:
         engine = self.table.get_backend().name
         if engine not in ENGINES.values():
             raise TableError(
-                f"Tables of Ibis are read from DuckDB and PostgreSQL, not from {engine!r}, on which it was not tried that one "
-                "record decides nothing. Read the rows into Arrow and pass these, or a Parquet file. Nothing was spent."
+                f"Tables of Ibis are read from DuckDB and PostgreSQL, not from {engine!r}, on which it was not tried that "
+                "one record decides nothing. Read the rows into Arrow and pass these, or a Parquet file. Nothing was spent."
             )
         return self.table
 
