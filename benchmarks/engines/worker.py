@@ -39,7 +39,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.recipes.catalogue import get_recipe
 from dpforest.records.base import Source
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.records.parquet import ParquetVault
 from dpforest.schema import Schema
 from dpforest.schema.domain import Grid

@@ -1,6 +1,5 @@
 """The scikit-learn estimators, and how they are saved and loaded. Hands tables on to ``records``; the rest is released."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpforest.budget import Budget
 from dpforest.common.spending import Spending
 from dpforest.errors import ModelFileError, ParameterError
-from dpforest.fitting import fit_estimator, named_ids, seal_elsewhere, seal_table
+from dpforest.fitting import fit_estimator, named_ids, seal_table
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.model.class_weights import weighted
@@ -27,7 +26,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.recipes.parameter_names import named_here, refuse_unknown
-from dpforest.records.people import People
+from dpforest.records.doors import current_client
 from dpforest.schema import Bounded, Classes, Schema
 
 
@@ -83,17 +82,20 @@ class _DPForest(Spending):
         y: Any = None,
         *,
         groups: Any = None,
+        client: Any = None,
         progress: Callable[[str], None] | None = None,
         **others: Any,
     ) -> Self:
         """Train on a table (pandas, polars, pyarrow, numpy; missing values allowed) and its target.
 
-        ``X`` may be the path of a Parquet file or folder, which need not fit in memory; the target is then the column that
-        the schema names. Everything is checked before anything is spent; ``progress`` is called with the name of each
-        finished step, and with each twentieth of a file that was read.
+        Without ``y``, ``X`` is any table that has the target as the column that the schema names: a dataframe, a path, the
+        address of a table in a database, a table of Ibis or DuckDB, a dask or Spark dataframe, or what gives batches of
+        Arrow. It need not fit in memory; its rows come to this process. ``client`` is that of a Dask cluster which reads
+        Parquet files. Everything is checked before anything is spent; ``progress`` is called with the name of each finished
+        step, and with each twentieth of a file that was read.
 
-        With ``max_rows_per_person`` it is persons that are protected: ``groups`` has the id of each row's person (for a
-        file, the name of the column of ids; by default the one that the schema states). Rows without an id are left out.
+        With ``max_rows_per_person`` it is persons that are protected: ``groups`` has the id of each row's person (without
+        ``y``, the name of the column of ids; by default the one that the schema states). Rows without an id are left out.
         """
         # By **others: a named parameter would tell scikit-learn that weights are supported.
         if others.pop("sample_weight", None) is not None:
@@ -103,25 +105,14 @@ class _DPForest(Spending):
             )
         if others:
             raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {next(iter(others))!r}")
-        groups = named_ids(self, groups) if isinstance(X, str | os.PathLike) else groups
-        fit_estimator(self, partial(seal_table, self, X, y, groups), self._make_gate, progress, groups, X)
+        groups = named_ids(self, groups) if y is None else groups
+        seal = partial(seal_table, self, X, y, groups, client)
+        fit_estimator(self, seal, self._make_gate, progress, groups, X)
         return self
 
     def fit_table(self, table: Any, *, groups: str | None = None, progress: Callable[[str], None] | None = None) -> Self:
-        """Train inside a database, on a table of Ibis (extra ``sql``): rows stay there, only counts leave it.
-
-        The target is the column that the schema names. With ``max_rows_per_person``, ``groups`` names the column of ids.
-        """
-        from dpforest.records.sql.vault import SqlVault
-
-        groups = named_ids(self, groups)
-
-        def seal(schema: Schema, people: People | None) -> SqlVault:
-            return SqlVault.seal(table, schema, groups=groups, people=people)
-
-        sealed = partial(seal_elsewhere, self, table, seal, groups=groups)
-        fit_estimator(self, sealed, self._make_gate, progress, groups, table)
-        return self
+        """Train on a table that is not in memory; another name of ``fit(table)``."""
+        return self.fit(table, groups=groups, progress=progress)
 
     def fit_dask(
         self,
@@ -131,21 +122,8 @@ class _DPForest(Spending):
         groups: str | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> Self:
-        """Train on a Dask cluster (extra ``dask``), on a dask dataframe or the path of a Parquet file or folder.
-
-        Rows stay on the workers, only sums of their counts leave them. The target is the column that the schema names;
-        ``client`` is by default the current one. With ``max_rows_per_person``, ``groups`` names the column of ids.
-        """
-        from dpforest.records.dask.vault import DaskVault
-
-        groups = named_ids(self, groups)
-
-        def seal(schema: Schema, people: People | None) -> DaskVault:
-            return DaskVault.seal(table, schema, client, groups=groups, people=people)
-
-        sealed = partial(seal_elsewhere, self, table, seal, groups=groups)
-        fit_estimator(self, sealed, self._make_gate, progress, groups, table)
-        return self
+        """Train on a dask dataframe, or on Parquet files that workers of a Dask cluster read; ``fit`` with a client."""
+        return self.fit(table, client=current_client(client), groups=groups, progress=progress)
 
     @staticmethod
     def _make_gate(ledger: Ledger, random_state: Any) -> Gate:

@@ -4,7 +4,6 @@ Everything is checked before anything is spent. Hands tables on to ``records`` a
 """
 
 import math
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -53,12 +52,12 @@ from dpforest.recipes.fingerprint import fingerprint
 from dpforest.recipes.published.base import Published
 from dpforest.recipes.published.registry import get_published
 from dpforest.records.assume import assume_public
-from dpforest.records.base import Openable, Source, check_support
+from dpforest.records.base import SealedTable
+from dpforest.records.doors import ids_of, is_elsewhere, opened, seal_elsewhere, target_beside
 from dpforest.records.memory.counter import Guarded
-from dpforest.records.memory.vault import Vault
 from dpforest.records.names import header_of, names_of
-from dpforest.records.parquet import ParquetVault
 from dpforest.records.people import People, check_groups, check_no_feature, name_of_ids
+from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded
 from dpforest.schema.unit import unit_doubts
@@ -68,7 +67,7 @@ from dpforest.show.gaps import gaps
 ASSUMED = "assume-public"
 FITTED = ("forest_", "privacy_", "schema_", "classes_", "made_with_", "trained_on_")
 # Gives the schema of a table that a recipe accepts, and its sealed rows; of each person at most as many as ``People`` says.
-Seal = Callable[[Recipe, People | None, Earlier | None], tuple[Schema, Source]]
+Seal = Callable[[Recipe, People | None, Earlier | None], tuple[Schema, SealedTable]]
 
 
 def fit_estimator(
@@ -98,7 +97,6 @@ def fit_estimator(
     ledger.proof, parts = proof_in_words(recipe.name, model.variant, **whose), fingerprint(recipe, type(model))
     gate = make_gate(ledger, model.random_state)
     schema, vault = seal(recipe, None if groups is None else People(ledger.rows, gate.entropy), earlier)
-    check_support(vault, recipe.needs if printed is None else [Openable], f"Recipe {recipe.name!r}")
     for doubt in unit_doubts(schema, _unit(model), is_promised=not leaks):
         warnings.warn(doubt, UnitWarning, stacklevel=3)
     used = recipe
@@ -109,7 +107,7 @@ def fit_estimator(
     is_asked = model.budget is not None or groups is not None
     outcomes = outcomes_of_fit(used, schema, ledger.epsilon, ledger.delta, **shape) if is_asked else []
     if groups is not None and not schema.learnt:  # with lists nothing is proved of a row but what follows for two persons
-        may_sample = vault.can_sample and _may_sample(used, schema, ledger)
+        may_sample = not vault.in_one_book and _may_sample(used, schema, ledger)
         whose["row_epsilon"] = row_epsilon(outcomes, ledger.delta, ledger.rows, may_sample)
     what = what_a_fit_is(recipe.name, whose["own_recipe"])
     with closing(vault), charged(model.budget, what, outcomes, ledger), said():
@@ -208,18 +206,24 @@ def _unit(model: Any) -> str:
 
 
 def seal_table(
-    model: Any, X: Any, y: Any, groups: Any, recipe: Recipe, people: People | None, earlier: Earlier | None = None
-) -> tuple[Schema, Source]:
-    """The checked schema and the sealed rows of a table or a Parquet file; sets what scikit-learn keeps of a table."""
+    model: Any,
+    X: Any,
+    y: Any,
+    groups: Any,
+    client: Any,
+    recipe: Recipe,
+    people: People | None,
+    earlier: Earlier | None = None,
+) -> tuple[Schema, SealedTable]:
+    """The checked schema and the sealed rows of a table, wherever it is; sets what scikit-learn keeps of a table."""
     if isinstance(X, Guarded):  # the part of a search that trains, which a caller cannot make
         vault: Any = X
         return vault.schema, vault
     n_jobs = effective_n_jobs(model.n_jobs)
-    if isinstance(X, str | os.PathLike):
-        if y is not None:
-            raise TableError("A file has its target in a column that the schema names; pass y with a table only.")
-        seal = partial(_seal_file, X, n_jobs, groups)
-        return seal_elsewhere(model, X, seal, recipe, people, earlier, groups)
+    if client is not None or is_elsewhere(X):
+        return _seal_elsewhere(model, X, y, groups, client, n_jobs, recipe, people, earlier)
+    if y is None and isinstance(model.schema, Schema):
+        y, groups = target_beside(X, model.schema), ids_of(X, groups)
     if y is None:
         raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None.")
     X, schema = resolve_schema(model, X, y)
@@ -231,30 +235,30 @@ def seal_table(
     return schema, vault
 
 
-def seal_elsewhere(
+def _seal_elsewhere(
     model: Any,
     table: Any,
-    seal: Callable[[Schema, People | None], Source],
+    y: Any,
+    groups: Any,
+    client: Any,
+    n_jobs: int,
     recipe: Recipe,
     people: People | None,
-    earlier: Earlier | None = None,
-    groups: Any = None,
-) -> tuple[Schema, Source]:
-    """The checked schema and the sealed rows of a table that is not in memory; sets what scikit-learn keeps of a table.
-
-    ``groups`` is the name of its column of ids, if the unit of privacy is a person.
-    """
+    earlier: Earlier | None,
+) -> tuple[Schema, SealedTable]:
+    """The same for a table that is not in memory; ``groups`` is the name of its column of ids."""
+    if y is not None:
+        raise TableError(
+            "Such a table has its target in a column that the schema names; pass y with a table in memory only."
+        )
     if isinstance(model.schema, str):
         raise SchemaError(f"Rows that are not in memory need a Schema; schema={ASSUMED!r} cannot look at them.")
     _, schema = resolve_schema(model)
+    table = opened(table, schema.format) if client is None else table
     schema = _checked(model, recipe, expanded(schema, partial(names_of, table), besides=[groups]), earlier, table)
-    vault = seal(schema, people)
+    vault = seal_elsewhere(table, schema, n_jobs, groups, people, client)
     model.n_features_in_, model.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
     return schema, vault
-
-
-def _seal_file(path: Any, n_jobs: int, groups: Any, schema: Schema, people: People | None) -> Source:
-    return ParquetVault.seal(path, schema, n_jobs, groups, people)
 
 
 def _checked(model: Any, recipe: Recipe, schema: Schema, earlier: Earlier | None, table: Any) -> Schema:

@@ -21,19 +21,18 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.recipes.published.base import Published
 from dpforest.recipes.published.compiling import compile_forest
-from dpforest.records.base import Counter, Openable, Scored, Source, Valued, check_support
+from dpforest.records.base import Counter, SealedTable
 from dpforest.schema import Bounded, Classes, Numeric, Schema
 from dpforest.schema.domain import MOST_TABLED, Domain, too_long
 
-NO_COINS = (
-    "sample_rows asks for a secret sample. Rows of a database without temporary tables, of dask dataframes and of a private "
-    "search cannot keep the coins of one. Leave out sample_rows: all rows are used then."
+NO_SAMPLE = (
+    "sample_rows asks for a secret sample, and a private search draws none. Leave out sample_rows: all rows are used."
 )
 NO_BOUNDS = "numbers without public bounds are taken to lie between the least and the greatest value of the rows"
 
 
 def fit_forest(
-    vault: Source,
+    vault: SealedTable,
     recipe: Recipe,
     gate: Gate,
     *,
@@ -51,20 +50,18 @@ def fit_forest(
     """
     ledger = gate.ledger
     recipe = with_range(recipe, vault.schema.target)
-    check_support(vault, recipe.needs, f"Recipe {recipe.name!r}")
-    if recipe.secret_sample.is_asked and not vault.can_sample:
-        raise ParameterError(NO_COINS)
+    if recipe.secret_sample.is_asked and vault.in_one_book:
+        raise ParameterError(NO_SAMPLE)
     # A plan weighs records against their noise, so by the epsilon that a record sees.
     facts = public_facts(vault.schema, recipe, ledger.accountant.record_epsilon, ledger.delta)
     if earlier is not None:
         facts = replace(facts, n_earlier=earlier.n_trees)
         starting(recipe.resolve(facts, n_trees, max_depth), earlier).check(vault.schema)
-        check_support(vault, [Scored, Valued], "A fit from an earlier model")
     amount, measured = ledger.accountant.budget, None
     if vault.schema.n_rows is None and recipe.shaped(n_trees, max_depth).needs_rows:
         measured, amount = _noisy_rows(vault, recipe.n_rows_share, gate)
         facts = replace(facts, n_rows=measured.value)
-    share = recipe.secret_sample.share(facts) if vault.can_sample else WHOLE
+    share = WHOLE if vault.in_one_book else recipe.secret_sample.share(facts)
     facts = sampled_facts(facts, share, ledger)
     sketch, recipe = recipe, starting(recipe.resolve(facts, n_trees, max_depth), earlier)
     recipe.check(vault.schema)
@@ -99,7 +96,7 @@ def fit_forest(
 
 
 def _followed(
-    vault: Source, earlier: Forest, facts: Facts, amount: float, gate: Gate, progress: Callable[[str], None]
+    vault: SealedTable, earlier: Forest, facts: Facts, amount: float, gate: Gate, progress: Callable[[str], None]
 ) -> tuple[Counter | None, float]:
     """The records by the codes of an earlier model, or None if that is not worth keeping; and the amount that is left."""
     target, share = earlier.target, share_of(facts)
@@ -115,7 +112,7 @@ def _followed(
 
 
 def _encoded(
-    vault: Source,
+    vault: SealedTable,
     recipe: Recipe,
     lists: Mapping[str, list[str]],
     facts: Facts,
@@ -136,7 +133,7 @@ def _encoded(
 
 
 def fit_published(
-    vault: Source,
+    vault: SealedTable,
     recipe: Recipe,
     printed: Published,
     gate: Gate,
@@ -146,8 +143,6 @@ def fit_published(
 ) -> Forest:
     """The forest of an algorithm exactly as a paper prints it. NOT private: rows are opened, and the ledger says why."""
     ledger = gate.ledger
-    check_support(vault, [Openable], f"Recipe {recipe.name!r}")
-    assert isinstance(vault, Openable)
     schema = vault.schema
     if isinstance(schema.target, Bounded) and not schema.target.has_bounds:
         raise SchemaError(
@@ -174,7 +169,7 @@ def _lacks_bounds(schema: Schema) -> bool:
     return any(isinstance(part, Numeric) and not part.has_bounds for part in schema.features.values())
 
 
-def _noisy_rows(vault: Source, share: float, gate: Gate) -> tuple[Estimate, float]:
+def _noisy_rows(vault: SealedTable, share: float, gate: Gate) -> tuple[Estimate, float]:
     """A released number of rows, for ``share`` of epsilon, and the amount that is left.
 
     With delta the number has a book of its own, in epsilon, so that it may decide what releases follow (see ``Ledger``).

@@ -9,8 +9,8 @@ from sklearn.utils.validation import validate_data
 from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.forest.tree import Forest
+from dpforest.records.codes import encode
 from dpforest.records.columns import near_names, read_columns
-from dpforest.records.memory.vault import encode
 from dpforest.records.names import header_of, names_of
 
 # Rows that are encoded and walked down the trees at once.

@@ -29,7 +29,7 @@ from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.records.draws import NO_WEIGHTS
 from dpforest.records.memory.counter import MemoryCounter
-from dpforest.records.memory.vault import Vault, taken
+from dpforest.records.vault import Vault, taken
 
 # Random splits and all of the budget in the leaves, so that what is wrong there shows undiluted.
 COUNTS = recipe_of(

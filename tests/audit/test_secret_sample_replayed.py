@@ -30,7 +30,7 @@ from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.records.sample import draw_kept
 
 HALF, WHOLE = Fraction(1, 2), Fraction(1)

@@ -16,7 +16,7 @@ from benchmarks.bounds.figures import Cell, Figures, Summary
 from benchmarks.bounds.loosening import AS_GIVEN, FEATURES, HUGE, KINDS, NONE, SHIFT, SHIFTED, TARGET
 from benchmarks.core.results import Case, finished, read_rows
 from dpforest import Bounded, DPForestClassifier, Numeric
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 
 pytestmark = pytest.mark.slow
 

@@ -203,7 +203,7 @@ def fail(*arguments, **named):
     rows = ["Atlantis"] * 3
     raise RuntimeError("unforeseen")
 
-dpforest.records.tables.open_reader = fail
+dpforest.records.tables.open_source = fail
 from dpforest.cli.main import app
 app()
 """

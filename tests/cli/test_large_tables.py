@@ -26,7 +26,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.records.files import delimited, parquet_files
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.parquet import ParquetVault
-from dpforest.records.reader import Asked
+from dpforest.records.source import Asked
 
 pytestmark = pytest.mark.slow
 

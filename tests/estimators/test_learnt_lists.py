@@ -18,7 +18,7 @@ from dpforest.errors import ModelFileError, ParameterError, SchemaError
 from dpforest.model import file
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.schema.domain import MOST_LISTED
 

@@ -15,7 +15,7 @@ from dpforest.model.importances import importances_of
 from dpforest.model.signal import Signal
 from dpforest.parts.postprocess import plain_shares
 from dpforest.records.columns import read_columns
-from dpforest.records.memory.vault import encode
+from dpforest.records.codes import encode
 from dpforest.schema.domain import Domain, Grid
 
 TARGET = Classes(["no", "yes"])

@@ -32,7 +32,7 @@ from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.schema import FINE_STEPS
 
 FEATURES = {"a": Numeric(0, 1), "b": Categorical(["x", "y", "z"])}

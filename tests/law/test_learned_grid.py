@@ -24,7 +24,7 @@ from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.schema.domain import Domain, Grid
 
 N_SMALL = 6

@@ -26,7 +26,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.records.base import AllTrees, OneTree, Poisson
 from dpforest.records.draws import POISSON_TABLE, draw_poisson, draw_roots
 from dpforest.records.memory.counter import MemoryCounter
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.schema import Categorical, Classes, Numeric, Schema
 from dpforest.schema.domain import Domain, Grid
 

@@ -26,7 +26,7 @@ from dpforest.privacy.amounts import exact
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.columns import count_by_edges
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.schema.domain import Domain, Grid
 
 ANY = Bounded()

@@ -30,7 +30,7 @@ from dpforest.privacy import gate as gate_module
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 NODES, WEIGHTS = (NODES + 1) / 2, WEIGHTS / 2

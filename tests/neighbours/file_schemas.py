@@ -7,9 +7,9 @@ from tests.neighbours.one_record import FINE, MARK, MARKS, noted, read
 from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
 from dpforest.mechanisms import Entropy
 from dpforest.records import tables
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.records.people import People
-from dpforest.records.reader import Asked, joined
+from dpforest.records.source import Asked, joined
 
 FEATURES = {"x": Numeric(0, 3), "c": Categorical(["a", "b"]), "k": Categorical([1, 2]), "day": Date()}
 SCHEMAS = {
@@ -29,7 +29,7 @@ def everyone():
 
 def seal(path, name, format=None):
     asked = Asked(SCHEMAS[name], with_target=True, besides=["id"] if name == "persons" else [])
-    rows = joined(tables.open_reader(path, format).parts(asked))
+    rows = joined(tables.open_source(path, format).parts(asked))
     groups = (rows.besides.column("id"), everyone()) if name == "persons" else (None, None)
     return Vault.seal(rows.features, rows.target, SCHEMAS[name], 1, *groups)
 

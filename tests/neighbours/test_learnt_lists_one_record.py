@@ -11,7 +11,7 @@ from tests.support.columns import objects
 
 from dpforest import Categorical, Classes, DPForestClassifier, Schema
 from dpforest.errors import TableError
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 
 SCHEMA = Schema({"town": Categorical(learn=True)}, Classes([0, 1]), n_rows=40)
 TOWNS = ["a", "b", 1, None] * 10

@@ -18,7 +18,7 @@ from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForest
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.records.parquet import ParquetVault
 from dpforest.schema.domain import Domain, Grid
 

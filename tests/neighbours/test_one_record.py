@@ -42,7 +42,7 @@ from tests.support.crosses import pairwise
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.records.people import People
 
 pytestmark = pytest.mark.slow

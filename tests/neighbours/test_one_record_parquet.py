@@ -35,10 +35,10 @@ from tests.neighbours.one_record import (
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.records import tables
 from dpforest.records.dask.vault import DaskVault
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.records.parquet import ParquetVault
 from dpforest.records.people import person_indices, read_ids
-from dpforest.records.reader import Asked, joined
+from dpforest.records.source import Asked, joined
 from dpforest.records.sql.addresses import open_table
 from dpforest.records.sql.vault import SqlVault
 
@@ -182,7 +182,7 @@ def test_a_folder_is_read_as_each_of_its_files_alone(tmp_path, kind):
         paths = (folder, folder / "0.parquet", folder / "1.parquet")
         counts = [root_counts(seal_parquet(path, name))[0] for path in paths]
         np.testing.assert_array_equal(counts[0], counts[1] + counts[2])
-        parts = list(tables.open_reader(folder).parts(Asked(SCHEMAS[name], with_target=True)))
+        parts = list(tables.open_source(folder).parts(Asked(SCHEMAS[name], with_target=True)))
         streamed = sum(root_counts(Vault.seal(X, y, SCHEMAS[name]))[0] for X, y, _ in parts)
         np.testing.assert_array_equal(streamed, counts[0])
 
@@ -295,7 +295,7 @@ def by_duckdb(path, schema):
 
 def by_stream(address):
     def found(path, schema):
-        rows = joined(tables.open_reader(address.format(path)).parts(Asked(schema, with_target=True)))
+        rows = joined(tables.open_source(address.format(path)).parts(Asked(schema, with_target=True)))
         return read(lambda: Vault.seal(rows.features, rows.target, schema))
 
     return found
@@ -355,7 +355,7 @@ def test_a_name_that_is_no_text_is_refused_and_not_repeated(folder_of):
     os.rename(folder / "number=2021", os.fsencode(folder) + b"/number=\xff\xfesecret")
     told = [
         outcome(lambda: ParquetVault.seal(folder, schema)),
-        outcome(lambda: tables.open_reader(folder).kinds()),
+        outcome(lambda: tables.open_source(folder).kinds()),
         outcome(lambda: open_table(f"duckdb:///{folder}/**/*.parquet", None, schema)),
     ]
     assert [each.error.startswith("TableError") and "secret" not in each.error for each in told] == [True] * 3

@@ -35,7 +35,7 @@ from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DP
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.columns import read_target, to_objects
-from dpforest.records.memory.vault import encode
+from dpforest.records.codes import encode
 from dpforest.records.people import BLANKS, People
 from dpforest.records.sql.addresses import open_table
 from dpforest.records.sql.codes import feature_codes, target_code

@@ -16,12 +16,12 @@ from dpforest.cli.main import commands
 from dpforest.errors import TableError
 from dpforest.records.categories import text_codes
 from dpforest.records.columns import read_columns, read_target, to_objects
-from dpforest.records.memory.vault import encode
-from dpforest.records.reader import Asked, joined
+from dpforest.records.codes import encode
+from dpforest.records.source import Asked, joined
 from dpforest.records.sql import streams
 from dpforest.records.sql.addresses import open_table
 from dpforest.records.sql.vault import SqlVault
-from dpforest.records.tables import open_reader
+from dpforest.records.tables import open_source
 from dpforest.schema import LONGEST_TEXT
 from dpforest.schema.domain import Domain, Grid
 
@@ -40,7 +40,7 @@ class Place:
     prefix: str
 
     def reader(self, table):
-        return open_reader(f"{self.prefix}::{table}")
+        return open_source(f"{self.prefix}::{table}")
 
     def joined(self, table, schema, **asked):
         """All rows in the order of their column "record"."""
@@ -183,7 +183,7 @@ def test_a_text_that_another_encoding_lacks_is_its_records_own_matter(server, mo
     monkeypatch.setenv("PGCLIENTENCODING", client)
     found = []
     for address in addresses:
-        rows = joined(open_reader(address).parts(Asked(SCHEMA, with_target=True, besides=["id"])))
+        rows = joined(open_source(address).parts(Asked(SCHEMA, with_target=True, besides=["id"])))
         words = read_columns(rows.features, SCHEMA)[1]
         found.append((rows.features.slice(0, 40), rows.target.slice(0, 40), text_codes(words, Categorical())[:40].tolist()))
     assert found[0] == found[1]
@@ -221,7 +221,7 @@ def test_an_encoding_that_python_lacks_is_refused_by_its_name_before_a_row_is_re
     with psycopg.connect(server.url(ROOT, "in_tw"), autocommit=True, client_encoding="UTF8") as own:
         own.execute("CREATE TABLE t (town text, ill text)")
     with pytest.raises(TableError, match="in the encoding EUC_TW, whose texts cannot be read"):
-        open_reader(f"{server.url(ROOT, 'in_tw')}::t").parts(Asked(LEARN))
+        open_source(f"{server.url(ROOT, 'in_tw')}::t").parts(Asked(LEARN))
 
 
 LONG, LISTED = "é" * LONGEST_TEXT, "w" * (LONGEST_TEXT + 5)

@@ -19,7 +19,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
 from dpforest.privacy.walk import charged, shared
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 
 SCHEMA = Schema({"x": Numeric(0, 1), "z": Numeric(0, 1)}, Classes([0, 1]))
 DELTA = 1e-6

@@ -15,7 +15,7 @@ from dpforest import Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.cli.main import commands
 from dpforest.records import tables
 from dpforest.records.columns import read_columns
-from dpforest.records.memory.vault import Vault, encode
+from dpforest.records.vault import Vault, encode
 from dpforest.records.parquet import ParquetVault
 from dpforest.schema.domain import Domain, Grid
 
@@ -77,12 +77,12 @@ def test_a_parquet_file_is_encoded_as_its_table_is(tmp_path):
 
 def test_kinds_for_a_draft_know_dates_and_points_in_time(tmp_path, text_file):
     write_typed(tmp_path / "t.parquet")
-    assert tables.open_reader(tmp_path / "t.parquet").kinds() == {"seen": "time", "born": "date", "ill": "text"}
-    assert tables.open_reader(text_file).kinds() == {"seen": "text", "born": "text", "ill": "text"}  # too few are dates
+    assert tables.open_source(tmp_path / "t.parquet").kinds() == {"seen": "time", "born": "date", "ill": "text"}
+    assert tables.open_source(text_file).kinds() == {"seen": "text", "born": "text", "ill": "text"}  # too few are dates
     lines = ["day,moment,midnight,mostly,year,none", *["2024-01-05,2024-01-05T10:20,2024-01-05T00:00Z,2024-01-05,2024,"] * 9]
     (tmp_path / "d.csv").write_text("\n".join([*lines, "2024-01-05,2024-01-05T00:00,2024-01-05T00:00Z,?,2023,"]))
     kinds = ("date", "time", "date", "date", "number", "text")
-    assert tuple(tables.open_reader(tmp_path / "d.csv").kinds().values()) == kinds
+    assert tuple(tables.open_source(tmp_path / "d.csv").kinds().values()) == kinds
 
 
 def test_a_check_counts_dates_that_fit_and_text_that_is_none(tmp_path, text_file):

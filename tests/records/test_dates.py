@@ -24,7 +24,7 @@ from dpforest.records.columns import read_columns, read_target
 from dpforest.records.dask.frames import Reading
 from dpforest.records.dates import derived_columns, to_seconds
 from dpforest.records.iso_text import NO_DATE, read_texts
-from dpforest.records.memory.vault import Vault, encode
+from dpforest.records.vault import Vault, encode
 from dpforest.schema.domain import WEEKDAYS, Domain, Grid, derived
 
 DAY = 86_400

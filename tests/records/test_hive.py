@@ -16,12 +16,12 @@ from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DP
 from dpforest.cli.main import commands
 from dpforest.errors import TableError
 from dpforest.records.dask.vault import DaskVault
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.records.parquet import ParquetVault
-from dpforest.records.reader import Asked, joined
+from dpforest.records.source import Asked, joined
 from dpforest.records.sql.addresses import open_table
 from dpforest.records.sql.vault import SqlVault
-from dpforest.records.tables import open_reader
+from dpforest.records.tables import open_source
 from dpforest.schema.domain import Domain, Grid
 
 N_ROWS = 60
@@ -138,7 +138,7 @@ def test_duckdb_reads_folders_as_the_reader_of_parquet_does(folder):
         by_engine, _ = root_counts(vault)
     expected, _ = root_counts(ParquetVault.seal(folder, SCHEMA))
     np.testing.assert_array_equal(by_engine, expected)
-    parts = joined(open_reader(f"duckdb:///{folder}/**/*.parquet").parts(Asked(SCHEMA, with_target=True, besides=("year",))))
+    parts = joined(open_source(f"duckdb:///{folder}/**/*.parquet").parts(Asked(SCHEMA, with_target=True, besides=("year",))))
     streamed, _ = root_counts(Vault.seal(parts.features, parts.target, SCHEMA))
     np.testing.assert_array_equal(streamed, expected)
     table.get_backend().disconnect()
@@ -151,7 +151,7 @@ def test_duckdb_finds_the_folders_of_a_path_however_it_is_written(folder, tmp_pa
     (tmp_path / "link").symlink_to("t")
     shutil.copytree(folder, tmp_path / "o[d]d *")
     path = escape(where.format(tmp_path.name))
-    read = joined(open_reader(f"duckdb:///{path}/**/*.parquet").parts(Asked(SCHEMA, besides=("ward", "year"))))
+    read = joined(open_source(f"duckdb:///{path}/**/*.parquet").parts(Asked(SCHEMA, besides=("ward", "year"))))
     expected = in_memory().column("ward").to_pylist()
     assert sorted(map(str, read.besides.column("ward").to_pylist())) == sorted(map(str, expected))
     assert read.features.column("year").null_count == 2 * N_ROWS

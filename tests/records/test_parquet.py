@@ -26,7 +26,7 @@ from dpforest.mechanisms import Entropy
 from dpforest.parts.criteria import SquaredError
 from dpforest.parts.leaves import TwoBinMean
 from dpforest.records import parquet
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.records.parquet import ParquetVault
 from dpforest.schema.domain import Domain, Grid
 

@@ -9,7 +9,7 @@ import pytest
 
 from dpforest.errors import TableError
 from dpforest.records.recognise import SAMPLE_BYTES, recognise
-from dpforest.records.tables import open_reader
+from dpforest.records.tables import open_source
 from dpforest.schema import Format
 
 
@@ -156,7 +156,7 @@ KINDS = {
 def test_kinds_are_guessed_after_the_format(path, kind):
     for cells in KINDS[kind]:
         format = found(path, [[cell, "x", "1,5"] for cell in cells * 10], ";")
-        assert open_reader(path, format).kinds()["a"] == kind
+        assert open_source(path, format).kinds()["a"] == kind
 
 
 ORDERS = {

@@ -40,7 +40,7 @@ from dpforest.records.dask import partitions
 from dpforest.records.dask.partitions import Folder, encode_files, keep
 from dpforest.records.dask.tasks import Failure
 from dpforest.records.dask.vault import DaskVault
-from dpforest.records.memory.vault import Vault, taken
+from dpforest.records.vault import Vault, taken
 from dpforest.records.parquet import ParquetVault
 from dpforest.records.people import People
 from dpforest.records.sql.vault import SqlVault

@@ -27,7 +27,7 @@ from dpforest.parts.leaves import NoisyCounts
 from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.privacy.accountants import zcdp_epsilon, zcdp_rho
 from dpforest.privacy.best_of_runs import epsilon_of_one_run
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.search.candidates import Space
 

@@ -24,7 +24,7 @@ from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Nu
 from dpforest.errors import ParameterError, TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records import parquet
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.records.parquet import ParquetVault
 from dpforest.records.sql.vault import SqlVault
 from dpforest.schema import FINE_STEPS, TARGET_STEPS

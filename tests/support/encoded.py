@@ -6,7 +6,7 @@ from tests.support.strategies import random_codes
 from dpforest import Classes
 from dpforest.common.threads import Workers
 from dpforest.parts.shape import Facts
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.schema import FINE_STEPS
 from dpforest.schema.domain import Domain
 

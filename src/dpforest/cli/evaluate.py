@@ -51,8 +51,8 @@ def evaluate(
     from dpforest.evaluation.cells import Cells
     from dpforest.evaluation.scoring import score_exactly, score_privately
     from dpforest.records.people import check_groups, check_id_column, ids_beside
-    from dpforest.records.reader import Asked
-    from dpforest.records.tables import open_reader, public_names, shown_address
+    from dpforest.records.source import Asked
+    from dpforest.records.tables import open_source, public_names, shown_address
     from dpforest.show.report import write_evaluation
 
     if public == (epsilon is not None):
@@ -74,7 +74,7 @@ def evaluate(
     cells, ids = Cells.of(forest, _subgroups(by, forest), other, threshold), [] if groups is None else [groups]
     # Not by the parameter n_jobs: it is part of the model, whose hash the evaluation carries.
     with steps("Evaluating") as progress, parallel_config(n_jobs=-1):
-        reader = open_reader(table, read_as(forest.schema_.format), names_lines=public)
+        reader = open_source(table, read_as(forest.schema_.format), names_lines=public)
         if groups is not None:
             check_id_column(groups, public_names(reader) or ids, forest.schema_, shown_address(table))
         read = (

@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -83,7 +83,7 @@ def fit(
     from dpforest.errors import ParameterError
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
     from dpforest.records.people import check_id_column
-    from dpforest.records.tables import is_database, open_reader, public_names
+    from dpforest.records.tables import is_database, open_source, public_names
     from dpforest.schema import Classes, Schema
     from dpforest.schema.patterns import expanded
 
@@ -101,7 +101,7 @@ def fit(
         groups = facts.id_column
     ignored: list[str] = []
     if not is_database(table):
-        names = public_names(open_reader(table, facts.format))
+        names = public_names(open_source(table, facts.format))
         if groups is not None:
             check_id_column(groups, [groups] if names is None else names, facts, table)
         facts = expanded(facts, lambda: names, table, besides=[groups])
@@ -130,27 +130,13 @@ def _train(model: Any, table: str, groups: str | None, scheduler: str | None, ou
     """Fit the model to a table, wherever that is, and save it; the path that it was saved to."""
     from dpforest.common.files import free_place
     from dpforest.errors import LeakWarning, NothingLearntWarning
-    from dpforest.records.reader import Asked, joined
-    from dpforest.records.sql.addresses import open_table
-    from dpforest.records.tables import is_database, is_parquet, open_reader
 
-    facts, ids = model.schema, [] if groups is None else [groups]
     with steps("Training") as progress, _keeping_charges(model, out), warnings.catch_warnings():
         for said_below in (LeakWarning, NothingLearntWarning):
             warnings.simplefilter("ignore", said_below)
         warnings.showwarning = lambda message, *where: warn(message)
-        if is_database(table):
-            read = [*facts.features, facts.target.name, *ids]
-            model.fit_table(open_table(table, read, facts), groups=groups, progress=progress)
-        elif scheduler is not None:
-            with _cluster(scheduler) as client:
-                model.fit_dask(table, client, groups=groups, progress=progress)
-        elif is_parquet(Path(table)):
-            model.fit(table, groups=groups, progress=progress)
-        else:
-            reader = open_reader(table, facts.format)
-            rows = joined(reader.parts(Asked(facts, with_target=True, besides=ids), progress))
-            model.fit(rows.features, rows.target, groups=rows.besides.column(groups) if ids else None, progress=progress)
+        with nullcontext() if scheduler is None else _cluster(scheduler) as client:
+            model.fit(table, groups=groups, client=client, progress=progress)
         with free_place(out) as path:
             model.save(path)
     return path

@@ -10,7 +10,7 @@ from dpforest.parts import recipe
 from dpforest.privacy.base import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
-from dpforest.records.base import MOST_WEIGHT, Counter, Valued, Weighted
+from dpforest.records.base import MOST_WEIGHT, Counter
 from dpforest.schema import TARGET_STEPS, Bounded
 
 
@@ -31,7 +31,6 @@ class Centres(recipe.Centres):
     share: float = 0.25  # of a level's amount
     reach: float = 0.1  # the distance of full weight, as a fraction of the range
     n_centres: int = 64
-    needs = (Valued, Weighted)
     targets = (Bounded,)
 
     def __post_init__(self) -> None:
@@ -40,8 +39,6 @@ class Centres(recipe.Centres):
 
     def release(self, counter: Counter, first: int, n_nodes: int, amount: float, gate: Gate, purpose: Purpose) -> None:
         """Release a centre for each open node; its records then count as below or above it."""
-        assert isinstance(counter, Valued)
-        assert isinstance(counter, Weighted)
         reach = round(self.reach * TARGET_STEPS)
         centres, above, below = _weights(self.n_centres, reach)
         scores = counter.count_values(first, n_nodes).map(partial(_smaller_side, above, below))

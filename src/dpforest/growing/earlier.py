@@ -8,7 +8,7 @@ buys one bit: whether the earlier model is better than knowing nothing about the
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from dpforest.privacy.base import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import MOST_WEIGHT, AllTrees, Counter, Scored, Source, Valued
+from dpforest.records.base import MOST_WEIGHT, AllTrees, Counter, SealedTable
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Classes, Target
 
 KEPT = "earlier model"  # the kind of purpose of the choice
@@ -38,7 +38,7 @@ HALF_WIDTH = 0.25
 MOST_NEAR = TARGET_STEPS // 2  # the score of a record that is predicted exactly
 HURDLE = 5  # by how much a record must be nearer to the model than to its mean, as scores count it
 OUTSIDE = 4  # a record outside of the earlier range of the target weighs as much as so many inside
-MOST_SCORE = 1 << 29  # of a record, in steps; see ``Scored``
+MOST_SCORE = 1 << 29  # of a record, in steps; see ``add_scores``
 # Class shares of a leaf that stand for 0, so that it has log-odds.
 LEAST_LEAF_SHARE = 0.001
 
@@ -93,7 +93,7 @@ def follow(counter: Counter, forest: Forest, gate: Gate) -> None:
             routes = np.zeros((len(inner), width), dtype=np.uint16)
             routes[inner] = tree.routes[tree.splits[level][inner], :width]
             counter.descend(level.start, tree.features[level], routes, tree.first_children[level])
-        cast(Scored, counter).add_scores(in_steps(tree))
+        counter.add_scores(in_steps(tree))
 
 
 def is_better(counter: Counter, forest: Forest, amount: float, gate: Gate) -> bool:
@@ -112,7 +112,7 @@ def is_better(counter: Counter, forest: Forest, amount: float, gate: Gate) -> bo
     return bool(gate.select(scores, None, option_bound(counter.target), amount, Purpose(KEPT))[0])
 
 
-def covers(source: Source, target: Bounded, amount: float, gate: Gate) -> bool:
+def covers(source: SealedTable, target: Bounded, amount: float, gate: Gate) -> bool:
     """Whether most records have a target within the range that an earlier fit released, and so can be read by it.
 
     Privacy:
@@ -149,7 +149,7 @@ def option_bound(target: Target) -> Bound:
 
 def _class_scores(counter: Counter, forest: Forest, gate: Gate) -> Sealed[np.ndarray]:
     """Sealed scores ``(1, 2)`` of knowing nothing and of the earlier model, by the log-loss of records."""
-    scored = cast(Scored, counter)
+    scored = counter
     scored.start_scores()
     follow(counter, forest, gate)
     return scored.count_leads(WIDTH, N_BINS).map(partial(lead_scores, lead_gains(counter.target.n_values)))
@@ -175,7 +175,7 @@ def lead_scores(gains: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 def _mean_scores(counter: Counter, forest: Forest, gate: Gate) -> Sealed[np.ndarray]:
     """Sealed scores ``(1, 2)`` of the mean of the earlier model and of the model, by how near they are to the records."""
-    scored, found = cast(Scored, counter), []
+    scored, found = counter, []
     mean = round(FINE_STEPS * min(max(float(forest.shares[0, 1]), 0.0), 1.0))
     for is_model in (False, True):
         scored.start_scores()
@@ -187,7 +187,7 @@ def _mean_scores(counter: Counter, forest: Forest, gate: Gate) -> Sealed[np.ndar
             scored.add_scores(np.array([[mean]], dtype=np.int32))
         scored.set_residual_window(round(HALF_WIDTH * FINE_STEPS))
         hurdle = 0 if is_model else HURDLE
-        found.append(cast(Valued, counter).count_values(0, 1).map(partial(near_score, hurdle)))
+        found.append(counter.count_values(0, 1).map(partial(near_score, hurdle)))
     return Sealed.concatenate(found).map(_one_row)
 
 

@@ -16,7 +16,7 @@ from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import add, divide
 from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, Purpose
 from dpforest.privacy.gate import Gate
-from dpforest.records.base import MOST_WEIGHT, Counter, Scored
+from dpforest.records.base import MOST_WEIGHT, Counter
 
 
 def grow(
@@ -111,7 +111,6 @@ def _with_leaves(forest: Forest, counter: Counter, recipe: Recipe, amount: float
         forest = replace(forest, noise=np.tile(noise, (recipe.n_trees, 1)))
     leaves = np.flatnonzero(forest.is_leaf)
     if recipe.leaf.residuals:
-        assert isinstance(counter, Scored)
         sums, most = counter.sum_residuals(0, forest.n_nodes), MOST_WEIGHT
     else:
         sums, most = counter.count_nodes(0, forest.n_nodes), counter.most_per_node

@@ -13,7 +13,7 @@ from dpforest.privacy.base import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import Source
+from dpforest.records.base import SealedTable
 from dpforest.schema import Date, Numeric
 from dpforest.schema.domain import Domain, anchor, inside, just_above
 from dpforest.schema.scales import CENTRE, N_BINS, bin_of, middle_of
@@ -86,7 +86,7 @@ class LearnedGrid(recipe.LearnedGrid):
         return Zooms(0, 0.0)
 
     def release(
-        self, source: Source, domain: Domain, bins: int, n_rows: float, amount: float, gate: Gate
+        self, source: SealedTable, domain: Domain, bins: int, n_rows: float, amount: float, gate: Gate
     ) -> tuple[Domain, float]:
         """The domain with learnt cuts, and what is left of ``amount``."""
         features = wide(domain, bins)

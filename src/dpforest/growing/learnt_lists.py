@@ -7,7 +7,7 @@ from dpforest.errors import ParameterError
 from dpforest.privacy.amounts import divide, divide_evenly, exact, round_down
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
-from dpforest.records.base import Source
+from dpforest.records.base import SealedTable
 from dpforest.schema import Schema
 from dpforest.schema.domain import MOST_LISTED, can_list
 
@@ -35,7 +35,7 @@ def check_delta(schema: Schema, epsilon: float, delta: float) -> None:
 
 
 def learn_lists(
-    vault: Source, amount: float, gate: Gate, progress: Callable[[str], None] = lambda step: None
+    vault: SealedTable, amount: float, gate: Gate, progress: Callable[[str], None] = lambda step: None
 ) -> tuple[dict[str, list[str]], float]:
     """A released list of values for each column that is to have one, and what is left of ``amount``.
 

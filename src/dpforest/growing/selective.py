@@ -14,7 +14,7 @@ from dpforest.privacy.amounts import divide_evenly
 from dpforest.privacy.base import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
-from dpforest.records.base import Counter, Judged
+from dpforest.records.base import Counter
 from dpforest.schema import Classes
 
 
@@ -38,7 +38,6 @@ class SelectiveAggregation(Stages):
     held_out: float = 0.2
     n_rounds: int | None = None
     subset_size: int = 10
-    needs = (Judged,)
     targets = (Classes,)
 
     def __post_init__(self) -> None:
@@ -75,7 +74,6 @@ class SelectiveAggregation(Stages):
 
 def _aggregate(forest: Forest, held: Counter, n_rounds: int, share: float, gate: Gate, subset: int) -> np.ndarray:
     """A mask ``(n_trees,)`` of the trees of one subset that stay: the whole subset only if there are no rounds."""
-    assert isinstance(held, Judged)
     ensemble, met = np.ones(forest.n_trees, dtype=bool), []
 
     def choose(ensembles: np.ndarray, purpose: Purpose) -> np.ndarray:

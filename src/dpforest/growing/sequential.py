@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import add, divide, divide_evenly
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
-from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT, AllTrees, Counter, Scored
+from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT, AllTrees, Counter
 from dpforest.schema import FINE_STEPS, Bounded, Classes, Target
 
 
@@ -41,11 +41,6 @@ class Run:
     trees: list[Forest] = field(default_factory=list)
     n_batches: int = 1
     n_before: int = 0  # of ``trees``, those that were there before the run
-
-    @property
-    def scored(self) -> Scored:
-        """The counter, whose records keep scores: the stages need that."""
-        return cast(Scored, self.counter)
 
     @property
     def prior(self) -> float:
@@ -70,21 +65,21 @@ class Run:
         for first in range(0, n_trees, self.n_batches):
             with self.gate.ledger.scope(Purpose("batches", round=first // self.n_batches + 1), "parallel"):
                 for batch in range(min(self.n_batches, n_trees - first)):
-                    self.scored.take_turn(batch)
+                    self.counter.take_turn(batch)
                     yield first + batch
-        self.scored.take_turn(None)
+        self.counter.take_turn(None)
 
     def start_tree(self, sees: str = "target") -> None:
         """Put all records in turn at a root, for a criterion that ``sees`` this; once there are trees, they have weights."""
         self.counter.deal(AllTrees(1), self.gate.entropy)
         if sees == "residuals":
-            self.scored.spread_residuals()
+            self.counter.spread_residuals()
         elif self.trees:
-            self.scored.weigh_residuals()
+            self.counter.weigh_residuals()
 
     def add(self, tree: Forest) -> None:
         """Add the votes of a tree to the scores of the records, which are at its leaves."""
-        self.scored.add_scores(np.rint(SCORE_STEPS * tree.votes).astype(np.int32))
+        self.counter.add_scores(np.rint(SCORE_STEPS * tree.votes).astype(np.int32))
         self.trees.append(tree)
         done = min(len(self.trees) - self.n_before, self.n_planned)
         self.progress(progressing.Step(f"tree {done} of {self.n_planned}", done, self.n_planned))
@@ -170,7 +165,6 @@ class Sequential(Stages):
     in_sequence: ClassVar[bool] = True
     by_residuals: ClassVar[bool] = True
     can_start: ClassVar[bool] = True
-    needs = (Scored,)
 
     def __post_init__(self) -> None:
         if self.batches < 1:
@@ -214,12 +208,12 @@ class Sequential(Stages):
     ) -> Forest:
         n_planned = sum(max(phase.n_trees, 1) for phase in self.phases)
         run = Run(counter, recipe, gate, facts, n_planned, progress, n_batches=self.batches)
-        run.scored.start_scores()
+        run.counter.start_scores()
         if self.start is not None:
             follow(counter, self.start, gate)
             run.trees, run.n_before = [self.start], 1
         if self.batches > 1:
-            run.scored.divide(self.batches, gate.entropy)
+            run.counter.divide(self.batches, gate.entropy)
         for index, phase in enumerate(self.phases):
             own, later = divide(amount, [phase.share, sum(other.share for other in self.phases[index + 1 :])])
             amount = add(later, phase.train(run, own))
@@ -246,7 +240,6 @@ class SequentialMeans(Stages):
     start: Forest | None = None
     in_sequence: ClassVar[bool] = True
     can_start: ClassVar[bool] = True
-    needs = (Scored,)
     targets = (Bounded,)
 
     def __post_init__(self) -> None:
@@ -264,7 +257,6 @@ class SequentialMeans(Stages):
             round(self.half_width * FINE_STEPS),
         )
         budget = recipe.allocate.plan(share, recipe.depth)
-        assert isinstance(counter, Scored)
         counter.start_scores()
         trees: list[Forest] = []
         n_before = 0

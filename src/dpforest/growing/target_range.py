@@ -13,7 +13,7 @@ from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Bound
 from dpforest.privacy.gate import Gate
-from dpforest.records.base import Source
+from dpforest.records.base import SealedTable
 from dpforest.schema import Bounded, Target
 
 # How far a range goes to each side of the location, in spreads.
@@ -49,7 +49,7 @@ class TargetRange(recipe.TargetRange):
         plan = ScalePlan.of(facts)
         return 1 - (1 - plan.location - plan.spread) * (1 - self.share)
 
-    def release(self, source: Source, amount: float, gate: Gate, facts: Facts) -> tuple[Bounded, float]:
+    def release(self, source: SealedTable, amount: float, gate: Gate, facts: Facts) -> tuple[Bounded, float]:
         target = source.schema.target
         assert isinstance(target, Bounded)
         scale, amount = find_scale(source, target, ScalePlan.of(facts), amount, gate)

@@ -15,7 +15,7 @@ from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Bound
 from dpforest.privacy.gate import Gate
-from dpforest.records.base import Source
+from dpforest.records.base import SealedTable
 from dpforest.schema import Bounded
 
 # Distances from a centre: octaves from 2**LEAST up to 2**MOST, beyond that every 16th.
@@ -70,7 +70,7 @@ class Scale:
     spread: float
 
 
-def find_scale(source: Source, target: Bounded, plan: ScalePlan, amount: float, gate: Gate) -> tuple[Scale, float]:
+def find_scale(source: SealedTable, target: Bounded, plan: ScalePlan, amount: float, gate: Gate) -> tuple[Scale, float]:
     """The released location and spread of the target, and what is left of ``amount``.
 
     The location is the end of the median's bin that is nearest to the centre. If the spread is less than the width of that

@@ -12,7 +12,7 @@ from dpforest.parts.recipe import Recipe, Stages
 from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide, divide_evenly
 from dpforest.privacy.gate import Gate
-from dpforest.records.base import Counter, Weighted
+from dpforest.records.base import Counter
 from dpforest.schema import Classes
 
 
@@ -31,7 +31,6 @@ class TwoPhase(Stages):
     """
 
     alpha: float = 0.5
-    needs = (Weighted,)
     targets = (Classes,)
 
     def __post_init__(self) -> None:
@@ -48,7 +47,6 @@ class TwoPhase(Stages):
             first = Together().train(counter, replace(recipe, n_trees=n_first), first_amount, gate, facts, progress)
         if not n_second:
             return first
-        assert isinstance(counter, Weighted)
         counter.deal_by_errors(first, n_second, gate.entropy)
         budget = recipe.allocate.plan(divide_evenly(second_amount, n_second), recipe.depth)
         with gate.ledger.scope("second phase"), gate.ledger.scope("each tree", copies=n_second):

@@ -16,11 +16,6 @@ class Part(Protocol):
     targets: ClassVar[tuple[type, ...]] = (Classes, Bounded)  # the kinds of target that the part can be used with
 
     @property
-    def needs(self) -> tuple[type, ...]:
-        """Protocols of ``records.base`` that a backend must offer beside ``Counter``."""
-        return ()
-
-    @property
     def needs_rows(self) -> bool:
         """Whether the part needs the number of rows, declared or released, before trees grow."""
         return False

@@ -22,7 +22,7 @@ from dpforest.parts.shape import Facts, Rule
 from dpforest.parts.voting import Vote
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
-from dpforest.records.base import CAPABILITIES, Counter, Source
+from dpforest.records.base import Counter, SealedTable
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.domain import Domain, Grid
 
@@ -92,7 +92,7 @@ class TargetRange(Part, Protocol):
     def planned_share(self, facts: Facts) -> float:
         """The share of the budget that this step is expected to spend."""
 
-    def release(self, source: Source, amount: float, gate: Gate, facts: Facts) -> tuple[Bounded, float]:
+    def release(self, source: SealedTable, amount: float, gate: Gate, facts: Facts) -> tuple[Bounded, float]:
         """The target with the released range as its bounds, and what is left of ``amount``."""
 
 
@@ -102,7 +102,7 @@ class LearnedGrid(Part, Protocol):
     far_only: bool = False  # whether only features whose numbers lie far from zero get other cuts
 
     def release(
-        self, source: Source, domain: Domain, bins: int, n_rows: float, amount: float, gate: Gate
+        self, source: SealedTable, domain: Domain, bins: int, n_rows: float, amount: float, gate: Gate
     ) -> tuple[Domain, float]:
         """The domain with cuts that follow from what was released, and what is left of ``amount``."""
 
@@ -133,10 +133,6 @@ class ByTarget(Part):
 
     classes: Any
     bounded: Any
-
-    @property
-    def needs(self) -> tuple[type, ...]:
-        return tuple(need for part in (self.classes, self.bounded) if part is not None for need in part.needs)
 
 
 @dataclass(frozen=True)
@@ -241,13 +237,6 @@ class Recipe:
     def needs_rows(self) -> bool:
         """Whether the planner or a part needs the number of rows before trees grow."""
         return self.planner is not None or any(part.needs_rows for part in self.parts)
-
-    @property
-    def needs(self) -> tuple[type, ...]:
-        """Protocols of ``records.base`` that a backend must offer for this recipe; all of them if there is a planner."""
-        if self.planner is not None:
-            return CAPABILITIES
-        return tuple(dict.fromkeys(need for part in self.parts for need in part.needs))
 
     def resolve(self, facts: Facts, n_trees: int | None, depth: int | None) -> "Recipe":
         """The recipe to run for these facts: no planner, rule or ``ByTarget`` is left.

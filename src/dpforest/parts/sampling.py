@@ -10,7 +10,7 @@ from dpforest.privacy.accountants import Accountant
 from dpforest.privacy.amounts import divide_evenly
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.base import AllTrees, Assignment, OneTree, Poisson, Weighted
+from dpforest.records.base import AllTrees, Assignment, OneTree, Poisson
 
 
 class Sampling(Part, Protocol):
@@ -83,8 +83,6 @@ class PoissonBootstrap(Sampling):
             the Poisson draw of the same word (cut at 15, table rounded up), and the bound grows with k.
         Assumes: pure epsilon; draws come from the operating system and stay secret.
     """
-
-    needs = (Weighted,)
 
     def amount_per_tree(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         return accountant.inside_bootstrap(divide_evenly(amount, n_trees))

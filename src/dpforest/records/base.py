@@ -1,18 +1,17 @@
-"""Protocols of a backend: what it must answer, and what it may offer beside. Rows stay inside; only sealed values leave.
+"""What a fit may ask of a table, and of its encoded records. Rows stay inside; only sealed values leave.
 
 The rest of the library knows this module of ``records`` and no other.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
 from dpforest.common.threads import Workers
-from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
@@ -99,7 +98,7 @@ def _bounded(part: Numeric, column: np.ndarray) -> Numeric:
 
 
 class Counter(Protocol):
-    """The encoded records of a fit, which every backend can count. All backends give the same counts, to the last unit.
+    """The encoded records of a fit, which can be counted.
 
     Statistics of a group of records are ``target.width`` integers: for classes a count of each, for a bounded target the
     sums of 1, z and z**2. A record is at one node of each of its trees, first at the root.
@@ -119,10 +118,7 @@ class Counter(Protocol):
         """
 
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
-        """Put every record at the roots of its trees, the nodes 0 .. n_trees-1; its weight is 1 for each time it is there.
-
-        ``Poisson`` needs a counter that is ``Weighted``.
-        """
+        """Put every record at the roots of its trees, the nodes 0 .. n_trees-1; its weight is 1 for each time it is there."""
 
     def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
         """Sealed histograms ``(n_nodes, total_codes, code_width)``: statistics by code of the nodes from ``first``.
@@ -146,11 +142,6 @@ class Counter(Protocol):
         is asked of the two parts composes in parallel.
         """
 
-
-@runtime_checkable
-class Weighted(Protocol):
-    """A counter whose records can have weights, by draws or by distance; ``deal`` takes ``Poisson`` too."""
-
     def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
         """Put each record at the root of each of ``n_trees`` new trees, with a weight of 1 or 0 that is drawn for each.
 
@@ -167,11 +158,6 @@ class Weighted(Protocol):
 
         Privacy: side and weight are functions of the record, of its node and of released centres.
         """
-
-
-@runtime_checkable
-class Scored(Protocol):
-    """A counter whose records can keep scores, the sums of released votes; each record is in one tree at a time."""
 
     def start_scores(self) -> None:
         """Set the scores of every record to 0: one for each class or, for a bounded target, a single prediction."""
@@ -229,18 +215,8 @@ class Scored(Protocol):
         Privacy: what is counted of a record is a function of that record and of released votes.
         """
 
-
-@runtime_checkable
-class Valued(Protocol):
-    """A counter that can count its records by the value of a bounded target."""
-
     def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         """Sealed histograms ``(n_nodes, TARGET_STEPS + 1)`` of a bounded target: the records of a node at each step."""
-
-
-@runtime_checkable
-class Judged(Protocol):
-    """A counter that can count the errors of released trees on its records."""
 
     def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
         """Sealed numbers of records ``(n_ensembles,)`` for which the majority vote of each ensemble is wrong.
@@ -249,18 +225,13 @@ class Judged(Protocol):
         """
 
 
-class Source(Protocol):
-    """A vault: a table that was checked against its schema and is not yet encoded."""
+class SealedTable(Protocol):
+    """A table that was checked against its schema and is not yet encoded; what it answers is sealed."""
 
     schema: Schema
-
-    @property
-    def counter(self) -> type[Counter]:
-        """The type of counter that ``encode`` will give; its protocols tell beforehand what it can do."""
-
-    @property
-    def gaps(self) -> Mapping[type, str]:
-        """For each protocol that neither the source nor its counter has, sentences that say why, and what to do."""
+    # Whether all that is asked of it is charged to one book of a ledger, as in a run of a private search. No secret sample is
+    # drawn then, which would have a book of its own.
+    in_one_book: bool
 
     def count(self) -> Sealed[np.ndarray]:
         """The sealed number of records, shape ``(1,)``."""
@@ -277,27 +248,16 @@ class Source(Protocol):
         Edges increase. Records with a missing target are left out.
         """
 
-    def narrowed(self, target: Bounded) -> "Source":
+    def narrowed(self, target: Bounded) -> "SealedTable":
         """The same records (also those that were drawn of each person), with the target read within another range.
 
-        Close the source that it came from, not this one.
+        Close the table that it came from, not this one.
         """
 
-    @property
-    def in_one_book(self) -> bool:
-        """Whether all that is asked of it is charged to one book of a ledger, as in a run of a private search.
-
-        It then gives no secret sample, which would have a book of its own.
-        """
-
-    @property
-    def can_sample(self) -> bool:
-        """Whether records can have coins of their own, and keep them through all answers, so that ``sampled`` works."""
-
-    def sampled(self, share: Fraction, entropy: Entropy) -> "Source":
+    def sampled(self, share: Fraction, entropy: Entropy) -> "SealedTable":
         """The records that a secret sample keeps: each (each person, if persons are protected) with that probability.
 
-        Close the source that it came from, not this one.
+        Close the table that it came from, not this one.
 
         Privacy: a record (a person) is kept with probability at most ``share``, by a coin that depends on no other and stays
         secret; all answers are about one sample (see ``privacy.amplification``).
@@ -313,50 +273,16 @@ class Source(Protocol):
         """A counter of its records, each value as the code that ``domain`` gives it."""
 
     def close(self) -> None:
-        """Remove what a fit has made where the rows are, such as temporary tables, however the fit ended."""
+        """End the connection with where the rows are, however the fit ended."""
 
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[SealedTable, SealedTable]":
+        """Two tables ``in_one_book``, of the records to train on and of those held out; see ``Counter.hold_out``.
 
-class Searched(Source, Protocol):
-    """A source that can be parted into records to train on and records to score with, for a private search."""
-
-    def hold_out(self, share: float, entropy: Entropy) -> "tuple[Searched, Searched]":
-        """Two sources ``in_one_book``, of the records to train on and of those held out; see ``Counter.hold_out``.
-
-        It needs a source that ``can_sample``. Close the source that they came from after them.
+        Close the table that they came from after them.
         """
 
     def hits(self, forest: Forest) -> Sealed[np.ndarray]:
         """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``hits_and_misses``."""
 
-
-@runtime_checkable
-class Openable(Protocol):
-    """A source whose rows can be had, sealed."""
-
     def rows(self) -> Sealed[Rows]:
         """Its sealed rows, for printed algorithms that open them."""
-
-
-# What a fit asks for by each protocol, as an error says it.
-ASKED: dict[type, str] = {
-    Weighted: "records with weights of their own",
-    Scored: "trees one after the other, with scores of records",
-    Valued: "records by the value of a bounded target",
-    Judged: "released trees judged by held-out records",
-    Openable: "the rows themselves, which printed algorithms open",
-}
-# The protocols beside ``Counter`` that a recipe may need of a counter.
-CAPABILITIES = (Weighted, Scored, Valued, Judged)
-
-
-def check_support(source: Source, needs: Iterable[type], asker: str) -> None:
-    """Raise ``ParameterError`` and close the source unless it, or its counter, has all protocols in ``needs``.
-
-    Call it before anything is charged.
-    """
-    offered = (type(source), source.counter)
-    lacking = [need for need in needs if not any(issubclass(kind, need) for kind in offered)]
-    if lacking:
-        source.close()
-        asked = " and ".join(ASKED[need] for need in lacking)
-        raise ParameterError(f"{asker} asks for {asked}. {' '.join(dict.fromkeys(source.gaps[need] for need in lacking))}")

@@ -11,6 +11,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -24,12 +25,28 @@ from dpforest.schema import LONGEST_TEXT, Categorical
 LEAST_WHOLE, MOST_WHOLE = -(1 << 63), (1 << 64) - 1
 
 
+# Notes of a column of Arrow that it holds places in a declared list, as ``category_codes`` or ``read_classes`` gives them.
+PLACES = {b"dpforest": b"places"}
+
+
+@dataclass(frozen=True, repr=False)
+class Places:
+    """A column whose values were looked up in the declared list already, where they were read."""
+
+    codes: np.ndarray  # (n_records,)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
 class Missing:
     """Stands for a missing value where a text is expected."""
 
 
 def category_codes(column: Any, part: Categorical) -> np.ndarray:
     """The index of each value in the category list, or its bucket; the next index stands for "other", then missing."""
+    if isinstance(column, Places):
+        return column.codes
     if part.by_text:
         return text_codes(column, part)
     return to_indices(column, part.categories, part.n_values, part.n_values + 1)

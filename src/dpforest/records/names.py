@@ -8,11 +8,14 @@ import narwhals as nw
 
 from dpforest.records.given import given_frame
 from dpforest.records.parquet_rows import types_of
+from dpforest.records.source import Source
 from dpforest.schema import Schema
 
 
 def names_of(table: Any) -> list[str] | None:
     """The names of a dataframe, a table of Ibis or Dask, or a Parquet file or folder; None for an array or a list."""
+    if isinstance(table, Source):
+        return table.names()
     if isinstance(table, str | os.PathLike):
         return parquet_names(Path(table))
     frame = given_frame(table)

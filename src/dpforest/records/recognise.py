@@ -21,8 +21,8 @@ from dpforest.records.files.packed import unpacked
 from dpforest.records.files.text_table import TextTable
 from dpforest.records.files.transcoded import in_utf_8
 from dpforest.records.guess import MOSTLY, known_seconds
-from dpforest.records.reader import Reader
-from dpforest.records.tables import open_reader
+from dpforest.records.source import Source
+from dpforest.records.tables import open_source
 from dpforest.records.text import read_numbers, without_words
 from dpforest.schema import ALWAYS_MISSING, Format
 from dpforest.schema.unit import is_id_name
@@ -53,14 +53,14 @@ def recognise(address: str | Path, settle: Settle = lambda format: format) -> Fo
     ``settle`` puts what is known in the place of what was recognised; it is asked after each step.
     """
     format = settle(Format())
-    reader = open_reader(address, format)
+    reader = open_source(address, format)
     if not isinstance(reader, TextTable):
         return format
     if isinstance(reader.cells, Delimited):
         path = reader.cells.path
         format = settle(replace(format, encoding=_encoding(path)))
         format = settle(replace(format, separator=_separator(path, format.encoding)))
-    rows = open_reader(address, format, names_lines=True)
+    rows = open_source(address, format, names_lines=True)
     assert isinstance(rows, TextTable)
     first = rows.first_rows()
     columns = {name: without_words(first.column(name), ALWAYS_MISSING).drop_null() for name in first.column_names}
@@ -71,7 +71,7 @@ def recognise(address: str | Path, settle: Settle = lambda format: format) -> Fo
     return settle(replace(format, missing_in=_codes(readable, format)))
 
 
-def like_ids(reader: Reader, kinds: Mapping[str, str]) -> list[str]:
+def like_ids(reader: Source, kinds: Mapping[str, str]) -> list[str]:
     """The columns that seem to be ids of rows or persons, by their names or, in a file of text, by values.
 
     These are texts of which none comes twice, or rising numbers. For whoever holds the table; a fit goes by names alone.

@@ -13,20 +13,24 @@ from dpforest.records.files.statistics import READERS, Statistics
 from dpforest.records.files.text_table import TextTable
 from dpforest.records.files.typed_table import TypedTable
 from dpforest.records.files.workbook import WORKBOOKS, Workbook
-from dpforest.records.reader import Asked, Progress, Reader, joined, silent
+from dpforest.records.source import Asked, Progress, Source, joined, silent
 from dpforest.records.sql.addresses import SERVERS, Address, check_extra
 from dpforest.schema import Format, Schema
 
 DUCKDB = (".duckdb", ".ddb", ".db")
 
 
-def open_reader(address: str | Path, format: Format | None = None, *, names_lines: bool = False) -> Reader:
-    """The reader of a table: of a database if the address has ``://``, else of a file by the ending of its name.
+def open_source(table: Any, format: Format | None = None, *, names_lines: bool = False) -> Source:
+    """The source of a table: a database if the address has ``://``, else a file by the ending of its name.
+
+    A table of Ibis, and what gives batches of Arrow, are sources as they are.
 
     ``format`` says how a text file writes its cells, by default as a plain CSV does. With ``names_lines`` an error about a
     file that is not well-formed names the line: a fact about a row, for whoever holds the table.
     """
-    format = format or Format()
+    format, address = format or Format(), table
+    if not isinstance(table, str | Path) and not hasattr(table, "__fspath__"):
+        return _of_object(table)
     if is_database(address):
         check_extra()
         from dpforest.records.sql.rows import DatabaseTable
@@ -53,17 +57,28 @@ def open_reader(address: str | Path, format: Format | None = None, *, names_line
     return TextTable(Delimited(path, format, names_lines), format)
 
 
-def public_names(reader: Reader) -> list[str] | None:
+def _of_object(table: Any) -> Source:
+    """The source of an object that holds a table."""
+    if type(table).__module__.partition(".")[0] == "ibis":
+        from dpforest.records.sql.rows import DatabaseTable
+
+        return DatabaseTable("", table)
+    from dpforest.records.files.arrow_stream import ArrowStream
+
+    return ArrowStream(table)
+
+
+def public_names(reader: Source) -> list[str] | None:
     """The names of the columns, which no record decides on; None for JSON lines, where only records have names."""
     return None if isinstance(reader, TextTable) and isinstance(reader.cells, JsonLines) else reader.names()
 
 
-def hint(reader: Reader) -> str:
+def hint(reader: Source) -> str:
     """How a text file was read, and what to try if columns are not there; "" for a table that has types."""
     return reader.cells.hint() if isinstance(reader, TextTable) else ""
 
 
-def format_of(reader: Reader) -> Format:
+def format_of(reader: Source) -> Format:
     """How the cells of a table are written; plainly, if it is no text file."""
     return reader.format if isinstance(reader, TextTable) else Format()
 
@@ -87,6 +102,6 @@ def short_name(address: str | Path) -> str:
 
 def read_table(address: str | Path, schema: Schema, *, with_target: bool, progress: Progress = silent) -> tuple[Any, Any]:
     """The features of a whole table, and the target as a column (or None); other columns are not read."""
-    reader = open_reader(address, schema.format)
+    reader = open_source(address, schema.format)
     features, target, _ = joined(reader.parts(Asked(schema, with_target), progress))
     return features, target

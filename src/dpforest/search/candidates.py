@@ -14,7 +14,7 @@ from dpforest.fitting import check_parameters, whose_parts
 from dpforest.mechanisms import Entropy
 from dpforest.parts.recipe import Recipe, outside_parts
 from dpforest.parts.sampling import PoissonBootstrap
-from dpforest.pipeline import NO_COINS
+from dpforest.pipeline import NO_SAMPLE
 from dpforest.privacy.accountants import make_accountant
 from dpforest.schema import Schema
 
@@ -74,7 +74,7 @@ class Space:
         """An unfitted copy of the estimator with the settings of a candidate and the epsilon of one run."""
         return clone(self.estimator).set_params(**candidate, epsilon=epsilon)
 
-    def checked(self, candidate: Candidate, epsilon: float, schema: Schema, no_draws: str = "") -> Model:
+    def checked(self, candidate: Candidate, epsilon: float, schema: Schema) -> Model:
         """The unfitted model of a candidate; raises, with the settings of the candidate, if it cannot run.
 
         ``no_draws`` is the error for a vote that draws labels, where that cannot be scored.
@@ -84,9 +84,7 @@ class Space:
             recipe = check_parameters(model)
             recipe.check(schema)
             if recipe.secret_sample.is_asked:
-                raise ParameterError(NO_COINS)
-            if no_draws and recipe.vote.draws:
-                raise ParameterError(no_draws)
+                raise ParameterError(NO_SAMPLE)
             if isinstance(recipe.sample, PoissonBootstrap):
                 make_accountant(model.epsilon, model.delta).bootstrap(0.0)  # which refuses it with delta
         except DPForestError as error:

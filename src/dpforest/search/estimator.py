@@ -2,7 +2,6 @@
 
 import math
 import numbers
-import os
 import warnings
 from collections.abc import Callable
 from contextlib import closing
@@ -40,15 +39,15 @@ from dpforest.privacy.best_of_runs import epsilon_of_one_run
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.recipes.parameter_names import OF_SEARCH, named_here
-from dpforest.records.base import Searched
-from dpforest.records.memory.vault import Vault
+from dpforest.records.base import SealedTable
+from dpforest.records.doors import current_client, is_elsewhere, opened, seal_elsewhere, target_beside
 from dpforest.records.names import names_of
-from dpforest.records.parquet import ParquetVault
+from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded
 from dpforest.schema.unit import unit_doubts
 from dpforest.search.candidates import Model, Space
-from dpforest.search.runs import NO_PARTS, Run, best_run, ledger_of, run
+from dpforest.search.runs import Run, best_run, ledger_of, run
 
 MOST_RUNS = 10_000
 ELSEWHERE = ("dask", "ibis")  # libraries whose tables are not in memory
@@ -129,35 +128,29 @@ class DPSearchCV(MetaEstimatorMixin, Spending):
         self.held_out = held_out
         self.budget = budget
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Search on a table in memory and its target, or on a Parquet file or folder, whose target the schema names.
+    def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
+        """Search on a table and its target, or on any table that ``DPForestClassifier.fit`` takes without a target.
 
-        A file is read anew by each run, and need not fit in memory. What parameters decide is checked before
+        Rows of a table that is not in memory are read once and kept here. What parameters decide is checked before
         anything is spent. Below an epsilon of about 0.01, what a run has left for a release may be less than noise can be
         made for: the search then ends with an error, and stays charged.
         """
-        return self._search(X, partial(self._seal, X, y))
+        schema = self.estimator.schema if isinstance(getattr(self.estimator, "schema", None), Schema) else None
+        is_away = client is not None or is_elsewhere(X)
+        table = opened(X, schema.format) if is_away and client is None and schema is not None else X
+        seal = partial(self._seal_elsewhere, table, y, client) if is_away else partial(self._seal, X, y)
+        return self._search(table, seal)
 
     def fit_table(self, table: Any) -> Self:
-        """Search inside a database, on a table of Ibis (extra ``sql``): rows stay there, in temporary tables until the end.
-
-        The target is the column that the schema names. The account must be one that may make temporary tables.
-        """
-        from dpforest.records.sql.vault import NO_DRAWS, SqlVault
-
-        return self._search(table, partial(self._seal_elsewhere, partial(SqlVault.seal, table)), no_draws=NO_DRAWS)
+        """Search on a table that is not in memory; another name of ``fit(table)``."""
+        return self.fit(table)
 
     def fit_dask(self, table: Any, client: Any = None) -> Self:
-        """Search on a Dask cluster (extra ``dask``), on the path of a Parquet file or folder; rows stay on the workers.
+        """Search on a dask dataframe, or on Parquet files that workers of a Dask cluster read; ``fit`` with a client."""
+        return self.fit(table, client=current_client(client))
 
-        ``client`` is by default the current one. The target is the column that the schema names.
-        """
-        from dpforest.records.dask.vault import DaskVault
-
-        return self._search(table, partial(self._seal_elsewhere, partial(DaskVault.seal, table, client=client)))
-
-    def _search(self, table: Any, seal: Callable[[Schema], Searched], no_draws: str = "") -> Self:
-        """Search on the rows that ``seal`` gives; ``no_draws`` says why votes that draw labels are refused, if they are."""
+    def _search(self, table: Any, seal: Callable[[Schema], SealedTable]) -> Self:
+        """Search on the rows that ``seal`` gives."""
         began, (law, schema) = today(), self._check_parameters()
         schema = expanded(schema, partial(names_of, table))
         for note in learnt_before():
@@ -169,12 +162,10 @@ class DPSearchCV(MetaEstimatorMixin, Spending):
         epsilon = epsilon_of_one_run(law, budget.epsilon, budget.delta)
         # The number of runs and their candidates do not depend on the records: all are drawn and checked first.
         listed, candidates = space.listed(), space.draw(law.draw(entropy), entropy)
-        checked = [space.checked(candidate, epsilon, schema, no_draws) for candidate in listed or candidates]
+        checked = [space.checked(candidate, epsilon, schema) for candidate in listed or candidates]
         whose = space.whose(checked if listed else [])
         n_rows = None if schema.n_rows is None else max(1, round((1 - self.held_out) * schema.n_rows))
         with closing(seal(replace(schema, n_rows=n_rows))) as vault:
-            if not vault.can_sample:
-                raise ParameterError(NO_PARTS)
             if self.budget is None:
                 for note in added_up(self, table, budget.epsilon, budget.delta, "record"):
                     warnings.warn(note, RepeatedFitWarning, stacklevel=3)
@@ -224,28 +215,20 @@ class DPSearchCV(MetaEstimatorMixin, Spending):
         check_budget(self.budget, "record", [], takes_groups=False)
         return Logarithmic.with_mean(float(self.mean_runs)), schema
 
-    def _seal(self, X: Any, y: Any, schema: Schema) -> Vault | ParquetVault:
-        """The sealed rows of a table in memory or a file."""
-        is_file = isinstance(X, str | os.PathLike)
-        if not is_file and (type(X).__module__.partition(".")[0] in ELSEWHERE or not hasattr(X, "__len__")):
-            raise TableError(
-                f"fit needs a table in memory or the path of a Parquet file, not {shown(X)}. Use fit_table for a table of "
-                "Ibis, fit_dask for a folder of Parquet files that a Dask cluster reads."
-            )
-        if is_file and y is not None:
-            raise TableError("A file has its target in a column that the schema names; pass y with a table only.")
-        if not is_file and y is None:
+    def _seal(self, X: Any, y: Any, schema: Schema) -> Vault:
+        """The sealed rows of a table in memory."""
+        y = target_beside(X, schema) if y is None else y
+        if y is None:
             raise ValueError("DPSearchCV requires y to be passed, but the target y is None.")
-        n_jobs = effective_n_jobs(self.estimator.n_jobs)
-        if is_file:
-            return self._seal_elsewhere(partial(ParquetVault.seal, X, n_jobs=n_jobs), schema)
-        vault = Vault.seal(X, y, schema, n_jobs)
+        vault = Vault.seal(X, y, schema, effective_n_jobs(self.estimator.n_jobs))
         keep_names(self, X, schema)
         return vault
 
-    def _seal_elsewhere(self, seal: Callable[..., Any], schema: Schema) -> Any:
+    def _seal_elsewhere(self, table: Any, y: Any, client: Any, schema: Schema) -> Vault:
         """The sealed rows of a table that is not in memory; its columns have the names of the schema."""
-        vault = seal(schema=schema)
+        if y is not None:
+            raise TableError("Such a table has its target in a column that the schema names; pass y with a table in memory.")
+        vault = seal_elsewhere(table, schema, effective_n_jobs(self.estimator.n_jobs), client=client)
         self.n_features_in_, self.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
         return vault
 

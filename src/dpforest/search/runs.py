@@ -13,14 +13,9 @@ from dpforest.privacy.best_of_runs import charge_selection
 from dpforest.privacy.events import Purpose, Scope
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.base import Searched
+from dpforest.records.base import SealedTable
 from dpforest.schema import TARGET_STEPS, Classes, Schema
 from dpforest.search.candidates import Candidate, Model
-
-NO_PARTS = (
-    "A search holds records out by coins of their own. A database without temporary tables and a dask dataframe cannot keep "
-    "them. Use an account that may make temporary tables, or write the rows to Parquet files. Nothing was spent."
-)
 
 
 @dataclass(frozen=True)
@@ -46,7 +41,7 @@ class Run:
         return hits / (hits + misses) if hits + misses > 0 else math.nan
 
 
-def run(training: Searched, held_out: Searched, candidate: Candidate, model: Any, entropy: Entropy) -> Run:
+def run(training: SealedTable, held_out: SealedTable, candidate: Candidate, model: Any, entropy: Entropy) -> Run:
     """One run: the model of a candidate, fitted to the training part, and its noisy score on the held-out part."""
     model.fit(training)
     gate = Gate(Ledger(make_accountant(model.epsilon, model.delta)), entropy)

@@ -30,7 +30,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.walk import entries
 from dpforest.recipes import get_recipe, is_listed
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.schema import Schema
 from dpforest.schema.patterns import expanded, patterns_of
 from dpforest.show.gaps import gaps, shares_by_kind

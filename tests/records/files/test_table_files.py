@@ -20,15 +20,15 @@ from dpforest.errors import MissingExtraError, TableError
 from dpforest.records.files import json_lines, statistics, workbook
 from dpforest.records.files.arrow_file import ArrowFile
 from dpforest.records.files.cell_text import cell_text
-from dpforest.records.reader import Asked, joined
-from dpforest.records.tables import open_reader
+from dpforest.records.source import Asked, joined
+from dpforest.records.tables import open_source
 from dpforest.schema import Format
 
 NO_COLUMN = Bounded(name="no such column")
 
 
 def read(path, features, format=None, **asked):
-    return joined(open_reader(path, format).parts(Asked(Schema(features, NO_COLUMN), **asked)))
+    return joined(open_source(path, format).parts(Asked(Schema(features, NO_COLUMN), **asked)))
 
 
 def cells(column):
@@ -72,11 +72,11 @@ def test_cells_of_a_workbook_become_text_by_one_rule(book, monkeypatch):
 
 
 def test_the_first_sheet_is_read_or_the_one_that_is_named(book):
-    assert open_reader(book).names() == ["n", "c", "truth", "day", "moment", "odd"]  # a column without a name has none
-    assert open_reader(f"{book}::second & last").names() == ["x"]
+    assert open_source(book).names() == ["n", "c", "truth", "day", "moment", "odd"]  # a column without a name has none
+    assert open_source(f"{book}::second & last").names() == ["x"]
     assert len(read(f"{book}::second & last", {"x": Numeric()}).features) == 0
     with pytest.raises(TableError, match="no sheet 'third'; it has 'first', 'second & last'"):
-        open_reader(f"{book}::third").names()
+        open_source(f"{book}::third").names()
     with pytest.raises(TableError, match="The sheet 'first' was read"):
         read(book, {"x": Numeric()})
 
@@ -84,9 +84,9 @@ def test_the_first_sheet_is_read_or_the_one_that_is_named(book):
 def test_what_is_no_workbook_is_refused(tmp_path):
     (tmp_path / "t.xlsx").write_bytes(b"x,y\n1,2\n")
     with pytest.raises(TableError, match="damaged, or needs a password"):
-        open_reader(tmp_path / "t.xlsx").names()
+        open_source(tmp_path / "t.xlsx").names()
     with pytest.raises(TableError, match="There is no file"):
-        open_reader(tmp_path / "u.xlsx").names()
+        open_source(tmp_path / "u.xlsx").names()
 
 
 RELATED = '<Relationships xmlns="urn:p">{}</Relationships>'
@@ -199,14 +199,14 @@ def test_a_json_line_is_a_record_whatever_stands_in_it(tmp_path, monkeypatch, na
     ]  # fmt: skip
     assert found.column("t").to_pylist() == [1, 0, 1, None, None, 1, None, None, None, None, None]
     assert found.column("late").null_count == 11  # a key that no record has is missing in each
-    assert open_reader(tmp_path / name).names() == ["x", "c", "t", "rest"]
+    assert open_source(tmp_path / name).names() == ["x", "c", "t", "rest"]
 
 
 def test_json_lines_without_an_object_in_the_first_have_no_names(tmp_path):
     for content in (b"", b"[1]\n", b'[\n{"x": 1}\n]', b'{\n"x": 1\n}'):
         (tmp_path / "t.json").write_bytes(content)
         with pytest.raises(TableError, match="no JSON object in its first line"):
-            open_reader(tmp_path / "t.json").names()
+            open_source(tmp_path / "t.json").names()
 
 
 def test_json_lines_may_be_packed_and_in_another_encoding(tmp_path):
@@ -223,7 +223,7 @@ def test_a_feather_file_is_read_with_its_types(tmp_path):
     with pa.OSFile(str(tmp_path / "t.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table)
     for name in ("t.feather", "t.arrow"):
-        reader = open_reader(tmp_path / name)
+        reader = open_source(tmp_path / name)
         assert reader.kinds() == {"x": "whole", "c": "text", "d": "date"}
         found = read(tmp_path / name, {"c": Categorical(["a"]), "x": Numeric()}, besides=["d"])
         assert found.features.to_pydict() == {"c": ["a", None, "b"], "x": [1, None, 3]}
@@ -232,7 +232,7 @@ def test_a_feather_file_is_read_with_its_types(tmp_path):
             read(tmp_path / name, {"c": Numeric()})
     (tmp_path / "t.arrow").write_bytes((tmp_path / "t.feather").read_bytes()[:-30])
     with pytest.raises(TableError, match="damaged"):
-        open_reader(tmp_path / "t.arrow").names()
+        open_source(tmp_path / "t.arrow").names()
 
 
 FRAME = pd.DataFrame({
@@ -280,7 +280,7 @@ def test_a_labelled_column_is_its_labels_or_its_codes_as_the_schema_declares(tmp
     assert read(path, {"g": Categorical()}).features.column("g").to_pylist() == labels
     for part in (Numeric(), Categorical([1, 2, 3])):
         assert read(path, {"g": part}, besides=["é"]).features.column("g").to_pylist() == [1, 2, 1, 3]
-    kinds = open_reader(path).kinds()
+    kinds = open_source(path).kinds()
     assert kinds == {"x": "number", "g": "text", "s": "text", "d": "date", "t": "time", "é": kinds["é"]}
 
 
@@ -302,7 +302,7 @@ def test_dates_beyond_those_of_python_are_clipped_and_a_damaged_file_is_refused(
     assert found == [dt.date(9999, 12, 31), dt.date(1, 1, 1), None, dt.date(2020, 1, 2)]
     (tmp_path / "t.sav").write_bytes(b"secret" * 100)
     with pytest.raises(TableError, match=r"cannot be read as a file of the kind \.sav") as raised:
-        open_reader(tmp_path / "t.sav").names()
+        open_source(tmp_path / "t.sav").names()
     assert "secret" not in str(raised.value)
 
 
@@ -313,7 +313,7 @@ def test_a_package_that_is_not_there_is_named_by_its_extra(tmp_path, monkeypatch
     monkeypatch.setitem(sys.modules, package, None)
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(MissingExtraError, match=rf"dpforest\[{extra}\]"):
-        open_reader(tmp_path / name).names()
+        open_source(tmp_path / name).names()
 
 
 def test_an_arrow_file_whose_values_lie_nowhere_is_refused_in_words_and_one_with_odd_text_is_read(tmp_path):

@@ -11,8 +11,8 @@ from tests.support.crosses import pairwise
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.records.files import delimited
-from dpforest.records.reader import Asked, joined
-from dpforest.records.tables import open_reader
+from dpforest.records.source import Asked, joined
+from dpforest.records.tables import open_source
 from dpforest.schema import Format
 
 INF = float("inf")
@@ -21,7 +21,7 @@ INF = float("inf")
 def read(path, features, format=None, **asked):
     """The columns of a file by a schema whose target is none of them."""
     schema = Schema(features, Bounded(name="no such column"))
-    return joined(open_reader(path, format).parts(Asked(schema, **asked)))
+    return joined(open_source(path, format).parts(Asked(schema, **asked)))
 
 
 def numbers(folder, cells, **format):
@@ -66,7 +66,7 @@ def test_cells_are_the_same_in_every_encoding_and_with_every_separator(tmp_path,
 def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path):
     for encoding in ("utf-16", "utf-16-be", "utf-8"):
         (tmp_path / "t.csv").write_bytes("\ufeffa,b\n1,2\n".encode(encoding))
-        assert open_reader(tmp_path / "t.csv", Format(encoding=encoding)).names() == ["a", "b"]
+        assert open_source(tmp_path / "t.csv", Format(encoding=encoding)).names() == ["a", "b"]
 
 
 def packed(path, content):
@@ -97,14 +97,14 @@ def test_an_archive_of_several_files_or_of_a_workbook_is_refused(tmp_path, names
         for name in names:
             archive.writestr(name, "x\n1\n")
     with pytest.raises(TableError, match=words):
-        open_reader(tmp_path / "t.zip")
+        open_source(tmp_path / "t.zip")
 
 
 def test_a_packed_file_that_is_damaged_is_refused_however_it_was_packed(tmp_path):
     for content in (b"no archive", b""):
         (tmp_path / "t.csv.zip").write_bytes(content)
         with pytest.raises(TableError, match="cannot be unpacked"):
-            open_reader(tmp_path / "t.csv.zip")
+            open_source(tmp_path / "t.csv.zip")
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         with zipfile.ZipFile(tmp_path / "t.zip", "w", method) as archive:
             archive.writestr("t.csv", "x,y\n" + "1,2\n" * 500)
@@ -143,7 +143,7 @@ def test_a_listed_category_or_label_is_not_missing_in_its_column(tmp_path):
     (tmp_path / "t.csv").write_text("country,other,y\nNA,NA,None\nDE,-,-\n-,DE,yes\n")
     features = {"country": Categorical(["NA", "DE"]), "other": Categorical(["DE", "-"])}
     schema = Schema(features, Classes(["None", "yes"], name="y"), format=Format(missing=["-"]))
-    found = joined(open_reader(tmp_path / "t.csv", schema.format).parts(Asked(schema, with_target=True)))
+    found = joined(open_source(tmp_path / "t.csv", schema.format).parts(Asked(schema, with_target=True)))
     assert found.features.to_pydict() == {"country": ["NA", "DE", None], "other": [None, "-", "DE"]}
     assert found.target.to_pylist() == ["None", None, "yes"]
 
@@ -155,14 +155,14 @@ def test_a_line_is_named_to_whoever_holds_the_table_only(tmp_path):
     (tmp_path / "t.csv").write_bytes(LINES)
     schema = Schema({"x": Numeric()}, Bounded(name="y"))
     for names_lines, words in ((True, "begins in line 6 has 1 cells, and there are 2 names"), (False, "names the line")):
-        reader = open_reader(tmp_path / "t.csv", names_lines=names_lines)
+        reader = open_source(tmp_path / "t.csv", names_lines=names_lines)
         with pytest.raises(TableError, match=words) as raised:
             list(reader.parts(Asked(schema)))
         assert "separator ',', encoding utf-8" in str(raised.value)
         assert ("line 6" in str(raised.value)) == names_lines
     (tmp_path / "t.csv").write_text("")
     with pytest.raises(TableError, match="There is no line with names"):
-        open_reader(tmp_path / "t.csv", names_lines=True).names()
+        open_source(tmp_path / "t.csv", names_lines=True).names()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.errors import ParameterError, TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees
-from dpforest.records.memory.vault import Vault
+from dpforest.records.vault import Vault
 from dpforest.records.sql.addresses import open_table
 from dpforest.records.sql.vault import NOT_KEPT, SqlVault
 from dpforest.schema.domain import Domain, Grid

@@ -14,7 +14,7 @@ from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees
 from dpforest.records.categories import text_codes
 from dpforest.records.columns import read_columns, read_target, to_objects
-from dpforest.records.memory.vault import Vault, encode
+from dpforest.records.vault import Vault, encode
 from dpforest.records.sql import scales as sql_scales
 from dpforest.records.sql.codes import LONG_LIST, feature_codes, target_code
 from dpforest.records.sql.keys import found_by_key

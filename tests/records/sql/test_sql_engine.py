@@ -18,14 +18,14 @@ from dpforest.errors import ParameterError, TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees, OneTree, Poisson, Scored, Weighted
 from dpforest.records.columns import read_columns, read_target
-from dpforest.records.memory.vault import encode
+from dpforest.records.codes import encode
 from dpforest.records.sql import coins as sql_coins
 from dpforest.records.sql import placed as sql_placed
 from dpforest.records.sql import session as sql_session
 from dpforest.records.sql.addresses import open_table
 from dpforest.records.sql.codes import check_names
 from dpforest.records.sql.vault import NOT_KEPT, SqlVault
-from dpforest.records.tables import open_reader
+from dpforest.records.tables import open_source
 from dpforest.schema import FINE_STEPS
 from dpforest.schema.domain import Domain, Grid
 
@@ -300,7 +300,7 @@ def test_files_and_parquet_are_opened_by_their_address_and_give_the_forest_of_me
 )
 def test_an_address_that_leads_nowhere_is_refused_without_its_password(tmp_path, monkeypatch, address, error, said):
     monkeypatch.chdir(tmp_path)
-    for open_it in (open_table, lambda address: open_reader(address).names()):
+    for open_it in (open_table, lambda address: open_source(address).names()):
         with pytest.raises(error, match=said.replace("*", r"\*")) as caught:
             open_it(address)
         assert "hush" not in str(caught.value)

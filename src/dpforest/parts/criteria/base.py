@@ -32,7 +32,7 @@ class Criterion(Part, Protocol):
     def bound(self, most: int = 1) -> Bound:
         """The least and the greatest change of the score when a record is added that raises one count by 0 .. ``most``.
 
-        A criterion that sees residuals has ``most`` of them, see ``Scored.spread_residuals``.
+        A criterion that sees residuals has ``most`` of them, see ``Counter.spread_residuals``.
         """
 
 

@@ -11,7 +11,7 @@ from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import Scored
+from dpforest.records.base import 
 from dpforest.schema import Classes, Target
 
 
@@ -34,7 +34,6 @@ class ResidualSums(LeafRelease):
     mass: float = 0.15
     status = "proved"
     residuals: ClassVar[bool] = True
-    needs = (Scored,)
 
     def __post_init__(self) -> None:
         check_mass(self.mass)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dpforest.common.progress import in_parts
 from dpforest.errors import TableError
-from dpforest.records.reader import Progress
+from dpforest.records.source import Progress
 from dpforest.schema import Schema
 
 ARROW = (".feather", ".arrow", ".ipc", ".arrows")

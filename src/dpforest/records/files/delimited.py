@@ -19,7 +19,7 @@ from dpforest.common.progress import in_parts
 from dpforest.errors import TableError
 from dpforest.records.files.packed import unpacked
 from dpforest.records.files.transcoded import in_utf_8
-from dpforest.records.reader import Progress, each_once, lacking_column
+from dpforest.records.source import Progress, each_once, lacking_column
 from dpforest.schema import Format
 
 # A file is read in blocks of PART_BYTES. Where a row does not fit, blocks grow to MOST_BYTES, which Arrow can address.

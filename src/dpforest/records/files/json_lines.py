@@ -18,7 +18,7 @@ from dpforest.errors import TableError
 from dpforest.records.files.cell_text import text_column
 from dpforest.records.files.packed import unpacked
 from dpforest.records.files.transcoded import in_utf_8
-from dpforest.records.reader import Progress, silent
+from dpforest.records.source import Progress, silent
 from dpforest.schema import Format
 
 JSON_LINES = (".jsonl", ".ndjson", ".json")

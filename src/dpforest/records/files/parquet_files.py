@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from dpforest.common.progress import in_parts
 from dpforest.errors import TableError
 from dpforest.records.guess import kind_of_type, kinds_of_folders
-from dpforest.records.parquet_rows import folder_texts, open_files, read_batches, types_of
-from dpforest.records.reader import Asked, Part, Progress, each_once, silent
+from dpforest.records.parquet_rows import File, folder_texts, open_files, read_batches, types_of
+from dpforest.records.source import Asked, Part, Progress, each_once, silent
 
 PARQUET = (".parquet", ".pq")
 PART_ROWS = 1 << 17
@@ -19,6 +20,7 @@ class ParquetTable:
     """A reader of a Parquet file, or of a folder of them."""
 
     path: Path
+    repeats: ClassVar[bool] = True
 
     @property
     def typed(self) -> bool:
@@ -40,13 +42,22 @@ class ParquetTable:
         """The columns that folders stand for."""
         return [*folder_texts(self.path)]
 
-    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
-        """Some rows at a time, each file with its own types; see ``Reader``."""
+    def check(self, asked: Asked) -> None:
+        self.files(asked)
+
+    def files(self, asked: Asked) -> list[File]:
+        """The files, each of which was checked."""
         self._check_is_there()
-        wanted = asked.columns
-        files = open_files(
+        return open_files(
             self.path, asked.schema, with_target=asked.with_target, any_type=asked.any_type, besides=asked.besides
         )
+
+    def close(self) -> None:
+        """Do nothing: files are open while they are read."""
+
+    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
+        """Some rows at a time, each file with its own types; see ``Source``."""
+        wanted, files = asked.columns, self.files(asked)
         n_done, n_rows = 0, sum(file.n_rows for file in files)
         show = in_parts("reading the table", n_rows, progress)
         for rows in read_batches(files, wanted, PART_ROWS):

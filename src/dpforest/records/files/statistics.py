@@ -21,7 +21,7 @@ from dpforest.common.progress import in_parts
 from dpforest.errors import MissingExtraError, TableError
 from dpforest.records.files.cell_text import NO_TEXT, cell_text
 from dpforest.records.files.long_texts import LongTexts
-from dpforest.records.reader import Progress
+from dpforest.records.source import Progress
 from dpforest.records.text import is_number
 from dpforest.schema import Date, Schema
 from dpforest.schema.calendar import FIRST_SECOND, LAST_SECOND

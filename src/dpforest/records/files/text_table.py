@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from dpforest.errors import TableError
 from dpforest.records.guess import kind_of_texts
-from dpforest.records.reader import Asked, Part, Progress, silent
+from dpforest.records.source import Asked, Part, Progress, silent
 from dpforest.records.text import read_cells
 from dpforest.schema import Format
 
@@ -41,6 +41,7 @@ class TextTable:
     cells: Cells
     format: Format
     typed: ClassVar[bool] = False
+    repeats: ClassVar[bool] = False
 
     def names(self) -> list[str]:
         return self.cells.names()
@@ -59,11 +60,17 @@ class TextTable:
     def guessed(self) -> list[str]:
         return self.names()
 
-    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
-        """Some rows at a time, with numbers where the schema has numbers; see ``Reader``."""
-        wanted = asked.columns
-        if (lacking := self.cells.lacks(wanted)) is not None:
+    def check(self, asked: Asked) -> None:
+        if (lacking := self.cells.lacks(asked.columns)) is not None:
             raise TableError(lacking)
+
+    def close(self) -> None:
+        """Do nothing: a file is open while it is read."""
+
+    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
+        """Some rows at a time, with numbers where the schema has numbers; see ``Source``."""
+        self.check(asked)
+        wanted = asked.columns
 
         def part(rows: pa.Table) -> Part:
             return asked.part(read_cells(rows, asked.schema, self.format))

@@ -10,7 +10,7 @@ import pyarrow as pa
 from dpforest.records.columns import require_columns
 from dpforest.records.guess import kind_of_type
 from dpforest.records.parquet_rows import check_types
-from dpforest.records.reader import Asked, Part, Progress, each_once, silent
+from dpforest.records.source import Asked, Part, Progress, each_once, silent
 from dpforest.schema import Schema
 
 
@@ -35,6 +35,7 @@ class TypedTable:
 
     columns: Columns
     typed: ClassVar[bool] = True
+    repeats: ClassVar[bool] = False
 
     def names(self) -> list[str]:
         return each_once(list(self.columns.types().names), self.columns.path)
@@ -47,15 +48,25 @@ class TypedTable:
     def guessed(self) -> list[str]:
         return []
 
-    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
-        """Some rows at a time, with the types of the file; see ``Reader``."""
+    def check(self, asked: Asked) -> None:
+        self._checked(asked)
+
+    def _checked(self, asked: Asked) -> pa.Schema:
+        """The types of the columns that are asked for."""
         given, path = self.columns.types(asked.schema), str(self.columns.path)
         require_columns(list(given.names), asked.declared, path)
         require_columns(list(given.names), asked.besides, path, "that was asked for")
         types = pa.schema([given.field(name) for name in asked.columns])
         if not asked.any_type:
             check_types(types.empty_table(), asked.schema, asked.with_target, path)
-        is_empty = True
+        return types
+
+    def close(self) -> None:
+        """Do nothing: a file is open while it is read."""
+
+    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
+        """Some rows at a time, with the types of the file; see ``Source``."""
+        types, is_empty = self._checked(asked), True
         for rows in self.columns.batches(types, progress):
             is_empty = False
             yield asked.part(rows)

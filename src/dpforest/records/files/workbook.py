@@ -13,7 +13,7 @@ import pyarrow as pa
 from dpforest.errors import DPForestError, MissingExtraError, TableError
 from dpforest.records.files.cell_text import cell_text, text_column
 from dpforest.records.files.xlsx import Row, Xlsx
-from dpforest.records.reader import Progress, each_once, lacking_column
+from dpforest.records.source import Progress, each_once, lacking_column
 from dpforest.schema import Format
 
 XLSX = (".xlsx", ".xlsm")

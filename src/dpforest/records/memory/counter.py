@@ -13,7 +13,7 @@ from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import MOST_WEIGHT, AllTrees, Assignment, Judged, OneTree, Scored, Valued, Weighted
+from dpforest.records.base import MOST_WEIGHT, AllTrees, Assignment, OneTree
 from dpforest.records.draws import NO_WEIGHTS, draw_held_out, draw_roots
 from dpforest.records.memory import kernels, scores
 from dpforest.records.residuals import PAIR_WEIGHTS, POWERS
@@ -55,11 +55,11 @@ def sealed(tally: Callable[..., np.ndarray]) -> Callable[..., Sealed[np.ndarray]
     return count
 
 
-class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
+class MemoryCounter(Guarded):
     """Encoded records in memory and the node that each has reached in its trees; for its methods see ``records.base``.
 
-    What ``count_...`` and ``sum_...`` give is sealed. ``tally_...`` gives the same numbers, not sealed: for workers of a
-    cluster, where counts are added up before they are sealed, and for nobody outside of ``records``.
+    What ``count_...`` and ``sum_...`` give is sealed. ``tally_...`` gives the same numbers, not sealed, and is for nobody
+    outside of ``records``.
 
     Privacy: not private by itself; answers are sealed. What an answer can depend on: a record adds to the cells of the
     nodes that it has reached, and its path is a function of that record and of released splits only. It adds at most
@@ -77,14 +77,12 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         domain: Domain,
         target: Target,
         workers: Workers | None = None,
-        is_shared: bool = False,
     ) -> None:
         if isinstance(target, Classes):
             target_codes = target_codes.astype(np.int16 if len(target.labels) < 1 << 15 else np.int32, copy=False)
         self.domain = domain
         self.target = target
         self._codes = np.ascontiguousarray(codes)  # (n_features, n_records)
-        self._is_shared = is_shared  # whether somebody else reads the codes, so that they must stay as they are
         self._fine = target_codes  # (n_records,) classes, or a bounded target on its fine grid
         self._target_codes = target_codes  # (n_records,) the same, or a bounded target on the grid that is counted
         self._scores = np.empty((0, 0), dtype=np.int32)
@@ -121,8 +119,6 @@ class MemoryCounter(Guarded, Weighted, Scored, Valued, Judged):
         ends = np.zeros(n_batches + 1, dtype=np.int64)
         order = np.empty(roots.size, dtype=np.uint32 if roots.size < 1 << 32 else np.uint64)
         kernels.order_by_batch(roots[0], ends, order)
-        if self._is_shared:
-            self._codes, self._is_shared = self._codes.copy(), False
         for rows in (self._codes, self._scores):
             self.workers.run(partial(_reorder, rows, order), self.workers.parts(len(rows), order.size))
         is_same, self._target_codes = self._fine is self._target_codes, self._target_codes[order]

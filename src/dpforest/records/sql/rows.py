@@ -5,7 +5,7 @@ column there: decimals as floats, enumerations as their labels, points in time i
 single value can make the reading fail, and records have the codes that ``fit_table`` gives them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,8 +16,8 @@ import pyarrow as pa
 from dpforest.errors import TableError
 from dpforest.records.columns import require_columns
 from dpforest.records.guess import kinds_of_folders
-from dpforest.records.reader import Asked, Part, Progress, silent
-from dpforest.records.sql.addresses import Address, open_table
+from dpforest.records.source import Asked, Part, Progress, silent
+from dpforest.records.sql.addresses import ENGINES, Address, open_table
 from dpforest.records.sql.codes import check_columns, check_reading, empty_columns
 from dpforest.records.sql.dates import check_dates, in_utc
 from dpforest.records.sql.folders import folder_texts
@@ -25,7 +25,7 @@ from dpforest.records.sql.numbers import is_missing, to_real
 from dpforest.records.sql.session import Session, refusing
 from dpforest.records.sql.streams import check_encoding, stream, types_in
 from dpforest.records.sql.texts import text_of
-from dpforest.schema import LONGEST_TEXT, Categorical, Classes, Feature, Target
+from dpforest.schema import LONGEST_TEXT, Categorical, Classes, Feature, Schema, Target
 
 LOST = "The database could not answer a query, or the connection was lost."
 
@@ -35,7 +35,9 @@ class DatabaseTable:
     """A reader of the table at an address. Each of its questions has a connection of its own, which is closed at the end."""
 
     address: str
+    table: Any = None  # of Ibis, in the place of an address
     typed: ClassVar[bool] = True
+    repeats: ClassVar[bool] = False
 
     def names(self) -> list[str]:
         return list(self._types())
@@ -50,27 +52,58 @@ class DatabaseTable:
         return [*self._folder_texts()]
 
     def _folder_texts(self) -> dict[str, pa.ChunkedArray]:
-        where = Address.parse(self.address)
-        return folder_texts(where.path) if where.is_parquet else {}
+        where = None if self.table is not None else Address.parse(self.address)
+        return folder_texts(where.path) if where is not None and where.is_parquet else {}
 
     def _types(self) -> dict[str, Any]:
-        table = open_table(self.address, columns=())
-        table.get_backend().disconnect()
+        table = self._opened(())
+        self._disconnect(table)
         return dict(table.schema().items())
 
+    def _opened(self, columns: Iterable[str], schema: Schema | None = None) -> Any:
+        if self.table is None:
+            return open_table(self.address, columns, schema)
+        engine = self.table.get_backend().name
+        if engine not in ENGINES.values():
+            raise TableError(
+                f"Tables of Ibis are read from DuckDB and PostgreSQL, not from {engine!r}, on which it was not tried that one "
+                "record decides nothing. Read the rows into Arrow and pass these, or a Parquet file. Nothing was spent."
+            )
+        return self.table
+
+    def _disconnect(self, table: Any) -> None:
+        if self.table is None:
+            table.get_backend().disconnect()
+
+    def close(self) -> None:
+        """Do nothing: each question has a connection of its own."""
+
+    def check(self, asked: Asked) -> None:
+        table = self._opened(asked.columns, asked.schema)
+        try:
+            self._check(table, asked)
+        finally:
+            self._disconnect(table)
+
+    def _check(self, table: Any, asked: Asked) -> None:
+        require_columns(list(table.columns), asked.besides, "the table", "that was asked for")
+        if asked.any_type:
+            empty_columns(table, asked.declared)
+        else:
+            check_columns(table, asked.schema, asked.with_target)
+        check_dates(table.get_backend().name, table, asked.schema)
+        check_encoding(table.get_backend())
+
     def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
-        """Some rows at a time, in an order of the engine's choice; see ``Reader``. Columns are checked before the first.
+        """Some rows at a time, in an order of the engine's choice; see ``Source``. Columns are checked before the first.
 
         What Arrow has no type for among the columns ``besides`` those of the schema comes as text, as the engine writes it.
         """
         schema = asked.schema
-        table = open_table(self.address, asked.columns, schema)
+        table = self._opened(asked.columns, schema)
         session = None
         try:
-            require_columns(list(table.columns), asked.besides, "the table", "that was asked for")
-            empty_columns(table, asked.declared) if asked.any_type else check_columns(table, schema, asked.with_target)
-            check_dates(table.get_backend().name, table, schema)
-            check_encoding(table.get_backend())
+            self._check(table, asked)
             session = Session(table.get_backend(), temporary=False)
             if not asked.any_type:
                 check_reading(table, schema, session, asked.with_target)

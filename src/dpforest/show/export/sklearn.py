@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from dpforest.errors import TableError
 from dpforest.forest.tree import Forest
+from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns
-from dpforest.records.memory.vault import encode
 from dpforest.schema import Classes, Schema
 from dpforest.show.export.questions import BinaryTrees, ReleasedTree
 

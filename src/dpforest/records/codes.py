@@ -1,40 +1,20 @@
-"""The vault of a table in memory, and how its values become codes. Sees rows; what leaves is sealed."""
+"""How the values of columns become codes, and what is counted of them before. Sees rows."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
-from fractions import Fraction
-from functools import cached_property, lru_cache, partial
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from dpforest.common.threads import COLUMNS_FOR_THREADS, Workers
-from dpforest.forest.tree import Forest
-from dpforest.mechanisms import Entropy
-from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import Openable, Rows
-from dpforest.records.categories import category_codes, tally_texts
-from dpforest.records.columns import (
-    check_length,
-    count_by_edges,
-    fine_steps,
-    read_classes,
-    read_columns,
-    read_numbers,
-    read_values,
-    to_numbers,
-)
+from dpforest.records.categories import category_codes
+from dpforest.records.columns import read_values, to_numbers
 from dpforest.records.dates import derived_columns
-from dpforest.records.draws import draw_held_out
 from dpforest.records.given import to_objects
-from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.memory.encoding import count_scales, encode_numbers
-from dpforest.records.people import People, read_ids
-from dpforest.records.sample import draw_kept
-from dpforest.records.scoring import hits_and_misses
-from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Schema
-from dpforest.schema.domain import Derived, Domain, derived
+from dpforest.schema import Categorical
+from dpforest.schema.domain import Derived, Domain
 from dpforest.schema.scales import N_BINS
 
 # Arguments of ``encode_numbers`` that describe features: cuts, missing, n_before, quick, lows, scales.
@@ -43,146 +23,7 @@ Scales = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.nd
 N_STEPS = 1 << 12
 
 
-class Vault(Guarded, Openable):
-    """The rows of a table in memory, checked against the schema and not yet encoded.
-
-    Privacy: not private by itself; answers are sealed. Checks look at columns and types only, so whether an error occurs
-    does not depend on values. With ``ids`` of persons and ``people``, rows are drawn when the first answer is asked for.
-    """
-
-    counter: ClassVar[type[MemoryCounter]] = MemoryCounter
-    gaps: ClassVar[dict[type, str]] = {}
-
-    def __init__(
-        self,
-        columns: list[Any],
-        target_codes: np.ndarray,
-        schema: Schema,
-        workers: Workers,
-        ids: Any = None,
-        people: People | None = None,
-        numbers: np.ndarray | None = None,
-    ) -> None:
-        self.schema = schema
-        self._columns = columns
-        self._given_codes = target_codes
-        self._numbers = numbers  # (n_rows,) a bounded target as it was given, to be read again within another range
-        self._workers = workers
-        self._ids, self._people = ids, people
-        self.in_one_book = False
-
-    @classmethod
-    def seal(
-        cls, X: Any, y: Any, schema: Schema, n_jobs: int = 1, groups: Any = None, people: People | None = None
-    ) -> "Vault":
-        """The vault of a table; raises ``TableError`` unless its columns and types are those that the schema declares.
-
-        ``groups`` has the id of each row, if the unit of privacy is a person.
-        """
-        columns, target = read_columns(X, schema), schema.target
-        if isinstance(target, Classes):
-            numbers, target_codes = None, read_classes(y, target)
-        else:
-            numbers = read_numbers(y, target)
-            target_codes = fine_steps(numbers, target)
-        check_length("y", target_codes, columns[0])
-        ids = None if people is None else read_ids(groups)
-        if ids is not None:
-            check_length("groups", ids, target_codes)
-        return cls(columns, target_codes, schema, Workers(n_jobs), ids, people, numbers)
-
-    @cached_property
-    def _target_codes(self) -> np.ndarray:
-        """The target code of each row, -1 for one that is left out; drawn once, so that all answers are about one set."""
-        return self._given_codes if self._people is None else self._people.leave_out([self._ids], self._given_codes)
-
-    @property
-    def can_sample(self) -> bool:
-        return not self.in_one_book
-
-    def count(self) -> Sealed[np.ndarray]:
-        """The sealed number of records, shape ``(1,)``."""
-        return Sealed(np.array([np.count_nonzero(self._target_codes >= 0)]))
-
-    def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
-        """Sealed numbers of records in each bin around some centres; see ``Source``."""
-        return Sealed(count_around(self._columns, domain, centres, self._target_codes >= 0, self._workers))
-
-    def count_targets(self, edges: np.ndarray) -> Sealed[np.ndarray]:
-        """Sealed numbers of records by the public edges at or below their target; see ``Source``."""
-        assert self._numbers is not None
-        return Sealed(count_by_edges(self._numbers[self._target_codes >= 0], edges))
-
-    def narrowed(self, target: Bounded) -> "Vault":
-        """The vault of the same records with the target read within another range."""
-        assert self._numbers is not None
-        codes = np.where(self._target_codes >= 0, fine_steps(self._numbers, target), np.int32(-1))
-        return Vault(self._columns, codes, replace(self.schema, target=target), self._workers, numbers=self._numbers)
-
-    def sampled(self, share: Fraction, entropy: Entropy) -> "Vault":
-        """The vault of a secret sample of the records, or persons; see ``Source``. Its cost follows the sample."""
-        codes = self._target_codes
-        if self._people is None:
-            rows = draw_kept(len(codes), share, entropy)
-        else:
-            rows = np.flatnonzero(self._people.sample([self._ids], share))
-        rows = rows[codes[rows] >= 0]
-        columns = taken(self._columns, rows, self._workers)
-        numbers = None if self._numbers is None else self._numbers[rows]
-        return Vault(columns, codes[rows], self.schema, self._workers, numbers=numbers)
-
-    def count_texts(self, name: str) -> Sealed[dict[str, int]]:
-        """The sealed number of records of each text of a column."""
-        column = self._columns[[*self.schema.features].index(name)]
-        return Sealed(tally_texts(column, self._target_codes >= 0))
-
-    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> MemoryCounter:
-        """A counter of the encoded records, without those whose target is left out."""
-        kept = self._target_codes >= 0
-        codes = encode(self._columns, domain, self._workers)
-        if not kept.all():
-            # A copy row by row: the layout in memory must not tell whether a record was left out.
-            codes, target_codes = np.ascontiguousarray(codes[:, kept]), self._target_codes[kept]
-        else:
-            target_codes = self._target_codes
-        return self.counter(codes, target_codes, domain, self.schema.target, self._workers)
-
-    def hold_out(self, share: float, entropy: Entropy) -> "tuple[Vault, Vault]":
-        """Two vaults, of the records to train on and of those held out; see ``Searched``."""
-        held = draw_held_out(self._target_codes.size, share, entropy)
-        return self._part(~held), self._part(held)
-
-    def _part(self, kept: np.ndarray) -> "Vault":
-        """A vault of all rows in which those not in the mask are left out, as rows without a target are."""
-        codes = np.where(kept, self._target_codes, -1)
-        part = Vault(self._columns, codes, self.schema, self._workers, numbers=self._numbers)
-        part.in_one_book = True
-        return part
-
-    def hits(self, forest: Forest) -> Sealed[np.ndarray]:
-        """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``hits_and_misses``."""
-        kept = self._target_codes >= 0
-        codes = encode(self._columns, forest.domain, self._workers)[:, kept]
-        return hits_and_misses(forest, np.ascontiguousarray(codes), self._target_codes[kept], self.schema.target)
-
-    def rows(self) -> Sealed[Rows]:
-        """The sealed rows, for printed algorithms that open them."""
-        return sealed_rows([self._columns], self._target_codes, self.schema)
-
-    def close(self) -> None:
-        """Do nothing: what a fit has made is in memory, and freed with it."""
-
-
-def sealed_rows(parts: list[list[Any]], target_codes: np.ndarray, schema: Schema) -> Sealed[Rows]:
-    """The sealed rows of a table whose columns were read in parts, without those whose target is left out."""
-    features = derived(schema)
-    raw = [[_raw(*pair) for pair in zip(derived_columns(part, features), features, strict=True)] for part in parts]
-    columns = tuple(np.concatenate(pieces) for pieces in zip(*raw, strict=True))
-    target = target_codes if isinstance(schema.target, Classes) else target_codes / FINE_STEPS
-    return Sealed(Rows(columns, target, schema).take(target_codes >= 0))
-
-
-def _raw(values: Any, feature: Derived) -> np.ndarray:
+def plain_values(values: Any, feature: Derived) -> np.ndarray:
     """The values of a feature as ``Rows`` has them: indices of categories, or numbers clipped to the bounds."""
     if isinstance(feature.part, Categorical):
         return _category_codes(values, feature, feature.part)

@@ -1,8 +1,8 @@
-"""The protocol of a table that commands read rows from, wherever it is. Sees rows."""
+"""The protocol of a table, wherever it is, that gives its rows as batches of Arrow. Sees rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -46,18 +46,33 @@ class Asked:
         """The names of all columns, each once."""
         return list(dict.fromkeys([*self.declared, *self.besides]))
 
+    def table(self, part: Part) -> pa.Table:
+        """All columns of a part as one table."""
+        columns = {field.name: (field, part.features.column(field.name)) for field in part.features.schema}
+        if part.target is not None:
+            name = self.schema.target.name
+            columns[name] = pa.field(name, part.target.type), part.target
+        columns |= {field.name: (field, part.besides.column(field.name)) for field in part.besides.schema}
+        return pa.Table.from_arrays(
+            [column for _, column in columns.values()], schema=pa.schema([f for f, _ in columns.values()])
+        )
+
     def part(self, table: pa.Table) -> Part:
         """The columns of a table as a part; those of ``besides`` are as they are in it."""
         target = table.column(self.schema.target.name) if self.with_target else None
         return Part(table.select([*self.schema.features]), target, table.select(list(self.besides)))
 
 
-class Reader(Protocol):
-    """A table that commands read rows from.
+@runtime_checkable
+class Source(Protocol):
+    """A table, wherever it is; what it says of itself is public.
 
     Tables of text (CSV, workbooks, JSON lines) have no types: the schema says what a cell is, so that a stray value can
     never turn a file into an error. ``typed`` tables have public types, and are read as they are.
     """
+
+    # Whether its rows can be read again, in some order, or are read once and kept.
+    repeats: bool
 
     @property
     def typed(self) -> bool: ...
@@ -77,8 +92,16 @@ class Reader(Protocol):
         """The names of the columns whose kinds are a guess."""
         ...
 
+    def check(self, asked: Asked) -> None:
+        """Raise ``TableError`` unless it has the columns and types that are asked for; no row is read."""
+        ...
+
     def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
-        """Some rows at a time, in their order; a table without rows gives one part without rows."""
+        """Some rows at a time, which were checked; a table without rows gives one part without rows."""
+        ...
+
+    def close(self) -> None:
+        """End a connection, if there is one."""
         ...
 
 

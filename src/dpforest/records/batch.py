@@ -1,0 +1,121 @@
+"""Some rows of a table as columns in the order of its schema, and what is counted of them. Sees rows.
+
+Everything here is a function of a batch and of public values, so that it may run in a thread or on a worker of a cluster.
+Sums over batches do not depend on how rows are divided among them, nor on their order.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpforest.common.threads import Workers
+from dpforest.forest.tree import Forest
+from dpforest.records.categories import PLACES, Places, tally_texts
+from dpforest.records.codes import count_around, encode
+from dpforest.records.columns import count_by_edges, fine_steps, read_classes, read_columns, read_numbers
+from dpforest.records.people import ids_beside
+from dpforest.records.scoring import tally_hits
+from dpforest.schema import Classes, Schema, Target
+from dpforest.schema.domain import Domain
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The columns of a table that a question is about; the target is always among them."""
+
+    schema: Schema
+    features: Collection[str]  # names, of those of the schema
+    ids: str | None = None  # the column of ids of persons, if these are asked for
+
+    @classmethod
+    def all_of(cls, schema: Schema, ids: str | None = None) -> "Wanted":
+        """All columns of a schema, and perhaps one of ids."""
+        return cls(schema, [*schema.features], ids)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [*self.features, self.schema.target.name, *([] if self.ids is None else [self.ids])]
+
+
+@dataclass(frozen=True, repr=False)
+class Batch:
+    """Some rows: ``columns`` in the order of the schema, None for those that were not asked for."""
+
+    columns: list[Any]  # arrays or series
+    values: np.ndarray  # (n_rows,) class indices, -1 for a row to leave out; or a bounded target, NaN for one to leave out
+    ids: Any = None
+    first: int = 0  # the place of the first row in the table
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.values)
+
+    @classmethod
+    def of(cls, table: pa.Table, wanted: Wanted, first: int = 0, values: np.ndarray | None = None) -> "Batch":
+        """The rows of a table of Arrow, whose types were checked; ``values`` is the target, if it was read before."""
+        schema, read = wanted.schema, dict[str, Any]()
+        places = {field.name: table.column(field.name).to_numpy() for field in table.schema if field.metadata == PLACES}
+        names = [name for name in wanted.features if name not in places]
+        if names:
+            some = replace(schema, features={name: schema.features[name] for name in names})
+            read = dict(zip(names, read_columns(table.select(names), some), strict=True))
+        if values is None:
+            target = schema.target
+            values = places.get(target.name)
+            values = read_values(table.column(target.name), target) if values is None else values
+        ids = None if wanted.ids is None else ids_beside(table, wanted.ids)
+        read |= {name: Places(codes) for name, codes in places.items()}
+        return cls([read.get(name) for name in schema.features], values, ids, first)
+
+
+def read_values(column: Any, target: Target) -> np.ndarray:
+    """The class index of each row, -1 for one that is left out; or its number, NaN for one that is left out."""
+    if not isinstance(target, Classes):
+        return read_numbers(column, target)
+    is_whole = isinstance(column, pa.ChunkedArray) and pa.types.is_integer(column.type) and not column.null_count
+    return read_classes(column.to_numpy() if is_whole else column, target)  # an array is looked up faster
+
+
+def is_usable(values: np.ndarray) -> np.ndarray:
+    """A mask of the rows whose target is not left out."""
+    return ~np.isnan(values) if values.dtype.kind == "f" else values >= 0
+
+
+def tally_known(batch: Batch, workers: Workers) -> np.ndarray:
+    """The number of records, ``(1,)``."""
+    return np.array([np.count_nonzero(is_usable(batch.values))])
+
+
+def tally_around(domain: Domain, centres: Mapping[int, float], batch: Batch, workers: Workers) -> np.ndarray:
+    """The numbers of records ``(len(centres), N_BINS + 1)`` in each bin around some centres."""
+    return count_around(batch.columns, domain, centres, is_usable(batch.values), workers)
+
+
+def tally_targets(edges: np.ndarray, batch: Batch, workers: Workers) -> np.ndarray:
+    """The numbers of records ``(n_edges + 1,)`` by the edges at or below their target."""
+    return count_by_edges(batch.values, edges)
+
+
+def tally_column(index: int, batch: Batch, workers: Workers) -> dict[str, int]:
+    """The number of records of each text of a column."""
+    return tally_texts(batch.columns[index], is_usable(batch.values))
+
+
+def encoded(domain: Domain, target: Target, batch: Batch, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+    """The codes ``(n_features, n_records)`` and target codes ``(n_records,)`` of the records."""
+    usable, codes = is_usable(batch.values), encode(batch.columns, domain, workers)
+    values = batch.values
+    if not usable.all():
+        # A copy row by row: the layout in memory must not tell whether a record was left out.
+        codes, values = np.ascontiguousarray(codes[:, usable]), values[usable]
+    return codes, values if isinstance(target, Classes) else fine_steps(values, target)
+
+
+def tally_right(forest: Forest, target: Target, batch: Batch, workers: Workers) -> np.ndarray:
+    """Sums ``(1, 2)`` of hits and misses of a released forest; see ``tally_hits``."""
+    codes, target_codes = encoded(forest.domain, target, batch, workers)
+    return tally_hits(forest, codes, target_codes, target)

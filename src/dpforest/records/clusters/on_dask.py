@@ -1,0 +1,171 @@
+"""Tables on a Dask cluster: dataframes, and Parquet files that workers can read. Sees rows on workers only."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+
+from dpforest.errors import MissingExtraError, ParameterError, TableError, shown
+from dpforest.records.batch import Batch, Wanted, read_values
+from dpforest.records.clusters.table import Answer, ClusterTable, Task, Types, types_of
+from dpforest.records.clusters.tasks import Failure, Packed, reporting
+from dpforest.records.columns import column_kind, read_columns, read_target, require_columns
+from dpforest.records.columns import read_values as values_of
+from dpforest.records.given import to_objects
+from dpforest.records.parquet_rows import DAMAGED, File, check_ids, check_unchanged, open_files
+from dpforest.records.people import check_id_column, read_ids
+from dpforest.records.scan import BATCH_ROWS
+from dpforest.schema import Schema
+
+# Row groups of a file are read together up to this many rows: a task for each of many small ones would take longer.
+PARTITION_ROWS = 1 << 19
+# What reads the wanted columns of a partition on a worker, and says of which types they are; and delayed values for it.
+Read = Callable[..., tuple[Batch, Types]]
+Part = tuple[Read, tuple[Any, ...]]
+
+
+class DaskTable(ClusterTable):
+    """A table on a Dask cluster, of partitions with some columns each; see ``ClusterTable``."""
+
+    engine = "Dask"
+
+    def __init__(self, names: list[str], client: Any, parts: Callable[[list[str]], list[Part]]) -> None:
+        super().__init__()
+        self.names, self._client, self._parts = names, client, parts
+
+    def answers(self, wanted: Wanted, task: Task) -> Iterator[Answer | Failure]:
+        """What workers answer, in the order of partitions."""
+        from dask import delayed
+
+        tasks = [
+            delayed(Packed(answer, number, read, wanted, task), pure=False)(*given)
+            for number, (read, given) in enumerate(self._parts(wanted.names))
+        ]
+        futures = self._client.compute(tasks)[::-1]
+        while futures:  # each result is freed on its worker when it is here
+            yield futures.pop().result()
+
+
+@reporting
+def answer(number: int, read: Read, wanted: Wanted, task: Task, *given: Any) -> Answer:
+    """What a task gives of a partition."""
+    batch, types = read(wanted, *given)
+    return Answer(number, batch.n_rows, types, task(number, batch))
+
+
+def dask_table(table: Any, schema: Schema, client: Any = None, id_column: str | None = None) -> DaskTable:
+    """A dask dataframe, or the Parquet file or folder at a path, checked to have what the schema declares; no row is read.
+
+    ``client`` is by default the current one.
+    """
+    client = default_client() if client is None else client
+    if isinstance(table, str | os.PathLike):
+        return _table_of_files(os.fspath(table), schema, client, id_column)
+    if not all(hasattr(table, name) for name in ("to_delayed", "columns", "dtypes")):
+        raise TableError(f"Expected a dask dataframe or the path of a Parquet folder, not {shown(table)}.")
+    given, used = [str(name) for name in table.columns], [*schema.features, schema.target.name]
+    require_columns(given, used, "the dataframe")
+    if id_column is not None:
+        check_id_column(id_column, given, schema, "the dataframe")
+        used.append(id_column)
+    names = {name: table.columns[given.index(name)] for name in used}
+    declared = Declared(_kinds(table, names, schema, id_column), names)
+
+    def parts(wanted: list[str]) -> list[Part]:
+        return [(declared.read, (frame,)) for frame in table[[names[name] for name in wanted]].to_delayed()]
+
+    return DaskTable(given, client, parts)
+
+
+def _kinds(table: Any, names: dict[str, Any], schema: Schema, id_column: str | None) -> dict[str, str]:
+    """The kind of each column, by the types that a whole dataframe declares; raises if they do not fit the schema."""
+    import pandas as pd
+
+    empty = pd.DataFrame({name: pd.Series(dtype=table.dtypes[given]) for name, given in names.items()})
+    read_columns(empty[[*schema.features]], schema)
+    read_target(empty[schema.target.name], schema.target)
+    if id_column is not None:
+        read_ids(empty[id_column])
+    frame = nw.from_native(empty, eager_only=True)
+    return {name: column_kind(frame.get_column(name))[0] for name in names}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a dataframe declares of its columns as a whole, by which workers read each partition."""
+
+    kinds: dict[str, str]  # see ``column_kind``
+    names: dict[str, Any]  # how the dataframe names each column of the schema
+
+    def read(self, wanted: Wanted, frame: Any) -> tuple[Batch, Types]:
+        """The wanted columns of a partition, and the names of their types."""
+        whole, schema = nw.from_native(frame, eager_only=True), wanted.schema
+        features = [self._column(whole, name) if name in wanted.features else None for name in schema.features]
+        values = read_values(self._column(whole, schema.target.name), schema.target)
+        ids = None if wanted.ids is None else read_ids(self._column(whole, wanted.ids))
+        given = {name: self.names[name] for name in wanted.names}
+        types = {name: str(frame[own].dtype) for name, own in given.items() if own in whole.columns}
+        return Batch(features, values, ids), types
+
+    def _column(self, frame: "nw.DataFrame[Any]", name: str) -> Any:
+        """A column of a partition; as an array of objects if its kind is not the one that the table declares.
+
+        Values may be the reason for another kind. One that does not fit is missing or "other", as everywhere, and never an
+        error.
+        """
+        given = self.names[name]
+        if given not in frame.columns:
+            return np.full(len(frame), None, dtype=object)
+        column = frame.get_column(given)
+        return column if column_kind(column)[0] == self.kinds[name] else to_objects(values_of(column))
+
+
+def _table_of_files(path: str, schema: Schema, client: Any, id_column: str | None) -> DaskTable:
+    files = open_files(path, schema)
+    if id_column is not None:
+        check_ids(id_column, files, schema)
+    # A file need not have the same number on the disks of all machines.
+    pieces = [piece for file in files for piece in _pieces(replace(file, stamp=file.stamp[:-1]))]
+    return DaskTable(files[0].names, client, lambda _: [(partial(read_file, piece), ()) for piece in pieces])
+
+
+def _pieces(file: File) -> list[File]:
+    """The pieces of a file, each of whole row groups; a file without row groups has none."""
+    pieces, n_rows = list[list[int]](), PARTITION_ROWS
+    for group in file.fragment.row_groups:
+        if n_rows >= PARTITION_ROWS:
+            pieces.append([])
+            n_rows = 0
+        pieces[-1].append(group.id)
+        n_rows += group.num_rows
+    return [file.of(piece) for piece in pieces]
+
+
+def read_file(file: File, wanted: Wanted) -> tuple[Batch, Types]:
+    """The wanted columns of some row groups, and the names of their types; raises if the file changed since."""
+    check_unchanged([file])
+    tables = [*file.batches(wanted.names, BATCH_ROWS)]
+    check_unchanged([file])
+    table = pa.concat_tables(tables) if tables else file.empty(wanted.names)
+    if len(table) != file.n_rows:
+        raise TableError(DAMAGED)
+    return Batch.of(table, wanted), types_of(table)
+
+
+def default_client() -> Any:
+    try:
+        from distributed import get_client
+    except ImportError:
+        raise MissingExtraError("A Dask cluster", "dask") from None
+    try:
+        return get_client()
+    except ValueError:
+        raise ParameterError(
+            "There is no Dask client. Start one, for example client = distributed.Client('tcp://scheduler:8786'), or "
+            "distributed.Client() for a cluster on this machine."
+        ) from None

@@ -1,0 +1,101 @@
+"""Tables on a Spark cluster. Sees rows on workers only."""
+
+import pickle
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from dpforest.errors import TableError, shown
+from dpforest.records.batch import Batch, Wanted
+from dpforest.records.clusters.table import Answer, ClusterTable, Task, types_of
+from dpforest.records.clusters.tasks import Failure, Packed, reporting
+from dpforest.records.columns import require_columns
+from dpforest.records.parquet_rows import check_types
+from dpforest.records.people import check_id_column, read_ids
+from dpforest.schema import Schema
+
+# Types of Spark, and those in which workers get them.
+TYPES = {
+    "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
+    "float": pa.float32(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary(), "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"),
+}  # fmt: skip
+
+
+class SparkTable(ClusterTable):
+    """A dataframe of Spark; see ``ClusterTable``.
+
+    Spark may divide the same rows into other partitions for other columns, so only their sum is known to stay the same. No
+    two answers are matched row by row, and coins are tossed in one of them.
+    """
+
+    engine, whole = "Spark", True
+
+    def __init__(self, frame: Any, types: pa.Schema) -> None:
+        super().__init__()
+        self.names: list[str] = [str(name) for name in frame.columns]
+        # By place: names may have dots, or differ by case alone, which Spark takes for the same.
+        self._frame, self._types = frame.toDF(*map(_own, range(len(self.names)))), types
+
+    def answers(self, wanted: Wanted, task: Task) -> Iterator[Answer | Failure]:
+        """What workers answer, in the order of partitions."""
+        types = pa.schema([self._types.field(name) for name in wanted.names])
+        frame = self._frame.select(*(_own(self.names.index(name)) for name in wanted.names))
+        run = partial(run_partition, Packed(answer, wanted, types, task))
+        answers = [pickle.loads(row[0]) for row in frame.mapInArrow(run, "payload binary").collect()]
+        # Failures first: they have no number.
+        yield from (own for own in answers if isinstance(own, Failure))
+        yield from sorted((own for own in answers if isinstance(own, Answer)), key=lambda own: own.number)
+
+
+def _own(index: int) -> str:
+    return f"column{index}"
+
+
+def run_partition(task: Packed, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One row, with what a task gives of the partition, pickled."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    found = pickle.dumps(task(None if context is None else context.partitionId(), batches))
+    yield pa.RecordBatch.from_arrays([pa.array([found], pa.binary())], ["payload"])
+
+
+@reporting
+def answer(wanted: Wanted, types: pa.Schema, task: Task, number: int, batches: Iterable[pa.RecordBatch]) -> Answer:
+    """What a task gives of a partition."""
+    tables = [pa.Table.from_batches([batch]).rename_columns(types.names) for batch in batches]
+    table = pa.concat_tables(tables) if tables else types.empty_table()
+    batch = Batch.of(table, wanted)
+    return Answer(number, batch.n_rows, types_of(table) if tables else {}, task(number, batch))
+
+
+def spark_table(frame: Any, schema: Schema, id_column: str | None = None) -> SparkTable:
+    """A dataframe of Spark (3.5 or later), checked to have the columns and types of the schema; no row is read."""
+    if not all(hasattr(frame, name) for name in ("mapInArrow", "toDF", "dtypes")):
+        raise TableError(f"Expected a dataframe of Spark, not {shown(frame)}.")
+    given, used = [str(name) for name in frame.columns], [*schema.features, schema.target.name]
+    require_columns(given, used, "the dataframe")
+    if id_column is not None:
+        check_id_column(id_column, given, schema, "the dataframe")
+        used.append(id_column)
+    declared = dict(frame.dtypes)
+    types = pa.schema([(name, _in_arrow(name, declared[name])) for name in used])
+    check_types(types.empty_table(), schema, True, "The dataframe")
+    if id_column is not None:
+        read_ids(types.empty_table().column(id_column))
+    return SparkTable(frame, types)
+
+
+def _in_arrow(name: str, type_: str) -> pa.DataType:
+    """The type in which workers get a column, by the name of its type in Spark."""
+    if type_.startswith("decimal("):
+        return pa.decimal128(*map(int, type_[len("decimal(") : -1].split(",")))
+    if type_ not in TYPES:
+        raise TableError(
+            f"Column {name!r} has the type {type_} of Spark, which is not read. Cast it to one of {', '.join(TYPES)} or a "
+            "decimal."
+        )
+    return TYPES[type_]

@@ -1,0 +1,105 @@
+"""The doorway for tables that fits are made of: whatever holds the rows, a vault of it. Sees rows."""
+
+import os
+from typing import Any
+
+from dpforest.common.threads import Workers
+from dpforest.errors import TableError
+from dpforest.records.columns import require_columns
+from dpforest.records.files.parquet_files import ParquetTable
+from dpforest.records.given import given_frame
+from dpforest.records.held import in_plain_types
+from dpforest.records.names import names_of
+from dpforest.records.parquet_rows import check_ids, check_types
+from dpforest.records.people import People, check_id_column
+from dpforest.records.scan import Elsewhere, Pieces
+from dpforest.records.source import Asked, Source
+from dpforest.records.stream import Stream
+from dpforest.records.tables import open_source, public_names
+from dpforest.records.vault import Vault
+from dpforest.schema import Format, Schema
+
+# The first names of modules whose tables are on a cluster.
+CLUSTERS = ("dask", "dask_expr", "pyspark")
+
+
+def is_elsewhere(table: Any) -> bool:
+    """Whether a table is not in memory, so that its target is a column that the schema names."""
+    if isinstance(table, str | os.PathLike) or _library(table) in (*CLUSTERS, "ibis", "duckdb"):
+        return True
+    return hasattr(table, "__arrow_c_stream__") and given_frame(table) is None
+
+
+def _library(table: Any) -> str:
+    return type(table).__module__.partition(".")[0]
+
+
+def target_beside(X: Any, schema: Schema) -> Any:
+    """The target of a table in memory, as the column that the schema names; None for an array or a list."""
+    frame = given_frame(X)
+    if frame is None:
+        return None
+    if (names_of(X) or []).count(schema.target.name) != 1:
+        raise TableError(
+            f"No y was given, and the table has no column {schema.target.name!r}, the target that the schema names. Pass y, "
+            "or a table with that column."
+        )
+    return frame.get_column(schema.target.name).to_native()
+
+
+def ids_of(X: Any, groups: Any) -> Any:
+    """The ids of persons of a table in memory, of which ``groups`` may be the name of a column."""
+    frame = given_frame(X) if isinstance(groups, str) else None
+    if frame is None:
+        return groups
+    require_columns(names_of(X) or [], [groups], "the table", "named by groups")
+    return frame.get_column(groups).to_native()
+
+
+def opened(table: Any, format: Format) -> Any:
+    """The table, and of a path, an address or a stream its source, so that it is opened once."""
+    return table if _library(table) in CLUSTERS else open_source(table, format)
+
+
+def current_client(client: Any) -> Any:
+    """A client of a Dask cluster, by default the current one."""
+    from dpforest.records.clusters.on_dask import default_client
+
+    return default_client() if client is None else client
+
+
+def seal_elsewhere(
+    table: Any, schema: Schema, n_jobs: int, groups: Any = None, people: People | None = None, client: Any = None
+) -> Vault:
+    """The vault of a table that is not in memory, whose columns and types are checked; no row is looked at for that.
+
+    ``groups`` is the name of the column of ids, if the unit of privacy is a person.
+    """
+    ids = None if people is None else groups
+    rows, away = _opened(table, schema, ids, client)
+    return Vault(schema, Workers(n_jobs), rows, away, people, ids)
+
+
+def _opened(table: Any, schema: Schema, ids: Any, client: Any) -> tuple[Pieces | None, Elsewhere | None]:
+    """The rows of a table, here or elsewhere."""
+    if client is not None or _library(table) in ("dask", "dask_expr"):
+        from dpforest.records.clusters.on_dask import dask_table
+
+        return None, dask_table(table, schema, client, ids)
+    if _library(table) == "pyspark":
+        from dpforest.records.clusters.on_spark import spark_table
+
+        return None, spark_table(table, schema, ids)
+    source = table if isinstance(table, Source) else open_source(table, schema.format)
+    asked = Asked(schema, with_target=True, besides=() if ids is None else (ids,))
+    if isinstance(source, ParquetTable):
+        files = source.files(asked)
+        for file in files:
+            check_types(in_plain_types(file.empty([*asked.declared])), schema, True, file.shown)
+        if ids is not None:
+            check_ids(ids, files, schema)
+        return Pieces.of_files(files, source.path), None
+    if ids is not None:
+        check_id_column(ids, public_names(source) or [ids], schema)
+    source.check(asked)
+    return None, Stream(source)

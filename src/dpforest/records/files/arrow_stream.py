@@ -1,0 +1,68 @@
+"""A stream of Arrow in this process, such as what a cursor of a driver gives. Sees rows."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from dpforest.errors import TableError, shown
+from dpforest.records.columns import require_columns
+from dpforest.records.guess import kind_of_type
+from dpforest.records.parquet_rows import check_types
+from dpforest.records.source import Asked, Part, Progress, each_once, silent
+
+BROKEN = (
+    "The stream of Arrow batches ended with an error, or was read before. Open it again. What was charged stays charged."
+)
+
+
+class ArrowStream:
+    """A table that an object with ``__arrow_c_stream__`` gives, once; its types are those that it declares."""
+
+    typed: ClassVar[bool] = True
+    repeats: ClassVar[bool] = False
+
+    def __init__(self, table: Any) -> None:
+        if not hasattr(table, "__arrow_c_stream__"):
+            raise TableError(
+                f"{shown(table)} is no table that can be read: it gives no batches of Arrow. Pass a table of pandas, polars, "
+                "pyarrow, DuckDB, Ibis, Dask or Spark, a path, or the address of a table in a database."
+            )
+        try:
+            self._reader = pa.RecordBatchReader.from_stream(table)
+        except Exception:  # its own words may quote a row
+            raise TableError(BROKEN) from None
+        self._types = self._reader.schema
+
+    def names(self) -> list[str]:
+        return each_once(list(self._types.names), "the stream")
+
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column by its type."""
+        return {field.name: kind_of_type(field.type) for field in self._types}
+
+    def guessed(self) -> list[str]:
+        return []
+
+    def check(self, asked: Asked) -> None:
+        require_columns(list(self._types.names), asked.declared, "the stream")
+        require_columns(list(self._types.names), asked.besides, "the stream", "that was asked for")
+        if not asked.any_type:
+            check_types(self._types.empty_table().select(asked.declared), asked.schema, asked.with_target, "the stream")
+
+    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
+        self.check(asked)
+        progress("reading the table")
+        reader = iter(self._reader)
+        while True:
+            try:
+                batch = next(reader, None)
+            except Exception:
+                raise TableError(BROKEN) from None
+            if batch is None:
+                break
+            yield asked.part(pa.Table.from_batches([batch]).select(asked.columns))
+        yield asked.part(self._types.empty_table().select(asked.columns))
+
+    def close(self) -> None:
+        self._reader.close()

@@ -1,0 +1,270 @@
+"""The vault: a table that was checked against its schema, wherever its rows are. Sees rows; what leaves is sealed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpforest.common.progress import in_parts
+from dpforest.common.threads import Workers
+from dpforest.forest.tree import Forest
+from dpforest.mechanisms import Entropy
+from dpforest.privacy.sealed import Sealed
+from dpforest.records.base import Rows
+from dpforest.records.batch import (
+    Batch,
+    Wanted,
+    encoded,
+    is_usable,
+    tally_around,
+    tally_column,
+    tally_known,
+    tally_right,
+    tally_targets,
+)
+from dpforest.records.categories import add_texts
+from dpforest.records.codes import plain_values
+from dpforest.records.dates import derived_columns
+from dpforest.records.draws import draw_held_out
+from dpforest.records.held import spilled_array
+from dpforest.records.memory.counter import Guarded, MemoryCounter
+from dpforest.records.people import People
+from dpforest.records.sample import draw_kept
+from dpforest.records.scan import BATCH_ROWS, Elsewhere, Frame, Pieces, Scan, Work
+from dpforest.schema import FINE_STEPS, Bounded, Classes, Schema
+from dpforest.schema.domain import Domain, derived
+from dpforest.schema.scales import N_BINS
+
+
+class Vault(Guarded):
+    """The rows of a table, checked against the schema and not yet encoded.
+
+    Privacy: not private by itself; answers are sealed. Checks look at columns and types only, so whether an error occurs
+    does not depend on values. What a record adds to an answer follows from that record and public values. Coins are tossed
+    once for a record, or a person: what they select is kept, and all later answers are about that.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        workers: Workers,
+        rows: Scan | None = None,
+        elsewhere: Elsewhere | None = None,
+        people: People | None = None,
+        id_column: str | None = None,
+    ) -> None:
+        self.schema, self.in_one_book = schema, False
+        self._elsewhere, self._workers = elsewhere, workers
+        self._people, self._id_column = people, id_column
+        self._undrawn = rows
+        self._rows = rows if people is None else None  # those that are used, once they are here
+
+    @classmethod
+    def seal(
+        cls, X: Any, y: Any, schema: Schema, n_jobs: int = 1, groups: Any = None, people: People | None = None
+    ) -> "Vault":
+        """The vault of a table in memory; raises ``TableError`` unless it has the columns and types of the schema.
+
+        ``groups`` has the id of each row, if the unit of privacy is a person.
+        """
+        rows = Frame.of(X, y, schema, None if people is None else groups)
+        return cls(schema, Workers(n_jobs), rows, people=people, id_column="")
+
+    @property
+    def _wanted(self) -> Wanted:
+        """All columns that a fit may use; ids, where rows of persons are drawn."""
+        return Wanted.all_of(self.schema, None if self._people is None else self._id_column)
+
+    def _used(self) -> Scan:
+        """The rows that are used, here: of persons as many as are drawn, once, so that all answers are about one set."""
+        if self._rows is None:
+            if self._undrawn is None:
+                assert self._elsewhere is not None
+                self._undrawn = self._elsewhere.kept(self._wanted)
+            self._rows = self._undrawn
+            if self._people is not None:
+                ids, usable = self._ids(self._undrawn)
+                drawn = self._people.leave_out(ids, usable.astype(np.int8) - 1) >= 0
+                self._rows = self._undrawn.taken(self._wanted, np.flatnonzero(drawn), self._workers)
+        return self._rows
+
+    @property
+    def _streams(self) -> Elsewhere | None:
+        """Where the rows are, as long as none of them is here and no rows of persons have to be drawn."""
+        return None if self._rows is not None or self._people is not None else self._elsewhere
+
+    def _where(self) -> Scan | Elsewhere:
+        """What answers questions: where the rows are, if it can, else the rows that are kept here."""
+        away = self._streams
+        return away if away is not None and away.works else self._used()
+
+    def _ids(self, rows: Scan) -> tuple[list[Any], np.ndarray]:
+        """The columns of ids, one after the other, and a mask of the rows with a target."""
+        found: dict[int, tuple[Any, np.ndarray]] = {}
+        wanted = Wanted(self.schema, [], self._id_column)
+        rows.each(wanted, lambda batch, _: (batch.ids, is_usable(batch.values)), found.__setitem__, self._workers)
+        parts = [found[first] for first in sorted(found)]
+        return [ids for ids, _ in parts], np.concatenate([np.empty(0, dtype=bool), *(usable for _, usable in parts)])
+
+    def _sum(self, shape: tuple[int, ...], features: list[str], tally: Work[np.ndarray]) -> Sealed[np.ndarray]:
+        """The sealed sum of what ``tally`` gives for all batches."""
+        return self._sum_at(self._where(), shape, features, tally)
+
+    def _sum_at(
+        self, where: Scan | Elsewhere, shape: tuple[int, ...], features: list[str], tally: Work[np.ndarray]
+    ) -> Sealed[np.ndarray]:
+        total = np.zeros(shape, dtype=np.int64)
+        wanted = Wanted(self.schema, features)
+        where.each(wanted, tally, lambda _, found: np.add(total, found, out=total), self._workers)
+        return Sealed(total)
+
+    def count(self) -> Sealed[np.ndarray]:
+        """The sealed number of records, shape ``(1,)``."""
+        away = self._streams
+        return self._sum_at(away if away is not None and away.counts else self._where(), (1,), [], tally_known)
+
+    def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
+        """Sealed numbers of records in each bin around some centres; see ``SealedTable``."""
+        names = [*self.schema.features]
+        asked = list(dict.fromkeys(names[domain.derived[feature].column] for feature in centres))
+        return self._sum((len(centres), N_BINS + 1), asked, partial(tally_around, domain, dict(centres)))
+
+    def count_targets(self, edges: np.ndarray) -> Sealed[np.ndarray]:
+        """Sealed numbers of records by the public edges at or below their target; see ``SealedTable``."""
+        return self._sum((len(edges) + 1,), [], partial(tally_targets, edges))
+
+    def count_texts(self, name: str) -> Sealed[dict[str, int]]:
+        """The sealed number of records of each text of a column."""
+        found = list[dict[str, int]]()
+        tally = partial(tally_column, [*self.schema.features].index(name))
+        self._where().each(Wanted(self.schema, [name]), tally, lambda _, texts: found.append(texts), self._workers)
+        return Sealed(add_texts(found))
+
+    def narrowed(self, target: Bounded) -> "Vault":
+        """The vault of the same records with the target read within another range."""
+        where = self._where()
+        rows, away = (None, where) if where is self._elsewhere else (where, None)
+        return self._of(rows, away, replace(self.schema, target=target))
+
+    def sampled(self, share: Fraction, entropy: Entropy) -> "Vault":
+        """The vault of a secret sample of the records, or persons, which is kept; see ``SealedTable``."""
+        if (away := self._streams) is not None:
+            return self._of(away.sampled(self._wanted, share, entropy))
+        rows = self._used()
+        if self._people is None:
+            chosen = draw_kept(rows.n_rows, share, entropy)
+        else:
+            chosen = np.flatnonzero(self._people.sample(self._ids(rows)[0], share))
+        return self._of(rows.taken(Wanted.all_of(self.schema), chosen, self._workers))
+
+    def hold_out(self, share: float, entropy: Entropy) -> "tuple[Vault, Vault]":
+        """Two vaults, of the records to train on and of those held out; see ``SealedTable``."""
+        held = draw_held_out(self._used().n_rows, share, entropy)
+        return self._part(~held), self._part(held)
+
+    def _part(self, mask: np.ndarray) -> "Vault":
+        part = self._of(self._used().taken(Wanted.all_of(self.schema), np.flatnonzero(mask), self._workers))
+        part.in_one_book = True
+        return part
+
+    def _of(self, rows: Any, away: Any = None, schema: Schema | None = None) -> "Vault":
+        """A vault of other rows of the same table."""
+        vault = Vault(schema or self.schema, self._workers, rows, away)
+        vault.in_one_book = self.in_one_book
+        return vault
+
+    def hits(self, forest: Forest) -> Sealed[np.ndarray]:
+        """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``tally_hits``."""
+        return self._sum((1, 2), [*self.schema.features], partial(tally_right, forest, self.schema.target))
+
+    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> MemoryCounter:
+        """A counter of the encoded records, without those whose target is left out."""
+        where, work = self._where(), partial(encoded, domain, self.schema.target)
+        if isinstance(where, Pieces) and not where.in_memory:
+            codes, target_codes = self._encode_to_file(where, domain, work, progress)
+        else:
+            found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+            where.each(Wanted.all_of(self.schema), work, found.__setitem__, self._workers)
+            parts = [found[first] for first in sorted(found)] or [self._no_codes(domain)]
+            found.clear()
+            target_codes = parts[0][1] if len(parts) == 1 else np.concatenate([own for _, own in parts])
+            codes = _side_by_side([own for own, _ in parts], domain)
+        pa.default_memory_pool().release_unused()  # what batches took is of no more use
+        return MemoryCounter(codes, target_codes, domain, self.schema.target, self._workers)
+
+    def _no_codes(self, domain: Domain) -> tuple[np.ndarray, np.ndarray]:
+        return np.empty((domain.n_features, 0), dtype=domain.dtype), self._target_type(0)
+
+    def _target_type(self, n_records: int) -> np.ndarray:
+        """An array for target codes."""
+        return np.empty(n_records, dtype=np.int16 if isinstance(self.schema.target, Classes) else np.int32)
+
+    def _encode_to_file(
+        self, rows: Pieces, domain: Domain, work: Work[Any], progress: Callable[[str], None]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Codes and target codes; codes lie in a file without a name, of which memory holds what it has room for."""
+        usable = np.zeros(rows.n_rows, dtype=bool)
+
+        def note(first: int, own: np.ndarray) -> None:
+            usable[first : first + len(own)] = own
+
+        rows.each(Wanted(self.schema, []), lambda batch, _: is_usable(batch.values), note, self._workers)
+        n_before = np.cumsum(
+            [0, *(np.count_nonzero(usable[at : at + BATCH_ROWS]) for at in range(0, len(usable), BATCH_ROWS))]
+        )
+        codes, target_codes = spilled_array((domain.n_features, n_before[-1]), domain.dtype), self._target_type(n_before[-1])
+        n_done, show = 0, in_parts("rows encoded", len(usable), progress)
+
+        def place(first: int, own: tuple[np.ndarray, np.ndarray]) -> None:
+            nonlocal n_done
+            start = n_before[first // BATCH_ROWS] + np.count_nonzero(usable[first - first % BATCH_ROWS : first])
+            codes[:, start : start + len(own[1])] = own[0]
+            target_codes[start : start + len(own[1])] = own[1]
+            n_done += len(own[1])
+            show(n_done)
+
+        rows.each(Wanted.all_of(self.schema), work, place, self._workers)
+        show(len(usable))
+        return codes, target_codes
+
+    def rows(self) -> Sealed[Rows]:
+        """The sealed rows, for printed algorithms that open them; they must fit in memory."""
+        found: dict[int, tuple[list[np.ndarray], np.ndarray]] = {}
+        self._used().each(Wanted.all_of(self.schema), self._opened, found.__setitem__, self._workers)
+        parts = [found[first] for first in sorted(found)] or [self._opened(self._nothing, self._workers)]
+        columns = tuple(np.concatenate(pieces) for pieces in zip(*(own for own, _ in parts), strict=True))
+        return Sealed(Rows(columns, np.concatenate([target for _, target in parts]), self.schema))
+
+    def _opened(self, batch: Batch, workers: Workers) -> tuple[list[np.ndarray], np.ndarray]:
+        features, usable = derived(self.schema), is_usable(batch.values)
+        values = zip(derived_columns(batch.columns, features), features, strict=True)
+        columns = [plain_values(*pair)[usable] for pair in values]
+        _, target = encoded(Domain.of(self.schema), self.schema.target, batch, workers)
+        return columns, target if isinstance(self.schema.target, Classes) else target / FINE_STEPS
+
+    @property
+    def _nothing(self) -> Batch:
+        """A batch without rows."""
+        return Frame.of([], [], self.schema, None).batch
+
+    def close(self) -> None:
+        """End the connection with where the rows are, however the fit ended."""
+        if self._elsewhere is not None:
+            self._elsewhere.close()
+
+
+def _side_by_side(parts: list[np.ndarray], domain: Domain) -> np.ndarray:
+    """The codes of batches as those of one table."""
+    if len(parts) == 1:
+        return parts[0]
+    codes, end = np.empty((domain.n_features, sum(part.shape[1] for part in parts)), dtype=domain.dtype), 0
+    parts.reverse()
+    while parts:  # each is freed when it is no longer needed
+        own = parts.pop()
+        codes[:, end : end + own.shape[1]] = own
+        end += own.shape[1]
+    return codes
