@@ -91,7 +91,9 @@ def as_read(column: Column, part: Feature | Target, engine: str, longest: int) -
         text = f"CAST({own} AS TEXT)"
         matches = f"REGEXP_FULL_MATCH({text}, '{WHOLE}')" if engine == "duckdb" else f"{text} ~ '{WHOLE}'"
         whole = f"WHEN {matches} THEN SPLIT_PART({text}, '.', 1)"
-        return Item(f"CASE WHEN {text} = 'NaN' THEN NULL {whole} WHEN {own} IS NOT NULL THEN '{NO_WHOLE}' END", pa.string(), BY_TEXT)
+        return Item(
+            f"CASE WHEN {text} = 'NaN' THEN NULL {whole} WHEN {own} IS NOT NULL THEN '{NO_WHOLE}' END", pa.string(), BY_TEXT
+        )
     return Item(f"CAST({own} AS DOUBLE)" if engine == "duckdb" else _real_of_numeric(own), pa.float64())
 
 
@@ -160,11 +162,22 @@ def as_read_in_sqlite(column: Column, part: Feature | Target, longest: int) -> I
     if isinstance(part, Categorical) and part.by_text:
         # A number without a fraction that is stored as a float has no type of 64 bits, or is in a column of floats.
         real = f"CASE WHEN ABS({own}) < 1e20 AND {own} = ROUND({own}) THEN PRINTF('%!.1f', {own}) ELSE '{NO_WHOLE}' END"
-        return Item(f"CASE TYPEOF({own}) WHEN 'integer' THEN CAST({own} AS TEXT) WHEN 'real' THEN {real} END", pa.string(), BY_TEXT)
+        return Item(
+            f"CASE TYPEOF({own}) WHEN 'integer' THEN CAST({own} AS TEXT) WHEN 'real' THEN {real} END", pa.string(), BY_TEXT
+        )
     listed = [value for value in listed_in(part) if isinstance(value, int | float)]
     if any(abs(value) >= EXACT for value in listed) and not isinstance(part, Bounded):
         return Item(f"CASE TYPEOF({own}) WHEN 'integer' THEN {own} END", pa.int64())
     return Item(f"CASE WHEN TYPEOF({own}) IN ('integer', 'real') THEN CAST({own} AS REAL) END", pa.float64())
+
+
+def beside_in_sqlite(column: Column, longest: int) -> Item:
+    """The values of a column of SQLite as they are, if it is declared to hold whole numbers or floats, else as text."""
+    own, kept = identifier(column.name), {"whole": ("integer", pa.int64()), "real": ("real", pa.float64())}
+    if column.kind not in kept:
+        return carried_in_sqlite(own, longest)
+    stored, arrow = kept[column.kind]
+    return Item(f"CASE TYPEOF({own}) WHEN '{stored}' THEN {own} END", arrow)
 
 
 def carried_in_sqlite(own: str, longest: int) -> Item:
@@ -175,4 +188,7 @@ def carried_in_sqlite(own: str, longest: int) -> Item:
     size = f"LENGTH(CAST({own} AS BLOB))"
     short = f"SUBSTR({own}, 1, {longest}) || '…' || {size} || '…' || SUBSTR({own}, -{longest})"
     text = f"CASE WHEN {size} <= {4 * longest} THEN {own} ELSE {short} END"  # a character has at most four bytes
-    return Item(f"CASE TYPEOF({own}) WHEN 'text' THEN {text} WHEN 'blob' THEN CAST(X'FF' AS TEXT) ELSE CAST({own} AS TEXT) END", pa.string())
+    return Item(
+        f"CASE TYPEOF({own}) WHEN 'text' THEN {text} WHEN 'blob' THEN CAST(X'FF' AS TEXT) ELSE CAST({own} AS TEXT) END",
+        pa.string(),
+    )

@@ -44,9 +44,6 @@ class Duck:
     def beside(self, column: Column, longest: int) -> Item:
         return beside(column, self.engine, longest)
 
-    def noted(self, columns: list[Column]) -> dict[str, str]:
-        return {column.name: column.native for column in columns}
-
     def stream(self, items: Mapping[str, Item], n_rows: int) -> Iterator[pa.RecordBatch | pa.Schema]:
         """The types of a query about the table, then its rows."""
         query = ", ".join(f"{item.text} AS {name}" for name, item in items.items())

@@ -11,15 +11,30 @@ from dpforest.errors import TableError
 MOST_NAMES = 8  # tables that an error lists
 LOST = "The database could not answer a query, or the connection was lost."
 # Kinds of failure by the beginning of what PostgreSQL calls SQLSTATE, and by what libpq or an engine says.
-STATES = {"28": "account", "3D": "database", "42501": "permission", "42P01": "table", "3F000": "table", "08": "lost", "57P": "lost"}
+STATES = {
+    "28": "account",
+    "3D": "database",
+    "42501": "permission",
+    "42P01": "table",
+    "3F000": "table",
+    "08": "lost",
+    "57P": "lost",
+}
 WORDS = {
     "account": ("authentication failed", "no password supplied", "pg_hba.conf"),
     "host": ("could not translate host name", "connection refused", "timeout expired", "no route to host", "unreachable"),
     "permission": ("permission denied",),
     "lost": ("terminating connection", "server closed the connection", "connection not open", "lost synchronization"),
-    "table": ("no such table", "catalog error: table", "relation \""),
-    "database": ("database \"",),
-    "file": ("not a database", "unable to open", "not a valid duckdb", "could not set lock", "cannot open file", "is locked"),
+    "table": ("no such table", "catalog error: table", 'relation "'),
+    "database": ('database "',),
+    "file": (
+        "not a database",
+        "unable to open",
+        "not a valid duckdb",
+        "could not set lock",
+        "cannot open file",
+        "is locked",
+    ),
 }
 
 

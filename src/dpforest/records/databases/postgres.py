@@ -48,15 +48,21 @@ class Postgres:
             return [Column(name, "", "") for name in names]  # one that is there twice is refused by its name
         types: list[Any] = []
         for start in range(0, len(names), 500):  # a row of PostgreSQL has at most 1,664 columns
-            asked = ", ".join(f"CAST(CAST(PG_TYPEOF(t.{identifier(name)}) AS OID) AS BIGINT)" for name in names[start : start + 500])
-            ((*some,),) = self._all(f"SELECT {asked} FROM (SELECT 1) AS one LEFT JOIN {self._from} ON FALSE") if asked else ((),)
+            asked = ", ".join(
+                f"CAST(CAST(PG_TYPEOF(t.{identifier(name)}) AS OID) AS BIGINT)" for name in names[start : start + 500]
+            )
+            ((*some,),) = (
+                self._all(f"SELECT {asked} FROM (SELECT 1) AS one LEFT JOIN {self._from} ON FALSE") if asked else ((),)
+            )
             types += some
         known = self._types({*types})
         return [_column(name, *known[number]) for name, number in zip(names, types, strict=True)]
 
     def _names_in(self, place: str) -> list[str]:
         place = place.removesuffix(" AS asked")
-        names = self._run(f"SELECT * FROM {place} AS t LIMIT 0", lambda cursor: list(cursor.fetch_arrow_table().schema.names))
+        names = self._run(
+            f"SELECT * FROM {place} AS t LIMIT 0", lambda cursor: list(cursor.fetch_arrow_table().schema.names)
+        )
         self._from = f"{place} AS t"
         return names
 
