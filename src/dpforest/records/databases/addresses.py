@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -91,12 +92,8 @@ def untried(engine: str) -> str:
 
 def check_extra() -> None:
     """Raise ``MissingExtraError`` unless the drivers are installed."""
-    try:
-        import adbc_driver_postgresql
-        import adbc_driver_sqlite
-        import duckdb  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("A table in a database", "sql") from None
+    if not all(map(find_spec, ("duckdb", "adbc_driver_postgresql", "adbc_driver_sqlite"))):
+        raise MissingExtraError("A table in a database", "sql")
 
 
 def check_named(where: Address) -> None:

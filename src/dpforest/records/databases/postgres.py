@@ -27,7 +27,8 @@ CARRIED |= {"bool": pa.bool_()}
 KINDS = {"numeric": "decimal", "date": "date", "timestamp": "time", "timestamptz": "zoned", "bool": "truth"}
 KINDS |= dict.fromkeys(("text", "varchar", "bpchar", "name"), "text")
 BYTES_OF_VALUE = 8
-TABLES = "SELECT CAST(table_name AS TEXT) FROM information_schema.tables WHERE table_schema NOT IN ('pg_catalog', 'information_schema')"
+TABLES = """SELECT CAST(table_name AS TEXT) FROM information_schema.tables
+    WHERE table_schema NOT IN ('pg_catalog', 'information_schema')"""
 
 
 class Postgres:
@@ -36,7 +37,8 @@ class Postgres:
     engine = "postgres"
 
     def __init__(self, where: Address) -> None:
-        self._where, self._connection, self._encoding, self._from = where, None, "", ""
+        self._where, self._encoding, self._from = where, "", ""
+        self._connection: Any = None
         self.name = f"database {where.database!r} at {where.account['host']}:{where.account['port']}"
 
     def columns(self) -> list[Column]:
@@ -122,7 +124,6 @@ class Postgres:
         self._decoder()
 
     def _run(self, query: str, fetch: Callable[[Any], Any]) -> Any:
-        assert self._connection is not None
         with self._connection.cursor() as cursor:
             cursor.execute(query)
             return fetch(cursor)
@@ -136,8 +137,8 @@ class Postgres:
             codec = codecs.lookup(CODECS.get(self._encoding) or self._encoding.replace("WIN", "CP"))
         except LookupError:
             raise TableError(
-                f"The database is in the encoding {self._encoding}, whose texts cannot be read. Copy the table to a database "
-                "in UTF8."
+                f"The database is in the encoding {self._encoding}, whose texts cannot be read. Copy the table to a "
+                "database in UTF8."
             ) from None
         read = asking(lambda raw: codec.decode(raw)[0].encode(), NO_TEXT)
         return lambda raw: None if raw is None else read(raw)

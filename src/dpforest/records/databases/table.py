@@ -197,7 +197,7 @@ def database_source(table: Any) -> DatabaseTable | None:
             raise TableError(f"{untried(repr(backend.name))} Nothing was spent.")
         text = str(backend.compile(table))
         if backend.name == "duckdb":
-            backend._run_pre_execute_hooks(table)  # what makes the rows of a table in memory known there
+            backend._run_pre_execute_hooks(table)  # noqa: SLF001 - makes a table in memory known there
             return DatabaseTable(Duck(None, relation=backend.con.sql(text)), repeats=False)
         if backend.name == "postgres":
             return DatabaseTable(Postgres(_server_of(backend.con.info, f"({text})")))
