@@ -19,7 +19,7 @@ from dpforest import Bounded, Categorical, Classes
 from dpforest.errors import NothingLearntWarning, RepeatedFitWarning
 from dpforest.growing.target_scale import edges_around
 from dpforest.mechanisms import Entropy
-from dpforest.records.base import AllTrees, Source
+from dpforest.records.base import AllTrees, SealedTable
 from dpforest.schema.domain import Domain, Grid
 
 ORDINARY, ODD = "ordinary", "odd"
@@ -60,19 +60,19 @@ def outcome(call: Callable[[], Any]) -> Outcome:
     return Outcome(error, tuple(f"{warning.category.__name__}: {warning.message}" for warning in told))
 
 
-def root_counts(source: Source) -> tuple[np.ndarray, Domain]:
+def root_counts(source: SealedTable) -> tuple[np.ndarray, Domain]:
     """The opened counts ``(total_codes, n_classes)`` of all records of a source (of a bounded target one column)."""
     counts, domain = _all_counts(source)
     return counts if isinstance(source.schema.target, Classes) else counts[:, :1], domain
 
 
-def _all_counts(source: Source) -> tuple[np.ndarray, Domain]:
+def _all_counts(source: SealedTable) -> tuple[np.ndarray, Domain]:
     counter = source.encode(Domain.of(source.schema, Grid()))
     counter.deal(AllTrees(1), Entropy(None))
     return counter.count_codes(0, np.ones((1, counter.domain.n_features), dtype=bool))._value[0], counter.domain
 
 
-def assert_others_are_read_as_before(with_record: Source, without: Source) -> None:
+def assert_others_are_read_as_before(with_record: SealedTable, without: SealedTable) -> None:
     """One more record adds at most 1 to one cell of each feature, and takes nothing from any cell."""
     more, domain = root_counts(with_record)
     change = more - root_counts(without)[0]
@@ -100,7 +100,7 @@ class Reading:
             assert change.sum() <= n_odd
 
 
-def read(seal: Callable[[], Source]) -> Reading:
+def read(seal: Callable[[], SealedTable]) -> Reading:
     """What comes of a source: whoever wants to hear of every overflow must not hear of one record's."""
     ordinary: list[list[list[int]]] = []
     counted: list[list[int]] = []

@@ -120,7 +120,7 @@ class Linear(Step):
         before = direction.in_steps(1.0)
         aside = in_steps(np.array([-run.prior])) + np.array([0, 1], dtype=np.int32)
         add_by_code(run, direction.features, before, aside)
-        leads = run.scored.count_leads(WIDTH, N_BINS)
+        leads = run.counter.count_leads(WIDTH, N_BINS)
         if self.rule_depth:
             slope, offset = self._rule(run, leads, direction, choice, rest)
         else:
@@ -297,8 +297,8 @@ def in_steps(values: np.ndarray) -> np.ndarray:
 def add_by_code(run: Run, features: list[int], steps: list[np.ndarray], shift: np.ndarray) -> None:
     """Add to the scores of records what their code of each feature gives, and ``shift`` ``(1, n_classes)``."""
     run.counter.deal(AllTrees(1), run.gate.entropy)
-    run.scored.add_scores(shift)
-    run.scored.add_by_code(features, steps)
+    run.counter.add_scores(shift)
+    run.counter.add_by_code(features, steps)
 
 
 @cache

@@ -49,7 +49,7 @@ def check_groups(groups: Any, max_rows_per_person: Any) -> None:
 def ids_beside(columns: Any, name: str) -> Any:
     """The ids in a column that a reader gave beside those of a schema; decimals of a database, read as text, as numbers."""
     noted, column = columns.schema.field(name).metadata or {}, columns.column(name)
-    kind = b"".join(noted.get(engine, b"") for engine in (b"duckdb", b"postgres")).decode().lower()
+    kind = b"".join(noted.get(engine, b"") for engine in (b"duckdb", b"postgres", b"sqlite")).decode().lower()
     if kind.startswith(("date", "time", "interval")):
         raise TableError(f"groups holds {kind}; ids of persons are numbers or text. Convert them.")
     if not kind.startswith(("decimal", "numeric", "hugeint", "uhugeint")):

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from dpforest.errors import TableError
+from dpforest.records.databases.addresses import SERVERS, Address
 from dpforest.records.files.arrow_file import ARROW, ArrowFile
 from dpforest.records.files.delimited import Delimited
 from dpforest.records.files.json_lines import JSON_LINES, JsonLines
@@ -14,7 +15,6 @@ from dpforest.records.files.text_table import TextTable
 from dpforest.records.files.typed_table import TypedTable
 from dpforest.records.files.workbook import WORKBOOKS, Workbook
 from dpforest.records.source import Asked, Progress, Source, joined, silent
-from dpforest.records.sql.addresses import SERVERS, Address, check_extra
 from dpforest.schema import Format, Schema
 
 DUCKDB = (".duckdb", ".ddb", ".db")
@@ -32,10 +32,9 @@ def open_source(table: Any, format: Format | None = None, *, names_lines: bool =
     if not isinstance(table, str | Path) and not hasattr(table, "__fspath__"):
         return _of_object(table)
     if is_database(address):
-        check_extra()
-        from dpforest.records.sql.rows import DatabaseTable
+        from dpforest.records.databases.table import DatabaseTable
 
-        return DatabaseTable(str(address))
+        return DatabaseTable.at(str(address))
     name, _, sheet = str(address).partition("::")
     path, kind = Path(name), ending(Path(name))
     try:
@@ -59,13 +58,10 @@ def open_source(table: Any, format: Format | None = None, *, names_lines: bool =
 
 def _of_object(table: Any) -> Source:
     """The source of an object that holds a table."""
-    if type(table).__module__.partition(".")[0] == "ibis":
-        from dpforest.records.sql.rows import DatabaseTable
-
-        return DatabaseTable("", table)
+    from dpforest.records.databases.table import database_source
     from dpforest.records.files.arrow_stream import ArrowStream
 
-    return ArrowStream(table)
+    return database_source(table) or ArrowStream(table)
 
 
 def public_names(reader: Source) -> list[str] | None:
@@ -96,6 +92,8 @@ def shown_address(address: str | Path) -> str:
 def short_name(address: str | Path) -> str:
     """A name for files about a table: that of its file without endings, or of the table in a database."""
     where = Address.parse(str(address)) if is_database(address) else None
+    if where is not None and where.is_query:
+        return "query"
     name = Path(address).name if where is None else where.table.rpartition(".")[2] or Path(where.path).name
     return name.split(".")[0].strip("*-_ ") or "table"
 

@@ -15,9 +15,8 @@ import pyarrow.csv
 from dpforest.common.files import check_writable
 from dpforest.common.text import unlike
 from dpforest.errors import OutputError
-from dpforest.records.sql.addresses import Address, check_extra, check_named, no_connection
-from dpforest.records.sql.expressions import quoted
-from dpforest.records.sql.streams import is_kept
+from dpforest.records.databases.addresses import Address, check_extra, check_named, no_connection
+from dpforest.records.databases.casts import identifier, is_kept, quoted
 
 Write = Callable[[pa.Table], None]
 # Types of PostgreSQL for those of Arrow; others are text.
@@ -37,6 +36,8 @@ def new_table(address: str, n_ids: int = 0) -> Iterator[Write]:
     check_extra()
     where = Address.parse(address)
     check_named(where)
+    if where.engine == "sqlite" or where.is_query:
+        raise OutputError("Predictions are written to a new table of DuckDB or PostgreSQL, or to a file.")
     with (_in_duckdb if where.engine == "duckdb" else _in_postgres)(where, n_ids) as write:
         yield write
 
@@ -55,7 +56,7 @@ def _in_duckdb(where: Address, n_ids: int) -> Iterator[Write]:
     def write(rows: pa.Table) -> None:
         nonlocal is_made
         fields = zip(_names(rows, n_ids), rows.schema, strict=True)
-        read = ", ".join(f"{_cast(f'c{place}', own)} AS {_identifier(name)}" for place, (name, own) in enumerate(fields))
+        read = ", ".join(f"{_cast(f'c{place}', own)} AS {identifier(name)}" for place, (name, own) in enumerate(fields))
         with _refusing(where):
             short = rows.rename_columns([f"c{place}" for place in range(rows.num_columns)])
             chosen = connection.from_arrow(short).project(read)
@@ -123,7 +124,7 @@ def _free_place(where: Address, run: Callable[[str], list[Any]]) -> str:
         taken = run(f"SELECT 1 FROM information_schema.tables WHERE table_catalog = current_database() AND {same}")
     if taken:
         raise OutputError(f"There is a table {where.table!r} already. Drop it, or name one that is not there yet.")
-    return ".".join(_identifier(part) for part in (schema, name) if part)
+    return ".".join(identifier(part) for part in (schema, name) if part)
 
 
 @contextmanager
@@ -144,12 +145,8 @@ def _names(rows: pa.Table, n_ids: int) -> list[str]:
     return [*ids, *unlike(rows.column_names[n_ids:], ids)]
 
 
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _columns(kinds: Iterable[tuple[str, Any]]) -> str:
-    return ", ".join(f"{_identifier(name)} {kind}" for name, kind in kinds)
+    return ", ".join(f"{identifier(name)} {kind}" for name, kind in kinds)
 
 
 def _kept_type(field: pa.Field, engine: str) -> str:

@@ -1,0 +1,1 @@
+"""Tables in databases: rows are read as Arrow, and predictions written."""

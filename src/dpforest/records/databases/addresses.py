@@ -1,0 +1,126 @@
+"""Tables in databases by their address, as on a command line. Sees no rows; never repeats a password."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from dpforest.errors import MissingExtraError, ParameterError, TableError
+
+FORMS = (
+    "duckdb:///FILE.db::TABLE, sqlite:///FILE.db::TABLE or postgresql://USER:PASSWORD@HOST/DATABASE::TABLE; "
+    "TABLE may be a query in parentheses"
+)
+FILES = ("duckdb", "sqlite")
+SERVERS = ("postgresql:", "postgres:")
+# Engines whose drivers give Arrow, and of which nobody knows yet what a single odd value does there.
+UNTRIED = {"snowflake": "Snowflake", "bigquery": "BigQuery", "grpc": "Flight SQL", "grpc+tls": "Flight SQL"}
+UNTRIED |= {"flightsql": "Flight SQL"}
+SECONDS_TO_CONNECT = 10
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a table is: the engine, its file or server, and the name of the table or a query in parentheses."""
+
+    engine: str  # "duckdb", "sqlite" or "postgres", as Ibis calls them
+    table: str
+    path: str = ""  # of a file
+    database: str = ""  # of PostgreSQL
+    account: Mapping[str, Any] = field(default_factory=dict, repr=False)  # where the server is, and who asks it
+
+    @classmethod
+    def parse(cls, address: str) -> "Address":
+        """The parts of an address; raises ``ParameterError`` if it has none of the ``FORMS``."""
+        database, _, table = address.partition("::")
+        try:
+            parts = urlsplit(database)
+            port = parts.port
+            if "://" not in database:  # with one slash a password would be a part of a name, which errors repeat
+                raise ValueError
+        except ValueError:
+            raise ParameterError(f"The address of the table cannot be read. It has the form {FORMS}.") from None
+        if parts.scheme in UNTRIED:
+            raise ParameterError(untried(UNTRIED[parts.scheme]))
+        if f"{parts.scheme}:" not in (*SERVERS, *(f"{name}:" for name in FILES)):
+            raise ParameterError(f"A table cannot be opened by {parts.scheme!r}. Its address has the form {FORMS}.")
+        if parts.scheme in FILES:
+            return cls(parts.scheme, table, path=_path(database))
+        database = unquote(parts.path.removeprefix("/"))
+        if not database or "/" in database:
+            raise ParameterError(f"The address names no database. It has the form {FORMS}.")
+        account = {
+            "host": parts.hostname or "localhost",
+            "port": port or 5432,
+            "user": unquote(parts.username) if parts.username else None,
+            "password": unquote(parts.password) if parts.password else None,
+            "connect_timeout": SECONDS_TO_CONNECT,
+        }
+        return cls("postgres", table, database=database, account=account)
+
+    @property
+    def is_query(self) -> bool:
+        return self.table.startswith("(") and self.table.rstrip().endswith(")")
+
+    def check_readable(self) -> None:
+        """Raise ``ParameterError`` unless an address names a table in a database, or a query."""
+        if self.path.endswith(".parquet"):
+            raise ParameterError(
+                "Parquet files are read by their own path, not through DuckDB: give the file, or the folder of the files."
+            )
+        check_named(self)
+
+    def __str__(self) -> str:
+        """The address as it may be shown, without a password."""
+        if self.engine in FILES:
+            return f"{self.engine}:///{self.path}" + (f"::{self.table}" if self.table else "")
+        user = f"{quote(self.account['user'], safe='')}@" if self.account["user"] else ""
+        where = f"{self.account['host']}:{self.account['port']}"
+        return f"postgresql://{user}{where}/{quote(self.database, safe='')}::{self.table}"
+
+
+def untried(engine: str) -> str:
+    """A sentence that refuses an engine by its name."""
+    return (
+        f"Tables of {engine} are not read yet: nobody has tried there that one record decides nothing about how others are "
+        "read. Read the rows into Arrow and pass these, or a Parquet file."
+    )
+
+
+def check_extra() -> None:
+    """Raise ``MissingExtraError`` unless the drivers are installed."""
+    if not all(map(find_spec, ("duckdb", "adbc_driver_postgresql", "adbc_driver_sqlite"))):
+        raise MissingExtraError("A table in a database", "sql")
+
+
+def check_named(where: Address) -> None:
+    """Raise ``ParameterError`` unless an address names a table."""
+    if not where.table:
+        raise ParameterError(f"The address names no table: '::TABLE' is missing. It has the form {FORMS}.")
+
+
+def places(table: str) -> list[tuple[str, ...]]:
+    """Where a table of this name may be: under the whole name, or where there is a dot, in a schema."""
+    schema, dot, name = table.partition(".")
+    return [(table,), (schema, name)] if dot else [(table,)]
+
+
+def _path(database: str) -> str:
+    """The path behind ``duckdb:///``, as it stands, since it may hold any character; one that begins with / has four."""
+    _, _, path = database.partition("://")
+    return unquote(path.removeprefix("/")) if not Path(path).exists() else path
+
+
+@contextmanager
+def no_connection(where: Address) -> Iterator[None]:
+    """Turn what a server raises into a ``TableError``: its own message can repeat names, passwords and addresses."""
+    try:
+        yield
+    except Exception:
+        raise TableError(
+            f"No connection to database {where.database!r} at {where.account['host']}:{where.account['port']}: wrong "
+            "address, name or password, or the server is down."
+        ) from None

@@ -1,0 +1,213 @@
+"""The source of a table in a database: rows come as batches of Arrow, each value cast by the type of its column. Sees rows.
+
+All questions to one table are asked in one read-only transaction, so they see the same rows. Nothing is written.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, ClassVar, Protocol
+
+import pyarrow as pa
+
+from dpforest.errors import TableError
+from dpforest.records.columns import read_columns, read_target, require_columns
+from dpforest.records.databases.addresses import Address, check_extra, untried
+from dpforest.records.databases.casts import Column, Item, is_kept, listed_in
+from dpforest.records.databases.duck import Duck
+from dpforest.records.databases.failures import refusing
+from dpforest.records.databases.lite import Lite
+from dpforest.records.databases.postgres import Postgres
+from dpforest.records.source import Asked, Part, Progress, each_once, silent
+from dpforest.schema import LONGEST_TEXT, Date, Feature, Target
+
+PART_ROWS = 1 << 17  # that are given at once
+KINDS = {"": "other", "real": "number", "decimal": "number", "zoned": "time"}
+DATED = ("date", "time", "zoned")
+ENGINES = {"duckdb": Duck, "postgres": Postgres, "sqlite": Lite}
+
+
+class Engine(Protocol):
+    """How one engine is asked: columns by their types, expressions that its driver carries, and rows."""
+
+    engine: str
+    name: str  # of the file or server, as it may be shown
+
+    def columns(self) -> list[Column]: ...
+
+    def read(self, column: Column, part: Feature | Target, longest: int) -> Item: ...
+
+    def beside(self, column: Column, longest: int) -> Item: ...
+
+    def stream(self, items: dict[str, Item], n_rows: int) -> Iterator[Any]: ...
+
+    def close(self) -> None: ...
+
+
+class DatabaseTable:
+    """The source of a table in a database. Its connection is opened by the first question, and kept until it is closed."""
+
+    typed: ClassVar[bool] = True
+
+    def __init__(self, engine: Engine, repeats: bool = True) -> None:
+        self._engine, self.repeats = engine, repeats
+        self._columns: list[Column] | None = None
+
+    @classmethod
+    def at(cls, address: str) -> "DatabaseTable":
+        """The table at an address, which is read when it is asked for."""
+        check_extra()
+        where = Address.parse(address)
+        where.check_readable()
+        return cls(ENGINES[where.engine](where))
+
+    def names(self) -> list[str]:
+        return [*self._by_name()]
+
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column by its type."""
+        return {name: KINDS.get(column.kind, column.kind) for name, column in self._by_name().items()}
+
+    def guessed(self) -> list[str]:
+        return []
+
+    def _by_name(self) -> dict[str, Column]:
+        if self._columns is None:
+            with self._refusing():
+                self._columns = self._engine.columns()
+        each_once([column.name for column in self._columns], "The table")
+        return {column.name: column for column in self._columns}
+
+    def _refusing(self) -> Any:
+        return refusing(self._engine.name)
+
+    def close(self) -> None:
+        self._columns = None
+        self._engine.close()
+
+    def check(self, asked: Asked) -> None:
+        """Raise ``TableError`` unless types alone say that what is asked for can be read."""
+        columns, schema = self._by_name(), asked.schema
+        require_columns([*columns], asked.declared, "the table")
+        require_columns([*columns], asked.besides, "the table", "that was asked for")
+        for name in asked.declared:
+            _check_type(columns[name], isinstance(schema.features.get(name), Date) and self._engine.engine != "sqlite")
+        if not asked.any_type:
+            read_columns(pa.table({name: columns[name].empty for name in schema.features}), schema)
+            if asked.with_target:
+                read_target(pa.chunked_array([columns[schema.target.name].empty]), schema.target)
+
+    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
+        """Some rows at a time, in an order of the engine's choice; see ``Source``. Columns are checked before the first.
+
+        Columns ``besides`` those of the schema that hold no numbers or truth values come as text, as the engine writes it.
+        """
+        self.check(asked)
+        return self._parts(asked, progress)
+
+    def _items(self, asked: Asked) -> dict[str, Item]:
+        """Expressions by the short names of features, f0, f1, …, the target, t0, and other columns, b0, b1, …"""
+        columns, schema, longest = self._by_name(), asked.schema, _longest(asked)
+        parts: list[tuple[str, str, Feature | Target]] = [
+            (f"f{place}", name, part) for place, (name, part) in enumerate(schema.features.items())
+        ]
+        parts += [("t0", schema.target.name, schema.target)] if asked.with_target else []
+        found = {short: self._engine.read(columns[name], part, longest) for short, name, part in parts}
+        besides = enumerate(asked.besides)
+        return found | {f"b{place}": self._engine.beside(columns[name], longest) for place, name in besides}
+
+    def _parts(self, asked: Asked, progress: Progress) -> Iterator[Part]:
+        items = self._items(asked)
+        # A batch of texts of Arrow has at most 2 GiB.
+        n_rows = max(PART_ROWS * LONGEST_TEXT // _longest(asked), 1)
+        progress("reading the table")
+        with closing(self._engine.stream(items, n_rows)) as batches:  # type: ignore[type-var]
+            with self._refusing():
+                types = next(batches)
+            if [field.type for field in types] != [item.arrow for item in items.values()]:
+                raise TableError("The driver of the database gave other types than were asked for. Update it.")
+            is_empty = True
+            while True:
+                with self._refusing():
+                    batch = next(batches, None)
+                if batch is None:
+                    break
+                if batch.num_rows:
+                    is_empty = False
+                    yield self._part(asked, items, batch.columns)
+            if is_empty:
+                yield self._part(asked, items, [pa.array([], item.arrow) for item in items.values()])
+
+    def _part(self, asked: Asked, items: dict[str, Item], arrays: list[pa.Array]) -> Part:
+        """Rows as a part; the types of other columns in the database are noted with their fields."""
+        read = {name: _final(array, item) for (name, item), array in zip(items.items(), arrays, strict=True)}
+        columns, n_features = self._by_name(), asked.schema.n_features
+        features = pa.Table.from_arrays([read[f"f{place}"] for place in range(n_features)], [*asked.schema.features])
+        besides, fields = [], []
+        for place, name in enumerate(asked.besides):
+            native = columns[name].native
+            noted = {self._engine.engine: native if is_kept(native) else ""}
+            besides.append(read[f"b{place}"])
+            fields.append(pa.field(name, read[f"b{place}"].type, metadata=noted))
+        target = pa.chunked_array([read["t0"]]) if asked.with_target else None
+        return Part(features, target, pa.Table.from_arrays(besides, schema=pa.schema(fields)))
+
+
+def _final(array: pa.Array, item: Item) -> pa.Array:
+    if pa.types.is_binary(array.type):  # bytes of a table without rows
+        array = array.view(pa.string())
+    return array if item.final is None else array.cast(item.final)
+
+
+def _longest(asked: Asked) -> int:
+    """The number of characters that tell a text from all that are listed, and from others in buckets."""
+    parts = [*asked.schema.features.values(), asked.schema.target]
+    texts = [value for part in parts for value in listed_in(part) if isinstance(value, str)]
+    return max(LONGEST_TEXT, *map(len, texts), 0)
+
+
+def _check_type(column: Column, is_date: bool) -> None:
+    shown = column.native or "that nobody declared"
+    if column.kind == "":
+        raise TableError(
+            f"Column {column.name!r} has the type {shown} in the database; columns of numbers, truth values, dates and text "
+            "can be read. Convert the column, for example in a view."
+        )
+    if is_date and column.kind not in DATED:
+        raise TableError(
+            f"Column {column.name!r} is declared date, but it has the type {shown} in the database. Convert it to a date or "
+            "timestamp there, for example in a view."
+        )
+
+
+def database_source(table: Any) -> DatabaseTable | None:
+    """The source of a relation of DuckDB or a table of Ibis; None for any other object.
+
+    A relation is asked in the connection that made it, without a transaction, so its rows may be others the next time.
+    """
+    duckdb, ibis = sys.modules.get("duckdb"), sys.modules.get("ibis")
+    if duckdb is not None and isinstance(table, duckdb.DuckDBPyRelation):
+        return DatabaseTable(Duck(None, relation=table), repeats=False)
+    if ibis is None or not isinstance(table, ibis.Table):
+        return None
+    check_extra()
+    with refusing("The database"):
+        backend = table.get_backend()
+        if backend.name not in ENGINES:
+            raise TableError(f"{untried(repr(backend.name))} Nothing was spent.")
+        text = str(backend.compile(table))
+        if backend.name == "duckdb":
+            backend._run_pre_execute_hooks(table)  # noqa: SLF001 - makes a table in memory known there
+            return DatabaseTable(Duck(None, relation=backend.con.sql(text)), repeats=False)
+        if backend.name == "postgres":
+            return DatabaseTable(Postgres(_server_of(backend.con.info, f"({text})")))
+        file = next(file for _, name, file in backend.con.execute("PRAGMA database_list") if name == "main")
+    if not file:
+        raise TableError("A SQLite database in memory is seen by its own connection alone. Pass a DuckDB table, or a file.")
+    return DatabaseTable(Lite(Address("sqlite", f"({text})", path=file)))
+
+
+def _server_of(info: Any, query: str) -> Address:
+    """Where the connection of another driver leads to."""
+    account = {"host": info.host or "localhost", "port": info.port, "user": info.user, "password": info.password}
+    return Address("postgres", query, database=info.dbname, account=account | {"connect_timeout": 10})

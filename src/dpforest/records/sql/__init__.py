@@ -1,1 +1,0 @@
-"""Records in a database, counted where they are: rows stay there, sums leave and are sealed."""
