@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow.parquet as pq
+from dpforest.records.parquet import ParquetVault
 
 from benchmarks.core.process import peak_bytes, start_watching
 from benchmarks.core.serve import serve
@@ -40,7 +41,6 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.recipes.catalogue import get_recipe
 from dpforest.records.base import Source
 from dpforest.records.vault import Vault
-from dpforest.records.parquet import ParquetVault
 from dpforest.schema import Schema
 from dpforest.schema.domain import Grid
 

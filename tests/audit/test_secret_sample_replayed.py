@@ -30,8 +30,8 @@ from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.vault import Vault
 from dpforest.records.sample import draw_kept
+from dpforest.records.vault import Vault
 
 HALF, WHOLE = Fraction(1, 2), Fraction(1)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from dpforest.records.parquet import ParquetVault
 from tests.benchmarks.small import kept
 
 from benchmarks.core.goals import MET, MISSED, OPEN
@@ -21,7 +22,6 @@ from dpforest.pipeline import fit_forest
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.parquet import ParquetVault
 
 pytestmark = pytest.mark.slow
 

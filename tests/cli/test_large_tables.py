@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from dpforest.records.parquet import ParquetVault
 from numba.core import event
 from rich.console import Console
 from tests.cli.command import COST, FEATURES, ILL, done, people, run, typed
@@ -25,7 +26,6 @@ from dpforest.errors import DPForestError
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.files import delimited, parquet_files
 from dpforest.records.memory.counter import MemoryCounter
-from dpforest.records.parquet import ParquetVault
 from dpforest.records.source import Asked
 
 pytestmark = pytest.mark.slow

@@ -21,8 +21,8 @@ from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import CAPABILITIES, AllTrees, Assignment, Counter, OneTree, Source
 from dpforest.records.draws import NO_WEIGHTS
 from dpforest.records.memory.counter import MemoryCounter
-from dpforest.records.vault import Vault, encode
 from dpforest.records.people import People
+from dpforest.records.vault import Vault, encode
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.domain import Domain, Grid
 

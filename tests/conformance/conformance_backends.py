@@ -11,13 +11,13 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from dpforest.records.parquet import ParquetVault
+from dpforest.records.sql.vault import SqlVault
 from tests.conformance.conformance import Backend, in_memory
 from tests.conformance.postgres_server import KEEPER, READER, as_root, connect, write_table
 
 from benchmarks.postgres import Server
 from dpforest.records.base import Openable, Scored, Weighted
-from dpforest.records.parquet import ParquetVault
-from dpforest.records.sql.vault import SqlVault
 
 _numbers = itertools.count()
 
@@ -101,7 +101,6 @@ def _dask(folder, stack, server):
 def _dask_dataframe(folder, stack, server):
     import dask.dataframe as dd
     import distributed
-
     from dpforest.records.dask.vault import DaskVault
 
     client = stack.enter_context(distributed.Client(processes=False, threads_per_worker=2, dashboard_address=None))

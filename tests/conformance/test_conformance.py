@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from dpforest.records.sql.vault import TOO_DEEP
 from tests.conformance.conformance import NAME, Twin, TwinSource, grow_at_random, in_memory, offering_all
 from tests.conformance.conformance_backends import OPENERS, backends
 from tests.conformance.conformance_tables import SIZES, TARGETS, dated, easy, nasty
@@ -24,7 +25,6 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.base import CAPABILITIES, AllTrees, OneTree, Openable, Poisson, Scored, Weighted, check_support
 from dpforest.records.memory.counter import MemoryCounter
-from dpforest.records.sql.vault import TOO_DEEP
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Categorical, Classes
 from dpforest.schema.domain import Domain, Grid
 from dpforest.schema.scales import N_BINS

@@ -5,6 +5,10 @@ from functools import cache
 import ibis
 import pyarrow.parquet as pq
 import pytest
+from dpforest.records.dask.partitions import Folder
+from dpforest.records.dask.vault import DaskVault
+from dpforest.records.parquet import ParquetVault
+from dpforest.records.sql.vault import SqlVault
 from tests.conformance.conformance import in_memory
 from tests.conformance.conformance_tables import easy
 
@@ -17,10 +21,6 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.recipes.published.registry import get_published
 from dpforest.records.base import CAPABILITIES, Openable, Scored, Weighted, check_support
-from dpforest.records.dask.partitions import Folder
-from dpforest.records.dask.vault import DaskVault
-from dpforest.records.parquet import ParquetVault
-from dpforest.records.sql.vault import SqlVault
 
 RECIPES = [(recipe["name"], task) for recipe in list_recipes() for task in recipe["tasks"]]
 PUBLISHED = [recipe["name"] for recipe in list_recipes() if recipe["published"] and "classification" in recipe["tasks"]]

@@ -7,9 +7,9 @@ from tests.neighbours.one_record import FINE, MARK, MARKS, noted, read
 from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
 from dpforest.mechanisms import Entropy
 from dpforest.records import tables
-from dpforest.records.vault import Vault
 from dpforest.records.people import People
 from dpforest.records.source import Asked, joined
+from dpforest.records.vault import Vault
 
 FEATURES = {"x": Numeric(0, 3), "c": Categorical(["a", "b"]), "k": Categorical([1, 2]), "day": Date()}
 SCHEMAS = {

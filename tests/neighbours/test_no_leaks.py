@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dpforest.records.parquet import ParquetVault
 from tests.support.columns import objects
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
@@ -19,7 +20,6 @@ from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees
 from dpforest.records.vault import Vault
-from dpforest.records.parquet import ParquetVault
 from dpforest.schema.domain import Domain, Grid
 
 pytestmark = pytest.mark.slow

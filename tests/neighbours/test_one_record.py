@@ -42,8 +42,8 @@ from tests.support.crosses import pairwise
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
-from dpforest.records.vault import Vault
 from dpforest.records.people import People
+from dpforest.records.vault import Vault
 
 pytestmark = pytest.mark.slow
 

@@ -13,6 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from dask import delayed
 from distributed import Client, LocalCluster
+from dpforest.records.dask.vault import DaskVault
+from dpforest.records.parquet import ParquetVault
+from dpforest.records.sql.addresses import open_table
+from dpforest.records.sql.vault import SqlVault
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.neighbours.file_schemas import SCHEMAS, assert_like, everyone, readings, seal
@@ -34,13 +38,9 @@ from tests.neighbours.one_record import (
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.records import tables
-from dpforest.records.dask.vault import DaskVault
-from dpforest.records.vault import Vault
-from dpforest.records.parquet import ParquetVault
 from dpforest.records.people import person_indices, read_ids
 from dpforest.records.source import Asked, joined
-from dpforest.records.sql.addresses import open_table
-from dpforest.records.sql.vault import SqlVault
+from dpforest.records.vault import Vault
 
 pytestmark = pytest.mark.slow
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from dpforest.records.parquet import ParquetVault
 from tests.neighbours.one_record import assert_others_are_read_as_before
 from typer.testing import CliRunner
 
@@ -16,7 +17,6 @@ from dpforest.cli.main import commands
 from dpforest.records import tables
 from dpforest.records.columns import read_columns
 from dpforest.records.vault import Vault, encode
-from dpforest.records.parquet import ParquetVault
 from dpforest.schema.domain import Domain, Grid
 
 SCHEMA = Schema({"seen": Date("2020-01-01", "2024-12-31", time=True), "born": Date()}, Classes(["no", "yes"], name="ill"))

@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from dpforest.records.dask.frames import Reading
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.records.holders import arrow, frame, name_of, typed
@@ -21,7 +22,6 @@ from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.records.assume import assume_public
 from dpforest.records.columns import read_columns, read_target
-from dpforest.records.dask.frames import Reading
 from dpforest.records.dates import derived_columns, to_seconds
 from dpforest.records.iso_text import NO_DATE, read_texts
 from dpforest.records.vault import Vault, encode

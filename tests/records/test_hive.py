@@ -9,19 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dpforest.records.dask.vault import DaskVault
+from dpforest.records.parquet import ParquetVault
+from dpforest.records.sql.addresses import open_table
+from dpforest.records.sql.vault import SqlVault
 from tests.neighbours.one_record import root_counts
 from typer.testing import CliRunner
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
 from dpforest.cli.main import commands
 from dpforest.errors import TableError
-from dpforest.records.dask.vault import DaskVault
-from dpforest.records.vault import Vault
-from dpforest.records.parquet import ParquetVault
 from dpforest.records.source import Asked, joined
-from dpforest.records.sql.addresses import open_table
-from dpforest.records.sql.vault import SqlVault
 from dpforest.records.tables import open_source
+from dpforest.records.vault import Vault
 from dpforest.schema.domain import Domain, Grid
 
 N_ROWS = 60

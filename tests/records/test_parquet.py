@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from dpforest.records.parquet import ParquetVault
 from tests.records.forests import assert_same_forest
 from tests.support.crosses import pairwise as pairwise_of
 from tests.support.strategies import MIXED, mixed_table, recipe_of
@@ -27,7 +28,6 @@ from dpforest.parts.criteria import SquaredError
 from dpforest.parts.leaves import TwoBinMean
 from dpforest.records import parquet
 from dpforest.records.vault import Vault
-from dpforest.records.parquet import ParquetVault
 from dpforest.schema.domain import Domain, Grid
 
 N_ROWS = 230

@@ -18,6 +18,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dpforest.records.dask import partitions
+from dpforest.records.dask.partitions import Folder, encode_files, keep
+from dpforest.records.dask.tasks import Failure
+from dpforest.records.dask.vault import DaskVault
+from dpforest.records.parquet import ParquetVault
+from dpforest.records.sql.vault import SqlVault
 from tests.conformance.conformance import NAME, TwinSource, in_memory, times_in_trees, within
 from tests.conformance.conformance_backends import backends
 from tests.conformance.conformance_tables import dated, easy, nasty
@@ -36,14 +42,8 @@ from dpforest.parts.secret_sample import SecretSample
 from dpforest.records import parquet
 from dpforest.records.base import AllTrees
 from dpforest.records.columns import read_values
-from dpforest.records.dask import partitions
-from dpforest.records.dask.partitions import Folder, encode_files, keep
-from dpforest.records.dask.tasks import Failure
-from dpforest.records.dask.vault import DaskVault
-from dpforest.records.vault import Vault, taken
-from dpforest.records.parquet import ParquetVault
 from dpforest.records.people import People
-from dpforest.records.sql.vault import SqlVault
+from dpforest.records.vault import Vault, taken
 from dpforest.schema.domain import Domain, Grid
 
 HALF, FIFTH, WHOLE = Fraction(1, 2), Fraction(1, 5), Fraction(1)

@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from dpforest.records.parquet import ParquetVault
+from dpforest.records.sql.vault import SqlVault
 from tests.conformance.conformance import NAME, in_memory
 from tests.conformance.conformance_backends import opened as backend_of
 from tests.conformance.conformance_tables import easy, nasty
@@ -25,8 +27,6 @@ from dpforest.errors import ParameterError, TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records import parquet
 from dpforest.records.vault import Vault
-from dpforest.records.parquet import ParquetVault
-from dpforest.records.sql.vault import SqlVault
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 from dpforest.search.runs import _most_per_record
 

@@ -71,8 +71,10 @@ class Source(Protocol):
     never turn a file into an error. ``typed`` tables have public types, and are read as they are.
     """
 
-    # Whether its rows can be read again, in some order, or are read once and kept.
-    repeats: bool
+    @property
+    def repeats(self) -> bool:
+        """Whether the same rows can be read again, in some order; else they are read once and kept."""
+        ...
 
     @property
     def typed(self) -> bool: ...

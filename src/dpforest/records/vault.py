@@ -28,6 +28,7 @@ from dpforest.records.batch import (
 )
 from dpforest.records.categories import add_texts
 from dpforest.records.codes import plain_values
+from dpforest.records.columns import fine_steps
 from dpforest.records.dates import derived_columns
 from dpforest.records.draws import draw_held_out
 from dpforest.records.held import spilled_array
@@ -243,8 +244,8 @@ class Vault(Guarded):
         features, usable = derived(self.schema), is_usable(batch.values)
         values = zip(derived_columns(batch.columns, features), features, strict=True)
         columns = [plain_values(*pair)[usable] for pair in values]
-        _, target = encoded(Domain.of(self.schema), self.schema.target, batch, workers)
-        return columns, target if isinstance(self.schema.target, Classes) else target / FINE_STEPS
+        target, values = self.schema.target, batch.values[usable]
+        return columns, values if isinstance(target, Classes) else fine_steps(values, target) / FINE_STEPS
 
     @property
     def _nothing(self) -> Batch:

@@ -18,7 +18,8 @@ from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.batch import Batch, Wanted, encoded, tally_known
-from dpforest.records.clusters import on_dask, table as clusters
+from dpforest.records.clusters import on_dask
+from dpforest.records.clusters import table as clusters
 from dpforest.records.clusters.on_dask import dask_table
 from dpforest.records.clusters.on_spark import spark_table
 from dpforest.records.clusters.rows import pack
@@ -196,7 +197,7 @@ class Odd:
 
 @pytest.mark.parametrize("value", [Odd(), SECRET, "\ud800", b"\xff", 10**400, (1, 2), [1], date(2020, 5, 5), True, None])
 def test_an_odd_value_decides_nothing_about_others_and_travels_as_it_would_be_read(client, value):
-    rows = rows_of().astype({name: object for name in [*FEATURES, "target"]})
+    rows = rows_of().astype(dict.fromkeys([*FEATURES, "target"], object))
     for name in [*FEATURES, "target"]:
         rows.at[3, name] = value
     import dask.dataframe as dd
@@ -211,7 +212,7 @@ def test_an_odd_value_decides_nothing_about_others_and_travels_as_it_would_be_re
 
 
 def make_part(number):
-    rows = rows_of().astype({name: object for name in [*FEATURES, "target"]})
+    rows = rows_of().astype(dict.fromkeys([*FEATURES, "target"], object))
     for name in [*FEATURES, "target"]:
         rows.at[3, name] = Odd()
     return parts_of(rows)[number]
