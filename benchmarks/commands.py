@@ -168,11 +168,10 @@ def engines(
     only: Annotated[str, typer.Option(help="Only these engines, with commas.")] = "",
     rows: Annotated[str, typer.Option(help="Other numbers of rows, with commas.")] = "",
     repeats: Repeats = None,
-    plots: Plots = True,
     render: Render = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure what a fit costs: in memory, from a file, in databases and on a cluster.
+    """Measure what a fit costs: from files, in databases and on clusters.
 
     Example: [bold]dpforest bench engines --quick --only DuckDB[/bold]
     """
@@ -187,7 +186,7 @@ def engines(
             results,
             lambda progress: run(progress, results, scale, engines=_listed(only), rows=numbers, repeats=repeats),
         )
-    _show(side_by_side, lambda results, report: write(results, report, plots), results, report, as_json)
+    _show(side_by_side, write, results, report, as_json)
 
 
 @commands.command()

@@ -1,1 +1,1 @@
-"""What a fit costs on each engine: in memory, from a file, in databases and on a cluster."""
+"""What a fit costs on each engine: from files, in databases and on clusters."""

@@ -1,51 +1,44 @@
-"""What the benchmark of engines measures: which engine fits on how many rows with how many threads."""
+"""What the benchmark of engines measures: how long a fit takes on an engine, and how much memory the trainer needs."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from benchmarks.core.results import Case, check_known
 
 QUESTION = "engines"
 SEED = 2026  # of the tables
-N_FEATURES, DEPTH, BINS = 20, 6, 32
+N_FEATURES = 20
 
-MEMORY, PARQUET = "memory", "Parquet"
-DUCKDB, DUCKDB_PARQUET, POSTGRESQL, DASK = "DuckDB", "Parquet through DuckDB", "PostgreSQL", "Dask"
-ENGINES = (MEMORY, PARQUET, DUCKDB, DUCKDB_PARQUET, POSTGRESQL, DASK)
-# One tree of the same shape for all, by which engines are compared; and what people run, the default recipe as it plans.
-ONE_TREE, OWN_PLAN = "one tree", "own plan"
-# Engines that are also measured with fewer threads; for Dask these are workers of one thread.
-BY_THREADS = (MEMORY, DUCKDB, DUCKDB_PARQUET, DASK)
+PARQUET, DUCKDB, SQLITE, POSTGRESQL, DASK, SPARK = "Parquet", "DuckDB", "SQLite", "PostgreSQL", "Dask", "Spark"
+ENGINES = (PARQUET, DUCKDB, SQLITE, POSTGRESQL, DASK, SPARK)
+TIME, MEMORY = "time", "memory"
+# Of each engine the number of rows, and a goal for the time of a fit over that of reading the rows and a fit in memory.
+TIMES = {
+    PARQUET: (10**7, 1.2), DUCKDB: (10**7, 1.5), SQLITE: (10**6, 1.5),
+    POSTGRESQL: (10**6, 1.5), DASK: (10**7, 1.5), SPARK: (10**6, 3.0),
+}  # fmt: skip
+# The number of rows, and a goal for the peak of memory in GB.
+PEAKS = {PARQUET: (10**8, 1.2), POSTGRESQL: (10**7, 1.0)}
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Sizes of a run; PostgreSQL gets no table of more rows than ``postgres_rows``."""
+    """Sizes of a run: those of the goals, or of ``rows`` the times alone."""
 
     name: str
-    rows: tuple[int, ...]
-    postgres_rows: int = 1_000_000
+    rows: tuple[int, ...] = ()
     repeats: int = 3
 
-    def case(self, engine: str, n_rows: int, threads: int, plan: str = ONE_TREE) -> Case:
-        shape: dict[str, Any] = {"n_rows": n_rows, "n_features": N_FEATURES, "threads": threads, "plan": plan}
-        shape |= {"depth": DEPTH} if plan == ONE_TREE else {}
-        return Case.of(QUESTION, f"{n_rows:,} x {N_FEATURES}", engine, "fit", SEED, scale=self.name, **shape)
 
-
-FULL = Scale("full", (100_000, 1_000_000, 10_000_000))
-QUICK = Scale("quick", (100_000,), repeats=2)
+FULL, QUICK = Scale("full"), Scale("quick", (100_000,), repeats=1)
 
 
 def wanted(scale: Scale, threads: int, engines: tuple[str, ...] = ()) -> list[Case]:
-    """The cases of a run, those in memory first since the others are compared with them."""
+    """The cases of a run: an engine, what is measured, and a number of rows."""
     check_known("engine", engines, ENGINES)
-    chosen = [engine for engine in ENGINES if not engines or engine in (MEMORY, *engines)]
-    cases = []
-    for engine in chosen:
-        for n_rows in scale.rows:
-            if engine != POSTGRESQL or n_rows <= scale.postgres_rows:
-                cases += [scale.case(engine, n_rows, threads, plan) for plan in (ONE_TREE, OWN_PLAN)]
-        if engine in BY_THREADS:
-            cases += [scale.case(engine, scale.rows[-1], fewer) for fewer in range(1, threads)]
-    return cases
+    found = [(engine, TIME, n_rows) for engine, (goal, _) in TIMES.items() for n_rows in scale.rows or (goal,)]
+    found += [] if scale.rows else [(engine, MEMORY, n_rows) for engine, (n_rows, _) in PEAKS.items()]
+    return [
+        Case.of(QUESTION, f"{n_rows:,} x {N_FEATURES}", engine, what, SEED, n_rows=n_rows, threads=threads)
+        for engine, what, n_rows in found
+        if not engines or engine in engines
+    ]

@@ -1,12 +1,12 @@
-"""What an engine costs: one tree on all records, and what people run, in memory, from a file, in databases, on a cluster.
+"""What an engine costs: the default recipe with its own plan, reading included, beside the same rows in memory.
 
-The same table, recipe, depth and threads for all. Every case has a process of its own; its row has the seconds of encoding
-and of growing, the peak of memory of the trainer, and the bytes that reached it in each level. The page is made from rows.
+Every case has a process of its own. The page is made from rows.
 """
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -15,35 +15,29 @@ from benchmarks.core.process import Worker
 from benchmarks.core.results import Case, Row, attempted, run_all
 from benchmarks.engines import cases
 from benchmarks.engines.cases import Scale
-from benchmarks.engines.tables import Tables, tables
+from benchmarks.engines.tables import Tables
 from benchmarks.speed.run import LIBRARIES as SPEED_LIBRARIES
 
-LIBRARIES = (*SPEED_LIBRARIES, "duckdb", "ibis-framework", "psycopg", "dask", "distributed")
+DRIVERS = ("duckdb", "adbc-driver-postgresql", "adbc-driver-sqlite", "dask", "distributed", "pyspark")
+LIBRARIES = (*SPEED_LIBRARIES, *DRIVERS)
 
 
-@dataclass
-class Run:
-    """One run of the benchmark: where its tables are, and how often it measures."""
+def measure(case: Case, tables: Tables, repeats: int, load: float | None = None) -> Row:
+    """One row: what was measured, or why not; ``load`` is that of the machine before the run."""
+    row = case.to_dict() | {"repeats": repeats, "load_before_run": load, "load_before_case": load_average()}
+    row |= attempted(lambda: _measured(case, tables, repeats))
+    return row | {"machine": machine(*LIBRARIES)}
 
-    tables: Tables
-    repeats: int
-    load: float | None
 
-    def measure(self, case: Case) -> Row:
-        """One row: what was measured, or why not."""
-        row = case.to_dict() | {"repeats": self.repeats, "load_before_case": load_average()}
-        row |= attempted(lambda: self._measured(case))
-        return row | {"load_before_run": self.load, "machine": machine(*LIBRARIES)}
-
-    def _measured(self, case: Case) -> Row:
-        shape = dict(case.parameters)
-        address = self.tables.address(case.system, shape["n_rows"])
-        with Worker("benchmarks.engines.worker", shape["threads"]) as worker:
-            answer = worker.ask({"engine": case.system, "address": address, "repeats": self.repeats} | shape)
-        runs = answer.pop("runs")
-        best = min(runs, key=lambda run: run["seconds"])
-        times = [run["seconds"] for run in runs]
-        return best | {"median": median(times), "n_runs": len(runs), "runs": times} | answer
+def _measured(case: Case, tables: Tables, repeats: int) -> Row:
+    shape = dict(case.parameters)
+    request = {"engine": case.system, "what": case.variant, "repeats": repeats} | shape
+    request |= {"address": tables.address(case.system, shape["n_rows"]), "folder": str(tables.parquet(shape["n_rows"]))}
+    with Worker("benchmarks.engines.worker", shape["threads"]) as worker:
+        answer = worker.ask(request)
+    runs = answer.get("runs", [])
+    medians = {part: median(run[part] for run in runs) for part in runs[0]} if runs else {}
+    return answer | medians
 
 
 def run(
@@ -57,11 +51,11 @@ def run(
 ) -> Iterator[Row]:
     """Measure what ``results`` does not have yet, one case after the other, and yield the new rows.
 
-    ``rows`` are other numbers of rows than those of the scale, from small to large.
+    ``rows`` are other numbers of rows than those of the scale.
     """
     scale = replace(scale, rows=tuple(rows) or scale.rows)
     wanted = cases.wanted(scale, threads(), tuple(engines))
     progress(f"{len(wanted)} cases")
-    with tempfile.TemporaryDirectory(prefix="dpforest-engines-") as folder, tables(Path(folder)) as made:
-        one = Run(made, repeats or scale.repeats, load_average())
-        yield from run_all(wanted, one.measure, Path(results), progress)
+    with tempfile.TemporaryDirectory(prefix="dpforest-engines-") as folder, ExitStack() as stack:
+        tables, n_rounds, load = Tables(Path(folder), stack), repeats or scale.repeats, load_average()
+        yield from run_all(wanted, lambda case: measure(case, tables, n_rounds, load), Path(results), progress)

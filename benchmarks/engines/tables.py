@@ -1,55 +1,61 @@
 """The tables of the benchmark of engines: written once for each number of rows, where each engine can reach them."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import shutil
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from benchmarks.core.results import NotMeasured
-from benchmarks.engines.cases import DUCKDB, N_FEATURES, POSTGRESQL
+from benchmarks.engines.cases import DUCKDB, N_FEATURES, POSTGRESQL, SEED, SPARK, SQLITE
 from benchmarks.postgres import server
-from benchmarks.speed import parquet
+from benchmarks.speed.systems import draw_table
 
-TABLE = "bench"  # in a database
-# Of a Parquet file, as DuckDB writes them: a reader holds a group for each thread.
-GROUP_ROWS = 122_880
+TABLE = "bench"  # in a database, with the number of rows
+FILE_ROWS, GROUP_ROWS = 1_000_000, 122_880  # of a Parquet folder, groups as DuckDB writes them
 
 
 class Tables:
-    """Makes tables when they are first asked for; all vanish in the end."""
+    """Makes tables when they are first asked for."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder, self._stack = folder, stack
         self._server: str | NotMeasured | None = None
-        self._copied: set[int] = set()
-
-    def address(self, engine: str, n_rows: int) -> str:
-        """The address at which an engine finds the table: the path of a file, or the URL of a server."""
-        if engine == DUCKDB:
-            return str(self._duckdb(n_rows))
-        if engine == POSTGRESQL:
-            return self._postgres(n_rows)
-        return str(self.parquet(n_rows))
+        self._copied: set[str] = set()
 
     def parquet(self, n_rows: int) -> Path:
-        path = self._folder / f"{n_rows}.parquet"
-        if not path.exists():
-            parquet.write(path, n_rows, N_FEATURES, GROUP_ROWS)
-        return path
+        """A folder of Parquet files with the features ``x0``, ``x1``, … in 32 bits and the target ``y``."""
+        folder = self._folder / str(n_rows)
+        if not folder.exists():
+            folder.mkdir()
+            for number, start in enumerate(range(0, n_rows, FILE_ROWS)):
+                X, y = draw_table(min(FILE_ROWS, n_rows - start), N_FEATURES, [SEED, number])
+                table = pa.table({f"x{index}": column for index, column in enumerate(X.T)} | {"y": y})
+                pq.write_table(table, folder / f"{number:04}.parquet", row_group_size=GROUP_ROWS)
+        return folder
 
-    def _duckdb(self, n_rows: int) -> Path:
-        path = self._folder / f"{n_rows}.duckdb"
-        if not path.exists():
-            # Loaded by name: it is an optional library.
-            with import_module("duckdb").connect(str(path)) as connection:
-                source = connection.read_parquet(str(self.parquet(n_rows)))
-                source.create(TABLE)
-        return path
+    def address(self, engine: str, n_rows: int) -> str:
+        """Where an engine finds the table: a folder, or the address of a table in a database."""
+        rows = self.parquet(n_rows)
+        if engine == SPARK and shutil.which("java") is None:
+            raise NotMeasured("there is no Java here, which Spark needs")
+        if engine not in (DUCKDB, SQLITE, POSTGRESQL):
+            return str(rows)
+        path, name = self._folder / f"{n_rows}.{engine.lower()}", f"{TABLE}_{n_rows}"
+        where = self._postgres() if engine == POSTGRESQL else f"{engine.lower()}:///{path}"
+        if f"{where}::{name}" not in self._copied:
+            if engine == DUCKDB:
+                with import_module("duckdb").connect(str(path)) as connection:
+                    connection.read_parquet(f"{rows}/*.parquet").create(name)
+            else:
+                _copy(engine, where if engine == POSTGRESQL else str(path), name, rows)
+            self._copied.add(f"{where}::{name}")
+        return f"{where}::{name}"
 
-    def _postgres(self, n_rows: int) -> str:
+    def _postgres(self) -> str:
         if self._server is None:
             try:
                 self._server = self._stack.enter_context(server())
@@ -57,34 +63,13 @@ class Tables:
                 self._server = reason
         if isinstance(self._server, NotMeasured):
             raise self._server
-        if n_rows not in self._copied:
-            _copy(self._server, f"{TABLE}_{n_rows}", self.parquet(n_rows))
-            self._copied.add(n_rows)
         return self._server
 
 
-def _copy(address: str, name: str, path: Path) -> None:
-    """Write a Parquet file to a table of the server."""
-    psycopg = import_module("psycopg")
-    sql = import_module("psycopg.sql")
-    columns = [f"x{index}" for index in range(N_FEATURES)]
-    kinds = [*(sql.SQL("{} real").format(sql.Identifier(column)) for column in columns), sql.SQL("y bigint")]
-    table = sql.Identifier(name)
-    with psycopg.connect(address, autocommit=True) as connection, connection.cursor() as cursor:
-        cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(table))
-        cursor.execute(sql.SQL("CREATE TABLE {} ({})").format(table, sql.SQL(", ").join(kinds)))
-        with cursor.copy(sql.SQL("COPY {} FROM STDIN").format(table)) as rows:
-            for batch in pq.ParquetFile(path).iter_batches():
-                rows.write("".join(_lines(batch)))
-        cursor.execute(sql.SQL("ANALYZE {}").format(table))
-
-
-def _lines(batch: Any) -> Iterator[str]:
-    for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-        yield "\t".join(map(repr, values)) + "\n"
-
-
-@contextmanager
-def tables(folder: Path) -> Iterator[Tables]:
-    with ExitStack() as stack:
-        yield Tables(folder, stack)
+def _copy(engine: str, where: str, name: str, rows: Path) -> None:
+    """Write Parquet files to a table of SQLite or PostgreSQL."""
+    # Loaded by name: it is an optional library.
+    driver = import_module(f"adbc_driver_{engine.lower()}.dbapi")
+    with driver.connect(where) as connection, connection.cursor() as cursor:
+        cursor.adbc_ingest(name, ds.dataset(rows).scanner().to_reader(), mode="replace")
+        connection.commit()

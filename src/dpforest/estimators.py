@@ -27,6 +27,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.recipes.parameter_names import named_here, refuse_unknown
 from dpforest.records.doors import current_client
+from dpforest.records.source import silent
 from dpforest.schema import Bounded, Classes, Schema
 
 
@@ -106,7 +107,7 @@ class _DPForest(Spending):
         if others:
             raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {next(iter(others))!r}")
         groups = named_ids(self, groups) if y is None else groups
-        seal = partial(seal_table, self, X, y, groups, client)
+        seal = partial(seal_table, self, X, y, groups, client, progress or silent)
         fit_estimator(self, seal, self._make_gate, progress, groups, X)
         return self
 

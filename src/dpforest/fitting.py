@@ -211,6 +211,7 @@ def seal_table(
     y: Any,
     groups: Any,
     client: Any,
+    progress: Callable[[str], None],
     recipe: Recipe,
     people: People | None,
     earlier: Earlier | None = None,
@@ -221,7 +222,10 @@ def seal_table(
         return vault.schema, vault
     n_jobs = effective_n_jobs(model.n_jobs)
     if client is not None or is_elsewhere(X):
-        return _seal_elsewhere(model, X, y, groups, client, n_jobs, recipe, people, earlier)
+        seal = partial(seal_elsewhere, n_jobs=n_jobs, groups=groups, people=people, client=client, progress=progress)
+        if y is not None:
+            raise TableError("Such a table has its target in a column that the schema names; pass y with a table in memory.")
+        return _seal_elsewhere(model, X, client is not None, groups, seal, recipe, earlier)
     if y is None and isinstance(model.schema, Schema):
         y, groups = target_beside(X, model.schema), ids_of(X, groups)
     if y is None:
@@ -238,23 +242,19 @@ def seal_table(
 def _seal_elsewhere(
     model: Any,
     table: Any,
-    y: Any,
+    on_cluster: bool,
     groups: Any,
-    client: Any,
-    n_jobs: int,
+    seal: Callable[[Any, Schema], SealedTable],
     recipe: Recipe,
-    people: People | None,
     earlier: Earlier | None,
 ) -> tuple[Schema, SealedTable]:
     """The same for a table that is not in memory; ``groups`` is the name of its column of ids."""
-    if y is not None:
-        raise TableError("Such a table has its target in a column that the schema names; pass y with a table in memory.")
     if isinstance(model.schema, str):
         raise SchemaError(f"Rows that are not in memory need a Schema; schema={ASSUMED!r} cannot look at them.")
     _, schema = resolve_schema(model)
-    table = opened(table, schema.format) if client is None else table
+    table = table if on_cluster else opened(table, schema.format)
     schema = _checked(model, recipe, expanded(schema, partial(names_of, table), besides=[groups]), earlier, table)
-    vault = seal_elsewhere(table, schema, n_jobs, groups, people, client)
+    vault = seal(table, schema)
     model.n_features_in_, model.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
     return schema, vault
 

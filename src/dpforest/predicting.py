@@ -11,6 +11,7 @@ from dpforest.errors import TableError
 from dpforest.forest.tree import Forest
 from dpforest.records.codes import encode
 from dpforest.records.columns import near_names, read_columns
+from dpforest.records.doors import in_order
 from dpforest.records.names import header_of, names_of
 
 # Rows that are encoded and walked down the trees at once.
@@ -19,6 +20,7 @@ CHUNK_ROWS = 1 << 14
 
 def predict_shares(model: Any, forest: Forest, X: Any) -> np.ndarray:
     """Shares ``(n_records, n_values)`` that the forest of a fitted estimator gives records, each row summing to 1."""
+    X = read_in_order(model, X)
     check_names(model, X)
     columns = read_columns(X, model.schema_)
     n_records = len(columns[0])
@@ -38,9 +40,16 @@ def predict_shares(model: Any, forest: Forest, X: Any) -> np.ndarray:
 
 def decide_labels(model: Any, forest: Forest, X: Any) -> np.ndarray:
     """The label of each record ``(n_records,)``: the likeliest, or one drawn by the shares if the forest draws labels."""
+    X = read_in_order(model, X)
     shares = predict_shares(model, forest, X)
     codes = encode(read_columns(X, model.schema_), forest.domain) if forest.draws else np.empty((0, len(shares)))
     return forest.decide(shares, codes)
+
+
+def read_in_order(model: Any, X: Any) -> Any:
+    """A table in memory as it is; a file, or what gives batches of Arrow, read in the order of its rows."""
+    table = in_order(X, model.schema_)
+    return table if table is X else table.select([*getattr(model, "feature_names_in_", model.schema_.features)])
 
 
 def check_names(model: Any, X: Any) -> None:

@@ -19,7 +19,8 @@ from tests.conformance.postgres_server import DATABASE, READER, ROOT, as_root
 
 from dpforest import Budget, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.errors import DPForestError, OutputError, ParameterError, TableError
-from dpforest.records.sql import streams, written
+from dpforest.records.databases import table as in_database
+from dpforest.records.databases import written
 
 pytestmark = pytest.mark.slow
 
@@ -91,7 +92,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     SCHEMA.to_file("patients.json")
     model().save("m.dpf")
-    monkeypatch.setattr(streams, "PART_ROWS", {"duckdb": 16, "postgres": 16})
+    monkeypatch.setattr(in_database, "PART_ROWS", 16)
     return tmp_path
 
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from dpforest.records.parquet import ParquetVault
 from numba.core import event
 from rich.console import Console
 from tests.cli.command import COST, FEATURES, ILL, done, people, run, typed
@@ -26,6 +25,7 @@ from dpforest.errors import DPForestError
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.files import delimited, parquet_files
 from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.scan import Pieces
 from dpforest.records.source import Asked
 
 pytestmark = pytest.mark.slow
@@ -72,8 +72,10 @@ def fit(source="t.parquet", target="ill"):
 
 @pytest.mark.parametrize(("source", "target"), [("t.parquet", "ill"), ("parts", "cost"), ("parts", "stage")])
 def test_a_parquet_table_gives_a_model_and_is_not_read_as_a_whole(folder, monkeypatch, source, target):
-    sealed, seal = [], ParquetVault.seal
-    monkeypatch.setattr(ParquetVault, "seal", lambda path, *rest: sealed.append(str(path)) or seal(path, *rest))
+    sealed, of_files = [], Pieces.of_files
+    monkeypatch.setattr(
+        Pieces, "of_files", lambda files, path, *more: sealed.append(str(path)) or of_files(files, path, *more)
+    )
     found = fit(source, target)
     assert found.exit_code == 0, found.output
     assert sealed == [source]

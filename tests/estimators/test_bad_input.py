@@ -70,7 +70,7 @@ TWICE = Schema({"1": Numeric(0, 1)}, SCHEMA.target)
         (np.zeros(N_ROWS), "2D"), (np.zeros((N_ROWS, 2, 1)), "2D"), (np.float64(5), "2D"), ([1, 2, 3], "2D"),
         (X["age"], "2D"), ([], "differ in length"), (deque(), "differ in length"), (None, "given as NoneType"),
         ({"age": [1.0], "sex": ["m"]}, "given as dict"), ((row for row in [[1.0, "m"]]), "given as generator"),
-        ("table.csv", "A file has its target"), (pl.from_pandas(X).lazy(), r"Call \.collect\(\) on it"),
+        ("table.csv", "has its target in a column"), (pl.from_pandas(X).lazy(), r"Call \.collect\(\) on it"),
         (np.zeros((N_ROWS, 3)), "3 features.* declares 2.* by their names .*set_output"),
         (np.zeros((N_ROWS, 0)), "0 features.* declares 2"), (np.zeros((N_ROWS, 2), dtype=complex), "Complex"),
         (sparse.csr_matrix(np.zeros((N_ROWS, 2))), "sparse"), (sparse.coo_array(np.zeros((N_ROWS, 2))), "sparse"),
@@ -98,7 +98,9 @@ def test_a_target_of_another_shape_is_refused():
 def test_a_missing_target_is_refused_as_scikit_learn_does():
     model = DPForestClassifier(SCHEMA)
     with pytest.raises(ValueError, match="requires y to be passed"):
-        model.fit(X, None)
+        model.fit(X.to_numpy(), None)
+    with pytest.raises(TableError, match="has no column 'income', the target that the schema names"):
+        model.fit(X)
     assert not hasattr(model, "ledger_")
 
 

@@ -125,11 +125,11 @@ def test_patterns_become_the_columns_of_a_table_and_the_model_keeps_these(librar
 
 
 def fit_parquet(model, folder):
-    """A file, whose name has no ending, in which the target and the ids match a pattern too."""
+    """A file in which the target and the ids match a pattern too."""
     rows = pa.Table.from_pandas(LABS).append_column("lab_y", pa.array(ILL)).append_column("lab_id", pa.array(range(60)))
-    pyarrow.parquet.write_table(rows, folder / "t")
+    pyarrow.parquet.write_table(rows, folder / "t.parquet")
     schema = Schema(PATTERNED.features, Classes([0, 1], name="lab_y"))
-    return model.set_params(schema=schema, max_rows_per_person=1).fit(folder / "t", groups="lab_id")
+    return model.set_params(schema=schema, max_rows_per_person=1).fit(folder / "t.parquet", groups="lab_id")
 
 
 def fit_cluster(model, folder):

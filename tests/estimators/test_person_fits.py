@@ -158,7 +158,7 @@ def test_other_words_are_refused_as_python_does_and_no_weight_is_no_weight():
 def test_elsewhere_too_ids_and_a_number_of_rows_go_together():
     for settings, given in (({"max_rows_per_person": 2}, {}), ({}, {"groups": "person"})):
         model = DPForestClassifier(SCHEMA, **settings)
-        for fit in (model.fit_table, model.fit_dask):
+        for fit in (model.fit, model.fit_table):
             with pytest.raises(ParameterError, match="max_rows_per_person"):
                 fit(None, **given)
         assert not hasattr(model, "ledger_")
@@ -171,13 +171,6 @@ def test_a_column_that_cannot_hold_ids_is_refused_before_any_charge(door, groups
     model = DPForestClassifier(SCHEMA, max_rows_per_person=2)
     with pytest.raises(TableError, match="groups"):
         DOORS[door](model, table, tmp_path, groups)
-    assert not hasattr(model, "ledger_")
-
-
-def test_printed_forms_open_rows_so_they_are_refused_in_a_database_for_persons_too():
-    model = DPForestClassifier(SCHEMA, recipe="dong-2022", variant="published", max_rows_per_person=2)
-    with pytest.raises(ParameterError, match="Rows do not leave the database"):
-        model.fit_table(in_duckdb(visits(50)), groups="person")
     assert not hasattr(model, "ledger_")
 
 
@@ -219,7 +212,6 @@ ADDRESSES = {
     "csv": "{}/t.csv",
     "parquet": "{}/t.parquet",
     "database": "duckdb:///{}/t.db::visits",
-    "files in a database": "duckdb:///{}/*.parquet",
 }
 
 

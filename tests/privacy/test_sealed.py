@@ -93,7 +93,8 @@ def test_only_the_gate_and_sealed_values_touch_what_is_inside_and_plain_counts_s
 
 def _attributes(tree: ast.AST) -> set[str]:
     """Names used as attributes or as texts, so that getattr(sealed, "_value") is found too."""
-    found = (getattr(node, "attr", getattr(node, "value", None)) for node in ast.walk(tree))
+    nodes = [*ast.walk(tree)]
+    found = (getattr(node, name, None) for node in nodes for name in ("attr", "id", "value"))
     return {word for word in found if isinstance(word, str)}
 
 
@@ -125,10 +126,9 @@ def _only_computes(argument: ast.expr, functions: set[str]) -> bool:
     return called <= COMPUTING and not any(isinstance(node, ast.NamedExpr) for node in inside)
 
 
-# Threads, a column of a table, and the tasks of a cluster: what is mapped there is not sealed.
+# Threads and a column of a table: what is mapped there is not sealed.
 NOT_SEALED = {
     "datasets.py": ["{True: 'yes', False: 'no'}"],
-    "records/dask/vault.py": ["Packed(fork)"],
 }
 
 

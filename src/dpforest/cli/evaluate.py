@@ -1,6 +1,5 @@
 """dpforest evaluate: how good a model is on a table that is public, or at what price otherwise."""
 
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,9 +49,9 @@ def evaluate(
     from dpforest.estimators import load_model
     from dpforest.evaluation.cells import Cells
     from dpforest.evaluation.scoring import score_exactly, score_privately
-    from dpforest.records.people import check_groups, check_id_column, ids_beside
-    from dpforest.records.source import Asked
-    from dpforest.records.tables import open_source, public_names, shown_address
+    from dpforest.records.doors import rows_to_score
+    from dpforest.records.people import check_groups
+    from dpforest.records.tables import open_source, shown_address
     from dpforest.show.report import write_evaluation
 
     if public == (epsilon is not None):
@@ -71,18 +70,12 @@ def evaluate(
     if groups is None and max_rows_per_person is not None:
         groups = forest.schema_.id_column
     check_groups(groups, max_rows_per_person)
-    cells, ids = Cells.of(forest, _subgroups(by, forest), other, threshold), [] if groups is None else [groups]
+    cells = Cells.of(forest, _subgroups(by, forest), other, threshold)
     # Not by the parameter n_jobs: it is part of the model, whose hash the evaluation carries.
     with steps("Evaluating") as progress, parallel_config(n_jobs=-1):
-        reader = open_source(table, read_as(forest.schema_.format), names_lines=public)
-        if groups is not None:
-            check_id_column(groups, public_names(reader) or ids, forest.schema_, shown_address(table))
-        read = (
-            (part.features, part.target, ids_beside(part.besides, groups) if groups is not None else None)
-            for part in reader.parts(Asked(forest.schema_, with_target=True, besides=ids), progress)
-        )
+        source = open_source(table, read_as(forest.schema_.format), names_lines=public)
         # What a table lacks shows when its first rows are read, and nothing is charged then.
-        parts = chain([next(read)], read)
+        parts = rows_to_score(source, forest.schema_, groups, shown_address(table), progress)
         if epsilon is None:
             found = score_exactly(cells, parts)
         else:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpforest.budget import Budget, Loss
 from dpforest.budget.fits import charged, check_budget
+from dpforest.errors import ParameterError
 from dpforest.evaluation.bins import DECIDES
 from dpforest.evaluation.cells import Cells, Rows, shares_and_indices
 from dpforest.evaluation.classes import class_comparison, class_details, class_scores
@@ -24,6 +25,7 @@ from dpforest.model.file import model_digest, today
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
+from dpforest.records.doors import ids_of, is_elsewhere, rows_to_score, target_beside
 from dpforest.records.people import People, check_groups, check_no_feature, name_of_ids, read_ids
 from dpforest.records.scoring import group_codes, true_indices, true_values
 from dpforest.schema import Classes
@@ -36,8 +38,8 @@ TOO_WIDE, TOO_WIDE_FOR_ERRORS = 0.1, 0.5
 def evaluate_privately(
     model: Any,
     X: Any,
-    y: Any,
-    epsilon: float,
+    y: Any = None,
+    epsilon: float | None = None,
     *,
     groups: Any = None,
     max_rows_per_person: int | None = None,
@@ -48,16 +50,30 @@ def evaluate_privately(
 ) -> Evaluation:
     """Scores with noise on a table; each of its records pays ``epsilon``, from ``budget`` if there is one.
 
+    Without ``y`` it is any table that ``fit`` takes so, but for those on clusters; ``groups`` then names a column.
     With ``groups``, the id of each row's person, and ``max_rows_per_person`` it is each person who pays ``epsilon``: of
     their rows at most so many are counted, drawn by lot. ``by`` names a column for figures by subgroup, or a number and its
     cuts: ``("age", [30, 60])``. ``compare`` is another model, which is scored on the same records. At ``threshold``, beside
     0.5, figures of two classes are exact but for noise. All of it costs ``epsilon`` once; but the more there is to count,
     the more noise is in each sum.
     """
+    if epsilon is None:
+        raise ParameterError("epsilon, what each record pays for the scores, must be given.")
+    if y is None and groups is None and max_rows_per_person is not None:
+        groups = model.schema_.id_column
     check_groups(groups, max_rows_per_person)
+    cells = Cells.of(model, by, compare, threshold)
+    return score_privately(cells, _rows(model, X, y, groups), epsilon, max_rows_per_person, budget)
+
+
+def _rows(model: Any, X: Any, y: Any, groups: Any = None) -> Iterable[Rows]:
+    """The features, the target and the ids of some rows at a time, wherever the table is."""
+    if is_elsewhere(X):
+        return rows_to_score(X, model.schema_, groups)
+    if y is None:
+        y, groups = target_beside(X, model.schema_), ids_of(X, groups)
     check_no_feature(name_of_ids(groups), model.schema_)
-    cells, ids = Cells.of(model, by, compare, threshold), None if groups is None else read_ids(groups)
-    return score_privately(cells, [(X, y, ids)], epsilon, max_rows_per_person, budget)
+    return [(X, y, None if groups is None else read_ids(groups))]
 
 
 def score_privately(
@@ -90,10 +106,10 @@ def _release(cells: Cells, parts: Iterable[Rows], ledger: Ledger, unit: str = "r
 
 
 def evaluate_public(
-    model: Any, X: Any, y: Any, *, by: By = None, compare: Any = None, threshold: float = DECIDES
+    model: Any, X: Any, y: Any = None, *, by: By = None, compare: Any = None, threshold: float = DECIDES
 ) -> Evaluation:
     """Exact scores on a table. NOT private: for tables that are public. Options are those of ``evaluate_privately``."""
-    return score_exactly(Cells.of(model, by, compare, threshold), [(X, y, None)])
+    return score_exactly(Cells.of(model, by, compare, threshold), _rows(model, X, y))
 
 
 def score_exactly(cells: Cells, parts: Iterable[Rows]) -> Evaluation:

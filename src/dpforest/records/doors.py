@@ -1,21 +1,23 @@
 """The doorway for tables that fits are made of: whatever holds the rows, a vault of it. Sees rows."""
 
 import os
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.records.columns import require_columns
 from dpforest.records.files.parquet_files import ParquetTable
-from dpforest.records.given import given_frame
+from dpforest.records.given import given_frame, is_in_memory
 from dpforest.records.held import in_plain_types
 from dpforest.records.names import names_of
 from dpforest.records.parquet_rows import check_ids, check_types
-from dpforest.records.people import People, check_id_column
+from dpforest.records.people import People, check_id_column, ids_beside
 from dpforest.records.scan import Elsewhere, Pieces
-from dpforest.records.source import Asked, Source
+from dpforest.records.source import Asked, Progress, Source, silent
 from dpforest.records.stream import Stream
-from dpforest.records.tables import open_source, public_names
+from dpforest.records.tables import is_database, open_source, public_names, read_table
 from dpforest.records.vault import Vault
 from dpforest.schema import Format, Schema
 
@@ -27,7 +29,7 @@ def is_elsewhere(table: Any) -> bool:
     """Whether a table is not in memory, so that its target is a column that the schema names."""
     if isinstance(table, str | os.PathLike) or _library(table) in (*CLUSTERS, "ibis", "duckdb"):
         return True
-    return hasattr(table, "__arrow_c_stream__") and given_frame(table) is None
+    return hasattr(table, "__arrow_c_stream__") and not is_in_memory(table)
 
 
 def _library(table: Any) -> str:
@@ -68,19 +70,57 @@ def current_client(client: Any) -> Any:
     return default_client() if client is None else client
 
 
+def in_order(table: Any, schema: Schema) -> Any:
+    """The features of a table in the order of its rows, read into memory; one that is there already as it is."""
+    if not is_elsewhere(table):
+        return table
+    if _library(table) in (*CLUSTERS, "ibis", "duckdb") or is_database(table):
+        raise TableError(
+            "The rows of this table have no order, so nobody could tell whose prediction is whose. Read them into memory "
+            "with a column that says which row is which, or write predictions beside it: dpforest predict … --id COLUMN."
+        )
+    features, _ = read_table(table, schema, with_target=False)
+    return features
+
+
+def rows_to_score(
+    table: Any, schema: Schema, ids: str | None, where: str = "the table", progress: Progress = silent
+) -> Iterator[tuple[Any, Any, Any]]:
+    """The features, the target and the ids of some rows at a time; raises before the first if the table lacks a column."""
+    if _library(table) in CLUSTERS:
+        raise TableError(
+            "A model is scored on rows that come here, not on a cluster. Pass a Parquet file or folder of them."
+        )
+    source = table if isinstance(table, Source) else open_source(table, schema.format)
+    besides = [] if ids is None else [ids]
+    if ids is not None:
+        check_id_column(ids, public_names(source) or besides, schema, where)
+    read = (
+        (part.features, part.target, None if ids is None else ids_beside(part.besides, ids))
+        for part in source.parts(Asked(schema, with_target=True, besides=besides), progress)
+    )
+    return chain([next(read)], read)
+
+
 def seal_elsewhere(
-    table: Any, schema: Schema, n_jobs: int, groups: Any = None, people: People | None = None, client: Any = None
+    table: Any,
+    schema: Schema,
+    n_jobs: int,
+    groups: Any = None,
+    people: People | None = None,
+    client: Any = None,
+    progress: Progress = silent,
 ) -> Vault:
     """The vault of a table that is not in memory, whose columns and types are checked; no row is looked at for that.
 
     ``groups`` is the name of the column of ids, if the unit of privacy is a person.
     """
     ids = None if people is None else groups
-    rows, away = _opened(table, schema, ids, client)
+    rows, away = _opened(table, schema, ids, client, progress)
     return Vault(schema, Workers(n_jobs), rows, away, people, ids)
 
 
-def _opened(table: Any, schema: Schema, ids: Any, client: Any) -> tuple[Pieces | None, Elsewhere | None]:
+def _opened(table: Any, schema: Schema, ids: Any, client: Any, progress: Progress) -> tuple[Pieces | None, Elsewhere | None]:
     """The rows of a table, here or elsewhere."""
     if client is not None or _library(table) in ("dask", "dask_expr"):
         from dpforest.records.clusters.on_dask import dask_table
@@ -91,15 +131,19 @@ def _opened(table: Any, schema: Schema, ids: Any, client: Any) -> tuple[Pieces |
 
         return None, spark_table(table, schema, ids)
     source = table if isinstance(table, Source) else open_source(table, schema.format)
-    asked = Asked(schema, with_target=True, besides=() if ids is None else (ids,))
     if isinstance(source, ParquetTable):
+        asked = Asked(schema, with_target=True)
         files = source.files(asked)
         for file in files:
             check_types(in_plain_types(file.empty([*asked.declared])), schema, True, file.shown)
         if ids is not None:
             check_ids(ids, files, schema)
-        return Pieces.of_files(files, source.path), None
+        return Pieces.of_files(files, source.path, progress), None
     if ids is not None:
         check_id_column(ids, public_names(source) or [ids], schema)
-    source.check(asked)
-    return None, Stream(source)
+        if source.typed and (kind := source.kinds().get(ids)) in ("date", "time"):
+            raise TableError(
+                f"groups names a column of the kind {kind!r}; ids of persons are numbers or text. Convert them."
+            )
+    source.check(Asked(schema, with_target=True, besides=() if ids is None else (ids,)))
+    return None, Stream(source, progress)

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from dpforest.common.progress import in_parts
 from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
@@ -20,6 +21,7 @@ from dpforest.records.columns import check_length, read_columns
 from dpforest.records.held import Held, in_plain_types
 from dpforest.records.parquet_rows import DAMAGED, File, check_unchanged, row_groups
 from dpforest.records.people import read_ids
+from dpforest.records.source import Progress, silent
 from dpforest.schema import Schema
 
 T = TypeVar("T")
@@ -102,21 +104,28 @@ class Frame:
 class Pieces:
     """The rows of tables of Arrow, or of row groups of Parquet files, one piece after the other."""
 
-    def __init__(self, pieces: "Sequence[Piece]", in_memory: bool, files: Sequence[File] = (), path: Any = None) -> None:
+    def __init__(
+        self,
+        pieces: "Sequence[Piece]",
+        in_memory: bool,
+        files: Sequence[File] = (),
+        path: Any = None,
+        progress: Progress = silent,
+    ) -> None:
         self._pieces = [piece for piece in pieces if piece.n_rows]
-        self._files, self._path = list(files), path
+        self._files, self._path, self._progress = list(files), path, progress
         self.in_memory = in_memory
         self.n_rows = sum(piece.n_rows for piece in self._pieces)
         self._values: dict[int, np.ndarray] = {}  # targets of rows in memory, by the place of the first
 
     @classmethod
-    def of_files(cls, files: list[File], path: str | Path) -> "Pieces":
+    def of_files(cls, files: list[File], path: str | Path, progress: Progress = silent) -> "Pieces":
         """The rows of Parquet files; what several passes read is matched by place, so the files must stay as they are."""
         first, pieces = 0, []
         for group in row_groups(files):
             pieces.append(Piece(first, group))
             first += group.n_rows
-        return cls(pieces, False, files, path)
+        return cls(pieces, False, files, path, progress)
 
     @classmethod
     def of_tables(cls, held: Held) -> "Pieces":
@@ -157,13 +166,19 @@ class Pieces:
         """
         is_divided = len(self._pieces) >= workers.n_jobs
         reading, within = (workers, Workers()) if is_divided else (Workers(), workers)
+        show, lock, n_done = in_parts("reading the table", self.n_rows, self._progress), Lock(), 0
 
         def read(thread: int, item: int) -> None:
+            nonlocal n_done
             for first, table in self._pieces[item].tables(names, use_threads=not is_divided):
                 work(first, table, within)
+                with lock:
+                    n_done += table.num_rows
+                    show(n_done)
 
         with self._unchanged():
             reading.share(read, len(self._pieces))
+            show(self.n_rows)
 
     @contextmanager
     def _unchanged(self) -> Iterator[None]:

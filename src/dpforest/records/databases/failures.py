@@ -17,6 +17,7 @@ STATES = {
     "42501": "permission",
     "42P01": "table",
     "3F000": "table",
+    "42": "query",
     "08": "lost",
     "57P": "lost",
 }
@@ -26,6 +27,7 @@ WORDS = {
     "permission": ("permission denied",),
     "lost": ("terminating connection", "server closed the connection", "connection not open", "lost synchronization"),
     "table": ("no such table", "catalog error: table", 'relation "'),
+    "query": ("binder error", "parser error", "syntax error", "no such column", "near \""),
     "database": ('database "',),
     "file": (
         "not a database",
@@ -71,6 +73,7 @@ def _sentence(kind: str, where: str, table: str, there: Callable[[], Sequence[st
         "host": f"No server answers at {where}: wrong host or port, or the server is down.",
         "permission": f"This account may not read {repr(table) if table else 'what the query asks for'}. It needs SELECT.",
         "file": f"{where} cannot be opened: it is no file of this kind, or another program writes to it.",
+        "query": "The database cannot run this query: it has a mistake, or names a column that is not there.",
         "lost": "The connection to the database was lost, so not all rows were read.",
     }
     return sentences.get(kind, LOST)
