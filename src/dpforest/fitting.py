@@ -53,7 +53,7 @@ from dpforest.recipes.published.base import Published
 from dpforest.recipes.published.registry import get_published
 from dpforest.records.assume import assume_public
 from dpforest.records.base import SealedTable
-from dpforest.records.doors import ids_of, is_elsewhere, opened, seal_elsewhere, target_beside
+from dpforest.records.doors import closed_if_refused, ids_of, is_elsewhere, opened, seal_elsewhere, target_beside
 from dpforest.records.memory.counter import Guarded
 from dpforest.records.names import header_of, names_of
 from dpforest.records.people import People, check_groups, check_no_feature, name_of_ids
@@ -253,8 +253,9 @@ def _seal_elsewhere(
         raise SchemaError(f"Rows that are not in memory need a Schema; schema={ASSUMED!r} cannot look at them.")
     _, schema = resolve_schema(model)
     table = table if on_cluster else opened(table, schema.format)
-    schema = _checked(model, recipe, expanded(schema, partial(names_of, table), besides=[groups]), earlier, table)
-    vault = seal(table, schema)
+    with closed_if_refused(table):
+        schema = _checked(model, recipe, expanded(schema, partial(names_of, table), besides=[groups]), earlier, table)
+        vault = seal(table, schema)
     model.n_features_in_, model.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
     return schema, vault
 

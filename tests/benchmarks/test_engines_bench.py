@@ -60,7 +60,7 @@ def test_the_page_has_every_engine_and_what_could_not_be_run(tmp_path):
 def test_an_engine_is_measured_and_the_run_goes_on_where_it_ended(tmp_path, engine):
     results, steps = tmp_path / "engines.jsonl", []
     (row,) = run.run(steps.append, results, QUICK, engines=(engine,), rows=(300,))
-    if "absent" in row:
+    if row.get("absent", "").startswith("there is no"):
         pytest.skip(row["absent"])
     assert len(row["runs"]) == QUICK.repeats
     assert min(row["reading"], row["in_memory"], row["seconds"]) > 0

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from dpforest.cli.console import print_json, say, show_table, steps
-from dpforest.cli.options import TABLE, BudgetName, Groups, Model, ReadAs, RowsPerPerson, check_ending, takes_format
+from dpforest.cli.options import TABLE, BudgetName, Groups, Model, ReadAs, RowsPerPerson, check_ending, opened, takes_format
 from dpforest.common.text import shortened
 
 
@@ -51,7 +51,7 @@ def evaluate(
     from dpforest.evaluation.scoring import score_exactly, score_privately
     from dpforest.records.doors import rows_to_score
     from dpforest.records.people import check_groups
-    from dpforest.records.tables import open_source, shown_address
+    from dpforest.records.tables import shown_address
     from dpforest.show.report import write_evaluation
 
     if public == (epsilon is not None):
@@ -73,7 +73,7 @@ def evaluate(
     cells = Cells.of(forest, _subgroups(by, forest), other, threshold)
     # Not by the parameter n_jobs: it is part of the model, whose hash the evaluation carries.
     with steps("Evaluating") as progress, parallel_config(n_jobs=-1):
-        source = open_source(table, read_as(forest.schema_.format), names_lines=public)
+        source = opened(table, read_as(forest.schema_.format), names_lines=public)
         # What a table lacks shows when its first rows are read, and nothing is charged then.
         parts = rows_to_score(source, forest.schema_, groups, shown_address(table), progress)
         if epsilon is None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dpforest.cli.console import errors, print_json, say, steps, warn
-from dpforest.cli.options import TABLE, BudgetName, Delta, Groups, ReadAs, RowsPerPerson, SchemaFile, takes_format
+from dpforest.cli.options import TABLE, BudgetName, Delta, Groups, ReadAs, RowsPerPerson, SchemaFile, opened, takes_format
 from dpforest.cli.own_recipes import RecipeName, named_recipe
 from dpforest.common.text import shortened
 
@@ -83,7 +83,7 @@ def fit(
     from dpforest.errors import ParameterError
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
     from dpforest.records.people import check_id_column
-    from dpforest.records.tables import is_database, open_source, public_names
+    from dpforest.records.tables import is_database, public_names
     from dpforest.schema import Classes, Schema
     from dpforest.schema.patterns import expanded
 
@@ -101,7 +101,7 @@ def fit(
         groups = facts.id_column
     ignored: list[str] = []
     if not is_database(table):
-        names = public_names(open_source(table, facts.format))
+        names = public_names(opened(table, facts.format))
         if groups is not None:
             check_id_column(groups, [groups] if names is None else names, facts, table)
         facts = expanded(facts, lambda: names, table, besides=[groups])

@@ -6,6 +6,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
 
 TABLE = (
@@ -98,3 +99,12 @@ def check_ending(out: Path, what: str, *endings: str) -> None:
     if out.suffix not in endings:
         listed = " or ".join([", ".join(endings[:-1]), endings[-1]]) if len(endings) > 1 else endings[0]
         raise ParameterError(f"{what} to {listed}, not to {str(out)!r}.")
+
+
+def opened(table: str, format: Any, names_lines: bool = False) -> Any:
+    """The source of a table; its connection, if it has one, ends with the command."""
+    from dpforest.records.tables import open_source
+
+    source = open_source(table, format, names_lines=names_lines)
+    click.get_current_context().call_on_close(source.close)
+    return source

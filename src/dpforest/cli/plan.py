@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from dpforest.cli.console import print_json, show_table, steps
-from dpforest.cli.options import AsJson, Delta, ReadAs, SchemaFile, takes_format
+from dpforest.cli.options import AsJson, Delta, ReadAs, SchemaFile, opened, takes_format
 from dpforest.cli.own_recipes import RecipeName, named_recipe
 
 
@@ -34,12 +34,12 @@ def plan(
 
     Example: [bold]dpforest plan --schema adult.schema.json --epsilon 1 --rows 50000[/bold]
     """
-    from dpforest.records.tables import open_source, public_names
+    from dpforest.records.tables import public_names
     from dpforest.schema import Schema
     from dpforest.show.plan import explain
 
     facts, chosen = Schema.from_file(schema), named_recipe(recipe)
-    columns = None if table is None else public_names(open_source(table, read_as(facts.format)))
+    columns = None if table is None else public_names(opened(table, read_as(facts.format)))
     with steps("Planning"):
         found = explain(facts, rows, epsilon, delta, n_trees, max_depth, columns, chosen, max_rows_per_person)
     if as_json:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from dpforest.cli.console import errors, say, steps
-from dpforest.cli.options import TABLE, Model, RawText, ReadAs, takes_format
+from dpforest.cli.options import TABLE, Model, RawText, ReadAs, opened, takes_format
 from dpforest.common.text import shortened
 
 PREDICTION, PROBABILITY = "prediction", "probability_"
@@ -41,14 +41,14 @@ def predict(
     from dpforest.estimators import load_model
     from dpforest.records.ids import Ids
     from dpforest.records.source import Asked
-    from dpforest.records.tables import open_source, shown_address
+    from dpforest.records.tables import shown_address
 
     check_place(out, model, table)
     ids = _checked(id or [], table, out)
     forest = load_model(model)
     forest.n_jobs = -1
     with steps("Predicting") as progress, written_to(out, len(ids), raw_text) as write:
-        reader = open_source(table, read_as(forest.schema_.format), names_lines=True)
+        reader = opened(table, read_as(forest.schema_.format), names_lines=True)
         as_before, n_rows, known = Ids(), 0, set[str]()
         for part in reader.parts(Asked(forest.schema_, besides=ids), progress):
             write(_beside(as_before(part.besides), _predicted(forest, part.features)))

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from dpforest.cli.console import add_row, errors, output, print_json, refuse, say, show_table, steps, warn
-from dpforest.cli.options import TABLE, AsJson, ReadAs, check_ending, takes_format
+from dpforest.cli.options import TABLE, AsJson, ReadAs, check_ending, opened, takes_format
 from dpforest.common.text import counted, listed_names, shortened
 
 NOT_PRIVATE = "Exact counts of the rows, not private: for whoever holds the table, not for publication."
@@ -36,7 +36,7 @@ def draft(
     from dpforest.errors import ParameterError
     from dpforest.records.columns import near_name
     from dpforest.records.recognise import like_ids, recognise
-    from dpforest.records.tables import open_source, public_names, short_name, shown_address
+    from dpforest.records.tables import public_names, short_name, shown_address
     from dpforest.schema import draft as drafting
     from dpforest.schema import unfilled
     from dpforest.schema.schema import json_text
@@ -48,7 +48,7 @@ def draft(
     if out.exists():
         raise ParameterError(f"{out} is there already, perhaps filled in. Move it away, or choose another --out.")
     format = recognise(table, read_as)
-    reader = open_source(table, format, names_lines=True)
+    reader = opened(table, format, names_lines=True)
     kinds = reader.kinds()
     if target is not None and target not in kinds:
         raise ParameterError(
@@ -104,7 +104,7 @@ def check(
     Example: [bold]dpforest schema check adult.schema.toml --table adult.csv[/bold]
     """
     from dpforest.records.recognise import like_ids
-    from dpforest.records.tables import hint, open_source
+    from dpforest.records.tables import hint
     from dpforest.schema import Schema, read_schema_file, unfilled
     from dpforest.schema.unit import is_id_name
 
@@ -114,7 +114,7 @@ def check(
         _refuse_open(content, open_entries, as_json)
         sys.exit(1)
     written = Schema.from_file(schema)
-    reader = None if table is None else open_source(table, read_as(written.format), names_lines=True)
+    reader = None if table is None else opened(table, read_as(written.format), names_lines=True)
     facts, patterns, missing, unused = (written, {}, [], []) if reader is None else _meet(written, reader)
     seen = None if reader is None or missing else _count(facts, reader)
     by_value = [] if reader is None or seen is None else like_ids(reader, reader.kinds())

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from itertools import chain
 from typing import Any
 
@@ -92,14 +93,28 @@ def rows_to_score(
             "A model is scored on rows that come here, not on a cluster. Pass a Parquet file or folder of them."
         )
     source = table if isinstance(table, Source) else open_source(table, schema.format)
-    besides = [] if ids is None else [ids]
-    if ids is not None:
-        check_id_column(ids, public_names(source) or besides, schema, where)
-    read = (
-        (part.features, part.target, None if ids is None else ids_beside(part.besides, ids))
-        for part in source.parts(Asked(schema, with_target=True, besides=besides), progress)
-    )
-    return chain([next(read)], read)
+    asked = Asked(schema, with_target=True, besides=[] if ids is None else [ids])
+
+    def read() -> Iterator[tuple[Any, Any, Any]]:
+        with closing(source):
+            if ids is not None:
+                check_id_column(ids, public_names(source) or [ids], schema, where)
+            for part in source.parts(asked, progress):
+                yield part.features, part.target, None if ids is None else ids_beside(part.besides, ids)
+
+    rows = read()
+    return chain([next(rows)], rows)
+
+
+@contextmanager
+def closed_if_refused(table: Any) -> Iterator[None]:
+    """End the connection of a source, if there is one, when an error is raised."""
+    try:
+        yield
+    except BaseException:
+        if isinstance(table, Source):
+            table.close()
+        raise
 
 
 def seal_elsewhere(

@@ -1,5 +1,6 @@
 """The doorway for tables that commands read: opens any of them by its address. Sees rows."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,6 @@ def short_name(address: str | Path) -> str:
 
 def read_table(address: str | Path, schema: Schema, *, with_target: bool, progress: Progress = silent) -> tuple[Any, Any]:
     """The features of a whole table, and the target as a column (or None); other columns are not read."""
-    reader = open_source(address, schema.format)
-    features, target, _ = joined(reader.parts(Asked(schema, with_target), progress))
+    with closing(open_source(address, schema.format)) as source:
+        features, target, _ = joined(source.parts(Asked(schema, with_target), progress))
     return features, target

@@ -40,7 +40,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.recipes.parameter_names import OF_SEARCH, named_here
 from dpforest.records.base import SealedTable
-from dpforest.records.doors import current_client, is_elsewhere, opened, seal_elsewhere, target_beside
+from dpforest.records.doors import closed_if_refused, current_client, is_elsewhere, opened, seal_elsewhere, target_beside
 from dpforest.records.names import names_of
 from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Classes, Schema
@@ -139,7 +139,8 @@ class DPSearchCV(MetaEstimatorMixin, Spending):
         is_away = client is not None or is_elsewhere(X)
         table = opened(X, schema.format) if is_away and client is None and schema is not None else X
         seal = partial(self._seal_elsewhere, table, y, client) if is_away else partial(self._seal, X, y)
-        return self._search(table, seal)
+        with closed_if_refused(table):
+            return self._search(table, seal)
 
     def fit_table(self, table: Any) -> Self:
         """Search on a table that is not in memory; another name of ``fit(table)``."""

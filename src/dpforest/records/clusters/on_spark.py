@@ -12,10 +12,12 @@ from dpforest.records.batch import Batch, Wanted
 from dpforest.records.clusters.table import Answer, ClusterTable, Task, types_of
 from dpforest.records.clusters.tasks import Failure, Packed, reporting
 from dpforest.records.columns import require_columns
+from dpforest.records.held import MOST_HELD
 from dpforest.records.parquet_rows import check_types
 from dpforest.records.people import check_id_column, read_ids
 from dpforest.schema import Schema
 
+N_BYTES = 8  # of a number that travels
 # Types of Spark, and those in which workers get them.
 TYPES = {
     "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
@@ -33,8 +35,9 @@ class SparkTable(ClusterTable):
 
     engine, whole = "Spark", True
 
-    def __init__(self, frame: Any, types: pa.Schema) -> None:
+    def __init__(self, frame: Any, types: pa.Schema, works: bool = True) -> None:
         super().__init__()
+        self.works = works
         self.names: list[str] = [str(name) for name in frame.columns]
         # By place: names may have dots, or differ by case alone, which Spark takes for the same.
         self._frame, self._types = frame.toDF(*map(_own, range(len(self.names)))), types
@@ -44,10 +47,17 @@ class SparkTable(ClusterTable):
         types = pa.schema([self._types.field(name) for name in wanted.names])
         frame = self._frame.select(*(_own(self.names.index(name)) for name in wanted.names))
         run = partial(run_partition, Packed(answer, wanted, types, task))
-        answers = [pickle.loads(row[0]) for row in frame.mapInArrow(run, "payload binary").collect()]
+        answers = [pickle.loads(payload) for payload in _payloads(frame.mapInArrow(run, "payload binary"))]
         # Failures first: they have no number.
         yield from (own for own in answers if isinstance(own, Failure))
         yield from sorted((own for own in answers if isinstance(own, Answer)), key=lambda own: own.number)
+
+
+def _payloads(frame: Any) -> list[Any]:
+    """The bytes of a column; Spark 4 gives them in half the time that a list of rows takes."""
+    if not hasattr(frame, "toArrow"):
+        return [row[0] for row in frame.collect()]
+    return [payload.as_buffer() for payload in frame.toArrow().column(0)]
 
 
 def _own(index: int) -> str:
@@ -86,7 +96,9 @@ def spark_table(frame: Any, schema: Schema, id_column: str | None = None) -> Spa
     check_types(types.empty_table(), schema, True, "The dataframe")
     if id_column is not None:
         read_ids(types.empty_table().column(id_column))
-    return SparkTable(frame, types)
+    # Every question costs Spark a pass over the table; one that is known to be small is better asked here, after one pass.
+    is_small = schema.n_rows is not None and schema.n_rows * len(used) * N_BYTES <= MOST_HELD
+    return SparkTable(frame, types, works=not is_small)
 
 
 def _in_arrow(name: str, type_: str) -> pa.DataType:

@@ -168,7 +168,7 @@ def as_read_in_sqlite(column: Column, part: Feature | Target, longest: int) -> I
     listed = [value for value in listed_in(part) if isinstance(value, int | float)]
     if any(abs(value) >= EXACT for value in listed) and not isinstance(part, Bounded):
         return Item(f"CASE TYPEOF({own}) WHEN 'integer' THEN {own} END", pa.int64())
-    return Item(f"CASE WHEN TYPEOF({own}) IN ('integer', 'real') THEN CAST({own} AS REAL) END", pa.float64())
+    return Item(f"CASE TYPEOF({own}) WHEN 'real' THEN {own} WHEN 'integer' THEN CAST({own} AS REAL) END", pa.float64())
 
 
 def beside_in_sqlite(column: Column, longest: int) -> Item:

@@ -27,7 +27,7 @@ WORDS = {
     "permission": ("permission denied",),
     "lost": ("terminating connection", "server closed the connection", "connection not open", "lost synchronization"),
     "table": ("no such table", "catalog error: table", 'relation "'),
-    "query": ("binder error", "parser error", "syntax error", "no such column", "near \""),
+    "query": ("binder error", "parser error", "syntax error", "no such column", 'near "'),
     "database": ('database "',),
     "file": (
         "not a database",
