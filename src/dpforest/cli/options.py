@@ -2,11 +2,11 @@
 
 import inspect
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 
 TABLE = (
@@ -41,6 +41,8 @@ RawText = Annotated[
 
 # The format of a text file, given what the schema says about it.
 ReadAs = Callable[[Any], Any]
+# The tables that a command reads: what connects it with them ends with the command.
+_sources = ExitStack()
 PANEL = "How a text file is written, where the schema does not say it"
 
 
@@ -70,7 +72,8 @@ def takes_format(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def called(**given: Any) -> None:
         options = {name: given.pop(name) for name in FORMAT}
-        command(**given, read_as=lambda declared: _overridden(declared, **options))
+        with _sources:
+            command(**given, read_as=lambda declared: _overridden(declared, **options))
 
     own = inspect.signature(command)
     kept = [each.replace(kind=each.KEYWORD_ONLY) for name, each in own.parameters.items() if name != "read_as"]
@@ -106,5 +109,5 @@ def opened(table: str, format: Any, names_lines: bool = False) -> Any:
     from dpforest.records.tables import open_source
 
     source = open_source(table, format, names_lines=names_lines)
-    click.get_current_context().call_on_close(source.close)
+    _sources.callback(source.close)
     return source
