@@ -27,9 +27,10 @@ from dpforest.privacy import accountants
 from dpforest.privacy.amplification import inside_sample, outside_sample
 from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
+from dpforest.records import vault as vault_module
 from dpforest.records.draws import NO_WEIGHTS
 from dpforest.records.memory.counter import MemoryCounter
-from dpforest.records.vault import Vault, taken
+from dpforest.records.vault import Vault
 
 # Random splits and all of the budget in the leaves, so that what is wrong there shows undiluted.
 COUNTS = recipe_of(
@@ -62,7 +63,7 @@ def with_gate(gate):
 
 def with_counter(counter):
     """A classifier whose records are counted by another kind of counter."""
-    return patched((Vault, "counter", counter))
+    return patched((vault_module, "MemoryCounter", counter))
 
 
 def with_sample(sampled):
@@ -213,30 +214,33 @@ class SeenCategories(DPForestClassifier):
 # --- mistakes with secret samples -----------------------------------------------------------------------------------
 
 
-def of_rows(vault, rows):
-    """The vault of some rows, by index."""
-    rows = np.asarray(rows, dtype=np.int64)
-    rows = rows[vault._target_codes[rows] >= 0]
-    numbers = None if vault._numbers is None else vault._numbers[rows]
-    columns = taken(vault._columns, rows, vault._workers)
-    return Vault(columns, vault._target_codes[rows], vault.schema, vault._workers, numbers=numbers)
+def of_rows(choose):
+    """A way to draw samples: the rows that ``choose(columns, n_rows, entropy)`` names by index."""
+
+    def sampled(vault, share, entropy):
+        rows = vault._used()
+        chosen = np.asarray(choose(rows.batch.columns, rows.n_rows, entropy), dtype=np.int64)
+        return vault._of(rows.taken(vault._wanted, chosen, vault._workers))
+
+    return sampled
 
 
-def every_second(vault, share, entropy):
+@of_rows
+def every_second(columns, n_rows, entropy):
     """A sample of every second row: a new first row brings all those that were left out."""
-    return of_rows(vault, np.arange(0, vault._target_codes.size, 2))
+    return np.arange(0, n_rows, 2)
 
 
-def exact_half(vault, share, entropy):
+@of_rows
+def exact_half(columns, n_rows, entropy):
     """A sample of exactly half of the rows, by lot: a new row moves others in and out."""
-    n_rows = vault._target_codes.size
-    return of_rows(vault, np.sort(entropy.generator().permutation(n_rows)[: n_rows // 2]))
+    return np.sort(entropy.generator().permutation(n_rows)[: n_rows // 2])
 
 
-def even_ranks(vault, share, entropy):
+@of_rows
+def even_ranks(columns, n_rows, entropy):
     """A sample of the rows whose first value has an even rank among all: a new value moves the ranks of those above it."""
-    ranks = np.argsort(np.argsort([str(value) for value in vault._columns[0]], kind="stable"))
-    return of_rows(vault, np.flatnonzero(ranks % 2 == 0))
+    return np.flatnonzero(np.argsort(np.argsort([str(value) for value in columns[0]], kind="stable")) % 2 == 0)
 
 
 def no_coins(vault, share, entropy):

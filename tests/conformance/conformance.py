@@ -1,232 +1,111 @@
-"""A backend and the in-memory one side by side: every question goes to both, and both must say the same.
+"""Tables of every kind of value under any names, and all that is asked of a vault of them."""
 
-``TwinSource`` and ``Twin`` keep the protocols of ``records.base``, so a script or a whole fit can run on them. Deals,
-batches and secret samples are drawn where the rows are. What was drawn is read back through the protocol itself: every table
-here has a feature that names its record, so counts of its codes at the roots say how often each record is in each tree. The
-records in memory get that deal.
-"""
-
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from fractions import Fraction
-from functools import partialmethod
+import datetime as dt
 from typing import Any
 
 import numpy as np
-from tests.support.chances import FAILURE, at_least, at_most
-from tests.support.given_draws import GivenDraws
+import pyarrow as pa
+from hypothesis import strategies as st
+from tests.support.encoded import opened
 
+from dpforest.growing.target_scale import edges_around
 from dpforest.mechanisms import Entropy
-from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import CAPABILITIES, AllTrees, Assignment, Counter, OneTree, Source
-from dpforest.records.draws import NO_WEIGHTS
-from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.people import People
-from dpforest.records.vault import Vault, encode
-from dpforest.schema import Bounded, Classes, Schema
+from dpforest.records.vault import Vault
+from dpforest.schema import Bounded, Categorical, Classes, Date, Numeric, Schema
 from dpforest.schema.domain import Domain, Grid
 
-# The feature that names its record.
-NAME = "record"
+LISTED = ("Oslo", "it's", 'a"b', "", "NaN", "null", "1")
+WORDS = st.sampled_from([*LISTED, "ÅÅ", "oslo", "东京", "😀", " a", "a\\b", "a,b\nc", "w" * 300])
+# In a file of text an empty cell is missing, as some words are, and blanks around others are not read.
+PLAIN_WORDS = st.sampled_from(["Oslo", "it's", 'a"b', "ÅÅ", "oslo", "东京", "a\\b", "a,b\nc"])
+EXTREMES = st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0, 1.0, 1e300, -1e300, 5e-324, np.nextafter(0.5, 0)])
+PARCELS = st.sampled_from(
+    [17.0, -0.0, 3.5, np.nan, np.inf, 2.0**53, -(2.0**63), 2.0**63, 2.0**64 - 2048, 2.0**64, 1e300, 5e-324, 1e17 + 16]
+)
+MOMENTS = st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30)) | st.sampled_from(
+    [dt.datetime(2024, 2, 29, 23, 59, 59, 999_999), dt.datetime(1969, 12, 31, 23, 59, 59, 500_000), dt.datetime(1900, 3, 1)]
+)
+SPAN = ("2023-12-25T12:00:00", "2024-03-03T00:00:01")
+COLUMNS: dict[str, tuple[pa.DataType, Any, st.SearchStrategy]] = {
+    "real": (pa.float64(), Numeric(-1, 1), EXTREMES | st.floats(-2, 2)),
+    "single": (pa.float32(), Numeric(0, 3), st.floats(-1, 4, width=32) | st.just(np.nan)),
+    "whole": (pa.int64(), Numeric(0, 9, integer=True), st.integers(-2, 12) | st.integers(-(2**63), 2**63 - 1)),
+    "listed number": (pa.int32(), Categorical([1, 2, 3]), st.integers(0, 5)),
+    "listed text": (pa.string(), Categorical(LISTED), WORDS),
+    "text": (pa.string(), Categorical(), WORDS),
+    "parcel": (pa.float64(), Categorical(), PARCELS),
+    "truth": (pa.bool_(), Categorical([True, False]), st.booleans()),
+    "day": (pa.date32(), Date(), MOMENTS.map(dt.datetime.date)),
+    "moment": (pa.timestamp("us"), Date(*SPAN, time=True), MOMENTS),
+    "instant": (pa.timestamp("us", "UTC"), Date(time=True), MOMENTS.map(lambda own: own.replace(tzinfo=dt.UTC))),
+}
+TARGETS = {
+    "classes": (pa.string(), Classes(["no", "yes"], name="y"), st.sampled_from(["no", "yes", "maybe", "NO", "no "])),
+    "others": (pa.int64(), Classes([3, 1, 2], other=1, name="y"), st.integers(0, 4)),
+    "bounded": (pa.float64(), Bounded(-2, 5, name="y"), EXTREMES | st.floats(-3, 6)),
+}
+NAMES = st.text("aB1_ \"'.;-\\%()é东", min_size=1, max_size=12).filter(lambda name: name == name.strip() and name != "y")
 
 
-@dataclass(frozen=True)
-class Backend:
-    """How to hand a table to an engine, and the protocols that it does not offer."""
+@st.composite
+def tables(draw, plain=False):
+    """A table with rows of persons and its schema; ``plain`` values are those that a file of text can hold."""
+    kinds = draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=5))
+    kinds = [kind for kind in kinds if not (plain and kind == "parcel")] or ["real"]
+    names = draw(st.lists(NAMES, min_size=len(kinds) + 1, max_size=len(kinds) + 1, unique_by=str.lower))
+    n_rows, columns = draw(st.integers(0, 12)), {}
+    target = TARGETS[draw(st.sampled_from(sorted(TARGETS)))]
+    ids = (pa.string(), None, st.sampled_from(["a", "b", "A", "c"]))
+    for name, (type_, _, values) in zip([*names, "y"], [*map(COLUMNS.get, kinds), ids, target], strict=True):
+        values = PLAIN_WORDS if plain and values is WORDS else values
+        drawn = draw(st.lists(st.none() | values if draw(st.booleans()) else values, min_size=n_rows, max_size=n_rows))
+        columns[name] = pa.array(drawn, type_, from_pandas=False)
+    features = {name: COLUMNS[kind][1] for name, kind in zip(names, kinds, strict=False)}
+    return pa.table(columns), Schema(features, target[1]), names[-1]
 
-    name: str
-    # Takes a table and a schema; if persons are protected, also the name of the column of ids, and a rule.
-    seal: Callable[..., Source]
-    gaps: frozenset[type] = frozenset()
 
-
-def in_memory(table: Any, schema: Schema, groups: str | None = None, people: People | None = None) -> Vault:
-    """The source that all others are compared with."""
+def in_memory(table: pa.Table, schema: Schema, groups: str | None = None, people: People | None = None) -> Vault:
+    """The vault that all others are compared with."""
     ids = None if groups is None else table.column(groups)
     return Vault.seal(table.select([*schema.features]), table.column(schema.target.name), schema, 1, ids, people)
 
 
-def agreed(answer: Sealed[np.ndarray], expected: Sealed[np.ndarray]) -> Sealed[np.ndarray]:
-    """The answer of a backend, which must be that of the reference to the last unit, over the whole grid."""
-    assert isinstance(answer, Sealed)
-    own, other = answer._value, expected._value
-    assert isinstance(own, np.ndarray)
-    assert own.dtype == np.int64
-    assert own.shape == other.shape
-    np.testing.assert_array_equal(own, other)
-    return answer
+def answers(vault: Vault) -> dict[str, Any]:
+    """All that a vault says of its records, opened; codes in an order that does not depend on that of rows."""
+    schema = vault.schema
+    domain, target = Domain.of(schema, Grid(bins=5)), schema.target
+    numbers = [int(place) for place in np.flatnonzero(domain.is_numeric) if domain.derived[place].of == "value"]
+    lists = [name for name, part in schema.features.items() if isinstance(part, Categorical)]
+    found = {"count": opened(vault.count()), "codes": codes(vault, domain)}
+    found |= {f"texts of {name}": opened(vault.count_texts(name)) for name in lists}
+    found |= {f"around {centre}": opened(vault.count_around(domain, dict.fromkeys(numbers, centre))) for centre in (0.0, 1.5)}
+    if isinstance(target, Bounded):
+        edges = edges_around(0.5, np.ldexp(1.0, np.arange(-30, 40)), target)
+        found["targets"] = opened(vault.count_targets(edges))
+        found["narrowed"] = codes(vault.narrowed(Bounded(0.1, 1.5, name="y")), domain)
+    return found
 
 
-def offering_all(kind: type) -> type:
-    """A class that passes questions on by ``__getattr__``, with the names of all protocols, which look for them."""
-    for name in {name for need in CAPABILITIES for name in vars(need) if name[0] != "_"} - {*vars(kind)}:
-        setattr(kind, name, property(lambda self, name=name: self.__getattr__(name)))
-    return kind
+def codes(vault: Vault, domain: Domain) -> np.ndarray:
+    """The codes of all records with that of the target, sorted."""
+    counter = vault.encode(domain)
+    rows = np.vstack([counter._codes, counter._target_codes])
+    return rows[:, np.lexsort(rows)]
 
 
-class TwinSource:
-    """A source of a backend beside that in memory."""
-
-    def __init__(self, source: Source, reference: Vault) -> None:
-        self.schema = source.schema
-        self._source, self._reference = source, reference
-        self.counter, self.gaps, self.close = source.counter, source.gaps, source.close
-
-    def count(self) -> Sealed[np.ndarray]:
-        return agreed(self._source.count(), self._reference.count())
-
-    def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
-        return agreed(self._source.count_around(domain, centres), self._reference.count_around(domain, centres))
-
-    def count_targets(self, edges: np.ndarray) -> Sealed[np.ndarray]:
-        return agreed(self._source.count_targets(edges), self._reference.count_targets(edges))
-
-    def narrowed(self, target: Bounded) -> "TwinSource":
-        return TwinSource(self._source.narrowed(target), self._reference.narrowed(target))
-
-    in_one_book = False
-
-    @property
-    def can_sample(self) -> bool:
-        return self._source.can_sample
-
-    def sampled(self, share: Fraction, entropy: Entropy) -> "TwinSource":
-        sample = self._source.sampled(share, entropy)
-        domain = Domain.of(self.schema, Grid(bins=1))
-        place = domain.names.index(NAME)
-        counter = sample.encode(domain)
-        counter.deal(AllTrees(1), entropy)
-        is_in = times_in_trees(counter, 1, place)[0].astype(bool)
-        names = encode(self._reference._columns, domain)[place]
-        return TwinSource(sample, self._reference._part(is_in[names]))
-
-    def count_texts(self, name: str) -> Sealed[dict[str, int]]:
-        answer = self._source.count_texts(name)
-        assert isinstance(answer, Sealed)
-        assert answer._value == self._reference.count_texts(name)._value
-        assert all(type(text) is str and type(number) is int for text, number in answer._value.items())
-        return answer
-
-    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> "Twin":
-        return Twin(self._source.encode(domain, progress), self._reference.encode(domain))
+def lot() -> People:
+    """A lot that draws two rows of each person, always the same."""
+    return People(2, Entropy(3))
 
 
-class Twin:
-    """A counter of a backend beside that in memory."""
-
-    def __init__(self, counter: Counter, reference: MemoryCounter) -> None:
-        self._counter, self._reference = counter, reference
-        self.domain, self.target, self.workers = reference.domain, reference.target, counter.workers
-        assert counter.target == self.target
-        assert counter.domain.names == self.domain.names
-        self._place = self.domain.names.index(NAME)
-        self._names = reference._codes[self._place].copy()
-        self.batches = np.zeros(len(self._names), dtype=np.int64)  # of the records in memory, in their order
-        self._in_turn = np.ones(len(self._names), dtype=bool)
-
-    def _same(self, attribute: str) -> int:
-        own, other = getattr(self._counter, attribute), getattr(self._reference, attribute)
-        assert own == other
-        return int(own)
-
-    most_per_feature = property(lambda self: self._same("most_per_feature"))
-    most_per_node = property(lambda self: self._same("most_per_node"))
-    code_width = property(lambda self: self._same("code_width"))
-
-    def deal(self, assignment: Assignment, entropy: Entropy) -> None:
-        self._counter.deal(assignment, entropy)
-        weights = times_in_trees(self._counter, assignment.n_trees, self._place)[:, self._names]
-        if isinstance(assignment, OneTree):
-            assert (weights.sum(axis=0) == 1).all()
-            self._follow(weights.argmax(axis=0)[None], NO_WEIGHTS)
-            return
-        if isinstance(assignment, AllTrees):
-            assert (weights == self._in_turn).all()
-            self._reference.deal(assignment, entropy)
-            return
-        self._follow(np.tile(np.arange(assignment.n_trees)[:, None], weights.shape[1]), weights)
-
-    def deal_by_errors(self, forest: Any, n_trees: int, entropy: Entropy) -> None:
-        self._counter.deal_by_errors(forest, n_trees, entropy)
-        weights = times_in_trees(self._counter, n_trees, self._place)[:, self._names]
-        n_wrong = (forest.choices(self._reference._codes) != self._reference._target_codes).sum(axis=0)
-        assert ((weights == 0) | (weights == 1)).all()
-        assert not weights[:, n_wrong == 0].any()
-        assert weights[:, n_wrong == forest.n_trees].all()
-        self._follow(np.tile(np.arange(n_trees)[:, None], weights.shape[1]), weights)
-
-    def _follow(self, positions: np.ndarray, weights: np.ndarray) -> None:
-        self._reference._start(positions.astype(np.int32), weights.astype(np.uint8))
-
-    def hold_out(self, share: float, entropy: Entropy) -> "tuple[Twin, Twin]":
-        parts = self._counter.hold_out(share, entropy)
-        masks = []
-        for part in parts:
-            part.deal(AllTrees(1), entropy)
-            masks.append(times_in_trees(part, 1, self._place)[0, self._names])
-        np.testing.assert_array_equal(masks[0] + masks[1], np.ones(len(self._names)))
-        training, held = (
-            Twin(part, self._reference._part(mask.astype(bool))) for part, mask in zip(parts, masks, strict=True)
-        )
-        return training, held
-
-    def divide(self, n_batches: int, entropy: Entropy) -> None:
-        self._counter.divide(n_batches, entropy)
-        masks = []
-        for batch in range(n_batches):
-            self._counter.take_turn(batch)
-            self._counter.deal(AllTrees(1), entropy)
-            masks.append(times_in_trees(self._counter, 1, self._place)[0, self._names])
-        assert (np.sum(masks, axis=0) == 1).all()
-        self._counter.take_turn(None)
-        drawn = np.argmax(masks, axis=0)
-        order = np.argsort(drawn, kind="stable")
-        self._reference.divide(n_batches, GivenDraws(drawn))
-        self.batches, self._names = drawn[order], self._names[order]
-        np.testing.assert_array_equal(self._reference._codes[self._place], self._names)
-
-    def take_turn(self, batch: int | None) -> None:
-        self._both("take_turn", batch)
-        self._in_turn = np.ones_like(self._in_turn) if batch is None else self.batches == batch
-
-    def _both(self, method: str, *arguments: Any) -> None:
-        getattr(self._counter, method)(*arguments)
-        getattr(self._reference, method)(*arguments)
-
-    def _agreed(self, method: str, *arguments: Any) -> Sealed[np.ndarray]:
-        return agreed(getattr(self._counter, method)(*arguments), getattr(self._reference, method)(*arguments))
-
-    # Questions, which both must answer alike.
-    count_codes = partialmethod(_agreed, "count_codes")
-    count_nodes = partialmethod(_agreed, "count_nodes")
-    sum_residuals = partialmethod(_agreed, "sum_residuals")
-    count_leads = partialmethod(_agreed, "count_leads")
-    count_values = partialmethod(_agreed, "count_values")
-    count_errors = partialmethod(_agreed, "count_errors")
-    # What both are told.
-    descend = partialmethod(_both, "descend")
-    start_scores = partialmethod(_both, "start_scores")
-    add_scores = partialmethod(_both, "add_scores")
-    add_by_code = partialmethod(_both, "add_by_code")
-    weigh_residuals = partialmethod(_both, "weigh_residuals")
-    spread_residuals = partialmethod(_both, "spread_residuals")
-    set_residual_window = partialmethod(_both, "set_residual_window")
-    weigh_distances = partialmethod(_both, "weigh_distances")
-
-
-def times_in_trees(counter: Counter, n_trees: int, index: int) -> np.ndarray:
-    """How often each record is in each tree ``(n_trees, n_codes)``, by the code of the feature that names it."""
-    wanted = np.zeros((n_trees, counter.domain.n_features), dtype=bool)
-    wanted[:, index] = True
-    counts = counter.count_codes(0, wanted)._value
-    own = counts[:, counter.domain.offsets[index] : counter.domain.offsets[index + 1]]
-    return own.sum(axis=2) if isinstance(counter.target, Classes) else own[:, :, 0]
-
-
-def within(n_hits: Any, n_trials: int, share: float, n_tests: int = 1) -> bool:
-    """Whether numbers of hits are those of a fair coin; of so many tests together one fails at most once in a million."""
-    low, high = (bound(n_trials, share, FAILURE / (2 * n_tests)) for bound in (at_least, at_most))
-    return bool(((np.asarray(n_hits) >= low) & (np.asarray(n_hits) <= high)).all())
+def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert found.keys() == expected.keys()
+    for question, answer in expected.items():
+        if isinstance(answer, dict):
+            assert found[question] == answer, question
+        else:
+            np.testing.assert_array_equal(found[question], answer, err_msg=question)
 
 
 def random_splits(domain: Domain, first: int, n_open: int, rng: np.random.Generator) -> tuple[Any, int]:
@@ -236,21 +115,3 @@ def random_splits(domain: Domain, first: int, n_open: int, rng: np.random.Genera
     routes = rng.integers(0, np.maximum(n_children, 1)[:, None], (n_open, int(domain.n_codes.max()))).astype(np.uint16)
     first_children = np.where(features >= 0, first + n_open + np.cumsum(n_children) - n_children, -1)
     return (first, features, routes, first_children), int(n_children.sum())
-
-
-def grow_at_random(twin: Twin, n_trees: int, depth: int, rng: np.random.Generator) -> int:
-    """Count and follow random splits of all levels; returns the number of nodes."""
-    first, n_open = 0, n_trees
-    for level in range(depth):
-        wanted = rng.random((n_open, twin.domain.n_features)) < (1.0, 0.3)[level % 2]
-        twin.count_codes(first, wanted)
-        # A large level is asked in blocks.
-        twin.count_codes(first + n_open // 2, wanted[n_open // 2 :][:1])
-        twin.count_nodes(first, n_open)
-        splits, n_children = random_splits(twin.domain, first, n_open, rng)
-        twin.descend(*splits)
-        first, n_open = first + n_open, n_children
-        if not n_open:
-            break
-    twin.count_nodes(0, first + n_open)
-    return first + n_open

@@ -139,14 +139,6 @@ def test_a_printed_algorithm_refuses_a_wide_list_before_rows_are_opened():
         DPForestClassifier(schema, recipe="friedman-schuster-2010", variant="published", epsilon=1.0).fit(X, y)
 
 
-def test_a_database_refuses_a_wide_list():
-    ibis = pytest.importorskip("ibis")
-    schema = Schema({"c": Categorical(range(MOST_TABLED))}, Classes(["a", "b"]))
-    table = ibis.memtable(pd.DataFrame({"c": [0, 1], "target": ["a", "b"]}))
-    with pytest.raises(Exception, match="in a database the most is 65534"):
-        DPForestClassifier(schema, epsilon=1.0).fit_table(table)
-
-
 @pytest.mark.parametrize(
     ("n_names", "delta"),
     [

@@ -263,7 +263,7 @@ MUTANTS = (
            "growing/selective.py", "self._keep(forest, held, amount, gate)", "self._keep(forest, training, amount, gate)",
            "law/test_replayed_fits.py"),
     Mutant("all-records-in-turn", "Trees of a round are paid as if about different records, and are about all.",
-           "growing/sequential.py", "self.scored.take_turn(batch)", "self.scored.take_turn(None)",
+           "growing/sequential.py", "self.counter.take_turn(batch)", "self.counter.take_turn(None)",
            "growing/test_rounds_of_batches.py"),
     Mutant("batch-kept-after-its-round", "What follows a round is about the batch that was last in turn.",
            "growing/sequential.py", "                    yield first + batch\n        self.scored.take_turn(None)",

@@ -145,7 +145,6 @@ def test_parts_and_values_of_the_library_are_not_from_outside():
 def test_an_own_part_has_what_its_kind_says_unless_it_says_otherwise():
     assert fitted(replace(OF_THE_LIBRARY, depth=OwnDepth())).forest_.depth == 2
     assert not OwnDepth().needs_rows
-    assert OwnDepth().needs == ()
 
 
 def test_a_part_that_does_not_say_what_it_needs_is_refused_before_a_charge():

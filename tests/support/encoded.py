@@ -4,7 +4,6 @@ import numpy as np
 from tests.support.strategies import random_codes
 
 from dpforest import Classes
-from dpforest.common.threads import Workers
 from dpforest.parts.shape import Facts
 from dpforest.records.vault import Vault
 from dpforest.schema import FINE_STEPS
@@ -34,9 +33,9 @@ def with_one_more(codes, labels, record, label):
 
 
 def vault_of(schema, fine):
-    """A vault of records that have a bounded target, given in fine steps of its range, and one feature without values."""
+    """A vault of records that have a bounded target, given in fine steps of its range, and features without values."""
     numbers = schema.target.mean_of(np.asarray(fine) / FINE_STEPS)
-    return Vault([np.full(len(numbers), np.nan)], np.asarray(fine), schema, Workers(), numbers=numbers)
+    return Vault.seal(np.full((len(numbers), len(schema.features)), np.nan, dtype=object), numbers, schema)
 
 
 def facts_about(domain, target, n_rows=3000.0, n_trees=3, epsilon=1.0, delta=0.0):

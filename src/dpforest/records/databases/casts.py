@@ -160,8 +160,7 @@ def as_read_in_sqlite(column: Column, part: Feature | Target, longest: int) -> I
     if column.kind in ("text", "date", "time"):
         return carried_in_sqlite(own, longest)
     if isinstance(part, Categorical) and part.by_text:
-        # A number without a fraction that is stored as a float has no type of 64 bits, or is in a column of floats.
-        real = f"CASE WHEN ABS({own}) < 1e20 AND {own} = ROUND({own}) THEN PRINTF('%!.1f', {own}) ELSE '{NO_WHOLE}' END"
+        real = _whole_in_sqlite(own)
         return Item(
             f"CASE TYPEOF({own}) WHEN 'integer' THEN CAST({own} AS TEXT) WHEN 'real' THEN {real} END", pa.string(), BY_TEXT
         )
@@ -169,6 +168,18 @@ def as_read_in_sqlite(column: Column, part: Feature | Target, longest: int) -> I
     if any(abs(value) >= EXACT for value in listed) and not isinstance(part, Bounded):
         return Item(f"CASE TYPEOF({own}) WHEN 'integer' THEN {own} END", pa.int64())
     return Item(f"CASE TYPEOF({own}) WHEN 'real' THEN {own} WHEN 'integer' THEN CAST({own} AS REAL) END", pa.float64())
+
+
+def _whole_in_sqlite(own: str) -> str:
+    """The digits of a float without a fraction, which SQLite itself would round to some 18 of them.
+
+    A number beyond its whole numbers is twice one of them: all digits but the last are those of a fifth of that.
+    """
+    whole, half = f"CAST({own} AS INTEGER)", f"CAST({own} / 2 AS INTEGER)"
+    return (
+        f"CASE WHEN {own} >= -{1 << 63}.0 AND {own} < {1 << 63}.0 AND {own} = {whole} THEN CAST({whole} AS TEXT) "
+        f"WHEN {own} >= {1 << 63}.0 AND {own} < {1 << 64}.0 THEN ({half} / 5) || ({half} % 5 * 2) ELSE '{NO_WHOLE}' END"
+    )
 
 
 def beside_in_sqlite(column: Column, longest: int) -> Item:
