@@ -51,10 +51,10 @@ NAMES = st.text("aB1_ \"'.;-\\%()é东", min_size=1, max_size=12).filter(lambda 
 @st.composite
 def tables(draw, plain=False):
     """A table with rows of persons and its schema; ``plain`` values are those that a file of text can hold."""
-    kinds = draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=5))
+    kinds = draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=9))
     kinds = [kind for kind in kinds if not (plain and kind == "parcel")] or ["real"]
     names = draw(st.lists(NAMES, min_size=len(kinds) + 1, max_size=len(kinds) + 1, unique_by=str.lower))
-    n_rows, columns = draw(st.integers(0, 12)), {}
+    n_rows, columns = draw(st.integers(0, 16)), {}
     target = TARGETS[draw(st.sampled_from(sorted(TARGETS)))]
     ids = (pa.string(), None, st.sampled_from(["a", "b", "A", "c"]))
     for name, (type_, _, values) in zip([*names, "y"], [*map(COLUMNS.get, kinds), ids, target], strict=True):
@@ -79,7 +79,9 @@ def answers(vault: Vault) -> dict[str, Any]:
     lists = [name for name, part in schema.features.items() if isinstance(part, Categorical)]
     found = {"count": opened(vault.count()), "codes": codes(vault, domain)}
     found |= {f"texts of {name}": opened(vault.count_texts(name)) for name in lists}
-    found |= {f"around {centre}": opened(vault.count_around(domain, dict.fromkeys(numbers, centre))) for centre in (0.0, 1.5)}
+    found |= {
+        f"around {centre}": opened(vault.count_around(domain, dict.fromkeys(numbers, centre))) for centre in (0.0, 1.5)
+    }
     if isinstance(target, Bounded):
         edges = edges_around(0.5, np.ldexp(1.0, np.arange(-30, 40)), target)
         found["targets"] = opened(vault.count_targets(edges))

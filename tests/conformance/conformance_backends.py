@@ -132,6 +132,8 @@ def spark():
         pytest.skip("SPARK IS NOT TESTED: no Java.")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    # A moment without a zone stays one: else Spark itself takes it for one of the zone of the session, which is odd here.
+    builder = builder.config("spark.sql.timestampType", "TIMESTAMP_NTZ")
     session = builder.config("spark.sql.session.timeZone", "Asia/Kathmandu").getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     return session

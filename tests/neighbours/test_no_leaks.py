@@ -12,13 +12,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dpforest.records.parquet import ParquetVault
 from tests.support.columns import objects
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees
+from dpforest.records.doors import seal_elsewhere
 from dpforest.records.vault import Vault
 from dpforest.schema.domain import Domain, Grid
 
@@ -114,7 +114,7 @@ def inside(tmp_path):
     vault = Vault.seal(*secret_table(), CLASSES)
     counter = vault.encode(Domain.of(CLASSES, Grid()))
     counter.deal(AllTrees(1), Entropy())
-    of_a_file = ParquetVault.seal(secret_file(tmp_path), CLASSES)
+    of_a_file = seal_elsewhere(secret_file(tmp_path), CLASSES, 1)
     return [vault, of_a_file, counter, vault.count(), of_a_file.count(), counter.count_nodes(0, 1)]
 
 

@@ -13,10 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from dask import delayed
 from distributed import Client, LocalCluster
-from dpforest.records.dask.vault import DaskVault
-from dpforest.records.parquet import ParquetVault
-from dpforest.records.sql.addresses import open_table
-from dpforest.records.sql.vault import SqlVault
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.neighbours.file_schemas import SCHEMAS, assert_like, everyone, readings, seal
@@ -27,7 +23,6 @@ from tests.neighbours.one_record import (
     MARKS,
     ODD,
     ORDINARY,
-    first_and_last,
     noted,
     outcome,
     placed,
@@ -38,6 +33,7 @@ from tests.neighbours.one_record import (
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.records import tables
+from dpforest.records.doors import seal_elsewhere
 from dpforest.records.people import person_indices, read_ids
 from dpforest.records.source import Asked, joined
 from dpforest.records.vault import Vault
@@ -136,7 +132,7 @@ def in_feather(folder, table):
 
 
 def seal_parquet(path, name):
-    return ParquetVault.seal(path, SCHEMAS[name], 1, *(("id", everyone()) if name == "persons" else ()))
+    return seal_elsewhere(path, SCHEMAS[name], 1, *(("id", everyone()) if name == "persons" else ()))
 
 
 WAYS = {"file": (in_file, seal_parquet), "folder": (in_folder, seal_parquet), "Feather": (in_feather, seal)}
@@ -160,13 +156,6 @@ def test_odd_records_of_typed_files_are_not_seen_together_or_alone(tmp_path, way
         alone = [[(N_ROWS, value)] for value in values] if [*WAYS][turn % 3] == way else []
         together = [(5 * place % N_ROWS, value) for place, value in enumerate(values)]
         assert_not_seen(tmp_path, way, kind, [together, *alone])
-
-
-@pytest.mark.night
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_an_odd_value_of_any_type_is_not_seen_in_any_typed_file(tmp_path, way, kind):
-    assert_not_seen(tmp_path, way, kind, first_and_last(KINDS[kind], N_ROWS))
 
 
 @FEW
@@ -211,7 +200,7 @@ def test_odd_records_of_a_folder_on_a_cluster_are_not_seen(tmp_path, client, kin
     def found(odd):
         folder = in_folder(tmp_path / "t", table_of(kind, odd))
         names = [name for name in schemas_of(kind) if name != "persons"]
-        return readings(lambda name: DaskVault.seal(folder, SCHEMAS[name], client), names)
+        return readings(lambda name: seal_elsewhere(folder, SCHEMAS[name], 1, client=client), names)
 
     odd = [(N_ROWS, value) for value in KINDS[kind]]
     assert_like(found(odd), found([]), len(odd))
@@ -243,7 +232,7 @@ def test_odd_partitions_of_a_dataframe_are_not_seen(client):
     def found(more):
         parts = [delayed(whole), *map(delayed, more)]
         frame = dd.from_delayed(parts, meta=whole.iloc[:0], verify_meta=False)
-        return readings(lambda name: DaskVault.seal(frame, schemas[name], client), schemas)
+        return readings(lambda name: seal_elsewhere(frame, schemas[name], 1, client=client), schemas)
 
     for more in ([part] for part in odd):
         assert_like(found(more), found([more[0].iloc[:0]]), 1)
@@ -285,45 +274,26 @@ def folder_of(tmp_path):
     return made
 
 
-def by_duckdb(path, schema):
-    table = open_table(f"duckdb:///{path}/**/*.parquet", None, schema)
-    with SqlVault.seal(table, schema) as vault:
-        found = read(lambda: vault)
-    table.get_backend().disconnect()
-    return found
+def by_stream(path, schema):
+    rows = joined(tables.open_source(path).parts(Asked(schema, with_target=True)))
+    return read(lambda: Vault.seal(rows.features, rows.target, schema))
 
 
-def by_stream(address):
-    def found(path, schema):
-        rows = joined(tables.open_source(address.format(path)).parts(Asked(schema, with_target=True)))
-        return read(lambda: Vault.seal(rows.features, rows.target, schema))
-
-    return found
-
-
-BY = {
-    "vault": lambda path, schema: read(lambda: ParquetVault.seal(path, schema)),
-    "stream": by_stream("{}"),
-    "stream of DuckDB": by_stream("duckdb:///{}/**/*.parquet"),
-    "DuckDB": by_duckdb,
-}
+BY = {"vault": lambda path, schema: read(lambda: seal_elsewhere(path, schema, 1)), "stream": by_stream}
 
 
 @pytest.fixture
 def found_by(request):
-    """A function that reads a folder, in DuckDB, on a cluster or without either."""
+    """A function that reads a folder, on a cluster or here."""
     if request.param != "cluster":
         return BY[request.param]
     client = request.getfixturevalue("client")
-    return lambda path, schema: read(lambda: DaskVault.seal(path, schema, client))
+    return lambda path, schema: read(lambda: seal_elsewhere(path, schema, 1, client=client))
 
 
 TOGETHER, ALONE = [NAMED, NAMED[:1]], [[odd] for odd in NAMED]
 TRIED = [pytest.param(by, TOGETHER, id=f"{by}, together") for by in (*BY, "cluster")]
 TRIED += [pytest.param(by, ALONE, id=f"{by}, alone") for by in ("vault", "stream")]
-TRIED += [
-    pytest.param(by, ALONE, id=f"{by}, alone", marks=pytest.mark.night) for by in ("stream of DuckDB", "DuckDB", "cluster")
-]
 
 
 @pytest.mark.parametrize(("found_by", "tables_of_odd"), TRIED, indirect=["found_by"])
@@ -337,28 +307,14 @@ def test_odd_folders_are_not_seen(folder_of, found_by, tables_of_odd, schema):
             found_by(folder_of(odd), schema).assert_like(before, len(odd))
 
 
-@pytest.mark.parametrize("column", ["listed", "bucket", "beside", "mark"])
-def test_a_text_that_is_not_utf_8_concerns_its_own_record_in_duckdb(tmp_path, column):
-    schema, found = Schema({name: KEYED[name] for name in ("listed", "bucket")}, MARKS), []
-    for n_odd in (0, 1):
-        texts = {name: ["2021", "2022", "no", "yes", "2021"] for name in ("listed", "bucket", "beside")}
-        texts["mark"] = [ORDINARY] * 4 + [ODD]
-        texts[column][-1] = NO_TEXT
-        columns = {name: array_of(values[: 4 + n_odd], pa.string()) for name, values in texts.items()}
-        pq.write_table(pa.table(columns), tmp_path / "t.parquet")
-        found.append(by_duckdb(tmp_path, schema))
-    found[1].assert_like(found[0])
-
-
 def test_a_name_that_is_no_text_is_refused_and_not_repeated(folder_of):
     folder, schema = folder_of([]), OF_FOLDERS["features"]
     os.rename(folder / "number=2021", os.fsencode(folder) + b"/number=\xff\xfesecret")
     told = [
-        outcome(lambda: ParquetVault.seal(folder, schema)),
+        outcome(lambda: seal_elsewhere(folder, schema, 1)),
         outcome(lambda: tables.open_source(folder).kinds()),
-        outcome(lambda: open_table(f"duckdb:///{folder}/**/*.parquet", None, schema)),
     ]
-    assert [each.error.startswith("TableError") and "secret" not in each.error for each in told] == [True] * 3
+    assert [each.error.startswith("TableError") and "secret" not in each.error for each in told] == [True] * 2
 
 
 @pytest.mark.parametrize("name", OF_FOLDERS)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,16 +13,21 @@ from tests.support.strategies import FIXED, facts_of
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
 from dpforest.errors import ParameterError
+from dpforest.mechanisms import Entropy
 from dpforest.parts import secret_sample
 from dpforest.parts.secret_sample import ALL_ROWS, ROWS_OF_CLASS, ROWS_OF_NUMBER, WORTHWHILE, SecretSample
 from dpforest.privacy.amplification import SHARE_STEPS
 from dpforest.privacy.statement import sample_words
 from dpforest.recipes import get_recipe, is_listed, list_recipes
+from dpforest.records.doors import seal_elsewhere
+from dpforest.records.people import People
+from dpforest.records.vault import Vault
 from dpforest.search import DPSearchCV
 
 NAMES = [recipe["name"] for recipe in list_recipes()]
 PUBLISHED = [recipe["name"] for recipe in list_recipes() if recipe["published"]]
 FEATURES = {"x": Numeric(0, 1), "z": Numeric(0, 1)}
+HALF = Fraction(1, 2)
 RNG = np.random.default_rng(11)
 X = RNG.random((400, 2))
 Y = (X[:, 0] > 0.5).astype(int)
@@ -216,6 +222,40 @@ def test_persons_take_part_with_all_their_rows(n_rows):
     assert 1 - 1e-6 < model.ledger_.spent <= 1.0
     assert model.privacy_.unit == "person"
     assert "each person took part" in note_of(model)[0]
+
+
+def rows_in(vault):
+    """The rows of a vault, by their first value, which occurs once; a question each time."""
+    return {*vault.rows()._value.columns[0]}
+
+
+def sources():
+    """Functions that seal the rows with two of each person: in memory, and as a stream that is read once."""
+    table = pa.table({"x": X[:, 0], "z": X[:, 1], "target": Y, "person": np.arange(400) // 2})
+    return {
+        "memory": lambda people: Vault.seal(X, Y, schema_of(), groups=np.arange(400) // 2, people=people),
+        "stream": lambda people: seal_elsewhere(table.to_reader(max_chunksize=90), schema_of(), 1, "person", people),
+    }
+
+
+@pytest.mark.parametrize("source", ["memory", "stream"])
+def test_what_coins_select_is_drawn_once(source):
+    of_persons = sources()[source](People(1, Entropy()))
+    some = sources()[source](None)
+    n_rows = int(some.count()._value[0])  # of a stream, too, before it is sampled
+    halved = some.sampled(HALF, Entropy())
+    assert (n_rows, int(of_persons.count()._value[0])) == (400, 200)
+    assert 140 < len(rows_in(halved)) < 260  # once in a hundred million runs it is not
+    for vault in (of_persons, halved):
+        assert rows_in(vault) == rows_in(vault)
+        assert len(rows_in(vault)) == vault.count()._value[0]
+
+
+@pytest.mark.parametrize("source", ["memory", "stream"])
+def test_a_sample_has_all_rows_of_a_person_or_none(source):
+    kept = np.isin(X[:, 0], [*rows_in(sources()[source](People(2, Entropy())).sampled(HALF, Entropy()))])
+    assert (kept[::2] == kept[1::2]).all()
+    assert 0 < kept.sum() < 400
 
 
 @pytest.mark.parametrize("unit", ["record", "person"])

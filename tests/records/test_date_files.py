@@ -8,15 +8,16 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from dpforest.records.parquet import ParquetVault
 from tests.neighbours.one_record import assert_others_are_read_as_before
 from typer.testing import CliRunner
 
 from dpforest import Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.cli.main import commands
 from dpforest.records import tables
+from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns
-from dpforest.records.vault import Vault, encode
+from dpforest.records.doors import seal_elsewhere
+from dpforest.records.vault import Vault
 from dpforest.schema.domain import Domain, Grid
 
 SCHEMA = Schema({"seen": Date("2020-01-01", "2024-12-31", time=True), "born": Date()}, Classes(["no", "yes"], name="ill"))
@@ -70,7 +71,7 @@ def test_one_cell_of_a_text_file_changes_no_other(tmp_path, cell):
 def test_a_parquet_file_is_encoded_as_its_table_is(tmp_path):
     for unit in ("s", "ms", "us", "ns"):
         write_typed(tmp_path / "t.parquet", unit)
-        counter = ParquetVault.seal(tmp_path / "t.parquet", SCHEMA).encode(Domain.of(SCHEMA, Grid()))
+        counter = seal_elsewhere(tmp_path / "t.parquet", SCHEMA, 1).encode(Domain.of(SCHEMA, Grid()))
         table = pq.read_table(tmp_path / "t.parquet").select(["seen", "born"])
         np.testing.assert_array_equal(counter._codes, encode(read_columns(table, SCHEMA), counter.domain))
 

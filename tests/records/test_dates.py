@@ -11,7 +11,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from dpforest.records.dask.frames import Reading
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.records.holders import arrow, frame, name_of, typed
@@ -21,10 +20,11 @@ from tests.support.columns import objects
 from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.records.assume import assume_public
+from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns, read_target
 from dpforest.records.dates import derived_columns, to_seconds
 from dpforest.records.iso_text import NO_DATE, read_texts
-from dpforest.records.vault import Vault, encode
+from dpforest.records.vault import Vault
 from dpforest.schema.domain import WEEKDAYS, Domain, Grid, derived
 
 DAY = 86_400
@@ -273,16 +273,3 @@ def test_no_other_value_of_a_series_changes_how_one_is_read():
     for other in (*TEXTS, "x" * 10_000):
         pair = to_seconds(nw.from_native(pa.chunked_array([[other, "2024-02-29"]]), series_only=True))
         assert pair[1] == alone[0]
-
-
-def test_a_partition_with_another_type_than_the_dataframe_is_read_value_by_value():
-    schema = Schema({"f": Date(time=True)}, Classes([0, 1], name="y"))
-    reading = Reading(schema, {"f": "date", "y": "number"}, {"f": "f", "y": "y"}, Domain.of(schema, Grid()))
-    moments = pd.Series(pd.to_datetime(["2024-02-29T10:20:30", "1999-12-31T23:59:59", None]))
-    partitions = [
-        moments, moments.dt.tz_localize("UTC").dt.tz_convert("Asia/Kathmandu"), moments.astype(object),
-        moments.astype("str"), pd.Series(moments, dtype=pd.ArrowDtype(pa.timestamp("us"))),
-    ]  # fmt: skip
-    codes = [reading.codes(pd.DataFrame({"f": values, "y": [0, 1, 0]})).codes.tolist() for values in partitions]
-    assert codes == codes[:1] * len(partitions)
-    assert reading.codes(pd.DataFrame({"f": [1, 2, 3], "y": [0, 1, 0]})).codes[0].tolist() == [251] * 3  # missing

@@ -9,16 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dpforest.records.dask.vault import DaskVault
-from dpforest.records.parquet import ParquetVault
-from dpforest.records.sql.addresses import open_table
-from dpforest.records.sql.vault import SqlVault
-from tests.neighbours.one_record import root_counts
 from typer.testing import CliRunner
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
 from dpforest.cli.main import commands
 from dpforest.errors import TableError
+from dpforest.records.doors import seal_elsewhere
 from dpforest.records.source import Asked, joined
 from dpforest.records.tables import open_source
 from dpforest.records.vault import Vault
@@ -79,7 +75,7 @@ def codes_of(vault, schema=SCHEMA):
 def test_folders_are_read_as_columns_by_the_schema_and_give_the_forest_of_memory(folder):
     table = in_memory()
     expected = codes_of(Vault.seal(table.select([*FEATURES]), table.column("ill"), SCHEMA))
-    assert [codes_of(ParquetVault.seal(folder, SCHEMA, n_jobs)) for n_jobs in (1, 3)] == [expected] * 2
+    assert [codes_of(seal_elsewhere(folder, SCHEMA, n_jobs)) for n_jobs in (1, 3)] == [expected] * 2
     assert len({*expected[1]}) == 3  # two years and none
     from_folder = DPForestClassifier(SCHEMA, epsilon=1.0, random_state=3).fit(folder)
     expected = DPForestClassifier(SCHEMA, epsilon=1.0, random_state=3).fit(table.select([*FEATURES]), table.column("ill"))
@@ -99,7 +95,7 @@ def test_the_target_and_the_ids_of_persons_may_be_folders(tmp_path):
 def test_a_file_in_the_place_of_a_folder_has_its_own_columns_only(folder):
     (path,) = (folder / "year=2024").rglob("*.parquet")
     with pytest.raises(TableError, match="'year' of the schema is missing"):
-        ParquetVault.seal(path, SCHEMA)
+        seal_elsewhere(path, SCHEMA, 1)
 
 
 REFUSED = {
@@ -119,7 +115,7 @@ def test_folders_that_will_not_do_are_refused_without_their_values(folder, place
         model.fit(folder)
     assert not hasattr(model, "ledger_")
     with pytest.raises(TableError) as caught_by_duckdb:
-        open_table(f"duckdb:///{folder}/**/*.parquet", None, SCHEMA)
+        model.fit(f"duckdb:///{folder}/**/*.parquet")
     assert SECRET not in str(caught.value) + str(caught_by_duckdb.value)
 
 
@@ -130,18 +126,12 @@ def run(*arguments):
     return CliRunner().invoke(commands, [str(argument) for argument in arguments])
 
 
-@pytest.mark.slow
-def test_duckdb_reads_folders_as_the_reader_of_parquet_does(folder):
-    """With a number for each year; DuckDB's own guess would follow from the names of all folders."""
-    table = open_table(f"duckdb:///{folder}/**/*.parquet", [*FEATURES, "ill"], SCHEMA)
-    with SqlVault.seal(table, SCHEMA) as vault:
-        by_engine, _ = root_counts(vault)
-    expected, _ = root_counts(ParquetVault.seal(folder, SCHEMA))
-    np.testing.assert_array_equal(by_engine, expected)
-    parts = joined(open_source(f"duckdb:///{folder}/**/*.parquet").parts(Asked(SCHEMA, with_target=True, besides=("year",))))
-    streamed, _ = root_counts(Vault.seal(parts.features, parts.target, SCHEMA))
-    np.testing.assert_array_equal(streamed, expected)
-    table.get_backend().disconnect()
+@pytest.mark.parametrize("address", ["duckdb:///{}/**/*.parquet", "duckdb:///SELECT * FROM '{}/**/*.parquet'"])
+def test_duckdb_reads_folders_as_the_reader_of_parquet_does(folder, address):
+    vaults = [seal_elsewhere(where, SCHEMA, 1) for where in (folder, address.format(folder))]
+    one, other = (sorted(zip(*codes_of(vault), strict=True)) for vault in vaults)
+    assert one == other
+    vaults[1].close()
 
 
 @pytest.mark.slow
@@ -159,9 +149,10 @@ def test_duckdb_finds_the_folders_of_a_path_however_it_is_written(folder, tmp_pa
 
 @pytest.mark.slow
 def test_a_cluster_reads_folders_as_columns(folder, client):
-    found, _ = root_counts(DaskVault.seal(folder, SCHEMA, client))
-    expected, _ = root_counts(ParquetVault.seal(folder, SCHEMA))
-    np.testing.assert_array_equal(found, expected)
+    one, other = (
+        sorted(zip(*codes_of(seal_elsewhere(folder, SCHEMA, 1, client=own)), strict=True)) for own in (None, client)
+    )
+    assert one == other
 
 
 def test_a_draft_of_folders_guesses_alike_through_a_database_and_says_what_it_guessed(tmp_path, monkeypatch):

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from dpforest.records.parquet import ParquetVault
 from tests.records.forests import assert_same_forest
 from tests.support.crosses import pairwise as pairwise_of
+from tests.support.encoded import opened
 from tests.support.strategies import MIXED, mixed_table, recipe_of
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
@@ -26,7 +26,8 @@ from dpforest.errors import LeakWarning, SchemaError, TableError
 from dpforest.mechanisms import Entropy
 from dpforest.parts.criteria import SquaredError
 from dpforest.parts.leaves import TwoBinMean
-from dpforest.records import parquet
+from dpforest.records import scan
+from dpforest.records.doors import seal_elsewhere
 from dpforest.records.vault import Vault
 from dpforest.schema.domain import Domain, Grid
 
@@ -40,7 +41,8 @@ SMALL_MEANS = recipe_of(n_trees=3, depth=3, criterion=SquaredError(), leaf=TwoBi
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr(parquet, "BATCH_ROWS", 50)
+    monkeypatch.setattr(scan, "BATCH_ROWS", 50)
+    monkeypatch.setattr("dpforest.records.vault.BATCH_ROWS", 50)
 
 
 def plain(schema=CLASSES, n_rows=N_ROWS):
@@ -185,7 +187,7 @@ def test_a_printed_algorithm_gets_the_same_rows_from_a_file(tmp_path, table):
     path = written(tmp_path, TABLES[table]())
     model, _ = check_file(path, recipe="consul-2020", variant="published", n_trees=2, max_depth=2)
     assert not model.privacy_.holds
-    rows = ParquetVault.seal(path, CLASSES).rows()._value
+    rows = seal_elsewhere(path, CLASSES, 1).rows()._value
     X, y = in_memory_of(path)
     expected = Vault.seal(X, y, CLASSES).rows()._value
     np.testing.assert_array_equal(rows.target, expected.target)
@@ -339,13 +341,13 @@ def taken(path):
 
 @pytest.mark.parametrize("change", [turned, replaced, added, taken])
 def test_a_table_that_changes_between_two_passes_ends_the_fit_and_what_was_charged_stays(tmp_path, monkeypatch, change):
-    path, model, encode = written(tmp_path, secret(), folder), model_of(recipe="auto"), ParquetVault.encode
+    path, model, encode = written(tmp_path, secret(), folder), model_of(recipe="auto"), Vault.encode
 
     def late(vault, *arguments):
         change(path)
         return encode(vault, *arguments)
 
-    monkeypatch.setattr(ParquetVault, "encode", late)
+    monkeypatch.setattr(Vault, "encode", late)
     with pytest.raises(TableError, match=r"was changed while .* What was charged stays charged") as caught:
         model.fit(path)
     assert SECRET not in str(caught.value)
@@ -410,13 +412,13 @@ def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path, spill, monkeypat
     assert not list(spill.iterdir())
 
 
-@pytest.mark.parametrize("share", [1, Fraction(1, 3)], ids=["all rows", "a sample"])
+@pytest.mark.parametrize("share", [1, Fraction(3, 8)], ids=["all rows", "a sample"])
 def test_steps_of_progress_tell_neither_the_number_of_rows_nor_of_pieces(tmp_path, share):
     told = set()
     for number, (table, write) in enumerate(product(("plain", "unlisted labels", "no rows"), WRITERS.values())):
         path, steps = tmp_path / str(number), []
         path.mkdir()
-        vault = ParquetVault.seal(written(path, TABLES[table](), write), CLASSES)
+        vault = seal_elsewhere(written(path, TABLES[table](), write), CLASSES, 1)
         vault = vault if share == 1 else vault.sampled(share, Entropy(5))
         vault.encode(Domain.of(CLASSES, Grid(9)), steps.append)
         told.add(tuple((str(step), step.done, step.total, step.unit) for step in steps))
@@ -428,7 +430,7 @@ def test_codes_of_one_and_two_bytes_are_spilled_alike(tmp_path, n_codes):
     schema = Schema({"x": Numeric(0, 1), "c": Categorical(range(n_codes - 2))}, Classes([0, 1]))
     table = pa.table({"x": np.linspace(0, 1, 400), "c": np.arange(400), "target": np.arange(400) % 3})
     path, domain = written(tmp_path, table), Domain.of(schema, Grid(9))
-    counter = ParquetVault.seal(path, schema).encode(domain)
+    counter = seal_elsewhere(path, schema, 1).encode(domain)
     expected = Vault.seal(*in_memory_of(path, schema), schema).encode(domain)
     assert counter._codes.dtype == expected._codes.dtype
     assert counter._codes.flags.c_contiguous
@@ -440,11 +442,11 @@ def test_codes_of_one_and_two_bytes_are_spilled_alike(tmp_path, n_codes):
 
 
 def answers_of(path, n_jobs, domain):
-    vault = ParquetVault.seal(path, CLASSES, n_jobs)
+    vault = seal_elsewhere(path, CLASSES, n_jobs)
     numbers = dict.fromkeys(np.flatnonzero(domain.is_numeric).tolist(), 0.5)
-    counter, sample = vault.encode(domain), vault.sampled(Fraction(1, 3), Entropy(5)).encode(domain)
-    assert vault.tally() == counter._codes.shape[1]
-    counts = vault.tally_around(domain, numbers)
+    counter, sample = vault.encode(domain), vault.sampled(Fraction(3, 8), Entropy(5)).encode(domain)
+    assert opened(vault.count()) == counter._codes.shape[1]
+    counts = opened(vault.count_around(domain, numbers))
     return counter._codes, counter._target_codes, counts, sample._codes, sample._target_codes
 
 
@@ -461,22 +463,16 @@ def test_threads_that_read_row_groups_side_by_side_give_the_answers_of_one_and_o
                 np.testing.assert_array_equal(found, own)
 
 
-def test_rows_are_counted_without_keeping_anything_of_them(tmp_path):
-    vault = ParquetVault.seal(written(tmp_path, plain()), CLASSES, 2)
-    assert vault.tally() == [N_ROWS]
-    assert vault._values is vault._kept is None
-
-
 def test_progress_comes_from_the_thread_of_the_caller(tmp_path):
-    threads, vault = [], ParquetVault.seal(written(tmp_path, plain()), CLASSES, 3)
+    threads, vault = [], seal_elsewhere(written(tmp_path, plain()), CLASSES, 3)
     vault.encode(Domain.of(CLASSES, Grid(9)), lambda step: threads.append(current_thread()))
     assert threads == 20 * [current_thread()]
 
 
 @pytest.mark.parametrize("declared", [N_ROWS - 1, N_ROWS + 1])
 def test_a_file_that_declares_another_number_of_rows_than_it_has_is_damaged(tmp_path, monkeypatch, declared):
-    vault = ParquetVault.seal(written(tmp_path, plain(), one_group), CLASSES)
-    monkeypatch.setattr(parquet, "_n_rows", lambda rows: declared)
+    vault = seal_elsewhere(written(tmp_path, plain(), one_group), CLASSES, 1)
+    monkeypatch.setattr(scan.Piece, "n_rows", declared)
     domain = Domain.of(CLASSES, Grid(9))
     for ask in (vault.count, lambda: vault.encode(domain), lambda: vault.sampled(Fraction(1), Entropy())):
         with pytest.raises(TableError, match="damaged"):

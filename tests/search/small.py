@@ -18,7 +18,6 @@ LABELS = np.where(RNG.random(N_ROWS) < 0.05, None, np.where(ROWS["x"] > 0.5, "a"
 VALUES = np.where(RNG.random(N_ROWS) < 0.05, np.nan, ROWS["x"])
 # The estimator, the schema and the target of each task.
 TASKS = {"classes": (DPForestClassifier, CLASSES, LABELS), "numbers": (DPForestRegressor, NUMBER, VALUES)}
-N_KNOWN = {"classes": sum(label is not None for label in LABELS), "numbers": int(np.isfinite(VALUES).sum())}
 SPACE = {"max_depth": [1, 2]}
 search = partial(DPSearchCV, param_distributions=SPACE, epsilon=4.0, mean_runs=4)
 

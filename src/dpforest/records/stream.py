@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpforest.common.threads import Workers
+from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.batch import Batch, Wanted
 from dpforest.records.held import Held
@@ -15,6 +16,11 @@ from dpforest.records.memory.counter import Guarded
 from dpforest.records.sample import draw_kept
 from dpforest.records.scan import Pieces, Receive, T, Work, chosen
 from dpforest.records.source import Asked, Source
+
+CHANGED = (
+    "The table was changed while a forest was trained on it: it came with other rows than before. What was charged stays "
+    "charged. Train on a table that stays as it is, such as a copy."
+)
 
 
 class Stream(Guarded):
@@ -28,6 +34,7 @@ class Stream(Guarded):
     def __init__(self, source: Source, progress: Callable[[str], None] = lambda step: None) -> None:
         self._source, self._progress = source, progress
         self.counts = source.repeats
+        self._n_rows: int | None = None  # as they were read before
 
     def each(self, wanted: Wanted, work: Work[T], receive: Receive[T], workers: Workers) -> None:
         first = 0
@@ -53,7 +60,13 @@ class Stream(Guarded):
         schema, names = wanted.schema, [*wanted.features] or [next(iter(wanted.schema.features))]
         some = replace(schema, features={name: schema.features[name] for name in names})
         asked = Asked(some, with_target=True, besides=() if wanted.ids is None else (wanted.ids,))
-        return map(asked.table, self._source.parts(asked, self._progress))
+        n_rows = 0
+        for part in self._source.parts(asked, self._progress):
+            yield asked.table(part)
+            n_rows += part.features.num_rows
+        if self._n_rows not in (None, n_rows):
+            raise TableError(CHANGED)
+        self._n_rows = n_rows
 
     def close(self) -> None:
         self._source.close()

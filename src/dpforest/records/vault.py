@@ -202,7 +202,8 @@ class Vault(Guarded):
 
     def _target_type(self, n_records: int) -> np.ndarray:
         """An array for target codes."""
-        return np.empty(n_records, dtype=np.int16 if isinstance(self.schema.target, Classes) else np.int32)
+        target = self.schema.target
+        return np.empty(n_records, dtype=np.int16 if isinstance(target, Classes) and len(target.labels) < 1 << 15 else np.int32)
 
     def _encode_to_file(
         self, rows: Pieces, domain: Domain, work: Work[Any], progress: Callable[[str], None]

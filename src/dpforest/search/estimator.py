@@ -50,7 +50,6 @@ from dpforest.search.candidates import Model, Space
 from dpforest.search.runs import Run, best_run, ledger_of, run
 
 MOST_RUNS = 10_000
-ELSEWHERE = ("dask", "ibis")  # libraries whose tables are not in memory
 NOT_COVERED = "how long the search took: it tells how many runs there were"
 FITTED = ("best_estimator_", "best_params_", "best_score_", "privacy_", "ledger_")
 

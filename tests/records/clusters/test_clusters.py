@@ -5,15 +5,18 @@ import shutil
 import sys
 from datetime import date
 from fractions import Fraction
-from functools import partial
 from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support.encoded import opened
 
+from dpforest import DPForestClassifier, DPSearchCV
 from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
@@ -21,84 +24,75 @@ from dpforest.records.batch import Batch, Wanted, encoded, tally_known
 from dpforest.records.clusters import on_dask
 from dpforest.records.clusters import table as clusters
 from dpforest.records.clusters.on_dask import dask_table
-from dpforest.records.clusters.on_spark import spark_table
+from dpforest.records.clusters.on_spark import SparkTable, spark_table
 from dpforest.records.clusters.rows import pack
 from dpforest.records.clusters.table import Answer, ClusterTable
+from dpforest.records.doors import seal_elsewhere
 from dpforest.records.people import People
 from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Categorical, Classes, Date, Numeric, Schema
 from dpforest.schema.domain import Domain, Grid
 
-pytestmark = pytest.mark.slow
+slow = pytest.mark.slow
 
 FEATURES = {
     "x": Numeric(0, 1), "whole": Numeric(0, 9, integer=True), "city": Categorical(["Oslo", "Rome"]),
     "flag": Categorical([0, 1]), "word": Categorical(buckets=8), "day": Date("2020-01-01", "2021-01-01"),
 }  # fmt: skip
-CLASSES = Schema(FEATURES, Classes(["a", "b", "c"]), n_rows=300)
-BOUNDED = Schema(FEATURES, Bounded(-1, 3), n_rows=300)
-EDGES = [0, 70, 70, 130, 240, 300]  # the second partition is empty
+CLASSES = Schema(FEATURES, Classes(["a", "b", "c"]))
+BOUNDED = Schema(FEATURES, Bounded(-1, 3))
+SMALL = Schema(FEATURES, Classes(["a", "b", "c"]), n_rows=300)  # which Spark delivers in one pass
+N_ROWS, EDGES = 300, [0, 70, 70, 130, 240, 300]  # the second partition is empty
 SECRET = "zebra-secret-value"
-HALF = Fraction(1, 2)
+ALL, HALF = Fraction(1), Fraction(1, 2)
+NOTHING = Wanted(CLASSES, [])
 
 
-def opened(sealed):
-    seen = []
-    sealed.map(seen.append)
-    return seen[0]
-
-
-def rows_of(schema=CLASSES, n_rows=300):
+def rows_of(schema=CLASSES):
     """Values of all kinds, some missing; some labels that are not listed."""
     rng = np.random.default_rng(4)
     whole = pd.DataFrame({
-        "x": rng.random(n_rows), "whole": rng.integers(0, 12, n_rows).astype(float),
-        "city": rng.choice(["Oslo", "Rome", "Lima"], n_rows), "flag": rng.integers(0, 3, n_rows).astype(float),
-        "word": rng.choice(["one", "two", "three"], n_rows),
-        "day": pd.to_datetime(rng.choice(["2020-02-03", "2020-12-24", "1999-01-01"], n_rows)),
-    }).mask(rng.random((n_rows, 6)) < 0.15)  # fmt: skip
-    whole["person"] = rng.integers(0, 60, n_rows)
+        "x": rng.random(N_ROWS), "whole": rng.integers(0, 12, N_ROWS).astype(float),
+        "city": rng.choice(["Oslo", "Rome", "Lima"], N_ROWS), "flag": rng.integers(0, 3, N_ROWS).astype(float),
+        "word": rng.choice(["one", "two", "three"], N_ROWS),
+        "day": pd.to_datetime(rng.choice(["2020-02-03", "2020-12-24", "1999-01-01"], N_ROWS)),
+    }).mask(rng.random((N_ROWS, 6)) < 0.15)  # fmt: skip
+    whole["person"] = rng.integers(0, 60, N_ROWS)
     if isinstance(schema.target, Classes):
-        return whole.assign(target=rng.choice(["a", "b", "c", "unlisted"], n_rows))
-    return whole.assign(target=np.where(rng.random(n_rows) < 0.1, np.nan, rng.normal(1, 1, n_rows)))
+        return whole.assign(target=rng.choice(["a", "b", "c", "unlisted"], N_ROWS))
+    return whole.assign(target=np.where(rng.random(N_ROWS) < 0.1, np.nan, rng.normal(1, 1, N_ROWS)))
+
+
+def learnable():
+    """Rows whose class follows from ``x``, two of each person."""
+    rows = rows_of()
+    return rows.assign(target=np.where(rows["x"] > 0.5, "a", "b"), person=np.arange(N_ROWS) // 2)
 
 
 def in_memory(rows, schema=CLASSES):
     return Vault.seal(rows[[*FEATURES]], rows["target"], schema)
 
 
-def vault_of(table, schema=CLASSES, people=None):
-    return Vault(schema, Workers(), elsewhere=table, people=people, id_column=None if people is None else "person")
-
-
 def codes_of(vault):
     """All codes with the code of the target, sorted: the order of rows is not that of memory on every engine."""
     counter = vault.encode(Domain.of(vault.schema, Grid(9)))
-    both = np.vstack([counter._codes if hasattr(counter, "_codes") else counter.codes, target_codes(counter)])
+    both = np.vstack([counter._codes, counter._target_codes])
     return both[:, np.lexsort(both)]
-
-
-def target_codes(counter):
-    return counter._target_codes if hasattr(counter, "_target_codes") else counter.target_codes
 
 
 def assert_same(far, near):
     domain = Domain.of(near.schema, Grid(9))
-    centres = {int(feature): 0.4 for feature in np.flatnonzero(domain.is_numeric)[:1]}
     assert opened(far.count()) == opened(near.count())
-    assert np.array_equal(opened(far.count_around(domain, centres)), opened(near.count_around(domain, centres)))
+    assert np.array_equal(opened(far.count_around(domain, {0: 0.4})), opened(near.count_around(domain, {0: 0.4})))
     assert opened(far.count_texts("word")) == opened(near.count_texts("word"))
     assert np.array_equal(codes_of(far), codes_of(near))
 
 
 @pytest.fixture(scope="module")
 def client():
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
+    distributed = pytest.importorskip("distributed")
+    kinds = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**kinds) as cluster, distributed.Client(cluster) as client:
         yield client
 
 
@@ -108,20 +102,22 @@ def spark():
     if shutil.which("java") is None:
         pytest.skip("needs Java")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    here = Path(__file__).parent
+    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.executorEnv.PYTHONPATH", f"{here}{os.pathsep}{here.parents[2]}").getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
 
 
-def frame_of(parts, meta=None):
-    import dask.dataframe as dd
-
-    return dd.from_map(lambda part: part, parts, meta=parts[0].iloc[:0] if meta is None else meta)
-
-
 def parts_of(rows):
     return [rows.iloc[start:stop] for start, stop in pairwise(EDGES)]
+
+
+def frame_of(rows):
+    import dask.dataframe as dd
+
+    return dd.from_map(lambda part: part, parts_of(rows), meta=rows.iloc[:0])
 
 
 def written(rows, folder):
@@ -130,150 +126,184 @@ def written(rows, folder):
 
 
 @pytest.fixture(params=["frame", "files", "spark"])
-def on_cluster(request, tmp_path, monkeypatch):
-    """A function that puts rows on a cluster, as a table of a schema."""
+def put(request, tmp_path, monkeypatch):
+    """A function that puts rows on a cluster: a table there, and the client if it needs one."""
     if request.param == "spark":
         session = request.getfixturevalue("spark")
 
-        def put(rows, schema, ids=None):
+        def put(rows):
             path = str(written(rows.assign(day=rows["day"].astype("datetime64[us]")), tmp_path))
-            return spark_table(session.read.parquet(path).repartition(3), schema, ids)
+            return session.read.parquet(path).repartition(3), None
 
         return put
     client = request.getfixturevalue("client")
     monkeypatch.setattr(on_dask, "PARTITION_ROWS", 100)
     if request.param == "files":
-        return lambda rows, schema, ids=None: dask_table(written(rows, tmp_path), schema, client, ids)
-    return lambda rows, schema, ids=None: dask_table(frame_of(parts_of(rows)), schema, client, ids)
+        return lambda rows: (written(rows, tmp_path), client)
+    return lambda rows: (frame_of(rows), client)
 
 
-@pytest.mark.parametrize("schema", [CLASSES, BOUNDED])
-def test_every_answer_is_that_of_memory_there_and_of_rows_that_are_kept(on_cluster, schema):
+def seal(given, schema=CLASSES, people=None):
+    table, client = given
+    return seal_elsewhere(table, schema, 1, None if people is None else "person", people, client)
+
+
+@slow
+@pytest.mark.parametrize("schema", [CLASSES, BOUNDED, SMALL], ids=["classes", "numbers", "small"])
+def test_every_answer_is_that_of_memory_there_and_of_rows_that_are_kept(put, schema):
     rows = rows_of(schema)
-    table, near = on_cluster(rows, schema), in_memory(rows, schema)
-    assert "person" in table.names
-    assert_same(vault_of(table, schema), near)
-    assert_same(vault_of(table, schema).sampled(Fraction(1), Entropy()), near)
+    given, near = put(rows), in_memory(rows, schema)
+    assert_same(seal(given, schema), near)
+    assert_same(seal(given, schema).sampled(ALL, Entropy()), near)
     if schema is BOUNDED:
         edges, narrow = np.array([0.0, 1.0]), Bounded(0, 1)
-        assert np.array_equal(opened(vault_of(table, schema).count_targets(edges)), opened(near.count_targets(edges)))
-        assert np.array_equal(codes_of(vault_of(table, schema).narrowed(narrow)), codes_of(near.narrowed(narrow)))
+        assert np.array_equal(opened(seal(given, schema).count_targets(edges)), opened(near.count_targets(edges)))
+        assert np.array_equal(codes_of(seal(given, schema).narrowed(narrow)), codes_of(near.narrowed(narrow)))
 
 
-def test_a_sample_keeps_each_row_with_its_share_and_coins_are_tossed_once(on_cluster):
-    table = on_cluster(rows_of(), CLASSES)
-    kept = [table.sampled(Wanted.all_of(CLASSES), HALF, Entropy()).n_rows for _ in range(20)]
+@slow
+def test_a_sample_keeps_each_row_with_its_share_and_coins_are_tossed_once(put):
+    given, keys = put(rows_of()), []
+    vault = seal(given)
+    kept = [vault._elsewhere.sampled(Wanted.all_of(CLASSES), HALF, Entropy()).n_rows for _ in range(20)]
     assert len({*kept}) > 1
-    assert abs(np.mean(kept) - 150) < 5 * np.sqrt(75 / 20)
-    vault = vault_of(table).sampled(HALF, Entropy())
-    assert np.array_equal(codes_of(vault), codes_of(vault))
+    assert abs(np.mean(kept) - 150) < 5 * np.sqrt(75 / 20)  # once in a million runs it is not
+    with pytest.MonkeyPatch.context() as patch:
+        draw = clusters._draw_key
+        patch.setattr(clusters, "_draw_key", lambda entropy: (keys.append(1), draw(entropy))[1])
+        sample = vault.sampled(HALF, Entropy())
+        assert np.array_equal(codes_of(sample), codes_of(sample))
+        assert opened(sample.count()) == codes_of(sample).shape[1]
+    assert keys == [1]
 
 
-def test_at_most_so_many_rows_of_a_person_are_used(on_cluster):
+@slow
+def test_at_most_so_many_rows_of_a_person_are_used(put):
     rows = rows_of().assign(target="a")
-    table = on_cluster(rows, CLASSES, "person")
-    expected = np.minimum(np.bincount(rows["person"]), 2).sum()
-    vault = vault_of(table, people=People(2, Entropy()))
-    assert opened(vault.count()) == expected
-    assert codes_of(vault).shape[1] == expected
-    assert opened(vault_of(table, people=People(300, Entropy())).count()) == 300
+    given, expected = put(rows), np.minimum(np.bincount(rows["person"]), 2).sum()
+    vault = seal(given, people=People(2, Entropy()))
+    assert opened(vault.count()) == expected == codes_of(vault).shape[1]
+    assert np.array_equal(codes_of(vault), codes_of(vault))
+    assert opened(seal(given, people=People(N_ROWS, Entropy())).count()) == N_ROWS
+
+
+@slow
+def test_fits_and_searches_on_a_cluster_learn_what_there_is(put):
+    rows = learnable()
+    table, client = put(rows)
+    sampling = DPForestClassifier(CLASSES, epsilon=20, recipe_params={"sample_rows": 200}, n_trees=1)
+    persons = DPForestClassifier(CLASSES, epsilon=20, max_rows_per_person=2)
+    found = [
+        DPForestClassifier(CLASSES, epsilon=20).fit(table, client=client),
+        sampling.fit(table, client=client),
+        persons.fit(table, client=client, groups="person"),
+        DPSearchCV(DPForestClassifier(CLASSES, n_trees=1), {"max_depth": [2]}, epsilon=30).fit(table, client=client),
+    ]
+    for model in found:
+        assert (model.predict(rows[[*FEATURES]]) == rows["target"]).mean() > 0.8
+
+
+@slow
+def test_spark_passes_over_a_small_table_once(spark, monkeypatch, tmp_path):
+    passes, ask = [], SparkTable.answers
+    monkeypatch.setattr(SparkTable, "answers", lambda *given: (passes.append(1), ask(*given))[1])
+    frame = spark.read.parquet(str(written(rows_of().astype({"day": "datetime64[us]"}), tmp_path)))
+    large = Schema(FEATURES, Classes(["a", "b", "c"]), n_rows=10**8)
+    for schema, n_passes in [(SMALL, 1), (large, 2), (CLASSES, 2)]:
+        vault = seal((frame, None), schema)
+        passes.clear()
+        vault.count_texts("word")
+        vault.encode(Domain.of(schema, Grid(9)))
+        assert len(passes) == n_passes
 
 
 class Odd:
     """A value that does what it can to be heard of."""
 
-    def __eq__(self, other):
+    def _raise(self, *_):
         raise ValueError(SECRET)
 
-    def __hash__(self):
-        raise ValueError(SECRET)
-
-    def __float__(self):
-        raise ValueError(SECRET)
-
-    def __reduce__(self):
-        raise ValueError(SECRET)
+    __eq__ = __hash__ = __float__ = __reduce__ = __str__ = __repr__ = _raise
 
 
-@pytest.mark.parametrize("value", [Odd(), SECRET, "\ud800", b"\xff", 10**400, (1, 2), [1], date(2020, 5, 5), True, None])
-def test_an_odd_value_decides_nothing_about_others_and_travels_as_it_would_be_read(client, value):
+VALUES = [Odd(), SECRET, "\ud800", b"\xff", 10**400, (1, 2), [1], date(2020, 5, 5), True, None]
+
+
+def odd_rows(value):
+    """Rows of objects, of which one has an odd value everywhere."""
     rows = rows_of().astype(dict.fromkeys([*FEATURES, "target"], object))
     for name in [*FEATURES, "target"]:
         rows.at[3, name] = value
-    import dask.dataframe as dd
-    from dask import delayed
-
-    meta = rows_of().astype(object).iloc[:0]
-    parts = [delayed(lambda part=part: part, pure=False)() for part in parts_of(rows)] if False else None
-    far = dask_table(frame_of(parts_of(rows), meta) if not isinstance(value, Odd) else made_there(dd, meta), CLASSES, client)
-    near = in_memory(rows)
-    assert np.array_equal(codes_of(vault_of(far)), codes_of(near))
-    assert np.array_equal(codes_of(vault_of(far).sampled(Fraction(1), Entropy())), codes_of(near))
+    return rows
 
 
-def make_part(number):
-    rows = rows_of().astype(dict.fromkeys([*FEATURES, "target"], object))
-    for name in [*FEATURES, "target"]:
-        rows.at[3, name] = Odd()
-    return parts_of(rows)[number]
+@slow
+@pytest.mark.parametrize("number", range(len(VALUES)))
+def test_an_odd_value_decides_nothing_about_others_and_travels_as_it_would_be_read(client, number):
+    rows = odd_rows(VALUES[number])
+    given, near = (partitions(parts_of(rows), rows_of()), client), in_memory(rows)
+    assert np.array_equal(codes_of(seal(given)), codes_of(near))
+    assert np.array_equal(codes_of(seal(given).sampled(ALL, Entropy())), codes_of(near))
 
 
-def made_there(dd, meta):
-    return dd.from_map(make_part, range(len(EDGES) - 1), meta=meta)
-
-
-def test_a_partition_of_other_types_or_without_a_column_has_missing_values(client):
-    parts = parts_of(rows_of())
-    parts[2] = parts[2].assign(x=[SECRET] * 60).drop(columns="city")
-    table = dask_table(dask_frame(parts), CLASSES, client)
-    expected = rows_of()
-    expected.loc[70:129, ["x", "city"]] = None
-    assert np.array_equal(codes_of(vault_of(table)), codes_of(in_memory(expected)))
-
-
-def dask_frame(parts):
-    """A dataframe whose partitions are not those that it declares; nothing selects columns by name."""
-    from types import SimpleNamespace
-
+def partitions(parts, declared):
+    """A dataframe whose partitions are not those that it declares."""
     from dask import delayed
 
     class Declared:
-        columns, dtypes = parts[0].columns, parts[0].dtypes
+        columns, dtypes = declared.columns, declared.dtypes
 
         def __getitem__(self, names):
-            frames = [delayed(part[[name for name in names if name in part]]) for part in parts]
+            frames = [delayed(made_there, pure=False)(id(parts), number, names) for number in range(len(parts))]
             return SimpleNamespace(to_delayed=lambda: frames)
 
         def to_delayed(self):
             return self[[*self.columns]].to_delayed()
 
+    PARTS[id(parts)] = parts
     return Declared()
 
 
+PARTS = {}  # by the ids of lists, for workers in threads of this process: odd values cannot be sent
+
+
+def made_there(whose, number, names):
+    part = PARTS[whose][number]
+    return part[[name for name in names if name in part]]
+
+
+@slow
+def test_a_partition_of_other_types_or_without_a_column_has_missing_values(client):
+    parts = parts_of(rows_of())
+    parts[2] = parts[2].assign(x=[SECRET] * 60).drop(columns="city")
+    expected = rows_of()
+    expected.loc[70:129, ["x", "city"]] = None
+    assert np.array_equal(codes_of(seal((partitions(parts, rows_of()), client))), codes_of(in_memory(expected)))
+
+
+@slow
 def test_ids_of_any_types_are_the_same_person_by_equality(client):
     rows = rows_of().assign(target="a", person=0).astype({"person": object})
     for place, value in enumerate([1, 1.0, True, "1", b"1", None, np.nan, Fraction(1), "  "]):
         rows.at[place * 30, "person"] = value
-    parts = parts_of(rows)
-    table = dask_table(frame_of(parts, rows.iloc[:0]), CLASSES, client, "person")
-    # 0, 1, "1" and b"1"; None, NaN and blanks are nobody.
-    assert opened(vault_of(table, people=People(1, Entropy())).count()) == 4
+    vault = seal((partitions(parts_of(rows), rows), client), people=People(1, Entropy()))
+    assert opened(vault.count()) == 4  # 0, 1, "1" and b"1"; None, NaN and blanks are nobody
 
 
+@slow
 @pytest.mark.parametrize("change", [lambda part: part.iloc[:-1], lambda part: part.assign(x=part["x"].astype("float32"))])
 def test_a_partition_that_changes_ends_in_words(client, change):
-    parts = parts_of(rows_of())
-    frame = dask_frame(parts)
-    vault = vault_of(dask_table(frame, CLASSES, client))
-    domain = Domain.of(CLASSES, Grid(9))
+    parts, domain = parts_of(rows_of()), Domain.of(CLASSES, Grid(9))
+    vault = seal((partitions(parts, rows_of()), client))
     vault.count_around(domain, {0: 0.5})
     parts[3] = change(parts[3])
     with pytest.raises(TableError, match=r"changed while it was read.*stays charged"):
         vault.encode(domain)
 
 
+@slow
 def test_a_changed_file_ends_in_words(client, tmp_path):
-    vault = vault_of(dask_table(written(rows_of(), tmp_path), CLASSES, client))
+    vault = seal((written(rows_of(), tmp_path), client))
     vault.count()
     written(rows_of().iloc[:200], tmp_path)
     with pytest.raises(TableError, match="changed"):
@@ -281,34 +311,43 @@ def test_a_changed_file_ends_in_words(client, tmp_path):
 
 
 class Answers(ClusterTable):
+    """A cluster that answers as it is told, one question after the other."""
+
     engine = "Pretended"
 
-    def __init__(self, *answers):
+    def __init__(self, *given, whole=False):
         super().__init__()
-        self._answers = answers
+        self.whole, self._given = whole, iter(given)
 
     def answers(self, wanted, task):
-        return self._answers
+        return [Answer(number, n_rows, {}, n_rows) for number, n_rows in next(self._given)]
 
 
-def test_what_arrives_twice_is_refused():
-    twice = Answers(Answer(0, 1, {}, 1), Answer(1, 1, {}, 1), Answer(1, 1, {}, 1))
+def asked_twice(table):
+    for _ in range(2):
+        table.each(NOTHING, tally_known, lambda first, found: None, Workers())
+
+
+def test_what_arrives_twice_or_changed_is_refused():
     with pytest.raises(TableError, match="twice"):
-        twice.each(Wanted(CLASSES, []), tally_known, lambda first, found: None, Workers())
+        asked_twice(Answers([(0, 1), (1, 1), (1, 1)]))
+    for whole in (False, True):
+        with pytest.raises(TableError, match="changed"):
+            asked_twice(Answers([(0, 5), (1, 5)], [(0, 5), (1, 4)], whole=whole))
+    with pytest.raises(TableError, match="changed"):
+        asked_twice(Answers([(0, 5), (1, 5)], [(0, 4), (1, 6)]))
+    asked_twice(Answers([(0, 5), (1, 5)], [(0, 4), (1, 6)], whole=True))
 
 
-def failing(error, batch, workers):
-    raise error(SECRET)
+def failing(batch, workers):
+    raise ValueError(SECRET)
 
 
-def lost(*_):
-    os._exit(1)
-
-
-def test_a_failing_worker_gives_no_word_of_a_row(on_cluster, capfd):
-    table = on_cluster(rows_of(), CLASSES)
+@slow
+def test_a_failing_worker_gives_no_word_of_a_row(put, capfd):
+    table = seal(put(rows_of()))._elsewhere
     with pytest.raises(TableError, match="ValueError") as caught:
-        table.each(Wanted(CLASSES, []), partial(failing, ValueError), lambda first, found: None, Workers())
+        table.each(NOTHING, failing, lambda first, found: None, Workers())
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None
     assert SECRET not in "".join(capfd.readouterr())
@@ -318,47 +357,56 @@ def fail_upstream(part):
     raise ValueError(SECRET)
 
 
+@slow
 def test_a_cluster_without_an_answer_is_one_error_without_a_word_of_a_row(client):
-    frame = frame_of(parts_of(rows_of())).map_partitions(fail_upstream, meta=rows_of().iloc[:0])
+    frame = frame_of(rows_of()).map_partitions(fail_upstream, meta=rows_of().iloc[:0])
     with pytest.raises(TableError, match="gave no answer") as caught:
-        vault_of(dask_table(frame, CLASSES, client)).count()
+        seal((frame, client)).count()
     assert SECRET not in str(caught.value)
     assert caught.value.__suppress_context__
 
 
+@slow
 def test_types_that_are_not_known_are_refused_by_name_before_a_row_is_read(spark, client):
     frame = spark.createDataFrame([(1.0, [1], "a")], "x double, z array<int>, target string")
     schema = Schema({"x": Numeric(0, 1), "z": Numeric(0, 1)}, Classes(["a", "b"]))
-    with pytest.raises(TableError, match=r"'z' has the type array<int>"):
-        spark_table(frame, schema)
-    with pytest.raises(TableError, match="declared numeric"):
-        spark_table(frame.selectExpr("x", "'1' AS z", "target"), schema)
-    with pytest.raises(TableError, match="'z' of the schema is missing"):
-        spark_table(frame.select("x", "target"), schema)
-    for wrong in (7, "nowhere.parquet"):
+    for wrong, message in [
+        (frame, r"'z' has the type array<int>"),
+        (frame.selectExpr("x", "'1' AS z", "target"), "declared numeric"),
+        (frame.select("x", "target"), "'z' of the schema is missing"),
+    ]:
+        with pytest.raises(TableError, match=message):
+            spark_table(wrong, schema)
+    for wrong in (7, "nowhere.parquet", frame_of(rows_of().astype({"x": str}))):
         with pytest.raises(TableError):
             dask_table(wrong, CLASSES, client)
-    with pytest.raises(TableError, match="declared numeric"):
-        dask_table(frame_of([rows_of().astype({"x": str})]), CLASSES, client)
 
 
+@slow
 def test_names_that_spark_cannot_tell_apart_are_read_by_place(spark):
     frame = spark.createDataFrame([(0.1, 0.9, "a")], "`a.b` double, `A.B` double, target string")
     schema = Schema({"A.B": Numeric(0, 1), "a.b": Numeric(0, 1)}, Classes(["a", "b"]))
     near = Vault.seal(pd.DataFrame({"A.B": [0.9], "a.b": [0.1]}), ["a"], schema)
-    assert np.array_equal(codes_of(vault_of(spark_table(frame, schema), schema)), codes_of(near))
+    assert np.array_equal(codes_of(seal((frame, None), schema)), codes_of(near))
 
 
 def test_types_that_travel_follow_from_the_schema_alone():
-    wanted = Wanted.all_of(CLASSES)
-    one = Batch.of(pa.Table.from_pandas(rows_of(), preserve_index=False), wanted)
-    none = Batch.of(pa.Table.from_pandas(rows_of().iloc[:0], preserve_index=False), wanted)
-    assert pack(one, wanted)[0].schema.equals(pack(none, wanted)[0].schema, check_metadata=True)
-    table, domain = pack(one, wanted, np.arange(5, 9))[0], Domain.of(CLASSES, Grid(9))
-    usable = np.flatnonzero(one.values >= 0)
-    codes, _ = encoded(domain, CLASSES.target, Batch.of(table, wanted), Workers())
-    chosen = np.isin(usable, np.arange(5, 9))
-    assert np.array_equal(codes, encoded(domain, CLASSES.target, one, Workers())[0][:, chosen])
+    wanted, domain, rows = Wanted.all_of(CLASSES), Domain.of(CLASSES, Grid(9)), np.arange(5, 9)
+    many, none = (
+        Batch.of(pa.Table.from_pandas(some, preserve_index=False), wanted) for some in (rows_of(), rows_of().iloc[:0])
+    )
+    assert pack(many, wanted)[0].schema.equals(pack(none, wanted)[0].schema, check_metadata=True)
+    codes, _ = encoded(domain, CLASSES.target, Batch.of(pack(many, wanted, rows)[0], wanted), Workers())
+    chosen = np.isin(np.flatnonzero(many.values >= 0), rows)
+    assert np.array_equal(codes, encoded(domain, CLASSES.target, many, Workers())[0][:, chosen])
+
+
+def test_partitions_have_coins_of_their_own_which_stay_the_same():
+    wanted, key = Wanted.all_of(CLASSES), bytes(range(32))
+    batch = Batch.of(pa.Table.from_pandas(rows_of(), preserve_index=False), wanted)
+    first, again, other = (clusters.delivered(wanted, HALF, key, number, batch)[0].to_pandas() for number in (0, 0, 1))
+    assert first.equals(again)
+    assert not first.equals(other)
 
 
 def test_a_key_is_256_secret_bits():

@@ -19,10 +19,10 @@ from tests.support.strategies import FIXED, SEEDS
 from dpforest import Categorical, Classes, Numeric, Schema
 from dpforest.common import threads as workers
 from dpforest.common.threads import Workers
+from dpforest.records import codes as encoding
 from dpforest.records import columns
 from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns, to_indices
-from dpforest.records.memory import vault
 from dpforest.schema.domain import Derived, Domain, Grid
 
 TINY, HUGE = 5e-324, np.finfo(float).max
@@ -170,7 +170,7 @@ def test_columns_that_are_joined_are_read_where_they_lie_and_nowhere_else(seed):
         array = pool[rng.integers(len(pool))]
         given.append(array[:, rng.integers(array.shape[1])] if array.ndim == 2 else array)
     joined = []
-    for matrix in vault._matrices(iter(given)):
+    for matrix in encoding._matrices(iter(given)):
         assert not matrix.flags.writeable
         joined += [(row.ctypes.data, row.dtype, row.strides, row.shape) for row in matrix]
     assert joined == [(column.ctypes.data, column.dtype, column.strides, column.shape) for column in given]
@@ -178,8 +178,8 @@ def test_columns_that_are_joined_are_read_where_they_lie_and_nowhere_else(seed):
 
 def test_columns_of_one_array_are_joined():
     # Else the test above would say little.
-    assert [len(matrix) for matrix in vault._matrices(iter(TABLE.T))] == [5]
-    assert [len(matrix) for matrix in vault._matrices([TABLE[:, 4], TABLE[:, 2], TABLE[:, 0], TABLE[:, 1]])] == [3, 1]
+    assert [len(matrix) for matrix in encoding._matrices(iter(TABLE.T))] == [5]
+    assert [len(matrix) for matrix in encoding._matrices([TABLE[:, 4], TABLE[:, 2], TABLE[:, 0], TABLE[:, 1]])] == [3, 1]
 
 
 LISTED = [

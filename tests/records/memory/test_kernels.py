@@ -43,9 +43,10 @@ from dpforest.parts.criteria import (
     children_of,
 )
 from dpforest.parts.criteria.entropy import UNITS as ENTROPY_UNITS
+from dpforest.records.codes import encode
 from dpforest.records.columns import read_target
 from dpforest.records.memory.counter import MemoryCounter
-from dpforest.records.vault import Vault, encode
+from dpforest.records.vault import Vault
 from dpforest.schema import TARGET_STEPS
 from dpforest.schema.domain import Domain, Grid
 from dpforest.schema.scales import MISSING, N_BINS, bin_of

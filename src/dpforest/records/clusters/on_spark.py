@@ -31,6 +31,9 @@ class SparkTable(ClusterTable):
 
     Spark may divide the same rows into other partitions for other columns, so only their sum is known to stay the same. No
     two answers are matched row by row, and coins are tossed in one of them.
+
+    Every question costs Spark a pass over the table. With ``works`` unset, which is for a table that is declared to be small,
+    all rows are kept at the trainer after one pass instead, and questions are asked there.
     """
 
     engine, whole = "Spark", True
@@ -96,7 +99,6 @@ def spark_table(frame: Any, schema: Schema, id_column: str | None = None) -> Spa
     check_types(types.empty_table(), schema, True, "The dataframe")
     if id_column is not None:
         read_ids(types.empty_table().column(id_column))
-    # Every question costs Spark a pass over the table; one that is known to be small is better asked here, after one pass.
     is_small = schema.n_rows is not None and schema.n_rows * len(used) * N_BYTES <= MOST_HELD
     return SparkTable(frame, types, works=not is_small)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from dpforest.schema import Bounded, Categorical, Classes, Feature, Target
+from dpforest.schema import Categorical, Classes, Feature, Target
 from dpforest.schema.calendar import FIRST_SECOND, LAST_SECOND
 
 # Decimals beyond the first round to infinity as floats, those below the second to 0; PostgreSQL would raise for both.
@@ -165,8 +165,9 @@ def as_read_in_sqlite(column: Column, part: Feature | Target, longest: int) -> I
             f"CASE TYPEOF({own}) WHEN 'integer' THEN CAST({own} AS TEXT) WHEN 'real' THEN {real} END", pa.string(), BY_TEXT
         )
     listed = [value for value in listed_in(part) if isinstance(value, int | float)]
-    if any(abs(value) >= EXACT for value in listed) and not isinstance(part, Bounded):
-        return Item(f"CASE TYPEOF({own}) WHEN 'integer' THEN {own} END", pa.int64())
+    if any(abs(value) >= EXACT for value in listed) and column.kind != "real":  # which holds floats alone
+        none = next(number for number in range(len(listed) + 1) if number not in listed)  # a float there has a fraction
+        return Item(f"CASE TYPEOF({own}) WHEN 'integer' THEN {own} WHEN 'real' THEN {none} END", pa.int64())
     return Item(f"CASE TYPEOF({own}) WHEN 'real' THEN {own} WHEN 'integer' THEN CAST({own} AS REAL) END", pa.float64())
 
 

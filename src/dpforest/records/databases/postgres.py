@@ -62,9 +62,15 @@ class Postgres:
 
     def _names_in(self, place: str) -> list[str]:
         place = place.removesuffix(" AS asked")
-        names = self._run(
-            f"SELECT * FROM {place} AS t LIMIT 0", lambda cursor: list(cursor.fetch_arrow_table().schema.names)
-        )
+        try:
+            names = self._run(
+                f"SELECT * FROM {place} AS t LIMIT 0", lambda cursor: list(cursor.fetch_arrow_table().schema.names)
+            )
+        except Exception:
+            with suppress(Exception):  # no row was read yet, and a transaction answers nothing more after an error
+                self._connection.rollback()
+                self._begin()
+            raise
         self._from = f"{place} AS t"
         return names
 
@@ -118,10 +124,13 @@ class Postgres:
         settings = f"?connect_timeout={account['connect_timeout']}&client_encoding=UTF8{more}"
         with refusing(self.name):
             self._connection = driver.connect(address + settings)
-            for setting in ("TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY", *(f"LOCAL {each}" for each in PLAIN)):
-                self._run(f"SET {setting}", lambda cursor: None)
+            self._begin()
             ((self._encoding,),) = self._all("SELECT CURRENT_SETTING('server_encoding')")
         self._decoder()
+
+    def _begin(self) -> None:
+        for setting in ("TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY", *(f"LOCAL {each}" for each in PLAIN)):
+            self._run(f"SET {setting}", lambda cursor: None)
 
     def _run(self, query: str, fetch: Callable[[Any], Any]) -> Any:
         with self._connection.cursor() as cursor:
