@@ -104,7 +104,7 @@ def _followed(
         if not covers(vault, target, of_range, gate):
             return None, add(own, rest)
         vault = vault.narrowed(target)
-    counter = vault.encode(earlier.domain, progress)
+    counter = vault.encode(earlier.domain)
     progress("encoded")
     return counter if is_better(counter, earlier, own, gate) else None, rest
 
@@ -125,7 +125,7 @@ def _encoded(
     domain = Domain.of(vault.schema, recipe.grid).with_lists(lists)
     if recipe.learned_grid is not None:
         domain, amount = recipe.learned_grid.release(vault, domain, recipe.grid.bins, facts.n_rows, amount, gate)
-    counter = vault.encode(domain, progress)
+    counter = vault.encode(domain)
     progress("encoded")
     return counter, amount
 

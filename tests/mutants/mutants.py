@@ -299,7 +299,7 @@ MUTANTS = (
            "records/vault.py", "if self._rows is None:", "if self._people is not None or self._rows is None:",
            "parts/test_secret_sample.py::test_what_coins_select_is_drawn_once"),
     Mutant("stream-read-twice", "A stream is counted before its rows are kept, when there are none left.",
-           "records/files/arrow_stream.py", "repeats: ClassVar[bool] = False", "repeats: ClassVar[bool] = True",
+           "records/files/arrow_stream.py", "class ArrowStream(Source):", "class ArrowStream(Source):\n    repeats = True\n",
            "parts/test_secret_sample.py::test_what_coins_select_is_drawn_once"),
     Mutant("sample-of-rows-for-persons", "Rows of a person take part in a sample each by a coin of its own.",
            "records/people.py", "draw_persons(person_indices(*ids), share",

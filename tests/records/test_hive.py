@@ -1,9 +1,7 @@
 """Folders such as ``year=2024`` are columns, read by the schema, and their names are values that no error repeats."""
 
 import json
-import shutil
 import tomllib
-from glob import escape
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +13,6 @@ from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DP
 from dpforest.cli.main import commands
 from dpforest.errors import TableError
 from dpforest.records.doors import seal_elsewhere
-from dpforest.records.source import Asked, joined
-from dpforest.records.tables import open_source
 from dpforest.records.vault import Vault
 from dpforest.schema.domain import Domain, Grid
 
@@ -114,9 +110,7 @@ def test_folders_that_will_not_do_are_refused_without_their_values(folder, place
     with pytest.raises(TableError, match=words) as caught:
         model.fit(folder)
     assert not hasattr(model, "ledger_")
-    with pytest.raises(TableError) as caught_by_duckdb:
-        model.fit(f"duckdb:///{folder}/**/*.parquet")
-    assert SECRET not in str(caught.value) + str(caught_by_duckdb.value)
+    assert SECRET not in str(caught.value)
 
 
 # --- commands, and other ways to read a folder ------------------------------------------------------------------------
@@ -124,27 +118,6 @@ def test_folders_that_will_not_do_are_refused_without_their_values(folder, place
 
 def run(*arguments):
     return CliRunner().invoke(commands, [str(argument) for argument in arguments])
-
-
-@pytest.mark.parametrize("address", ["duckdb:///{}/**/*.parquet", "duckdb:///SELECT * FROM '{}/**/*.parquet'"])
-def test_duckdb_reads_folders_as_the_reader_of_parquet_does(folder, address):
-    vaults = [seal_elsewhere(where, SCHEMA, 1) for where in (folder, address.format(folder))]
-    one, other = (sorted(zip(*codes_of(vault), strict=True)) for vault in vaults)
-    assert one == other
-    vaults[1].close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("where", ["t", "./t", "../{}/t", "link", "o[d]d *"])
-def test_duckdb_finds_the_folders_of_a_path_however_it_is_written(folder, tmp_path, monkeypatch, where):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "link").symlink_to("t")
-    shutil.copytree(folder, tmp_path / "o[d]d *")
-    path = escape(where.format(tmp_path.name))
-    read = joined(open_source(f"duckdb:///{path}/**/*.parquet").parts(Asked(SCHEMA, besides=("ward", "year"))))
-    expected = in_memory().column("ward").to_pylist()
-    assert sorted(map(str, read.besides.column("ward").to_pylist())) == sorted(map(str, expected))
-    assert read.features.column("year").null_count == 2 * N_ROWS
 
 
 @pytest.mark.slow
@@ -155,19 +128,16 @@ def test_a_cluster_reads_folders_as_columns(folder, client):
     assert one == other
 
 
-def test_a_draft_of_folders_guesses_alike_through_a_database_and_says_what_it_guessed(tmp_path, monkeypatch):
+def test_a_draft_of_folders_says_what_it_guessed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for year in (2023, 2024):
         write(tmp_path / "t", f"year={year}/day={year}-03-01/town=Rome", rows(year))
-    drafts = []
-    for address in ("t", "duckdb:///t/**/*.parquet"):
-        done = run("schema", "draft", address, "--target", "ill", "--out", f"{len(drafts)}.toml")
-        assert done.exit_code == 0, done.exception
-        assert "Names of folders do not say types: whether year, day, town are" in done.output
-        assert "Text files" not in done.output
-        drafts.append(tomllib.loads((tmp_path / f"{len(drafts)}.toml").read_text()))
-    assert drafts[0] == drafts[1]
-    assert [drafts[0]["features"][name]["kind"] for name in ("year", "day", "town")] == ["numeric", "date", "categorical"]
+    done = run("schema", "draft", "t", "--target", "ill", "--out", "t.toml")
+    assert done.exit_code == 0, done.exception
+    assert "Names of folders do not say types: whether year, day, town are" in done.output
+    assert "Text files" not in done.output
+    draft = tomllib.loads((tmp_path / "t.toml").read_text())
+    assert [draft["features"][name]["kind"] for name in ("year", "day", "town")] == ["numeric", "date", "categorical"]
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from threading import current_thread
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from tests.records.forests import assert_same_forest
@@ -42,7 +41,6 @@ SMALL_MEANS = recipe_of(n_trees=3, depth=3, criterion=SquaredError(), leaf=TwoBi
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
     monkeypatch.setattr(scan, "BATCH_ROWS", 50)
-    monkeypatch.setattr("dpforest.records.vault.BATCH_ROWS", 50)
 
 
 def plain(schema=CLASSES, n_rows=N_ROWS):
@@ -211,11 +209,6 @@ def with_column(name, change):
     return lambda tmp: written(tmp, changed(secret(), name, cast))
 
 
-def write_csv(tmp_path):
-    pyarrow.csv.write_csv(secret(), tmp_path / "t.csv")
-    return tmp_path / "t.csv"
-
-
 def write_damaged(tmp_path):
     content = bytearray(written(tmp_path, secret()).read_bytes())
     content[-40:-8] = b"\xff" * 32  # in the footer
@@ -258,8 +251,7 @@ REFUSED = {
         with_column("x", pa.array([SECRET] * N_ROWS).dictionary_encode()), "'x' is declared numeric",
     ),
     "lists": (with_column("x", [[1.0]] * N_ROWS), "'x' is declared"),
-    "no such path": (lambda tmp: tmp / "none.parquet", "cannot be read"),
-    "a CSV file": (write_csv, "cannot be read as a Parquet file"),
+    "no such path": (lambda tmp: tmp / "none.parquet", "There is no file"),
     "an empty file": (lambda tmp: (tmp / "t.parquet").touch() or tmp / "t.parquet", "cannot be read"),
     "a damaged file": (write_damaged, "cannot be read"),
     "an empty folder": (lambda tmp: (tmp / "f").mkdir() or tmp / "f", "no Parquet file in"),
@@ -283,7 +275,7 @@ def test_what_does_not_go_with_a_file_is_refused_before_anything_is_charged(tmp_
     dates, text = pa.array(np.zeros(N_ROWS, dtype="M8[s]")), pa.array(["0.5"] * N_ROWS)
     bounded = [changed(plain(BOUNDED), "target", lambda _, other=other: other) for other in (dates, text)]
     wrong = [(model_of(BOUNDED), table, None, TableError, "declared bounded") for table in bounded]
-    wrong += [(model_of(), plain(), np.zeros(N_ROWS), ValueError, "pass y with a table only")]
+    wrong += [(model_of(), plain(), np.zeros(N_ROWS), ValueError, "pass y with a table in memory")]
     wrong += [(DPForestClassifier(schema), plain(), None, SchemaError, None) for schema in ("assume-public", None, BOUNDED)]
     for model, table, y, error, words in wrong:
         path = written(tmp_path, table)
@@ -357,7 +349,7 @@ def test_a_table_that_changes_between_two_passes_ends_the_fit_and_what_was_charg
 def test_a_table_that_changes_while_it_is_read_ends_the_fit(tmp_path):
     path = written(tmp_path, plain(), folder)
     with pytest.raises(TableError, match="was changed while"):
-        model_of().fit(path, progress=lambda step: touched(path) if step.startswith("rows encoded: 5 ") else None)
+        model_of().fit(path, progress=lambda step: touched(path) if step.startswith("reading the table: 5 ") else None)
 
 
 @pytest.fixture
@@ -382,7 +374,7 @@ def test_codes_are_spilled_to_a_file_without_a_name_and_are_gone_afterwards(tmp_
         assert str(spill) not in maps.read_text()
 
 
-@pytest.mark.parametrize("when", ["rows encoded: 5 %", "encoded", "level 2 of 3"])
+@pytest.mark.parametrize("when", ["reading the table: 5 %", "encoded", "level 2 of 3"])
 def test_a_fit_that_fails_in_the_middle_leaves_no_file(tmp_path, spill, when):
     path = written(tmp_path, plain())
 
@@ -418,11 +410,12 @@ def test_steps_of_progress_tell_neither_the_number_of_rows_nor_of_pieces(tmp_pat
     for number, (table, write) in enumerate(product(("plain", "unlisted labels", "no rows"), WRITERS.values())):
         path, steps = tmp_path / str(number), []
         path.mkdir()
-        vault = seal_elsewhere(written(path, TABLES[table](), write), CLASSES, 1)
+        vault = seal_elsewhere(written(path, TABLES[table](), write), CLASSES, 1, progress=steps.append)
         vault = vault if share == 1 else vault.sampled(share, Entropy(5))
-        vault.encode(Domain.of(CLASSES, Grid(9)), steps.append)
+        vault.encode(Domain.of(CLASSES, Grid(9)))
         told.add(tuple((str(step), step.done, step.total, step.unit) for step in steps))
-    assert told == {tuple((f"rows encoded: {5 * k} %", k, 20, "rows encoded") for k in range(1, 21))}
+    once = [(f"reading the table: {5 * k} %", k, 20, "reading the table") for k in range(1, 21)]
+    assert told == {tuple(once * (1 if share == 1 else 2))}  # the file and, of a sample, what was kept of it
 
 
 @pytest.mark.parametrize("n_codes", [256, 257])
@@ -464,8 +457,9 @@ def test_threads_that_read_row_groups_side_by_side_give_the_answers_of_one_and_o
 
 
 def test_progress_comes_from_the_thread_of_the_caller(tmp_path):
-    threads, vault = [], seal_elsewhere(written(tmp_path, plain()), CLASSES, 3)
-    vault.encode(Domain.of(CLASSES, Grid(9)), lambda step: threads.append(current_thread()))
+    threads, path = [], written(tmp_path, plain())
+    vault = seal_elsewhere(path, CLASSES, 3, progress=lambda step: threads.append(current_thread()))
+    vault.encode(Domain.of(CLASSES, Grid(9)))
     assert threads == 20 * [current_thread()]
 
 

@@ -1,6 +1,7 @@
 """Progress of long work. Steps tell no number of rows or bytes, so they may be logged; when they come is another matter."""
 
 from collections.abc import Callable
+from threading import get_ident
 
 PARTS = 20
 
@@ -21,15 +22,19 @@ class Step(str):
 def in_parts(name: str, total: float, progress: Callable[[str], None]) -> Callable[[int], None]:
     """A function that is told how much of a private ``total`` is done, and shows each twentieth of it once.
 
+    Other threads may call it, too; steps are shown by the thread that made it, and by no other.
+
     Privacy:
         Claim: the steps that are shown until all is done are the same, one by one, for every total.
         Because: each part is shown once and in order, also those that are passed in one stride, and of nothing all is done.
-        Assumes: it ends with a call that says that all is done; the moments of steps are not covered.
+        Assumes: it ends with a call by that thread that says that all is done; the moments of steps are not covered.
     """
-    n_shown = 0
+    n_shown, caller = 0, get_ident()
 
     def show(n_done: int) -> None:
         nonlocal n_shown
+        if get_ident() != caller:
+            return
         reached = PARTS if n_done >= total else int(PARTS * n_done / total)
         while n_shown < reached:
             n_shown += 1

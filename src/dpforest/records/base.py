@@ -3,7 +3,7 @@
 The rest of the library knows this module of ``records`` and no other.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -269,7 +269,7 @@ class SealedTable(Protocol):
         Values that are missing or have no text are not counted.
         """
 
-    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> Counter:
+    def encode(self, domain: Domain) -> Counter:
         """A counter of its records, each value as the code that ``domain`` gives it."""
 
     def close(self) -> None:

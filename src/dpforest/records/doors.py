@@ -92,7 +92,7 @@ def rows_to_score(
         raise TableError(
             "A model is scored on rows that come here, not on a cluster. Pass a Parquet file or folder of them."
         )
-    source = table if isinstance(table, Source) else open_source(table, schema.format)
+    source = open_source(table, schema.format)
     asked = Asked(schema, with_target=True, besides=[] if ids is None else [ids])
 
     def read() -> Iterator[tuple[Any, Any, Any]]:
@@ -140,12 +140,12 @@ def _opened(table: Any, schema: Schema, ids: Any, client: Any, progress: Progres
     if client is not None or _library(table) in ("dask", "dask_expr"):
         from dpforest.records.clusters.on_dask import dask_table
 
-        return None, dask_table(table, schema, client, ids)
+        return None, dask_table(table, schema, client, ids, progress)
     if _library(table) == "pyspark":
         from dpforest.records.clusters.on_spark import spark_table
 
-        return None, spark_table(table, schema, ids)
-    source = table if isinstance(table, Source) else open_source(table, schema.format)
+        return None, spark_table(table, schema, ids, progress)
+    source = open_source(table, schema.format)
     if isinstance(source, ParquetTable):
         asked = Asked(schema, with_target=True)
         files = source.files(asked)

@@ -21,7 +21,7 @@ from dpforest.records.columns import check_length, read_columns
 from dpforest.records.held import Held, in_plain_types
 from dpforest.records.parquet_rows import DAMAGED, File, check_unchanged, row_groups
 from dpforest.records.people import read_ids
-from dpforest.records.source import Progress, silent
+from dpforest.records.source import Progress
 from dpforest.schema import Schema
 
 T = TypeVar("T")
@@ -108,9 +108,9 @@ class Pieces:
         self,
         pieces: "Sequence[Piece]",
         in_memory: bool,
+        progress: Progress,
         files: Sequence[File] = (),
         path: Any = None,
-        progress: Progress = silent,
     ) -> None:
         self._pieces = [piece for piece in pieces if piece.n_rows]
         self._files, self._path, self._progress = list(files), path, progress
@@ -119,20 +119,20 @@ class Pieces:
         self._values: dict[int, np.ndarray] = {}  # targets of rows in memory, by the place of the first
 
     @classmethod
-    def of_files(cls, files: list[File], path: str | Path, progress: Progress = silent) -> "Pieces":
+    def of_files(cls, files: list[File], path: str | Path, progress: Progress) -> "Pieces":
         """The rows of Parquet files; what several passes read is matched by place, so the files must stay as they are."""
         first, pieces = 0, []
         for group in row_groups(files):
             pieces.append(Piece(first, group))
             first += group.n_rows
-        return cls(pieces, False, files, path, progress)
+        return cls(pieces, False, progress, files, path)
 
     @classmethod
-    def of_tables(cls, held: Held) -> "Pieces":
+    def of_tables(cls, held: Held, progress: Progress) -> "Pieces":
         """The rows that are kept."""
         tables, in_memory = held.tables()
         firsts = np.cumsum([0, *(table.num_rows for table in tables)]).tolist()
-        return cls([Piece(first, table) for first, table in zip(firsts, tables, strict=False)], in_memory)
+        return cls([Piece(first, table) for first, table in zip(firsts, tables, strict=False)], in_memory, progress)
 
     def each(self, wanted: Wanted, work: Work[T], receive: Receive[T], workers: Workers) -> None:
         lock = Lock()
@@ -156,7 +156,7 @@ class Pieces:
                 held.add(first, chosen(table, rows[start:end] - first))
 
         self._each_table(wanted.names, take, workers)
-        return Pieces.of_tables(held)
+        return Pieces.of_tables(held, self._progress)
 
     def _each_table(self, names: list[str], work: Callable[[int, pa.Table, Workers], None], workers: Workers) -> None:
         """Call ``work`` for each table of some columns, in any order, by several threads at once.

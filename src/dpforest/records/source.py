@@ -1,8 +1,9 @@
-"""The protocol of a table, wherever it is, that gives its rows as batches of Arrow. Sees rows."""
+"""A table, wherever it is, that gives its rows as batches of Arrow. Sees rows."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -63,48 +64,41 @@ class Asked:
         return Part(table.select([*self.schema.features]), target, table.select(list(self.besides)))
 
 
-@runtime_checkable
-class Source(Protocol):
+class Source(ABC):
     """A table, wherever it is; what it says of itself is public.
 
     Tables of text (CSV, workbooks, JSON lines) have no types: the schema says what a cell is, so that a stray value can
     never turn a file into an error. ``typed`` tables have public types, and are read as they are.
     """
 
-    @property
-    def repeats(self) -> bool:
-        """Whether the same rows can be read again, in some order; else they are read once and kept."""
-        ...
+    typed: bool = True
+    repeats: bool = False  # whether the same rows can be read again, in some order; else they are read once and kept
 
-    @property
-    def typed(self) -> bool: ...
-
+    @abstractmethod
     def names(self) -> list[str]:
         """The names of the columns, which are public; no row is looked at. Raises ``TableError`` if two are the same."""
-        ...
 
+    @abstractmethod
     def kinds(self) -> dict[str, str]:
         """The kind of each column for a draft: "number", "whole", "text", "truth", "date", "time" or "other".
 
         A table of text does not say: there it is a guess from its first rows, which a person checks.
         """
-        ...
 
     def guessed(self) -> list[str]:
         """The names of the columns whose kinds are a guess."""
-        ...
+        return []
 
+    @abstractmethod
     def check(self, asked: Asked) -> None:
         """Raise ``TableError`` unless it has the columns and types that are asked for; no row is read."""
-        ...
 
+    @abstractmethod
     def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
         """Some rows at a time, which were checked; a table without rows gives one part without rows."""
-        ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - a file is open only while it is read
         """End a connection, if there is one."""
-        ...
 
 
 def joined(parts: Iterable[Part]) -> Part:

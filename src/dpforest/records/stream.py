@@ -15,7 +15,7 @@ from dpforest.records.held import Held
 from dpforest.records.memory.counter import Guarded
 from dpforest.records.sample import draw_kept
 from dpforest.records.scan import Pieces, Receive, T, Work, chosen
-from dpforest.records.source import Asked, Source
+from dpforest.records.source import Asked, Progress, Source
 
 CHANGED = (
     "The table was changed while a forest was trained on it: it came with other rows than before. What was charged stays "
@@ -31,7 +31,7 @@ class Stream(Guarded):
 
     works = False
 
-    def __init__(self, source: Source, progress: Callable[[str], None] = lambda step: None) -> None:
+    def __init__(self, source: Source, progress: Progress) -> None:
         self._source, self._progress = source, progress
         self.counts = source.repeats
         self._n_rows: int | None = None  # as they were read before
@@ -54,7 +54,7 @@ class Stream(Guarded):
             if table.num_rows:
                 held.add(first, chosen(table, None if draw is None else draw(table.num_rows)))
             first += table.num_rows
-        return Pieces.of_tables(held)
+        return Pieces.of_tables(held, self._progress)
 
     def _tables(self, wanted: Wanted) -> Iterator[pa.Table]:
         schema, names = wanted.schema, [*wanted.features] or [next(iter(wanted.schema.features))]

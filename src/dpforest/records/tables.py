@@ -24,12 +24,14 @@ DUCKDB = (".duckdb", ".ddb", ".db")
 def open_source(table: Any, format: Format | None = None, *, names_lines: bool = False) -> Source:
     """The source of a table: a database if the address has ``://``, else a file by the ending of its name.
 
-    A table of Ibis, and what gives batches of Arrow, are sources as they are.
+    A table of Ibis, and what gives batches of Arrow, have a source, too, and a source is its own.
 
     ``format`` says how a text file writes its cells, by default as a plain CSV does. With ``names_lines`` an error about a
     file that is not well-formed names the line: a fact about a row, for whoever holds the table.
     """
     format, address = format or Format(), table
+    if isinstance(table, Source):
+        return table
     if not isinstance(table, str | Path) and not hasattr(table, "__fspath__"):
         return _of_object(table)
     if is_database(address):

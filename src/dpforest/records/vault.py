@@ -1,6 +1,6 @@
 """The vault: a table that was checked against its schema, wherever its rows are. Sees rows; what leaves is sealed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpforest.common.progress import in_parts
 from dpforest.common.threads import Workers
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
@@ -35,7 +34,7 @@ from dpforest.records.held import spilled_array
 from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.people import People
 from dpforest.records.sample import draw_kept
-from dpforest.records.scan import BATCH_ROWS, Elsewhere, Frame, Pieces, Scan, Work
+from dpforest.records.scan import Elsewhere, Frame, Pieces, Scan, Work
 from dpforest.schema import FINE_STEPS, Bounded, Classes, Schema
 from dpforest.schema.domain import Domain, derived
 from dpforest.schema.scales import N_BINS
@@ -182,11 +181,11 @@ class Vault(Guarded):
         """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``tally_hits``."""
         return self._sum((1, 2), [*self.schema.features], partial(tally_right, forest, self.schema.target))
 
-    def encode(self, domain: Domain, progress: Callable[[str], None] = lambda step: None) -> MemoryCounter:
+    def encode(self, domain: Domain) -> MemoryCounter:
         """A counter of the encoded records, without those whose target is left out."""
         where, work = self._where(), partial(encoded, domain, self.schema.target)
         if isinstance(where, Pieces) and not where.in_memory:
-            codes, target_codes = self._encode_to_file(where, domain, work, progress)
+            codes, target_codes = self._encode_to_file(where, domain, work)
         else:
             found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
             where.each(Wanted.all_of(self.schema), work, found.__setitem__, self._workers)
@@ -203,35 +202,25 @@ class Vault(Guarded):
     def _target_type(self, n_records: int) -> np.ndarray:
         """An array for target codes."""
         target = self.schema.target
-        return np.empty(n_records, dtype=np.int16 if isinstance(target, Classes) and len(target.labels) < 1 << 15 else np.int32)
+        is_short = isinstance(target, Classes) and len(target.labels) < 1 << 15
+        return np.empty(n_records, dtype=np.int16 if is_short else np.int32)
 
-    def _encode_to_file(
-        self, rows: Pieces, domain: Domain, work: Work[Any], progress: Callable[[str], None]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _encode_to_file(self, rows: Pieces, domain: Domain, work: Work[Any]) -> tuple[np.ndarray, np.ndarray]:
         """Codes and target codes; codes lie in a file without a name, of which memory holds what it has room for."""
-        usable = np.zeros(rows.n_rows, dtype=bool)
-
-        def note(first: int, own: np.ndarray) -> None:
-            usable[first : first + len(own)] = own
-
-        rows.each(Wanted(self.schema, []), lambda batch, _: is_usable(batch.values), note, self._workers)
-        n_before = np.cumsum(
-            [0, *(np.count_nonzero(usable[at : at + BATCH_ROWS]) for at in range(0, len(usable), BATCH_ROWS))]
-        )
-        codes, target_codes = spilled_array((domain.n_features, n_before[-1]), domain.dtype), self._target_type(n_before[-1])
-        n_done, show = 0, in_parts("rows encoded", len(usable), progress)
+        shape = domain.n_features, rows.n_rows
+        flat, is_record = spilled_array((shape[0] * shape[1],), domain.dtype), np.zeros(rows.n_rows, dtype=bool)
+        codes, target_codes = flat.reshape(shape), self._target_type(rows.n_rows)
 
         def place(first: int, own: tuple[np.ndarray, np.ndarray]) -> None:
-            nonlocal n_done
-            start = n_before[first // BATCH_ROWS] + np.count_nonzero(usable[first - first % BATCH_ROWS : first])
-            codes[:, start : start + len(own[1])] = own[0]
-            target_codes[start : start + len(own[1])] = own[1]
-            n_done += len(own[1])
-            show(n_done)
+            there = slice(first, first + len(own[1]))
+            codes[:, there], target_codes[there], is_record[there] = *own, True
 
         rows.each(Wanted.all_of(self.schema), work, place, self._workers)
-        show(len(usable))
-        return codes, target_codes
+        n_records = np.count_nonzero(is_record)
+        if n_records < rows.n_rows:  # the gaps that rows without a target left are closed, a feature at a time
+            for feature, row in enumerate(codes):
+                flat[feature * n_records : (feature + 1) * n_records] = row[is_record]
+        return flat[: shape[0] * n_records].reshape(shape[0], n_records), target_codes[is_record]
 
     def rows(self) -> Sealed[Rows]:
         """The sealed rows, for printed algorithms that open them; they must fit in memory."""

@@ -29,6 +29,7 @@ from dpforest.records.clusters.rows import pack
 from dpforest.records.clusters.table import Answer, ClusterTable
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.people import People
+from dpforest.records.source import silent
 from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Categorical, Classes, Date, Numeric, Schema
 from dpforest.schema.domain import Domain, Grid
@@ -316,7 +317,7 @@ class Answers(ClusterTable):
     engine = "Pretended"
 
     def __init__(self, *given, whole=False):
-        super().__init__()
+        super().__init__(silent)
         self.whole, self._given = whole, iter(given)
 
     def answers(self, wanted, task):

@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
+from dpforest.common.progress import in_parts
 from dpforest.errors import MissingExtraError, ParameterError, TableError, shown
 from dpforest.records.batch import Batch, Wanted, read_values
 from dpforest.records.clusters.table import Answer, ClusterTable, Task, Types, types_of
@@ -20,6 +21,7 @@ from dpforest.records.given import to_objects
 from dpforest.records.parquet_rows import DAMAGED, File, check_ids, check_unchanged, open_files
 from dpforest.records.people import check_id_column, read_ids
 from dpforest.records.scan import BATCH_ROWS
+from dpforest.records.source import Progress, silent
 from dpforest.schema import Schema
 
 # Row groups of a file are read together up to this many rows: a task for each of many small ones would take longer.
@@ -34,8 +36,8 @@ class DaskTable(ClusterTable):
 
     engine = "Dask"
 
-    def __init__(self, names: list[str], client: Any, parts: Callable[[list[str]], list[Part]]) -> None:
-        super().__init__()
+    def __init__(self, names: list[str], client: Any, parts: Callable[[list[str]], list[Part]], progress: Progress) -> None:
+        super().__init__(progress)
         self.names, self._client, self._parts = names, client, parts
 
     def answers(self, wanted: Wanted, task: Task) -> Iterator[Answer | Failure]:
@@ -46,9 +48,11 @@ class DaskTable(ClusterTable):
             delayed(Packed(answer, number, read, wanted, task), pure=False)(*given)
             for number, (read, given) in enumerate(self._parts(wanted.names))
         ]
-        futures = self._client.compute(tasks)[::-1]
+        futures, show = self._client.compute(tasks)[::-1], in_parts("reading the table", len(tasks), self.progress)
         while futures:  # each result is freed on its worker when it is here
             yield futures.pop().result()
+            show(len(tasks) - len(futures))
+        show(len(tasks))
 
 
 @reporting
@@ -58,14 +62,16 @@ def answer(number: int, read: Read, wanted: Wanted, task: Task, *given: Any) -> 
     return Answer(number, batch.n_rows, types, task(number, batch))
 
 
-def dask_table(table: Any, schema: Schema, client: Any = None, id_column: str | None = None) -> DaskTable:
+def dask_table(
+    table: Any, schema: Schema, client: Any = None, id_column: str | None = None, progress: Progress = silent
+) -> DaskTable:
     """A dask dataframe, or the Parquet file or folder at a path, checked to have what the schema declares; no row is read.
 
     ``client`` is by default the current one.
     """
     client = default_client() if client is None else client
     if isinstance(table, str | os.PathLike):
-        return _table_of_files(os.fspath(table), schema, client, id_column)
+        return _table_of_files(os.fspath(table), schema, client, id_column, progress)
     if not all(hasattr(table, name) for name in ("to_delayed", "columns", "dtypes")):
         raise TableError(f"Expected a dask dataframe or the path of a Parquet folder, not {shown(table)}.")
     given, used = [str(name) for name in table.columns], [*schema.features, schema.target.name]
@@ -79,7 +85,7 @@ def dask_table(table: Any, schema: Schema, client: Any = None, id_column: str | 
     def parts(wanted: list[str]) -> list[Part]:
         return [(declared.read, (frame,)) for frame in table[[names[name] for name in wanted]].to_delayed()]
 
-    return DaskTable(given, client, parts)
+    return DaskTable(given, client, parts, progress)
 
 
 def _kinds(table: Any, names: dict[str, Any], schema: Schema, id_column: str | None) -> dict[str, str]:
@@ -125,13 +131,13 @@ class Declared:
         return column if column_kind(column)[0] == self.kinds[name] else to_objects(values_of(column))
 
 
-def _table_of_files(path: str, schema: Schema, client: Any, id_column: str | None) -> DaskTable:
+def _table_of_files(path: str, schema: Schema, client: Any, id_column: str | None, progress: Progress) -> DaskTable:
     files = open_files(path, schema)
     if id_column is not None:
         check_ids(id_column, files, schema)
     # A file need not have the same number on the disks of all machines.
     pieces = [piece for file in files for piece in _pieces(replace(file, stamp=file.stamp[:-1]))]
-    return DaskTable(files[0].names, client, lambda _: [(partial(read_file, piece), ()) for piece in pieces])
+    return DaskTable(files[0].names, client, lambda _: [(partial(read_file, piece), ()) for piece in pieces], progress)
 
 
 def _pieces(file: File) -> list[File]:

@@ -15,6 +15,7 @@ from dpforest.records.columns import require_columns
 from dpforest.records.held import MOST_HELD
 from dpforest.records.parquet_rows import check_types
 from dpforest.records.people import check_id_column, read_ids
+from dpforest.records.source import Progress, silent
 from dpforest.schema import Schema
 
 N_BYTES = 8  # of a number that travels
@@ -32,14 +33,14 @@ class SparkTable(ClusterTable):
     Spark may divide the same rows into other partitions for other columns, so only their sum is known to stay the same. No
     two answers are matched row by row, and coins are tossed in one of them.
 
-    Every question costs Spark a pass over the table. With ``works`` unset, which is for a table that is declared to be small,
-    all rows are kept at the trainer after one pass instead, and questions are asked there.
+    Every question costs Spark a pass over the table. Of a table that is declared to be small all rows are kept at the
+    trainer after one pass, and questions are asked there: then ``works`` is False.
     """
 
     engine, whole = "Spark", True
 
-    def __init__(self, frame: Any, types: pa.Schema, works: bool = True) -> None:
-        super().__init__()
+    def __init__(self, frame: Any, types: pa.Schema, progress: Progress, works: bool = True) -> None:
+        super().__init__(progress)
         self.works = works
         self.names: list[str] = [str(name) for name in frame.columns]
         # By place: names may have dots, or differ by case alone, which Spark takes for the same.
@@ -50,6 +51,7 @@ class SparkTable(ClusterTable):
         types = pa.schema([self._types.field(name) for name in wanted.names])
         frame = self._frame.select(*(_own(self.names.index(name)) for name in wanted.names))
         run = partial(run_partition, Packed(answer, wanted, types, task))
+        self.progress("reading the table")  # of which Spark gives all answers at once
         answers = [pickle.loads(payload) for payload in _payloads(frame.mapInArrow(run, "payload binary"))]
         # Failures first: they have no number.
         yield from (own for own in answers if isinstance(own, Failure))
@@ -85,7 +87,7 @@ def answer(wanted: Wanted, types: pa.Schema, task: Task, number: int, batches: I
     return Answer(number, batch.n_rows, types_of(table) if tables else {}, task(number, batch))
 
 
-def spark_table(frame: Any, schema: Schema, id_column: str | None = None) -> SparkTable:
+def spark_table(frame: Any, schema: Schema, id_column: str | None = None, progress: Progress = silent) -> SparkTable:
     """A dataframe of Spark (3.5 or later), checked to have the columns and types of the schema; no row is read."""
     if not all(hasattr(frame, name) for name in ("mapInArrow", "toDF", "dtypes")):
         raise TableError(f"Expected a dataframe of Spark, not {shown(frame)}.")
@@ -100,7 +102,7 @@ def spark_table(frame: Any, schema: Schema, id_column: str | None = None) -> Spa
     if id_column is not None:
         read_ids(types.empty_table().column(id_column))
     is_small = schema.n_rows is not None and schema.n_rows * len(used) * N_BYTES <= MOST_HELD
-    return SparkTable(frame, types, works=not is_small)
+    return SparkTable(frame, types, progress, works=not is_small)
 
 
 def _in_arrow(name: str, type_: str) -> pa.DataType:

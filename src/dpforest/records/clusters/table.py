@@ -23,6 +23,7 @@ from dpforest.records.held import Held
 from dpforest.records.memory.counter import Guarded
 from dpforest.records.sample import draw_kept
 from dpforest.records.scan import Pieces, Receive, Work
+from dpforest.records.source import Progress
 
 T = TypeVar("T")
 Types = dict[str, str]  # the type of each column that was read, by name
@@ -66,7 +67,8 @@ class ClusterTable(Guarded):
     engine: str
     whole = False  # whether only the table as a whole is known to stay the same, and its division into partitions is not
 
-    def __init__(self) -> None:
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
         self._noted: dict[int, tuple[int, Types]] = {}  # by partition, what its first answer said
 
     @abstractmethod
@@ -91,7 +93,7 @@ class ClusterTable(Guarded):
         for first, (table, ids) in self._asked(wanted, task):
             if len(table):
                 held.add(first, unpack(table, ids, wanted, persons))
-        return Pieces.of_tables(held)
+        return Pieces.of_tables(held, self.progress)
 
     def _asked(self, wanted: Wanted, task: Task) -> Iterator[tuple[int, Any]]:
         """What each partition gives, with the place of its first row; raises ``TableError`` if one failed or changed."""

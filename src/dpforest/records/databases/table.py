@@ -6,7 +6,7 @@ All questions to one table are asked in one read-only transaction, so they see t
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from dpforest.records.databases.duck import Duck
 from dpforest.records.databases.failures import refusing
 from dpforest.records.databases.lite import Lite
 from dpforest.records.databases.postgres import Postgres
-from dpforest.records.source import Asked, Part, Progress, each_once, silent
+from dpforest.records.source import Asked, Part, Progress, Source, each_once, silent
 from dpforest.schema import LONGEST_TEXT, Date, Feature, Target
 
 PART_ROWS = 1 << 17  # that are given at once
@@ -44,10 +44,8 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
-class DatabaseTable:
+class DatabaseTable(Source):
     """The source of a table in a database. Its connection is opened by the first question, and kept until it is closed."""
-
-    typed: ClassVar[bool] = True
 
     def __init__(self, engine: Engine, repeats: bool = True) -> None:
         self._engine, self.repeats = engine, repeats
@@ -67,9 +65,6 @@ class DatabaseTable:
     def kinds(self) -> dict[str, str]:
         """The kind of each column by its type."""
         return {name: KINDS.get(column.kind, column.kind) for name, column in self._by_name().items()}
-
-    def guessed(self) -> list[str]:
-        return []
 
     def _by_name(self) -> dict[str, Column]:
         if self._columns is None:

@@ -1,7 +1,7 @@
 """A stream of Arrow in this process, such as what a cursor of a driver gives. Sees rows."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -9,16 +9,13 @@ from dpforest.errors import TableError, shown
 from dpforest.records.columns import require_columns
 from dpforest.records.guess import kind_of_type
 from dpforest.records.parquet_rows import check_types
-from dpforest.records.source import Asked, Part, Progress, each_once, silent
+from dpforest.records.source import Asked, Part, Progress, Source, each_once, silent
 
 BROKEN = "The stream of Arrow batches ended with an error, or was read before. Open it again. Charges stay."
 
 
-class ArrowStream:
+class ArrowStream(Source):
     """A table that an object with ``__arrow_c_stream__`` gives, once; its types are those that it declares."""
-
-    typed: ClassVar[bool] = True
-    repeats: ClassVar[bool] = False
 
     def __init__(self, table: Any) -> None:
         if not hasattr(table, "__arrow_c_stream__"):
@@ -38,9 +35,6 @@ class ArrowStream:
     def kinds(self) -> dict[str, str]:
         """The kind of each column by its type."""
         return {field.name: kind_of_type(field.type) for field in self._types}
-
-    def guessed(self) -> list[str]:
-        return []
 
     def check(self, asked: Asked) -> None:
         require_columns(list(self._types.names), asked.declared, "the stream")

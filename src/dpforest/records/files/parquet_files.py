@@ -3,27 +3,26 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from dpforest.common.progress import in_parts
 from dpforest.errors import TableError
 from dpforest.records.guess import kind_of_type, kinds_of_folders
 from dpforest.records.parquet_rows import File, folder_texts, open_files, read_batches, types_of
-from dpforest.records.source import Asked, Part, Progress, each_once, silent
+from dpforest.records.source import Asked, Part, Progress, Source, each_once, silent
 
 PARQUET = (".parquet", ".pq")
 PART_ROWS = 1 << 17
 
 
 @dataclass(frozen=True)
-class ParquetTable:
+class ParquetTable(Source):
     """A reader of a Parquet file, or of a folder of them."""
 
     path: Path
-    repeats: ClassVar[bool] = True
+    repeats = True
 
     @property
-    def typed(self) -> bool:
+    def typed(self) -> bool:  # type: ignore[override]
         """Whether all columns have types: what folders are named after is text."""
         return not self.guessed()
 
@@ -51,9 +50,6 @@ class ParquetTable:
         return open_files(
             self.path, asked.schema, with_target=asked.with_target, any_type=asked.any_type, besides=asked.besides
         )
-
-    def close(self) -> None:
-        """Do nothing: files are open while they are read."""
 
     def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
         """Some rows at a time, each file with its own types; see ``Source``."""

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from dpforest.errors import TableError
 from dpforest.records.guess import kind_of_texts
-from dpforest.records.source import Asked, Part, Progress, silent
+from dpforest.records.source import Asked, Part, Progress, Source, silent
 from dpforest.records.text import read_cells
 from dpforest.schema import Format
 
@@ -35,13 +35,12 @@ class Cells(Protocol):
 
 
 @dataclass(frozen=True)
-class TextTable:
+class TextTable(Source):
     """A reader of a file whose cells are text, by the format that is declared for it."""
 
     cells: Cells
     format: Format
-    typed: ClassVar[bool] = False
-    repeats: ClassVar[bool] = False
+    typed = False
 
     def names(self) -> list[str]:
         return self.cells.names()
@@ -63,9 +62,6 @@ class TextTable:
     def check(self, asked: Asked) -> None:
         if (lacking := self.cells.lacks(asked.columns)) is not None:
             raise TableError(lacking)
-
-    def close(self) -> None:
-        """Do nothing: a file is open while it is read."""
 
     def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
         """Some rows at a time, with numbers where the schema has numbers; see ``Source``."""

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
 from dpforest.records.columns import require_columns
 from dpforest.records.guess import kind_of_type
 from dpforest.records.parquet_rows import check_types
-from dpforest.records.source import Asked, Part, Progress, each_once, silent
+from dpforest.records.source import Asked, Part, Progress, Source, each_once, silent
 from dpforest.schema import Schema
 
 
@@ -30,12 +30,10 @@ class Columns(Protocol):
 
 
 @dataclass(frozen=True)
-class TypedTable:
+class TypedTable(Source):
     """A reader of a file whose columns have types."""
 
     columns: Columns
-    typed: ClassVar[bool] = True
-    repeats: ClassVar[bool] = False
 
     def names(self) -> list[str]:
         return each_once(list(self.columns.types().names), self.columns.path)
@@ -44,9 +42,6 @@ class TypedTable:
         """The kind of each column by its type."""
         self.names()
         return {field.name: kind_of_type(field.type) for field in self.columns.types()}
-
-    def guessed(self) -> list[str]:
-        return []
 
     def check(self, asked: Asked) -> None:
         self._checked(asked)
@@ -60,9 +55,6 @@ class TypedTable:
         if not asked.any_type:
             check_types(types.empty_table(), asked.schema, asked.with_target, path)
         return types
-
-    def close(self) -> None:
-        """Do nothing: a file is open while it is read."""
 
     def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
         """Some rows at a time, with the types of the file; see ``Source``."""
