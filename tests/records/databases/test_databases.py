@@ -209,13 +209,27 @@ def test_each_failure_of_a_server_is_one_sentence_without_a_password_or_a_row(se
         said = refused(lambda: fit(f"{good}::slow"))
         ended.join()
         root.execute("DROP VIEW slow")
-    assert "was lost, so not all rows were read" in said
+    assert "was lost, so not all rows were read. What was charged stays charged." in said
     assert server.password not in said
 
 
 def end_connections(server):
     with psycopg.connect(server.url("postgres", DATABASE), autocommit=True) as root:
         root.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", [READER])
+
+
+@every_engine
+def test_a_table_that_is_closed_gives_no_more_rows_to_whoever_still_holds_a_part(place, monkeypatch):
+    """An error may, and DuckDB waits for it, without end, when the same file is opened again."""
+    monkeypatch.setattr(databases, "PART_ROWS", 10)
+    address = place.fill()
+    source = open_source(address)
+    parts = source.parts(Asked(SCHEMA))
+    next(parts)
+    source.close()
+    assert next(parts, None) is None
+    with closing(open_source(address)) as again:
+        assert next(again.parts(Asked(SCHEMA))).features.num_rows
 
 
 @pytest.mark.parametrize("scheme", ["snowflake", "bigquery", "grpc", "grpc+tls", "flightsql"])

@@ -1,6 +1,6 @@
 """DuckDB: columns by their types, and rows of a file, a relation or a query. Sees rows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class Duck:
     def beside(self, column: Column, longest: int) -> Item:
         return beside(column, self.engine, longest)
 
-    def stream(self, items: Mapping[str, Item], n_rows: int) -> Iterator[pa.RecordBatch | pa.Schema]:
+    def stream(self, items: Mapping[str, Item], n_rows: int) -> Generator[pa.RecordBatch | pa.Schema, None, None]:
         """The types of a query about the table, then its rows."""
         query = ", ".join(f"{item.text} AS {name}" for name, item in items.items())
         with self._asked().project(query).to_arrow_reader(n_rows) as reader:

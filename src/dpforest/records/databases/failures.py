@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dpforest.errors import TableError
 
 MOST_NAMES = 8  # tables that an error lists
-LOST = "The database could not answer a query, or the connection was lost."
+STAYS = "What was charged stays charged."
+LOST = f"The database could not answer a query, or the connection was lost. {STAYS}"
 # Kinds of failure by the beginning of what PostgreSQL calls SQLSTATE, and by what libpq or an engine says.
 STATES = {
     "28": "account",
@@ -74,7 +75,7 @@ def _sentence(kind: str, where: str, table: str, there: Callable[[], Sequence[st
         "permission": f"This account may not read {repr(table) if table else 'what the query asks for'}. It needs SELECT.",
         "file": f"{where} cannot be opened: it is no file of this kind, or another program writes to it.",
         "query": "The database cannot run this query: it has a mistake, or names a column that is not there.",
-        "lost": "The connection to the database was lost, so not all rows were read.",
+        "lost": f"The connection to the database was lost, so not all rows were read. {STAYS}",
     }
     return sentences.get(kind, LOST)
 

@@ -1,6 +1,6 @@
 """SQLite through its Arrow driver: every value has a type of its own there, and is cast by that. Sees rows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ class Lite:
     def beside(self, column: Column, longest: int) -> Item:
         return beside_in_sqlite(column, longest)
 
-    def stream(self, items: Mapping[str, Item], n_rows: int) -> Iterator[pa.RecordBatch | pa.Schema]:
+    def stream(self, items: Mapping[str, Item], n_rows: int) -> Generator[pa.RecordBatch | pa.Schema, None, None]:
         """The types of a query about the table, then its rows.
 
         The driver takes types from the first values that it meets, so a row without a record comes before all others.

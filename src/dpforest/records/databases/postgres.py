@@ -1,7 +1,7 @@
 """PostgreSQL through its Arrow driver: one read-only transaction that sees the table as it was. Sees rows."""
 
 import codecs
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -99,7 +99,7 @@ class Postgres:
             return item
         return replace(item, text=f"CONVERT_TO({item.text}, CURRENT_SETTING('server_encoding'))", arrow=pa.binary())
 
-    def stream(self, items: Mapping[str, Item], n_rows: int) -> Iterator[pa.RecordBatch | pa.Schema]:
+    def stream(self, items: Mapping[str, Item], n_rows: int) -> Generator[pa.RecordBatch | pa.Schema, None, None]:
         """The types of a query about the table, then its rows."""
         decode = self._decoder()
         query = ", ".join(f"{item.text} AS {name}" for name, item in items.items())

@@ -4,7 +4,7 @@ All questions to one table are asked in one read-only transaction, so they see t
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import Any, Protocol
 
@@ -39,7 +39,7 @@ class Engine(Protocol):
 
     def beside(self, column: Column, longest: int) -> Item: ...
 
-    def stream(self, items: dict[str, Item], n_rows: int) -> Iterator[Any]: ...
+    def stream(self, items: dict[str, Item], n_rows: int) -> Generator[Any, None, None]: ...
 
     def close(self) -> None: ...
 
@@ -50,6 +50,7 @@ class DatabaseTable(Source):
     def __init__(self, engine: Engine, repeats: bool = True) -> None:
         self._engine, self.repeats = engine, repeats
         self._columns: list[Column] | None = None
+        self._streams: list[Generator[Any, None, None]] = []
 
     @classmethod
     def at(cls, address: str) -> "DatabaseTable":
@@ -77,7 +78,10 @@ class DatabaseTable(Source):
         return refusing(self._engine.name)
 
     def close(self) -> None:
-        self._columns = None
+        # Whoever still holds a part that was read, such as an error, would keep the engine open, and DuckDB waits for that.
+        for batches in self._streams:
+            batches.close()
+        self._columns, self._streams = None, []
         self._engine.close()
 
     def check(self, asked: Asked) -> None:
@@ -116,7 +120,9 @@ class DatabaseTable(Source):
         # A batch of texts of Arrow has at most 2 GiB.
         n_rows = max(PART_ROWS * LONGEST_TEXT // _longest(asked), 1)
         progress("reading the table")
-        with closing(self._engine.stream(items, n_rows)) as batches:  # type: ignore[type-var]
+        batches = self._engine.stream(items, n_rows)
+        self._streams.append(batches)
+        with closing(batches):
             with self._refusing():
                 types = next(batches)
             if [field.type for field in types] != [item.arrow for item in items.values()]:
