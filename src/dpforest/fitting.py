@@ -57,6 +57,7 @@ from dpforest.records.doors import closed_if_refused, ids_of, is_elsewhere, open
 from dpforest.records.memory.counter import Guarded
 from dpforest.records.names import header_of, names_of
 from dpforest.records.people import People, check_groups, check_no_feature, name_of_ids
+from dpforest.records.source import Source
 from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded
@@ -267,7 +268,7 @@ def _checked(model: Any, recipe: Recipe, schema: Schema, earlier: Earlier | None
         _check_lists(model, recipe, schema)
         return schema
     agreed = earlier.agreed(schema)  # lists of values are those of the earlier model
-    if [*agreed.features] != [*schema.features] and names_of(table) is None:
+    if [*agreed.features] != [*schema.features] and not isinstance(table, Source) and names_of(table) is None:
         raise SchemaError(
             "The earlier model has its columns in another order than this schema, and an array has no names. "
             "Give a table with names, or a schema in that order. Nothing was spent."

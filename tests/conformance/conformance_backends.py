@@ -7,6 +7,7 @@ import sqlite3
 import sys
 from contextlib import closing
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -126,7 +127,7 @@ def in_dask(table, folder, request):
 
 @cache
 def spark():
-    """A session of Spark on this machine."""
+    """A session of Spark on this machine, one for all tests of a session."""
     sql = pytest.importorskip("pyspark.sql")
     if shutil.which("java") is None:
         pytest.skip("SPARK IS NOT TESTED: no Java.")
@@ -134,6 +135,9 @@ def spark():
     builder = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     # A moment without a zone stays one: else Spark itself takes it for one of the zone of the session, which is odd here.
     builder = builder.config("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    # Workers find what tests define, whatever folder is the current one when the first of them starts.
+    tests = Path(__file__).parents[1]
+    builder = builder.config("spark.executorEnv.PYTHONPATH", f"{tests.parent}{os.pathsep}{tests / 'records' / 'clusters'}")
     session = builder.config("spark.sql.session.timeZone", "Asia/Kathmandu").getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     return session

@@ -10,6 +10,7 @@ import json
 import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import openpyxl
 import pandas as pd
+import pyarrow as pa
 import pyreadstat
 import pytest
 from hypothesis import given
@@ -26,7 +28,7 @@ from tests.neighbours.file_schemas import SCHEMAS, assert_like, readings, seal
 from tests.neighbours.one_record import FEW, FINE, ODD, ORDINARY, noted, outcome, placed, read, root_counts, some_of
 from typer.testing import CliRunner
 
-from dpforest import Bounded, Categorical, Classes, Numeric, Schema
+from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPSearchCV, Numeric, Schema
 from dpforest.cli.main import commands
 from dpforest.errors import TableError
 from dpforest.records import tables
@@ -198,6 +200,24 @@ def write_json(path, rows):
     path.write_bytes(b"\n".join([json_line(row) for row in rows]) + b"\n")
 
 
+def zipped(rows, path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("t.csv", rows.to_csv(index=False))
+
+
+def in_stream(rows, path):
+    table = pa.Table.from_pandas(rows, preserve_index=False)
+    with pa.ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=7)
+
+
+STORES = {
+    ".csv": partial(pd.DataFrame.to_csv, index=False), ".csv.gz": partial(pd.DataFrame.to_csv, index=False),
+    ".jsonl": partial(pd.DataFrame.to_json, orient="records", lines=True), ".csv.zip": zipped, ".arrows": in_stream,
+    ".jsonl.gz": partial(pd.DataFrame.to_json, orient="records", lines=True), ".feather": pd.DataFrame.to_feather,
+    ".xlsx": partial(pd.DataFrame.to_excel, index=False), ".parquet": pd.DataFrame.to_parquet,
+    ".sav": pyreadstat.write_sav, ".dta": pyreadstat.write_dta,
+}  # fmt: skip
 IN_STATISTICS = {
     "nothing": np.nan, "huge": 1e300, "least": -1e300, "tiny": 5e-324, "a fraction": 0.1, "a code without a label": 77.0,
     "a far day": 1e12, "empty": "", "long": "w" * 200, "no text": "ÄÖ", "zero byte": "a\0b",
@@ -378,8 +398,39 @@ def test_the_first_of_json_lines_decides_nothing_about_a_fit(tmp_path):
 
 
 def test_a_pattern_has_no_columns_in_json_lines(tmp_path):
-    done = fit_json(tmp_path, "x*", MIXED)
-    assert (done.exit_code, str(done.exception).split(",")[0]) == (1, "The schema has the pattern 'x*'")
+    for first in ([], [Line(b'{"x_secret": 1}')], [Line(b"5")]):
+        done = fit_json(tmp_path, "x*", [*first, *MIXED])
+        assert (done.exit_code, str(done.exception).split(",")[0]) == (1, "The schema has the pattern 'x*'")
+        asked = DPForestClassifier(Schema({"x*": Numeric(0, 3)}, Classes(["yes", "no"])), epsilon=1)
+        for fit in (asked.fit, DPSearchCV(asked, {"n_trees": [1]}, epsilon=1).fit):
+            with pytest.raises(
+                TableError, match="pattern 'x\\*', which stands for columns by their names, but the table has none"
+            ):
+                fit(tmp_path / "t.jsonl")
+
+
+def test_an_earlier_model_in_another_order_takes_json_lines_by_name(tmp_path):
+    ab, ba = (Schema(dict.fromkeys(names, Numeric(0, 3)), Classes([0, 1], name="y")) for names in ("ab", "ba"))
+    earlier = DPForestClassifier(ab, epsilon=1).fit([[1, 2]] * 9, [0] * 9)
+    for first in (b"", b"5\n", b"{}\n"):
+        (tmp_path / "t.jsonl").write_bytes(first + b'{"a": 1, "b": 2, "y": 1}\n' * 9)
+        DPForestClassifier(ba, epsilon=1, earlier_model=earlier).fit(tmp_path / "t.jsonl")
+
+
+STEPS = ["reading the table", *(f"reading the table: {5 * part} %" for part in range(1, 21))]
+
+
+@pytest.mark.parametrize("ending", STORES)
+def test_steps_of_progress_are_the_same_whatever_the_file_holds(tmp_path, monkeypatch, small_parts, ending):
+    path, schema = tmp_path / f"t{ending}", Schema({"x": Numeric(0, 1)}, Classes(["yes"], name="y"))
+    for n_rows in (0, 1, 4, 90):
+        rows = pd.DataFrame({"x": np.linspace(0, 1, n_rows), "y": ["yes" * (1 + row % 60) for row in range(n_rows)]})
+        STORES[ending](rows.astype({"y": str}), path)
+        told = []
+        with closing(tables.open_source(path)) as source:
+            for _ in source.parts(Asked(schema, with_target=True), told.append):
+                pass
+        assert told == STEPS, n_rows
 
 
 # --- where lines and blocks of text end -------------------------------------------------------------------------------

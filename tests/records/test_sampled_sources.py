@@ -9,9 +9,11 @@ from fractions import Fraction
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 from tests.records.holders import LAYOUTS
 from tests.support.chances import at_least, at_most
 from tests.support.encoded import opened
@@ -21,6 +23,7 @@ from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records import held, scan
+from dpforest.records.categories import PLACES
 from dpforest.records.codes import taken
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.people import People
@@ -176,8 +179,8 @@ class Growing(Source):
     def kinds(self):
         return {}
 
-    def check(self, asked):
-        """Have all columns."""
+    def empty(self, asked):
+        return asked.part(TABLE.slice(0, 0))
 
     def parts(self, asked, progress=None):
         self.n_rows += 1
@@ -189,3 +192,31 @@ def test_a_source_that_changes_between_two_readings_ends_the_fit_in_words():
     vault.count()
     with pytest.raises(TableError, match=r"was changed while .* What was charged stays charged"):
         vault.encode(Domain.of(SCHEMA, Grid(4)))
+
+
+NUMBERED = pa.array([0, 1], pa.int8()).dictionary_encode()
+VIEWS = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(["a", "b"], pa.string_view()))
+TIMES, LISTS, RUNS = pa.array([1, 2], pa.time32("s")), pa.array([[1], [2]]), pc.run_end_encode(pa.array(["a", "b"]))
+
+
+def test_types_that_cannot_be_kept_are_refused_before_there_is_a_ledger():
+    texts, numbers = (Schema({"v": part}, Classes([0, 1], name="y")) for part in (Categorical(["a", "b"]), Numeric(0, 1)))
+    cases = [(texts, column, None) for column in (NUMBERED, VIEWS, TIMES, LISTS)]
+    cases += [(numbers, column, "who") for column in (VIEWS, TIMES, LISTS)]
+    for schema, column, groups in cases:
+        model = DPForestClassifier(schema, epsilon=1.0, max_rows_per_person=groups and 1)
+        table = pa.table({"v": column if groups is None else [0.5, 1.0], "y": [0, 1], "who": column})
+        with pytest.raises(TableError):
+            model.fit(table.to_reader(), groups=groups)
+        assert not hasattr(model, "ledger_")
+    DPForestClassifier(texts, epsilon=1.0).fit(pa.table({"v": RUNS, "y": [0, 1]}).to_reader())
+
+
+def test_notes_of_a_file_are_not_taken_for_the_librarys_own(tmp_path):
+    schema = Schema({"c": Categorical([5, 200])}, Classes([0, 1], name="y"))
+    noted = pa.schema([pa.field(name, pa.int64(), metadata=PLACES) for name in ("c", "y")])
+    table = pa.Table.from_arrays([pa.array([5, 200, 7]), pa.array([0, 1, 9])], schema=noted)
+    feather.write_feather(table, tmp_path / "t.feather")
+    for given in (tmp_path / "t.feather", table.to_reader()):
+        counter = seal_elsewhere(given, schema, 1).encode(Domain.of(schema, Grid(4)))
+        assert (counter._codes[0].tolist(), counter._target_codes.tolist()) == ([0, 1], [0, 1])

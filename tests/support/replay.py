@@ -68,7 +68,7 @@ def train(recipe, schema, codes, labels, script=None, seed=5, delta=0.0):
     if recipe.target_range is not None:
         source = vault_of(schema, labels)
         target, amount = recipe.target_range.release(source, amount, gate, facts)
-        labels = source.narrowed(target).encode(domain)._target_codes
+        labels = source.narrowed(target).encode(domain)._fine
     counter = MemoryCounter(codes, labels, domain, target)
     if recipe.first_look is not None:
         recipe, amount = recipe.first_look.release(counter, recipe, amount, gate)

@@ -83,7 +83,7 @@ def fit(
     from dpforest.errors import ParameterError
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
     from dpforest.records.people import check_id_column
-    from dpforest.records.tables import is_database, public_names
+    from dpforest.records.tables import is_database
     from dpforest.schema import Classes, Schema
     from dpforest.schema.patterns import expanded
 
@@ -101,7 +101,7 @@ def fit(
         groups = facts.id_column
     ignored: list[str] = []
     if not is_database(table):
-        names = public_names(opened(table, facts.format))
+        names = opened(table, facts.format).public_names()
         if groups is not None:
             check_id_column(groups, [groups] if names is None else names, facts, table)
         facts = expanded(facts, lambda: names, table, besides=[groups])

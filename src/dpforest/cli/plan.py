@@ -34,12 +34,11 @@ def plan(
 
     Example: [bold]dpforest plan --schema adult.schema.json --epsilon 1 --rows 50000[/bold]
     """
-    from dpforest.records.tables import public_names
     from dpforest.schema import Schema
     from dpforest.show.plan import explain
 
     facts, chosen = Schema.from_file(schema), named_recipe(recipe)
-    columns = None if table is None else public_names(opened(table, read_as(facts.format)))
+    columns = None if table is None else opened(table, read_as(facts.format)).public_names()
     with steps("Planning"):
         found = explain(facts, rows, epsilon, delta, n_trees, max_depth, columns, chosen, max_rows_per_person)
     if as_json:

@@ -36,7 +36,7 @@ def draft(
     from dpforest.errors import ParameterError
     from dpforest.records.columns import near_name
     from dpforest.records.recognise import like_ids, recognise
-    from dpforest.records.tables import public_names, short_name, shown_address
+    from dpforest.records.tables import short_name, shown_address
     from dpforest.schema import draft as drafting
     from dpforest.schema import unfilled
     from dpforest.schema.schema import json_text
@@ -57,7 +57,7 @@ def draft(
         )
     if target is not None and kinds[target] not in drafting.PREDICTED:
         raise ParameterError(f"Column {target!r} cannot be the target by its type; numbers, text and truth values can.")
-    has_names = public_names(reader) is not None  # else a fit takes no pattern
+    has_names = reader.public_names() is not None  # else a fit takes no pattern
     content = drafting.draft(kinds, target, None if reader.typed else format, with_patterns=has_names)
     if not content["features"]:
         raise ParameterError(f"There is no column in {shown_address(table)} to predict from.")

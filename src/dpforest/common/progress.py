@@ -19,7 +19,7 @@ class Step(str):
         return step
 
 
-def in_parts(name: str, total: float, progress: Callable[[str], None]) -> Callable[[int], None]:
+def in_parts(name: str, total: float, progress: Callable[[str], None]) -> Callable[[float], None]:
     """A function that is told how much of a private ``total`` is done, and shows each twentieth of it once.
 
     Other threads may call it, too; steps are shown by the thread that made it, and by no other.
@@ -31,7 +31,7 @@ def in_parts(name: str, total: float, progress: Callable[[str], None]) -> Callab
     """
     n_shown, caller = 0, get_ident()
 
-    def show(n_done: int) -> None:
+    def show(n_done: float) -> None:
         nonlocal n_shown
         if get_ident() != caller:
             return

@@ -23,6 +23,8 @@ Scales = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.nd
 N_STEPS = 1 << 12
 
 
+# numpy may warn about a value (a signalling NaN), or raise if callers have asked for that.
+@np.errstate(all="ignore")
 def plain_values(values: Any, feature: Derived) -> np.ndarray:
     """The values of a feature as ``Rows`` has them: indices of categories, or numbers clipped to the bounds."""
     if isinstance(feature.part, Categorical):

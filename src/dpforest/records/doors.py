@@ -6,6 +6,8 @@ from contextlib import closing, contextmanager
 from itertools import chain
 from typing import Any
 
+import pyarrow as pa
+
 from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.records.columns import require_columns
@@ -13,12 +15,12 @@ from dpforest.records.files.parquet_files import ParquetTable
 from dpforest.records.given import given_frame, is_in_memory
 from dpforest.records.held import in_plain_types
 from dpforest.records.names import names_of
-from dpforest.records.parquet_rows import check_ids, check_types
+from dpforest.records.parquet_rows import check_types
 from dpforest.records.people import People, check_id_column, ids_beside
 from dpforest.records.scan import Elsewhere, Pieces
 from dpforest.records.source import Asked, Progress, Source, silent
 from dpforest.records.stream import Stream
-from dpforest.records.tables import is_database, open_source, public_names, read_table
+from dpforest.records.tables import is_database, open_source, read_table
 from dpforest.records.vault import Vault
 from dpforest.schema import Format, Schema
 
@@ -98,7 +100,7 @@ def rows_to_score(
     def read() -> Iterator[tuple[Any, Any, Any]]:
         with closing(source):
             if ids is not None:
-                check_id_column(ids, public_names(source) or [ids], schema, where)
+                check_id_column(ids, source.public_names() or [ids], schema, where)
             for part in source.parts(asked, progress):
                 yield part.features, part.target, None if ids is None else ids_beside(part.besides, ids)
 
@@ -145,20 +147,24 @@ def _opened(table: Any, schema: Schema, ids: Any, client: Any, progress: Progres
         from dpforest.records.clusters.on_spark import spark_table
 
         return None, spark_table(table, schema, ids, progress)
-    source = open_source(table, schema.format)
+    source, asked = open_source(table, schema.format), Asked(schema, with_target=True, besides=() if ids is None else (ids,))
+    if ids is not None:
+        check_id_column(ids, source.public_names() or [ids], schema)
     if isinstance(source, ParquetTable):
-        asked = Asked(schema, with_target=True)
         files = source.files(asked)
         for file in files:
-            check_types(in_plain_types(file.empty([*asked.declared])), schema, True, file.shown)
-        if ids is not None:
-            check_ids(ids, files, schema)
+            _check_kept(file.empty(asked.columns), asked, file.shown)
         return Pieces.of_files(files, source.path, progress), None
-    if ids is not None:
-        check_id_column(ids, public_names(source) or [ids], schema)
-        if source.typed and (kind := source.kinds().get(ids)) in ("date", "time"):
-            raise TableError(
-                f"groups names a column of the kind {kind!r}; ids of persons are numbers or text. Convert them."
-            )
-    source.check(Asked(schema, with_target=True, besides=() if ids is None else (ids,)))
+    _check_kept(asked.table(source.empty(asked)), asked, "The table")
     return None, Stream(source, progress)
+
+
+def _check_kept(empty: pa.Table, asked: Asked, where: str) -> None:
+    """Raise ``TableError`` unless a table without rows has types that can be kept, and then hold what is declared."""
+    try:
+        plain = in_plain_types(empty)
+    except pa.ArrowException:
+        raise TableError(f"{where}: one of the types {', '.join(map(str, empty.schema.types))} cannot be read.") from None
+    check_types(plain.select(asked.declared), asked.schema, True, where)
+    for name in asked.besides:
+        ids_beside(plain, name)

@@ -16,9 +16,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpforest.errors import TableError
 
+# Types that pyarrow does not take rows from.
+PLAIN = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 # Bytes of rows that are kept in memory.
 MOST_HELD = 1 << 29
 
@@ -139,15 +142,14 @@ def spilled_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 def in_plain_types(table: pa.Table) -> pa.Table:
     """The table with text by views, or values by a list of them, as plain columns, which can be taken from and written."""
     for index, field in enumerate(table.schema):
-        plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}.get(str(field.type))
         column = table.column(index)
         if pa.types.is_dictionary(field.type):
-            plain = field.type.value_type
-            column = pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], plain)
-        elif plain is not None:
-            column = column.cast(plain)
-        if plain is not None:
-            table = table.set_column(index, pa.field(field.name, plain, metadata=field.metadata), column)
+            column = pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], field.type.value_type)
+        elif pa.types.is_run_end_encoded(field.type):
+            column = pa.chunked_array(map(pc.run_end_decode, column.chunks), field.type.value_type)
+        plain = PLAIN.get(str(column.type), column.type)
+        if plain != field.type:
+            table = table.set_column(index, pa.field(field.name, plain, metadata=field.metadata), column.cast(plain))
     return table
 
 

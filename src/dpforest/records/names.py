@@ -15,7 +15,7 @@ from dpforest.schema import Schema
 def names_of(table: Any) -> list[str] | None:
     """The names of a dataframe, a table of Ibis or Dask, or a Parquet file or folder; None for an array or a list."""
     if isinstance(table, Source):
-        return table.names()
+        return table.public_names()
     if isinstance(table, str | os.PathLike):
         return parquet_names(Path(table))
     frame = given_frame(table)

@@ -12,7 +12,7 @@ from numba import njit
 from dpforest.errors import ParameterError, TableError, shown
 from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import uniform_below
-from dpforest.records.columns import asking, column_kind, distinct, require_columns
+from dpforest.records.columns import asking, column_kind, distinct, read_values, require_columns
 from dpforest.records.given import given_column, given_frame, to_objects
 from dpforest.records.sample import draw_kept
 from dpforest.schema import Schema
@@ -55,7 +55,7 @@ def ids_beside(columns: Any, name: str) -> Any:
     if not kind.startswith(("decimal", "numeric", "hugeint", "uhugeint")):
         return read_ids(column)
     # 1.0 and 1.00 are one id and two texts.
-    return to_objects([asking(Decimal, None)(text) for text in column.to_pylist()])
+    return to_objects([asking(Decimal, None)(text) for text in read_values(given_column(column, "groups", "groups"))])
 
 
 def name_of_ids(groups: Any) -> str | None:

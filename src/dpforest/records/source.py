@@ -2,19 +2,31 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from dpforest.common.progress import in_parts
 from dpforest.errors import TableError
 from dpforest.schema import Schema
 
 Progress = Callable[[str], None]
+Tell = Callable[[float], None]  # is told which share of a table was read
 
 
 def silent(step: str) -> None:
     """Show no progress."""
+
+
+@contextmanager
+def telling(progress: Progress) -> Iterator[Tell]:
+    """A function that shows how much of a table was read; of a table that was read whole always the same steps."""
+    progress("reading the table")
+    show = in_parts("reading the table", 1, progress)
+    yield show
+    show(1)
 
 
 class Part(NamedTuple):
@@ -59,7 +71,11 @@ class Asked:
         )
 
     def part(self, table: pa.Table) -> Part:
-        """The columns of a table as a part; those of ``besides`` are as they are in it."""
+        """The columns of a table as a part; those of ``besides`` are as they are in it.
+
+        Notes that a file has with its columns are left out: the library's own could be forged.
+        """
+        table = pa.Table.from_arrays(table.columns, table.column_names)
         target = table.column(self.schema.target.name) if self.with_target else None
         return Part(table.select([*self.schema.features]), target, table.select(list(self.besides)))
 
@@ -78,6 +94,10 @@ class Source(ABC):
     def names(self) -> list[str]:
         """The names of the columns, which are public; no row is looked at. Raises ``TableError`` if two are the same."""
 
+    def public_names(self) -> list[str] | None:
+        """The names of the columns; None if only records have them."""
+        return self.names()
+
     @abstractmethod
     def kinds(self) -> dict[str, str]:
         """The kind of each column for a draft: "number", "whole", "text", "truth", "date", "time" or "other".
@@ -90,8 +110,8 @@ class Source(ABC):
         return []
 
     @abstractmethod
-    def check(self, asked: Asked) -> None:
-        """Raise ``TableError`` unless it has the columns and types that are asked for; no row is read."""
+    def empty(self, asked: Asked) -> Part:
+        """A part without rows; raises ``TableError`` unless the table has the columns and types that are asked for."""
 
     @abstractmethod
     def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:

@@ -67,11 +67,6 @@ def _of_object(table: Any) -> Source:
     return database_source(table) or ArrowStream(table)
 
 
-def public_names(reader: Source) -> list[str] | None:
-    """The names of the columns, which no record decides on; None for JSON lines, where only records have names."""
-    return None if isinstance(reader, TextTable) and isinstance(reader.cells, JsonLines) else reader.names()
-
-
 def hint(reader: Source) -> str:
     """How a text file was read, and what to try if columns are not there; "" for a table that has types."""
     return reader.cells.hint() if isinstance(reader, TextTable) else ""

@@ -1,12 +1,8 @@
 """Tables on clusters of Dask and Spark: answers are those of the same rows in memory, and no row is heard of."""
 
-import os
-import shutil
-import sys
 from datetime import date
 from fractions import Fraction
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.conformance import conformance_backends
 from tests.support.encoded import opened
 
 from dpforest import DPForestClassifier, DPSearchCV
@@ -99,16 +96,7 @@ def client():
 
 @pytest.fixture(scope="module")
 def spark():
-    sql = pytest.importorskip("pyspark.sql")
-    if shutil.which("java") is None:
-        pytest.skip("needs Java")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    here = Path(__file__).parent
-    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.executorEnv.PYTHONPATH", f"{here}{os.pathsep}{here.parents[2]}").getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    return conformance_backends.spark()
 
 
 def parts_of(rows):
@@ -311,6 +299,20 @@ def test_a_changed_file_ends_in_words(client, tmp_path):
         vault.count()
 
 
+@slow
+def test_a_missing_value_does_not_change_large_whole_numbers_beside_it(client):
+    """A partition in which one is missing has floats, of 53 bits, where the dataframe says whole numbers."""
+    large = [5, 2**53 - 1, 2**53, 2**53 + 1, -(2**53)]
+    rows, found = pd.DataFrame({"v": large, "who": large, "x": 0.5, "y": 1}), []
+    schema = Schema({"v": Categorical(large)}, Classes([0, 1], name="y"))
+    for more in (rows.iloc[:0], pd.DataFrame({"v": [None], "who": [None], "x": [0.5], "y": [1]}).astype(float)):
+        table = partitions([pd.concat([rows, more]) if len(more) else rows, rows.iloc[:0]], rows)
+        codes = seal_elsewhere(table, schema, 1, client=client).encode(Domain.of(schema, Grid(9)))._codes
+        persons = seal_elsewhere(table, schema, 1, "who", People(1, Entropy()), client).count()
+        found.append((codes[0, :5].tolist(), opened(persons).tolist()))
+    assert found[0] == found[1] == ([0, 1, 6, 6, 6], [2])
+
+
 class Answers(ClusterTable):
     """A cluster that answers as it is told, one question after the other."""
 
@@ -400,6 +402,17 @@ def test_types_that_travel_follow_from_the_schema_alone():
     codes, _ = encoded(domain, CLASSES.target, Batch.of(pack(many, wanted, rows)[0], wanted), Workers())
     chosen = np.isin(np.flatnonzero(many.values >= 0), rows)
     assert np.array_equal(codes, encoded(domain, CLASSES.target, many, Workers())[0][:, chosen])
+
+
+def test_a_signalling_nan_is_missing_without_a_word():
+    schema = Schema({"x": Numeric(0, 1)}, Classes([0, 1]))
+    odd = np.array([0x7F800001, 0x3F000000], dtype=np.uint32).view(np.float32)
+    vault = Vault.seal(odd.reshape(-1, 1), [0, 1], schema)
+    with np.errstate(all="raise"):
+        packed, _ = pack(vault._used().batch, Wanted.all_of(schema))
+        rows = opened(vault.rows())
+    for column in (packed.column("x").to_numpy(), rows.columns[0]):
+        np.testing.assert_array_equal(column, [np.nan, 0.5])
 
 
 def test_partitions_have_coins_of_their_own_which_stay_the_same():

@@ -154,7 +154,7 @@ def test_unknown_types_are_refused_by_name_before_a_charge_whatever_the_rows(pla
         with pytest.raises(TableError, match="'v' is declared date"):
             fit(address, Schema({"v": Date()}, SCHEMA.target), budget=budget)
     with pytest.raises(TableError, match="'v'"):
-        open_source(address).check(Asked(Schema({"y": Numeric(0, 1)}, Bounded(0, 1, name="v")), with_target=True))
+        open_source(address).empty(Asked(Schema({"y": Numeric(0, 1)}, Bounded(0, 1, name="v")), with_target=True))
     assert budget.spent == 0
 
 
@@ -178,6 +178,26 @@ def test_a_failing_query_and_a_table_that_is_not_there_say_nothing_of_rows(place
     assert "mistake" in said[1]
     assert said[2].startswith("There is no table 'wrds'")
     assert "'words'" in said[2]
+
+
+@pytest.mark.server
+def test_settings_of_an_address_and_of_a_connection_are_kept_or_refused(server):
+    good = server.url(READER, DATABASE)
+    with as_root(server) as root:
+        write_table(root, "ward", a_table(20))
+        root.execute(f"CREATE SCHEMA IF NOT EXISTS elsewhere; GRANT USAGE ON SCHEMA elsewhere TO {READER}")
+        root.execute("DROP TABLE IF EXISTS elsewhere.ward; CREATE TABLE elsewhere.ward AS SELECT * FROM ward LIMIT 6")
+        root.execute(f"GRANT SELECT ON elsewhere.ward TO {READER}")
+    assert "as safe as was asked for" in refused(lambda: fit(f"{good}?sslmode=require::ward"))
+    with pytest.raises(ParameterError, match="there may be sslmode") as caught:
+        open_source(f"{good}?passfile=walrus-secret::ward")
+    assert "walrus" not in str(caught.value)
+    account = {"user": READER, "password": server.password, "database": DATABASE, "options": "-c search_path=elsewhere"}
+    backend = ibis.postgres.connect(host="127.0.0.1", port=server.port, **account)
+    for table in (f"{good}?options=-csearch_path%3Delsewhere::ward", backend.table("ward")):
+        with closing(open_source(table)) as source:
+            assert sum(len(part.features) for part in source.parts(Asked(SCHEMA))) == 6
+    backend.disconnect()
 
 
 @pytest.mark.server

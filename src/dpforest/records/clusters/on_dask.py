@@ -15,17 +15,19 @@ from dpforest.errors import MissingExtraError, ParameterError, TableError, shown
 from dpforest.records.batch import Batch, Wanted, read_values
 from dpforest.records.clusters.table import Answer, ClusterTable, Task, Types, types_of
 from dpforest.records.clusters.tasks import Failure, Packed, reporting
-from dpforest.records.columns import column_kind, read_columns, read_target, require_columns
+from dpforest.records.columns import asking, column_kind, read_columns, read_target, require_columns, to_numbers
 from dpforest.records.columns import read_values as values_of
 from dpforest.records.given import to_objects
 from dpforest.records.parquet_rows import DAMAGED, File, check_ids, check_unchanged, open_files
 from dpforest.records.people import check_id_column, read_ids
 from dpforest.records.scan import BATCH_ROWS
 from dpforest.records.source import Progress, silent
-from dpforest.schema import Schema
+from dpforest.schema import Bounded, Numeric, Schema
 
 # Row groups of a file are read together up to this many rows: a task for each of many small ones would take longer.
 PARTITION_ROWS = 1 << 19
+# Whole numbers of numpy: a partition in which one is missing has floats instead, which are not all of them from EXACT on.
+INEXACT, EXACT = ("int64", "uint64"), 1 << 53
 # What reads the wanted columns of a partition on a worker, and says of which types they are; and delayed values for it.
 Read = Callable[..., tuple[Batch, Types]]
 Part = tuple[Read, tuple[Any, ...]]
@@ -80,7 +82,10 @@ def dask_table(
         check_id_column(id_column, given, schema, "the dataframe")
         used.append(id_column)
     names = {name: table.columns[given.index(name)] for name in used}
-    declared = Declared(_kinds(table, names, schema, id_column), names)
+    numeric = [name for name, part in schema.features.items() if isinstance(part, Numeric)]
+    numeric += [schema.target.name] if isinstance(schema.target, Bounded) else []
+    inexact = {name for name, own in names.items() if str(table.dtypes[own]) in INEXACT} - {*numeric}
+    declared = Declared(_kinds(table, names, schema, id_column), names, frozenset(inexact))
 
     def parts(wanted: list[str]) -> list[Part]:
         return [(declared.read, (frame,)) for frame in table[[names[name] for name in wanted]].to_delayed()]
@@ -107,6 +112,7 @@ class Declared:
 
     kinds: dict[str, str]  # see ``column_kind``
     names: dict[str, Any]  # how the dataframe names each column of the schema
+    inexact: frozenset[str]  # columns whose values are compared, and may be floats in one partition and not in another
 
     def read(self, wanted: Wanted, frame: Any) -> tuple[Batch, Types]:
         """The wanted columns of a partition, and the names of their types."""
@@ -128,7 +134,21 @@ class Declared:
         if given not in frame.columns:
             return np.full(len(frame), None, dtype=object)
         column = frame.get_column(given)
+        if name in self.inexact:
+            return _exact(column)
         return column if column_kind(column)[0] == self.kinds[name] else to_objects(values_of(column))
+
+
+@np.errstate(all="ignore")
+def _exact(column: Any) -> Any:
+    """A column of whole numbers or floats without those that are not the same in both, which count as missing."""
+    kind = column_kind(column)[0]
+    if kind != "number":
+        known = asking(lambda value: value if type(value) in (int, float) and abs(value) < EXACT else None, None)
+        return to_objects([known(value) for value in values_of(column)])
+    values = to_numbers(column)
+    beyond = ~((values < EXACT) & (values > -EXACT))
+    return np.where(beyond, np.nan, values.astype(np.float64)) if beyond.any() else values
 
 
 def _table_of_files(path: str, schema: Schema, client: Any, id_column: str | None, progress: Progress) -> DaskTable:

@@ -38,6 +38,7 @@ def pack(batch: Batch, wanted: Wanted, rows: np.ndarray | None = None) -> tuple[
     return table.take(pa.array(rows)), ids and (ids[0], ids[1][rows])
 
 
+@np.errstate(all="ignore")  # numpy may warn about a value, or raise if callers have asked for that
 def _packed(feature: Feature, column: Any) -> tuple[pa.Array, bool]:
     """A column of a feature, and whether it holds places in a list."""
     if isinstance(feature, Date):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from dpforest.errors import MissingExtraError, ParameterError, TableError
 
@@ -20,6 +20,8 @@ SERVERS = ("postgresql:", "postgres:")
 UNTRIED = {"snowflake": "Snowflake", "bigquery": "BigQuery", "grpc": "Flight SQL", "grpc+tls": "Flight SQL"}
 UNTRIED |= {"flightsql": "Flight SQL"}
 SECONDS_TO_CONNECT = 10
+# Settings of a connection to PostgreSQL that an address may have behind a question mark.
+SETTINGS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "channel_binding", "options")
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,13 @@ class Address:
             "password": unquote(parts.password) if parts.password else None,
             "connect_timeout": SECONDS_TO_CONNECT,
         }
-        return cls("postgres", table, database=database, account=account)
+        settings = dict(parse_qsl(parts.query, keep_blank_values=True))
+        if not {*settings} <= {*SETTINGS} or parts.fragment:
+            raise ParameterError(
+                f"Behind the question mark of an address there may be {', '.join(SETTINGS)}. Other settings are environment "
+                "variables of PostgreSQL, such as PGPASSFILE."
+            )
+        return cls("postgres", table, database=database, account=account | settings)
 
     @property
     def is_query(self) -> bool:

@@ -23,7 +23,8 @@ EXACT = 1 << 53
 WHOLE, NO_WHOLE, BY_TEXT = "^-?[0-9]{1,20}([.]0*)?$", "0.5", pa.decimal128(21, 1)
 # Types that every database of an engine has and whose values their texts give back, as the engine names them.
 KEPT = re.compile(
-    r"(?:uuid|date|time|interval|decimal|numeric|u?hugeint|inet|cidr|macaddr)[a-z0-9_ ]*(?:\(\d+(?:, ?\d+)?\))?[a-z ]*",
+    r"(?:uuid|date|time(?:stamp)?(?:_s|_ms|_ns|tz)?|interval|decimal|numeric|u?hugeint|inet|cidr|macaddr8?)"
+    r"(?:\(\d+(?:, ?\d+)?\))?(?: with(?:out)? time zone)?",
     re.IGNORECASE | re.ASCII,
 )
 
@@ -81,7 +82,7 @@ def as_read(column: Column, part: Feature | Target, engine: str, longest: int) -
     """The values of a column as the schema reads them, in DuckDB or PostgreSQL."""
     own = identifier(column.name)
     if column.kind == "text":
-        return carried(own, longest)
+        return carried(own, engine, longest)
     if column.kind in ("date", "time", "zoned"):
         return Item(_in_utc(own, column, engine), pa.date32() if column.kind == "date" else _time_type(column))
     if column.kind != "decimal":
@@ -105,13 +106,16 @@ def beside(column: Column, engine: str, longest: int) -> Item:
     if engine == "duckdb" and column.kind == "zoned":  # its text would follow the time zone of a session
         moment = f"CAST(MAKE_TIMESTAMP(EPOCH_US({own})) AS TEXT) || '+00'"
         return Item(f"CASE WHEN ISFINITE({own}) THEN {moment} ELSE CAST({own} AS TEXT) END", pa.string())
-    return carried(own, longest)
+    return carried(own, engine, longest)
 
 
-def carried(own: str, longest: int) -> Item:
+def carried(own: str, engine: str, longest: int) -> Item:
     """Texts of any type, such as an enumeration: of one with more than ``longest`` characters so many, and a digest."""
     text = f"CAST({own} AS TEXT)"
-    short = f"CASE WHEN LENGTH({text}) <= {longest} THEN {text} ELSE LEFT({text}, {longest}) || MD5({text}) END"
+    # PostgreSQL may be set up without MD5, which one long text would then show.
+    of_bytes = f"ENCODE(SHA256(CONVERT_TO({text}, CURRENT_SETTING('server_encoding'))), 'hex')"
+    digest = of_bytes if engine == "postgres" else f"MD5({text})"
+    short = f"CASE WHEN LENGTH({text}) <= {longest} THEN {text} ELSE LEFT({text}, {longest}) || {digest} END"
     return Item(short, pa.string())
 
 
@@ -187,19 +191,19 @@ def beside_in_sqlite(column: Column, longest: int) -> Item:
     """The values of a column of SQLite as they are, if it is declared to hold whole numbers or floats, else as text."""
     own, kept = identifier(column.name), {"whole": ("integer", pa.int64()), "real": ("real", pa.float64())}
     if column.kind not in kept:
-        return carried_in_sqlite(own, longest)
+        return carried_in_sqlite(own, longest, is_id=True)
     stored, arrow = kept[column.kind]
     return Item(f"CASE TYPEOF({own}) WHEN '{stored}' THEN {own} END", arrow)
 
 
-def carried_in_sqlite(own: str, longest: int) -> Item:
+def carried_in_sqlite(own: str, longest: int, is_id: bool = False) -> Item:
     """Texts of SQLite, bytes that are no text for whatever else is stored.
 
-    Of a long one the beginning, the length and the end are given: SQLite has no digest. Its LENGTH ends at character 0.
+    Of a long one the beginning is given, and of a long id nothing: SQLite has no digest. Its LENGTH ends at character 0.
     """
-    size = f"LENGTH(CAST({own} AS BLOB))"
-    short = f"SUBSTR({own}, 1, {longest}) || '…' || {size} || '…' || SUBSTR({own}, -{longest})"
-    text = f"CASE WHEN {size} <= {4 * longest} THEN {own} ELSE {short} END"  # a character has at most four bytes
+    short = "NULL" if is_id else f"SUBSTR({own}, 1, {longest}) || '…'"
+    # A character has at most four bytes.
+    text = f"CASE WHEN LENGTH(CAST({own} AS BLOB)) <= {4 * longest} THEN {own} ELSE {short} END"
     return Item(
         f"CASE TYPEOF({own}) WHEN 'text' THEN {text} WHEN 'blob' THEN CAST(X'FF' AS TEXT) ELSE CAST({own} AS TEXT) END",
         pa.string(),

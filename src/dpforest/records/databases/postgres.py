@@ -119,9 +119,10 @@ class Postgres:
         user = ":".join(quote(account[key], safe="") for key in ("user", "password") if account[key])
         host = account["host"] if ":" not in account["host"] else f"[{account['host']}]"
         at = f"{host}:{account['port']}" if not host.startswith("/") else ""
-        more = f"&host={quote(host, safe='')}&port={account['port']}" if not at else ""
         address = f"postgresql://{user}{'@' if user else ''}{at}/{quote(self._where.database, safe='')}"
-        settings = f"?connect_timeout={account['connect_timeout']}&client_encoding=UTF8{more}"
+        known = ("user", "password", "host", "port") if at else ("user", "password")
+        own = {key: value for key, value in account.items() if key not in known} | {"client_encoding": "UTF8"}
+        settings = "?" + "&".join(f"{key}={quote(str(value), safe='')}" for key, value in own.items())
         with refusing(self.name):
             self._connection = driver.connect(address + settings)
             self._begin()

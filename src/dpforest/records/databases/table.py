@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dpforest.errors import TableError
 from dpforest.records.columns import read_columns, read_target, require_columns
-from dpforest.records.databases.addresses import Address, check_extra, untried
+from dpforest.records.databases.addresses import SECONDS_TO_CONNECT, SETTINGS, Address, check_extra, untried
 from dpforest.records.databases.casts import Column, Item, is_kept, listed_in
 from dpforest.records.databases.duck import Duck
 from dpforest.records.databases.failures import refusing
@@ -84,8 +84,8 @@ class DatabaseTable(Source):
         self._columns, self._streams = None, []
         self._engine.close()
 
-    def check(self, asked: Asked) -> None:
-        """Raise ``TableError`` unless types alone say that what is asked for can be read."""
+    def empty(self, asked: Asked) -> Part:
+        """A part without rows, if types alone say that what is asked for can be read; see ``Source``."""
         columns, schema = self._by_name(), asked.schema
         require_columns([*columns], asked.declared, "the table")
         require_columns([*columns], asked.besides, "the table", "that was asked for")
@@ -95,14 +95,15 @@ class DatabaseTable(Source):
             read_columns(pa.table({name: columns[name].empty for name in schema.features}), schema)
             if asked.with_target:
                 read_target(pa.chunked_array([columns[schema.target.name].empty]), schema.target)
+        items = self._items(asked)
+        return self._part(asked, items, [pa.array([], item.arrow) for item in items.values()])
 
     def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
         """Some rows at a time, in an order of the engine's choice; see ``Source``. Columns are checked before the first.
 
         Columns ``besides`` those of the schema that hold no numbers or truth values come as text, as the engine writes it.
         """
-        self.check(asked)
-        return self._parts(asked, progress)
+        return self._parts(asked, self.empty(asked), progress)
 
     def _items(self, asked: Asked) -> dict[str, Item]:
         """Expressions by the short names of features, f0, f1, …, the target, t0, and other columns, b0, b1, …"""
@@ -115,7 +116,7 @@ class DatabaseTable(Source):
         besides = enumerate(asked.besides)
         return found | {f"b{place}": self._engine.beside(columns[name], longest) for place, name in besides}
 
-    def _parts(self, asked: Asked, progress: Progress) -> Iterator[Part]:
+    def _parts(self, asked: Asked, nothing: Part, progress: Progress) -> Iterator[Part]:
         items = self._items(asked)
         # A batch of texts of Arrow has at most 2 GiB.
         n_rows = max(PART_ROWS * LONGEST_TEXT // _longest(asked), 1)
@@ -137,7 +138,7 @@ class DatabaseTable(Source):
                     is_empty = False
                     yield self._part(asked, items, batch.columns)
             if is_empty:
-                yield self._part(asked, items, [pa.array([], item.arrow) for item in items.values()])
+                yield nothing
 
     def _part(self, asked: Asked, items: dict[str, Item], arrays: list[pa.Array]) -> Part:
         """Rows as a part; the types of other columns in the database are noted with their fields."""
@@ -201,14 +202,18 @@ def database_source(table: Any) -> DatabaseTable | None:
             backend._run_pre_execute_hooks(table)  # noqa: SLF001 - makes a table in memory known there
             return DatabaseTable(Duck(None, relation=backend.con.sql(text)), repeats=False)
         if backend.name == "postgres":
-            return DatabaseTable(Postgres(_server_of(backend.con.info, f"({text})")))
+            return DatabaseTable(Postgres(_server_of(backend.con, f"({text})")))
         file = next(file for _, name, file in backend.con.execute("PRAGMA database_list") if name == "main")
     if not file:
         raise TableError("A SQLite database in memory is seen by its own connection alone. Pass a DuckDB table, or a file.")
     return DatabaseTable(Lite(Address("sqlite", f"({text})", path=file)))
 
 
-def _server_of(info: Any, query: str) -> Address:
-    """Where the connection of another driver leads to."""
+def _server_of(connection: Any, query: str) -> Address:
+    """Where a connection of psycopg leads to, with its settings, and where it looks for tables."""
+    info, ((path,),) = connection.info, connection.execute("SHOW search_path").fetchall()
     account = {"host": info.host or "localhost", "port": info.port, "user": info.user, "password": info.password}
-    return Address("postgres", query, database=info.dbname, account=account | {"connect_timeout": 10})
+    account |= {key: value for key, value in info.get_parameters().items() if key in SETTINGS}
+    looks = "-c search_path=" + path.replace("\\", "\\\\").replace(" ", "\\ ")
+    account |= {"connect_timeout": SECONDS_TO_CONNECT, "options": f"{account.get('options', '')} {looks}"}
+    return Address("postgres", query, database=info.dbname, account=account)

@@ -8,9 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpforest.common.progress import in_parts
 from dpforest.errors import TableError
-from dpforest.records.source import Progress
+from dpforest.records.source import Tell
 from dpforest.schema import Schema
 
 ARROW = (".feather", ".arrow", ".ipc", ".arrows")
@@ -32,16 +31,16 @@ class ArrowFile:
         with self._opened() as (reader, _):
             return reader.schema
 
-    def batches(self, types: pa.Schema, progress: Progress) -> Iterator[pa.Table]:
+    def batches(self, types: pa.Schema, tell: Tell) -> Iterator[pa.Table]:
         with self._opened() as (reader, file):
-            show = in_parts("reading the table", self.path.stat().st_size, progress)
+            n_bytes = self.path.stat().st_size
             is_file = isinstance(reader, pa.ipc.RecordBatchFileReader)
             for batch in map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader:
                 batch.validate()  # that arrays lie within the file; texts may be no UTF-8
                 for column in batch.columns:
                     _check_places(column)
                 yield pa.Table.from_batches([batch]).select(types.names)
-                show(file.tell())
+                tell(file.tell() / n_bytes)
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, pa.NativeFile]]:

@@ -36,14 +36,15 @@ class ArrowStream(Source):
         """The kind of each column by its type."""
         return {field.name: kind_of_type(field.type) for field in self._types}
 
-    def check(self, asked: Asked) -> None:
+    def empty(self, asked: Asked) -> Part:
         require_columns(list(self._types.names), asked.declared, "the stream")
         require_columns(list(self._types.names), asked.besides, "the stream", "that was asked for")
         if not asked.any_type:
             check_types(self._types.empty_table().select(asked.declared), asked.schema, asked.with_target, "the stream")
+        return asked.part(self._types.empty_table().select(asked.columns))
 
     def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
-        self.check(asked)
+        nothing = self.empty(asked)
         progress("reading the table")
         reader = iter(self._reader)
         while True:
@@ -54,7 +55,7 @@ class ArrowStream(Source):
             if batch is None:
                 break
             yield asked.part(pa.Table.from_batches([batch]).select(asked.columns))
-        yield asked.part(self._types.empty_table().select(asked.columns))
+        yield nothing
 
     def close(self) -> None:
         self._reader.close()

@@ -10,16 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.csv
 
-from dpforest.common.progress import in_parts
 from dpforest.errors import TableError
 from dpforest.records.files.packed import unpacked
 from dpforest.records.files.transcoded import in_utf_8
-from dpforest.records.source import Progress, each_once, lacking_column
+from dpforest.records.source import Tell, each_once, lacking_column
 from dpforest.schema import Format
 
 # A file is read in blocks of PART_BYTES. Where a row does not fit, blocks grow to MOST_BYTES, which Arrow can address.
@@ -40,6 +39,7 @@ class Delimited:
     path: Path
     format: Format
     names_lines: bool = False
+    has_names: ClassVar[bool] = True
 
     def names(self) -> list[str]:
         """The names in the first line; rows are not looked at: they must not decide whether names can be read."""
@@ -81,7 +81,7 @@ class Delimited:
         shown = {"\t": "tab"}.get(best, best)
         return f" By {shown!r} its first line has {counts[best]} names: pass --sep {shown!r}."
 
-    def batches(self, wanted: list[str], progress: Progress) -> Iterator[pa.RecordBatch]:
+    def batches(self, wanted: list[str], tell: Tell) -> Iterator[pa.RecordBatch]:
         """Some rows at a time, as text. Where a row is longer than a block, the file is read again in larger blocks.
 
         How long a cell is must not decide whether a file can be read, nor which rows are yielded.
@@ -93,7 +93,7 @@ class Delimited:
             while True:
                 n_read = 0
                 try:
-                    for batch in self._blocks(wanted, block_size, progress):
+                    for batch in self._blocks(wanted, block_size, tell):
                         n_read += batch.num_rows
                         if n_read > n_yielded:
                             fresh, n_yielded = batch.slice(batch.num_rows - (n_read - n_yielded)), n_read
@@ -104,13 +104,13 @@ class Delimited:
                     if not str(error).startswith(TOO_LONG) or block_size > MOST_BYTES:
                         raise
 
-    def _blocks(self, wanted: list[str], block_size: int, progress: Progress) -> Iterator[pa.RecordBatch]:
-        show = in_parts("reading the table", self.path.stat().st_size, progress)
+    def _blocks(self, wanted: list[str], block_size: int, tell: Tell) -> Iterator[pa.RecordBatch]:
+        n_bytes = self.path.stat().st_size
         with self._stream() as (stream, file):
             options = pyarrow.csv.ReadOptions(block_size=block_size)
             with pyarrow.csv.open_csv(_LineEnds(stream), options, self._parsing(), _as_text(wanted)) as reader:
                 for batch in reader:
-                    show(file.tell())
+                    tell(file.tell() / n_bytes)
                     yield batch
 
     def _parsing(self) -> pyarrow.csv.ParseOptions:

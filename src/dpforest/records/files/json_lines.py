@@ -9,16 +9,15 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from dpforest.common.progress import in_parts
 from dpforest.errors import TableError
 from dpforest.records.files.cell_text import text_column
 from dpforest.records.files.packed import unpacked
 from dpforest.records.files.transcoded import in_utf_8
-from dpforest.records.source import Progress, silent
+from dpforest.records.source import Tell
 from dpforest.schema import Format
 
 JSON_LINES = (".jsonl", ".ndjson", ".json")
@@ -35,9 +34,10 @@ class JsonLines:
 
     path: Path
     format: Format
+    has_names: ClassVar[bool] = False
 
     def names(self) -> list[str]:
-        first = next(map(_record, self._lines(silent)), None)
+        first = next(map(_record, self._lines(lambda share: None)), None)
         if not first:
             raise TableError(f"{self.path} has no JSON object in its first line, whose keys are the names of its columns.")
         return list(first)
@@ -49,10 +49,10 @@ class JsonLines:
     def hint(self) -> str:
         return "The keys of the first line were taken as the names."
 
-    def batches(self, wanted: list[str], progress: Progress) -> Iterator[pa.RecordBatch]:
+    def batches(self, wanted: list[str], tell: Tell) -> Iterator[pa.RecordBatch]:
         rows: list[dict[str, Any]] = []
         n_bytes = 0
-        for line in self._lines(progress):
+        for line in self._lines(tell):
             rows.append(_record(line))
             n_bytes += len(line)
             if len(rows) == PART_ROWS or n_bytes >= PART_BYTES:
@@ -65,10 +65,10 @@ class JsonLines:
         columns = [text_column((own.get(name) for own in rows), self.format.decimal) for name in wanted]
         return pa.RecordBatch.from_arrays(columns, wanted)
 
-    def _lines(self, progress: Progress) -> Iterator[bytes]:
+    def _lines(self, tell: Tell) -> Iterator[bytes]:
         """The lines that are not empty, each with at most ``MOST_BYTES``."""
         try:
-            show = in_parts("reading the table", self.path.stat().st_size, progress)
+            n_bytes = max(self.path.stat().st_size, 1)
             with unpacked(self.path) as (stream, file):
                 content, is_new = io.BufferedReader(in_utf_8(stream, self.format.encoding)), True
                 for number, line in enumerate(iter(lambda: content.readline(MOST_BYTES), b"")):
@@ -76,7 +76,7 @@ class JsonLines:
                         yield line
                     is_new = line.endswith(b"\n")
                     if number % PART_ROWS == 0:
-                        show(file.tell())
+                        tell(file.tell() / n_bytes)
         except FileNotFoundError:
             raise TableError(f"There is no file {self.path}.") from None
         except (OSError, pa.ArrowException):

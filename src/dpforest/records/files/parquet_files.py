@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpforest.common.progress import in_parts
 from dpforest.errors import TableError
 from dpforest.records.guess import kind_of_type, kinds_of_folders
 from dpforest.records.parquet_rows import File, folder_texts, open_files, read_batches, types_of
-from dpforest.records.source import Asked, Part, Progress, Source, each_once, silent
+from dpforest.records.source import Asked, Part, Progress, Source, each_once, silent, telling
 
 PARQUET = (".parquet", ".pq")
 PART_ROWS = 1 << 17
@@ -41,8 +40,8 @@ class ParquetTable(Source):
         """The columns that folders stand for."""
         return [*folder_texts(self.path)]
 
-    def check(self, asked: Asked) -> None:
-        self.files(asked)
+    def empty(self, asked: Asked) -> Part:
+        return asked.part(self.files(asked)[0].empty(asked.columns))
 
     def files(self, asked: Asked) -> list[File]:
         """The files, each of which was checked."""
@@ -55,12 +54,11 @@ class ParquetTable(Source):
         """Some rows at a time, each file with its own types; see ``Source``."""
         wanted, files = asked.columns, self.files(asked)
         n_done, n_rows = 0, sum(file.n_rows for file in files)
-        show = in_parts("reading the table", n_rows, progress)
-        for rows in read_batches(files, wanted, PART_ROWS):
-            yield asked.part(rows)
-            n_done += rows.num_rows
-            show(n_done)
-        show(n_rows)
+        with telling(progress) as tell:
+            for rows in read_batches(files, wanted, PART_ROWS):
+                yield asked.part(rows)
+                n_done += rows.num_rows
+                tell(n_done / n_rows)
         if n_done == 0:
             yield asked.part(files[0].empty(wanted))
 

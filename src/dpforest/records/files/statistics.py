@@ -5,7 +5,6 @@ digits of values that have none; it is the codes where the schema declares numbe
 missing. Dates are counted here: a date that is beyond what Python can hold must not become an error.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpforest.common.progress import in_parts
 from dpforest.errors import MissingExtraError, TableError
 from dpforest.records.files.cell_text import NO_TEXT, cell_text
 from dpforest.records.files.long_texts import LongTexts
-from dpforest.records.source import Progress
+from dpforest.records.source import Tell
 from dpforest.records.text import is_number
 from dpforest.schema import Date, Schema
 from dpforest.schema.calendar import FIRST_SECOND, LAST_SECOND
@@ -60,10 +58,9 @@ class Statistics:
         """
         return pa.schema([(name, self._type(name, schema)) for name in self._head.column_names])
 
-    def batches(self, types: pa.Schema, progress: Progress) -> Iterator[pa.Table]:
+    def batches(self, types: pa.Schema, tell: Tell) -> Iterator[pa.Table]:
         names = {self._raw(name): name for name in types.names}
         n_rows, n_done = self._head.number_rows, 0
-        show = in_parts("reading the table", n_rows or math.inf, progress)
         long = {raw: name for raw, name in names.items() if name in self._long.columns}
         short = [raw for raw in names if raw not in long]
         while True:
@@ -76,7 +73,7 @@ class Statistics:
             if n_read:
                 yield pa.table(columns).select(types.names)
             n_done += n_read
-            show(n_done)
+            tell(n_done / n_rows if n_rows else 0)
             if n_read < PART_ROWS:
                 return
 

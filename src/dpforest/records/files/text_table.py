@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
 from dpforest.errors import TableError
 from dpforest.records.guess import kind_of_texts
-from dpforest.records.source import Asked, Part, Progress, Source, silent
+from dpforest.records.source import Asked, Part, Progress, Source, Tell, silent, telling
 from dpforest.records.text import read_cells
 from dpforest.schema import Format
 
@@ -18,6 +18,8 @@ DRAFT_ROWS = 1000
 
 class Cells(Protocol):
     """The cells of a file, as text."""
+
+    has_names: ClassVar[bool]  # which no record decides on
 
     def names(self) -> list[str]: ...
 
@@ -29,7 +31,7 @@ class Cells(Protocol):
         """How the file was read, and what to try if columns are not there."""
         ...
 
-    def batches(self, wanted: list[str], progress: Progress) -> Iterator[pa.RecordBatch]:
+    def batches(self, wanted: list[str], tell: Tell) -> Iterator[pa.RecordBatch]:
         """Some rows of some columns at a time, as text; null where a cell is empty."""
         ...
 
@@ -45,10 +47,13 @@ class TextTable(Source):
     def names(self) -> list[str]:
         return self.cells.names()
 
+    def public_names(self) -> list[str] | None:
+        return self.names() if self.cells.has_names else None
+
     def first_rows(self) -> pa.Table:
         """Some rows as text, for a draft."""
         names = self.names()
-        first = next(self.cells.batches(names, silent), None)
+        first = next(self.cells.batches(names, lambda share: None), None)
         return _text(names).empty_table() if first is None else pa.Table.from_batches([first.slice(0, DRAFT_ROWS)])
 
     def kinds(self) -> dict[str, str]:
@@ -59,24 +64,23 @@ class TextTable(Source):
     def guessed(self) -> list[str]:
         return self.names()
 
-    def check(self, asked: Asked) -> None:
+    def empty(self, asked: Asked) -> Part:
         if (lacking := self.cells.lacks(asked.columns)) is not None:
             raise TableError(lacking)
+        return self._part(asked, _text(asked.columns).empty_table())
+
+    def _part(self, asked: Asked, rows: pa.Table) -> Part:
+        return asked.part(read_cells(rows, asked.schema, self.format))
 
     def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
         """Some rows at a time, with numbers where the schema has numbers; see ``Source``."""
-        self.check(asked)
-        wanted = asked.columns
-
-        def part(rows: pa.Table) -> Part:
-            return asked.part(read_cells(rows, asked.schema, self.format))
-
-        is_empty = True
-        for batch in self.cells.batches(wanted, progress):
-            is_empty = False
-            yield part(pa.Table.from_batches([batch]))
+        nothing, is_empty = self.empty(asked), True
+        with telling(progress) as tell:
+            for batch in self.cells.batches(asked.columns, tell):
+                is_empty = False
+                yield self._part(asked, pa.Table.from_batches([batch]))
         if is_empty:
-            yield part(_text(wanted).empty_table())
+            yield nothing
 
 
 def _text(names: Sequence[str]) -> Any:

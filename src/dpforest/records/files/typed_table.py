@@ -10,7 +10,7 @@ import pyarrow as pa
 from dpforest.records.columns import require_columns
 from dpforest.records.guess import kind_of_type
 from dpforest.records.parquet_rows import check_types
-from dpforest.records.source import Asked, Part, Progress, Source, each_once, silent
+from dpforest.records.source import Asked, Part, Progress, Source, Tell, each_once, silent, telling
 from dpforest.schema import Schema
 
 
@@ -24,7 +24,7 @@ class Columns(Protocol):
         """The type of each column, from the head of the file; where a file leaves a choice, the schema makes it."""
         ...
 
-    def batches(self, types: pa.Schema, progress: Progress) -> Iterator[pa.Table]:
+    def batches(self, types: pa.Schema, tell: Tell) -> Iterator[pa.Table]:
         """Some rows of the columns at a time, of these types."""
         ...
 
@@ -43,8 +43,8 @@ class TypedTable(Source):
         self.names()
         return {field.name: kind_of_type(field.type) for field in self.columns.types()}
 
-    def check(self, asked: Asked) -> None:
-        self._checked(asked)
+    def empty(self, asked: Asked) -> Part:
+        return asked.part(self._checked(asked).empty_table())
 
     def _checked(self, asked: Asked) -> pa.Schema:
         """The types of the columns that are asked for."""
@@ -59,8 +59,9 @@ class TypedTable(Source):
     def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
         """Some rows at a time, with the types of the file; see ``Source``."""
         types, is_empty = self._checked(asked), True
-        for rows in self.columns.batches(types, progress):
-            is_empty = False
-            yield asked.part(rows)
+        with telling(progress) as tell:
+            for rows in self.columns.batches(types, tell):
+                is_empty = False
+                yield asked.part(rows)
         if is_empty:
             yield asked.part(types.empty_table())

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from dpforest.errors import DPForestError, MissingExtraError, TableError
 from dpforest.records.files.cell_text import cell_text, text_column
 from dpforest.records.files.xlsx import Row, Xlsx
-from dpforest.records.source import Progress, each_once, lacking_column
+from dpforest.records.source import Tell, each_once, lacking_column
 from dpforest.schema import Format
 
 XLSX = (".xlsx", ".xlsm")
@@ -31,6 +31,7 @@ class Workbook:
     path: Path
     sheet: str | None
     format: Format
+    has_names: ClassVar[bool] = True
 
     def names(self) -> list[str]:
         with self._opened() as sheet:
@@ -44,11 +45,10 @@ class Workbook:
         with self._opened() as sheet:
             return f"The sheet {sheet.name!r} was read; another one is named as {self.path}::SHEET."
 
-    def batches(self, wanted: list[str], progress: Progress) -> Iterator[pa.RecordBatch]:
+    def batches(self, wanted: list[str], tell: Tell) -> Iterator[pa.RecordBatch]:
         with self._opened() as sheet:
             places, rows = self._places(sheet), sheet.rows()
             next(rows, None)
-            progress("reading the table")
             while part := list(islice(rows, PART_ROWS)):
                 cells = ([row.get(places[name]) for row in part] for name in wanted)
                 columns = [text_column(column, self.format.decimal) for column in cells]
