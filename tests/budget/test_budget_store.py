@@ -292,20 +292,34 @@ def test_folders_links_and_second_names_are_refused(tmp_path, path, budget):
         budget.reserve("fit", outcomes=ONE)
 
 
-def test_a_clock_that_was_set_back_is_refused_but_settles(budget, monkeypatch):
-    reservation = budget.reserve("fit", outcomes=ONE)
+@pytest.mark.parametrize("hours", [-1, 10**6])
+def test_entries_are_in_order_by_number_whatever_a_clock_says(budget, monkeypatch, hours):
+    reservation, moment = budget.reserve("fit", outcomes=ONE), datetime.now(UTC)
 
-    class Past(datetime):
+    class Wrong(datetime):
         @classmethod
         def now(cls, tz=None):
-            return datetime.now(UTC) - timedelta(hours=1)
+            return moment + timedelta(hours=hours)
 
-    monkeypatch.setattr(chain, "datetime", Past)
-    with pytest.raises(BudgetStoreError, match="clock"):
-        budget.reserve("fit", outcomes=ONE)
+    monkeypatch.setattr(chain, "datetime", Wrong)
+    budget.reserve("by a wrong clock", outcomes=ONE)
     budget.settle(reservation, Loss.pure(0.5))
     monkeypatch.undo()
-    assert budget.spent == 0.5
+    budget.reserve("after it", outcomes=ONE)
+    budget.verify()
+    entries = budget.export()["entries"]
+    assert [entry["number"] for entry in entries] == [*range(1, len(entries) + 1)]
+    assert entries[-2]["time"] == entries[-3]["time"]  # how long a release took is told by nothing
+    assert budget.spent == 0.5 + 2 * ONE[0].epsilon
+
+
+def test_entries_about_clocks_of_earlier_versions_count_for_nothing(budget):
+    spend(budget, 0.1)
+    with budget._store.appending() as (_, append):
+        append({"kind": "ask-clock", "by": "Ana", "clock": "2020-01-01T00:00:00+00:00"})
+    with budget._store.appending() as (_, append):
+        append({"kind": "set-clock", "by": "Ben", "asked": 3})
+    assert (budget.spent, len(budget.history())) == (0.1, 1)
     budget.verify()
 
 

@@ -145,7 +145,6 @@ REFUSED = [
     "audit --recipe fletcher-islam-2017 --pairs 0 --trials 0 --attack nope",
     *each("budget create b.db::bed --epsilon 2 {}", "--belongs-to nobody", "--belongs-to ward --unit person"),
     *each("budget create {}", "b.db::ward --epsilon 100", "b.db --epsilon 2", "other.db::a --epsilon inf"),
-    *each("budget repair-clock b.db --by Ana {}", "", "--confirm 000000000000"),
     *each("budget report {}", "b.db --out b.json", "none.db --out page.html"),
     *each(
         "budget {}", "show none.db", "show none.db::a", "verify none.db", "history b.db::nobody", "export b.db --out b.db"

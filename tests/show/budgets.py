@@ -1,4 +1,4 @@
-"""Budgets to show: two data sets, one with a hostile name that belongs to the other, and a clock that was repaired."""
+"""Budgets to show: two data sets, one with a hostile name that belongs to the other, and a clock that was ahead."""
 
 from datetime import UTC, datetime, timedelta
 from unittest import mock
@@ -6,7 +6,7 @@ from unittest import mock
 from tests.support.fitted import SCRIPT
 
 from dpforest import Budget
-from dpforest.budget import Loss, chain, handle
+from dpforest.budget import Loss, chain
 
 BEGIN = datetime.now(UTC) - timedelta(days=100)
 
@@ -19,7 +19,7 @@ def at(moment, work):
         def now(cls, zone=None):
             return moment
 
-    with mock.patch.object(chain, "datetime", Clock), mock.patch.object(handle, "datetime", Clock):
+    with mock.patch.object(chain, "datetime", Clock):
         return work()
 
 
@@ -34,7 +34,5 @@ def page_budgets(path):
     at(BEGIN + timedelta(days=25), lambda: spend(ward, 0.5, SCRIPT))
     at(BEGIN + timedelta(days=50), lambda: ward.reserve("fit of which nobody knows", outcomes=[Loss.pure(1.0)]))
     at(datetime(2099, 1, 1, tzinfo=UTC), lambda: spend(house, 1.5))
-    repaired = BEGIN + timedelta(days=75)
-    code = at(repaired, lambda: house.request_clock_repair(f"Ana {SCRIPT}"))
-    at(repaired, lambda: house.confirm_clock_repair("Ben Okri", code))
+    at(BEGIN + timedelta(days=75), lambda: house.reserve("fit by a clock that is right", outcomes=[Loss.pure(0.0)]))
     return [house, ward]

@@ -183,11 +183,11 @@ def test_neither_page_nor_twin_tells_when_a_release_ended(path, tmp_path):
 def test_steps_are_where_releases_began_and_as_high_as_what_they_cost(budgets):
     content = budget_page_content(budgets[:1])
     curve = _curve(content["datasets"][0], content["written"])
-    # A release by a clock that was ahead is drawn where the clock was repaired.
+    # A release by a clock that was ahead is drawn where the next one is.
     assert curve["settled"] == "M0 300H250V262.5H500V262.5H750V150.0H1000"
     assert curve["spent"] == "M0 300H250V262.5H500V187.5H750V75.0H1000"
     assert curve["times"][0] == BEGIN.isoformat()[:10]
-    assert [row["is_clock_wrong"] for row in content["datasets"][0]["releases"]] == [False, False, True]
+    assert [row["is_clock_wrong"] for row in content["datasets"][0]["releases"]] == [False, False, True, False]
 
 
 @pytest.mark.slow
@@ -226,9 +226,8 @@ def test_the_command_writes_one_data_set_or_all_and_nothing_over_a_budget(budget
 
 
 @pytest.mark.slow
-def test_the_report_of_a_model_shows_the_data_set_above_and_repairs(budgets, tmp_path):
+def test_the_report_of_a_model_shows_the_data_set_above(budgets, tmp_path):
     words, _, twin = written(small_model(), tmp_path, budget=budgets[1])
     above = "It belongs to hospital: every release is charged there too, where 3 of ε = 4 is spent"
-    assert lacks(words, above, "was repaired 1 time;") == []
+    assert lacks(words, above) == []
     assert twin["budget"]["belongs_to"]["spent"] == 3.0
-    assert twin["budget"]["repairs"][0]["confirmed_by"] == "Ben Okri"

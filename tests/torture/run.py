@@ -58,7 +58,7 @@ PARTS = {
     "races for the last epsilon": raced,
     "memory": grown,
     **{f"fuzzed {kind}s": partial(fuzzed, kind) for kind in fuzz.KINDS},
-    "disk full, read-only, deleted, damaged, clock set back": faults,
+    "disk full, read-only, deleted, damaged": faults,
 }
 
 

@@ -2,7 +2,6 @@
 
 import tempfile
 from contextlib import nullcontext
-from datetime import datetime, timedelta
 from pathlib import Path
 from unittest import mock
 
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.budget import Budget, Loss, chain, store
+from dpforest.budget import Budget, Loss, store
 
 FEATURES = {"age": Numeric(0, 100, integer=True), "pay": Numeric(-1.5, 9e4), "sex": Categorical(["m", "f"])}
 
@@ -85,7 +84,7 @@ def budget_files():
         with tempfile.TemporaryDirectory() as folder:
             for name, versions, make in (
                 ("log.db", with_log(), ward),
-                ("plain.db", nullcontext(), part_with_a_repaired_clock),
+                ("plain.db", nullcontext(), part),
             ):
                 path, log = Path(folder, name), Path(folder, f"{name}-wal")
                 with versions:
@@ -99,24 +98,11 @@ def ward(path, **named):
     return Budget.open(path, dataset="ward-7", epsilon=50.0, delta=1e-6, **named)
 
 
-def clock_off_by(difference):
-    """Entries that are made inside have a time that is off."""
-
-    class Off(datetime):
-        @classmethod
-        def now(cls, zone=None):
-            return datetime.now(zone) + difference
-
-    return mock.patch.object(chain, "datetime", Off)
-
-
-def part_with_a_repaired_clock(path):
+def part(path):
     """A budget with entries of every kind."""
     Budget.open(path, dataset="house", epsilon=60.0, delta=1e-6)
     budget = ward(path, belongs_to="house")
-    with clock_off_by(timedelta(days=1000)):
-        budget.reserve("ahead", outcomes=[Loss.pure(0.1)])
-    budget.confirm_clock_repair("Ben", budget.request_clock_repair("Ana"))
+    budget.reserve("never settled", outcomes=[Loss.pure(0.1)])
     return budget
 
 

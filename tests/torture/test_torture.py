@@ -1,4 +1,4 @@
-"""A smaller form of ``make torture``: kills, races, full and read-only disks, stores that vanish, clocks that go back."""
+"""A smaller form of ``make torture``: kills, races, full and read-only disks, stores that vanish."""
 
 import json
 import os
@@ -6,12 +6,11 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from tests.torture import victims
-from tests.torture.samples import clock_off_by, close_stores
+from tests.torture.samples import close_stores
 
 from dpforest import Budget
 from dpforest.budget import Loss
@@ -25,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 IN_A_PROCESS = """
 import json, sys, tempfile
 from tests.torture import victims
-from tests.torture.samples import clock_off_by, close_stores
+from tests.torture.samples import close_stores
 def in_a_folder(work, *given, **named):
     with tempfile.TemporaryDirectory() as folder:
         return work(folder, *given, **named)
@@ -223,11 +222,3 @@ def test_a_changed_entry_stops_fits(budget, releases):
     with pytest.raises(BudgetDamagedError):
         victims.fit(budget)
     assert not releases
-
-
-def test_a_clock_that_was_set_back_stops_fits(budget, releases):
-    with clock_off_by(-timedelta(hours=1)), pytest.raises(BudgetStoreError, match="Set the clock"):
-        victims.fit(budget)
-    assert not releases
-    victims.fit(budget)
-    budget.verify()

@@ -6,10 +6,9 @@ An entry is a line of JSON that holds the hash of the one before; its own hash i
     create-part  a data set begins that belongs to another: also the name of that one
     reserve      a release begins: what it is, and every loss that it may end with
     settle       a release has ended: the entry that it settles, and its loss
-    ask-clock    somebody asks to go on from what the clock says, behind the last entry: who, and what it says
-    set-clock    somebody else confirms it: who, and the entry that asked. Times are ordered anew from here
 
-Earlier versions know create, reserve and settle, and refuse a file with another kind.
+Entries are in order by their numbers; times are what a clock said, and count for nothing. Files of earlier versions may have
+entries of the kinds ask-clock and set-clock, which count for nothing either.
 """
 
 import hashlib
@@ -18,21 +17,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpforest.budget.account import Account
 from dpforest.budget.totals import Cap, Loss
-from dpforest.errors import AccountingError, BudgetDamagedError, BudgetStoreError, ParameterError, shown
+from dpforest.errors import AccountingError, BudgetDamagedError, ParameterError
 
 FIRST = "0" * 64  # stands for the hash before the first entry
 UNITS = ("record", "person")
 MOST_OUTCOMES = 64
 MOST_ABOVE = 8  # data sets that one belongs to, each to the next
-MOST_CHARACTERS_OF_A_PERSON = 200
-# Clocks are set back a little all the time.
-SECONDS_BEHIND = 5.0
-# Entries that carry the time of the entry before: no clock may stop them, and how long a fit took tells of its rows.
-LATE = ("settle", "ask-clock")
+OF_CLOCKS = ("ask-clock", "set-clock")  # kinds of entries of earlier versions
 
 
 @dataclass
@@ -49,15 +44,6 @@ class DataSet:
     def line(self) -> "list[DataSet]":
         """The data set, the one that it belongs to, and so on: all that a release from it is charged to."""
         return [self] if self.parent is None else [self, *self.parent.line]
-
-
-class Asked(NamedTuple):
-    """A repair of the clock that nobody has confirmed yet."""
-
-    number: int
-    by: str
-    clock: str
-    code: str  # the hash of the entry begins with it
 
 
 def losses_to_json(losses: Sequence[Loss]) -> list[list[str]]:
@@ -87,30 +73,17 @@ class Chain:
     def __init__(self) -> None:
         self.number, self.head, self.time = 0, FIRST, ""
         self.datasets: dict[str, DataSet] = {}
-        self.asked: Asked | None = None
         self.open: dict[int, str] = {}  # the data set of each open reservation
 
     def next_entry(self, content: dict[str, Any]) -> tuple[int, str, str]:
         """The number, text and hash of an entry that would come next; it is not added yet.
 
-        A clock that is behind the last entry is refused, unless the entry is a ``LATE`` one.
+        One that settles has the time of the entry before: how long a fit took tells of its rows.
         """
-        since = self._since(content["kind"])
-        now = datetime.fromisoformat(since) if content["kind"] in LATE else datetime.now(UTC)
-        if since and seconds_behind(since, now) > SECONDS_BEHIND:
-            raise BudgetStoreError(
-                f"The clock of this machine says {now.isoformat(timespec='seconds')}, and the last entry of the budget was "
-                f"made at {since}. Set the clock; nothing was released. If the clock is right and the entry is wrong, two "
-                "people can repair it: 'dpforest budget repair-clock'."
-            )
-        time = max(since, now.isoformat(timespec="microseconds"))
+        time = self.time if content["kind"] == "settle" else datetime.now(UTC).isoformat(timespec="microseconds")
         entry = {"number": self.number + 1, "previous": self.head, "time": time, **content}
         text = json.dumps(entry, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return self.number + 1, text, hash_of(text)
-
-    def _since(self, kind: Any) -> str:
-        """The time that an entry of this kind must not be before."""
-        return self.asked.clock if kind == "set-clock" and self.asked is not None else self.time
 
     def add(self, number: Any, text: Any, found: Any) -> dict[str, Any]:
         """The content of one more entry, which is checked and added."""
@@ -120,8 +93,8 @@ class Chain:
             entry = json.loads(text)
             if (number, entry["number"], entry["previous"]) != (self.number + 1, self.number + 1, self.head):
                 raise ValueError("it does not follow the entry before")
-            if datetime.fromisoformat(entry["time"]).tzinfo is None or entry["time"] < self._since(entry["kind"]):
-                raise ValueError("its time is before that of the entry before")
+            if datetime.fromisoformat(entry["time"]).tzinfo is None:
+                raise ValueError("its time has no zone")
             self.count(entry, found)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             why = str(error) if type(error) is ValueError and len(str(error)) < 60 else "it cannot be read"
@@ -134,13 +107,9 @@ class Chain:
 
     def count(self, entry: dict[str, Any], found: str) -> None:
         """Add an entry that was checked to the accounts of its data set and of those that it belongs to."""
-        kinds = {
-            "create": self._create, "create-part": self._create, "reserve": self._reserve, "settle": self._settle,
-            "ask-clock": self._ask_clock, "set-clock": self._set_clock,
-        }  # fmt: skip
-        kinds[entry["kind"]](entry, found)
-        if entry["kind"] not in LATE:
-            self.asked = None  # the clock was right again, or is repaired
+        kinds = {"create": self._create, "create-part": self._create, "reserve": self._reserve, "settle": self._settle}
+        if entry["kind"] not in OF_CLOCKS:
+            kinds[entry["kind"]](entry, found)
 
     def _create(self, entry: dict[str, Any], found: str) -> None:
         name, unit = entry["dataset"], entry["unit"]
@@ -165,34 +134,6 @@ class Chain:
         (loss,) = losses_from_json([entry["loss"]])
         for charged in self.datasets[self.open.pop(entry["reserve"])].line:
             charged.account.settle(entry["reserve"], loss)
-
-    def _ask_clock(self, entry: dict[str, Any], found: str) -> None:
-        check_person(entry["by"])
-        if datetime.fromisoformat(entry["clock"]).tzinfo is None or not entry["clock"] < entry["time"]:
-            raise ValueError("it asks for nothing")
-        self.asked = Asked(entry["number"], entry["by"], entry["clock"], found[:12])
-
-    def _set_clock(self, entry: dict[str, Any], found: str) -> None:
-        check_person(entry["by"])
-        if self.asked is None or entry["asked"] != self.asked.number or is_same_person(entry["by"], self.asked.by):
-            raise ValueError("nobody else asked for it")
-
-
-def seconds_behind(since: str, now: datetime) -> float:
-    """By how much a clock is behind the time of an entry."""
-    return (datetime.fromisoformat(since) - now).total_seconds()
-
-
-def check_person(name: Any) -> None:
-    """Raise unless a text can be the name of a person."""
-    if not isinstance(name, str) or not name.strip() or len(name) > MOST_CHARACTERS_OF_A_PERSON:
-        most = MOST_CHARACTERS_OF_A_PERSON
-        raise ParameterError(f"A person is named by a text of 1 to {most} characters, not by {shown(name)}.")
-
-
-def is_same_person(name: str, other: str) -> bool:
-    """Whether two names differ in blanks and capitals at most."""
-    return name.casefold().split() == other.casefold().split()
 
 
 def check_outcomes(outcomes: Sequence[Loss]) -> None:

@@ -3,23 +3,13 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dpforest.budget.account import left_with_delta
-from dpforest.budget.chain import (
-    SECONDS_BEHIND,
-    Chain,
-    DataSet,
-    check_outcomes,
-    check_person,
-    is_same_person,
-    losses_to_json,
-    seconds_behind,
-)
+from dpforest.budget.chain import Chain, DataSet, check_outcomes, losses_to_json
 from dpforest.budget.opening import absolute, check_name, check_stored, find, make
-from dpforest.budget.reading import left_of, position_of, releases_of, repairs_in
+from dpforest.budget.reading import left_of, position_of, releases_of
 from dpforest.budget.store import Store
 from dpforest.budget.totals import Cap, Loss
 from dpforest.common.text import shortened
@@ -27,7 +17,6 @@ from dpforest.errors import (
     AccountingError,
     BudgetDamagedError,
     BudgetError,
-    BudgetStoreError,
     ParameterError,
     shown,
 )
@@ -165,43 +154,6 @@ class Budget:
                 f"A release has cost {loss}, which is none of the losses that it reserved. It is entered in full."
             )
 
-    def request_clock_repair(self, by: str) -> str:
-        """Ask to go on from what the clock says, though the last entry is later; returns a code for whoever confirms it.
-
-        ``by`` is who asks. Until somebody else confirms it, nothing changes. Raises ``BudgetStoreError`` if the clock is not
-        behind, as there is nothing to repair.
-        """
-        check_person(by)
-        with self._store.appending() as (chain, append):
-            clock = self._clock_behind(chain)
-            return append({"kind": "ask-clock", "by": by, "clock": clock})[1][:12]
-
-    def confirm_clock_repair(self, by: str, code: str) -> None:
-        """Confirm a repair of the clock: what is entered next is later than now, and need not be later than the last entry.
-
-        ``by`` must be somebody else than who asked, and ``code`` what ``request_clock_repair`` gave. No entry is changed and
-        nothing is given back: what was spent does not depend on when.
-        """
-        check_person(by)
-        with self._store.appending() as (chain, append):
-            self._clock_behind(chain)
-            if chain.asked is None or chain.asked.code != code:
-                raise ParameterError(f"No repair of the clock with the code {shown(code)} waits to be confirmed.")
-            if is_same_person(by, chain.asked.by):
-                raise ParameterError(f"{shown(chain.asked.by)} asked for this repair; somebody else must confirm it.")
-            append({"kind": "set-clock", "by": by, "asked": chain.asked.number})
-
-    def _clock_behind(self, chain: Chain) -> str:
-        """What the clock says, which is behind the last entry; raises if it is not."""
-        self._of(chain)
-        now = datetime.now(UTC)
-        if seconds_behind(chain.time, now) <= SECONDS_BEHIND:
-            raise BudgetStoreError(
-                f"There is nothing to repair: the clock says {now.isoformat(timespec='seconds')}, and the last entry of the "
-                f"budget is of {chain.time}, which is not later."
-            )
-        return now.isoformat(timespec="microseconds")
-
     def history(self) -> list[dict[str, Any]]:
         """Every release, in order: entry number, time, what, state ("settled" or "reserved"), losses, epsilon so far.
 
@@ -213,13 +165,13 @@ class Budget:
         """Cap, what is spent and left, every release and the head, all of one moment; entries are read and checked anew.
 
         ``reserved`` counts the releases that are not settled; ``spent`` has them at their worst. ``belongs_to`` has the cap
-        and the rest for the data set that this one belongs to, and ``repairs`` every repair of the clock.
+        and the rest for the data set that this one belongs to.
         """
         entries = self._store.entries()
         chain, releases = releases_of(entries, self.dataset)
         return position_of(self._of(chain)) | {
             "reserved": sum(release["state"] == "reserved" for release in releases),
-            "releases": releases, "repairs": repairs_in(entries), "head": str(entries[-1]["hash"]),
+            "releases": releases, "head": str(entries[-1]["hash"]),
         }  # fmt: skip
 
     def verify(self, anchor: str | None = None) -> str:

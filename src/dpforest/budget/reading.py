@@ -29,18 +29,6 @@ def releases_of(entries: Entries, dataset: str) -> tuple[Chain, list[dict[str, A
     return chain, list(releases.values())
 
 
-def repairs_in(entries: Entries) -> list[dict[str, Any]]:
-    """Every repair of the clock: entry number, who asked and who confirmed, the time before, and the time from then on."""
-    by_number = {entry["number"]: entry for entry in entries}
-    return [
-        {
-            "number": entry["number"], "time": entry["time"], "asked_by": by_number[entry["asked"]]["by"],
-            "confirmed_by": entry["by"], "time_before": by_number[entry["number"] - 1]["time"],
-        }
-        for entry in entries if entry["kind"] == "set-clock"
-    ]  # fmt: skip
-
-
 def position_of(found: DataSet) -> dict[str, Any]:
     """Cap, what is spent and left, and the same of the data set that it belongs to, and so on.
 

@@ -105,26 +105,19 @@ def history(
 ) -> None:
     """Show every release that was charged, in order, also those from data sets that belong to this one.
 
-    Repairs of the clock are shown where they were made.
-
     Example: [bold]dpforest budget history budget.db::ward-7[/bold]
     """
     found = open_budget(name)
-    position = found.position()
-    repairs = [repair | {"state": "clock repaired"} for repair in position["repairs"]]
-    entries = sorted([*position["releases"], *repairs], key=lambda entry: entry["number"])
+    releases = found.history()
     if as_json:
-        print_json(entries)
+        print_json(releases)
         return
     rows = []
-    for entry in entries:
-        if entry["state"] == "clock repaired":
-            what, cost, spent = _repair(entry), "nothing", ""
-        else:
-            of = "" if entry["dataset"] == found.dataset else f" ({shortened(entry['dataset'])})"
-            what, spent = shortened(entry["what"]) + of, f"{entry['spent']:.4g}"
-            cost = "not settled" if entry["loss"] is None else _cost(entry["loss"])
-        rows.append((str(entry["number"]), entry["time"][:19].replace("T", " "), what, cost, spent))
+    for entry in releases:
+        of = "" if entry["dataset"] == found.dataset else f" ({shortened(entry['dataset'])})"
+        cost = "not settled" if entry["loss"] is None else _cost(entry["loss"])
+        time, what = entry["time"][:19].replace("T", " "), shortened(entry["what"]) + of
+        rows.append((str(entry["number"]), time, what, cost, f"{entry['spent']:.4g}"))
     if not rows:
         say(f"No release was charged to the budget of {shortened(found.dataset)} so far.")
         return
@@ -156,8 +149,6 @@ def verify(
     for position in positions:
         if (above := position["belongs_to"]) is not None:
             say(f"{shortened(position['dataset'])} belongs to {shortened(above['dataset'])}, where {_spent(above)}.")
-    for repair in positions[0]["repairs"] if positions else ():
-        say(f"Entry {repair['number']}: {_repair(repair)}.")
     for head in heads:
         say(f"Head: {head}")
 
@@ -180,39 +171,6 @@ def export(
     write_whole(out, to_json(content, indent=1).encode())
     say(f"{len(content['entries'])} entries: {out}")
     say(f"Head: {content['head']}")
-
-
-@budget.command("repair-clock")
-def repair_clock(
-    path: Annotated[str, typer.Argument(metavar="FILE", help="A file of budgets.")],
-    by: Annotated[str, typer.Option(help="Your name. It is entered as it stands, and nobody checks it.")],
-    confirm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CODE", help="The code that whoever asked was shown, to confirm the repair.", show_default=False
-        ),
-    ] = None,
-) -> None:
-    """Go on after an entry that was written while a clock was far ahead; one person asks, and another confirms.
-
-    The first call enters who asks and shows a code. The second, by somebody else and with that code, enters who confirms,
-    and new entries are then later than this one. Neither changes an entry or gives anything back.
-
-    Example: [bold]dpforest budget repair-clock budget.db --by "Ana Sousa"[/bold]
-    """
-    from dpforest.budget import Budget
-
-    found = _any_of(Budget.open_all(path), path)
-    if confirm is not None:
-        found.confirm_clock_repair(by, confirm)
-        say(f"Repaired: {_repair(found.position()['repairs'][-1])}.")
-        say(f"Head: {found.verify()}")
-        return
-    code = found.request_clock_repair(by)
-    asked = found.export()["entries"][-1]
-    say(f"The last entry is of {asked['time'][:19]}, and this clock says {asked['clock'][:19]} (UTC).")
-    say("Nothing has changed yet. If this clock is right, somebody else confirms it:")
-    say(f'dpforest budget repair-clock {path} --by "THEIR NAME" --confirm {code}')
 
 
 @budget.command("report")
@@ -255,13 +213,6 @@ def _facts(position: dict[str, Any]) -> dict[str, Any]:
 def _spent(item: dict[str, Any]) -> str:
     cap = f"epsilon = {item['epsilon']:g}" + (f" at delta = {item['delta']:g}" if item["delta"] else "")
     return f"{item['spent']:.4g} of {cap} is spent"
-
-
-def _repair(repair: dict[str, Any]) -> str:
-    """A repair of the clock in words."""
-    asked, confirmed = shortened(repair["asked_by"]), shortened(repair["confirmed_by"])
-    before, after = repair["time_before"][:10], repair["time"][:10]
-    return f"clock set from {before} to {after}, asked for by {asked}, confirmed by {confirmed}"
 
 
 def _cost(loss: Any) -> str:

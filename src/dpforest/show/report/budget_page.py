@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from dpforest.budget import Budget
 from dpforest.budget.account import Account
-from dpforest.budget.reading import position_of, releases_of, repairs_in
+from dpforest.budget.reading import position_of, releases_of
 from dpforest.common.files import check_writable, write_whole
 from dpforest.common.jsonable import to_json
 from dpforest.show.report.budgets import shown_release
@@ -47,13 +47,12 @@ def budget_page_content(budgets: Sequence[Budget]) -> dict[str, Any]:
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "entries": len(entries),
         "head": entries[-1]["hash"],
-        "repairs": repairs_in(entries),
         "datasets": [_dataset(entries, begins, budget.dataset) for budget in budgets],
     }
 
 
 def _begins(entries: list[dict[str, Any]]) -> dict[int, str]:
-    """When each entry was made, at the latest: a clock may have been ahead and repaired since."""
+    """When each entry was made, at the latest: none was made after those that follow it, whatever a clock said."""
     times: dict[int, str] = {}
     latest = entries[-1]["time"]
     for entry in reversed(entries):
