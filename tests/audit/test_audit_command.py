@@ -1,4 +1,4 @@
-"""The command, the page, the fixture: what people run and read, and how long it takes."""
+"""The command, the page, the fixture: what people run and read."""
 
 import json
 import os
@@ -17,15 +17,11 @@ from typer.testing import CliRunner
 from dpforest import get_recipe
 from dpforest.audit import audit_recipe, runner
 from dpforest.audit import lower_bound as bounds
-from dpforest.audit.attack import realistic_table
-from dpforest.audit.duration import Course, attack_seconds, audit_seconds
 from dpforest.audit.lower_bound import lower_bound
 from dpforest.audit.report import HEAD, cells, write_html
 from dpforest.audit.runner import Audit, audit, subjects
-from dpforest.audit.subject import Subject
+from dpforest.cli.audit import _show_step
 from dpforest.cli.main import commands
-from dpforest.common.progress import Step
-from dpforest.common.text import duration
 from dpforest.errors import ParameterError
 from dpforest.parts.leaves import NoisyCounts
 
@@ -157,57 +153,15 @@ def test_a_recipe_whose_every_fit_is_refused_does_not_pass():
         audit_recipe(replace(get_recipe("jagannathan-2009"), name="mine", leaf=Spends()), n_pairs=5)
 
 
-# --- how long it takes ------------------------------------------------------------------------------------------------
-
-
-def test_steps_of_all_tasks_are_parts_of_one_course():
-    shown = []
-    course = Course(shown.append, [{"replays": 2.0, "fits": 6.0}, {"fits": 2.0}])
-    first, second = course.task(0, "first: "), course.task(1, "second: ")
-    first(Step("replay 1 of 2", 1, 2, "replays"))
-    first(Step("fits", 3, 6, "fits"))
-    first("an event")
-    second(Step("fits", 1, 1, "fits"))
-    assert course.seconds == 10
-    assert [(str(step), step.done, step.total) for step in shown] == [
-        ("first: replay 1 of 2", 1_000, 10_000),
-        ("first: fits", 5_000, 10_000),
-        ("first: an event", 5_000, 10_000),
-        ("second: fits", 10_000, 10_000),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.3, "a moment"), (20.4, "about 20 seconds"), (100, "about 2 minutes"), (4_000, "about 67 minutes"),
-     (7_300, "about 2 hours")],
-)  # fmt: skip
-def test_a_duration_is_said_in_the_unit_that_people_use(seconds, words):
-    assert duration(seconds) == words
-
-
-# The recipes, and how many replays and fits: of all recipes few.
-CASES = {
-    "the default": (("auto", "private"), 10, 40),
-    "a cheap recipe": (("fletcher-islam-2017", "private"), 10, 40),
-    "every recipe": (("all", "all"), 1, 8),
-}
-
-
-@pytest.mark.parametrize("title", [*[*CASES][:2], pytest.param("every recipe", marks=pytest.mark.night)])
-def test_the_steps_of_an_audit_follow_its_course_to_the_end(title, monkeypatch):
+def test_steps_of_an_audit_are_counted_to_the_end_for_each_kind_of_work(monkeypatch):
     monkeypatch.setattr(bounds, "LEAST_PILOT", 4)
-    names, n_pairs, n_fits = CASES[title]
-    chosen, steps = subjects(*names), []
-    course = Course(steps.append, audit_seconds(chosen, n_pairs, n_fits))
-    assert course.seconds > 0
-    for number, subject in enumerate(chosen):
-        audit(subject, n_pairs, n_fits, course.task(number, ""))
-    assert [step.done for step in steps] == sorted(step.done for step in steps)
-    assert steps[-1].done == steps[-1].total
-
-
-def test_an_attack_is_expected_to_take_some_time():
-    X, y, schema = realistic_table("survey")
-    (seconds,) = attack_seconds(Subject("auto"), X, y, schema, 80).values()
-    assert seconds > 0
+    told = []
+    for subject in subjects("auto", "private"):
+        audit(subject, 10, 40, partial(_show_step, told.append, "mine: "))
+    bars = {}
+    for step in told:
+        assert step.startswith("mine: ")
+        assert step.done > bars.get(step.unit, (0, 0))[0]
+        bars[step.unit] = step.done, step.total
+    assert len(bars) == 3  # replays, pilot fits and fits
+    assert all(done == total for done, total in bars.values())

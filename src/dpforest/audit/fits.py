@@ -1,6 +1,5 @@
 """Fits a subject many times on two tables that the audit made, and reads off each fit what an attacker would see of it."""
 
-import time
 import warnings
 import zlib
 from collections.abc import Callable, Sequence
@@ -22,8 +21,6 @@ from dpforest.schema import Classes
 
 # Fits that a worker makes before it reports.
 N_CHUNK = 250
-# Fits from which it is told how long one takes.
-N_TIMED = 5
 # Classes that are read one by one.
 MOST_CLASSES = 3
 # Enough to tell shares apart, and few enough to read.
@@ -87,11 +84,6 @@ def observe(
     return [_joined(subject, pair, chunks[2 * len(sizes) * k : 2 * len(sizes) * (k + 1)]) for k, pair in enumerate(pairs)]
 
 
-def seconds_of_fits(tasks: Sequence[tuple[Subject, Pair]], n_jobs: int = -1) -> list[float]:
-    """The seconds that a fit of each subject on each pair takes, while as many others run as ``observe`` runs at once."""
-    return Parallel(n_jobs=n_jobs, backend="loky")(delayed(_timed)(*task) for task in tasks)
-
-
 def fit(subject: Subject, pair: Pair, table: tuple[np.ndarray, np.ndarray]) -> Any:
     """An estimator that was fitted to one table of a pair, for the claim at which the pair is used."""
     claim = subject if pair.epsilon is None else subject.claiming(pair.epsilon, subject.delta)
@@ -128,13 +120,6 @@ def _fits(subject: Subject, pair: Pair, larger: bool, n_fits: int) -> tuple[np.n
         else:
             row[:] = reader.read(fitted)
     return rows, {name: labels for name, labels in reader.columns.items() if labels is not None}
-
-
-def _timed(subject: Subject, pair: Pair) -> float:
-    _fits(subject, pair, True, 1)  # the first loads kernels and fills caches
-    start = time.perf_counter()
-    _fits(subject, pair, True, N_TIMED)
-    return (time.perf_counter() - start) / N_TIMED
 
 
 class _Reader:

@@ -2,6 +2,8 @@
 
 import math
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,9 +12,10 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from dpforest.cli.console import errors, output, print_json, say, show_table, steps
+from dpforest.cli.console import output, print_json, show_table, steps
 from dpforest.cli.options import AsJson, Delta
 from dpforest.cli.own_recipes import named_recipe
+from dpforest.common.progress import Step
 
 if TYPE_CHECKING:
     from dpforest.audit.attack import Attack
@@ -81,28 +84,29 @@ def audit(
 def _run(
     subjects: list["Subject"], pairs: int, trials: int, attacked: list["Subject"], table: str
 ) -> tuple[list["Audit"], list["Attack"]]:
-    """The audits of subjects and the attacks on others, after it was measured and said how long all of it takes."""
+    """The audits of subjects, and the attacks on others."""
     from dpforest.audit.attack import attack, realistic_table
-    from dpforest.audit.duration import Course, attack_seconds, audit_seconds
     from dpforest.audit.runner import audit as run
-    from dpforest.common.text import duration
 
+    given: tuple[Any, Any, Any] = realistic_table(table) if table else (None, None, None)
+    X, y, schema = given
     with steps("Audit") as progress:
-        progress("a few fits, to tell how long it takes")
-        tasks = audit_seconds(subjects, pairs, trials)
-        given: tuple[Any, Any, Any] = realistic_table(table) if table else (None, None, None)
-        X, y, schema = given
-        tasks += [attack_seconds(subject, X, y, schema, _attack_fits(subject)) for subject in attacked]
-        course = Course(progress, tasks)
-        say(f"This takes {duration(course.seconds)} on this machine.", errors)
         found, attacks = [], []
         for number, subject in enumerate(subjects):
             title = f"{subject.name}, {subject.variant} ({number + 1} of {len(subjects)}): "
-            found.append(run(subject, pairs, trials, course.task(number, title)))
-        for number, subject in enumerate(attacked, len(subjects)):
-            told = course.task(number, f"attack on {table} at epsilon = {subject.epsilon:g}: ")
+            found.append(run(subject, pairs, trials, partial(_show_step, progress, title)))
+        for subject in attacked:
+            told = partial(_show_step, progress, f"attack on {table} at epsilon = {subject.epsilon:g}: ")
             attacks.append(attack(subject, X, y, schema, table, n_fits=_attack_fits(subject), progress=told))
     return found, attacks
+
+
+def _show_step(progress: Callable[[str], None], title: str, step: str) -> None:
+    """Show a step of one task, with a bar of its own for each kind of work."""
+    if isinstance(step, Step):
+        progress(Step(title + step, step.done, step.total, title + step.unit))
+    else:
+        progress(title + step)
 
 
 def _attack_fits(subject: "Subject") -> int:

@@ -67,14 +67,6 @@ def roughly(number: float) -> str:
     return f"{float(f'{number:.2g}'):,.0f}"
 
 
-def duration(seconds: float) -> str:
-    """A time that is not known exactly: ``a moment``, ``about 20 seconds``, ``about 3 minutes``, ``about 2 hours``."""
-    if seconds < 2:
-        return "a moment"
-    unit, size = ("second", 1) if seconds < 90 else ("minute", 60) if seconds < 90 * 60 else ("hour", 3600)
-    return f"about {counted(round(seconds / size), unit)}"
-
-
 def listed_names(names: Sequence[str], most: int = 6) -> str:
     """Some names of columns on one line, cut if long, and how many more there are: ``age, sex and 4 more``."""
     shown = ", ".join(shortened(name, 40) for name in names[:most])
