@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from dpforest.errors import ParameterError
-from dpforest.parts import recipe
+from dpforest.parts.part import Part
 from dpforest.privacy.base import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
@@ -15,7 +15,7 @@ from dpforest.schema import TARGET_STEPS, Bounded
 
 
 @dataclass(frozen=True)
-class Centres(recipe.Centres):
+class Centres(Part):
     """Chooses a centre for each node; from then on its records count as below or above it, by their capped distance.
 
     The score of a centre m is the smaller of the two sides, min(sum of weights above m, sum of weights below m), the weight

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpforest.errors import ParameterError
 from dpforest.growing import information
-from dpforest.parts import recipe
+from dpforest.parts.part import Part
 from dpforest.parts.proposals import Intervals, Menu, OneChildPerValue
 from dpforest.parts.recipe import Recipe
 from dpforest.privacy.amounts import add, divide
@@ -30,7 +30,7 @@ N_EVEN = 5
 
 
 @dataclass(frozen=True)
-class FirstLook(recipe.FirstLook):
+class FirstLook(Part):
     """A menu of cuts and features for all trees, from noisy class counts of each code of the features that it needs.
 
     With ``cuts``, splits with a child for each value get one for each interval that class entropy and description length

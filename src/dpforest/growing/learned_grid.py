@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from numba import njit
 
-from dpforest.parts import recipe
+from dpforest.parts.part import Part
 from dpforest.privacy.amounts import divide, divide_evenly
 from dpforest.privacy.base import Bound
 from dpforest.privacy.events import Purpose
@@ -42,7 +42,7 @@ class Zooms:
 
 
 @dataclass(frozen=True)
-class LearnedGrid(recipe.LearnedGrid):
+class LearnedGrid(Part):
     """Cuts that follow the values of each numeric feature, where the signal pays for finding them.
 
     A zoom chooses the bin that holds the middle record, of bins without a scale around the last choice; the first zoom is

@@ -8,7 +8,8 @@ import numpy as np
 
 from dpforest.errors import ParameterError
 from dpforest.growing.target_scale import Scale, ScalePlan, count_below, edges_within, find_scale
-from dpforest.parts import recipe
+from dpforest.parts.part import Part
+from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.base import Bound
@@ -24,7 +25,7 @@ UNIT, PRICE = 1000, 40
 
 
 @dataclass(frozen=True)
-class TargetRange(recipe.TargetRange):
+class TargetRange(Part):
     """A released range in which nearly all values of the target lie; records are then read with values clipped to it.
 
     First a location and a spread are chosen (``find_scale``), then how far the range goes to each side. The score of a range
@@ -64,7 +65,7 @@ class TargetRange(recipe.TargetRange):
         return replace(target, lower=float(lows[chosen]), upper=float(highs[chosen])), amount
 
 
-def with_range(given: recipe.Recipe, target: Target) -> recipe.Recipe:
+def with_range(given: Recipe, target: Target) -> Recipe:
     """The recipe, with a private range of the target if that lacks a bound and the recipe would take its range as it is."""
     lacks = isinstance(target, Bounded) and not target.has_bounds
     return replace(given, target_range=TargetRange()) if lacks and not given.planner and not given.target_range else given

@@ -22,9 +22,9 @@ from dpforest.parts.shape import Facts, Rule
 from dpforest.parts.voting import Vote
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
-from dpforest.records.base import Counter, SealedTable
-from dpforest.schema import Bounded, Classes, Schema
-from dpforest.schema.domain import Domain, Grid
+from dpforest.records.base import Counter
+from dpforest.schema import Classes, Schema
+from dpforest.schema.domain import Grid
 
 # Types of values that hold no code, and of containers of values.
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
@@ -73,45 +73,6 @@ class Choose(Part, Protocol):
 
         ``level`` is a ``growing.choosing.Level``.
         """
-
-
-class Centres(Part, Protocol):
-    """A step that releases a centre for each node, which makes two classes of a bounded target; see ``growing.centres``."""
-
-    @property
-    def share(self) -> float:
-        """The share of a level's amount that this step may spend."""
-
-    def release(self, counter: Counter, first: int, n_nodes: int, amount: float, gate: Gate, purpose: Purpose) -> None:
-        """Release a centre for each of ``n_nodes`` nodes from ``first`` on; its records then count as below or above it."""
-
-
-class TargetRange(Part, Protocol):
-    """A step that releases a narrower range of a bounded target before records are encoded; see ``growing.target_range``."""
-
-    def planned_share(self, facts: Facts) -> float:
-        """The share of the budget that this step is expected to spend."""
-
-    def release(self, source: SealedTable, amount: float, gate: Gate, facts: Facts) -> tuple[Bounded, float]:
-        """The target with the released range as its bounds, and what is left of ``amount``."""
-
-
-class LearnedGrid(Part, Protocol):
-    """A step that finds where the numbers of features lie, before records are encoded; see ``growing.learned_grid``."""
-
-    far_only: bool = False  # whether only features whose numbers lie far from zero get other cuts
-
-    def release(
-        self, source: SealedTable, domain: Domain, bins: int, n_rows: float, amount: float, gate: Gate
-    ) -> tuple[Domain, float]:
-        """The domain with cuts that follow from what was released, and what is left of ``amount``."""
-
-
-class FirstLook(Part, Protocol):
-    """A step that makes the menu from counts which it releases before trees grow; see ``growing.first_look``."""
-
-    def release(self, counter: Counter, recipe: "Recipe", amount: float, gate: Gate) -> "tuple[Recipe, float]":
-        """The recipe with a menu that follows from what was released, and what is left of ``amount``."""
 
 
 class Stages(Part, Protocol):
@@ -167,10 +128,12 @@ class Recipe:
     distinct_roots: bool = False  # whether no two trees may split on the same feature at their roots
     choose: Choose | None = None  # None: each node makes one choice among all its candidates
     narrow: Narrow | None = None  # removes candidates, for a share of each level's amount
-    centres: Centres | None = None  # makes two classes of a bounded target, for a share of each level's amount
-    target_range: TargetRange | None = None  # narrows the range of the target, for a share of the budget
-    learned_grid: LearnedGrid | None = None  # learns cuts of numbers, for a share of the budget; None: public cuts alone
-    first_look: FirstLook | None = None  # makes the menu from released counts, for a share of the budget
+    centres: Any = None  # growing.centres: makes two classes of a bounded target, for a share of each level's amount
+    target_range: Any = (
+        None  # growing.target_range: narrows the range of the target, for a share of epsilon
+    )
+    learned_grid: Any = None  # growing.learned_grid: learns cuts of numbers, for a share of epsilon; None: public cuts alone
+    first_look: Any = None  # growing.first_look: makes the menu from released counts, for a share of the budget
     stages: Stages | None = None  # None: all trees grow together
     secret_sample: SecretSample = ALL_ROWS  # which records of a large table take part
     tasks: tuple[str, ...] = ("classification",)
