@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,6 +21,7 @@ from dpforest.audit.report import HEAD, cells, write_html
 from dpforest.audit.runner import Audit, audit, subjects
 from dpforest.cli.audit import _show_step
 from dpforest.cli.main import commands
+from dpforest.common.progress import Step
 from dpforest.errors import ParameterError
 from dpforest.parts.leaves import NoisyCounts
 
@@ -51,7 +51,7 @@ def test_nothing_found_is_exit_code_0_a_table_and_a_page(tmp_path, sure):
 def test_a_printed_algorithm_is_exit_code_1_json_alone_and_its_pair_of_tables():
     result = run("--recipe", "dong-2022", "--variant", "published", "--pairs", "3", "--trials", "800", "--json")
     assert result.exit_code == 1
-    assert re.fullmatch(r"This takes (a moment|about \d+ (seconds?|minutes?)) on this machine\.\n", result.stderr)
+    assert result.stderr == ""
     content = json.loads(result.stdout)
     (found,) = content["audits"]
     assert content["attacks"] == []
@@ -159,8 +159,8 @@ def test_steps_of_an_audit_are_counted_to_the_end_for_each_kind_of_work(monkeypa
     for subject in subjects("auto", "private"):
         audit(subject, 10, 40, partial(_show_step, told.append, "mine: "))
     bars = {}
-    for step in told:
-        assert step.startswith("mine: ")
+    assert all(step.startswith("mine: ") for step in told)
+    for step in (step for step in told if isinstance(step, Step)):
         assert step.done > bars.get(step.unit, (0, 0))[0]
         bars[step.unit] = step.done, step.total
     assert len(bars) == 3  # replays, pilot fits and fits

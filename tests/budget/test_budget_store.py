@@ -221,7 +221,7 @@ def test_an_entry_that_was_changed_or_is_missing_is_found(path, filled, number, 
         with pytest.raises(BudgetDamagedError):
             filled.reserve("fit", outcomes=[Loss.pure(0.1)])
     with pytest.raises(BudgetDamagedError):
-        filled.verify(anchor if how == "missing" else None)
+        filled.verify(anchor if number == 5 else None)
 
 
 def test_a_last_entry_written_anew_is_found_by_an_anchor_or_a_process_that_saw_it(filled):
