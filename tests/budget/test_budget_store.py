@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import product
 
 import pytest
 from tests.budget.stores import ONE, forge, forget, joined, raw, rewrite, spend
@@ -203,8 +204,11 @@ def test_the_file_itself_refuses_changes(path, filled, statement):
     filled.verify()
 
 
-@pytest.mark.parametrize("number", range(1, 6))
-@pytest.mark.parametrize("how", ["changed", "changed with its hash", "missing"])
+# That the last entry was changed with its hash is seen by an anchor alone; see below.
+@pytest.mark.parametrize(
+    ("number", "how"),
+    [*product(range(1, 6), ["changed", "missing"]), *((number, "changed with its hash") for number in range(1, 5))],
+)
 def test_an_entry_that_was_changed_or_is_missing_is_found(path, filled, number, how):
     anchor = filled.verify()
     connection = raw(path)
@@ -221,7 +225,7 @@ def test_an_entry_that_was_changed_or_is_missing_is_found(path, filled, number, 
         with pytest.raises(BudgetDamagedError):
             filled.reserve("fit", outcomes=[Loss.pure(0.1)])
     with pytest.raises(BudgetDamagedError):
-        filled.verify(anchor if number == 5 else None)
+        filled.verify(anchor if how == "missing" else None)
 
 
 def test_a_last_entry_written_anew_is_found_by_an_anchor_or_a_process_that_saw_it(filled):

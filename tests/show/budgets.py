@@ -34,5 +34,5 @@ def page_budgets(path):
     at(BEGIN + timedelta(days=25), lambda: spend(ward, 0.5, SCRIPT))
     at(BEGIN + timedelta(days=50), lambda: ward.reserve("fit of which nobody knows", outcomes=[Loss.pure(1.0)]))
     at(datetime(2099, 1, 1, tzinfo=UTC), lambda: spend(house, 1.5))
-    at(BEGIN + timedelta(days=75), lambda: house.reserve("fit by a clock that is right", outcomes=[Loss.pure(0.0)]))
+    at(BEGIN + timedelta(days=75), lambda: spend(house, 0.0, "fit by a clock that is right"))
     return [house, ward]
