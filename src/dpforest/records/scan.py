@@ -11,7 +11,6 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from dpforest.common.progress import in_parts
 from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
@@ -21,7 +20,7 @@ from dpforest.records.columns import check_length, read_columns
 from dpforest.records.held import Held, in_plain_types
 from dpforest.records.parquet_rows import DAMAGED, File, check_unchanged, row_groups
 from dpforest.records.people import read_ids
-from dpforest.records.source import Progress
+from dpforest.records.source import Progress, silent, telling
 from dpforest.schema import Schema
 
 T = TypeVar("T")
@@ -37,6 +36,7 @@ class Scan(Protocol):
 
     n_rows: int
     in_memory: bool  # whether its rows are in memory already, so that their codes may be, too
+    progress: Progress
 
     def each(self, wanted: Wanted, work: Work[T], receive: Receive[T], workers: Workers) -> None:
         """Call ``work`` for each batch and ``receive`` with the place of its first row and the result, one at a time."""
@@ -80,6 +80,7 @@ class Frame:
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
+        self.progress: Progress = silent
         self.n_rows = batch.n_rows
 
     @classmethod
@@ -113,7 +114,7 @@ class Pieces:
         path: Any = None,
     ) -> None:
         self._pieces = [piece for piece in pieces if piece.n_rows]
-        self._files, self._path, self._progress = list(files), path, progress
+        self._files, self._path, self.progress = list(files), path, progress
         self.in_memory = in_memory
         self.n_rows = sum(piece.n_rows for piece in self._pieces)
         self._values: dict[int, np.ndarray] = {}  # targets of rows in memory, by the place of the first
@@ -156,7 +157,7 @@ class Pieces:
                 held.add(first, chosen(table, rows[start:end] - first))
 
         self._each_table(wanted.names, take, workers)
-        return Pieces.of_tables(held, self._progress)
+        return Pieces.of_tables(held, self.progress)
 
     def _each_table(self, names: list[str], work: Callable[[int, pa.Table, Workers], None], workers: Workers) -> None:
         """Call ``work`` for each table of some columns, in any order, by several threads at once.
@@ -166,7 +167,7 @@ class Pieces:
         """
         is_divided = len(self._pieces) >= workers.n_jobs
         reading, within = (workers, Workers()) if is_divided else (Workers(), workers)
-        show, lock, n_done = in_parts("reading the table", self.n_rows, self._progress), Lock(), 0
+        lock, n_done = Lock(), 0
 
         def read(thread: int, item: int) -> None:
             nonlocal n_done
@@ -174,11 +175,10 @@ class Pieces:
                 work(first, table, within)
                 with lock:
                     n_done += table.num_rows
-                    show(n_done)
+                    tell(n_done / self.n_rows)
 
-        with self._unchanged():
+        with self._unchanged(), telling(self.progress) as tell:
             reading.share(read, len(self._pieces))
-            show(self.n_rows)
 
     @contextmanager
     def _unchanged(self) -> Iterator[None]:

@@ -88,6 +88,7 @@ class Vault(Guarded):
             self._rows = self._undrawn
             if self._people is not None:
                 ids, usable = self._ids(self._undrawn)
+                self._undrawn.progress("drawing the rows of persons")
                 drawn = self._people.leave_out(ids, usable.astype(np.int8) - 1) >= 0
                 self._rows = self._undrawn.taken(self._wanted, np.flatnonzero(drawn), self._workers)
         return self._rows

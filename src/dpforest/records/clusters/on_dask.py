@@ -10,7 +10,6 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
-from dpforest.common.progress import in_parts
 from dpforest.errors import MissingExtraError, ParameterError, TableError, shown
 from dpforest.records.batch import Batch, Wanted, read_values
 from dpforest.records.clusters.table import Answer, ClusterTable, Task, Types, types_of
@@ -21,7 +20,7 @@ from dpforest.records.given import to_objects
 from dpforest.records.parquet_rows import DAMAGED, File, check_ids, check_unchanged, open_files
 from dpforest.records.people import check_id_column, read_ids
 from dpforest.records.scan import BATCH_ROWS
-from dpforest.records.source import Progress, silent
+from dpforest.records.source import Progress, silent, telling
 from dpforest.schema import Bounded, Numeric, Schema
 
 # Row groups of a file are read together up to this many rows: a task for each of many small ones would take longer.
@@ -50,11 +49,11 @@ class DaskTable(ClusterTable):
             delayed(Packed(answer, number, read, wanted, task), pure=False)(*given)
             for number, (read, given) in enumerate(self._parts(wanted.names))
         ]
-        futures, show = self._client.compute(tasks)[::-1], in_parts("reading the table", len(tasks), self.progress)
-        while futures:  # each result is freed on its worker when it is here
-            yield futures.pop().result()
-            show(len(tasks) - len(futures))
-        show(len(tasks))
+        futures = self._client.compute(tasks)[::-1]
+        with telling(self.progress) as tell:
+            while futures:  # each result is freed on its worker when it is here
+                yield futures.pop().result()
+                tell(1 - len(futures) / len(tasks))
 
 
 @reporting
