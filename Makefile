@@ -26,7 +26,7 @@ test-nightly: $(VENV)/dev.ready $(VENV)/browser.ready $(VENV)/axe.ready $(VENV)/
 	HYPOTHESIS_PROFILE=night DPFOREST_AUDIT=full $(BIN)/pytest -n 2
 	$(BIN)/python -m tests.torture.run
 	$(BIN)/python -m tests.mutants --jobs 2
-	$(BIN)/dpforest bench papers --quick --results $(VENV)/papers.jsonl
+	$(BIN)/python -m benchmarks papers --quick --results $(VENV)/papers.jsonl
 
 lint: $(VENV)/dev.ready
 	$(BIN)/ruff check .
@@ -44,13 +44,13 @@ lint: $(VENV)/dev.ready
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
 
 bench: $(VENV)/dev.ready
-	$(BIN)/dpforest bench foundation
-	$(BIN)/dpforest bench papers --quick --results $(VENV)/papers.jsonl
+	$(BIN)/python -m benchmarks foundation
+	$(BIN)/python -m benchmarks papers --quick --results $(VENV)/papers.jsonl
 
 # Half an hour or more on a machine that does nothing else.
 speed: $(VENV)/dev.ready
 	$(BIN)/pip install --quiet --editable '.[bench]'
-	$(BIN)/dpforest bench speed --results $(VENV)/speed.jsonl --report docs/bench
+	$(BIN)/python -m benchmarks speed --results $(VENV)/speed.jsonl --report docs/bench
 
 # Everything that is tried to break the claims. Printed algorithms are among them, so something is found: exit code 1.
 audit: $(VENV)/dev.ready

@@ -173,7 +173,7 @@ And this is what it would buy: the default recipe at ε, and at the ε for which
 same splits of the same tables as in [utility](utility.md), each fit with noise of its own. In points (a hundredth of \
 accuracy, of AUC and of R²); *clear* is a difference of more than {CLEAR:g} standard errors. Made by:
 
-    DPFOREST_DATA=tables dpforest bench accounting --results docs/bench/accounting.jsonl --report docs/bench
+    DPFOREST_DATA=tables python -m benchmarks accounting --results docs/bench/accounting.jsonl --report docs/bench
 
 {table_text(lines)}
 Mean gain over these tables and budgets: {means}. What follows is in [the decision](../adr/0033-zcdp-stays.md).

@@ -1,4 +1,4 @@
-"""The commands of ``dpforest bench``, one for each benchmark, with its own options."""
+"""The commands of ``python -m benchmarks``, one for each benchmark, with its own options."""
 
 import warnings
 from collections.abc import Callable, Iterable
@@ -20,7 +20,10 @@ NOT_SHOWN = ("experiment", "unit", "data", "system", "parameters", "splits", "pr
 # Columns of a row on utility that its table's title says, or that only the page has room for.
 IN_TITLE = ("table", "metric", "which")
 
-commands = typer.Typer()
+commands = typer.Typer(
+    help="Run a benchmark and print its figures; there is one for each question.", no_args_is_help=True,
+    add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False,
+)  # fmt: skip
 
 Lines = list[dict[str, Any]]
 Quick = Annotated[bool, typer.Option("--quick", help="Run a subset, in under two minutes.")]
@@ -43,7 +46,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print rows as JSON.")]
 def foundation(as_json: AsJson = False) -> None:
     """Measure the accuracy of the default recipe on adult, and what a small fit and an import cost.
 
-    Example: [bold]DPFOREST_DATA=tables dpforest bench foundation[/bold]
+    Example: [bold]DPFOREST_DATA=tables python -m benchmarks foundation[/bold]
     """
     from benchmarks.foundation import run
 
@@ -58,7 +61,7 @@ def interactions(
 ) -> None:
     """Measure the default recipe on a large generated table, with noise and without, beside ordinary boosting.
 
-    Example: [bold]dpforest bench interactions --rows 100000[/bold]
+    Example: [bold]python -m benchmarks interactions --rows 100000[/bold]
     """
     from benchmarks.interactions import run
 
@@ -75,7 +78,7 @@ def large(
 ) -> None:
     """Measure what a secret sample of large tables costs in accuracy, and what it saves in time.
 
-    Example: [bold]dpforest bench large --rows 4000000 --repeats 1[/bold]
+    Example: [bold]python -m benchmarks large --rows 4000000 --repeats 1[/bold]
     """
     from benchmarks.large import run
 
@@ -90,7 +93,7 @@ def papers(
 ) -> None:
     """Run the experiments of the papers again, beside what they print.
 
-    Example: [bold]DPFOREST_DATA=tables dpforest bench papers --quick --report page[/bold]
+    Example: [bold]DPFOREST_DATA=tables python -m benchmarks papers --quick --report page[/bold]
     """
     from benchmarks.papers.report import side_by_side, write
     from benchmarks.papers.run import run
@@ -115,7 +118,7 @@ def utility(
 ) -> None:
     """Measure how good predictions are at a given budget, beside other private models.
 
-    Example: [bold]DPFOREST_DATA=tables dpforest bench utility --quick[/bold]
+    Example: [bold]DPFOREST_DATA=tables python -m benchmarks utility --quick[/bold]
     """
     from benchmarks.utility.report import side_by_side, write
     from benchmarks.utility.run import group_of, run, wanted
@@ -147,7 +150,7 @@ def speed(
 ) -> None:
     """Measure time and memory beside other libraries, and how they grow.
 
-    Example: [bold]dpforest bench speed --quick --only goals[/bold]
+    Example: [bold]python -m benchmarks speed --quick --only goals[/bold]
     """
     from benchmarks.speed import cases
     from benchmarks.speed.report import side_by_side, write
@@ -173,7 +176,7 @@ def engines(
 ) -> None:
     """Measure what a fit costs: from files, in databases and on clusters.
 
-    Example: [bold]dpforest bench engines --quick --only DuckDB[/bold]
+    Example: [bold]python -m benchmarks engines --quick --only DuckDB[/bold]
     """
     from benchmarks.engines import cases
     from benchmarks.engines.report import side_by_side, write
@@ -199,7 +202,7 @@ def search(
 ) -> None:
     """Measure whether a private search is worth its price.
 
-    Example: [bold]DPFOREST_DATA=tables dpforest bench search --quick[/bold]
+    Example: [bold]DPFOREST_DATA=tables python -m benchmarks search --quick[/bold]
     """
     from benchmarks.search import run, side_by_side, write
 
@@ -218,7 +221,7 @@ def accounting(
 ) -> None:
     """Measure how much accuracy tighter accounting with delta could buy at most.
 
-    Example: [bold]DPFOREST_DATA=tables dpforest bench accounting --quick[/bold]
+    Example: [bold]DPFOREST_DATA=tables python -m benchmarks accounting --quick[/bold]
     """
     from benchmarks.accounting import run, side_by_side, write
 
@@ -246,7 +249,7 @@ def bounds(
 ) -> None:
     """Measure what bounds of numbers that are too wide, or not known, cost.
 
-    Example: [bold]DPFOREST_DATA=tables dpforest bench bounds --quick --systems auto[/bold]
+    Example: [bold]DPFOREST_DATA=tables python -m benchmarks bounds --quick --systems auto[/bold]
     """
     from benchmarks.bounds.cases import group_of, wanted
     from benchmarks.bounds.report import side_by_side, write

@@ -146,7 +146,7 @@ def write(results: Path, folder: Path) -> Path:
 Accuracy (%) of `DPSearchCV` and of `recipe="auto"` without a search, at the same total ε and δ, on the same \
 splits (75 % train). A search scores with 20 % of its rows and makes 10 runs on average. Made by:
 
-    DPFOREST_DATA=tables dpforest bench search --results docs/bench/search.jsonl --report docs/bench
+    DPFOREST_DATA=tables python -m benchmarks search --results docs/bench/search.jsonl --report docs/bench
 
 {table_text([{name: str(value) for name, value in line.items()} for line in lines])}
 Goal: at ε = 1 no more than {GOAL:g} point below `auto` at ε = 1.

@@ -99,8 +99,8 @@ _LEFT = """
 """
 _INTRODUCTION = """# Bounds that nobody knows
 
-What does it cost if the bounds of numbers are too wide, or if there are none? Made by `dpforest bench bounds` from {n_rows}
-measured rows; nothing here is written by hand.
+What does it cost if the bounds of numbers are too wide, or if there are none? Made by `python -m benchmarks bounds` from
+{n_rows} measured rows; nothing here is written by hand.
 {left}
 - **as given**: the bounds of the schema. **x10**, **x1000**, **x10⁶**: the upper bound is so many times as large, and the
   lower one too if it is below 0. **±10⁹**: these bounds for every number. **none**: `Numeric()`, with its `integer`.
@@ -118,7 +118,7 @@ Rows of `auto` were made with the library as of commit {now}. **before** is the 
 library was last changed by {before}). To make rows again, or those that are not there:
 
     git worktree add ../before {base}
-    DPFOREST_DATA=tables dpforest bench bounds --results docs/bench/bounds.jsonl --before ../before --report docs/bench
+    DPFOREST_DATA=tables python -m benchmarks bounds --results docs/bench/bounds.jsonl --before ../before --report docs/bench
 
 A run goes on where the last one ended; `--tables` and `--systems` choose, `--render` makes the page only.
 """

@@ -101,7 +101,7 @@ def _machine(rows: list[Row]) -> Entries:
 
 _INTRODUCTION = f"""# Engines
 
-Made by `dpforest bench engines` from {{n_rows}} measured rows; nothing here is written by hand.
+Made by `python -m benchmarks engines` from {{n_rows}} measured rows; nothing here is written by hand.
 
 The default recipe (`auto`) as it plans by itself, ε = 1, fresh noise, on a table of {N_FEATURES} normal features of 32 bits
 and two classes, whose number of rows is declared. Rows are scanned where they are, and the forest is trained here. Each case
@@ -118,8 +118,8 @@ _AGAIN = """## Again
 
 ```
 pip install --editable '.[bench,dask,spark,sql]'  # in a clone
-dpforest bench engines --results engines.jsonl --report docs/bench  # measure all, then write this page
-dpforest bench engines --quick                                      # small tables, in about a minute
+python -m benchmarks engines --results engines.jsonl --report docs/bench  # measure all, then write this page
+python -m benchmarks engines --quick                                      # small tables, in about a minute
 ```
 
 PostgreSQL is started from the programs of the operating system with a data folder that is thrown away; set

@@ -104,7 +104,7 @@ def write(results: Path, folder: Path) -> Path:
 
 _INTRODUCTION = """# The papers' experiments, run again
 
-Made by `dpforest bench papers` from {n_rows} measured rows; nothing here is written by hand. Columns:
+Made by `python -m benchmarks papers` from {n_rows} measured rows; nothing here is written by hand. Columns:
 
 - **paper**: the printed number, where the paper has it as text. Pictures are not read off; what the texts say of them
   [in words](#words) is compared instead. [Every table and figure of the sources](#sources) is listed at the end.

@@ -74,7 +74,7 @@ def page(rows: list[Row], plots: Iterable[str] = ()) -> str:
 
 _INTRODUCTION = """# Speed and memory
 
-Made by `dpforest bench speed` from {n_rows} measured rows; nothing here is written by hand.
+Made by `python -m benchmarks speed` from {n_rows} measured rows; nothing here is written by hand.
 
 The base case: {base}, normal features as an array of 32-bit floats, two classes with a linear
 logit. A fit of ours is timed through the estimator, with reading and encoding of the table. **consul-2020** grows disjoint
@@ -116,9 +116,9 @@ _AGAIN = """## Again
 
 ```
 pip install --editable '.[bench]'  # in a clone
-dpforest bench speed --results speed.jsonl --report docs/bench           # measure all, then write this page
-dpforest bench speed --results speed.jsonl --report docs/bench --render  # write it again from the same rows
-dpforest bench speed --quick                                             # a small table, in a minute or two
+python -m benchmarks speed --results speed.jsonl --report docs/bench           # measure all, then write this page
+python -m benchmarks speed --results speed.jsonl --report docs/bench --render  # write it again from the same rows
+python -m benchmarks speed --quick                                             # a small table, in a minute or two
 ```
 """
 

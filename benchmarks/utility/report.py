@@ -94,7 +94,7 @@ def write(results: Path, folder: Path) -> Path:
 
 _INTRODUCTION = """# Utility at a given budget
 
-Made by `dpforest bench utility` from {n_rows} measured rows; nothing here is written by hand.
+Made by `python -m benchmarks utility` from {n_rows} measured rows; nothing here is written by hand.
 
 - **auto**: the default recipe, for δ = 0 and for δ = 10⁻⁵. The number of rows is not public: it pays for a noisy one.
 - **best peer**: the best of several settings of diffprivlib and interpret's DP-EBM, listed below. It is chosen for every

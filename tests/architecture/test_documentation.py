@@ -18,6 +18,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
+from benchmarks.commands import commands as of_benchmarks
 from dpforest.cli.main import commands
 from dpforest.errors import DPForestError, UnitWarning
 
@@ -30,7 +31,7 @@ MADE_AT_BUILD = re.compile(
     r"docs/(recipes/|gallery/|commands.md|proofs.md|references.md|adr/index.md|contributing.md|changelog.md|security.md)"
 )
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-SHOWN = re.compile(r"^(?:    |\$ )?(?:\w+=\S+ )?(dpforest .*)$")
+SHOWN = re.compile(r"^(?:    |\$ )?(?:\w+=\S+ )?((?:dpforest|python -m benchmarks) .*)$")
 
 
 def blocks(page):
@@ -102,15 +103,17 @@ def shown_commands():
             if match and (in_fence or line.startswith("    ")):
                 yield pytest.param(match[1], id=f"{name_of(page)}: {match[1]}")
     for source in (*sorted((ROOT / "src" / "dpforest" / "cli").glob("*.py")), ROOT / "benchmarks" / "commands.py"):
-        for example in re.findall(r"Example: \[bold\](?:\w+=\S+ )?(dpforest .*?)\[/bold\]", source.read_text("utf-8")):
+        for example in re.findall(
+            r"Example: \[bold\](?:\w+=\S+ )?((?:dpforest|python -m benchmarks) .*?)\[/bold\]", source.read_text("utf-8")
+        ):
             yield pytest.param(example, id=f"{source.name}: {example}")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", [*shown_commands()])
 def test_shown_command_exists_with_its_options(line):
-    _, *words = shlex.split(re.split(r" [|>] ", line)[0], comments=True)
-    command = typer.main.get_command(commands)
+    _, *words = shlex.split(re.split(r" [|>] ", line.removeprefix("python -m "))[0], comments=True)
+    command = typer.main.get_command(of_benchmarks if line.startswith("python") else commands)
     while words and hasattr(command, "commands"):
         if words[0] not in command.commands and hasattr(command, "default"):
             words = [command.default, *words]  # which may be left out: dpforest recipes NAME

@@ -1,7 +1,5 @@
-"""``dpforest bench``: each benchmark with its own options, found in a clone, and explained where it is not."""
+"""``python -m benchmarks``: each benchmark with its own options, in a clone; the old name says so."""
 
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,24 +8,11 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from dpforest.cli.main import commands
+from benchmarks.commands import commands
+from dpforest.cli.main import commands as of_library
 
 ROOT = Path(__file__).parents[2]
-BENCH = typer.main.get_command(commands).commands["bench"]
-
-
-@pytest.fixture
-def installed(tmp_path):
-    """Runs a command of a copy of the package as pip would install it: without what stands beside its sources."""
-    ignored = shutil.ignore_patterns("__pycache__", "*.nb[ci]")
-    shutil.copytree(ROOT / "src" / "dpforest", tmp_path / "site" / "dpforest", ignore=ignored)
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "PYTHONSAFEPATH": "1", "COLUMNS": "200"}
-
-    def run(*words, cwd=tmp_path):
-        command = [sys.executable, "-m", "dpforest.cli", *words]
-        return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
-
-    return run
+BENCH = typer.main.get_command(commands)
 
 
 def test_every_benchmark_has_its_own_options():
@@ -50,27 +35,27 @@ def test_every_benchmark_has_its_own_options():
 
 def test_an_unknown_benchmark_or_option_is_a_usage_error():
     for words in (["nope"], ["papers", "--parquet-rows", "5"]):
-        assert CliRunner().invoke(commands, ["bench", *words]).exit_code == 2
+        assert CliRunner().invoke(commands, words).exit_code == 2
+
+
+@pytest.mark.parametrize("words", [["bench"], ["bench", "speed", "--quick"]])
+def test_the_old_name_says_the_new_one(words):
+    ended = CliRunner().invoke(of_library, words)
+    assert ended.exit_code == 2
+    assert "python -m benchmarks --help" in " ".join(ended.stderr.split())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["bench", "--help"], ["bench", "speed", "--quick"]])
-def test_without_the_benchmarks_the_command_says_how_to_get_them(installed, tmp_path, words):
-    # Somebody else's package of that name is not taken for ours.
-    (tmp_path / "site" / "benchmarks").mkdir()
-    (tmp_path / "site" / "benchmarks" / "__init__.py").write_text("raise SystemExit('a stranger')")
-    ended = installed(*words)
-    assert ended.returncode == 2
-    assert "Clone the repository" in ended.stderr
-    assert "pip install --editable" in ended.stderr
-    assert "stranger" not in ended.stdout + ended.stderr
+def test_benchmarks_run_in_a_clone_and_refuse_in_one_line():
+    def ended(*words):
+        return subprocess.run([sys.executable, "-m", "benchmarks", *words], cwd=ROOT, capture_output=True, text=True)
 
-
-@pytest.mark.slow
-def test_in_a_clone_the_benchmarks_are_found(installed):
-    ended = installed("bench", "--help", cwd=ROOT)
-    assert ended.returncode == 0, ended.stderr
-    assert all(name in ended.stdout for name in BENCH.commands)
+    listed = ended("--help")
+    assert listed.returncode == 0, listed.stderr
+    assert all(name in listed.stdout for name in BENCH.commands)
+    refused = ended("papers", "--results", "no/such/file.jsonl")
+    assert (refused.returncode, refused.stderr.count("Traceback")) == (1, 0)
+    assert refused.stderr.startswith("Refused. ")
 
 
 @pytest.mark.slow

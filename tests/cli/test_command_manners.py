@@ -25,10 +25,10 @@ COLOUR = re.compile(r"\x1b\[(?:[\d;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[\d;
 
 
 def all_commands(command=None, path=()):
-    """Every command with the words that lead to it, groups left out."""
+    """Every command with the words that lead to it, groups and old names left out."""
     command = command or typer.main.get_command(commands)
     if not hasattr(command, "commands"):
-        return {" ".join(path): command}
+        return {} if command.hidden else {" ".join(path): command}
     found = {}
     for name, part in command.commands.items():
         found |= all_commands(part, (*path, name))
@@ -94,7 +94,6 @@ def test_commands_that_write_or_read_a_table_ask_for_it():
         ("no-such-command", "no-such-command"),
         ("schema no-such-command", "no-such-command"),
         ("fit t.csv --schema s --out m --epsilon many", "--epsilon"),
-        ("bench --jobs 0", "--jobs"),
     ],
 )
 def test_wrong_usage_has_a_code_of_its_own(words, said):
@@ -149,7 +148,6 @@ REFUSED = [
     *each(
         "budget {}", "show none.db", "show none.db::a", "verify none.db", "history b.db::nobody", "export b.db --out b.db"
     ),
-    "bench papers --results no/such/file.jsonl",
     "demo --epsilon 0",
 ]
 
@@ -252,8 +250,7 @@ def test_json_is_all_that_is_printed(made, words):
 def test_every_command_with_json_is_tried():
     with_json = {name for name, command in COMMANDS.items() if any("--json" in part.opts for part in command.params)}
     tried = {name for name in with_json if any(words.startswith(name) for words in JSON)}
-    # Benchmarks take minutes; their rows are tested beside them.
-    assert not [name for name in with_json - tried if not name.startswith("bench ")]
+    assert with_json == tried
 
 
 PRINTED = [

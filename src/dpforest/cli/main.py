@@ -4,7 +4,7 @@ import signal
 import sys
 from importlib.metadata import version
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -61,7 +61,9 @@ commands.command("export")(export.export)
 commands.add_typer(budget.budget, name="budget")
 commands.add_typer(recipes.recipes, name="recipes")
 commands.command("audit")(audit.audit)
-commands.add_typer(bench.bench, name="bench")
+commands.command("bench", hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+    bench.bench
+)
 
 
 @commands.callback()
@@ -77,12 +79,12 @@ def every_command(
             import dpforest.estimators  # noqa: F401 - numpy, scikit-learn and numba take a while
 
 
-def app() -> None:
-    """Run the command that was typed; a refusal is one clear line, not a traceback."""
+def app(group: Any = commands) -> None:
+    """Run the command of a group that was typed; a refusal is one clear line, not a traceback."""
     # Ended from outside, a command cleans up after itself, as it does when it is interrupted at the keyboard.
     signal.signal(signal.SIGTERM, _stop)
     try:
-        commands()
+        group()
     except DPForestError as error:
         refuse(error)
         sys.exit(1)
