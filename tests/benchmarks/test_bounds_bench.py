@@ -228,7 +228,7 @@ def test_the_page_is_made_from_rows(tmp_path):
     results = kept([*made_up(), absent.to_dict() | {"absent": "no | such table"}], tmp_path)
     page = report.write(results, tmp_path / "page").read_text("utf-8")
     for said in (
-        f"from {len(list(made_up())):,}\nmeasured rows",
+        f"from\n{len(list(made_up())):,} measured rows",
         "| x10 | δ = 0 | ≥ 1,000 | - | -1.00 ± 0.00 | -1.00 ± 0.00 | -1.00 ± 0.00 |",
         "(adult, ε = 0.1, δ = 0)",
         "| 100 x 5 | auto | 165 ms |",
